@@ -437,7 +437,7 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	p := limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=5000")
 	require.Equal(t, 2, p.exit(20*time.Second))
-	require.Equal(t, "apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 224 of them are kept for Redis, MySQL and the admin port: want at most 720, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+	require.Equal(t, "apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 224 of them are kept for connections to databases and for the admin port: want at most 720, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
 	p = limited(t, 200, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d")
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")

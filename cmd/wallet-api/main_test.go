@@ -326,7 +326,8 @@ func TestLostRepliesOfMySQL(t *testing.T) {
 		}
 		return faultproxy.Pass()
 	}, dsn.Addr)
-	p := start(t, "--mysql-dsn="+strings.Replace(d.Wallet.MySQLDSN, dsn.Addr, proxy.Addr, 1), "--service-keys-file="+keysFile(t, "k1")).await(listening)
+	through := strings.Replace(d.Wallet.MySQLDSN, dsn.Addr, proxy.Addr, 1)
+	p := start(t, "--mysql-dsn="+through, "--service-keys-file="+keysFile(t, "k1")).await(listening)
 
 	lost.Store(1)
 	status, text := p.reserve("A-1", id, "k1")
@@ -418,7 +419,8 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"wallet-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 		"wallet-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
-		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, and the SHA-256 of its key in 64 hexadecimal digits",
+		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, " +
+			"and the SHA-256 of its key in 64 hexadecimal digits",
 		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
 	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--settle-time-zone=Mars", "--reserve-ttl=9s", "--max-in-flight=0",
 		"--user-rate=-1", "--shutdown-grace=0s", "--service-keys-file="+wrong))
@@ -435,7 +437,8 @@ func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitEnded, run(t.Context(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"WALLET_LISTEN", "WALLET_ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN", "USER_RATE", "SHUTDOWN_DELAY"} {
+	for _, name := range []string{"WALLET_LISTEN", "WALLET_ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN",
+		"USER_RATE", "SHUTDOWN_DELAY"} {
 		require.Contains(t, stdout.String(), "$"+name)
 	}
 	require.NotContains(t, stdout.String(), "REDIS")

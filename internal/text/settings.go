@@ -66,10 +66,10 @@ var (
 		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number"}
 	WrongNumber      = Message{"%s가 %d입니다. 1부터 %d까지 가능합니다", "%s is %d: want 1 to %d"}
 	OpenFilesUnknown = Message{"열 수 있는 파일 수를 확인할 수 없습니다: %v", "read the limit of open files: %v"}
-	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 늘리세요",
-		"this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
-	TooManyConnections = Message{"MAX_CONNECTIONS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 Redis, MySQL, 관리 포트에 필요합니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
-		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for Redis, MySQL and the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
+	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 늘리세요",
+		"this process may open %d files, and %d of them are kept for connections to databases and for the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
+	TooManyConnections = Message{"MAX_CONNECTIONS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 관리 포트에 필요합니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
+		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for connections to databases and for the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
 	FileNotWritten = Message{"--out: 파일을 끝까지 저장하지 못했습니다: %v. 기존 파일이 있었다면 그대로 유지됩니다.",
 		"--out: the file could not be written: %v. A file that was there before is unchanged."}
 

@@ -67,7 +67,9 @@ func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (
 const clockSQL = "SELECT UTC_TIMESTAMP(6)"
 
 // List is the function List. It also returns MySQL's clock.
-func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) (page []Item, now time.Time, err error) {
+func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) (
+	page []Item, now time.Time, err error,
+) {
 	err = s.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
 		if page, err = List(ctx, q, user, before, limit); err != nil {
 			return err

@@ -38,7 +38,8 @@ func newShop(t *testing.T) *shop {
 	store := wallet.NewStore(pool)
 	d.AddUsers(7)
 	s := &shop{Deployment: d}
-	s.server = httptest.NewServer(newHandler(walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1"), InFlight: 2000}))
+	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1"), InFlight: 2000}
+	s.server = httptest.NewServer(newHandler(options))
 	t.Cleanup(s.server.Close)
 	s.client = &http.Client{Transport: openapi.Wallet.Transport(t, s.server.Client().Transport)}
 	return s
@@ -119,7 +120,8 @@ func TestOrders_FromReservationToRefund(t *testing.T) {
 	for i, status := range []int{201, 200, 200} {
 		r := s.call("reserve", "A-1", id, 7, 12_000)
 		require.Equal(t, status, r.Status, i)
-		require.Equal(t, []any{"A-1", id, coupon.UserID(7), "RESERVED", "RESERVED"}, []any{r.OrderID, r.CouponID, r.UserID, r.State, r.CouponState})
+		require.Equal(t, []any{"A-1", id, coupon.UserID(7)}, []any{r.OrderID, r.CouponID, r.UserID})
+		require.Equal(t, []string{"RESERVED", "RESERVED"}, []string{r.State, r.CouponState})
 		require.Equal(t, []int64{12_000, 5000, 7000}, []int64{r.AmountWon, r.DiscountWon, r.FinalWon})
 		require.NotEmpty(t, r.ReservedUntil)
 	}
@@ -245,7 +247,8 @@ func TestWallet_ByPages(t *testing.T) {
 	require.Equal(t, "A-1", first[0]["orderId"])
 	require.Empty(t, s.wallet(8, "").Coupons)
 	require.Equal(t, 200, s.send("HEAD", "/v1/wallet/coupons", "", "X-User-ID", "7").Status)
-	for _, wrong := range []string{"?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2", "?before=0", "?before=x", "?before=1&before=2", "?before="} {
+	for _, wrong := range []string{"?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2",
+		"?before=0", "?before=x", "?before=1&before=2", "?before="} {
 		require.Equal(t, "INVALID_PAGE", s.wallet(7, wrong).Code, wrong)
 	}
 }
