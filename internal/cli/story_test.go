@@ -52,20 +52,24 @@ func (s *storyShop) calls(user coupon.UserID, verb wallet.Verb, order string) {
 func (s *storyShop) acts(user coupon.UserID, call wallet.Call, action audit.Action, reason string) {
 	s.T.Helper()
 	call.Actor = "kim"
+	detail := ""
 	require.NoError(s.T, s.operator.Do(s.T.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error {
 		f, found, err := wallet.LockForOperator(ctx, tx, s.coupon, user)
 		require.NoError(s.T, err)
 		require.True(s.T, found)
 		d := wallet.Decide(f, call)
 		require.Equal(s.T, wallet.Done, d.Code)
+		if call.Verb == wallet.Extend {
+			detail = "expires_at " + f.Coupon.ExpiresAt.Format(time.RFC3339Nano) + " → " + d.Coupon.ExpiresAt.Format(time.RFC3339Nano)
+		}
 		return wallet.Write(ctx, tx, f, d, call.Actor)
 	}))
-	s.audits(user, action, reason)
+	s.audits(user, action, reason, detail)
 }
 
-func (s *storyShop) audits(user coupon.UserID, action audit.Action, reason string) {
+func (s *storyShop) audits(user coupon.UserID, action audit.Action, reason, detail string) {
 	s.T.Helper()
-	require.NoError(s.T, s.Audit(audit.Origin{At: s.Now().UTC(), Actor: "kim", Reason: reason}, action, s.coupon, audit.Entry{User: user}))
+	require.NoError(s.T, s.Audit(audit.Origin{At: s.Now().UTC(), Actor: "kim", Reason: reason}, action, s.coupon, audit.Entry{User: user, Detail: detail}))
 }
 
 // grants gives a coupon by hand.
@@ -78,7 +82,7 @@ func (s *storyShop) grants(user coupon.UserID, reason string) {
 	require.NoError(s.T, s.operator.Do(s.T.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error {
 		return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, "kim", wallet.Entry{Kind: coupon.LogGranted, ExpiresAt: now.AddDate(0, 0, 30), Seats: 1})
 	}))
-	s.audits(user, audit.CouponGranted, reason)
+	s.audits(user, audit.CouponGranted, reason, "")
 }
 
 // runsOut ends the reservation of an order.

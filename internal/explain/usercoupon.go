@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -48,6 +49,7 @@ type LogEntry struct {
 	DiscountWon   int64          `json:"discountWon,omitempty"`
 	ReservedUntil *time.Time     `json:"reservedUntil,omitempty"` // of RESERVED; nil: the order was reserved again since
 	ExpiresAt     *time.Time     `json:"expiresAt,omitempty"`     // of GRANTED and EXTENDED
+	ExpiredAt     *time.Time     `json:"expiredAt,omitempty"`     // of EXTENDED: the end before, from its audit event; nil: not known
 	Seats         int            `json:"seats,omitempty"`         // by how much the number of seats changed
 }
 
@@ -154,11 +156,21 @@ func (c *UserCoupon) addReasons(audits []Event) []Event {
 		action, byOperator := operatorActs[entry.Kind]
 		at := slices.IndexFunc(audits, func(e Event) bool { return e.Action == action })
 		if byOperator && at >= 0 && audits[at].Actor == entry.Actor {
-			entry.Reason = audits[at].Reason
+			entry.Reason, entry.ExpiredAt = audits[at].Reason, endBefore(audits[at].Detail)
 			audits = slices.Delete(audits, at, at+1)
 		}
 	}
 	return audits
+}
+
+// endBefore returns the old value of expires_at in the detail of an audit event, or nil.
+func endBefore(detail string) *time.Time {
+	_, change, _ := strings.Cut(detail, "expires_at ")
+	was, _, _ := strings.Cut(change, " → ")
+	if at, err := time.Parse(time.RFC3339Nano, was); err == nil {
+		return &at
+	}
+	return nil
 }
 
 // FreedSeat is a seat that became free for the next in line, because an operator revoked the coupon of another user.
@@ -208,13 +220,16 @@ func (t *timeline) addUserCoupon(c *UserCoupon) {
 }
 
 // ends returns the ends of validity that came, or are to come: those that were not moved before, and at which the coupon was not
-// used or revoked for good. The end before the first extension is stored nowhere, unless the coupon was given by hand.
+// used or revoked for good. The end before the first extension is known from GRANTED, or from the audit event of the extension.
 func (c *UserCoupon) ends() (ends []time.Time) {
 	end := (*time.Time)(nil)
 	if c.last(coupon.LogExtended) == nil {
 		end = c.ExpiresAt
 	}
 	for _, e := range c.Log {
+		if e.Kind == coupon.LogExtended && end == nil {
+			end = e.ExpiredAt
+		}
 		if e.Kind == coupon.LogExtended && end != nil && !e.At.Before(*end) {
 			ends = append(ends, *end)
 		}
