@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue check fmt
+.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,10 @@ bench-issue: ## issuing at once beside a Redis Stream, SKIP LOCKED and asynq: ta
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go -C bench/issue build -o ../../bin/bench-issue .
 	bin/bench-issue -out docs
+
+bench-redeem: ## using coupons at checkout beside a Redis lock and SELECT … FOR UPDATE: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/redeem -out docs
 
 check: export CGO_ENABLED = 0 # as in the builds above
 check: ## formatting, go.mod, linters and import rules (.golangci.yaml)

@@ -14,6 +14,11 @@
 // MySQL, and then read without a lock whether the coupon is taken. A process uses all this only to save work: a coupon is
 // protected by its row alone.
 //
+// # Groups
+//
+// Reserve and Confirm calls that wait at the same time share a transaction: see Group. It follows the same rules, and skips
+// coupons that are locked, so that nobody waits for the coupon of another.
+//
 // # Repetition
 //
 // The order id is the idempotency key. A call whose reply was lost can be repeated at any time: it answers the state of the

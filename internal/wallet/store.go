@@ -217,15 +217,20 @@ func writeOrder(ctx context.Context, tx *sql.Tx, was, is Order) error {
 func Log(ctx context.Context, tx *sql.Tx, id coupon.UserCouponID, after uint32, at time.Time, actor string, entries ...Entry) error {
 	var args []any
 	for i, e := range entries {
-		var order, amount, discount, expires any
-		if e.OrderID != "" {
-			order, amount, discount = e.OrderID, e.AmountWon, e.DiscountWon
-		}
-		if !e.ExpiresAt.IsZero() {
-			expires = e.ExpiresAt.UTC()
-		}
-		args = append(args, id, after+uint32(i)+1, e.Kind, order, amount, discount, expires, e.Seats, actor, at)
+		args = append(args, logRow(id, after+uint32(i)+1, at, actor, e)...)
 	}
 	err := mysqltx.Exec(ctx, tx, len(entries), insertLogSQL+insertLogRow+strings.Repeat(", "+insertLogRow, len(entries)-1), args...)
 	return mysqltx.Wrap(err, "log user_coupon %d", id)
+}
+
+// logRow returns the values of insertLogRow.
+func logRow(id coupon.UserCouponID, seq uint32, at time.Time, actor string, e Entry) []any {
+	var order, amount, discount, expires any
+	if e.OrderID != "" {
+		order, amount, discount = e.OrderID, e.AmountWon, e.DiscountWon
+	}
+	if !e.ExpiresAt.IsZero() {
+		expires = e.ExpiresAt.UTC()
+	}
+	return []any{id, seq, e.Kind, order, amount, discount, expires, e.Seats, actor, at}
 }

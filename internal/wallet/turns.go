@@ -14,25 +14,27 @@ import (
 // Store makes the calls of wallet-api.
 type Store struct {
 	db    *mysqltx.DB
+	group *Group
 	turns turns
 }
 
 func NewStore(pool *sql.DB) *Store {
-	return &Store{db: mysqltx.NewBrief(pool), turns: turns{busy: map[owned]chan struct{}{}}}
+	db := mysqltx.NewBrief(pool)
+	return &Store{db: db, group: NewGroup(db), turns: turns{busy: map[owned]chan struct{}{}}}
 }
 
 // Redeem is the function Redeem. Of the reservations of one coupon at one time, it makes one. The others wait for it. A thousand
 // waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
 func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	if call.Verb != Reserve {
-		return Redeem(ctx, s.db, couponID, call)
+		return s.group.Redeem(ctx, couponID, call)
 	}
 	key := owned{couponID, call.User}
 	for {
 		earlier := s.turns.begin(key)
 		if earlier == nil {
 			defer s.turns.end(key)
-			return Redeem(ctx, s.db, couponID, call)
+			return s.group.Redeem(ctx, couponID, call)
 		}
 		select {
 		case <-earlier:

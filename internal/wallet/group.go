@@ -1,0 +1,327 @@
+package wallet
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const (
+	// maxGroup is how many calls one transaction makes at most. Their rows are locked until its COMMIT.
+	maxGroup = 64
+	// maxGroups is how many transactions of one verb run at a time. Calls that arrive meanwhile wait, and go together.
+	maxGroups = 2
+	// groupTimeout limits a transaction, which waits for no coupon.
+	groupTimeout = 10 * time.Second
+)
+
+// Group is Redeem for a program with many callers at a time. Reserve and Confirm calls that wait go together in one transaction,
+// which locks, decides and writes by the same rules. It waits for no coupon: the call for a coupon that is locked, or that two
+// calls want, is left to Redeem, and so is a change that is more than a first reservation or a confirmation. A transaction that
+// fails leaves all of its calls to Redeem.
+type Group struct {
+	db    *mysqltx.DB
+	lines [2]line // of Reserve and Confirm
+}
+
+// line has the calls of one verb that wait.
+type line struct {
+	mu      sync.Mutex
+	waiting []*member
+	running int
+}
+
+// member is a call in a group. done receives true if decision is the result, and false if the call is left to Redeem.
+type member struct {
+	coupon   coupon.CouponID
+	call     Call
+	facts    Facts
+	decision Decision
+	done     chan bool
+}
+
+func NewGroup(db *mysqltx.DB) *Group { return &Group{db: db} }
+
+// Redeem is the function Redeem, with the same results.
+func (g *Group) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
+	if call.Verb != Reserve && call.Verb != Confirm {
+		return Redeem(ctx, g.db, couponID, call)
+	}
+	m := &member{coupon: couponID, call: call, done: make(chan bool, 1)}
+	l := &g.lines[call.Verb-Reserve]
+	l.mu.Lock()
+	l.waiting = append(l.waiting, m)
+	if l.running < maxGroups {
+		l.running++
+		go g.run(l)
+	}
+	l.mu.Unlock()
+	select {
+	case decided := <-m.done:
+		if decided {
+			return m.decision, nil
+		}
+		return Redeem(ctx, g.db, couponID, call)
+	case <-ctx.Done():
+		return Decision{}, fmt.Errorf("order %s: %w", call.OrderID, context.Cause(ctx))
+	}
+}
+
+// run makes groups until no call waits.
+func (g *Group) run(l *line) {
+	for {
+		l.mu.Lock()
+		n := min(len(l.waiting), maxGroup)
+		if n == 0 {
+			l.running--
+			l.mu.Unlock()
+			return
+		}
+		members := l.waiting[:n:n]
+		l.waiting = l.waiting[n:]
+		l.mu.Unlock()
+		g.redeem(members)
+	}
+}
+
+// redeem answers every member.
+func (g *Group) redeem(members []*member) {
+	var decided map[*member]bool
+	defer func() {
+		for _, m := range members {
+			m.done <- decided[m]
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
+	defer cancel()
+	chosen := distinct(members)
+	var written map[*member]bool
+	err := g.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		written, err = redeemAll(ctx, tx, chosen)
+		return err
+	})
+	if err == nil {
+		decided = written
+	}
+}
+
+// distinct leaves out members whose order or coupon an earlier one has.
+func distinct(members []*member) (chosen []*member) {
+	orders, coupons := map[string]bool{}, map[owned]bool{}
+	for _, m := range members {
+		key := owned{m.coupon, m.call.User}
+		if orders[m.call.OrderID] || m.call.Verb == Reserve && coupons[key] {
+			continue
+		}
+		orders[m.call.OrderID], coupons[key] = true, true
+		chosen = append(chosen, m)
+	}
+	return chosen
+}
+
+// redeemAll locks, reads, decides and writes like redeem. It returns the members that it has decided.
+func redeemAll(ctx context.Context, tx *sql.Tx, members []*member) (map[*member]bool, error) {
+	locked, err := lockAll(ctx, tx, members)
+	if err != nil || len(locked) == 0 {
+		return nil, mysqltx.Wrap(err, "lock coupons")
+	}
+	if err := readAll(ctx, tx, locked); err != nil {
+		return nil, fmt.Errorf("read the orders of %d coupons: %w", len(locked), err)
+	}
+	decided := map[*member]bool{}
+	var changed []*member
+	for _, m := range locked {
+		m.decision = Decide(m.facts, m.call)
+		switch d := m.decision; {
+		case len(d.Entries) == 0:
+			decided[m] = true
+		case len(d.Entries) == 1 && (m.call.Verb == Confirm || m.facts.Order.ID == ""):
+			decided[m] = true
+			changed = append(changed, m)
+		}
+	}
+	if len(changed) == 0 {
+		return decided, nil
+	}
+	return decided, writeAll(ctx, tx, changed)
+}
+
+const (
+	orderedSQL   = "SELECT order_id, user_coupon_id FROM coupon_order WHERE order_id IN "
+	lockAllOwned = selectCoupon + "(u.coupon_id, u.user_id) IN "
+	lockAllByID  = selectCoupon + "u.id IN "
+	skipLocked   = " FOR UPDATE SKIP LOCKED"
+
+	rulesSQL  = "SELECT id, UTC_TIMESTAMP(6), discount_won, discount_percent, discount_max_won, minimum_won FROM coupon WHERE id IN "
+	ordersSQL = "SELECT order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until FROM coupon_order WHERE order_id IN "
+
+	insertOrdersSQL   = "INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) VALUES "
+	reserveCouponsSQL = "UPDATE user_coupon SET status = 'RESERVED', seq = seq + 1, order_id = CASE id"
+	confirmCouponsSQL = "UPDATE user_coupon SET status = 'USED', seq = seq + 1 WHERE id IN "
+	confirmOrdersSQL  = "UPDATE coupon_order SET state = 'USED' WHERE state = 'RESERVED' AND order_id IN "
+)
+
+// list returns n times a row of placeholders.
+func list(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+", ", n), ", ") }
+
+func in(n int) string { return "(" + list("?", n) + ")" }
+
+// lockAll locks the coupons of members and returns the members whose coupon is locked now.
+func lockAll(ctx context.Context, tx *sql.Tx, members []*member) (locked []*member, err error) {
+	byOwner, byID := map[owned]*member{}, map[coupon.UserCouponID]*member{}
+	var query string
+	var args []any
+	if members[0].call.Verb == Reserve {
+		for _, m := range members {
+			byOwner[owned{m.coupon, m.call.User}] = m
+			args = append(args, m.coupon, m.call.User)
+		}
+		query = lockAllOwned + "(" + list("(?, ?)", len(members)) + ")" + skipLocked
+	} else {
+		if byID, err = coupons(ctx, tx, members); err != nil || len(byID) == 0 {
+			return nil, err
+		}
+		for id := range byID {
+			args = append(args, id)
+		}
+		query = lockAllByID + in(len(args)) + skipLocked
+	}
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var u UserCoupon
+		var expires sql.NullTime
+		err := rows.Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &expires)
+		u.ExpiresAt = expires.Time
+		m := byID[u.ID]
+		if m == nil {
+			m = byOwner[owned{u.Coupon, u.User}]
+		}
+		if m != nil {
+			m.facts = Facts{Coupon: u}
+			locked = append(locked, m)
+		}
+		return err
+	}, query, args...)
+	return locked, err
+}
+
+// coupons returns the members by the coupon of their order. Of two members with one coupon it returns one.
+func coupons(ctx context.Context, tx *sql.Tx, members []*member) (map[coupon.UserCouponID]*member, error) {
+	byOrder, args := map[string]*member{}, make([]any, len(members))
+	for i, m := range members {
+		byOrder[m.call.OrderID], args[i] = m, m.call.OrderID
+	}
+	byID := map[coupon.UserCouponID]*member{}
+	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var order string
+		var id coupon.UserCouponID
+		err := rows.Scan(&order, &id)
+		if m := byOrder[order]; m != nil {
+			byID[id] = m
+		}
+		return err
+	}, orderedSQL+in(len(args)), args...)
+	return byID, err
+}
+
+// readAll reads the clock, which it does after the lock, then the orders.
+func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
+	type rules struct {
+		now      time.Time
+		discount coupon.Discount
+	}
+	byCoupon, ids := map[coupon.CouponID]rules{}, []any{}
+	byOrder, orders := map[string]Order{}, []any{}
+	for _, m := range locked {
+		if _, known := byCoupon[m.facts.Coupon.Coupon]; !known {
+			byCoupon[m.facts.Coupon.Coupon] = rules{}
+			ids = append(ids, m.facts.Coupon.Coupon)
+		}
+		orders = append(orders, m.call.OrderID)
+		if held := m.facts.Coupon.OrderID; held != "" && held != m.call.OrderID {
+			orders = append(orders, held)
+		}
+	}
+	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var id coupon.CouponID
+		var r rules
+		err := rows.Scan(&id, &r.now, &r.discount.DiscountWon, &r.discount.DiscountPercent, &r.discount.DiscountMaxWon, &r.discount.MinimumWon)
+		byCoupon[id] = r
+		return err
+	}, rulesSQL+in(len(ids)), ids...)
+	if err != nil {
+		return err
+	}
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var o Order
+		err := rows.Scan(&o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil)
+		byOrder[o.ID] = o
+		return err
+	}, ordersSQL+in(len(orders)), orders...)
+	if err != nil {
+		return err
+	}
+	for _, m := range locked {
+		f := &m.facts
+		r := byCoupon[f.Coupon.Coupon]
+		f.Now, f.Discount, f.Order = r.now, r.discount, byOrder[m.call.OrderID]
+		if f.Coupon.OrderID != "" {
+			f.Holder = byOrder[f.Coupon.OrderID]
+		}
+		found := 1
+		if r.now.IsZero() {
+			found = 0
+		}
+		if err := f.check(found); err != nil {
+			return err
+		}
+		if m.call.Verb != Reserve && f.Order.UserCoupon != f.Coupon.ID {
+			return errOrderChanged
+		}
+	}
+	return nil
+}
+
+// writeAll writes plain reservations, or plain confirmations.
+func writeAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
+	n := len(changed)
+	var err error
+	if changed[0].call.Verb == Reserve {
+		err = reserveAll(ctx, tx, changed)
+	} else {
+		ids, orders := make([]any, n), make([]any, n)
+		for i, m := range changed {
+			ids[i], orders[i] = m.decision.Coupon.ID, m.call.OrderID
+		}
+		if err = mysqltx.Exec(ctx, tx, n, confirmOrdersSQL+in(n), orders...); err == nil {
+			err = mysqltx.Exec(ctx, tx, n, confirmCouponsSQL+in(n), ids...)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %d orders: %w", n, err)
+	}
+	var args []any
+	for _, m := range changed {
+		args = append(args, logRow(m.decision.Coupon.ID, m.facts.Coupon.Seq+1, m.facts.Now, m.call.Actor, m.decision.Entries[0])...)
+	}
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, n, insertLogSQL+list(insertLogRow, n), args...), "log %d coupons", n)
+}
+
+func reserveAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
+	var rows, cases, ids []any
+	for _, m := range changed {
+		o := m.decision.Order
+		rows = append(rows, o.ID, o.UserCoupon, o.User, o.AmountWon, o.DiscountWon, o.State, o.ReservedUntil)
+		cases, ids = append(cases, o.UserCoupon, o.ID), append(ids, o.UserCoupon)
+	}
+	n := len(changed)
+	if err := mysqltx.Exec(ctx, tx, n, insertOrdersSQL+list("(?, ?, ?, ?, ?, ?, ?)", n), rows...); err != nil {
+		return err
+	}
+	return mysqltx.Exec(ctx, tx, n, reserveCouponsSQL+strings.Repeat(" WHEN ? THEN ?", n)+" END WHERE id IN "+in(n), append(cases, ids...)...)
+}
