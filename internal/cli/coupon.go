@@ -173,23 +173,27 @@ func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
 func cadenceOf(flag string) coupon.Cadence { return coupon.Cadence(strings.ToUpper(flag)) }
 
 type couponCreateCmd struct {
-	Name          string `required:""`
-	Seats         int64  `required:"" placeholder:"N"`
-	Opens         string `required:"" placeholder:"TIME"`
-	Closes        string `required:"" placeholder:"TIME"`
-	ValidityDays  int64  `default:"30" placeholder:"N"`
-	DiscountWon   int64  `default:"0" placeholder:"N"`
-	Campaign      uint64 `placeholder:"ID"`
-	Cadence       string `enum:"nightly,immediate" default:"nightly"`
-	LineLimit     int64  `placeholder:"N"`
-	operatorFlags `embed:""`
-	Output        string `enum:"table,json" default:"table"`
+	Name            string `required:""`
+	Seats           int64  `required:"" placeholder:"N"`
+	Opens           string `required:"" placeholder:"TIME"`
+	Closes          string `required:"" placeholder:"TIME"`
+	ValidityDays    int64  `default:"30" placeholder:"N"`
+	DiscountWon     int64  `default:"0" placeholder:"N"`
+	DiscountPercent int64  `placeholder:"P"`
+	DiscountMaxWon  int64  `placeholder:"N"`
+	MinimumWon      int64  `placeholder:"N"`
+	Campaign        uint64 `placeholder:"ID"`
+	Cadence         string `enum:"nightly,immediate" default:"nightly"`
+	LineLimit       int64  `placeholder:"N"`
+	operatorFlags   `embed:""`
+	Output          string `enum:"table,json" default:"table"`
 }
 
 func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {
 	opens, wrongOpens := instant("--opens", c.Opens, zone)
 	closes, wrongCloses := instant("--closes", c.Closes, zone)
-	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon,
+	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays,
+		Discount: coupon.Discount{DiscountWon: c.DiscountWon, DiscountPercent: c.DiscountPercent, DiscountMaxWon: c.DiscountMaxWon, MinimumWon: c.MinimumWon},
 		Campaign: c.Campaign, Cadence: cadenceOf(c.Cadence), LineLimit: c.LineLimit}
 	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }
