@@ -30,6 +30,12 @@ type couponCmd struct {
 	Freeze   change           `cmd:""`
 	Unfreeze change           `cmd:""`
 	Cadence  couponCadenceCmd `cmd:""`
+
+	Grant      couponGrantCmd      `cmd:""`
+	Revoke     couponRevokeCmd     `cmd:""`
+	Reissue    couponReissueCmd    `cmd:""`
+	ExtendUser couponExtendUserCmd `cmd:"" name:"extend-user"`
+	Winners    couponWinnersCmd    `cmd:""`
 }
 
 // printRefusal prints a UsageError, with its times in p.Zone, and returns the exit code. Other errors pass unchanged.
@@ -54,19 +60,26 @@ func (c *change) Validate() error {
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
+func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
+	err = p.administer(ctx, person, func(a *couponadmin.Admin, _ *servers) error {
+		made, err = make(a)
+		return err
+	})
+	return made, err
+}
+
+func (p *program) administer(ctx context.Context, person operatorFlags, work func(*couponadmin.Admin, *servers) error) error {
 	s, err := p.openWriting(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
 		Operator: person.Operator, Reason: person.Reason})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	made, err := make(admin)
-	return made, p.printRefusal(err)
+	return p.printRefusal(work(admin, s))
 }
 
 // changing says how a verb makes its change, and how it describes the result.
