@@ -19,10 +19,6 @@ type holder struct {
 	User   coupon.UserID `required:"" placeholder:"ID"`
 }
 
-func (c *holder) Validate() error {
-	return errors.Join(refuse(c.User == 0, text.WrongUser, c.User), c.change.Validate())
-}
-
 // holding says how a verb makes its change, and how it describes the result.
 type holding struct {
 	make          func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error)
@@ -112,7 +108,7 @@ func (c *couponExtendUserCmd) end(zone *time.Location) (time.Time, error) {
 
 func (c *couponExtendUserCmd) Validate() error {
 	_, err := c.end(time.UTC)
-	return errors.Join(err, c.holder.Validate())
+	return errors.Join(err, c.change.Validate())
 }
 
 func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {

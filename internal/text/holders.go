@@ -55,8 +55,6 @@ var (
 		"It is valid until %s, exclusive."}
 	ExpiredBefore = Message{"유효기간이 %s에 끝났습니다. 늘리려면 extend-user를 사용하세요.",
 		"Its validity ended at %s. To move the end, use extend-user."}
-	WrongUser = Message{"사용자 번호 %d은(는) 사용할 수 없습니다. 1 이상이어야 합니다",
-		"%d is not a user id: want 1 or more"}
 	NoWinners = Message{"아직 발급된 쿠폰이 없습니다",
 		"nobody has this coupon yet"}
 	WinnersAsOf = Message{"상태는 MySQL 시계로 %s 기준입니다.",
