@@ -117,16 +117,12 @@ type Grantee struct {
 // Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no applicant
 // loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
 func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee) (*HolderChange, error) {
-	table, err := to.Users.Table(ctx, a.DB.Pool())
-	if err != nil {
-		return nil, err
-	}
 	return a.hold(ctx, couponID, to.User, holding{action: audit.CouponGranted,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planGrant(c, f, found, to)
 		},
 		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
-			return a.insertGranted(ctx, tx, table, f.Now, d)
+			return a.insertGranted(ctx, tx, to.Users, f.Now, d)
 		}})
 }
 
@@ -152,10 +148,14 @@ const (
 	insertGrantSQL = "INSERT INTO user_coupon (coupon_id, user_id, issued_at, expires_at, seq) VALUES (?, ?, ?, ?, ?)"
 )
 
-func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, table *users.Table, now time.Time, d wallet.Decision) error {
+func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, directory *users.Directory, now time.Time, d wallet.Decision) error {
+	table, err := directory.Table(ctx, tx)
+	if err != nil {
+		return err
+	}
 	u := d.Coupon
 	known, active, status := false, false, ""
-	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		known = true
 		return rows.Scan(&active, &status)
 	}, table.SQL(activeUserSQL), u.User, u.User)
