@@ -97,6 +97,14 @@ func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Acti
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
 }
 
+const recordedOfUserSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND user_id = ?)"
+
+// RecordedOfUser reports whether Append has recorded a change of one user, outside any run. The reason is not compared.
+func RecordedOfUser(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, user coupon.UserID) (found bool, err error) {
+	err = q.QueryRowContext(ctx, recordedOfUserSQL, couponID, action, origin.actor(), origin.At, user).Scan(&found)
+	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
+}
+
 func (o Origin) actor() string { return cmp.Or(o.Actor, NightlyActor) }
 
 func idOrNull[ID coupon.UserID | coupon.RunID](id ID) *ID {

@@ -30,6 +30,12 @@ type couponCmd struct {
 	Freeze   change           `cmd:""`
 	Unfreeze change           `cmd:""`
 	Cadence  couponCadenceCmd `cmd:""`
+
+	Grant      couponGrantCmd      `cmd:""`
+	Revoke     couponRevokeCmd     `cmd:""`
+	Reissue    couponReissueCmd    `cmd:""`
+	ExtendUser couponExtendUserCmd `cmd:"" name:"extend-user"`
+	Winners    couponWinnersCmd    `cmd:""`
 }
 
 // printRefusal prints a UsageError, with its times in p.Zone, and returns the exit code. Other errors pass unchanged.
@@ -54,19 +60,26 @@ func (c *change) Validate() error {
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (*couponadmin.Change, error) {
+func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
+	err = p.administer(ctx, person, func(a *couponadmin.Admin, _ *servers) error {
+		made, err = make(a)
+		return err
+	})
+	return made, err
+}
+
+func (p *program) administer(ctx context.Context, person operatorFlags, work func(*couponadmin.Admin, *servers) error) error {
 	s, err := p.openWriting(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
 		Operator: person.Operator, Reason: person.Reason})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	made, err := make(admin)
-	return made, p.printRefusal(err)
+	return p.printRefusal(work(admin, s))
 }
 
 // changing says how a verb makes its change, and how it describes the result.
@@ -173,23 +186,27 @@ func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
 func cadenceOf(flag string) coupon.Cadence { return coupon.Cadence(strings.ToUpper(flag)) }
 
 type couponCreateCmd struct {
-	Name          string `required:""`
-	Seats         int64  `required:"" placeholder:"N"`
-	Opens         string `required:"" placeholder:"TIME"`
-	Closes        string `required:"" placeholder:"TIME"`
-	ValidityDays  int64  `default:"30" placeholder:"N"`
-	DiscountWon   int64  `default:"0" placeholder:"N"`
-	Campaign      uint64 `placeholder:"ID"`
-	Cadence       string `enum:"nightly,immediate" default:"nightly"`
-	LineLimit     int64  `placeholder:"N"`
-	operatorFlags `embed:""`
-	Output        string `enum:"table,json" default:"table"`
+	Name            string `required:""`
+	Seats           int64  `required:"" placeholder:"N"`
+	Opens           string `required:"" placeholder:"TIME"`
+	Closes          string `required:"" placeholder:"TIME"`
+	ValidityDays    int64  `default:"30" placeholder:"N"`
+	DiscountWon     int64  `default:"0" placeholder:"N"`
+	DiscountPercent int64  `placeholder:"P"`
+	DiscountMaxWon  int64  `placeholder:"N"`
+	MinimumWon      int64  `placeholder:"N"`
+	Campaign        uint64 `placeholder:"ID"`
+	Cadence         string `enum:"nightly,immediate" default:"nightly"`
+	LineLimit       int64  `placeholder:"N"`
+	operatorFlags   `embed:""`
+	Output          string `enum:"table,json" default:"table"`
 }
 
 func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {
 	opens, wrongOpens := instant("--opens", c.Opens, zone)
 	closes, wrongCloses := instant("--closes", c.Closes, zone)
-	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays, DiscountWon: c.DiscountWon,
+	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays,
+		Discount: coupon.Discount{DiscountWon: c.DiscountWon, DiscountPercent: c.DiscountPercent, DiscountMaxWon: c.DiscountMaxWon, MinimumWon: c.MinimumWon},
 		Campaign: c.Campaign, Cadence: cadenceOf(c.Cadence), LineLimit: c.LineLimit}
 	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }

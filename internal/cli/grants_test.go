@@ -34,11 +34,22 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 	own := map[string][]string{
 		"jajeong_settle": {
 			"UPDATE user_coupon SET status = 'USED'", "UPDATE coupon_order SET state = 'USED'",
+			"UPDATE user_coupon SET status = 'REVOKED'", "INSERT INTO coupon_log (user_coupon_id, seq, kind, actor, at) VALUES (1, 1, 'REVOKED', 'x', NOW(6))",
 			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'", "UPDATE coupon SET frozen = FALSE",
 			"UPDATE coupon SET cadence = 'IMMEDIATE'",
 			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('x', 1, NOW(6), NOW(6) + INTERVAL 1 DAY)",
 		},
-		"jajeong_operator": nil,
+		"jajeong_operator": {
+			"UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_log", "DELETE FROM coupon_order", "INSERT INTO coupon_order (order_id) VALUES ('A-1')",
+			"UPDATE user_coupon SET position = 1", "UPDATE user_coupon SET issued_at = NOW(6)", "UPDATE coupon SET discount_won = 9",
+			"UPDATE coupon SET discount_percent = 9", "UPDATE coupon SET minimum_won = 9", "INSERT INTO purged_coupon (coupon_id) VALUES (1)",
+		},
+		"jajeong_wallet": {
+			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE user_coupon SET expires_at = NOW(6)", "UPDATE user_coupon SET run_id = 7",
+			"UPDATE coupon SET issued_count = 0", "UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET discount_won = 9",
+			"DELETE FROM coupon_log", "UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_order", "SELECT id FROM application_outcome",
+			"SELECT id FROM `user`", "SELECT accepted FROM promise", "SELECT id FROM settlement_run", "INSERT INTO audit_event (actor, action) VALUES ('kim', 'x')",
+		},
 		"jajeong_api": {
 			"UPDATE user_coupon SET status = 'USED'", "UPDATE coupon_order SET state = 'USED'", "SELECT id FROM coupon_log",
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",

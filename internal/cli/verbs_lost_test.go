@@ -51,11 +51,27 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 				require.Equal(w.T, []uint64{7}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
 			},
 		},
+		"coupon grant": {
+			func(c coupon.CouponID) []string { return []string{"coupon", "grant", fmt.Sprint(c), "--user=4"} },
+			func(w *world, c coupon.CouponID) {
+				require.Equal(w.T, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
+				w.logged(c, 4, "GRANTED")
+			},
+		},
+		"coupon revoke": {
+			func(c coupon.CouponID) []string {
+				return []string{"coupon", "revoke", fmt.Sprint(c), "--user=1", "--free-seat"}
+			},
+			func(w *world, c coupon.CouponID) {
+				require.Equal(w.T, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
+				w.logged(c, 1, "REVOKED")
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorldBehindProxies(t)
-			w.AddUsers(1, 2, 3)
+			w.AddUsers(1, 2, 3, 4)
 			w.SetStatus("BLOCKED", 3)
 			w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
 			for lost, last := int64(1), int64(1); lost <= last; lost++ {
@@ -86,4 +102,12 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 			w.verify()
 		})
 	}
+}
+
+// logged requires that coupon_log has one row of a user's coupon, and the audit log one event.
+func (w *world) logged(couponID coupon.CouponID, user coupon.UserID, kind string) {
+	w.T.Helper()
+	require.Equal(w.T, []string{kind}, jajeongtest.Column[string](w.Deployment,
+		"SELECT l.kind FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.coupon_id = ? AND u.user_id = ?", couponID, user))
+	require.Len(w.T, w.IDs("SELECT id FROM audit_event WHERE coupon_id = ? AND action = ?", couponID, "COUPON_"+kind), 1)
 }

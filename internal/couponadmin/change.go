@@ -1,5 +1,5 @@
 // Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount, freeze,
-// unfreeze, change the cadence.
+// unfreeze, change the cadence. It also grants, revokes, reissues and extends the coupon of one user.
 //
 // Each change is one transaction under the coupon's row lock. audit_event records the old and the new values. A change
 // that would break a promise returns an error and changes nothing.
@@ -36,6 +36,8 @@ type Redis interface {
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
 	// CountMarked returns how many users Redis answers ALREADY_ISSUED, and how many it answers REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
+	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. No entry has the arrival that is given.
+	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error)
 	// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
 	CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error)
 }
@@ -207,6 +209,19 @@ UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, sta
  WHERE id = ?`
 
 func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {
+	if err := update(ctx, tx, origin, made); err != nil {
+		return err
+	}
+	is := made.After
+	detail := difference(made.Before, is)
+	if is.Paused() && !shutAt.IsZero() { // a close has this instant as its new apply_closes_at
+		detail += ", door_shut_at " + stamp(shutAt)
+	}
+	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
+}
+
+// update writes the coupon's row. An audit event tells if the coupon is no longer finalised.
+func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) error {
 	is := made.After
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
 	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version,
@@ -214,15 +229,9 @@ func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Ac
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	if made.Before.Finalised() && !is.Finalised() {
-		if err := audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, audit.Entry{Detail: "so that a run issues the new seats"}); err != nil {
-			return err
-		}
+		return audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, audit.Entry{Detail: "so that a run issues the new seats"})
 	}
-	detail := difference(made.Before, is)
-	if is.Paused() && !shutAt.IsZero() { // a close has this instant as its new apply_closes_at
-		detail += ", door_shut_at " + stamp(shutAt)
-	}
-	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
+	return nil
 }
 
 // difference lists changed columns as "old → new".

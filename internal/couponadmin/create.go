@@ -20,18 +20,18 @@ import (
 const (
 	maxNameLetters = 200
 	maxDays        = 36_500
-	maxWon         = 1_000_000_000_000 // a higher discount is taken for a typing error
-	maxLine        = 1<<32 - 1         // the highest value of the column line_limit
+	maxLine        = 1<<32 - 1 // the highest value of the column line_limit
 )
 
 type NewCoupon struct {
-	Name                      string
-	Seats                     int64
-	Opens, Closes             time.Time
-	ValidityDays, DiscountWon int64
-	Campaign                  uint64         // 0: no campaign
-	Cadence                   coupon.Cadence // empty: nightly
-	LineLimit                 int64          // while so many wait in the queue, nobody joins it; 0: no limit
+	Name          string
+	Seats         int64
+	Opens, Closes time.Time
+	ValidityDays  int64
+	coupon.Discount
+	Campaign  uint64         // 0: no campaign
+	Cadence   coupon.Cadence // empty: nightly
+	LineLimit int64          // while so many wait in the queue, nobody joins it; 0: no limit
 }
 
 // Problems returns an error for each wrong value. It does not check the window, which depends on the time.
@@ -45,12 +45,26 @@ func (n NewCoupon) Problems() (problems []error) {
 	if n.ValidityDays < 1 || n.ValidityDays > maxDays {
 		problems = append(problems, text.UsageErrorf(text.WrongDays, n.ValidityDays, maxDays))
 	}
-	if n.DiscountWon < 0 || n.DiscountWon > maxWon {
-		problems = append(problems, text.UsageErrorf(text.WrongDiscount, n.DiscountWon, int64(maxWon)))
-	}
+	problems = append(problems, discountProblems(n.Discount)...)
 	if n.LineLimit < 0 || n.LineLimit > maxLine {
 		problems = append(problems, text.UsageErrorf(text.WrongLineLimit, n.LineLimit, int64(maxLine)))
 	}
+	return problems
+}
+
+func discountProblems(d coupon.Discount) (problems []error) {
+	refuse := func(wrong bool, m text.Message, args ...any) {
+		if wrong {
+			problems = append(problems, text.UsageErrorf(m, args...))
+		}
+	}
+	wrongWon := func(won int64) bool { return won < 0 || won > coupon.MaxWon }
+	refuse(wrongWon(d.DiscountWon), text.WrongDiscount, d.DiscountWon, int64(coupon.MaxWon))
+	refuse(d.DiscountPercent < 0 || d.DiscountPercent > 100, text.WrongPercent, d.DiscountPercent)
+	refuse(wrongWon(d.DiscountMaxWon), text.WrongDiscountMax, d.DiscountMaxWon, int64(coupon.MaxWon))
+	refuse((d.DiscountPercent == 0) != (d.DiscountMaxWon == 0), text.PercentNeedsMax)
+	refuse(d.DiscountPercent != 0 && d.DiscountWon != 0, text.TwoDiscounts)
+	refuse(wrongWon(d.MinimumWon), text.WrongMinimum, d.MinimumWon, int64(coupon.MaxWon))
 	return problems
 }
 
@@ -88,12 +102,13 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 }
 
 const insertSQL = `
-INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won, cadence, line_limit)
-VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?, ?, NULLIF(?, 0))`
+INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
+                    discount_percent, discount_max_won, minimum_won, cadence, line_limit)
+VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?, ?, ?, ?, ?, NULLIF(?, 0))`
 
 func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (coupon.Coupon, error) {
 	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon,
-		n.Cadence, n.LineLimit)
+		n.DiscountPercent, n.DiscountMaxWon, n.MinimumWon, n.Cadence, n.LineLimit)
 	if err != nil {
 		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
 	}
@@ -107,5 +122,11 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	}
 	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d, cadence %s, line_limit %d",
 		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon, n.Cadence, n.LineLimit)
+	if n.DiscountPercent > 0 {
+		detail += fmt.Sprintf(", discount_percent %d, discount_max_won %d", n.DiscountPercent, n.DiscountMaxWon)
+	}
+	if n.MinimumWon > 0 {
+		detail += fmt.Sprintf(", minimum_won %d", n.MinimumWon)
+	}
 	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Detail: detail})
 }

@@ -33,10 +33,10 @@ type Coupon struct {
 	TotalQuantity int64 `json:"totalQuantity"`
 	IssuedCount   int64 `json:"issuedCount"`
 	Window
-	CampaignID   *uint64   `json:"campaignId"`
-	ValidityDays int64     `json:"validityDays"`
-	DiscountWon  int64     `json:"discountWon"`
-	UpdatedAt    time.Time `json:"updatedAt"`
+	CampaignID   *uint64 `json:"campaignId"`
+	ValidityDays int64   `json:"validityDays"`
+	coupon.Discount
+	UpdatedAt time.Time `json:"updatedAt"`
 	Issuing
 }
 
@@ -60,7 +60,8 @@ const (
 	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED' WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
 	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
-       finalised_at, campaign_id, validity_days, discount_won, updated_at, cadence, frozen, line_limit
+       finalised_at, campaign_id, validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
+       updated_at, cadence, frozen, line_limit
 FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = '' OR cadence = ?)
 ORDER BY id LIMIT ?`
 )
@@ -78,7 +79,8 @@ type CouponFilter struct {
 func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
-			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit}
+			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon,
+			&c.MinimumWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit}
 	}, listCouponsSQL, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }

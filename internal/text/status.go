@@ -53,6 +53,12 @@ var words = map[string]Message{
 	"COUPON_UNFROZEN":        {"발급 동결 해제", "unfroze the issuing"},
 	"COUPON_CADENCE_CHANGED": {"발급 방식 변경", "changed the cadence"},
 
+	"ISSUED":   {"사용 가능", "usable"},
+	"RESERVED": {"예약됨", "reserved"},
+	"USED":     {"사용함", "used"},
+	"REVOKED":  {"회수됨", "revoked"},
+	"EXPIRED":  {"만료됨", "expired"},
+
 	"COUPON_GRANTED":       {"쿠폰 수동 지급", "gave a coupon by hand"},
 	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
 	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/view"
+)
+
+// holder holds the common flags of the verbs that change the coupon of one user.
+type holder struct {
+	change `embed:""`
+	User   coupon.UserID `required:"" placeholder:"ID"`
+}
+
+// holding says how a verb makes its change, and how it describes the result.
+type holding struct {
+	make          func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error)
+	done, already text.Message
+	notPublished  text.Message
+	details       func(view.View, *couponadmin.HolderChange) // prints more about a change that was made; may be nil
+}
+
+func (c *holder) do(ctx context.Context, p *program, how holding) error {
+	var made *couponadmin.HolderChange
+	err := p.administer(ctx, c.operatorFlags, func(a *couponadmin.Admin, s *servers) (err error) {
+		made, err = how.make(a, s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		err = output.JSON(p.Stdout, made.Summary())
+	} else {
+		p.view().HolderChanged(made, how.done, how.already)
+	}
+	if made.PublishErr != nil {
+		p.warn(how.notPublished, made.PublishErr)
+	}
+	if c.Output != "json" && made.Changed && how.details != nil {
+		how.details(p.view(), made)
+	}
+	return err
+}
+
+// seats prints what becomes of a seat that a change has added or taken away.
+func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
+	if made.After.TotalQuantity != made.Before.TotalQuantity {
+		v.SeatsChanged(&made.Change, p.timetable().Next(p.Now()))
+	}
+}
+
+type couponGrantCmd struct {
+	holder `embed:""`
+}
+
+func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, holding{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
+		return a.Grant(ctx, c.ID, couponadmin.Grantee{User: c.User, Users: s.users, Zone: p.Zone})
+	}, text.CouponIsGranted, text.CouponWasGranted, text.GrantNotMarked, func(v view.View, made *couponadmin.HolderChange) {
+		if !made.After.Finalised() {
+			v.Println(text.GrantedApplication)
+		}
+	}})
+}
+
+type couponRevokeCmd struct {
+	holder   `embed:""`
+	FreeSeat bool
+}
+
+func (c *couponRevokeCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+		return a.Revoke(ctx, c.ID, c.User, c.FreeSeat)
+	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats})
+}
+
+type couponReissueCmd struct {
+	holder `embed:""`
+}
+
+func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+		return a.Reissue(ctx, c.ID, c.User)
+	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats})
+}
+
+type couponExtendUserCmd struct {
+	holder `embed:""`
+	Until  string `required:"" placeholder:"DATE"`
+}
+
+// end returns the end of validity, exclusive: the midnight that ends the date.
+func (c *couponExtendUserCmd) end(zone *time.Location) (time.Time, error) {
+	end, err := calendar.DateCutoff(c.Until, zone)
+	if err != nil {
+		return end, text.UsageErrorf(text.WrongDate, "--until", c.Until)
+	}
+	return end, after1970(end)
+}
+
+func (c *couponExtendUserCmd) Validate() error {
+	_, err := c.end(time.UTC)
+	return errors.Join(err, c.change.Validate())
+}
+
+func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {
+	end, _ := c.end(p.Zone) // no error: Validate has read --until
+	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+		return a.ExtendUser(ctx, c.ID, c.User, end)
+	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil})
+}

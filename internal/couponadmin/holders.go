@@ -1,0 +1,321 @@
+package couponadmin
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/users"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+// HolderChange is a change of the coupon that one user has. Its Changed is false if nothing was written.
+type HolderChange struct {
+	Change
+	User      coupon.UserID
+	State     coupon.UserCouponStatus // after the change, by MySQL's clock
+	ExpiresAt time.Time               // after the change, exclusive; zero: the coupon does not expire
+	FreedSeat bool                    // the coupon is revoked, and its revocation added a seat
+	Now       time.Time               // MySQL's clock
+}
+
+// holding is a change of an issued coupon. plan returns the decision, or a *text.UsageError if the change is refused.
+type holding struct {
+	action audit.Action
+	plan   func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error)
+	// write records the decision. nil: wallet.Write does.
+	write func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error
+}
+
+// Revoke takes a coupon back from a user. With freeSeat, the coupon gets one seat more, for the next in line.
+func (a *Admin) Revoke(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, freeSeat bool) (*HolderChange, error) {
+	return a.hold(ctx, couponID, user, holding{action: audit.CouponRevoked,
+		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
+			return planRevoke(c, f, found, user, freeSeat)
+		}})
+}
+
+func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID, freeSeat bool) (wallet.Decision, error) {
+	if !found {
+		return wallet.Decision{}, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
+	}
+	d := wallet.Decide(f, wallet.Call{Verb: wallet.Revoke, FreeSeat: freeSeat})
+	switch {
+	case d.Code == wallet.Used:
+		return d, text.UsageErrorf(text.RefusedUsed, user, c.ID, f.Coupon.OrderID)
+	case d.Code == wallet.ReservedElsewhere:
+		return d, text.UsageErrorf(text.RefusedReserved, user, c.ID, f.Coupon.OrderID, f.Holder.ReservedUntil)
+	case d.Code == wallet.Repeated && freeSeat && !f.FreedSeat:
+		return d, text.UsageErrorf(text.RefusedRevokedWithoutSeat, user, c.ID)
+	case d.Code == wallet.Done && freeSeat && c.TotalQuantity >= MaxSeats:
+		return d, text.UsageErrorf(text.WrongSeats, c.TotalQuantity+1, int64(MaxSeats))
+	}
+	return d, nil
+}
+
+// Reissue gives a revoked coupon back to its user. If the revocation added a seat, a seat must be free, and is taken away.
+func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*HolderChange, error) {
+	return a.hold(ctx, couponID, user, holding{action: audit.CouponReissued,
+		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
+			if !found {
+				return wallet.Decision{}, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
+			}
+			if f.FreedSeat && c.Free() == 0 {
+				return wallet.Decision{}, text.UsageErrorf(text.RefusedNoSeatLeft, user, c.ID)
+			}
+			return wallet.Decide(f, wallet.Call{Verb: wallet.Reissue}), nil
+		}})
+}
+
+// ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive.
+func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, expires time.Time) (*HolderChange, error) {
+	return a.hold(ctx, couponID, user, holding{action: audit.CouponUserExtended,
+		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
+			return planExtendUser(c, f, found, user, expires)
+		}})
+}
+
+func planExtendUser(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID, expires time.Time) (wallet.Decision, error) {
+	var none wallet.Decision
+	switch was := f.Coupon.ExpiresAt; {
+	case !found:
+		return none, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
+	case !expires.After(f.Now):
+		return none, text.UsageErrorf(text.RefusedExtendPast, expires, f.Now)
+	case expires.After(maxCloses):
+		return none, text.UsageErrorf(text.RefusedExtendFar, expires, maxCloses)
+	case was.IsZero():
+		return none, text.UsageErrorf(text.RefusedNoExpiry, user, c.ID)
+	case expires.Before(was):
+		return none, text.UsageErrorf(text.RefusedExtendShorter, user, c.ID, was, expires)
+	}
+	d := wallet.Decide(f, wallet.Call{Verb: wallet.Extend, ExpiresAt: expires})
+	switch d.Code {
+	case wallet.Used:
+		return d, text.UsageErrorf(text.RefusedUsed, user, c.ID, f.Coupon.OrderID)
+	case wallet.Revoked:
+		return d, text.UsageErrorf(text.RefusedExtendRevoked, user, c.ID)
+	default:
+		return d, nil
+	}
+}
+
+// Grantee is the user of Grant, and what Grant needs to know about users and midnights.
+type Grantee struct {
+	User  coupon.UserID
+	Users *users.Directory
+	Zone  *time.Location
+}
+
+// Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no applicant
+// loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
+func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee) (*HolderChange, error) {
+	return a.hold(ctx, couponID, to.User, holding{action: audit.CouponGranted,
+		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
+			return planGrant(c, f, found, to)
+		},
+		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
+			return a.insertGranted(ctx, tx, to.Users, f.Now, d)
+		}})
+}
+
+func planGrant(c coupon.Coupon, f wallet.Facts, found bool, to Grantee) (wallet.Decision, error) {
+	switch {
+	case found && f.Coupon.Status == coupon.CouponRevoked:
+		return wallet.Decision{}, text.UsageErrorf(text.RefusedGrantRevoked, to.User, c.ID)
+	case found:
+		return wallet.Decision{Code: wallet.Repeated, Coupon: f.Coupon}, nil
+	case c.Frozen:
+		return wallet.Decision{}, text.UsageErrorf(text.RefusedGrantFrozen, c.ID)
+	case c.TotalQuantity >= MaxSeats:
+		return wallet.Decision{}, text.UsageErrorf(text.WrongSeats, c.TotalQuantity+1, int64(MaxSeats))
+	}
+	expires := calendar.ExpiresAt(f.Now, c.ValidityDays, to.Zone)
+	return wallet.Decision{Code: wallet.Done,
+		Coupon:  wallet.UserCoupon{Coupon: c.ID, User: to.User, Status: coupon.CouponIssued, Seq: 1, ExpiresAt: expires},
+		Entries: []wallet.Entry{{Kind: coupon.LogGranted, ExpiresAt: expires, Seats: 1}}}, nil
+}
+
+const (
+	activeUserSQL  = "SELECT {active}, {status} FROM {users} WHERE {id} = ? AND ? <= {last}"
+	insertGrantSQL = "INSERT INTO user_coupon (coupon_id, user_id, issued_at, expires_at, seq) VALUES (?, ?, ?, ?, ?)"
+)
+
+func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, directory *users.Directory, now time.Time, d wallet.Decision) error {
+	table, err := directory.Table(ctx, tx)
+	if err != nil {
+		return err
+	}
+	u := d.Coupon
+	known, active, status := false, false, ""
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		known = true
+		return rows.Scan(&active, &status)
+	}, table.SQL(activeUserSQL), u.User, u.User)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read user %d: %w", u.User, err)
+	case !known:
+		return text.UsageErrorf(text.RefusedUnknownUser, u.User)
+	case !active:
+		return text.UsageErrorf(text.RefusedInactiveUser, u.User, users.Shown(status))
+	}
+	done, err := tx.ExecContext(ctx, insertGrantSQL, u.Coupon, u.User, now, u.ExpiresAt.UTC(), u.Seq)
+	if err != nil {
+		return fmt.Errorf("grant coupon %d to user %d: %w", u.Coupon, u.User, err)
+	}
+	id, err := done.LastInsertId()
+	if err != nil {
+		return fmt.Errorf("grant coupon %d to user %d: %w", u.Coupon, u.User, err)
+	}
+	return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, a.Operator, d.Entries...)
+}
+
+// hold makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible, too.
+func (a *Admin) hold(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, op holding) (*HolderChange, error) {
+	origin := a.origin()
+	made := &HolderChange{}
+	err := a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
+		old, err := lock(ctx, tx, couponID)
+		if err != nil {
+			return err
+		}
+		if attempt > 1 { // an earlier attempt may have been committed
+			done, err := audit.RecordedOfUser(ctx, tx, origin, op.action, couponID, user)
+			if err != nil || done {
+				return err
+			}
+		}
+		*made = HolderChange{Change: Change{Before: old, After: old}, User: user}
+		return a.applyHolding(ctx, tx, made, origin, op)
+	})
+	if err != nil {
+		return nil, changeUnknown(couponID, err)
+	}
+	a.publishHolding(ctx, made, op)
+	return made, nil
+}
+
+func (a *Admin) applyHolding(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, op holding) error {
+	f, found, err := wallet.LockForOperator(ctx, tx, made.Before.ID, made.User)
+	if err != nil {
+		return err
+	}
+	if !found { // LockForOperator has not read the clock
+		if err := tx.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&f.Now); err != nil {
+			return fmt.Errorf("read the clock: %w", err)
+		}
+	}
+	d, err := op.plan(made.Before, f, found)
+	if err != nil {
+		return err
+	}
+	made.describe(f, d)
+	if len(d.Entries) == 0 {
+		return nil
+	}
+	if op.write == nil {
+		op.write = func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
+			return wallet.Write(ctx, tx, f, d, a.Operator)
+		}
+	}
+	if err := op.write(ctx, tx, f, d); err != nil {
+		return err
+	}
+	made.Changed = true
+	return a.moveSeats(ctx, tx, made, origin, op.action, f, d)
+}
+
+func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {
+	h.Now, h.At, h.ExpiresAt = f.Now, f.Now, d.Coupon.ExpiresAt
+	until := f.Holder.ReservedUntil
+	if d.Lost.ID != "" {
+		until = time.Time{}
+	}
+	h.State = coupon.StateAt(d.Coupon.Status, until, d.Coupon.ExpiresAt, f.Now)
+	h.FreedSeat = f.FreedSeat && d.Coupon.Status == coupon.CouponRevoked
+	for _, entry := range d.Entries {
+		h.FreedSeat = h.FreedSeat || entry.Kind == coupon.LogRevoked && entry.Seats > 0
+	}
+}
+
+// moveSeats writes the seats that the change adds or takes away, and the audit event.
+func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, action audit.Action, f wallet.Facts, d wallet.Decision) error {
+	counts, err := readFacts(ctx, tx, made.Before.ID)
+	if err != nil {
+		return err
+	}
+	made.NotSelected = counts.notSelected
+	for _, entry := range d.Entries {
+		made.After.TotalQuantity += entry.Seats
+		if entry.Kind == coupon.LogGranted {
+			made.After.IssuedCount++
+		}
+	}
+	if made.After.TotalQuantity > made.Before.TotalQuantity {
+		made.After = dueAgain(made.After, counts)
+	}
+	if made.After != made.Before {
+		if err := update(ctx, tx, origin, made.Change); err != nil {
+			return err
+		}
+	}
+	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Detail: made.detail(f)})
+}
+
+// detail lists what has changed, without the user.
+func (h *HolderChange) detail(f wallet.Facts) string {
+	var parts []string
+	if !h.ExpiresAt.Equal(f.Coupon.ExpiresAt) {
+		parts = append(parts, fmt.Sprintf("expires_at %s → %s", stamp(f.Coupon.ExpiresAt), stamp(h.ExpiresAt)))
+	}
+	if seats := difference(h.Before, h.After); seats != "" {
+		parts = append(parts, seats)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// publishHolding tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it fails,
+// the catalog publishes the seats, and a run gives an application of the user the outcome ALREADY_ISSUED.
+func (a *Admin) publishHolding(ctx context.Context, made *HolderChange, op holding) {
+	is := made.After
+	if is.Finalised() {
+		return
+	}
+	if op.action == audit.CouponGranted {
+		const noArrival = -1 // no application has it: Remove only marks the user
+		holder := []coupon.Application{{Member: fmt.Sprint(made.User), Arrival: noArrival}}
+		if _, made.PublishErr = a.Redis.Remove(ctx, is.ID, is.ClosesAt, coupon.MarkIssued, holder); made.PublishErr != nil {
+			return
+		}
+	}
+	if is.TotalQuantity != made.Before.TotalQuantity {
+		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, is.Window(), is.Promise)
+		made.announced = made.PublishErr == nil
+	}
+}
+
+// HolderSummary is the JSON of a HolderChange.
+type HolderSummary struct {
+	Summary
+	User      coupon.UserID           `json:"user"`
+	State     coupon.UserCouponStatus `json:"state"`
+	ExpiresAt *time.Time              `json:"expiresAt"` // exclusive; null: the coupon does not expire
+	FreedSeat bool                    `json:"freedSeat"`
+	Now       time.Time               `json:"now"`
+}
+
+func (h *HolderChange) Summary() HolderSummary {
+	s := HolderSummary{Summary: h.Change.Summary(), User: h.User, State: h.State, FreedSeat: h.FreedSeat, Now: h.Now}
+	if !h.ExpiresAt.IsZero() {
+		s.ExpiresAt = new(h.ExpiresAt.UTC())
+	}
+	return s
+}

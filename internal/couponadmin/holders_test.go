@@ -1,0 +1,195 @@
+package couponadmin_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+// checkout returns the database of wallet-api, under its account.
+func checkout(d *jajeongtest.Deployment) *mysqltx.DB {
+	pool, err := d.Wallet.Open(zap.NewNop())
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() { _ = pool.Close() })
+	return mysqltx.NewBrief(pool)
+}
+
+func (d *deployment) order(db *mysqltx.DB, verb wallet.Verb, couponID coupon.CouponID, order string) wallet.Code {
+	done, err := wallet.Redeem(d.T.Context(), db, couponID, wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: 9000, TTL: time.Hour})
+	require.NoError(d.T, err)
+	return done.Code
+}
+
+func (d *deployment) held(change *couponadmin.HolderChange, err error) *couponadmin.HolderChange {
+	d.T.Helper()
+	require.NoError(d.T, err)
+	require.NoError(d.T, change.PublishErr)
+	return change
+}
+
+func (d *deployment) grant(couponID coupon.CouponID, user coupon.UserID) (*couponadmin.HolderChange, error) {
+	return d.admin.Grant(d.T.Context(), couponID, couponadmin.Grantee{User: user, Zone: time.UTC})
+}
+
+func TestRevoke_FreesASeatForTheNextInLine(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1, 2)
+	d.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
+
+	revoked := d.held(d.admin.Revoke(t.Context(), couponID, 1, true))
+	require.Equal(t, []int{1, 2}, []int{revoked.Before.TotalQuantity, revoked.After.TotalQuantity})
+	require.Equal(t, coupon.CouponRevoked, revoked.State)
+	require.Equal(t, 1, revoked.NotSelected)
+	require.False(t, d.held(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed, "a second run")
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
+	d.Verify()
+
+	_, err := d.admin.Reissue(t.Context(), couponID, 1)
+	require.True(t, text.Is(err, text.RefusedNoSeatLeft), err)
+	d.done(d.admin.AddSeats(t.Context(), couponID, 1))
+	reissued := d.held(d.admin.Reissue(t.Context(), couponID, 1))
+	require.Equal(t, 2, reissued.After.TotalQuantity, "the seat is taken back")
+	require.Equal(t, coupon.CouponIssued, reissued.State)
+	require.False(t, d.held(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
+	require.Equal(t, []string{"REVOKED", "REISSUED"}, jajeongtest.Column[string](d.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
+	require.EqualValues(t, 2, d.Number("SELECT COUNT(*) FROM audit_event WHERE user_id = 1"))
+	d.Verify()
+}
+
+func TestRevoke_RefusesACouponThatAnOrderHas(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1)
+	d.SettleNow()
+	db := checkout(d.Deployment)
+	require.Equal(t, wallet.Done, d.order(db, wallet.Reserve, couponID, "A-1"))
+	_, err := d.admin.Revoke(t.Context(), couponID, 1, false)
+	require.True(t, text.Is(err, text.RefusedReserved), err)
+	require.Equal(t, wallet.Done, d.order(db, wallet.Confirm, couponID, "A-1"))
+	_, err = d.admin.Revoke(t.Context(), couponID, 1, false)
+	require.True(t, text.Is(err, text.RefusedUsed), err)
+	_, err = d.admin.Revoke(t.Context(), couponID, 9, false)
+	require.True(t, text.Is(err, text.RefusedNotHeld), err)
+	require.Equal(t, wallet.Done, d.order(db, wallet.Refund, couponID, "A-1"))
+	require.True(t, d.held(d.admin.Revoke(t.Context(), couponID, 1, false)).Changed)
+	require.Equal(t, wallet.Revoked, d.order(db, wallet.Reserve, couponID, "A-2"))
+	_, err = d.admin.Revoke(t.Context(), couponID, 1, true)
+	require.True(t, text.Is(err, text.RefusedRevokedWithoutSeat), err)
+	_, err = d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().AddDate(1, 0, 0))
+	require.True(t, text.Is(err, text.RefusedExtendRevoked), err)
+	_, err = d.grant(couponID, 1)
+	require.True(t, text.Is(err, text.RefusedGrantRevoked), err)
+	d.Verify()
+}
+
+func TestRevoke_BesideACheckout(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1)
+	d.SettleNow()
+	db := checkout(d.Deployment)
+	for range 20 {
+		var together sync.WaitGroup
+		var reserved, confirmed wallet.Code
+		var err error
+		order := "A-" + time.Now().Format("150405.000000000")
+		together.Go(func() {
+			reserved = d.order(db, wallet.Reserve, couponID, order)
+			confirmed = d.order(db, wallet.Confirm, couponID, order)
+		})
+		together.Go(func() { _, err = d.admin.Revoke(t.Context(), couponID, 1, false) })
+		together.Wait()
+		if reserved == wallet.Done {
+			require.Error(t, err, "the coupon is reserved or used")
+			require.Equal(t, wallet.Done, confirmed)
+			d.order(db, wallet.Refund, couponID, order)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, wallet.Revoked, reserved)
+			d.held(d.admin.Reissue(t.Context(), couponID, 1))
+		}
+	}
+	d.Verify()
+}
+
+func TestGrant_AddsASeatOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1, 2)
+	d.AddUsers(3, 4)
+	d.SetStatus("BLOCKED", 4)
+	granted := d.held(d.grant(couponID, 3))
+	require.True(t, granted.Changed)
+	require.Equal(t, []int{2, 1}, []int{granted.After.TotalQuantity, granted.After.IssuedCount})
+	require.Zero(t, granted.ExpiresAt.Sub(granted.ExpiresAt.Truncate(24*time.Hour)), "a midnight of the zone")
+	require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, 3))
+	require.False(t, d.held(d.grant(couponID, 3)).Changed, "a second run")
+	d.held(d.grant(couponID, 2)) // whose application waits
+	_, err := d.grant(couponID, 4)
+	require.True(t, text.Is(err, text.RefusedInactiveUser), err)
+	_, err = d.grant(couponID, 99)
+	require.True(t, text.Is(err, text.RefusedUnknownUser), err)
+	d.SettleNow()
+	require.ElementsMatch(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	d.Verify()
+
+	frozen := d.AddCoupon(1)
+	_, err = d.admin.Freeze(t.Context(), frozen)
+	require.NoError(t, err)
+	_, err = d.grant(frozen, 3)
+	require.True(t, text.Is(err, text.RefusedGrantFrozen), err)
+}
+
+func TestExtendUser_MovesTheEndToALaterMidnight(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1)
+	d.SettleNow()
+	end := time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour)
+	extended := d.held(d.admin.ExtendUser(t.Context(), couponID, 1, end))
+	require.True(t, extended.Changed)
+	require.Equal(t, end, extended.ExpiresAt)
+	require.Equal(t, end, jajeongtest.Column[time.Time](d.Deployment, "SELECT expires_at FROM user_coupon")[0])
+	require.False(t, d.held(d.admin.ExtendUser(t.Context(), couponID, 1, end)).Changed, "a second run")
+	_, err := d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(0, 0, -1))
+	require.True(t, text.Is(err, text.RefusedExtendShorter), err)
+	_, err = d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(-4, 0, 0))
+	require.True(t, text.Is(err, text.RefusedExtendPast), err)
+	_, err = d.admin.ExtendUser(t.Context(), couponID, 9, end)
+	require.True(t, text.Is(err, text.RefusedNotHeld), err)
+}
+
+func TestHolders_ChangeWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1)
+	d.AddUsers(2)
+	d.SettleNow()
+	away := errors.New("away")
+	d.admin.Redis = unreachable{d.Store, away}
+	d.held(d.admin.Revoke(t.Context(), couponID, 1, false))
+	d.held(d.admin.Reissue(t.Context(), couponID, 1))
+	d.held(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().UTC().AddDate(2, 0, 0).Truncate(24*time.Hour)))
+	revoked, err := d.admin.Revoke(t.Context(), couponID, 1, true)
+	require.NoError(t, err)
+	require.True(t, revoked.Changed)
+	require.ErrorIs(t, revoked.PublishErr, away)
+	require.EqualValues(t, 2, d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
+}

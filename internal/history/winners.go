@@ -1,0 +1,47 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Winner is a user who has a coupon, or had it until it was revoked. Times are UTC.
+type Winner struct {
+	Coupon    coupon.CouponID         `json:"-"`
+	Position  uint64                  `json:"position"` // 0: given by hand
+	User      coupon.UserID           `json:"user"`
+	AppliedAt *time.Time              `json:"appliedAt"` // null: given by hand
+	IssuedAt  time.Time               `json:"issuedAt"`
+	ExpiresAt *time.Time              `json:"expiresAt"` // exclusive; null: the coupon does not expire
+	State     coupon.UserCouponStatus `json:"state"`
+	ByHand    bool                    `json:"givenByHand"`
+}
+
+// winnersSQL is one statement: all rows have one state and one clock. MySQL sorts the rows, and the client keeps only one.
+const winnersSQL = `
+SELECT u.coupon_id, u.position, u.user_id, u.applied_at, u.issued_at, u.expires_at, u.status, u.run_id IS NULL, o.reserved_until, UTC_TIMESTAMP(6)
+FROM user_coupon u LEFT JOIN coupon_order o ON o.order_id = u.order_id
+WHERE u.coupon_id = ? ORDER BY u.run_id IS NULL, u.position, u.id`
+
+// EachWinner visits the winners of a coupon by position; those who were given it by hand come last. asOf is the instant of the
+// states, by MySQL's clock.
+func (r Reader) EachWinner(ctx context.Context, id coupon.CouponID, visit func(w Winner, asOf time.Time) error) error {
+	err := mysqltx.Each(ctx, r.DB, func(rows *sql.Rows) error {
+		var w Winner
+		var until sql.NullTime
+		var asOf, expires time.Time
+		if err := rows.Scan(&w.Coupon, &w.Position, &w.User, &w.AppliedAt, &w.IssuedAt, &w.ExpiresAt, &w.State, &w.ByHand, &until, &asOf); err != nil {
+			return err
+		}
+		if w.ExpiresAt != nil {
+			expires = *w.ExpiresAt
+		}
+		w.State = coupon.StateAt(w.State, until.Time, expires, asOf)
+		return visit(w, asOf)
+	}, winnersSQL, id)
+	return mysqltx.Wrap(err, "read the winners of coupon %d", id)
+}
