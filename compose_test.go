@@ -11,13 +11,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // TestComposeDemo runs the script of the service demo in compose.yaml, and every command that the script prints.
 func TestComposeDemo(t *testing.T) {
 	t.Parallel()
-	d := deploy(t)
+	d := deployWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{}))}) // for accounts of its own
 	d.serve(1000)
 	dsn, err := mysql.ParseDSN(d.Admin.MySQLDSN)
 	require.NoError(t, err)
@@ -29,25 +30,39 @@ func TestComposeDemo(t *testing.T) {
 		require.NoError(t, err, "%s", output)
 		return string(output)
 	}
-	demo := func() string {
+	host, port, err := net.SplitHostPort(dsn.Addr)
+	require.NoError(t, err)
+	apiHost, apiPort, err := net.SplitHostPort(d.pod.Apply)
+	require.NoError(t, err)
+	keys := t.TempDir()
+	onMySQL := func(script ...string) string {
 		t.Helper()
-		host, port, err := net.SplitHostPort(dsn.Addr)
-		require.NoError(t, err)
-		apiHost, apiPort, err := net.SplitHostPort(d.pod.Apply)
-		require.NoError(t, err)
-		return shell("compose/demo.sh", apiHost, apiPort, "--host="+host, "--port="+port, "--user="+dsn.User, dsn.DBName)
+		return shell(append(script, "--host="+host, "--port="+port, "--user="+dsn.User, dsn.DBName)...)
 	}
+	accounts := func() { t.Helper(); onMySQL("compose/accounts.sh", "sql/grants.sql", keys) }
+	demo := func() string { t.Helper(); return onMySQL("compose/demo.sh", apiHost, apiPort, keys+"/checkout") }
+
+	accounts()
+	key := read(t, keys+"/checkout")
+	require.Regexp(t, `^[0-9a-f]{64}\n$`, key)
+	account := dsn.Clone()
+	account.User, account.Passwd = "jajeong_wallet", "jajeong"
+	wallet := d.Start(append(d.env, "MYSQL_DSN="+account.FormatDSN(), "SERVICE_KEYS_FILE="+keys+"/service-keys"), "./cmd/wallet-api")
 
 	output := demo()
 	testenv.Eventually(t, 20*time.Second, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
 	commands := regexp.MustCompile(`(?m)^    ((?:curl|for|docker) .*)$`).FindAllStringSubmatch(output, -1)
-	require.Len(t, commands, 7, output)
-	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "docker compose run --rm settle", "settle")
+	require.Len(t, commands, 11, output)
+	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "localhost:8082", wallet.Wallet, "docker compose run --rm settle", "settle")
 	for _, command := range commands {
 		require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
 	}
 	require.Equal(t, 3, d.count("SELECT COUNT(*) FROM user_coupon WHERE user_id IN (1, 2, 3)"))
 	require.Equal(t, "UNDER_REVIEW", d.me(1, 10).Status)
+	require.Equal(t, 1, d.count("SELECT COUNT(*) FROM coupon_order WHERE state = 'REFUNDED' AND discount_won = 5000"))
+
+	accounts()
+	require.Equal(t, key, read(t, keys+"/checkout"), "a second `up` keeps the key")
 
 	require.Contains(t, demo(), "Coupon 2 has 3 seats", "a new coupon replaces the one without free seats")
 	require.Contains(t, demo(), "Coupon 2 has 3 seats", "an open coupon is used again")

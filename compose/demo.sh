@@ -2,13 +2,14 @@
 # Creates ten users and a coupon in a new deployment, and prints what to try. compose.yaml runs it at each `up`.
 # A second run creates nothing while an open coupon has free seats.
 #
-#   demo.sh API_HOST API_PORT MYSQL_ARGUMENT...
+#   demo.sh API_HOST API_PORT KEY_FILE MYSQL_ARGUMENT...
 #
-# The arguments from the third on are for the mysql client. settle reads MYSQL_DSN and REDIS_ADDRS.
+# KEY_FILE has the key of the service `checkout`. The arguments from the fourth on are for the mysql client. settle reads MYSQL_DSN and REDIS_ADDRS.
 set -euo pipefail
 
 api=/dev/tcp/$1/$2
-shift 2
+key=$(<"$3")
+shift 3
 
 mysql "$@" --execute "INSERT IGNORE INTO \`user\` (id, status) VALUES (1, 'ACTIVE'), (2, 'ACTIVE'), (3, 'ACTIVE'),
 	(4, 'ACTIVE'), (5, 'ACTIVE'), (6, 'ACTIVE'), (7, 'ACTIVE'), (8, 'ACTIVE'), (9, 'ACTIVE'), (10, 'BLOCKED')"
@@ -19,7 +20,7 @@ coupon=$(mysql "$@" --skip-column-names --execute "$open")
 if [ -z "$coupon" ]; then
 	read -r opens closes < <(mysql "$@" --skip-column-names --execute "SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%TZ'),
 		DATE_FORMAT(UTC_TIMESTAMP() + INTERVAL 30 DAY, '%Y-%m-%dT%TZ')")
-	settle coupon create --name "Midnight coupon · 자정 쿠폰" --seats 3 --opens "$opens" --closes "$closes" \
+	settle coupon create --name "Midnight coupon · 자정 쿠폰" --seats 3 --discount-won 5000 --opens "$opens" --closes "$closes" \
 		--operator demo --reason "docker compose up" >/dev/null
 	coupon=$(mysql "$@" --skip-column-names --execute "$open")
 fi
@@ -44,6 +45,12 @@ for _ in {1..120}; do
 			    docker compose run --rm settle dlq list
 			Explain one outcome · 한 사람의 결과 설명
 			    docker compose run --rm settle explain --coupon $id --user 4
+			See the wallet · 쿠폰함 조회
+			    curl -H 'X-User-ID: 1' http://localhost:8082/v1/wallet/coupons
+			Use the coupon for an order, as checkout does · 주문에 사용: 예약, 사용 확정, 환불
+			    curl -X PUT -H 'Authorization: Bearer $key' -d '{"couponId":$id,"userId":1,"amountWon":12000}' http://localhost:8082/v1/orders/A-$id/coupon
+			    curl -X POST -H 'Authorization: Bearer $key' http://localhost:8082/v1/orders/A-$id/coupon/confirm
+			    curl -X POST -H 'Authorization: Bearer $key' http://localhost:8082/v1/orders/A-$id/coupon/refund
 			Check every invariant · 모든 불변식 검사
 			    docker compose run --rm settle verify
 			Dashboards · 대시보드

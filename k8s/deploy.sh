@@ -11,7 +11,7 @@
 # migration; the default is the deadline of the Job.
 set -euo pipefail
 
-programs='apply-api, settle-serve, settle, verify'
+programs='apply-api, wallet-api, settle-serve, settle, verify'
 only=
 if [ "${1-}" = --migrate-only ]; then
 	only=1
@@ -57,4 +57,5 @@ esac
 [ -z "$only" ] || exit 0
 kubectl apply --filename - <<<"$manifests"
 kubectl --namespace "$namespace" rollout status deployment/apply-api --timeout=15m
+kubectl --namespace "$namespace" rollout status deployment/wallet-api --timeout=15m
 kubectl --namespace "$namespace" rollout status deployment/settle-serve --timeout=15m

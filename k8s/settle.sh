@@ -3,6 +3,9 @@
 #
 #   k8s/settle.sh run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123
 #   k8s/settle.sh explain --coupon 42 --user 7
+#   SECRET=jajeong-privacy k8s/settle.sh user forget --user 7 --operator kim --reason PRIVACY-9
+#
+# SECRET is the Secret with the accounts of the Job, without it that of the CronJob. No other pod mounts jajeong-privacy.
 #
 # Concurrent runs are safe, because each coupon has a row lock and a settled application is not settled again. After exit
 # code 1 the Job tries again. Exit codes 2 and 3 fail it immediately.
@@ -20,7 +23,9 @@ namespace=${NAMESPACE:-jajeong}
 job=settle-$1-$(date -u +%Y%m%d-%H%M%S)-$$
 
 kubectl --namespace "$namespace" create job "$job" --from=cronjob/settle --dry-run=client --output json |
-	jq 'del(.metadata.ownerReferences) | .spec.template.spec.containers[0].args = $ARGS.positional' --args -- "$@" |
+	jq --arg secret "${SECRET-}" 'del(.metadata.ownerReferences) | .spec.template.spec.containers[0].args = $ARGS.positional |
+		if $secret != "" then (.spec.template.spec.volumes[] | select(.name == "secrets").secret.secretName) = $secret else . end' \
+		--args -- "$@" |
 	kubectl --namespace "$namespace" create --filename -
 
 cat >&2 <<EOF

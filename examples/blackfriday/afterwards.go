@@ -151,6 +151,10 @@ func (d *demo) showProof(ctx context.Context) error {
 		return err
 	}
 	t := report.Total
+	log, err := d.number(ctx, "SELECT COUNT(*) FROM coupon_log")
+	if err != nil {
+		return err
+	}
 	for i, invariant := range []string{
 		d.printer.Sprintf("No coupon has more winners than seats: %d winners, %d seats.", t.Coupons, t.Seats),
 		"No user has the same coupon twice.",
@@ -158,6 +162,9 @@ func (d *demo) showProof(ctx context.Context) error {
 		d.printer.Sprintf("No application is lost: %d accepted, %d missing.", t.Account.Accepted, t.Gap),
 		"One clock orders all applications of a coupon.",
 		d.printer.Sprintf("MySQL agrees with itself and with its audit log: %s.", d.count(t.AuditEvents, "event")),
+		"No issued coupon is used twice.",
+		"No order has two coupons, and no coupon two orders.",
+		d.printer.Sprintf("The state of each issued coupon follows from its log: %s.", d.count(log, "change")),
 	} {
 		d.say("  %d  ok  %s", i+1, invariant)
 	}

@@ -37,11 +37,13 @@ type deployment struct {
 	bin   string
 	pods  []*pod
 	serve []*pod // processes of `settle serve`
+
+	wallets []*pod // processes of wallet-api
 }
 
 func (d *demo) showStart(ctx context.Context) error {
 	began := time.Now()
-	d.say("Starting Redis and a MySQL server, building apply-api and settle (the first time up to a minute) …")
+	d.say("Starting Redis and a MySQL server, building apply-api, wallet-api and settle (the first time up to a minute) …")
 	if err := d.startServers(ctx); err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (d *deployment) startServers(ctx context.Context) (err error) {
 		d.mysql, err = testenv.StartMySQL(workCtx, testenv.MySQLOptions{})
 		return err
 	})
-	for _, program := range []string{"./cmd/apply-api", "./cmd/settle"} {
+	for _, program := range []string{"./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle"} {
 		work.Go(func() error {
 			_, err := testenv.BuildBinary(workCtx, d.bin, program)
 			return err
@@ -97,6 +99,7 @@ func (d *deployment) settings() []string {
 	return []string{
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
 		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(),
 	}
 }
 
@@ -152,7 +155,7 @@ func (d *deployment) stop() error {
 	return errors.Join(errs...)
 }
 
-// pod is one process of apply-api, or of `settle serve`.
+// pod is one process of apply-api, of wallet-api, or of `settle serve`.
 type pod struct {
 	name string
 	*testenv.Program
@@ -175,6 +178,14 @@ func (d *deployment) startServe(ctx context.Context) error {
 	return err
 }
 
+func (d *deployment) startWallet(ctx context.Context) error {
+	p, err := d.start(ctx, "wallet-api", "wallet-api")
+	if err == nil {
+		d.wallets = append(d.wallets, p)
+	}
+	return err
+}
+
 func (d *deployment) start(ctx context.Context, name, program string, args ...string) (*pod, error) {
 	cmd := exec.Command(filepath.Join(d.bin, program), args...)
 	cmd.Env = d.settings()
@@ -188,7 +199,7 @@ func (d *deployment) start(ctx context.Context, name, program string, args ...st
 	return &pod{name, started}, nil
 }
 
-func (d *deployment) programs() []*pod { return slices.Concat(d.pods, d.serve) }
+func (d *deployment) programs() []*pod { return slices.Concat(d.pods, d.serve, d.wallets) }
 
 func (d *deployment) withPodLogs(err error) error {
 	for _, p := range d.programs() {
@@ -199,7 +210,7 @@ func (d *deployment) withPodLogs(err error) error {
 	return err
 }
 
-// stopPods stops the pods and `settle serve`, and demands the exit code 0 of each.
+// stopPods stops the pods, wallet-api and `settle serve`, and demands the exit code 0 of each.
 func (d *deployment) stopPods() error {
 	var errs []error
 	for _, p := range d.programs() {
@@ -211,6 +222,6 @@ func (d *deployment) stopPods() error {
 	if err != nil {
 		err = d.withPodLogs(err)
 	}
-	d.pods, d.serve = nil, nil
+	d.pods, d.serve, d.wallets = nil, nil, nil
 	return err
 }

@@ -4,7 +4,7 @@
 //	go run ./examples/blackfriday rush    50,000 people press at 14:00:00, and 1,000 coupons are issued at once
 //
 // In both, the first eligible applicants get the coupons, and a checker proves the result. The command starts
-// redis-server, a MySQL server, two pods of apply-api and the program settle as child processes, and removes them at its
+// redis-server, a MySQL server, two pods of apply-api, wallet-api and the program settle as child processes, and removes them at its
 // end. Run it from the repository.
 //
 // Exit codes: 0 the story ended well and every invariant holds; 1 anything else; 130 interrupted.
@@ -90,6 +90,8 @@ func (d *demo) blackFriday() story {
 		{"Applications under review: the dead-letter queue (DLQ)", "검토 중인 신청: DLQ", d.showUnderReview},
 		{"The answers to people who apply again", "다시 신청한 사람이 받는 응답", d.showAfterwards},
 		{"A second settlement changes nothing", "다시 정산해도 그대로입니다", d.showRepetition},
+		{"At checkout: reserve, use, give back", "결제에서 쿠폰 사용: 예약, 사용 확정, 사용 취소", d.showCheckout},
+		{"What customer service sees", "고객센터에서 보는 기록", d.showCustomerService},
 		{"The proof: every invariant is checked", "검증: 모든 불변식 확인", d.showProof},
 	}}
 }
@@ -108,7 +110,7 @@ func (d *demo) tell(ctx context.Context, told story) error {
 	d.heading("What to try next", "직접 해 보기")
 	d.say("docker compose up --build   the same programs with dashboards; the log of `demo` has commands to try")
 	d.say("make demo · make rush       the two stories: coupons at midnight, and coupons at once")
-	d.say("make build                  bin/apply-api and bin/settle, for your own Redis and MySQL: README.md")
+	d.say("make build                  the programs in bin/, for your own Redis and MySQL: README.md")
 	d.say("make bench-settle           the settlement beside plain INSERT and LOAD DATA, on this machine")
 	d.say("docs/operators.md           what to do each day, and when something fails · docs/operators.ko.md")
 	return nil

@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-func inKST(t time.Time) string { return t.In(time.FixedZone("KST", 9*60*60)).Format("15:04:05.000000") }
+var kst = time.FixedZone("KST", 9*60*60)
+
+func inKST(t time.Time) string { return t.In(kst).Format("15:04:05.000000") }
 
 func (d *demo) showSettlement(ctx context.Context) error {
 	began := time.Now()

@@ -207,7 +207,7 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 	})
 }
 
-// buildAll builds Kubernetes and the two programs of this repository into a folder. Programs that are up to date are kept.
+// buildAll builds Kubernetes and the programs of this repository into a folder. Programs that are up to date are kept.
 func buildAll(ctx context.Context, into string) error {
 	ctx, cancel := context.WithTimeout(ctx, buildWithin)
 	defer cancel()
@@ -215,7 +215,7 @@ func buildAll(ctx context.Context, into string) error {
 	hasty := []string{"-gcflags=all=-l", "-ldflags=-s -w"}
 	return errors.Join(
 		build(ctx, "kubernetes", into, []string{"GOGC=400"}, append(hasty, "tool")...),
-		build(ctx, "../..", into, nil, "./cmd/apply-api", "./cmd/settle"),
+		build(ctx, "../..", into, nil, "./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle"),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, and a changed setting is deployed without an error for
-// users.
+// k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, checkout reserves a coupon, and a changed setting is
+// deployed without an error for users.
 func TestDeployScript(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -33,6 +34,17 @@ func TestDeployScript(t *testing.T) {
 
 	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
 	n.mustBeSettled(couponID, 2)
+
+	wallet := &n.ready("wallet-api", 1)[0]
+	require.Equal(t, http.StatusUnauthorized, n.reserve(wallet, "not "+serviceKey, couponID, 1))
+	require.Equal(t, http.StatusCreated, n.reserve(wallet, serviceKey, couponID, 1))
+	require.Equal(t, http.StatusNotFound, n.reserve(wallet, serviceKey, couponID, 3), "user 3 has no coupon")
+
+	n.kubectl("create", "secret", "generic", "of-an-operator", "--from-literal=mysql-dsn="+n.Accounts["jajeong_operator"],
+		"--from-literal=redis-password="+redisPassword)
+	pause := []string{"coupon", "pause", couponID.String(), "--operator=kim", "--reason=TICKET-123"}
+	n.mustFailWithoutRetry(n.script(pause...), 2)
+	n.complete(n.scriptAs("of-an-operator", pause...))
 
 	n.settings["LOG_LEVEL"] = "debug"
 	require.NoError(t, n.deploy())
@@ -86,6 +98,7 @@ func (n *night) deploy(flags ...string) error {
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never,
 		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "APPLY_ADMIN_LISTEN": "9090"}),
+		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
 		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}))
 	script := n.command("../deploy.sh", append(flags, dir)...)
 	script.Env = append(script.Env, "NAMESPACE=other")
@@ -126,6 +139,20 @@ func (n *night) ready(deployment string, replicas int) (pods []v1.Pod) {
 		})
 	})
 	return pods
+}
+
+// reserve asks wallet-api for a coupon of a user, as checkout does, and returns the HTTP status.
+func (n *night) reserve(pod *v1.Pod, key string, couponID coupon.CouponID, user coupon.UserID) int {
+	n.t.Helper()
+	body := fmt.Sprintf(`{"couponId":%d,"userId":%d,"amountWon":12000}`, couponID, user)
+	url := fmt.Sprintf("http://%s:8082/v1/orders/A-%d/coupon", pod.Status.PodIP, user)
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodPut, url, strings.NewReader(body))
+	require.NoError(n.t, err)
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(n.t, err)
+	require.NoError(n.t, response.Body.Close())
+	return response.StatusCode
 }
 
 // ask sends a request of a user. It returns the status of the application, or the code of the problem.

@@ -11,7 +11,7 @@
 //     them. The namespace refuses Pods that break its rules.
 //   - overlays/prod. A test changes the addresses of Redis and MySQL, the Secrets and the minute of the schedule, but not its
 //     time zone. k8s/deploy.sh and k8s/settle.sh are unchanged.
-//   - settle and apply-api, built like a release, with the accounts of sql/grants.sql.
+//   - settle, apply-api and wallet-api, built like a release, with the accounts of sql/grants.sql.
 //   - Time: a test waits for the minute of its CronJob.
 //
 // # What is replaced

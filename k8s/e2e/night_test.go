@@ -30,6 +30,9 @@ const (
 	awaitEvery  = 200 * time.Millisecond
 
 	redisPassword = "of this test"
+
+	serviceKey  = "checkout"
+	serviceKeys = "checkout c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14" // its SHA-256
 )
 
 // night is overlays/prod in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
@@ -112,7 +115,7 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
 			"literals": settings}},
 		"secretGenerator": []any{secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
-			secret("jajeong-migrate", "jajeong_migrate")},
+			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys), secret("jajeong-migrate", "jajeong_migrate")},
 		"patches": patches,
 	})
 	require.NoError(n.t, err)
@@ -130,7 +133,7 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 }
 
 // applyWithNextMinute applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that
-// minute. It starts neither apply-api nor settle-serve: all applications exist before.
+// minute. It starts no Deployment: all applications exist before.
 func (n *night) applyWithNextMinute() (midnight time.Time) {
 	n.t.Helper()
 	const toApply, attempts = 15 * time.Second, 5
@@ -138,7 +141,7 @@ func (n *night) applyWithNextMinute() (midnight time.Time) {
 		midnight = time.Now().In(jajeongtest.Zone).Add(toApply).Truncate(time.Minute).Add(time.Minute)
 		schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
 		rendered := n.kubectl("kustomize", n.manifests(schedule))
-		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, settle-serve, migrate)")
+		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
 		if time.Now().Before(midnight) || len(n.jobs()) > 0 {
 			return midnight
 		} // otherwise the minute has passed, and the CronJob would wait for the next day

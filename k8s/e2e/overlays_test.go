@@ -32,6 +32,7 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 			require.Contains(t, stdout, "cronjob.batch/settle serverside-applied (server dry run)")
 			require.Contains(t, stdout, "deployment.apps/apply-api serverside-applied (server dry run)")
 			require.Contains(t, stdout, "deployment.apps/settle-serve serverside-applied (server dry run)")
+			require.Contains(t, stdout, "deployment.apps/wallet-api serverside-applied (server dry run)")
 
 			_, stderr, err = apply(t, strings.Replace(manifests, "concurrencyPolicy:", "concurencyPolicy:", 1), strictly...)
 			require.Error(t, err, "a misspelt field")

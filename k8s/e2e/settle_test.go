@@ -120,7 +120,15 @@ var jobName = regexp.MustCompile(`logs --follow job/(\S+)`)
 // script runs k8s/settle.sh and returns the name of its Job.
 func (n *night) script(args ...string) (job string) {
 	n.t.Helper()
-	output, err := n.command("../settle.sh", args...).CombinedOutput()
+	return n.scriptAs("", args...)
+}
+
+// scriptAs is script with the accounts of another Secret.
+func (n *night) scriptAs(secret string, args ...string) (job string) {
+	n.t.Helper()
+	script := n.command("../settle.sh", args...)
+	script.Env = append(script.Env, "SECRET="+secret)
+	output, err := script.CombinedOutput()
 	require.NoError(n.t, err, string(output))
 	found := jobName.FindSubmatch(output)
 	require.NotNil(n.t, found, string(output))

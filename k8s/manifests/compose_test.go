@@ -24,7 +24,7 @@ func TestCompose(t *testing.T) {
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "demo", "apply-api", "serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "accounts", "demo", "apply-api", "wallet-api", "serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -64,8 +64,10 @@ func TestCompose(t *testing.T) {
 			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second, "%s is killed before it has ended", name)
 		}
 	}
-	require.Equal(t, 5, own)
+	require.Equal(t, 6, own)
 	require.Equal(t, "demo", services["demo"].Build.Target)
+	require.Equal(t, services["mysql"].Image, services["accounts"].Image, "its mysql client is of the server's version")
+	require.NotContains(t, services["wallet-api"].Environment, "REDIS_ADDRS", "checkout does not depend on Redis")
 	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo", "its mysql client is of the server's version")
 	require.Equal(t, types.ShellCommand{"settle", "serve", "--admin-listen=:9090"}, services["serve"].Command, "every task")
 }
@@ -99,7 +101,7 @@ func TestComposePrometheus(t *testing.T) {
 			}
 		}
 	}
-	require.ElementsMatch(t, []string{"apply-api:9090", "serve:9090"}, scraped)
+	require.ElementsMatch(t, []string{"apply-api:9090", "wallet-api:9092", "serve:9090"}, scraped)
 }
 
 func TestComposePrometheus_PromtoolAccepts(t *testing.T) {

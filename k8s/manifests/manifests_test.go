@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -30,17 +32,18 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Equal(t, "latest", c.namespaces[0].Labels[security+"warn-version"])
 		require.Contains(t, c.deployments, "apply-api")
 		require.Contains(t, c.deployments, "settle-serve")
+		require.Contains(t, c.deployments, "wallet-api")
 		require.Contains(t, c.cronJobs, "settle")
 		require.Contains(t, c.cronJobs, "verify")
 		require.Contains(t, c.jobs, "migrate")
-		require.Len(t, c.own(), 5)
-		require.Len(t, c.autoscalers, 1)
-		require.Len(t, c.budgets, 2)
+		require.Len(t, c.own(), 6)
+		require.Len(t, c.autoscalers, 2)
+		require.Len(t, c.budgets, 3)
 		var args []string
 		for _, pod := range c.own() {
 			args = append(args, strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "))
 		}
-		require.ElementsMatch(t, []string{"apply-api", "settle serve --tasks issue", "settle run", "settle verify", "settle migrate"}, args)
+		require.ElementsMatch(t, []string{"apply-api", "wallet-api", "settle serve --tasks issue", "settle run", "settle verify", "settle migrate"}, args)
 	})
 }
 
@@ -110,7 +113,7 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 			share := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
 			require.LessOrEqual(t, share, 0.9, "%s: the limit leaves no space for memory that Go does not count", name)
 		}
-		require.Len(t, images, 1, "both programs are in one image")
+		require.Len(t, images, 1, "all programs are in one image")
 	})
 }
 
@@ -120,6 +123,7 @@ func TestSecretsAreFiles(t *testing.T) {
 	keys := map[string][]string{ // the same list as in prod/kustomization.yaml and docs/deploy.md
 		"jajeong-api":     {"mysql-dsn", "redis-password"},
 		"jajeong-settle":  {"mysql-dsn", "redis-password"},
+		"jajeong-wallet":  {"mysql-dsn", "service-keys"},
 		"jajeong-migrate": {"mysql-dsn"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
@@ -150,7 +154,7 @@ func TestSecretsAreFiles(t *testing.T) {
 					require.Contains(t, known, path.Base(env.Value), "%s: %s", name, env.Name)
 				}
 			}
-			for _, setting := range []string{"MYSQL_DSN", "REDIS_PASSWORD"} {
+			for _, setting := range []string{"MYSQL_DSN", "REDIS_PASSWORD", "SERVICE_KEYS"} {
 				require.NotContains(t, c.settings, setting)
 			}
 		}
@@ -225,35 +229,68 @@ const (
 func TestApplyAPI(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
-		deployment := c.deployments["apply-api"]
-		require.Nil(t, deployment.Spec.Replicas, "the autoscaler owns them")
-		require.Zero(t, deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
-		pod, container := deployment.Spec.Template, deployment.Spec.Template.Spec.Containers[0]
-
-		scaler := c.autoscalers[0].Spec
-		require.Equal(t, "Deployment/apply-api", scaler.ScaleTargetRef.Kind+"/"+scaler.ScaleTargetRef.Name)
-		require.LessOrEqual(t, *scaler.MinReplicas, scaler.MaxReplicas)
-		require.Equal(t, 1, c.budget(t, pod.Labels).MaxUnavailable.IntValue())
-		mustBeSpread(t, pod)
-		require.Equal(t, map[string]int32{"http": 8080, "admin": 9090}, ports(container))
-		connections, err := strconv.ParseInt(c.settings["MAX_CONNECTIONS"], 10, 64)
-		require.NoError(t, err)
-		connections += int64(constants(t, "../../internal/api/connections.go")["surplus"])
-		require.Less(t, idlePod+connections*eachConnection, container.Resources.Requests.Memory().Value(),
-			"GOMEMLIMIT is the request: with less memory, the garbage collector would run without pause in a stampede")
-		require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
-		require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
-		for _, service := range c.services {
-			for _, port := range service.Spec.Ports {
-				require.NotEqual(t, "admin", port.TargetPort.StrVal, "the admin port is never public")
-				require.NotEqual(t, 9090, port.TargetPort.IntValue(), "the admin port is never public")
-			}
-		}
-		at := slices.IndexFunc(c.services, func(s corev1.Service) bool { return s.Name == "apply-api" })
-		require.GreaterOrEqual(t, at, 0)
-		require.Equal(t, "http", c.services[at].Spec.Ports[0].TargetPort.StrVal)
-		require.True(t, matches(t, &metav1.LabelSelector{MatchLabels: c.services[at].Spec.Selector}, pod.Labels))
+		c.mustServe(t, "apply-api", map[string]int32{"http": 8080, "admin": 9090})
 	})
+}
+
+func TestWalletAPI(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		pod := c.mustServe(t, "wallet-api", map[string]int32{"http": 8082, "admin": 9092})
+		require.Regexp(t, "^jajeong-wallet(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "an account that can issue nothing")
+		require.Empty(t, pod.Spec.Volumes[0].Secret.Items)
+		require.Empty(t, pod.Spec.Containers[0].VolumeMounts[0].SubPath, "Kubernetes would not update a rotated key in the pod")
+		require.False(t, slices.ContainsFunc(pod.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "REDIS_") }),
+			"checkout does not depend on Redis")
+	})
+}
+
+// mustServe demands all that a program with a public port needs, and returns its pod.
+func (c *cluster) mustServe(t *testing.T, name string, listens map[string]int32) corev1.PodTemplateSpec {
+	t.Helper()
+	deployment := c.deployments[name]
+	require.Nil(t, deployment.Spec.Replicas, "the autoscaler owns them")
+	require.Zero(t, deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue())
+	pod, container := deployment.Spec.Template, deployment.Spec.Template.Spec.Containers[0]
+
+	at := slices.IndexFunc(c.autoscalers, func(a autoscalingv2.HorizontalPodAutoscaler) bool { return a.Name == name })
+	require.GreaterOrEqual(t, at, 0)
+	scaler := c.autoscalers[at].Spec
+	require.Equal(t, "Deployment/"+name, scaler.ScaleTargetRef.Kind+"/"+scaler.ScaleTargetRef.Name)
+	require.LessOrEqual(t, *scaler.MinReplicas, scaler.MaxReplicas)
+	require.Equal(t, 1, c.budget(t, pod.Labels).MaxUnavailable.IntValue())
+	mustBeSpread(t, pod)
+	require.Equal(t, listens, ports(container))
+	require.Equal(t, fmt.Sprint(listens["admin"]), pod.Annotations["prometheus.io/port"])
+	require.Less(t, idlePod+c.connections(t, container)*eachConnection, container.Resources.Requests.Memory().Value(),
+		"GOMEMLIMIT is the request: with less memory, the garbage collector would run without pause in a stampede")
+	require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
+	require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
+	for _, service := range c.services {
+		for _, port := range service.Spec.Ports {
+			require.NotEqual(t, "admin", port.TargetPort.StrVal, "the admin port is never public")
+			require.NotEqual(t, int(listens["admin"]), port.TargetPort.IntValue(), "the admin port is never public")
+		}
+	}
+	at = slices.IndexFunc(c.services, func(s corev1.Service) bool { return s.Name == name })
+	require.GreaterOrEqual(t, at, 0)
+	require.Equal(t, "http", c.services[at].Spec.Ports[0].TargetPort.StrVal)
+	require.True(t, matches(t, &metav1.LabelSelector{MatchLabels: c.services[at].Spec.Selector}, pod.Labels))
+	return pod
+}
+
+// connections is how many connections a container has at most: MAX_CONNECTIONS, and those above it that get a refusal.
+func (c *cluster) connections(t *testing.T, container corev1.Container) int64 {
+	t.Helper()
+	limit := c.settings["MAX_CONNECTIONS"]
+	for _, env := range container.Env {
+		if env.Name == "MAX_CONNECTIONS" {
+			limit = env.Value
+		}
+	}
+	connections, err := strconv.ParseInt(limit, 10, 64)
+	require.NoError(t, err)
+	return connections + int64(constants(t, "../../internal/httpapi/connections.go")["maxSurplus"])
 }
 
 func TestSettleServe(t *testing.T) {
@@ -374,6 +411,9 @@ func TestNetworkPolicies(t *testing.T) {
 			slices.Sort(dns)
 			pods := c.pods()
 			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
+			require.Equal(t, map[string][]string{"http": {"namespace checkout", "namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
+				c.reach(t, pods["wallet-api"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["wallet-api"].Labels, false), "no Redis")
 			require.Equal(t, map[string][]string{"admin": {"namespace monitoring"}}, c.reach(t, pods["settle-serve"].Labels, true))
 			for _, deployment := range []string{"apply-api", "settle-serve"} {
 				require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods[deployment].Labels, false))
@@ -386,7 +426,7 @@ func TestNetworkPolicies(t *testing.T) {
 			}
 			if overlay == "dev" {
 				require.Equal(t, map[string][]string{"redis": {"apply-api", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
-				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "settle-serve", "verify"}}, c.reach(t, pods["mysql"].Labels, true))
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
 			}
 		})
 	}
@@ -403,7 +443,7 @@ func TestProd_NamesAllPeers(t *testing.T) {
 			replaced = append(replaced, patch.Target.Name)
 		}
 	}
-	require.ElementsMatch(t, []string{"redis", "mysql", "apply", "admin", "pushgateway"}, replaced)
+	require.ElementsMatch(t, []string{"redis", "mysql", "apply", "wallet", "admin", "pushgateway"}, replaced)
 	var outward []string
 	for _, policy := range render(t, "prod").policies {
 		if policy.Name != "default-deny" && policy.Name != "dns" { // the same in every cluster

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,7 @@ func (c *cluster) pods() map[string]corev1.PodTemplateSpec {
 func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	own := map[string]corev1.PodTemplateSpec{}
 	for name, pod := range c.pods() {
-		if program := strings.Join(pod.Spec.Containers[0].Command, " "); program == "apply-api" || program == "settle" {
+		if program := strings.Join(pod.Spec.Containers[0].Command, " "); slices.Contains([]string{"apply-api", "wallet-api", "settle"}, program) {
 			own[name] = pod
 		}
 	}
@@ -165,7 +166,7 @@ func program(t *testing.T, name string) string {
 		if programs.dir, programs.err = os.MkdirTemp("", "jajeong-k8s-"); programs.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/apply-api", "./cmd/settle")
+		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle")
 		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			programs.err = fmt.Errorf("%w\n%s", err, output)
@@ -175,10 +176,10 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(programs.dir, name)
 }
 
-// help returns the help texts of both programs.
+// help returns the help texts of all programs.
 func help(t *testing.T) (said string) {
 	t.Helper()
-	for _, command := range [][]string{{"apply-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
+	for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
 		output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		said += string(output)

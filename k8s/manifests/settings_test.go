@@ -40,6 +40,7 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 	contents := map[string]string{
 		"mysql-dsn":      fmt.Sprintf("jajeong:secret@tcp(%s)/coupons", unused(t)),
 		"redis-password": "secret",
+		"service-keys":   "checkout " + strings.Repeat("0", 64),
 	}
 	for _, env := range container.Env {
 		value := env.Value
@@ -130,7 +131,8 @@ func TestProbes(t *testing.T) {
 func started(t *testing.T, container corev1.Container, env []string) (admin string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
-	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0")
+	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())

@@ -1,13 +1,16 @@
 package monitoring_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +27,11 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // patience is the time limit on a busy machine.
 const patience = time.Minute
 
-// deployment has both built programs on real servers, and a real Prometheus with the rules.
+// deployment has the built programs on real servers, and a real Prometheus with the rules.
 type deployment struct {
 	*jajeongtest.Deployment
 	env                 []string
-	api, serve          *testenv.Program
+	api, wallet, serve  *testenv.Program
 	gateway, prometheus string // host:port
 }
 
@@ -42,7 +45,10 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
 	d.gateway = prometheus.StartPushgateway(t).Addr()
+	keys := filepath.Join(t.TempDir(), "service-keys")
+	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
 	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(d.env, "./cmd/settle", "serve")
+	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
 
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
@@ -51,9 +57,10 @@ global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500
 rule_files: [%s]
 scrape_configs:
   - {job_name: apply-api, static_configs: [{targets: [%q]}]}
+  - {job_name: wallet-api, static_configs: [{targets: [%q]}]}
   - {job_name: settle-serve, static_configs: [{targets: [%q]}]}
   - {job_name: pushgateway, honor_labels: true, static_configs: [{targets: [%q]}]}
-`, rules, d.api.Admin, d.serve.Admin, d.gateway)).Addr()
+`, rules, d.api.Admin, d.wallet.Admin, d.serve.Admin, d.gateway)).Addr()
 	return d
 }
 
@@ -76,6 +83,21 @@ func (d *deployment) apply(couponID coupon.CouponID, user coupon.UserID) {
 
 func (d *deployment) ask(method string, couponID coupon.CouponID, user coupon.UserID, path string) int {
 	return jajeongtest.Ask(nil, d.api.Apply, method, path, couponID, user).HTTP
+}
+
+const serviceKey = "of these tests"
+
+// redeem makes a call of checkout about the coupon couponID of user 1, and returns the status.
+func (d *deployment) redeem(method, order, path string) int {
+	d.T.Helper()
+	body := fmt.Sprintf(`{"couponId":%d,"userId":1,"amountWon":12000}`, couponID)
+	request, err := http.NewRequest(method, "http://"+d.wallet.Wallet+"/v1/orders/"+order+"/coupon"+path, strings.NewReader(body))
+	require.NoError(d.T, err)
+	request.Header.Set("Authorization", "Bearer "+serviceKey)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(d.T, err)
+	require.NoError(d.T, response.Body.Close())
+	return response.StatusCode
 }
 
 // exposed returns the metrics of a program.

@@ -26,7 +26,7 @@ func dashboardQueries(t *testing.T) (all []query) {
 	t.Helper()
 	files, err := filepath.Glob("dashboards/*.json")
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -1,0 +1,24 @@
+#!/bin/bash
+# Creates the MySQL account of wallet-api, and a key with which the service `checkout` calls it. compose.yaml runs it at each
+# `up`; a second run changes neither.
+#
+#   accounts.sh GRANTS_FILE KEYS_FOLDER MYSQL_ARGUMENT...
+#
+# KEYS_FOLDER gets `service-keys`, the file that wallet-api reads, and `checkout`, the key itself. The arguments from the third
+# on are for the mysql client, as an administrator.
+set -euo pipefail
+
+grants=$1 keys=$2
+shift 2
+
+{
+	echo "CREATE USER IF NOT EXISTS jajeong_wallet IDENTIFIED BY 'jajeong';"
+	grep 'TO jajeong_wallet;$' "$grants"
+} | mysql "$@"
+
+if [ ! -e "$keys/service-keys" ]; then
+	key=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') # as `openssl rand -hex 32`, which the image lacks
+	echo "$key" >"$keys/checkout"
+	sum=$(printf %s "$key" | sha256sum)
+	echo "checkout ${sum%% *}" >"$keys/service-keys"
+fi
