@@ -18,7 +18,6 @@ var (
 	RedisOfUserUnknown = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
 		"Redis cannot be read, so that it is unknown whether applications wait or are under review: %s"}
 	StillWaits       = Message{"대기 중", "waiting"}
-	InReview         = Message{"검토 중", "under review"}
 	ColumnValidUntil = Message{"유효 기한", "valid until"}
 	ColumnOrder      = Message{"주문", "order"}
 )

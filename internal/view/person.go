@@ -20,7 +20,7 @@ func (v View) Person(p *privacy.Person) {
 	for _, u := range p.Undecided {
 		result := text.StillWaits
 		if u.UnderReview {
-			result = text.InReview
+			result = text.ColumnUnderReview
 		}
 		for _, at := range u.AppliedAt {
 			t.AppendRow(table.Row{u.Coupon, output.Printable(u.Name), v.Instant(at), result.In(v.Language), "", ""})
