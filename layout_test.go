@@ -18,7 +18,7 @@ import (
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{"api", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "coupon", "couponadmin", "decision", "explain", "history",
-		"httpapi", "jajeongtest", "ledger", "line", "mysqltx", "ops", "output", "recall", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
+		"httpapi", "jajeongtest", "ledger", "line", "mysqltx", "ops", "output", "privacy", "recall", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)

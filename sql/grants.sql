@@ -70,5 +70,17 @@ GRANT SELECT, UPDATE (status, order_id, seq) ON user_coupon TO jajeong_wallet;
 GRANT SELECT, INSERT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_wallet;
 GRANT SELECT, INSERT ON coupon_log TO jajeong_wallet;
 
+-- settle user forget deletes outcomes, and takes a person out of audit events. Locking a coupon also requires UPDATE.
+GRANT SELECT, UPDATE (version) ON coupon TO jajeong_privacy;
+GRANT SELECT ON user_coupon TO jajeong_privacy;
+GRANT SELECT ON coupon_order TO jajeong_privacy;
+GRANT SELECT ON coupon_log TO jajeong_privacy;
+GRANT SELECT, DELETE ON application_outcome TO jajeong_privacy;
+GRANT SELECT, INSERT (coupon_id, erased), UPDATE (coupon_id, erased) ON promise TO jajeong_privacy;
+GRANT SELECT, UPDATE (concluded) ON settled TO jajeong_privacy;
+GRANT SELECT, INSERT, UPDATE (user_id, user_salt) ON audit_event TO jajeong_privacy;
+GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_privacy;
+GRANT SELECT, UPDATE (heartbeat_at) ON settlement_run TO jajeong_privacy;
+
 -- settle migrate has these rights on every table of the selected database, because future tables have no names yet.
 GRANT CREATE, ALTER, DROP, INDEX, REFERENCES, SELECT, INSERT, UPDATE, DELETE ON * TO jajeong_migrate;

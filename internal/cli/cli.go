@@ -63,6 +63,7 @@ type cli struct {
 	Runs     runsCmd     `cmd:""`
 	Show     showCmd     `cmd:""`
 	Report   reportCmd   `cmd:""`
+	User     userCmd     `cmd:""`
 
 	Completion completion.Command `cmd:""`
 }

@@ -42,6 +42,9 @@ var examples = map[string][]string{
 		"settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9",
 	},
 	"settle dlq drop":    {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
+	"settle user show":   {"settle user show --user 7"},
+	"settle user export": {"settle user export --user 7"},
+	"settle user forget": {"settle user forget --user 7 --operator kim --reason PRIVACY-12"},
 	"settle coupon list": {"settle coupon list", "settle coupon list --status open --output json", "settle coupon list --campaign 7"},
 	"settle coupon show": {"settle coupon show 42"},
 	"settle coupon create": {`settle coupon create --name "Black Friday" --seats 500 --opens "2026-11-20 14:00" --closes "2026-11-21 00:00" \

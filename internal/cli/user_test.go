@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// asPrivacy returns the world with the account of settle user forget.
+func (w *world) asPrivacy() *world {
+	other := *w
+	other.servers = append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...)
+	return &other
+}
+
+// finalise ends the window of a coupon and settles it for good.
+func (w *world) finalise(couponID coupon.CouponID) {
+	w.T.Helper()
+	code, _, stderr := w.settle("coupon", "close", couponID.String(), "--operator=kim", "--reason=test")
+	require.Zero(w.T, code, stderr)
+	w.settleNow()
+	require.EqualValues(w.T, 1, w.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", couponID))
+}
+
+func (w *world) person(user string) (p privacy.Person) {
+	w.T.Helper()
+	code, stdout, stderr := w.settle("user", "export", "--user="+user)
+	require.Zero(w.T, code, stderr)
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &p), stdout)
+	return p
+}
+
+func (w *world) forget(user string) (code int, done privacy.Forgotten, stderr string) {
+	w.T.Helper()
+	code, stdout, stderr := w.asPrivacy().settle("user", "forget", "--user="+user, "--operator=kim", "--reason=P-1", "--output=json")
+	if code == 0 {
+		require.NoError(w.T, json.Unmarshal([]byte(stdout), &done), stdout)
+	}
+	return code, done, stderr
+}
+
+func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.AddQueue(1, 1, 2, 3), w.AddCoupon(1)
+	w.Apply(second, 2, 3)
+	code, _, stderr := w.forget("3")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "not decided for good")
+	require.Len(t, w.person("3").Undecided, 2)
+
+	w.settleNow()
+	code, _, _ = w.forget("3")
+	require.Equal(t, exitUse, code, "more seats may be added")
+
+	w.finalise(first)
+	w.finalise(second)
+	w.verify()
+	require.Len(t, w.person("3").Applications, 2)
+	code, done, stderr := w.forget("3")
+	require.Zero(t, code, stderr)
+	require.Equal(t, privacy.Forgotten{User: 3, Coupons: []coupon.CouponID{first, second}, Applications: 2}, done)
+	require.EqualValues(t, 2, w.Number("SELECT SUM(erased) FROM promise"))
+	require.EqualValues(t, 2, w.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'USER_FORGOTTEN' AND actor = 'kim' AND reason = 'P-1' AND user_id IS NULL"))
+	p := w.person("3")
+	require.Empty(t, p.Coupons)
+	require.Empty(t, p.Applications)
+	require.Empty(t, p.Undecided)
+	w.verify()
+
+	_, again, _ := w.forget("3")
+	require.Equal(t, privacy.Forgotten{User: 3, Coupons: []coupon.CouponID{}}, again)
+
+	_, done, _ = w.forget("2") // has the second coupon
+	require.Equal(t, privacy.Forgotten{User: 2, Coupons: []coupon.CouponID{first}, Applications: 1, Remains: privacy.Remains{Coupons: 1}}, done)
+	require.Len(t, w.person("2").Coupons, 1)
+	w.verify()
+}
+
+func TestUser_IsTakenOutOfAuditEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	couponID := w.AddQueue(2, 1, 2)
+	w.MoveToReview(couponID, "2", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	code, _, stderr := w.settle("dlq", "drop", "--coupon="+couponID.String(), "--user=2", "--operator=kim", "--reason=test")
+	require.Zero(t, code, stderr)
+	w.finalise(couponID)
+	require.Len(t, w.person("2").AuditEvents, 1)
+	code, done, stderr := w.forget("2")
+	require.Zero(t, code, stderr)
+	require.Equal(t, 1, done.AuditEvents)
+	require.Equal(t, 1, done.Applications, "rejected")
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM audit_event WHERE user_id = 2 OR detail LIKE '%\"2\"%'"))
+	w.verify()
+}
+
+// proxiedPrivacy returns the world with the privacy account behind fault proxies.
+func (w *world) proxiedPrivacy(rule faultproxy.Rule) *world {
+	w.T.Helper()
+	proxies, proxied := w.Proxied(rule)
+	account, err := mysql.ParseDSN(w.Accounts["jajeong_privacy"])
+	require.NoError(w.T, err)
+	account.Addr = proxies[jajeongtest.ToMySQL].Addr
+	proxied.Accounts = map[string]string{"jajeong_privacy": account.FormatDSN(), "jajeong_settle": proxied.Job.MySQLDSN}
+	return &world{proxied, proxied.Flags(proxied.Job)}
+}
+
+// The reply to the COMMIT of the first coupon is lost. The counts are those of the attempt that was committed.
+func TestUser_ForgetSurvivesALostCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	couponID := w.AddQueue(1, 1, 2)
+	w.settleNow()
+	w.finalise(couponID)
+	inChange, lost := false, false
+	through := w.proxiedPrivacy(func(turn faultproxy.Turn) faultproxy.Action {
+		inChange = inChange || bytes.Contains(turn.Request, []byte("INTO audit_event"))
+		if inChange && !lost && bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+			lost = true
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	})
+	code, done, stderr := through.forget("2")
+	require.Zero(t, code, stderr)
+	require.True(t, lost)
+	require.Equal(t, 1, done.Applications)
+	require.EqualValues(t, 1, w.Number("SELECT erased FROM promise WHERE coupon_id = ?", couponID))
+	w.verify()
+}
+
+func TestUser_IsShownWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	w.AddQueue(1, 1, 2)
+	w.settleNow()
+	for i, flag := range w.servers {
+		if len(flag) > 14 && flag[:14] == "--redis-addrs=" {
+			w.servers[i] = "--redis-addrs=127.0.0.1:1"
+		}
+	}
+	code, stdout, stderr := w.settle("user", "show", "--user=2", "--lang=en")
+	require.Equal(t, exitInfrastructure, code)
+	require.Contains(t, stdout, "NOT_SELECTED")
+	require.Contains(t, stderr, "Redis cannot be read")
+}
+
+func TestGrants_OfThePrivacyAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := w.as("jajeong_privacy")
+	for _, statement := range []string{
+		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL", "UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
+		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET reason = ''", "UPDATE promise SET accepted = 0",
+		"UPDATE coupon SET total_quantity = 9", "SELECT id FROM `user`", "UPDATE settled SET issued = 0",
+	} {
+		_, err := db.ExecContext(t.Context(), statement)
+		var refused *mysql.MySQLError
+		require.True(t, errors.As(err, &refused), "%s: %v", statement, err)
+		require.Contains(t, []uint16{1142, 1143}, refused.Number, "%s: %v", statement, err)
+	}
+}

@@ -1,0 +1,157 @@
+package privacy
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Forgotten says what Forget deleted and what remains.
+type Forgotten struct {
+	User         coupon.UserID     `json:"user"`
+	Coupons      []coupon.CouponID `json:"coupons"`      // changed by this call
+	Applications int               `json:"applications"` // deleted outcomes
+	AuditEvents  int               `json:"auditEvents"`  // events that do not name the user any more
+	Remains      Remains           `json:"remains"`
+}
+
+// Remains counts what still names the user.
+type Remains struct {
+	Coupons       int `json:"coupons"`       // issued coupons: evidence until settle purge
+	AlreadyIssued int `json:"alreadyIssued"` // outcomes beside an issued coupon
+	NotFinalised  int `json:"notFinalised"`  // outcomes and marks of coupons that are not finalised
+	AuditEvents   int `json:"auditEvents"`   // of coupons that are not finalised, or written by an earlier version
+}
+
+// Forget deletes the user's outcomes NOT_SELECTED and REJECTED in finalised coupons, and takes the user out of their audit
+// events. Each coupon is one transaction. It is safe to repeat: what is gone is not counted again. It returns a
+// *text.UsageError and changes nothing while an application of the user may still get a coupon.
+func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID, origin audit.Origin) (*Forgotten, error) {
+	p, redisErr, err := Read(ctx, db.Pool(), redis, user)
+	if err = errors.Join(err, redisErr); err != nil { // an unknown queue may have an application of the user
+		return nil, err
+	}
+	if open := p.undecidedCoupons(); len(open) > 0 {
+		return nil, text.UsageErrorf(text.UserStillWaits, user, fmt.Sprint(open))
+	}
+	done := &Forgotten{User: user, Coupons: []coupon.CouponID{}}
+	for _, id := range p.erasable() {
+		outcomes, events, err := forgetIn(ctx, db, id, user, origin)
+		if err != nil {
+			return nil, err
+		}
+		if outcomes+events > 0 {
+			done.Coupons = append(done.Coupons, id)
+		}
+		done.Applications += outcomes
+		done.AuditEvents += events
+	}
+	p, redisErr, err = Read(ctx, db.Pool(), redis, user)
+	if err = errors.Join(err, redisErr); err != nil {
+		return nil, err
+	}
+	done.Remains = p.remains()
+	return done, nil
+}
+
+// undecidedCoupons are the coupons that the user may still get.
+func (p *Person) undecidedCoupons() []coupon.CouponID {
+	found := map[coupon.CouponID]bool{}
+	for _, u := range p.Undecided {
+		if len(u.AppliedAt) > 0 {
+			found[u.Coupon] = true
+		}
+	}
+	for _, a := range p.Applications {
+		if !a.Finalised && a.Outcome == coupon.OutcomeNotSelected { // more seats may be added
+			found[a.Coupon] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// erasable are the finalised coupons with rows that may go.
+func (p *Person) erasable() []coupon.CouponID {
+	found := map[coupon.CouponID]bool{}
+	for _, a := range p.Applications {
+		if a.Finalised && a.Outcome != coupon.OutcomeAlreadyIssued {
+			found[a.Coupon] = true
+		}
+	}
+	for _, e := range p.AuditEvents {
+		if e.Finalised {
+			found[*e.Coupon] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+func (p *Person) remains() (r Remains) {
+	r.Coupons, r.AuditEvents = len(p.Coupons), len(p.AuditEvents)
+	for _, a := range p.Applications {
+		switch {
+		case !a.Finalised:
+			r.NotFinalised++
+		case a.Outcome == coupon.OutcomeAlreadyIssued:
+			r.AlreadyIssued++
+		}
+	}
+	r.NotFinalised += len(p.Undecided)
+	return r
+}
+
+const (
+	deleteOutcomesSQL = "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome IN ('NOT_SELECTED', 'REJECTED')"
+	addErasedSQL      = "INSERT INTO promise (coupon_id, erased) VALUES (?, ?) ON DUPLICATE KEY UPDATE erased = erased + ?"
+	lessConcludedSQL  = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
+	// forgetEventsSQL leaves the events of earlier versions: their hash covers the id.
+	forgetEventsSQL = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ? AND user_hash IS NOT NULL"
+)
+
+// forgetIn forgets the user in one coupon. A coupon that is not finalised any more is left alone.
+func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coupon.UserID, origin audit.Origin) (outcomes, events int, err error) {
+	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
+		var c coupon.Coupon
+		err := tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+		if errors.Is(err, sql.ErrNoRows) { // purged
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if attempt > 1 { // an earlier attempt may have been committed, and then its counts are right
+			if done, err := audit.Recorded(ctx, tx, origin, audit.UserForgotten, id); err != nil || done {
+				return err
+			}
+		}
+		outcomes, events = 0, 0
+		if !c.Finalised() {
+			return nil
+		}
+		if outcomes, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user)); err != nil {
+			return err
+		}
+		if events, err = mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id)); err != nil || outcomes+events == 0 {
+			return err
+		}
+		if outcomes > 0 {
+			if err := mysqltx.Upsert(ctx, tx, addErasedSQL, id, outcomes, outcomes); err != nil {
+				return err
+			}
+			if err := mysqltx.Exec(ctx, tx, 1, lessConcludedSQL, outcomes, id); err != nil {
+				return err
+			}
+		}
+		detail := fmt.Sprintf("outcomes deleted %d, audit events without the user %d", outcomes, events)
+		return audit.Append(ctx, tx, origin, audit.UserForgotten, id, audit.Entry{Detail: detail})
+	})
+	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
+}

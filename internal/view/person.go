@@ -1,0 +1,63 @@
+package view
+
+import (
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Person prints a line for each coupon and application of a user.
+func (v View) Person(p *privacy.Person) {
+	if len(p.Coupons)+len(p.Applications)+len(p.Undecided) == 0 {
+		v.Println(text.NothingOfUser, p.User)
+		return
+	}
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnAppliedAt, text.ColumnResult, text.ColumnValidUntil, text.ColumnOrder)
+	for _, u := range p.Undecided {
+		result := text.StillWaits
+		if u.UnderReview {
+			result = text.ColumnUnderReview
+		}
+		for _, at := range u.AppliedAt {
+			t.AppendRow(table.Row{u.Coupon, output.Printable(u.Name), v.Instant(at), result.In(v.Language), "", ""})
+		}
+	}
+	for _, c := range p.Coupons {
+		order := ""
+		if c.OrderID != nil {
+			order = output.Printable(*c.OrderID)
+		}
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State), v.when(c.ExpiresAt), order})
+	}
+	for _, a := range p.Applications {
+		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt), output.Word(v.Language, a.Outcome), "", ""})
+	}
+	t.Render()
+}
+
+func (v View) when(t *time.Time) string {
+	if t == nil {
+		return "–"
+	}
+	return v.Instant(*t)
+}
+
+// Forgotten prints what was deleted, and what remains and why.
+func (v View) Forgotten(f *privacy.Forgotten) {
+	v.Println(text.UserForgottenIn, uint64(f.User), f.Applications, f.AuditEvents)
+	for _, r := range []struct {
+		n       int
+		message text.Message
+	}{
+		{f.Remains.Coupons, text.RemainCoupons}, {f.Remains.AlreadyIssued, text.RemainAlreadyIssued},
+		{f.Remains.NotFinalised, text.RemainNotFinalised}, {f.Remains.AuditEvents, text.RemainAuditEvents},
+	} {
+		if r.n > 0 {
+			v.Println(r.message, r.n)
+		}
+	}
+}
