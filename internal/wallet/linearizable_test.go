@@ -32,7 +32,12 @@ const shopDiscountSQL = "UPDATE coupon SET discount_won = ?, minimum_won = ?"
 
 func newShop(t *testing.T, users int) *shop {
 	t.Helper()
-	s := &shop{Deployment: jajeongtest.New(t)}
+	return newShopOn(t, users, jajeongtest.Options{})
+}
+
+func newShopOn(t *testing.T, users int, o jajeongtest.Options) *shop {
+	t.Helper()
+	s := &shop{Deployment: jajeongtest.NewWith(t, o)}
 	everybody := jajeongtest.Between(coupon.UserID(1), coupon.UserID(users))
 	s.AddUsers(everybody...)
 	for i := range s.coupons {
