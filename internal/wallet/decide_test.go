@@ -78,7 +78,8 @@ func TestDecide_EveryStateAndVerb(t *testing.T) {
 				require.Equal(t, row.want[i], got)
 				require.EqualValues(t, 4+len(d.Entries), d.Coupon.Seq)
 				if d.Code != wallet.Done {
-					require.Equal(t, wallet.Decision{Code: d.Code, Coupon: f.Coupon, Order: f.Order}, d, "a refusal changes nothing")
+					require.Equal(t, []any{f.Coupon, f.Order, wallet.Order{}}, []any{d.Coupon, d.Order, d.Lost}, "a refusal changes nothing")
+					require.Empty(t, d.Entries)
 				}
 			})
 		}
