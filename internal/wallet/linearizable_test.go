@@ -25,6 +25,7 @@ import (
 type shop struct {
 	*jajeongtest.Deployment
 	db, operators *mysqltx.DB
+	pods          []*wallet.Store // of wallet-api
 	coupons       [modelCoupons]coupon.CouponID
 }
 
@@ -59,7 +60,7 @@ func (s *shop) connect(dsn string) {
 	pool, err := settings.Open(zap.NewNop())
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = pool.Close() })
-	s.db = mysqltx.NewBrief(pool)
+	s.db, s.pods = mysqltx.NewBrief(pool), []*wallet.Store{wallet.NewStore(pool), wallet.NewStore(pool)}
 }
 
 func (s *shop) order(user coupon.UserID, n int) string { return fmt.Sprintf("O-%d-%d", user, n) }
@@ -74,7 +75,7 @@ func (s *shop) call(ctx context.Context, user coupon.UserID, c op) (wallet.Code,
 		call.TTL = liveFor
 	}
 	if c.verb < wallet.Revoke {
-		d, err := wallet.Redeem(ctx, s.db, s.coupons[c.coupon], call)
+		d, err := s.redeem(ctx, s.coupons[c.coupon], call)
 		return d.Code, err
 	}
 	var d wallet.Decision
@@ -90,6 +91,14 @@ func (s *shop) call(ctx context.Context, user coupon.UserID, c op) (wallet.Code,
 		return wallet.Write(ctx, tx, f, d, "operator")
 	})
 	return d.Code, err
+}
+
+// redeem makes a call in one of two pods, or by a transaction of its own.
+func (s *shop) redeem(ctx context.Context, couponID coupon.CouponID, call wallet.Call) (wallet.Decision, error) {
+	if n := rand.IntN(len(s.pods) + 1); n < len(s.pods) {
+		return s.pods[n].Redeem(ctx, couponID, call)
+	}
+	return wallet.Redeem(ctx, s.db, couponID, call)
 }
 
 // requireSame compares the rows of a user with a model, and the rows with their logs.

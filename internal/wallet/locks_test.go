@@ -19,7 +19,7 @@ func TestRedeem_OneOf1000OrdersGetsTheCoupon(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 1000 {
 		group.Go(func() {
-			d, err := wallet.Redeem(t.Context(), s.db, s.coupons[0],
+			d, err := s.redeem(t.Context(), s.coupons[0],
 				wallet.Call{Verb: wallet.Reserve, Actor: "test", OrderID: fmt.Sprint("O-", n), User: 1, AmountWon: 12_000, TTL: liveFor})
 			mu.Lock()
 			defer mu.Unlock()
