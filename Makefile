@@ -52,7 +52,7 @@ test-k8s: ## both overlays and whole nights in the control plane of a real Kuber
 soak: setup ## kill, model, storm and history tests at length, every fuzzer for a while; about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
 		-run 'Killed|Lost|Model|Storm|Linearizable|FullRedis|AcknowledgedAfterLinkWasCut' \
-		. ./internal/settle ./internal/cli ./internal/systemtest ./internal/candidates ./internal/recall > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
+		. ./internal/settle ./internal/cli ./internal/systemtest ./internal/candidates ./internal/recall ./internal/wallet > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
 	@for package in $$(go list ./...); do \
 		listed=$$(go test -list '^Fuzz' "$$package"); \

@@ -1,0 +1,128 @@
+package wallet_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+// A connection is cut before and after every request of a call to MySQL, COMMIT among them. The call repeated answers the state.
+func TestRedeem_RepeatedAfterLostReply(t *testing.T) {
+	t.Parallel()
+	const users = 60
+	s := newShop(t, users)
+	var blow atomic.Pointer[func() faultproxy.Action]
+	var left atomic.Int64
+	dsn, err := mysql.ParseDSN(s.Wallet.MySQLDSN)
+	require.NoError(t, err)
+	proxy := faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action {
+		if cut := blow.Load(); cut != nil && left.Add(-1) == 0 {
+			return (*cut)()
+		}
+		return faultproxy.Pass()
+	}, dsn.Addr)
+	s.connect(strings.Replace(s.Wallet.MySQLDSN, "("+dsn.Addr+")", "("+proxy.Addr+")", 1))
+
+	cuts := []func() faultproxy.Action{
+		func() faultproxy.Action { return faultproxy.DropRequest(nil) },
+		func() faultproxy.Action { return faultproxy.DropReply(nil) },
+	}
+	life := []op{{verb: wallet.Reserve, amount: 12_000, ttl: 1}, {verb: wallet.Confirm}, {verb: wallet.Refund},
+		{verb: wallet.Reserve, order: 1, amount: 12_000}, {verb: wallet.Reserve, order: 2, amount: 12_000, ttl: 1}, {verb: wallet.Release, order: 2}}
+	user, struck := coupon.UserID(0), 0
+	for _, cut := range cuts {
+		for turn := int64(1); ; turn++ {
+			user++
+			hits := 0
+			for _, c := range life {
+				left.Store(turn)
+				blow.Store(&cut)
+				code, err := s.call(t.Context(), user, c)
+				blow.Store(nil)
+				if left.Load() <= 0 {
+					hits++
+				}
+				if err != nil { // unknown whether it was done: the next call tells
+					code, err = s.call(t.Context(), user, c)
+					require.NoError(t, err)
+				}
+				require.Contains(t, []wallet.Code{wallet.Done, wallet.Repeated}, code, "%v, turn %d", c, turn)
+				code, err = s.call(t.Context(), user, c)
+				require.NoError(t, err)
+				require.Equal(t, wallet.Repeated, code, "%v, turn %d", c, turn)
+				s.requireSame(user, nil)
+			}
+			struck += hits
+			if hits == 0 {
+				break
+			}
+		}
+	}
+	require.Greater(t, struck, 2*6*len(life))
+	t.Logf("passed: %d cuts", struck)
+}
+
+// Clients make calls while MySQL is killed and started again. Every result that a client got is true afterwards.
+func TestRedeem_AddsUpAfterMySQLKilled(t *testing.T) {
+	t.Parallel()
+	const clients = 6
+	kills := testenv.Rounds(2, 150)
+	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	s := newShopOn(t, clients, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var group sync.WaitGroup
+	var calls, unknown atomic.Int64
+	for client := range clients {
+		group.Go(func() { // each has a user of its own: it knows what must be true
+			user, m, r := coupon.UserID(client+1), newModel(), rand.New(rand.NewPCG(1, uint64(client)))
+			for ctx.Err() == nil {
+				c := someOp(r)
+				if c.verb >= wallet.Revoke {
+					continue
+				}
+				before := *m
+				want := m.apply(0, c)
+				code, err := s.call(t.Context(), user, c)
+				calls.Add(1)
+				repeated := err != nil
+				for err != nil && t.Context().Err() == nil {
+					unknown.Add(1)
+					code, err = s.call(t.Context(), user, c)
+				}
+				again := *m
+				if code != want && (code != again.apply(0, c) || want != wallet.Done) {
+					t.Errorf("user %d: %v: %s instead of %s, repeated: %v, from %v", user, c, code, want, repeated, before)
+					return
+				}
+			}
+		})
+	}
+	for n := range kills {
+		target := calls.Load() + 100 + int64(n%7)*13
+		testenv.Eventually(t, 60*time.Second, "clients make calls", func() bool { return calls.Load() > target || t.Failed() })
+		require.NoError(t, server.Kill())
+		require.NoError(t, server.Restart(t.Context()))
+	}
+	stop()
+	group.Wait()
+	require.False(t, t.Failed())
+	for user := coupon.UserID(1); user <= clients; user++ {
+		s.requireSame(user, nil)
+	}
+	require.NotZero(t, unknown.Load())
+	t.Logf("passed: %d kill points, %d calls, %d without a reply", kills, calls.Load(), unknown.Load())
+}
