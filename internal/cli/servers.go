@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
@@ -21,11 +20,10 @@ type servers struct {
 	*connect.Servers
 	store *candidates.Store
 	users *shop.Directory
-	zone  *time.Location
 }
 
 func (s *servers) ledger() *ledger.Ledger {
-	return &ledger.Ledger{Store: s.store, Users: s.users, Zone: s.zone}
+	return &ledger.Ledger{Store: s.store, Users: s.users}
 }
 
 func (p *program) open() (*servers, error) {
@@ -39,7 +37,7 @@ func (p *program) open() (*servers, error) {
 		both.Close()
 		return nil, err
 	}
-	return &servers{both, store, p.Settings.Directory(), p.Zone}, nil
+	return &servers{both, store, p.Settings.Directory()}, nil
 }
 
 // openWriting connects to MySQL and Redis. It returns an error if MySQL is set up in a way that refuses every write.

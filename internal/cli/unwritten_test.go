@@ -29,6 +29,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
 		{"migrate"}, {"run"}, {"run", "--output=json"}, {"run", "--dry-run"}, {"verify"}, {"verify", "--output=json"},
+		{"user", "show", "--user=1"}, {"user", "show", "--user=1", "--output=json"}, {"user", "export", "--user=1"},
 		{"runs"}, {"runs", "--output=json"}, {"runs", "--output=csv"}, {"show", "1"}, {"show", "1", "--output=json"},
 		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--output=json"},
 		{"report", month, formats[0]}, {"report", month, formats[1]}, {"report", month, formats[2]}, {"report", month, formats[3]},

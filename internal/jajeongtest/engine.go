@@ -175,7 +175,7 @@ func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
 	}
 	if len(coupons) == 0 {
-		strays, err := (&ledger.Ledger{Store: d.Store, Users: d.Users, Zone: Zone}).Strays(d.T.Context(), d.DB)
+		strays, err := (&ledger.Ledger{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
 		require.NoError(d.T, err)
 		require.Empty(d.T, strays)
 	}
@@ -195,7 +195,7 @@ func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []ledger.Code) 
 // Check checks these coupons, or all.
 func (d *Deployment) Check(coupons ...coupon.CouponID) (verdicts []*ledger.Verdict) {
 	d.T.Helper()
-	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users, Zone: Zone}
+	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
 	if len(coupons) == 0 {
 		coupons = Column[coupon.CouponID](d, "SELECT id FROM coupon ORDER BY id")
 	}

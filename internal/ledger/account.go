@@ -27,7 +27,6 @@ type Store interface {
 type Ledger struct {
 	Store Store
 	Users *users.Directory
-	Zone  *time.Location // coupons expire at a midnight of this zone; only Check uses it
 
 	until  atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
 	walked walks

@@ -143,7 +143,7 @@ func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID, behind cou
 // withHook is a ledger that calls do after each read of the counts, with the number of reads so far.
 func (c *fixture) withHook(do func(reads int)) *ledger.Ledger {
 	reads := 0
-	return &ledger.Ledger{Users: c.Users, Zone: jajeongtest.Zone, Store: hooked{c.Store, func() {
+	return &ledger.Ledger{Users: c.Users, Store: hooked{c.Store, func() {
 		reads++
 		do(reads)
 	}}}

@@ -61,7 +61,7 @@ var columnCorruptions = map[string]corruption{
 
 	// Invariant 6: the rows of coupons.
 	"a coupon that expires later": {
-		do: alter("user_coupon", 4, "expires_at = expires_at + INTERVAL 1 DAY"), codes: found{ledger.ValidityWrong: 1}, alone: true},
+		do: alter("user_coupon", 4, "expires_at = expires_at + INTERVAL 2 DAY"), codes: found{ledger.ValidityWrong: 1}, alone: true},
 	"a coupon that expires earlier": {
 		do: alter("user_coupon", 5, "expires_at = expires_at - INTERVAL 1 MICROSECOND"), codes: found{ledger.ValidityWrong: 1}, alone: true},
 	"a coupon that never expires": {do: alter("user_coupon", 10, "expires_at = NULL"), codes: found{ledger.ValidityWrong: 1}, alone: true},
@@ -69,7 +69,7 @@ var columnCorruptions = map[string]corruption{
 		do:    alter("user_coupon", 11, "issued_at = issued_at + INTERVAL 1 HOUR, expires_at = expires_at + INTERVAL 1 HOUR"),
 		codes: found{ledger.ValidityWrong: 1}, alone: true},
 	"other days of validity": {
-		do: alterCoupon("validity_days = validity_days + 1"), codes: found{ledger.ValidityWrong: winnersByRuns}, alone: true},
+		do: alterCoupon("validity_days = validity_days + 3"), codes: found{ledger.ValidityWrong: winnersByRuns}, alone: true},
 
 	// Invariant 6: the rows of outcomes.
 	"an outcome of no user":      {do: alter("application_outcome", 22, "user_id = 0"), codes: found{ledger.OutcomeWrong: 1}, alone: true},

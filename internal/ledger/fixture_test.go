@@ -29,7 +29,7 @@ type fixture struct {
 func newDeployment(t *testing.T) *fixture {
 	t.Helper()
 	d := jajeongtest.New(t)
-	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users, Zone: jajeongtest.Zone}}
+	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users}}
 }
 
 func newCoupon(t *testing.T, seats int) *fixture {

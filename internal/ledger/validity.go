@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -19,7 +18,6 @@ WHERE u.coupon_id = ? AND u.run_id IS NOT NULL
 GROUP BY 1, 2, 3, 4`
 
 // checkValidity checks that coupons are issued at the time of their run and expire at the midnight that ends their last day.
-// Coupons of earlier versions expire validity_days times 24 h after their issue.
 func (c *check) checkValidity(ctx context.Context) error {
 	var wrong int64
 	days := c.row.ValidityDays
@@ -29,12 +27,26 @@ func (c *check) checkValidity(ctx context.Context) error {
 		var extended bool
 		var n int64
 		err := rows.Scan(&settled, &issued, &expires, &extended, &n)
-		right := expires.Time.Equal(calendar.ExpiresAt(issued, days, c.ledger.Zone)) || expires.Time.Equal(issued.AddDate(0, 0, days))
-		if !issued.Equal(settled) || !right && !extended {
+		if !issued.Equal(settled) || !extended && !endsDay(issued, expires.Time, days) {
 			wrong += n
 		}
 		return err
 	}, validitiesSQL, c.Coupon)
 	c.findAny(6, ValidityWrong, wrong, "coupons not issued at the time of their run, or not expiring at the end of day %[2]d after it: %[1]d", days)
 	return mysqltx.Wrap(err, "read the validity of coupons")
+}
+
+// Midnights of all time zones are at a whole quarter of an hour in UTC. Clocks that change move a midnight by an hour.
+const (
+	zoneStep   = 15 * time.Minute
+	clockSlack = time.Hour
+)
+
+// endsDay reports whether a coupon expires at the midnight that ends the days-th day after its issue. It accepts the midnight of
+// any time zone, because SETTLE_TIME_ZONE may have changed since. Coupons of earlier versions expire days times 24 h after
+// their issue.
+func endsDay(issued, expires time.Time, days int) bool {
+	after, least := expires.Sub(issued), time.Duration(days)*24*time.Hour
+	return after == least ||
+		expires.Equal(expires.Truncate(zoneStep)) && after > least-clockSlack && after <= least+24*time.Hour+clockSlack
 }

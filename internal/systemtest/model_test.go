@@ -237,7 +237,7 @@ func (m *machine) compare(t *rapid.T, when string) {
 
 // verify compares the findings of the checker with the model's.
 func (m *machine) verify(t *rapid.T) {
-	checker := &ledger.Ledger{Store: m.Store, Users: m.Users, Zone: jajeongtest.Zone}
+	checker := &ledger.Ledger{Store: m.Store, Users: m.Users}
 	for _, c := range m.coupons {
 		verdict, err := checker.Check(m.T.Context(), m.DB, c.id)
 		require.NoError(m.T, err)
