@@ -303,8 +303,6 @@ func (s *storm) calm() {
 		return len(s.Waiting(s.nights)) == 0
 	})
 	require.Zero(s.T, s.Number("SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"))
-	// No real time zone has the odd midnights of the zone Moment.
-	s.Exec("UPDATE user_coupon SET expires_at = issued_at + INTERVAL 30 DAY WHERE SECOND(expires_at) > 0 OR MOD(MINUTE(expires_at), 15) > 0")
 	output, err := s.program(s.Operator, nil, "verify").CombinedOutput()
 	require.NoError(s.T, err, string(output))
 }
