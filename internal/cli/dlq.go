@@ -186,7 +186,9 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 		})
 		if report != nil {
 			done.Runs = append(done.Runs, report)
-			err = p.outcome(c.Output, report, err)
+			if err = p.outcome(c.Output, report, err); report.Total.Issued > 0 {
+				p.warn(text.RetriedAndIssued, report.Total.Issued, c.Coupon)
+			}
 		}
 		return report, err
 	}

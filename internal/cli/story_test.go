@@ -122,7 +122,7 @@ func TestExplain_StoryOfAnIssuedCoupon(t *testing.T) {
 	s.runsOut("A-2")
 	s.calls(2, wallet.Confirm, "A-2") // the price was promised
 	tells(explain.NoteUsed, both[:1], explain.EventRanOut, explain.EventUsed)
-	require.Contains(t, s.must(s.coupon, 2, explain.StateIssued, explain.NoteUsed), "It was used for order A-2, with a discount of 5,000 won.")
+	require.Regexp(t, "It was used once, for order A-2 at [^,]+ KST, with a discount of 5,000 won.", s.must(s.coupon, 2, explain.StateIssued, explain.NoteUsed))
 	s.calls(2, wallet.Refund, "A-2")
 	tells(explain.NoteRefunded, both, explain.EventRefunded)
 	s.acts(2, wallet.Call{Verb: wallet.Extend, ExpiresAt: s.Now().UTC().AddDate(0, 2, 0)}, audit.CouponUserExtended, "T-1")

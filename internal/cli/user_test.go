@@ -150,7 +150,7 @@ func TestUser_IsShownWithoutRedis(t *testing.T) {
 	}
 	code, stdout, stderr := w.settle("user", "show", "--user=2", "--lang=en")
 	require.Equal(t, exitInfrastructure, code)
-	require.Contains(t, stdout, "NOT_SELECTED")
+	require.Contains(t, stdout, "not selected")
 	require.Contains(t, stderr, "Redis cannot be read")
 }
 

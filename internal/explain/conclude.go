@@ -78,7 +78,7 @@ type Note string
 
 const (
 	NoteSeatLater Note = "SEAT_LATER" // no coupon was left for the user at first
-	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order was refunded; it is not used again
+	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order was refunded; with USED, it was used again
 
 	// Every user with the coupon has exactly one of these five notes.
 	NoteUsable   Note = "USABLE"
@@ -191,7 +191,7 @@ func (f *Facts) couponHolder() Conclusion {
 	}
 	state := f.UserCoupon.state()
 	c.note(stateNotes[state], true)
-	c.note(NoteRefunded, state != coupon.CouponUsed && f.UserCoupon.last(coupon.LogRefunded) != nil)
+	c.note(NoteRefunded, f.UserCoupon.last(coupon.LogRefunded) != nil)
 	c.note(NoteSeatLater, c.Application != nil && f.seatCameLater(c.Application))
 	return c
 }

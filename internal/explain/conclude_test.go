@@ -246,7 +246,7 @@ func TestConclusions(t *testing.T) {
 		{"refunded", with(issued, hasCoupon(5, "ISSUED", hence(time.Hour), refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteUsable)},
 		{"refunded, expired", with(issued, hasCoupon(5, "ISSUED", hence(0), refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteExpired)},
 		{"refunded, reserved again", with(issued, hasCoupon(5, "RESERVED", nil, refund), ordered(1000)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteReserved)},
-		{"refunded, used again", with(issued, hasCoupon(5, "USED", nil, refund), ordered(0)), explain.StateIssued, notes(explain.NoteUsed)},
+		{"refunded, used again", with(issued, hasCoupon(5, "USED", nil, refund), ordered(0)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteUsed)},
 		{"refunded, revoked", with(issued, hasCoupon(5, "REVOKED", nil, refund)), explain.StateIssued, notes(explain.NoteRefunded, explain.NoteRevoked)},
 		{"issued later", with(soldOutRun(-1000), issued, hasCoupon(5, "ISSUED", nil)), explain.StateIssued, notes(explain.NoteSeatLater, explain.NoteUsable)},
 		{"passed over at first", with(soldOutRun(1000), issued, hasCoupon(5, "ISSUED", nil)), explain.StateIssued, notes(explain.NoteUsable)},

@@ -119,18 +119,18 @@ func TestSentences(t *testing.T) {
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST as number 212; the coupon was issued at 2026-11-20 15:00:03.123 KST. It is coupon 12 of 103. " +
 				"It can be used until 2026-12-20 14:00:03.123 KST."},
 		{"waiting", func(f *Facts) { f.Applications[0].Review, f.Applications[0].Order = nil, 0 }, StateWaiting, nil,
-			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 정상적으로 접수되어 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
 				"정산은 2026-11-20 15:00:03.123 KST에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
-			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application was received, and is number 3 of 250 that are waiting. Coupons left at present: 3. " +
 				"The settlement is planned for 2026-11-20 15:00:03.123 KST and goes in the order of application."},
 		{"under review", func(f *Facts) { f.Applications[0].Order = 0 }, StateReviewBadRow, []Note{NoteTriedAgain},
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 시스템 오류로 쿠폰 정보를 저장하지 못해 현재 검토 중입니다. 지금까지 처리를 3번 시도했습니다. 다음 정산 대상에 포함되며, 신청하신 순서대로 처리됩니다.",
 			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; a fault in our system kept the coupon from being stored, and the application is under review. " +
 				"It has been tried 3 times so far. The next settlement will consider it, in the order of application."},
 		{"immediate", func(f *Facts) { f.Coupon.Cadence, f.Applications[0].Order = coupon.Immediate, 0 }, StateWaitingImmediate, nil,
-			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
+			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 정상적으로 접수되어 대기 중인 신청 250건 가운데 3번째입니다. 현재 남은 수량은 3장입니다. " +
 				"이 쿠폰은 신청하신 순서대로 바로 처리되니 잠시 후 결과를 확인해 주시기 바랍니다.",
-			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application is number 3 of 250 that are waiting. Coupons left at present: 3. " +
+			"Customer 7 applied at 2026-11-20 14:00:03.123 KST; the application was received, and is number 3 of 250 that are waiting. Coupons left at present: 3. " +
 				"Applications for this coupon are settled at once, in the order of application: please look again in a moment."},
 		{"immediate, delayed", func(f *Facts) { f.Coupon.Cadence, f.Applications[0].Order = coupon.Immediate, 0 }, StateWaitingDelayed, []Note{NoteNoSeatLeft},
 			"고객번호 7번 고객님은 2026-11-20 14:00:03.123 KST에 신청하셨고, 보통은 신청하시면 바로 처리되지만 지금은 처리가 늦어지고 있습니다. 신청은 접수된 순서 그대로 대기 중이며, " +

@@ -60,7 +60,7 @@ func (p Phrasing) ofUserCoupon(f *Facts, n Note) string {
 	case n == NoteReserved:
 		return p.Sprintf(text.ReservedUntil, output.Printable(c.Order.ID), c.Order.ReservedUntil)
 	case n == NoteUsed && c.Order != nil:
-		return p.Sprintf(text.UsedForOrder, output.Printable(c.Order.ID), won(c.Order.DiscountWon))
+		return p.used(c)
 	case n == NoteExpired && c.last(coupon.LogRefunded) != nil:
 		return p.Sprintf(text.ExpiredAt, *c.ExpiresAt)
 	case n == NoteExpired:
@@ -73,6 +73,20 @@ func (p Phrasing) ofUserCoupon(f *Facts, n Note) string {
 		return p.Sprintf(text.RevokedBecause, output.Printable(revoked.Actor), revoked.At, output.Printable(revoked.Reason))
 	default:
 		return p.Sprintf(noteMessages[n])
+	}
+}
+
+// used says for which order the coupon is used. Without its USED entry, which the bounds of the log may leave out, the time is unknown.
+func (p Phrasing) used(c *UserCoupon) string {
+	order, discount := output.Printable(c.Order.ID), won(c.Order.DiscountWon)
+	entry := c.last(coupon.LogUsed)
+	switch {
+	case entry == nil || entry.OrderID != c.Order.ID || c.uses() != 1:
+		return p.Sprintf(text.UsedForOrder, order, discount)
+	case c.last(coupon.LogRefunded) != nil:
+		return p.Sprintf(text.UsedOnceSince, order, entry.At, discount)
+	default:
+		return p.Sprintf(text.UsedOnce, order, entry.At, discount)
 	}
 }
 

@@ -75,6 +75,20 @@ func (c *UserCoupon) last(kind coupon.LogKind) *LogEntry {
 	return nil
 }
 
+// uses returns the number of uses in the log that were not refunded.
+func (c *UserCoupon) uses() (n int) {
+	for _, e := range c.Log {
+		switch e.Kind {
+		case coupon.LogUsed:
+			n++
+		case coupon.LogRefunded:
+			n--
+		default:
+		}
+	}
+	return n
+}
+
 // decisive returns the first entry from index i on that is not EXTENDED, which changes nothing but the end of validity.
 func (c *UserCoupon) decisive(i int) *LogEntry {
 	for ; i < len(c.Log); i++ {

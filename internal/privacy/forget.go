@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -40,7 +41,7 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 		return nil, err
 	}
 	if open := p.undecidedCoupons(); len(open) > 0 {
-		return nil, text.UsageErrorf(text.UserStillWaits, user, fmt.Sprint(open))
+		return nil, text.UsageErrorf(text.UserStillWaits, user, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
 	}
 	done := &Forgotten{User: user, Coupons: []coupon.CouponID{}}
 	for _, id := range p.erasable() {

@@ -32,4 +32,6 @@ var (
 	UnderAMinute       = Message{"1분 미만", "under a minute"}
 	Minutes            = Message{"%d분", "%d min"}
 	Hours              = Message{"%d시간", "%d h"}
+	RetriedAndIssued   = Message{"검토 중이던 신청 %d건에 %d번 쿠폰을 발급했습니다.",
+		"%d application{|s} that {was|were} under review got coupon %d."}
 )

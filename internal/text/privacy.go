@@ -17,6 +17,8 @@ var (
 	NothingOfUser      = Message{"사용자 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
 	RedisOfUserUnknown = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
 		"Redis cannot be read, so that it is unknown whether applications wait or are under review: %s"}
+	CouponsOfUser = Message{"사용자 %d에게 발급된 쿠폰은 %d장이며, 그중 지금 사용할 수 있는 쿠폰은 %d장입니다.",
+		"User %d was given %d coupon{|s}; usable now: %d."}
 	StillWaits       = Message{"대기 중", "waiting"}
 	ColumnValidUntil = Message{"유효 기한", "valid until"}
 	ColumnOrder      = Message{"주문", "order"}

@@ -74,8 +74,8 @@ var (
 	NeverExpires = Message{"사용 기한은 정해져 있지 않습니다.", "It has no expiry date."}
 	UsableUntil  = Message{"%s까지 사용하실 수 있습니다.", "It can be used until %s."}
 	ExpiredAt    = Message{"쿠폰의 사용 기한이 %s에 만료되었습니다.", "The coupon expired at %s."}
-	StateWaiting = Message{"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 정산은 %[4]s에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
-		"the application is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
+	StateWaiting = Message{"정상적으로 접수되어 대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 정산은 %[4]s에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
+		"the application was received, and is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
 	StateWaitingOverdue = Message{"%s에 예정되었던 정산의 결과가 아직 나오지 않았습니다. 신청은 접수된 순서 그대로 대기 중입니다.",
 		"the settlement was planned for %s, and there is no result yet. The application is waiting in its place."}
 	AsNumber        = Message{"%s로 ", " as number %s"}
@@ -114,8 +114,8 @@ var (
 	DeclinedBadRow = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 시스템 오류로 쿠폰 정보를 저장하지 못해 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, a fault in our system kept the coupon from being stored, so it was declined at %s."}
 	DeclinedOther         = Message{"%s에 발급 대상에서 제외되었습니다.", "it was declined at %s."}
-	StateWaitingImmediate = Message{"대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 이 쿠폰은 신청하신 순서대로 바로 처리되니 잠시 후 결과를 확인해 주시기 바랍니다.",
-		"the application is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. Applications for this coupon are settled at once, in the order of application: please look again in a moment."}
+	StateWaitingImmediate = Message{"정상적으로 접수되어 대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 이 쿠폰은 신청하신 순서대로 바로 처리되니 잠시 후 결과를 확인해 주시기 바랍니다.",
+		"the application was received, and is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. Applications for this coupon are settled at once, in the order of application: please look again in a moment."}
 	StateWaitingDelayed = Message{"보통은 신청하시면 바로 처리되지만 지금은 처리가 늦어지고 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 그 전에 처리되지 않으면 %s에 예정된 정산 대상에 포함됩니다.",
 		"it is usually settled at once, but this is delayed at the moment. The application keeps its place; if it is not settled before, the settlement planned for %s will consider it."}
 	StateWaitingFrozen = Message{"지금은 이 쿠폰의 발급이 동결되어 있습니다. 신청은 접수된 순서 그대로 대기 중이며, 동결이 해제되어야 처리됩니다.",
@@ -134,6 +134,10 @@ var (
 		"It is reserved for order %s until %s."}
 	UsedForOrder = Message{"주문번호 %s에 사용되어 %s원이 할인되었습니다.",
 		"It was used for order %s, with a discount of %s won."}
+	UsedOnce = Message{"주문번호 %[1]s에 한 번 사용되었습니다. 사용 시각은 %[2]s, 할인액은 %[3]s원입니다.",
+		"It was used once, for order %[1]s at %[2]s, with a discount of %[3]s won."}
+	UsedOnceSince = Message{"그 뒤 주문번호 %[1]s에 한 번 사용되었습니다. 사용 시각은 %[2]s, 할인액은 %[3]s원입니다.",
+		"Since then it was used once, for order %[1]s at %[2]s, with a discount of %[3]s won."}
 	UsedAndRefunded = Message{"주문번호 %s에 사용되었다가, 그 주문이 환불되면서 %s에 사용이 취소되었습니다.",
 		"It was used for order %s, and given back at %s because that order was refunded."}
 	ExpiredUnused = Message{"사용되지 않은 채 %s에 쿠폰의 사용 기한이 만료되었습니다.",

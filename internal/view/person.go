@@ -5,10 +5,16 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/text"
 )
+
+// outcomes names the outcomes of applications that ended without a coupon.
+var outcomes = map[coupon.Outcome]text.Message{
+	coupon.OutcomeNotSelected: text.ColumnNotSelected, coupon.OutcomeRejected: text.ColumnRejected, coupon.OutcomeAlreadyIssued: text.EventAlreadyHeld,
+}
 
 // Person prints a line for each coupon and application of a user.
 func (v View) Person(p *privacy.Person) {
@@ -34,9 +40,16 @@ func (v View) Person(p *privacy.Person) {
 		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State), v.when(c.ExpiresAt), order})
 	}
 	for _, a := range p.Applications {
-		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt), output.Word(v.Language, a.Outcome), "", ""})
+		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt), v.Sprintf(outcomes[a.Outcome]), "", ""})
 	}
 	t.Render()
+	usable := 0
+	for _, c := range p.Coupons {
+		if c.State == coupon.CouponIssued {
+			usable++
+		}
+	}
+	v.Println(text.CouponsOfUser, uint64(p.User), len(p.Coupons), usable)
 }
 
 func (v View) when(t *time.Time) string {
