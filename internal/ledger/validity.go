@@ -8,26 +8,24 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// validitiesSQL reads the times of the coupons that runs issued. If an operator has extended a coupon, coupon_log has its
-// expiry, which invariant 9 compares.
+// validitiesSQL reads the times of the coupons that runs issued and nobody has changed. It joins groups: a join of a million
+// rows takes longer.
 const validitiesSQL = `
-SELECT COALESCE(` + settledAt + `, u.issued_at), u.issued_at, u.expires_at,
-       u.seq > 0 AND EXISTS (SELECT 1 FROM coupon_log l WHERE l.user_coupon_id = u.id AND l.kind = 'EXTENDED') AS extended, COUNT(*)
-FROM user_coupon u LEFT JOIN settlement_run r ON r.id = u.run_id
-WHERE u.coupon_id = ? AND u.run_id IS NOT NULL
-GROUP BY 1, 2, 3, 4`
+SELECT COALESCE(` + settledAt + `, u.issued_at), u.issued_at, u.expires_at, u.n
+FROM (SELECT run_id, issued_at, expires_at, COUNT(*) AS n
+      FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND seq = 0 GROUP BY 1, 2, 3) u
+LEFT JOIN settlement_run r ON r.id = u.run_id`
 
-// checkValidity checks that coupons are issued at the time of their run and expire at the midnight that ends their last day.
+// checkValidity checks that coupons are issued at the time of their run and expire at the end of their last day. checkLogs has
+// counted the wrong ones among those that were changed: it knows which of them an operator has extended.
 func (c *check) checkValidity(ctx context.Context) error {
-	var wrong int64
-	days := c.row.ValidityDays
+	wrong, days := c.invalid, c.row.ValidityDays
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var settled, issued time.Time
 		var expires sql.NullTime
-		var extended bool
 		var n int64
-		err := rows.Scan(&settled, &issued, &expires, &extended, &n)
-		if !issued.Equal(settled) || !extended && !endsDay(issued, expires.Time, days) {
+		err := rows.Scan(&settled, &issued, &expires, &n)
+		if !issued.Equal(settled) || !endsDay(issued, expires.Time, days) {
 			wrong += n
 		}
 		return err
