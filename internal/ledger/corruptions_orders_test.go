@@ -134,6 +134,7 @@ var orderCorruptions = map[string]corruption{
 			c.change(1, "UPDATE coupon_order o JOIN user_coupon u ON u.coupon_id = ? AND u.user_id = ? SET o.user_coupon_id = u.id WHERE o.order_id = ?", c.id, c.user(9), c.order(8))
 		}),
 		codes: found{ledger.OrderMismatch: 1, ledger.LogWrong: 1}, alone: true},
+	"another amount of the order": {do: all(redeemed(8, reserve), alterOrder(8, "amount_won = amount_won + 1")), codes: found{ledger.LogWrong: 1}, alone: true},
 	"orders of four coupons altered": {
 		do: all(redeemed(8, reserve), redeemed(9, reserve), redeemed(10, reserve), redeemed(11, reserve), alterOrder(8, "user_id = 1"), alterOrder(9, "user_id = 1"),
 			alterOrder(10, "discount_won = 1"), alterOrder(11, "discount_won = 1")),
