@@ -78,6 +78,7 @@ type check struct {
 	row        coupon.Coupon
 	counts     candidates.Counts // in Redis
 	lastIssued coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
+	invalid    int64             // changed coupons with a wrong time of issue or expiry; checkLogs sets it
 	events     runEvents         // what the audit chain says about runs; checkAudit fills it
 }
 
@@ -85,7 +86,7 @@ const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
-	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkValidity, (*check).checkLogs, (*check).checkRedis, (*check).checkKept,
+	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity, (*check).checkRedis, (*check).checkKept,
 	(*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected,
 }
 

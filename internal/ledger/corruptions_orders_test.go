@@ -125,7 +125,42 @@ var orderCorruptions = map[string]corruption{
 			c.byOperator(7, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(1, 0, 0).Truncate(time.Second)})
 		}, alterLog(7, 1, "kind = 'GRANTED'")),
 		codes: found{ledger.LogWrong: 1, ledger.ValidityWrong: 1}, alone: true},
-	"an order in the log of another coupon": {do: all(redeemed(8, reserve), alterLog(8, 1, "order_id = 'other'")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"an order in the log of another coupon": {do: all(redeemed(8, reserve), alterLog(8, 1, "order_id = 'other'")), codes: found{ledger.OrderMismatch: 1, ledger.LogWrong: 2}, alone: true},
+	"a released order removed": {
+		do:    all(redeemed(8, reserve, wallet.Release), func(c *fixture) { c.change(1, "DELETE FROM coupon_order WHERE order_id = ?", c.order(8)) }),
+		codes: found{ledger.OrderMismatch: 1}, alone: true},
+	"a refunded order moved to another coupon": {
+		do: all(redeemed(8, reserve, confirm, refund), redeemed(9, reserve), func(c *fixture) {
+			c.change(1, "UPDATE coupon_order o JOIN user_coupon u ON u.coupon_id = ? AND u.user_id = ? SET o.user_coupon_id = u.id WHERE o.order_id = ?", c.id, c.user(9), c.order(8))
+		}),
+		codes: found{ledger.OrderMismatch: 1, ledger.LogWrong: 1}, alone: true},
+	"another amount of the order": {do: all(redeemed(8, reserve), alterOrder(8, "amount_won = amount_won + 1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"orders of four coupons altered": {
+		do: all(redeemed(8, reserve), redeemed(9, reserve), redeemed(10, reserve), redeemed(11, reserve), alterOrder(8, "user_id = 1"), alterOrder(9, "user_id = 1"),
+			alterOrder(10, "discount_won = 1"), alterOrder(11, "discount_won = 1")),
+		codes: found{ledger.OrderMismatch: 2, ledger.LogWrong: 2}, alone: true},
+	"log rows altered, of two coupons": {
+		do:    all(redeemed(8, reserve, confirm), redeemed(9, reserve, confirm), alterLog(8, 2, "amount_won = 1"), alterLog(9, 2, "amount_won = 1")),
+		codes: found{ledger.LogWrong: 2}, alone: true},
+	"a reservation with an end of validity": {do: all(redeemed(8, reserve), alterLog(8, 1, "expires_at = at")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"revoked with an end of validity": {
+		do:    all(func(c *fixture) { c.byOperator(8, wallet.Call{Verb: wallet.Revoke}) }, alterLog(8, 1, "expires_at = at")),
+		codes: found{ledger.LogWrong: 1}, alone: true},
+	"an extension without its time": {
+		do: all(func(c *fixture) {
+			c.byOperator(8, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(1, 0, 0).Truncate(time.Second)})
+		}, alterLog(8, 1, "expires_at = NULL")),
+		codes: found{ledger.LogWrong: 1}, alone: true},
+	"used, and valid for longer": {
+		do:    all(redeemed(8, reserve, confirm), alter("user_coupon", 8, "expires_at = expires_at + INTERVAL 3 DAY")),
+		codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"reserved, and issued at another time": {
+		do:    all(redeemed(8, reserve), alter("user_coupon", 8, "issued_at = issued_at - INTERVAL 1 SECOND")),
+		codes: found{ledger.ValidityWrong: 1}, alone: true},
+	"reserved, issued at another time, and valid for longer": {
+		do: all(redeemed(8, reserve), alter("user_coupon", 8, "issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY"),
+			alter("user_coupon", 9, "issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY")),
+		codes: found{ledger.ValidityWrong: 2}, alone: true},
 }
 
 // Every way of a coupon through orders and customer service is healthy.

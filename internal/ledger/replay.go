@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -17,19 +18,25 @@ import (
 // issuedLog is an issued coupon with its rows of coupon_log.
 type issuedLog struct {
 	id      coupon.UserCouponID
+	user    coupon.UserID
 	status  coupon.UserCouponStatus
 	order   string // the order that has the coupon
 	seq     uint32
+	settled time.Time // when its run issued it
+	issued  time.Time
 	expires sql.NullTime
 	byHand  bool
-	holder  loggedOrder // the row of coupon_order that order names
+	holder  storedOrder // the row of coupon_order that order names
 	entries []logEntry
 }
 
-type loggedOrder struct {
-	state            sql.NullString // NULL: there is no such order
-	of               coupon.UserCouponID
-	amount, discount int64
+type storedOrder struct {
+	state sql.NullString // NULL: there is no such order
+	of    coupon.UserCouponID
+}
+
+func (o storedOrder) has() bool {
+	return o.state.String == string(coupon.OrderReserved) || o.state.String == string(coupon.OrderUsed)
 }
 
 type logEntry struct {
@@ -38,17 +45,24 @@ type logEntry struct {
 	order            string
 	amount, discount int64
 	expires          sql.NullTime
+
+	stored                       storedOrder // the row of coupon_order that order names
+	buyer                        coupon.UserID
+	storedAmount, storedDiscount int64
 }
 
 // logsSQL reads the issued coupons of one coupon that were changed after issuing. The rows of one
 // issued coupon follow each other, in any order of seq.
 const logsSQL = `
-SELECT u.id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at, u.run_id IS NULL,
-       o.state, COALESCE(o.user_coupon_id, 0), COALESCE(o.amount_won, 0), COALESCE(o.discount_won, 0),
-       COALESCE(l.seq, 0), COALESCE(l.kind, ''), COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0), l.expires_at
+SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at), u.issued_at, u.expires_at,
+       u.run_id IS NULL, h.state, COALESCE(h.user_coupon_id, 0),
+       COALESCE(l.seq, 0), COALESCE(l.kind, ''), COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0), l.expires_at,
+       o.state, COALESCE(o.user_coupon_id, 0), COALESCE(o.user_id, 0), COALESCE(o.amount_won, 0), COALESCE(o.discount_won, 0)
 FROM user_coupon u
+LEFT JOIN settlement_run r ON r.id = u.run_id
 LEFT JOIN coupon_log l ON l.user_coupon_id = u.id
-LEFT JOIN coupon_order o ON o.order_id = u.order_id
+LEFT JOIN coupon_order h ON h.order_id = u.order_id
+LEFT JOIN coupon_order o ON o.order_id = l.order_id
 WHERE u.coupon_id = ? AND (l.user_coupon_id IS NOT NULL OR u.seq > 0 OR u.status <> 'ISSUED' OR u.order_id IS NOT NULL)
 ORDER BY u.user_id, u.id`
 
@@ -56,15 +70,21 @@ ORDER BY u.user_id, u.id`
 func (c *check) checkLogs(ctx context.Context) error {
 	var found logFindings
 	var one issuedLog
+	end := func() {
+		found.judge(one)
+		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() && !endsDay(one.issued, one.expires.Time, c.row.ValidityDays)) {
+			c.invalid++
+		}
+	}
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var next issuedLog
 		var e logEntry
 		var kind string
-		err := rows.Scan(&next.id, &next.status, &next.order, &next.seq, &next.expires, &next.byHand,
-			&next.holder.state, &next.holder.of, &next.holder.amount, &next.holder.discount,
-			&e.seq, &kind, &e.order, &e.amount, &e.discount, &e.expires)
+		err := rows.Scan(&next.id, &next.user, &next.status, &next.order, &next.seq, &next.settled, &next.issued, &next.expires,
+			&next.byHand, &next.holder.state, &next.holder.of, &e.seq, &kind, &e.order, &e.amount, &e.discount, &e.expires,
+			&e.stored.state, &e.stored.of, &e.buyer, &e.storedAmount, &e.storedDiscount)
 		if next.id != one.id {
-			found.judge(one)
+			end()
 			one = next
 		}
 		if e.kind = coupon.LogKind(kind); kind != "" {
@@ -75,46 +95,28 @@ func (c *check) checkLogs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read coupon_log: %w", err)
 	}
-	found.judge(one)
-	if err := c.checkOrders(ctx, &found); err != nil {
-		return err
-	}
+	end()
 	found.report(c)
 	c.Uses = found.uses
-	return nil
+	return c.checkOrders(ctx)
 }
 
-// ordersSQL reads the orders of one coupon, each with its last log row. The row may belong to another issued coupon, which the
-// order had before.
-const ordersSQL = `
-SELECT u.id, u.user_id, o.user_id, COALESCE(u.order_id = o.order_id, FALSE), o.state, o.amount_won, o.discount_won,
-       COALESCE(l.kind, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0)
-FROM user_coupon u
-JOIN coupon_order o ON o.user_coupon_id = u.id
-LEFT JOIN coupon_log l ON l.user_coupon_id = u.id AND l.seq = (
-	SELECT MAX(m.seq) FROM coupon_log m WHERE m.user_coupon_id = u.id AND m.order_id = o.order_id)
-WHERE u.coupon_id = ?`
+const (
+	ordersOf    = "FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ?"
+	ordersSQL   = "SELECT COUNT(*) " + ordersOf
+	unloggedSQL = "SELECT COUNT(*), COALESCE(MIN(u.id), 0) " + ordersOf + `
+AND NOT EXISTS (SELECT 1 FROM coupon_log l WHERE l.user_coupon_id = u.id AND l.order_id = o.order_id)`
+)
 
-func (c *check) checkOrders(ctx context.Context, found *logFindings) error {
-	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
-		var id coupon.UserCouponID
-		var holder, buyer coupon.UserID
-		var named bool
-		var state, kind string
-		var amount, discount, loggedAmount, loggedDiscount int64
-		if err := rows.Scan(&id, &holder, &buyer, &named, &state, &amount, &discount, &kind, &loggedAmount, &loggedDiscount); err != nil {
-			return err
-		}
-		found.uses.Orders++
-		has := state == string(coupon.OrderReserved) || state == string(coupon.OrderUsed)
-		if has != named || holder != buyer {
-			found.mismatch.add(id)
-		}
-		if kind != state || amount != loggedAmount || discount != loggedDiscount || discount < 0 || discount > amount {
-			found.wrong.add(id)
-		}
-		return nil
-	}, ordersSQL, c.Coupon)
+// checkOrders finds the orders that coupon_log does not name. checkLogs compares the others.
+func (c *check) checkOrders(ctx context.Context) (err error) {
+	if c.Uses.Orders, err = c.number(ctx, ordersSQL, c.Coupon); err != nil || c.Uses.Orders == 0 {
+		return mysqltx.Wrap(err, "count orders")
+	}
+	var n int64
+	var first coupon.UserCouponID
+	err = c.tx.QueryRowContext(ctx, unloggedSQL, c.Coupon).Scan(&n, &first)
+	c.findAny(9, LogWrong, n, "orders without a row in coupon_log: %d; the first has user_coupon %d", first)
 	return mysqltx.Wrap(err, "read coupon_order")
 }
 
@@ -126,16 +128,11 @@ type logFindings struct {
 }
 
 type logFault struct {
-	n           int64
-	first, last coupon.UserCouponID
+	n     int64
+	first coupon.UserCouponID
 }
 
-func (f *logFault) add(id coupon.UserCouponID) {
-	if f.last == id {
-		return
-	}
-	f.n, f.first, f.last = f.n+1, cmp.Or(f.first, id), id
-}
+func (f *logFault) add(id coupon.UserCouponID) { f.n, f.first = f.n+1, cmp.Or(f.first, id) }
 
 func (f *logFindings) report(c *check) {
 	c.findAny(7, UsedTwice, f.used.n, "issued coupons that were used another number of times than their status says: %d; the first is user_coupon %d", f.used.first)
@@ -167,14 +164,42 @@ func (f *logFindings) judge(u issuedLog) {
 	if (used == 1) != (u.status == coupon.CouponUsed) || used != 0 && used != 1 {
 		f.used.add(u.id)
 	}
-	if !u.agrees() {
+	agree, logged := u.compareOrders()
+	if !agree || !u.agrees() {
 		f.mismatch.add(u.id)
 	}
 	if !gapless {
 		f.missing.add(u.id)
-	} else if !u.follows() {
+	}
+	if !logged || gapless && !u.follows() {
 		f.wrong.add(u.id)
 	}
+}
+
+// compareOrders compares each order that the log names with its row of coupon_order. agree: the row exists, and tells who has
+// the coupon as user_coupon does. logged: its state and amounts are those of its last log row.
+func (u issuedLog) compareOrders() (agree, logged bool) {
+	agree, logged = true, true
+	seen := map[string]bool{"": true}
+	for _, e := range slices.Backward(u.entries) {
+		if seen[e.order] {
+			continue
+		}
+		seen[e.order] = true
+		switch {
+		case e.stored.of == u.id:
+			agree = agree && e.buyer == u.user && e.stored.has() == (e.order == u.order)
+			logged = logged && e.stored.state.String == string(e.kind) && e.storedAmount == e.amount && e.storedDiscount == e.discount
+		case !e.stored.state.Valid, e.kind != coupon.LogReleased: // only a released order gets another coupon
+			agree = false
+		default:
+		}
+	}
+	return agree, logged
+}
+
+func (u issuedLog) extended() bool {
+	return slices.ContainsFunc(u.entries, func(e logEntry) bool { return e.kind == coupon.LogExtended })
 }
 
 // agrees reports whether coupon_order has the order that the issued coupon names, in the same state.
@@ -192,12 +217,12 @@ func (u issuedLog) follows() bool {
 	now, order, expires, reserved := coupon.CouponIssued, "", u.expires, logEntry{}
 	for i, e := range u.entries {
 		from, to := step(e.kind)
-		if from != "" && from != now || e.kind == coupon.LogGranted && (i > 0 || !u.byHand) {
+		if from != "" && from != now || e.kind == coupon.LogGranted && (i > 0 || !u.byHand) || !e.complete() {
 			return false
 		}
 		switch e.kind {
 		case coupon.LogReserved:
-			if e.order == "" || e.discount < 0 || e.discount > e.amount {
+			if e.discount < 0 || e.discount > e.amount {
 				return false
 			}
 			order, reserved = e.order, e
@@ -209,7 +234,7 @@ func (u issuedLog) follows() bool {
 				order = ""
 			}
 		case coupon.LogGranted, coupon.LogExtended:
-			if !e.expires.Valid || e.kind == coupon.LogExtended && (now == coupon.CouponUsed || now == coupon.CouponRevoked) {
+			if e.kind == coupon.LogExtended && (now == coupon.CouponUsed || now == coupon.CouponRevoked) {
 				return false
 			}
 			expires = e.expires
@@ -220,6 +245,18 @@ func (u issuedLog) follows() bool {
 		}
 	}
 	return now == u.status && order == u.order && expires.Valid == u.expires.Valid && expires.Time.Equal(u.expires.Time)
+}
+
+// complete reports whether a log row has an order and an end of validity exactly if its kind has them.
+func (e logEntry) complete() bool {
+	switch e.kind {
+	case coupon.LogGranted, coupon.LogExtended:
+		return e.order == "" && e.expires.Valid
+	case coupon.LogRevoked, coupon.LogReissued:
+		return e.order == "" && !e.expires.Valid
+	default:
+		return e.order != "" && !e.expires.Valid
+	}
 }
 
 // step returns the status that a log row needs before it, and the status after it; "": any, and the same.
