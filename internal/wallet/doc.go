@@ -11,12 +11,12 @@
 // and the transaction starts again.
 //
 // Many callers may ask for one coupon at once. In each process, one of them makes its call; the others wait for it, not in
-// MySQL, and then read without a lock whether the coupon is taken. A process uses all this only to save work: a coupon is
+// MySQL, and then read without a lock whether anything is left to change. A process uses all this only to save work: a coupon is
 // protected by its row alone.
 //
 // # Groups
 //
-// Reserve and Confirm calls that wait at the same time share a transaction: see Group. It follows the same rules, and skips
+// Reserve and Confirm calls that wait at the same time share a transaction: see Store. It follows the same rules, and skips
 // coupons that are locked, so that nobody waits for the coupon of another.
 //
 // # Repetition

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -18,23 +17,18 @@ const (
 	// maxGroups is how many transactions of one verb run at a time. Calls that arrive meanwhile wait, and go together.
 	maxGroups = 2
 	// groupTimeout limits a transaction, which waits for no coupon.
-	groupTimeout = 10 * time.Second
+	groupTimeout = 5 * time.Second
 )
 
-// Group is Redeem for a program with many callers at a time. Reserve and Confirm calls that wait go together in one transaction,
-// which locks, decides and writes by the same rules. It waits for no coupon: the call for a coupon that is locked, or that two
-// calls want, is left to Redeem, and so is a change that is more than a first reservation or a confirmation. A transaction that
-// fails leaves all of its calls to Redeem.
-type Group struct {
-	db    *mysqltx.DB
-	lines [2]line // of Reserve and Confirm
+// line is where the calls of one verb wait for each other. A call that gets one of the slots leads a group: it takes along the
+// calls that wait.
+type line struct {
+	slots   chan struct{}
+	waiting chan *member // without a buffer: a caller that hangs up is gone from the line
 }
 
-// line has the calls of one verb that wait.
-type line struct {
-	mu      sync.Mutex
-	waiting []*member
-	running int
+func newLine() line {
+	return line{slots: make(chan struct{}, maxGroups), waiting: make(chan *member)}
 }
 
 // member is a call in a group. done receives true if decision is the result, and false if the call is left to Redeem.
@@ -46,64 +40,50 @@ type member struct {
 	done     chan bool
 }
 
-func NewGroup(db *mysqltx.DB) *Group { return &Group{db: db} }
-
-// Redeem is the function Redeem, with the same results.
-func (g *Group) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
-	if call.Verb != Reserve && call.Verb != Confirm {
-		return Redeem(ctx, g.db, couponID, call)
-	}
+// together is Redeem for many callers at a time. Reserve and Confirm calls that wait go together in one transaction, which
+// locks, decides and writes by the same rules. It waits for no coupon: the call for a coupon that is locked is left to Redeem,
+// and so is a change that is more than a first reservation or a confirmation. A transaction that fails leaves all of its calls
+// to Redeem.
+func (s *Store) together(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	m := &member{coupon: couponID, call: call, done: make(chan bool, 1)}
-	l := &g.lines[call.Verb-Reserve]
-	l.mu.Lock()
-	l.waiting = append(l.waiting, m)
-	if l.running < maxGroups {
-		l.running++
-		go g.run(l)
+	l := s.lines[call.Verb] // of other verbs: a line that never moves
+	if l.slots == nil {
+		return Redeem(ctx, s.db, couponID, call)
 	}
-	l.mu.Unlock()
+	select {
+	case l.slots <- struct{}{}:
+		s.lead(ctx, l, m)
+	case l.waiting <- m:
+	case <-ctx.Done():
+		return Decision{}, hungUp(ctx, call)
+	}
 	select {
 	case decided := <-m.done:
 		if decided {
 			return m.decision, nil
 		}
-		return Redeem(ctx, g.db, couponID, call)
+		return Redeem(ctx, s.db, couponID, call)
 	case <-ctx.Done():
-		return Decision{}, fmt.Errorf("order %s: %w", call.OrderID, context.Cause(ctx))
+		return Decision{}, hungUp(ctx, call)
 	}
 }
 
-// run makes groups until no call waits.
-func (g *Group) run(l *line) {
-	for {
-		l.mu.Lock()
-		n := min(len(l.waiting), maxGroup)
-		if n == 0 {
-			l.running--
-			l.mu.Unlock()
-			return
-		}
-		members := l.waiting[:n:n]
-		l.waiting = l.waiting[n:]
-		l.mu.Unlock()
-		g.redeem(members)
-	}
-}
-
-// redeem answers every member.
-func (g *Group) redeem(members []*member) {
+// lead makes the transaction of a group and answers every member. It goes on if its caller hangs up: the others need it.
+func (s *Store) lead(ctx context.Context, l line, first *member) {
+	members := []*member{first}
 	var decided map[*member]bool
-	defer func() {
+	defer func() { // also after a panic
+		<-l.slots
 		for _, m := range members {
 			m.done <- decided[m]
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
+	members = l.take(members)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), groupTimeout)
 	defer cancel()
-	chosen := distinct(members)
 	var written map[*member]bool
-	err := g.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		written, err = redeemAll(ctx, tx, chosen)
+	err := s.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		written, err = redeemAll(ctx, tx, distinct(members))
 		return err
 	})
 	if err == nil {
@@ -111,16 +91,27 @@ func (g *Group) redeem(members []*member) {
 	}
 }
 
-// distinct leaves out members whose order or coupon an earlier one has.
-func distinct(members []*member) (chosen []*member) {
-	orders, coupons := map[string]bool{}, map[owned]bool{}
-	for _, m := range members {
-		key := owned{m.coupon, m.call.User}
-		if orders[m.call.OrderID] || m.call.Verb == Reserve && coupons[key] {
-			continue
+// take appends the calls that wait.
+func (l line) take(members []*member) []*member {
+	for len(members) < maxGroup {
+		select {
+		case m := <-l.waiting:
+			members = append(members, m)
+		default:
+			return members
 		}
-		orders[m.call.OrderID], coupons[key] = true, true
-		chosen = append(chosen, m)
+	}
+	return members
+}
+
+// distinct leaves out members whose order an earlier one has. Of reservations of one coupon, turns lets one come here.
+func distinct(members []*member) (chosen []*member) {
+	orders := map[string]bool{}
+	for _, m := range members {
+		if !orders[m.call.OrderID] {
+			orders[m.call.OrderID] = true
+			chosen = append(chosen, m)
+		}
 	}
 	return chosen
 }
@@ -131,12 +122,13 @@ func redeemAll(ctx context.Context, tx *sql.Tx, members []*member) (map[*member]
 	if err != nil || len(locked) == 0 {
 		return nil, mysqltx.Wrap(err, "lock coupons")
 	}
-	if err := readAll(ctx, tx, locked); err != nil {
+	sound, err := readAll(ctx, tx, locked)
+	if err != nil {
 		return nil, fmt.Errorf("read the orders of %d coupons: %w", len(locked), err)
 	}
 	decided := map[*member]bool{}
 	var changed []*member
-	for _, m := range locked {
+	for _, m := range sound {
 		m.decision = Decide(m.facts, m.call)
 		switch d := m.decision; {
 		case len(d.Entries) == 0:
@@ -229,8 +221,9 @@ func coupons(ctx context.Context, tx *sql.Tx, members []*member) (map[coupon.Use
 	return byID, err
 }
 
-// readAll reads the clock, which it does after the lock, then the orders.
-func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
+// readAll reads the clock, which it does after the lock, then the orders. It returns the members whose facts do not contradict
+// each other. Redeem has the errors for the others.
+func readAll(ctx context.Context, tx *sql.Tx, locked []*member) (sound []*member, err error) {
 	type rules struct {
 		now      time.Time
 		discount coupon.Discount
@@ -247,7 +240,7 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
 			orders = append(orders, held)
 		}
 	}
-	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		var id coupon.CouponID
 		var r rules
 		err := rows.Scan(&id, &r.now, &r.discount.DiscountWon, &r.discount.DiscountPercent, &r.discount.DiscountMaxWon, &r.discount.MinimumWon)
@@ -255,7 +248,7 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
 		return err
 	}, rulesSQL+in(len(ids)), ids...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		var o Order
@@ -264,7 +257,7 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
 		return err
 	}, ordersSQL+in(len(orders)), orders...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, m := range locked {
 		f := &m.facts
@@ -277,14 +270,11 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) error {
 		if r.now.IsZero() {
 			found = 0
 		}
-		if err := f.check(found); err != nil {
-			return err
-		}
-		if m.call.Verb != Reserve && f.Order.UserCoupon != f.Coupon.ID {
-			return errOrderChanged
+		if f.check(found) == nil && (m.call.Verb == Reserve || f.Order.UserCoupon == f.Coupon.ID) {
+			sound = append(sound, m)
 		}
 	}
-	return nil
+	return sound, nil
 }
 
 // writeAll writes plain reservations, or plain confirmations.

@@ -20,10 +20,10 @@ import (
 
 const groupUsers = 60
 
-// grouped is a Group under the account of wallet-api, with a coupon that users 1 to groupUsers have.
+// grouped is a Store under the account of wallet-api, with a coupon that users 1 to groupUsers have.
 type grouped struct {
 	*checkout
-	group *wallet.Group
+	store *wallet.Store
 }
 
 func newGrouped(t *testing.T) *grouped {
@@ -40,11 +40,11 @@ func newGrouped(t *testing.T) *grouped {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c.db = mysqltx.NewBrief(pool)
-	return &grouped{c, wallet.NewGroup(c.db)}
+	return &grouped{c, wallet.NewStore(pool)}
 }
 
 func (g *grouped) ask(ctx context.Context, verb wallet.Verb, user coupon.UserID, order string) (wallet.Decision, error) {
-	return g.group.Redeem(ctx, g.coupon, wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: time.Minute})
+	return g.store.Redeem(ctx, g.coupon, wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: time.Minute})
 }
 
 // all makes one call for each user at once, and demands the code.
@@ -62,7 +62,7 @@ func (g *grouped) all(verb wallet.Verb, order string, want wallet.Code) {
 }
 
 // The rows are those that Redeem writes.
-func TestGroup_CallsTogetherWriteWhatRedeemWrites(t *testing.T) {
+func TestStore_CallsTogetherWriteWhatRedeemWrites(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	g.all(wallet.Confirm, "A", wallet.OrderNotFound)
@@ -92,7 +92,7 @@ func TestGroup_CallsTogetherWriteWhatRedeemWrites(t *testing.T) {
 	g.all(wallet.Confirm, "C", wallet.Done)
 }
 
-func TestGroup_OneCouponForManyOrders(t *testing.T) {
+func TestStore_OneCouponForManyOrders(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	var won atomic.Int64
@@ -112,7 +112,7 @@ func TestGroup_OneCouponForManyOrders(t *testing.T) {
 	require.EqualValues(t, 1, won.Load())
 }
 
-func TestGroup_OneOrderForManyCoupons(t *testing.T) {
+func TestStore_OneOrderForManyCoupons(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	other := g.AddQueue(1, groupUsers+1)
@@ -126,7 +126,7 @@ func TestGroup_OneOrderForManyCoupons(t *testing.T) {
 				if user > groupUsers {
 					id = other
 				}
-				d, err := g.group.Redeem(t.Context(), id, wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: "A", User: user, AmountWon: 12_000, TTL: time.Minute})
+				d, err := g.store.Redeem(t.Context(), id, wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: "A", User: user, AmountWon: 12_000, TTL: time.Minute})
 				if err == nil && d.Code == wallet.Done {
 					won.Add(1)
 				}
@@ -140,7 +140,7 @@ func TestGroup_OneOrderForManyCoupons(t *testing.T) {
 }
 
 // A client that stopped with the lock of its coupon stops nobody else.
-func TestGroup_LockedCouponsDelayTheirOwnCallsOnly(t *testing.T) {
+func TestStore_LockedCouponsDelayTheirOwnCallsOnly(t *testing.T) {
 	t.Parallel()
 	g := newGrouped(t)
 	tx, err := g.db.Pool().BeginTx(t.Context(), nil)
@@ -160,7 +160,7 @@ func TestGroup_LockedCouponsDelayTheirOwnCallsOnly(t *testing.T) {
 		})
 	}
 	for user := coupon.UserID(locked + 1); user <= groupUsers; user++ {
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // less than MySQL waits for a row lock
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than a group may wait for a lock
 		d, err := g.ask(ctx, wallet.Reserve, user, fmt.Sprintf("A-%d", user))
 		cancel()
 		require.NoError(t, err)

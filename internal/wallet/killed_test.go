@@ -19,6 +19,40 @@ import (
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
+// connectThrough opens the pool of the wallet's account through a proxy.
+func (s *shop) connectThrough(rule faultproxy.Rule) {
+	s.T.Helper()
+	dsn, err := mysql.ParseDSN(s.Wallet.MySQLDSN)
+	require.NoError(s.T, err)
+	proxy := faultproxy.New(s.T, rule, dsn.Addr)
+	s.connect(strings.Replace(s.Wallet.MySQLDSN, "("+dsn.Addr+")", "("+proxy.Addr+")", 1))
+}
+
+// keepCalling makes calls about a user of its own until ctx ends: it knows what must be true. It repeats calls without a result.
+func (s *shop) keepCalling(ctx context.Context, user coupon.UserID, calls, unknown *atomic.Int64) {
+	m, r := newModel(), rand.New(rand.NewPCG(1, uint64(user)))
+	for ctx.Err() == nil {
+		c := someOp(r)
+		if c.verb >= wallet.Revoke {
+			continue
+		}
+		before := *m
+		want := m.apply(0, c)
+		code, err := s.call(s.T.Context(), user, c)
+		calls.Add(1)
+		repeated := err != nil
+		for err != nil && s.T.Context().Err() == nil {
+			unknown.Add(1)
+			code, err = s.call(s.T.Context(), user, c)
+		}
+		again := *m
+		if code != want && (code != again.apply(0, c) || want != wallet.Done) {
+			s.T.Errorf("user %d: %v: %s instead of %s, repeated: %v, from %v", user, c, code, want, repeated, before)
+			return
+		}
+	}
+}
+
 // A connection is cut before and after every request of a call to MySQL, COMMIT among them. The call repeated answers the state.
 func TestRedeem_RepeatedAfterLostReply(t *testing.T) {
 	t.Parallel()
@@ -26,15 +60,12 @@ func TestRedeem_RepeatedAfterLostReply(t *testing.T) {
 	s := newShop(t, users)
 	var blow atomic.Pointer[func() faultproxy.Action]
 	var left atomic.Int64
-	dsn, err := mysql.ParseDSN(s.Wallet.MySQLDSN)
-	require.NoError(t, err)
-	proxy := faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action {
+	s.connectThrough(func(faultproxy.Turn) faultproxy.Action {
 		if cut := blow.Load(); cut != nil && left.Add(-1) == 0 {
 			return (*cut)()
 		}
 		return faultproxy.Pass()
-	}, dsn.Addr)
-	s.connect(strings.Replace(s.Wallet.MySQLDSN, "("+dsn.Addr+")", "("+proxy.Addr+")", 1))
+	})
 
 	cuts := []func() faultproxy.Action{
 		func() faultproxy.Action { return faultproxy.DropRequest(nil) },
@@ -87,29 +118,7 @@ func TestRedeem_AddsUpAfterMySQLKilled(t *testing.T) {
 	var group sync.WaitGroup
 	var calls, unknown atomic.Int64
 	for client := range clients {
-		group.Go(func() { // each has a user of its own: it knows what must be true
-			user, m, r := coupon.UserID(client+1), newModel(), rand.New(rand.NewPCG(1, uint64(client)))
-			for ctx.Err() == nil {
-				c := someOp(r)
-				if c.verb >= wallet.Revoke {
-					continue
-				}
-				before := *m
-				want := m.apply(0, c)
-				code, err := s.call(t.Context(), user, c)
-				calls.Add(1)
-				repeated := err != nil
-				for err != nil && t.Context().Err() == nil {
-					unknown.Add(1)
-					code, err = s.call(t.Context(), user, c)
-				}
-				again := *m
-				if code != want && (code != again.apply(0, c) || want != wallet.Done) {
-					t.Errorf("user %d: %v: %s instead of %s, repeated: %v, from %v", user, c, code, want, repeated, before)
-					return
-				}
-			}
-		})
+		group.Go(func() { s.keepCalling(ctx, coupon.UserID(client+1), &calls, &unknown) })
 	}
 	for n := range kills {
 		target := calls.Load() + 100 + int64(n%7)*13

@@ -3,6 +3,7 @@ package wallet
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,35 +12,35 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Store makes the calls of wallet-api.
+// Store makes the calls of wallet-api, with the results of Redeem. It saves work, and protects nothing.
 type Store struct {
 	db    *mysqltx.DB
-	group *Group
+	lines map[Verb]line
 	turns turns
 }
 
 func NewStore(pool *sql.DB) *Store {
-	db := mysqltx.NewBrief(pool)
-	return &Store{db: db, group: NewGroup(db), turns: turns{busy: map[owned]chan struct{}{}}}
+	return &Store{db: mysqltx.NewBrief(pool), lines: map[Verb]line{Reserve: newLine(), Confirm: newLine()},
+		turns: turns{busy: map[owned]chan struct{}{}}}
 }
 
 // Redeem is the function Redeem. Of the reservations of one coupon at one time, it makes one. The others wait for it. A thousand
 // waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
 func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	if call.Verb != Reserve {
-		return s.group.Redeem(ctx, couponID, call)
+		return s.together(ctx, couponID, call)
 	}
 	key := owned{couponID, call.User}
 	for {
 		earlier := s.turns.begin(key)
 		if earlier == nil {
 			defer s.turns.end(key)
-			return s.group.Redeem(ctx, couponID, call)
+			return s.together(ctx, couponID, call)
 		}
 		select {
 		case <-earlier:
 		case <-ctx.Done():
-			return Decision{}, fmt.Errorf("order %s: wait for another call about the same coupon: %w", call.OrderID, ctx.Err())
+			return Decision{}, hungUp(ctx, call)
 		}
 		if d, settled := s.peek(ctx, couponID, call); settled {
 			return d, nil
@@ -47,21 +48,30 @@ func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call)
 	}
 }
 
-// peek decides without a lock. settled is true if an order has the coupon and the decision changes nothing. Such a decision is
-// exact: the order was read last, and an order that has a coupon is the only one. Expired is not settled: an operator may have
-// extended the coupon between both statements.
+func hungUp(ctx context.Context, call Call) error {
+	return fmt.Errorf("order %s: wait for other calls: %w", call.OrderID, context.Cause(ctx))
+}
+
+// peek decides without a lock. settled is true if the decision changes nothing. It is exact: the coupon was the same before and
+// after the orders were read.
 func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, settled bool) {
 	err := s.db.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
 		var f Facts
-		if f.Coupon, err = readCoupon(ctx, q, readOwnedSQL, couponID, call.User); err != nil {
+		f.Coupon, err = readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
+		if errors.Is(err, sql.ErrNoRows) {
+			d, settled = withoutCoupon(call), true
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if err = f.read(ctx, q, call.OrderID); err != nil {
-			return err // also if the coupon has changed between both statements
+			return err
 		}
+		after, err := readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
 		d = Decide(f, call)
-		settled = f.Holder.Has() && len(d.Entries) == 0 && d.Code != Expired
-		return nil
+		settled = after == f.Coupon && len(d.Entries) == 0
+		return err
 	})
 	return d, settled && err == nil
 }

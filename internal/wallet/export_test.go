@@ -1,0 +1,4 @@
+package wallet
+
+// Peek is for tests: a call peeks only after it waited for its turn.
+var Peek = (*Store).peek
