@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitSettings
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Prefixes: []string{"WALLET_"}, Language: language},
+	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_"}, Language: language},
 		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(err)
 	}
-	pool, err := s.MySQL.Open(logger)
+	pool, err := s.MySQL.OpenBrief(logger)
 	if err != nil {
 		return refuse(err)
 	}

@@ -58,6 +58,21 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 
 // Open returns a pool whose sessions have sessionVariables, whatever the DSN says. It does not connect.
 func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
+	return s.open(logger, "", mysqlIdleTime)
+}
+
+// OpenBrief is Open for a program whose callers wait: wallet-api. It gives up a lock early, and if the program or its machine
+// stops in the middle of a transaction, the server ends the transaction within seconds.
+func (s *MySQLSettings) OpenBrief(logger *zap.Logger) (*sql.DB, error) {
+	return s.open(logger, briefSQL, briefIdleTime)
+}
+
+const (
+	briefSQL      = "SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = 20"
+	briefIdleTime = 10 * time.Second // before the server closes the session
+)
+
+func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
 		return nil, err
@@ -85,10 +100,10 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector})
+	db := sql.OpenDB(session{connector, last})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
-	db.SetConnMaxIdleTime(mysqlIdleTime)
+	db.SetConnMaxIdleTime(idle)
 	db.SetConnMaxLifetime(30 * time.Minute) // new connections follow a DNS change, and leave a drained server
 	return db, nil
 }

@@ -136,7 +136,10 @@ func perVariable(sql func(variable) string) string {
 	return all.String()
 }
 
-type session struct{ driver.Connector }
+type session struct {
+	driver.Connector
+	last string // statement after the variables are proved; empty: none
+}
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds only the dialing
@@ -146,6 +149,9 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &ConnectError{err}
 	}
 	err = prepare(ctx, conn)
+	if err == nil && s.last != "" {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, s.last, nil)
+	}
 	if errors.Is(err, mysql.ErrPktTooLarge) {
 		err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL))}
 	}

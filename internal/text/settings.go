@@ -84,6 +84,8 @@ var (
 	// Settings of wallet-api.
 	KeysUnreadable = Message{"SERVICE_KEYS_FILE을 읽을 수 없습니다: %v",
 		"SERVICE_KEYS_FILE cannot be read: %v"}
+	KeysFileEmpty = Message{"SERVICE_KEYS_FILE에 키가 없습니다. 모든 키를 없애려면 이 프로그램을 SERVICE_KEYS_FILE 없이 다시 시작하세요",
+		"SERVICE_KEYS_FILE has no key. To remove every key, restart this program without SERVICE_KEYS_FILE"}
 	KeysFileTooLong = Message{"SERVICE_KEYS_FILE이 너무 큽니다. %d바이트까지 가능합니다",
 		"SERVICE_KEYS_FILE is too long: want at most %d bytes"}
 	WrongKeyLine = Message{"SERVICE_KEYS_FILE의 %d번째 줄이 올바르지 않습니다. 서비스 이름과 키의 SHA-256 값(64자리 16진수)을 공백으로 구분해 적으세요. 이름에는 영문자, 숫자, '.', '_', '-'만 64자까지 사용할 수 있습니다",

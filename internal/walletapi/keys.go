@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -71,7 +72,8 @@ func parseKeys(content []byte) (keys []serviceKey, err error) {
 // ServiceKeys are the keys by which checkout services identify themselves. They follow their file.
 type ServiceKeys struct {
 	path    string // empty: there are no keys
-	content []byte // of the last file that Watch has looked at; only Watch uses it after LoadKeys
+	content []byte // of the keys in use; only Watch uses it after LoadKeys
+	seen    []byte // other content, which Watch has seen once
 	failed  string // error of the last look at the file; empty: it was fine
 	current atomic.Pointer[[]serviceKey]
 	stale   atomic.Bool // the file is wrong, and earlier keys are in use
@@ -94,7 +96,14 @@ func LoadKeys(path string) (*ServiceKeys, error) {
 }
 
 func readKeys(path string) (content []byte, keys []serviceKey, err error) {
-	file, err := os.Open(path)
+	is, err := os.Stat(path)
+	if err == nil && !is.Mode().IsRegular() { // opening a pipe would wait for a writer
+		err = &os.PathError{Op: "read", Path: path, Err: errors.New("no regular file")}
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.Open(path)
+	}
 	if err == nil {
 		defer file.Close()
 		content, err = io.ReadAll(io.LimitReader(file, maxKeysFile+1))
@@ -106,8 +115,8 @@ func readKeys(path string) (content []byte, keys []serviceKey, err error) {
 	return content, keys, err
 }
 
-// Watch reads the file again and again until ctx ends. A file that is missing or wrong changes nothing: the earlier keys stay
-// in use, and the log says so.
+// Watch reads the file again and again until ctx ends. New content is used when it is the same at two looks. A file that is
+// missing, wrong or empty changes nothing: the earlier keys stay in use, and the log says so.
 func (k *ServiceKeys) Watch(ctx context.Context, logger *zap.Logger) {
 	if k.path == "" {
 		return
@@ -126,6 +135,9 @@ func (k *ServiceKeys) Watch(ctx context.Context, logger *zap.Logger) {
 
 func (k *ServiceKeys) look(logger *zap.Logger) {
 	content, keys, err := readKeys(k.path)
+	if err == nil && len(keys) == 0 && !k.empty() {
+		err = text.UsageErrorf(text.KeysFileEmpty)
+	}
 	k.stale.Store(err != nil)
 	if err != nil {
 		if k.failed != err.Error() {
@@ -134,10 +146,19 @@ func (k *ServiceKeys) look(logger *zap.Logger) {
 		}
 		return
 	}
-	if k.failed == "" && bytes.Equal(content, k.content) {
+	again := k.failed != ""
+	k.failed = ""
+	switch {
+	case bytes.Equal(content, k.content):
+		k.seen = nil
+		if !again {
+			return
+		}
+	case !bytes.Equal(content, k.seen): // somebody may still be writing the file
+		k.seen = content
 		return
 	}
-	k.content, k.failed = content, ""
+	k.content, k.seen = content, nil
 	k.current.Store(&keys)
 	logger.Info("service keys read", zap.Int("keys", len(keys)))
 }

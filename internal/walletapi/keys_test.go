@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,9 +108,12 @@ func TestServiceKeys_FollowTheirFile(t *testing.T) {
 	require.Zero(t, logs.Len(), "nothing has changed")
 	mount("2", fileOf("checkout", "old", "checkout", "new"))
 	look()
+	require.Equal(t, refused, statuses(handler, "Bearer new"), "the file may still be written")
+	look()
 	require.Equal(t, taken, statuses(handler, "Bearer old"))
 	require.Equal(t, taken, statuses(handler, "Bearer new"))
 	mount("3", fileOf("checkout", "new"))
+	look()
 	look()
 	require.Equal(t, refused, statuses(handler, "Bearer old"))
 	require.Equal(t, taken, statuses(handler, "Bearer new"))
@@ -125,9 +129,11 @@ func TestServiceKeys_FollowTheirFile(t *testing.T) {
 	mount("5", fileOf("checkout", "new"))
 	look()
 	require.Equal(t, "service keys read", logs.All()[4].Message)
-	mount("6", "# no service may call\n")
+	mount("6", "# a file that is being written\n")
 	look()
-	require.Equal(t, off, statuses(handler, "Bearer new"))
+	look()
+	require.Equal(t, taken, statuses(handler, "Bearer new"), "the earlier keys stay")
+	require.Len(t, logs.All(), 6)
 	for _, entry := range logs.All() {
 		require.NotContains(t, fmt.Sprint(entry.ContextMap()), "perhaps-a-key")
 	}
@@ -135,8 +141,12 @@ func TestServiceKeys_FollowTheirFile(t *testing.T) {
 
 func TestServiceKeys_WrongFilesAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := walletapi.LoadKeys(filepath.Join(t.TempDir(), "missing"))
-	require.ErrorContains(t, err, "SERVICE_KEYS_FILE cannot be read")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, path := range []string{filepath.Join(t.TempDir(), "missing"), t.TempDir(), pipe} {
+		_, err := walletapi.LoadKeys(path)
+		require.ErrorContains(t, err, "SERVICE_KEYS_FILE cannot be read", path)
+	}
 	hash := hashOf("k")
 	for text, want := range map[string]string{
 		"checkout":                            "line 1",

@@ -46,7 +46,7 @@ func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answ
 	if code != "" {
 		return refuse(result(code))
 	}
-	before, limit, problem := pageOf(r.URL.Query())
+	before, limit, problem := pageOf(r.URL.RawQuery)
 	if problem != "" {
 		return refuse(problem)
 	}
@@ -70,7 +70,11 @@ func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answ
 	})
 }
 
-func pageOf(query url.Values) (before coupon.UserCouponID, limit int, problem result) {
+func pageOf(raw string) (before coupon.UserCouponID, limit int, problem result) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return 0, 0, invalidPage
+	}
 	before, limit = wallet.MaxID, defaultLimit
 	if text, given := query["before"]; given {
 		id, right := httpapi.ParseID[coupon.UserCouponID](text[0])
@@ -80,11 +84,11 @@ func pageOf(query url.Values) (before coupon.UserCouponID, limit int, problem re
 		before = id
 	}
 	if text, given := query["limit"]; given {
-		var err error
-		limit, err = strconv.Atoi(text[0])
-		if err != nil || len(text) > 1 || limit < 1 || limit > maxLimit {
+		n, right := httpapi.ParseID[coupon.UserCouponID](text[0])
+		if !right || len(text) > 1 || n > maxLimit {
 			return 0, 0, invalidPage
 		}
+		limit = int(n)
 	}
 	return before, limit, ""
 }

@@ -117,9 +117,9 @@ func (s *server) orderBody(d wallet.Decision) orderBody {
 	return body
 }
 
-// unknown is the answer after an error of MySQL. An invariant that is broken is not mended by asking again.
+// unknown is the answer after an error of MySQL. Asking again mends neither a broken invariant nor a wrong setting.
 func (s *server) unknown(err error, otherwise result, field zap.Field) answer {
-	if mysqltx.ClassOf(err) == coupon.Invariant {
+	if mysqltx.ClassOf(err) != coupon.Infrastructure {
 		s.Logger.Error("request failed", field, zap.Error(err))
 		return refuse(internal)
 	}
