@@ -21,16 +21,17 @@ type Store struct {
 
 func NewStore(pool *sql.DB) *Store {
 	return &Store{db: mysqltx.NewBrief(pool), lines: map[Verb]line{Reserve: newLine(), Confirm: newLine()},
-		turns: turns{busy: map[owned]chan struct{}{}}}
+		turns: turns{busy: map[turn]chan struct{}{}}}
 }
 
-// Redeem is the function Redeem. Of the reservations of one coupon at one time, it makes one. The others wait for it. A thousand
+// Redeem is the function Redeem. Of the reservations of one coupon, and of the other calls about one order, it makes one
+// at a time. The others wait for it. A thousand
 // waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
 func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
-	if call.Verb != Reserve {
-		return s.together(ctx, couponID, call)
+	key := turn{order: call.OrderID}
+	if call.Verb == Reserve {
+		key = turn{owned: owned{couponID, call.User}}
 	}
-	key := owned{couponID, call.User}
 	for {
 		earlier := s.turns.begin(key)
 		if earlier == nil {
@@ -41,6 +42,9 @@ func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call)
 		case <-earlier:
 		case <-ctx.Done():
 			return Decision{}, hungUp(ctx, call)
+		}
+		if call.Verb != Reserve {
+			continue
 		}
 		if d, settled := s.peek(ctx, couponID, call); settled {
 			return d, nil
@@ -101,15 +105,21 @@ type owned struct {
 	user   coupon.UserID
 }
 
-// turns lets one call about a coupon run at a time. It has an entry for each running call.
+// turn is what reservations of one coupon, or other calls about one order, have in common.
+type turn struct {
+	owned
+	order string
+}
+
+// turns lets one call with the same turn run at a time. It has an entry for each running call.
 type turns struct {
 	mu   sync.Mutex
-	busy map[owned]chan struct{} // closed at the end of the call
+	busy map[turn]chan struct{} // closed at the end of the call
 }
 
 // begin returns nil if it is the caller's turn, who must call end. Otherwise it returns a channel that closes with the turn of
 // the earlier caller.
-func (t *turns) begin(key owned) (earlier <-chan struct{}) {
+func (t *turns) begin(key turn) (earlier <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if busy, ok := t.busy[key]; ok {
@@ -119,7 +129,7 @@ func (t *turns) begin(key owned) (earlier <-chan struct{}) {
 	return nil
 }
 
-func (t *turns) end(key owned) {
+func (t *turns) end(key turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	close(t.busy[key])
