@@ -99,7 +99,8 @@ func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Acti
 
 const recordedOfUserSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND user_id = ?)"
 
-// RecordedOfUser reports whether Append has recorded a change of one user, outside any run. The reason is not compared.
+// RecordedOfUser reports whether Append has recorded a change of one user, outside any run. The reason is not compared. It is
+// only for a transaction that runs again within one command: `settle user forget` removes the user from the events later.
 func RecordedOfUser(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, user coupon.UserID) (found bool, err error) {
 	err = q.QueryRowContext(ctx, recordedOfUserSQL, couponID, action, origin.actor(), origin.At, user).Scan(&found)
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)

@@ -132,7 +132,7 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 		return err
 	}
 	if op.needsMarks != nil && op.needsMarks(made.Before, made.At) {
-		if f.marksLost, err = a.marksLost(ctx, tx, made.Before.ID); err != nil {
+		if f.marksLost, err = a.marksLost(ctx, tx, made.Before, f.holders); err != nil {
 			return err
 		}
 	}
@@ -298,18 +298,44 @@ func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, er
 	return f, nil
 }
 
-const markedSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
-       (SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0)`
+const (
+	givenByHandSQL = "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"
+	rejectedSQL    = "SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0"
+)
 
-// marksLost reports whether Redis has fewer holders or fewer rejected users than runs have recorded in MySQL.
-func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (bool, error) {
-	var issued, rejected int64
-	if err := tx.QueryRowContext(ctx, markedSQL, id, id).Scan(&issued, &rejected); err != nil {
-		return false, fmt.Errorf("count holders and rejected users of coupon %d: %w", id, err)
+// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. It marks the users who were given the
+// coupon by hand first: Redis may have been unreachable then.
+func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, c coupon.Coupon, holders int) (bool, error) {
+	var byHand []coupon.UserID
+	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var user coupon.UserID
+		err := rows.Scan(&user)
+		byHand = append(byHand, user)
+		return err
+	}, givenByHandSQL, c.ID)
+	if err != nil {
+		return false, fmt.Errorf("read who was given coupon %d by hand: %w", c.ID, err)
 	}
-	markedIssued, markedRejected, err := a.Redis.CountMarked(ctx, id)
-	return markedIssued < issued || markedRejected < rejected, err
+	var rejected int64
+	if err := tx.QueryRowContext(ctx, rejectedSQL, c.ID).Scan(&rejected); err != nil {
+		return false, fmt.Errorf("count rejected users of coupon %d: %w", c.ID, err)
+	}
+	if err := a.markIssued(ctx, c, byHand...); err != nil {
+		return false, err
+	}
+	markedIssued, markedRejected, err := a.Redis.CountMarked(ctx, c.ID)
+	return markedIssued < int64(holders) || markedRejected < rejected, err
+}
+
+// markIssued makes Redis answer ALREADY_ISSUED to users, and leaves the queue as it is.
+func (a *Admin) markIssued(ctx context.Context, c coupon.Coupon, users ...coupon.UserID) error {
+	const noArrival = -1 // no application has it
+	entries := make([]coupon.Application, len(users))
+	for i, user := range users {
+		entries[i] = coupon.Application{Member: user.Member(), Arrival: noArrival}
+	}
+	_, err := a.Redis.Remove(ctx, c.ID, c.ClosesAt, coupon.MarkIssued, entries)
+	return err
 }
 
 // changeUnknown tells the operator to check whether an unconfirmed COMMIT took effect. couponID is 0 for a new coupon.

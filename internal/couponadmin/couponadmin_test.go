@@ -235,6 +235,32 @@ func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 	require.Equal(t, candidates.Accepted, d.Answer(whole, 2))
 }
 
+// A holder by hand is marked anew, and does not hide that the mark of another holder is lost.
+func TestExtend_TellsHoldersByHandFromLostMarks(t *testing.T) {
+	t.Parallel()
+	d, ctx := newDeployment(t), t.Context()
+	now := d.Now()
+	couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	d.AddUsers(1, 2, 3)
+	d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
+	d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised
+	d.SettleNow(couponID)
+	d.held(d.grant(couponID, 2))
+	d.held(d.grant(couponID, 3))
+	issued := d.Key("issued", couponID)
+	require.EqualValues(t, 3, d.Redis.SCard(ctx, issued).Val())
+
+	require.NoError(t, d.Redis.SRem(ctx, issued, "1").Err())
+	d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, now.Add(time.Hour)))
+
+	require.NoError(t, d.Redis.SAdd(ctx, issued, "1").Err())
+	require.NoError(t, d.Redis.SRem(ctx, issued, "2", "3").Err())
+	d.done(d.admin.Extend(ctx, couponID, now.Add(time.Hour)))
+	for user := range coupon.UserID(3) {
+		require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, user+1))
+	}
+}
+
 // commitOfChange calls do at the first COMMIT of a change, and passes all others.
 func commitOfChange(do func() faultproxy.Action) (rule faultproxy.Rule, found *atomic.Bool) {
 	var inChange atomic.Bool // the proxy goes on after the change

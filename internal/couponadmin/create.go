@@ -120,11 +120,12 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	if err != nil {
 		return coupon.Coupon{}, err
 	}
-	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, discount_won %d, cadence %s, line_limit %d",
-		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, n.DiscountWon, n.Cadence, n.LineLimit)
+	discount := fmt.Sprintf("discount_won %d", n.DiscountWon)
 	if n.DiscountPercent > 0 {
-		detail += fmt.Sprintf(", discount_percent %d, discount_max_won %d", n.DiscountPercent, n.DiscountMaxWon)
+		discount = fmt.Sprintf("discount_percent %d, discount_max_won %d", n.DiscountPercent, n.DiscountMaxWon)
 	}
+	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, %s, cadence %s, line_limit %d",
+		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, discount, n.Cadence, n.LineLimit)
 	if n.MinimumWon > 0 {
 		detail += fmt.Sprintf(", minimum_won %d", n.MinimumWon)
 	}

@@ -290,9 +290,7 @@ func (a *Admin) publishHolding(ctx context.Context, made *HolderChange, op holdi
 		return
 	}
 	if op.action == audit.CouponGranted {
-		const noArrival = -1 // no application has it: Remove only marks the user
-		holder := []coupon.Application{{Member: fmt.Sprint(made.User), Arrival: noArrival}}
-		if _, made.PublishErr = a.Redis.Remove(ctx, is.ID, is.ClosesAt, coupon.MarkIssued, holder); made.PublishErr != nil {
+		if made.PublishErr = a.markIssued(ctx, is, made.User); made.PublishErr != nil {
 			return
 		}
 	}

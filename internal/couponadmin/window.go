@@ -32,7 +32,7 @@ func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*Change, error) {
 	return a.change(ctx, couponID, operation{
 		action:     audit.CouponExtended,
-		needsMarks: func(c coupon.Coupon, now time.Time) bool { return !c.ClosesAt.After(now) },
+		needsMarks: func(c coupon.Coupon, now time.Time) bool { return !c.Finalised() && !c.ClosesAt.After(now) },
 		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
 			return planExtend(c, now, f, closes)
 		},
