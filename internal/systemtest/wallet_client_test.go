@@ -78,7 +78,7 @@ func (c *shopClient) keepOrdering(over context.Context) {
 // process makes calls about an order. It leaves some reservations to run out. A used coupon is refunded, unless the test is over.
 func (c *shopClient) process(over context.Context, o *shopOrder) {
 	for step := 0; over.Err() == nil && !c.T.Failed(); step++ {
-		pause(over, rand.N(40*time.Millisecond))
+		pause(over, rand.N(10*time.Millisecond))
 		draw := rand.N(100)
 		switch o.state {
 		case coupon.OrderReserved:

@@ -25,10 +25,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The sizes of the shop. Two clients of each user compete for the user's coupons.
+// The sizes of the shop. Five clients of each user compete for the user's two coupons.
 const (
-	shopUsers   = 16
-	shopClients = 32
+	shopUsers   = 8
+	shopClients = 40
 	shopPods    = 2
 )
 
@@ -51,7 +51,7 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 		working.Go(func() { c.keepOrdering(over) })
 	}
 	working.Go(func() { s.keepOperating(over) })
-	kills := testenv.Rounds(6, 300)
+	kills := testenv.Rounds(20, 300)
 	for s.kills() < kills && !t.Failed() {
 		s.strike()
 	}
@@ -80,9 +80,9 @@ type shop struct {
 	pods    [shopPods]*pod
 	clients []*shopClient
 
-	podKills, mysqlKills       int
-	answered, unanswered, acts atomic.Int64
-	holders                    map[holding]*heldByOperator // of the operator alone
+	strikes, podKills, mysqlKills int
+	answered, unanswered, acts    atomic.Int64
+	holders                       map[holding]*heldByOperator // of the operator alone
 }
 
 type holding struct {
@@ -144,31 +144,31 @@ func (s *shop) kills() int { return s.podKills + s.mysqlKills }
 // strike waits until clients got some more answers, then kills a process or all, and starts them again.
 func (s *shop) strike() {
 	s.T.Helper()
-	target := s.answered.Load() + 20 + rand.Int64N(150)
+	target := s.answered.Load() + 50 + rand.Int64N(400)
 	testenv.Eventually(s.T, time.Minute, "clients get answers", func() bool { return s.answered.Load() > target || s.T.Failed() })
-	which := rand.N(10)
-	if which < 4 {
+	mysql, pods := s.strikes%2 == 0, s.pods[:0]
+	switch {
+	case s.strikes%5 == 4:
+		mysql, pods = true, s.pods[:]
+	case !mysql:
+		pods = s.pods[rand.N(shopPods):][:1]
+	}
+	s.strikes++
+	if mysql {
 		s.mysqlKills++
 		require.NoError(s.T, s.server.Kill())
 	}
-	var killed []*pod
-	switch {
-	case which == 0:
-		killed = s.pods[:]
-	case which >= 4:
-		killed = s.pods[which%shopPods:][:1]
-	}
-	for _, p := range killed {
+	for _, p := range pods {
 		s.podKills++
 		require.NoError(s.T, p.program.Process.Kill())
 	}
-	for _, p := range killed {
+	for _, p := range pods {
 		require.Error(s.T, p.program.Stop(), "the process was killed")
 	}
-	if which < 4 {
+	if mysql {
 		require.NoError(s.T, s.server.Restart(s.T.Context()))
 	}
-	for _, p := range killed {
+	for _, p := range pods {
 		s.startPod(p)
 	}
 }
@@ -204,8 +204,8 @@ func (s *shop) keepOperating(over context.Context) {
 		if !told.revoked && s.operate("extend-user", h, "--until="+until.AddDate(0, 0, -1).Format(time.DateOnly)) {
 			told.until = until
 		}
-		if len(all) < shopUsers {
-			return // enough coupons are left for the clients
+		if len(all) <= shopUsers {
+			return // the other half of the coupons is left for the clients
 		}
 	}
 }
