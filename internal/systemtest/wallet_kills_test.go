@@ -51,7 +51,7 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 		working.Go(func() { c.keepOrdering(over) })
 	}
 	working.Go(func() { s.keepOperating(over) })
-	kills := testenv.Rounds(20, 300)
+	kills := testenv.Rounds(10, 300)
 	for s.kills() < kills && !t.Failed() {
 		s.strike()
 	}
