@@ -2,7 +2,6 @@ package couponadmin_test
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
@@ -194,131 +192,4 @@ func TestHolders_ChangeWhileRedisIsAway(t *testing.T) {
 	require.True(t, revoked.Changed)
 	require.ErrorIs(t, revoked.PublishErr, away)
 	require.EqualValues(t, 2, d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
-}
-
-// Each change of a user's coupon happens once, whether COMMIT was lost or only its reply.
-func TestHolders_ChangeOnceAfterLostCommitReply(t *testing.T) {
-	t.Parallel()
-	end := time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour)
-	for name, action := range map[string]faultproxy.Action{"applied": faultproxy.DropReply(nil), "not applied": faultproxy.DropRequest(nil)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.NewOnPrivateRedis(t)
-			couponID := d.AddQueue(1, 1)
-			d.AddUsers(2)
-			d.SettleNow()
-			for _, change := range []func(*couponadmin.Admin) (*couponadmin.HolderChange, error){
-				func(a *couponadmin.Admin) (*couponadmin.HolderChange, error) {
-					return a.Revoke(t.Context(), couponID, 1, true)
-				},
-				func(a *couponadmin.Admin) (*couponadmin.HolderChange, error) {
-					return a.Reissue(t.Context(), couponID, 1)
-				},
-				func(a *couponadmin.Admin) (*couponadmin.HolderChange, error) {
-					return a.ExtendUser(t.Context(), couponID, 1, end)
-				},
-				func(a *couponadmin.Admin) (*couponadmin.HolderChange, error) {
-					return a.Grant(t.Context(), couponID, couponadmin.Grantee{User: 2, Zone: time.UTC})
-				},
-			} {
-				rule, lost := commitOfChange(func() faultproxy.Action { return action })
-				_, proxied := d.For(t).Proxied(rule)
-				made, err := change(proxied.CouponAdmin())
-				require.NoError(t, err)
-				require.True(t, lost.Load())
-				require.True(t, made.Changed)
-			}
-			require.Equal(t, []string{"REVOKED", "REISSUED", "EXTENDED", "GRANTED"}, jajeongtest.Column[string](d, "SELECT kind FROM coupon_log ORDER BY id"))
-			require.Equal(t, []string{"COUPON_REVOKED", "COUPON_REISSUED", "COUPON_USER_EXTENDED", "COUPON_GRANTED"},
-				jajeongtest.Column[string](d, "SELECT action FROM audit_event WHERE user_id IS NOT NULL ORDER BY id"))
-			require.EqualValues(t, 2, d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
-			require.EqualValues(t, 2, d.Number("SELECT issued_count FROM coupon WHERE id = ?", couponID))
-			d.Verify()
-		})
-	}
-}
-
-// A revocation and a checkout meet. The coupon is used by the order, or revoked.
-func TestRevoke_AndACheckoutAtOnce(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddQueue(1, 1)
-	d.SettleNow()
-	db := checkout(d.Deployment)
-	for n := range 20 {
-		order := fmt.Sprint("A-", n)
-		var revoked *couponadmin.HolderChange
-		var refused error
-		var both sync.WaitGroup
-		both.Go(func() { revoked, refused = d.admin.Revoke(t.Context(), couponID, 1, false) })
-		reserved := d.order(db, wallet.Reserve, couponID, order)
-		both.Wait()
-		if refused == nil && revoked.Changed {
-			if reserved == wallet.Done { // the order was first, which refuses the revocation
-				require.Fail(t, "reserved and revoked")
-			}
-			require.Equal(t, wallet.Revoked, reserved)
-			d.held(d.admin.Reissue(t.Context(), couponID, 1))
-			continue
-		}
-		require.True(t, text.Is(refused, text.RefusedReserved), refused)
-		require.Equal(t, wallet.Done, reserved)
-		require.Equal(t, wallet.Done, d.order(db, wallet.Release, couponID, order))
-	}
-	d.Verify()
-}
-
-// The seat of a revoked coupon goes to the next in line, while a run and the revocation meet.
-func TestRevoke_FreesASeatWhileARunIssues(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddQueue(3, 1, 2, 3, 4, 5, 6)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
-	for user := range coupon.UserID(3) {
-		var both sync.WaitGroup
-		both.Go(func() { d.held(d.admin.Revoke(t.Context(), couponID, user+1, true)) })
-		d.SettleNow()
-		both.Wait()
-	}
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6}, d.Issued(couponID))
-	d.Verify()
-}
-
-// A finalised coupon comes back when a seat becomes free, and ends again.
-func TestRevoke_FreesASeatOfAFinalisedCoupon(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddQueue(1, 1, 2)
-	d.SetWindow(couponID, d.Now().Add(-time.Hour), d.Now())
-	d.SettleNow()
-	finalised := func() int64 { return d.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", couponID) }
-	require.EqualValues(t, 1, finalised())
-	d.held(d.admin.Revoke(t.Context(), couponID, 1, true))
-	require.Zero(t, finalised())
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	require.EqualValues(t, 1, finalised())
-	_, err := d.admin.Reissue(t.Context(), couponID, 1)
-	require.True(t, text.Is(err, text.RefusedNoSeatLeft), err)
-	d.Verify()
-}
-
-// Pausing and freezing concern applying and runs. Customer service goes on.
-func TestHolders_ChangeAPausedAndFrozenCoupon(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddQueue(1, 1)
-	d.SettleNow()
-	_, err := d.admin.Pause(t.Context(), couponID)
-	require.NoError(t, err)
-	_, err = d.admin.Freeze(t.Context(), couponID)
-	require.NoError(t, err)
-	d.held(d.admin.Revoke(t.Context(), couponID, 1, false))
-	d.held(d.admin.Reissue(t.Context(), couponID, 1))
-	d.held(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().UTC().AddDate(2, 0, 0).Truncate(24*time.Hour)))
-	_, err = d.grant(couponID, 2)
-	require.True(t, text.Is(err, text.RefusedGrantFrozen), err)
-	d.Verify()
 }

@@ -248,7 +248,7 @@ func TestWallet_ByPages(t *testing.T) {
 	require.Empty(t, s.wallet(8, "").Coupons)
 	require.Equal(t, 200, s.send("HEAD", "/v1/wallet/coupons", "", "X-User-ID", "7").Status)
 	for _, wrong := range []string{"?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2",
-		"?before=0", "?before=x", "?before=1&before=2", "?before="} {
+		"?limit=01", "?limit=3&before=638%", "?limit=1;x=2", "?before=0", "?before=x", "?before=1&before=2", "?before="} {
 		require.Equal(t, "INVALID_PAGE", s.wallet(7, wrong).Code, wrong)
 	}
 }

@@ -24,8 +24,8 @@ const (
 	maxKeysFile = 64 << 10 // bytes of SERVICE_KEYS_FILE
 	maxKeys     = 100      // every call compares its key with all of them
 
-	// keysInterval is short: an operator who replaces a key does not want to wait. Reading the file is cheap.
-	keysInterval = 5 * time.Second
+	// keysInterval is short: an operator who replaces a key does not want to wait. A change takes two looks.
+	keysInterval = 3 * time.Second
 )
 
 // serviceKey is a line of SERVICE_KEYS_FILE.
