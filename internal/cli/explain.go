@@ -21,6 +21,9 @@ type explainCmd struct {
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
+	if err := s.notPurged(ctx, c.Coupon); err != nil {
+		return err
+	}
 	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval,
 		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
