@@ -183,6 +183,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	w.settleNow()
 	w.verify()
 	report := w.monthReport()
+	sums := w.sumsOf(stays)
 	rounds := 0
 	for {
 		ctx, stop := context.WithCancel(t.Context())
@@ -202,6 +203,9 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 				require.Contains(t, why, "its purge has begun")
 			}
 		}
+		require.Equal(t, sums, w.sumsOf(stays))
+		_, _, why := w.forget("8999") // not selected
+		require.Empty(t, why)
 		if code == exitDone {
 			require.Contains(t, stdout, "no coupon to purge")
 			break
@@ -222,6 +226,22 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	require.EqualValues(t, 9000, w.Number("SELECT accepted FROM purged_coupon WHERE coupon_id = ?", large))
 	require.EqualValues(t, 5000, w.Number("SELECT not_selected_count FROM purged_coupon WHERE coupon_id = ?", large))
 	require.Zero(t, w.rows(other)["user_coupon"])
+}
+
+// sumsOf are the counts of one coupon in the report of this month.
+func (w *world) sumsOf(id coupon.CouponID) (coupons []json.RawMessage) {
+	w.T.Helper()
+	code, stdout, stderr := w.settle("report", "--month="+time.Now().Format("2006-01"), "--output=json")
+	require.Zero(w.T, code, stderr)
+	var found struct{ Coupons []json.RawMessage }
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &found))
+	for _, c := range found.Coupons {
+		if bytes.Contains(c, []byte(`"coupon": `+id.String()+",")) {
+			coupons = append(coupons, c)
+		}
+	}
+	require.Len(w.T, coupons, 1)
+	return coupons
 }
 
 // monthReport is the table of this month.
@@ -277,4 +297,26 @@ func TestPurge_LeavesACouponWithApplicationsInRedis(t *testing.T) {
 	left := w.purge("--yes").Left
 	require.Len(t, left, 1)
 	require.Equal(t, privacy.InRedis, left[0].Why)
+}
+
+// One issued coupon alone has more rows than a transaction deletes.
+func TestPurge_TakesACouponWithALongHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	const changes = 12_000
+	numbers := make([]int, changes)
+	for i := range numbers {
+		numbers[i] = i + 10
+	}
+	list, err := json.Marshal(numbers)
+	require.NoError(t, err)
+	w.Exec(`INSERT INTO coupon_log (user_coupon_id, seq, kind, actor, at)
+SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6) FROM user_coupon u, JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j WHERE u.coupon_id = ? AND u.user_id = 3`, string(list), id)
+	w.Exec("UPDATE user_coupon SET seq = ? WHERE coupon_id = ? AND user_id = 3", changes, id)
+	require.Equal(t, []coupon.CouponID{id}, w.purge("--yes").Purged)
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_log"))
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_order"))
+	w.verify()
 }

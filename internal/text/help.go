@@ -70,7 +70,7 @@ var help = map[string]Message{
 		"Print everything that is stored of a user as JSON, for a data subject request."},
 	"settle user forget": {"종료된 쿠폰에서 사용자의 신청 결과를 삭제하고, 감사 기록에서 사용자 번호를 지웁니다.",
 		"Delete a user's outcomes in finalised coupons, and take the user out of audit events."},
-	"settle purge": {"정한 날짜 전에 종료 처리된 쿠폰을 모든 기록과 함께 완전히 삭제하고, 쿠폰마다 요약 한 줄만 남깁니다. 중단되면 다음 실행이 이어서 진행합니다.",
+	"settle purge": {"정한 날짜 전에 종료 처리된 쿠폰을 모든 기록과 함께 영구 삭제하고, 쿠폰마다 요약 한 줄만 남깁니다. 중단되면 다음 실행이 이어서 진행합니다.",
 		"Delete coupons that were finalised before a date, with all their rows; one summary row each remains. A run that was stopped is continued by the next."},
 	"settle completion": {"bash, zsh, fish용 명령 자동 완성 스크립트를 출력합니다.",
 		"Print the completion of commands for bash, zsh or fish."},
