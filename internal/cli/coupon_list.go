@@ -87,8 +87,12 @@ type couponShowCmd struct {
 const maxActions = 10
 
 func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error {
-	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.ID); err != nil || purged != nil {
-		return c.showPurged(p, purged, err)
+	purged, err := privacy.ReadPurged(ctx, s.MySQL, c.ID)
+	if err != nil {
+		return err
+	}
+	if purged != nil {
+		return c.showPurged(p, purged)
 	}
 	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 	found, err := r.Coupon(ctx, c.ID)

@@ -110,24 +110,20 @@ func (c *purgeCmd) mayPurge(ctx context.Context, p *program, coupons int) (bool,
 }
 
 // notPurged returns an error with the summary of a coupon that was purged, or is being purged.
-func (s *servers) notPurged(ctx context.Context, id coupon.CouponID) error {
+func (p *program) notPurged(ctx context.Context, s *servers, id coupon.CouponID) error {
 	purged, err := privacy.ReadPurged(ctx, s.MySQL, id)
 	if err == nil && purged != nil {
-		err = purged.Err()
+		err = purged.Err(p.Instant(purged.PurgedAt))
 	}
 	return err
 }
 
-func (c *couponShowCmd) showPurged(p *program, purged *privacy.PurgedCoupon, err error) error {
-	if err != nil {
-		return err
-	}
+func (c *couponShowCmd) showPurged(p *program, purged *privacy.PurgedCoupon) error {
 	if c.Output == "json" {
 		return output.JSON(p.Stdout, struct {
 			Purged *privacy.PurgedCoupon `json:"purged"`
 		}{purged})
 	}
-	refused, _ := errors.AsType[*text.UsageError](purged.Err())
-	fmt.Fprintln(p.Stdout, p.Sprintf(refused.Message, refused.Args...))
-	return nil
+	_, err := fmt.Fprintln(p.Stdout, text.In(p.Language, purged.Err(p.Instant(purged.PurgedAt))))
+	return err
 }

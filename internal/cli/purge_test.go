@@ -202,6 +202,9 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 				require.Equal(t, exitUse, refused)
 				require.Contains(t, why, "its purge has begun")
 			}
+			refused, _, why := w.settle("verify", fmt.Sprintf("--coupon=%d", begun), "--lang=en")
+			require.Equal(t, exitUse, refused)
+			require.Contains(t, why, "has not ended: run settle purge again")
 		}
 		require.Equal(t, sums, w.sumsOf(stays))
 		_, _, why := w.forget("8999") // not selected

@@ -50,8 +50,12 @@ func ReadPurged(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Pu
 	return &found[0], nil
 }
 
-// Err says when and by whom the coupon was purged, and its figures.
-func (p *PurgedCoupon) Err() error {
-	return text.UsageErrorf(text.CouponWasPurged, p.Coupon, p.Name, p.PurgedAt, p.Actor, p.Reason, p.Accepted, p.Issued, p.Used, p.UsedWon,
+// Err says when the purge began, in the given form, by whom, whether it has ended, and the figures of the coupon.
+func (p *PurgedCoupon) Err(at string) error {
+	message := text.CouponWasPurged
+	if p.RowsDeletedAt == nil {
+		message = text.CouponInPurge
+	}
+	return text.UsageErrorf(message, p.Coupon, p.Name, at, p.Actor, p.Reason, p.Accepted, p.Issued, p.Used, p.UsedWon,
 		p.Revoked, p.NotSelected, p.Rejected)
 }

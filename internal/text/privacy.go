@@ -41,6 +41,8 @@ var (
 		"the purge was stopped after %d coupon{|s}. The next run goes on: %s"}
 	CouponWasPurged = Message{"%d번 쿠폰(%q)은 영구 삭제되었습니다. 삭제 시각 %s, 담당자 %s, 사유 %q. 신청 %d건, 발급 %d장, 사용 %d장(할인 %d원), 회수 %d장, 미선정 %d건, 거절 %d건",
 		"coupon %d (%q) was purged at %s by %s, reason %q: %d applications, %d issued, %d used (%d won), %d revoked, %d not selected, %d rejected"}
+	CouponInPurge = Message{"%d번 쿠폰(%q)은 영구 삭제하는 중이며, 다음 `settle purge`가 이어서 진행합니다. 시작 시각 %s, 담당자 %s, 사유 %q. 신청 %d건, 발급 %d장, 사용 %d장(할인 %d원), 회수 %d장, 미선정 %d건, 거절 %d건",
+		"the purge of coupon %d (%q) began at %s by %s, reason %q, and has not ended: run settle purge again. %d applications, %d issued, %d used (%d won), %d revoked, %d not selected, %d rejected"}
 	CouponIsPurged = Message{"%d번 쿠폰은 영구 삭제되었거나 삭제하는 중이므로 변경할 수 없습니다. `settle coupon show`로 요약을 확인하세요",
 		"coupon %d was purged, or its purge has begun: it cannot be changed. `settle coupon show` has its summary"}
 	ReportWithoutPurged = Message{"이 보고서에는 영구 삭제된 쿠폰 %d개의 신청이 포함되어 있지 않습니다. 쿠폰별 요약은 `settle coupon show`로 확인하세요.",
