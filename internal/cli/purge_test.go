@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
@@ -102,8 +103,11 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	stays := w.ended()
 	w.Exec("UPDATE user_coupon SET expires_at = NULL WHERE coupon_id = ? AND user_id = 3", stays) // never expires
 	open := w.AddQueue(1, 10)
-	_, _, stderr := w.forget("7")
-	require.Empty(t, stderr)
+	for _, user := range []string{"6", "7"} { // rejected, and not selected
+		_, done, stderr := w.forget(user)
+		require.Empty(t, stderr)
+		require.Equal(t, 3, done.Applications)
+	}
 	before := w.rows(stays)
 	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'"))
 
@@ -207,6 +211,9 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 			require.Contains(t, why, "has not ended: run settle purge again")
 		}
 		require.Equal(t, sums, w.sumsOf(stays))
+		for _, begun := range w.IDs("SELECT coupon_id FROM purged_coupon") {
+			require.Empty(t, w.reported(coupon.CouponID(begun)))
+		}
 		_, _, why := w.forget("8999") // not selected
 		require.Empty(t, why)
 		if code == exitDone {
@@ -231,8 +238,15 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	require.Zero(t, w.rows(other)["user_coupon"])
 }
 
-// sumsOf are the counts of one coupon in the report of this month.
-func (w *world) sumsOf(id coupon.CouponID) (coupons []json.RawMessage) {
+func (w *world) sumsOf(id coupon.CouponID) []json.RawMessage {
+	w.T.Helper()
+	sums := w.reported(id)
+	require.Len(w.T, sums, 1)
+	return sums
+}
+
+// reported are the counts of one coupon in the report of this month; none if it is not there.
+func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 	w.T.Helper()
 	code, stdout, stderr := w.settle("report", "--month="+time.Now().Format("2006-01"), "--output=json")
 	require.Zero(w.T, code, stderr)
@@ -243,7 +257,6 @@ func (w *world) sumsOf(id coupon.CouponID) (coupons []json.RawMessage) {
 			coupons = append(coupons, c)
 		}
 	}
-	require.Len(w.T, coupons, 1)
 	return coupons
 }
 
@@ -322,4 +335,28 @@ SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6) FROM user_coupon u, JSON_
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_log"))
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_order"))
 	w.verify()
+}
+
+// The coupon changes between the plan and the lock.
+func TestPurge_LeavesACouponThatChangedAfterThePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	first, second := w.ended(), w.ended()
+	before, err := time.Parse(time.DateOnly, purgeDate())
+	require.NoError(t, err)
+	db := mysqltx.New(w.as("jajeong_privacy"))
+	plan, err := privacy.PlanPurge(t.Context(), db, w.Store, before, later())
+	require.NoError(t, err)
+	require.Len(t, plan.Taken, 2)
+	code, _, stderr := w.settle("coupon", "add-seats", first.String(), "--seats=1", "--operator=kim", "--reason=test") // no longer finalised
+	require.Zero(t, code, stderr)
+	w.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", second)
+	purger := privacy.Purger{DB: db, Queue: w.Store, Origin: audit.Origin{At: later(), Actor: "kim", Reason: "P-3"}}
+	done, err := purger.Purge(t.Context(), plan)
+	require.NoError(t, err)
+	require.Empty(t, done.Purged)
+	require.Len(t, done.Left, 2)
+	require.Equal(t, []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending}, []privacy.WhyLeft{done.Left[0].Why, done.Left[1].Why})
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM purged_coupon"))
 }
