@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -214,8 +215,9 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 		for _, begun := range w.IDs("SELECT coupon_id FROM purged_coupon") {
 			require.Empty(t, w.reported(coupon.CouponID(begun)))
 		}
-		_, _, why := w.forget("8999") // not selected
+		_, forgotten, why := w.forget("8999") // not selected
 		require.Empty(t, why)
+		require.NotContains(t, forgotten.Coupons, large)
 		if code == exitDone {
 			require.Contains(t, stdout, "no coupon to purge")
 			break
@@ -229,7 +231,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	require.Len(t, w.IDs("SELECT coupon_id FROM purged_coupon WHERE rows_deleted_at IS NOT NULL"), 2)
 	require.Equal(t, []uint64{uint64(stays)}, w.IDs("SELECT id FROM coupon"))
 	require.NotEqual(t, report, w.monthReport(), "this month had the purged coupons")
-	_, _, stderr := w.settle("report", "--month="+time.Now().Format("2006-01"), "--lang=en")
+	_, _, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--lang=en")
 	require.Contains(t, stderr, "does not count the applications of 2 purged coupons")
 	_, _, stderr = w.settle("report", "--month=2026-01", "--lang=en")
 	require.Empty(t, stderr)
@@ -248,7 +250,7 @@ func (w *world) sumsOf(id coupon.CouponID) []json.RawMessage {
 // reported are the counts of one coupon in the report of this month; none if it is not there.
 func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", "--month="+time.Now().Format("2006-01"), "--output=json")
+	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=json")
 	require.Zero(w.T, code, stderr)
 	var found struct{ Coupons []json.RawMessage }
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &found))
@@ -263,7 +265,7 @@ func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 // monthReport is the table of this month.
 func (w *world) monthReport() string {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", "--month="+time.Now().Format("2006-01"), "--output=csv")
+	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=csv")
 	require.Zero(w.T, code, stderr)
 	return stdout
 }
