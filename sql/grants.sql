@@ -14,9 +14,9 @@
 -- repeat the statements of jajeong_operator for each of them.
 --
 -- If USER_TABLE, USER_ID_COLUMN or USER_STATUS_COLUMN is set, change the two lines that name `user` (id, status). For
--- INSERT … ON DUPLICATE KEY UPDATE, MariaDB requires the right to UPDATE every inserted column. Only jajeong_migrate
--- can change or delete audit events and issued coupons. Use this account for deployments only: `settle verify` and
--- printed heads of the audit chains reveal its misuse.
+-- INSERT … ON DUPLICATE KEY UPDATE, MariaDB requires the right to UPDATE every inserted column. Only jajeong_privacy and
+-- jajeong_migrate can delete audit events and issued coupons. Use jajeong_migrate for deployments and jajeong_privacy for
+-- `settle user forget` and `settle purge` only: `settle verify` and printed heads of the audit chains reveal their misuse.
 
 -- apply-api reads the catalog and outcomes, and writes promise rows.
 GRANT SELECT ON coupon TO jajeong_api;
@@ -81,6 +81,20 @@ GRANT SELECT, UPDATE (concluded) ON settled TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt) ON audit_event TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_privacy;
 GRANT SELECT, UPDATE (heartbeat_at) ON settlement_run TO jajeong_privacy;
+
+-- settle purge deletes finalised coupons with all their rows, and leaves one row each in purged_coupon.
+GRANT DELETE ON coupon TO jajeong_privacy;
+GRANT DELETE ON user_coupon TO jajeong_privacy;
+GRANT DELETE ON coupon_order TO jajeong_privacy;
+GRANT DELETE ON coupon_log TO jajeong_privacy;
+GRANT DELETE ON promise TO jajeong_privacy;
+GRANT DELETE ON settled TO jajeong_privacy;
+GRANT SELECT, DELETE ON settlement TO jajeong_privacy;
+GRANT SELECT, DELETE ON run_coupon TO jajeong_privacy;
+GRANT DELETE ON settlement_run TO jajeong_privacy;
+GRANT DELETE ON audit_event TO jajeong_privacy;
+GRANT DELETE ON audit_head TO jajeong_privacy;
+GRANT SELECT, INSERT, UPDATE (rows_deleted_at) ON purged_coupon TO jajeong_privacy;
 
 -- settle migrate has these rights on every table of the selected database, because future tables have no names yet.
 GRANT CREATE, ALTER, DROP, INDEX, REFERENCES, SELECT, INSERT, UPDATE, DELETE ON * TO jajeong_migrate;

@@ -64,6 +64,7 @@ type cli struct {
 	Show     showCmd     `cmd:""`
 	Report   reportCmd   `cmd:""`
 	User     userCmd     `cmd:""`
+	Purge    purgeCmd    `cmd:""`
 
 	Completion completion.Command `cmd:""`
 }

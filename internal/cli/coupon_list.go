@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -86,6 +87,13 @@ type couponShowCmd struct {
 const maxActions = 10
 
 func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error {
+	purged, err := privacy.ReadPurged(ctx, s.MySQL, c.ID)
+	if err != nil {
+		return err
+	}
+	if purged != nil {
+		return c.showPurged(p, purged)
+	}
 	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
 	found, err := r.Coupon(ctx, c.ID)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/privacy"
 )
 
 type explainCmd struct {
@@ -21,6 +22,9 @@ type explainCmd struct {
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
+	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil { // without MySQL, Explain still reads Redis
+		return purged.Err(p.Instant(purged.PurgedAt))
+	}
 	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval,
 		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) }}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)

@@ -86,6 +86,15 @@ func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 	if err != nil {
 		return err
 	}
+	if len(c.Coupon) == 0 {
+		purged, err := reporter.CountPurged(ctx, period, c.Campaign)
+		if err != nil {
+			return err
+		}
+		if purged > 0 {
+			p.warn(text.ReportWithoutPurged, purged)
+		}
+	}
 	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: name, Campaign: c.Campaign, GeneratedAt: p.Now()}
 	if c.Out == "" {
 		err = c.print(p.Stdout, e)

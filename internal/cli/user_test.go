@@ -162,6 +162,8 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL", "UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
 		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET reason = ''", "UPDATE promise SET accepted = 0",
 		"UPDATE coupon SET total_quantity = 9", "SELECT id FROM `user`", "UPDATE settled SET issued = 0",
+		"DELETE FROM purged_coupon", "UPDATE purged_coupon SET used_count = 0", "UPDATE coupon_order SET state = 'USED'", "UPDATE coupon_log SET actor = ''",
+		"INSERT INTO coupon (name) VALUES ('x')", "UPDATE settlement SET cleaned_at = NULL", "DROP TABLE audit_event",
 	} {
 		_, err := db.ExecContext(t.Context(), statement)
 		var refused *mysql.MySQLError

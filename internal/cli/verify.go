@@ -60,7 +60,10 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	l := s.ledger()
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
 	err = s.eachCoupon(ctx, c.Coupon, func(id coupon.CouponID) error {
-		v, err := l.Check(ctx, s.MySQL, id)
+		v, err := (*ledger.Verdict)(nil), p.notPurged(ctx, s, id)
+		if err == nil {
+			v, err = l.Check(ctx, s.MySQL, id)
+		}
 		if err != nil {
 			unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
 			return nil

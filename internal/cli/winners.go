@@ -23,6 +23,9 @@ const maxTabled = 1000
 var errEnough = errors.New("the table is full")
 
 func (c *couponWinnersCmd) read(ctx context.Context, p *program, s *servers) error {
+	if err := p.notPurged(ctx, s, c.ID); err != nil {
+		return err
+	}
 	reader := history.Reader{DB: s.MySQL}
 	if _, err := reader.Coupon(ctx, c.ID); err != nil {
 		return err

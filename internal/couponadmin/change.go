@@ -263,11 +263,21 @@ func (a *Admin) origin() audit.Origin {
 	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
 }
 
-// lock reads the coupon and locks its row, which keeps settlements of this coupon out.
+const purgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
+
+// lock reads the coupon and locks its row, which keeps settlements of this coupon out. A coupon that is being purged is refused.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+	purged, missing := false, errors.Is(err, sql.ErrNoRows)
+	if err == nil || missing {
+		if failed := tx.QueryRowContext(ctx, purgedSQL, id).Scan(&purged); failed != nil {
+			return c, fmt.Errorf("read purge of coupon %d: %w", id, failed)
+		}
+	}
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case purged:
+		return c, text.UsageErrorf(text.CouponIsPurged, id)
+	case missing:
 		return c, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	case err != nil:
 		return c, fmt.Errorf("lock coupon %d: %w", id, err)

@@ -45,8 +45,8 @@ WHERE r.trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WH
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
 )
 
-// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows:
-// it has no right to delete a coupon, and each of its audit events is about an existing coupon.
+// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows: a purge
+// deletes a coupon last, and each audit event is about an existing coupon.
 func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := l.Store.Now(ctx)
 	if err != nil {

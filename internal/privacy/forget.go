@@ -134,8 +134,8 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 			}
 		}
 		outcomes, events = 0, 0
-		if !c.Finalised() {
-			return nil
+		if purged, err := ReadPurged(ctx, tx, id); err != nil || purged != nil || !c.Finalised() { // a purge deletes these rows too
+			return err
 		}
 		if outcomes, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user)); err != nil {
 			return err

@@ -41,7 +41,7 @@ func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period)
 const couponSQL = `
 SELECT name, discount_won, discount_percent, discount_max_won, minimum_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
        COALESCE(campaign_id, 0), cadence, frozen
-FROM coupon WHERE id = ?`
+FROM coupon c WHERE c.id = ?` + notPurged
 
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
 	c := &counter{Reporter: r, period: period, runs: map[coupon.RunID]bool{}, timeline: map[int]int64{},

@@ -149,7 +149,10 @@ type Campaign struct {
 	Opens, Closes time.Time // the first opening and the last closing
 }
 
-const campaignSQL = "SELECT id, apply_opens_at, apply_closes_at FROM coupon WHERE campaign_id = ? ORDER BY id LIMIT ?"
+// notPurged leaves out coupons that are being purged: some of their rows are already deleted.
+const notPurged = " AND NOT EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = c.id)"
+
+const campaignSQL = "SELECT c.id, c.apply_opens_at, c.apply_closes_at FROM coupon c WHERE c.campaign_id = ?" + notPurged + " ORDER BY c.id LIMIT ?"
 
 // Campaign returns a campaign with at least one coupon.
 func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err error) {
@@ -182,8 +185,17 @@ func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err err
 const couponsSQL = `
 SELECT c.id FROM coupon c
 WHERE c.id > ? AND ((c.apply_opens_at < ? AND c.apply_closes_at > ?) OR c.finalised_at IS NULL
-      OR EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?))
+      OR EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?))` + notPurged + `
 ORDER BY c.id LIMIT ?`
+
+const countPurgedSQL = `
+SELECT COUNT(*) FROM purged_coupon WHERE apply_opens_at < ? AND apply_closes_at > ? AND (? = 0 OR campaign_id = ?)`
+
+// CountPurged returns how many purged coupons were open in the period, of one campaign or, for 0, of all. No report has them.
+func (r *Reporter) CountPurged(ctx context.Context, period Period, campaign uint64) (n int, err error) {
+	err = r.DB.QueryRowContext(ctx, countPurgedSQL, period.To.UTC(), period.From.UTC(), campaign, campaign).Scan(&n)
+	return n, mysqltx.Wrap(err, "count purged coupons")
+}
 
 // Report counts the given coupons. If none are given, it counts those that were open in the period or have
 // applications.

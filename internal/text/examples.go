@@ -44,6 +44,10 @@ var examples = map[string][]string{
 	"settle dlq drop":    {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
 	"settle user show":   {"settle user show --user 7"},
 	"settle user export": {"settle user export --user 7"},
+	"settle purge": {
+		"settle purge --before 2021-11-22 --dry-run",
+		"settle purge --before 2021-11-22 --operator kim --reason PRIVACY-13",
+	},
 	"settle user forget": {"settle user forget --user 7 --operator kim --reason PRIVACY-12"},
 	"settle coupon list": {"settle coupon list", "settle coupon list --status open --output json", "settle coupon list --campaign 7"},
 	"settle coupon show": {"settle coupon show 42"},

@@ -23,3 +23,36 @@ var (
 	ColumnValidUntil = Message{"유효 기한", "valid until"}
 	ColumnOrder      = Message{"주문", "order"}
 )
+
+// Sentences of settle purge.
+var (
+	PurgeTooYoung = Message{"--before: %s 이후의 쿠폰은 아직 영구 삭제할 수 없습니다. %d일 이상 지난 날짜를 지정하세요",
+		"--before: %s is too late: give a date at least %d days ago"}
+	PurgeTakes = Message{"영구 삭제할 쿠폰: %d개. 모든 기록이 지워지고, 쿠폰마다 요약 한 줄만 남습니다.",
+		"To be purged: %d coupon{|s}. All their rows are deleted; one summary row each remains."}
+	PurgeContinues = Message{"중단된 영구 삭제를 이어서 진행할 쿠폰: %d개(%s).",
+		"An earlier purge was stopped; it goes on with %d coupon{|s} (%s)."}
+	PurgeLeaves = Message{"삭제하지 않는 쿠폰: %d개.", "Left: %d coupon{|s}."}
+	PurgeNone   = Message{"영구 삭제할 쿠폰이 없습니다.", "There is no coupon to purge."}
+	AskPurge    = Message{"쿠폰 %d개의 모든 기록을 영구 삭제할까요? 되돌릴 수 없습니다.",
+		"Delete all rows of %d coupon{|s}? This cannot be undone."}
+	PurgeNeedsYes = Message{"쿠폰 %d개를 영구 삭제하려면 --yes를 지정하세요. 아무것도 바꾸지 않았습니다.",
+		"this would purge %d coupon{|s}: confirm with --yes. Nothing was changed."}
+	PurgeDone    = Message{"쿠폰 %d개를 영구 삭제했습니다.", "Purged %d coupon{|s}."}
+	PurgeStopped = Message{"영구 삭제가 중단되었습니다(완료된 쿠폰 %d개). 다시 실행하면 남은 작업을 이어서 진행합니다: %s",
+		"the purge was stopped after %d coupon{|s}. The next run goes on: %s"}
+	CouponWasPurged = Message{"%d번 쿠폰(%q)은 영구 삭제되었습니다. 삭제 시각 %s, 담당자 %s, 사유 %q. 신청 %d건, 발급 %d장, 사용 %d장(할인 %d원), 회수 %d장, 미선정 %d건, 거절 %d건",
+		"coupon %d (%q) was purged at %s by %s, reason %q: %d applications, %d issued, %d used (%d won), %d revoked, %d not selected, %d rejected"}
+	CouponInPurge = Message{"%d번 쿠폰(%q)은 영구 삭제하는 중이며, 다음 `settle purge`가 이어서 진행합니다. 시작 시각 %s, 담당자 %s, 사유 %q. 신청 %d건, 발급 %d장, 사용 %d장(할인 %d원), 회수 %d장, 미선정 %d건, 거절 %d건",
+		"the purge of coupon %d (%q) began at %s by %s, reason %q, and has not ended: run settle purge again. %d applications, %d issued, %d used (%d won), %d revoked, %d not selected, %d rejected"}
+	CouponIsPurged = Message{"%d번 쿠폰은 영구 삭제되었거나 삭제하는 중이므로 변경할 수 없습니다. `settle coupon show`로 요약을 확인하세요",
+		"coupon %d was purged, or its purge has begun: it cannot be changed. `settle coupon show` has its summary"}
+	ReportWithoutPurged = Message{"이 보고서에는 영구 삭제된 쿠폰 %d개의 신청이 포함되어 있지 않습니다. 쿠폰별 요약은 `settle coupon show`로 확인하세요.",
+		"This report does not count the applications of %d purged coupon{|s}; `settle coupon show` has the summary of each."}
+	ColumnClosesAt  = Message{"마감", "closed"}
+	ColumnWhyLeft   = Message{"삭제하지 않는 이유", "why it stays"}
+	WhyNotFinalised = Message{"해당 날짜 전에 종료 처리되지 않음", "not finalised before the date"}
+	WhyCleanUp      = Message{"정산 뒤처리가 남아 있음", "the clean-up of a settlement is pending"}
+	WhyStillValid   = Message{"해당 날짜 이후까지 유효한 발급 쿠폰이 있음", "an issued coupon is valid on the date or later"}
+	WhyInRedis      = Message{"Redis에 신청이 남아 있음", "Redis still has applications"}
+)

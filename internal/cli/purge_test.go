@@ -1,0 +1,364 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+// later is the clock of a purge in tests: everything of today has expired, and 31 days have gone since.
+func later() time.Time { return time.Now().AddDate(0, 0, 100) }
+
+// purgeDate is after the expiry of every coupon that is issued today.
+func purgeDate() string { return time.Now().AddDate(0, 0, 60).Format(time.DateOnly) }
+
+// purgeAs runs settle purge with the clock of later.
+func (w *world) purgeAs(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	all := append([]string{"purge", "--before=" + purgeDate(), "--operator=kim", "--reason=P-2"}, args...)
+	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Version: "test", Now: later})
+	return code, out.String(), errs.String()
+}
+
+func (w *world) purge(args ...string) (done purged) {
+	w.T.Helper()
+	code, stdout, stderr := w.purgeAs(w.T.Context(), append(args, "--output=json")...)
+	require.Zero(w.T, code, "%s%s", stdout, stderr)
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &done), stdout)
+	return done
+}
+
+// checkout makes calls for an order of 10,000 won.
+func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) (last wallet.Code) {
+	w.T.Helper()
+	pool, err := w.Wallet.Open(zap.NewNop())
+	require.NoError(w.T, err)
+	defer pool.Close()
+	for _, verb := range verbs {
+		d, err := wallet.Redeem(w.T.Context(), mysqltx.New(pool), couponID,
+			wallet.Call{Verb: verb, Actor: "shop", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
+		require.NoError(w.T, err)
+		last = d.Code
+	}
+	return last
+}
+
+// ended is a coupon of 3,000 won with every kind of row: users 1 to 4 have it, 1 used it, 2 got it back, 3 has a reservation,
+// 4 lost it to an operator; 5 was not selected, 6 was rejected, 7 was not selected, too. The users exist.
+func (w *world) ended() coupon.CouponID {
+	w.T.Helper()
+	id := w.AddCoupon(4)
+	w.Exec("UPDATE coupon SET discount_won = 3000 WHERE id = ?", id)
+	w.Apply(id, 1, 2, 3, 4, 5, 7, 6)
+	w.MoveToReview(id, "6", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	code, _, stderr := w.settle("dlq", "drop", "--coupon="+id.String(), "--user=6", "--operator=kim", "--reason=test")
+	require.Zero(w.T, code, stderr)
+	w.finalise(id)
+	require.Equal(w.T, wallet.Done, w.checkout(id, 1, id.String()+"-1", wallet.Reserve, wallet.Confirm))
+	require.Equal(w.T, wallet.Done, w.checkout(id, 2, id.String()+"-2", wallet.Reserve, wallet.Confirm, wallet.Refund))
+	require.Equal(w.T, wallet.Done, w.checkout(id, 3, id.String()+"-3", wallet.Reserve))
+	code, _, stderr = w.settle("coupon", "revoke", id.String(), "--user=4", "--operator=kim", "--reason=test")
+	require.Zero(w.T, code, stderr)
+	return id
+}
+
+// tablesOf are the tables with rows of a coupon.
+var tablesOf = []string{"user_coupon", "application_outcome", "promise", "settled", "settlement", "run_coupon", "audit_event", "audit_head", "purged_coupon"}
+
+// rows counts the rows of a coupon. Orders and changes are counted for all coupons.
+func (w *world) rows(couponID coupon.CouponID) map[string]int64 {
+	w.T.Helper()
+	n := map[string]int64{"coupon": w.Number("SELECT COUNT(*) FROM coupon WHERE id = ?", couponID)}
+	for _, table := range tablesOf {
+		n[table] = w.Number("SELECT COUNT(*) FROM "+table+" WHERE coupon_id = ?", couponID)
+	}
+	for _, table := range []string{"coupon_order", "coupon_log"} {
+		n[table] = w.Number("SELECT COUNT(*) FROM "+table+" t JOIN user_coupon u ON u.id = t.user_coupon_id WHERE u.coupon_id = ?", couponID)
+	}
+	return n
+}
+
+func TestPurge_TakesWholeCoupons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	first, second := w.ended(), w.ended()
+	immediate := w.AddImmediate(2, 8, 9)
+	w.IssueNow(immediate)
+	w.finalise(immediate)
+	stays := w.ended()
+	w.Exec("UPDATE user_coupon SET expires_at = NULL WHERE coupon_id = ? AND user_id = 3", stays) // never expires
+	open := w.AddQueue(1, 10)
+	for _, user := range []string{"6", "7"} { // rejected, and not selected
+		_, done, stderr := w.forget(user)
+		require.Empty(t, stderr)
+		require.Equal(t, 3, done.Applications)
+	}
+	before := w.rows(stays)
+	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'"))
+
+	preview := w.purge("--dry-run")
+	require.Len(t, preview.Taken, 3)
+	require.Empty(t, preview.Purged)
+	require.Len(t, preview.Left, 2)
+	require.Equal(t, []privacy.WhyLeft{privacy.StillValid, privacy.NotFinalised}, []privacy.WhyLeft{preview.Left[0].Why, preview.Left[1].Why})
+	require.EqualValues(t, 4, w.rows(first)["user_coupon"])
+
+	code, _, stderr := w.purgeAs(t.Context(), "--lang=en")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "confirm with --yes")
+	require.EqualValues(t, 4, w.rows(first)["user_coupon"])
+
+	done := w.purge("--yes")
+	require.Equal(t, []coupon.CouponID{first, second, immediate}, done.Purged)
+	for _, id := range done.Purged {
+		for table, n := range w.rows(id) {
+			require.Equal(t, table == "purged_coupon", n == 1, "%s of coupon %d: %d rows", table, id, n)
+		}
+	}
+	require.Equal(t, before, w.rows(stays))
+	require.Equal(t, before["coupon_order"], w.Number("SELECT COUNT(*) FROM coupon_order"), "no row without an owner")
+	require.Equal(t, before["coupon_log"], w.Number("SELECT COUNT(*) FROM coupon_log"))
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'"))
+	require.Equal(t, []string{"10"}, w.Waiting(open))
+
+	summary, err := privacy.ReadPurged(t.Context(), w.DB, first)
+	require.NoError(t, err)
+	require.NotNil(t, summary.RowsDeletedAt)
+	require.Regexp(t, "^sha256:", summary.AuditHash)
+	require.Positive(t, summary.AuditSeq)
+	require.Equal(t, []any{"심야 쿠폰", 4, int64(7), 4, 1, int64(3000), 1, int64(2), int64(1), "kim", "P-2"},
+		[]any{summary.Name, summary.TotalQuantity, summary.Accepted, summary.Issued, summary.Used, summary.UsedWon, summary.Revoked,
+			summary.NotSelected, summary.Rejected, summary.Actor, summary.Reason})
+	require.Equal(t, wallet.OrderNotFound, w.checkout(first, 3, first.String()+"-3", wallet.Confirm))
+	require.Equal(t, wallet.NotOwned, w.checkout(first, 3, "new", wallet.Reserve))
+	require.Empty(t, w.purge("--yes").Purged)
+}
+
+func TestPurge_IsSaidOfAPurgedCoupon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	w.purge("--yes")
+	w.verify()
+	for _, args := range [][]string{{"verify", "--coupon=" + id.String()}, {"explain", "--coupon=" + id.String(), "--user=1"}, {"coupon", "winners", id.String()}} {
+		code, _, stderr := w.settle(append(args, "--lang=en")...)
+		require.Equal(t, exitUse, code, args)
+		require.Contains(t, stderr, "was purged at 2", args)
+		require.Contains(t, stderr, `by kim, reason "P-2": 7 applications, 4 issued, 1 used (3000 won), 1 revoked, 2 not selected, 1 rejected`, args)
+	}
+	code, stdout, _ := w.settle("coupon", "show", id.String(), "--lang=en")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "4 issued")
+	code, stdout, _ = w.settle("coupon", "show", id.String(), "--output=json")
+	require.Zero(t, code)
+	require.Contains(t, stdout, `"usedWon": 3000`)
+	code, _, stderr := w.settle("coupon", "add-seats", id.String(), "--seats=1", "--operator=kim", "--reason=test", "--lang=en")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "its purge has begun")
+}
+
+// Each purge is stopped as its n-th transaction is committed, and the next one goes on.
+func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	w.AddUsers(between(1, 9000)...)
+	large := w.AddCoupon(4000)
+	w.ApplyLine(large, between(1, 9000)...)
+	w.finalise(large)
+	other := w.ended()
+	stays := w.AddCoupon(2)
+	w.Apply(stays, 1, 2, 3)
+	w.settleNow()
+	w.verify()
+	report := w.monthReport()
+	sums := w.sumsOf(stays)
+	rounds := 0
+	for {
+		ctx, stop := context.WithCancel(t.Context())
+		through := w.proxiedPrivacy(func(turn faultproxy.Turn) faultproxy.Action {
+			if bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+				return faultproxy.DropReply(stop)
+			}
+			return faultproxy.Pass()
+		})
+		code, stdout, stderr := through.purgeAs(ctx, "--yes", "--lang=en")
+		stop()
+		w.verify()
+		for _, begun := range w.IDs("SELECT c.id FROM coupon c JOIN purged_coupon p ON p.coupon_id = c.id") {
+			for _, change := range [][]string{{"add-seats", "--seats=1"}, {"revoke", "--user=1", "--free-seat"}, {"extend", "--closes=2030-01-01 00:00"}} {
+				refused, _, why := w.settle(append([]string{"coupon", change[0], fmt.Sprint(begun), "--operator=kim", "--reason=test", "--lang=en"}, change[1:]...)...)
+				require.Equal(t, exitUse, refused)
+				require.Contains(t, why, "its purge has begun")
+			}
+			refused, _, why := w.settle("verify", fmt.Sprintf("--coupon=%d", begun), "--lang=en")
+			require.Equal(t, exitUse, refused)
+			require.Contains(t, why, "has not ended: run settle purge again")
+		}
+		require.Equal(t, sums, w.sumsOf(stays))
+		for _, begun := range w.IDs("SELECT coupon_id FROM purged_coupon") {
+			require.Empty(t, w.reported(coupon.CouponID(begun)))
+		}
+		_, forgotten, why := w.forget("8999") // not selected
+		require.Empty(t, why)
+		require.NotContains(t, forgotten.Coupons, large)
+		if code == exitDone {
+			require.Contains(t, stdout, "no coupon to purge")
+			break
+		}
+		require.Equal(t, exitInfrastructure, code, stderr)
+		require.Contains(t, stderr, "The next run goes on")
+		rounds++
+		require.Less(t, rounds, 20)
+	}
+	require.Equal(t, 5, rounds, "two coupons, one with two transactions of rows")
+	require.Len(t, w.IDs("SELECT coupon_id FROM purged_coupon WHERE rows_deleted_at IS NOT NULL"), 2)
+	require.Equal(t, []uint64{uint64(stays)}, w.IDs("SELECT id FROM coupon"))
+	require.NotEqual(t, report, w.monthReport(), "this month had the purged coupons")
+	_, _, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--lang=en")
+	require.Contains(t, stderr, "does not count the applications of 2 purged coupons")
+	_, _, stderr = w.settle("report", "--month=2026-01", "--lang=en")
+	require.Empty(t, stderr)
+	require.EqualValues(t, 9000, w.Number("SELECT accepted FROM purged_coupon WHERE coupon_id = ?", large))
+	require.EqualValues(t, 5000, w.Number("SELECT not_selected_count FROM purged_coupon WHERE coupon_id = ?", large))
+	require.Zero(t, w.rows(other)["user_coupon"])
+}
+
+func (w *world) sumsOf(id coupon.CouponID) []json.RawMessage {
+	w.T.Helper()
+	sums := w.reported(id)
+	require.Len(w.T, sums, 1)
+	return sums
+}
+
+// reported are the counts of one coupon in the report of this month; none if it is not there.
+func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
+	w.T.Helper()
+	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=json")
+	require.Zero(w.T, code, stderr)
+	var found struct{ Coupons []json.RawMessage }
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &found))
+	for _, c := range found.Coupons {
+		if bytes.Contains(c, []byte(`"coupon": `+id.String()+",")) {
+			coupons = append(coupons, c)
+		}
+	}
+	return coupons
+}
+
+// monthReport is the table of this month.
+func (w *world) monthReport() string {
+	w.T.Helper()
+	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=csv")
+	require.Zero(w.T, code, stderr)
+	return stdout
+}
+
+// The reply to each COMMIT is lost once. The counts are those of one purge.
+func TestPurge_SurvivesLostCommits(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	w.AddUsers(between(1, 7)...)
+	for lost, commits := 1, 1; lost <= commits; lost++ {
+		id := w.ended()
+		n := 0
+		through := w.proxiedPrivacy(func(turn faultproxy.Turn) faultproxy.Action {
+			if !bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+				return faultproxy.Pass()
+			}
+			if n++; n == lost {
+				return faultproxy.DropReply(nil)
+			}
+			return faultproxy.Pass()
+		})
+		require.Equal(t, []coupon.CouponID{id}, through.purge("--yes").Purged)
+		commits = n - 1
+		require.EqualValues(t, 1, w.Number("SELECT used_count FROM purged_coupon WHERE coupon_id = ? AND rows_deleted_at IS NOT NULL", id))
+		w.verify()
+	}
+}
+
+func TestPurge_RefusesYoungDates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, date := range []string{time.Now().AddDate(0, 0, -29).Format(time.DateOnly), time.Now().AddDate(1, 0, 0).Format(time.DateOnly)} {
+		code, _, stderr := w.asPrivacy().settle("purge", "--before="+date, "--operator=kim", "--reason=test", "--yes", "--lang=en")
+		require.Equal(t, exitUse, code)
+		require.Contains(t, stderr, "at least 31 days ago")
+	}
+	code, _, stderr := w.asPrivacy().settle("purge", "--before=2020-01-01", "--operator=kim", "--reason=test", "--lang=en")
+	require.Zero(t, code, stderr)
+}
+
+func TestPurge_LeavesACouponWithApplicationsInRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	w.ApplyAt(id, "9", time.Now())
+	left := w.purge("--yes").Left
+	require.Len(t, left, 1)
+	require.Equal(t, privacy.InRedis, left[0].Why)
+}
+
+// One issued coupon alone has more rows than a transaction deletes.
+func TestPurge_TakesACouponWithALongHistory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	const changes = 12_000
+	numbers := make([]int, changes)
+	for i := range numbers {
+		numbers[i] = i + 10
+	}
+	list, err := json.Marshal(numbers)
+	require.NoError(t, err)
+	w.Exec(`INSERT INTO coupon_log (user_coupon_id, seq, kind, actor, at)
+SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6) FROM user_coupon u, JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j WHERE u.coupon_id = ? AND u.user_id = 3`, string(list), id)
+	w.Exec("UPDATE user_coupon SET seq = ? WHERE coupon_id = ? AND user_id = 3", changes, id)
+	require.Equal(t, []coupon.CouponID{id}, w.purge("--yes").Purged)
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_log"))
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_order"))
+	w.verify()
+}
+
+// The coupon changes between the plan and the lock.
+func TestPurge_LeavesACouponThatChangedAfterThePlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	first, second := w.ended(), w.ended()
+	before, err := time.Parse(time.DateOnly, purgeDate())
+	require.NoError(t, err)
+	db := mysqltx.New(w.as("jajeong_privacy"))
+	plan, err := privacy.PlanPurge(t.Context(), db, w.Store, before, later())
+	require.NoError(t, err)
+	require.Len(t, plan.Taken, 2)
+	code, _, stderr := w.settle("coupon", "add-seats", first.String(), "--seats=1", "--operator=kim", "--reason=test") // no longer finalised
+	require.Zero(t, code, stderr)
+	w.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", second)
+	purger := privacy.Purger{DB: db, Queue: w.Store, Origin: audit.Origin{At: later(), Actor: "kim", Reason: "P-3"}}
+	done, err := purger.Purge(t.Context(), plan)
+	require.NoError(t, err)
+	require.Empty(t, done.Purged)
+	require.Len(t, done.Left, 2)
+	require.Equal(t, []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending}, []privacy.WhyLeft{done.Left[0].Why, done.Left[1].Why})
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM purged_coupon"))
+}

@@ -1,0 +1,294 @@
+package privacy
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// Purger deletes whole coupons. A coupon begins with one transaction that writes its row of table purged_coupon; from then on
+// nobody changes it. Transactions of a bounded size delete its rows, and the last one the coupon. Each of them locks the
+// coupon's row first. A purge that was stopped or killed goes on with the next call.
+type Purger struct {
+	DB     *mysqltx.DB
+	Queue  Queue
+	Origin audit.Origin
+}
+
+// PurgeResult says what a purge did.
+type PurgeResult struct {
+	Purged []coupon.CouponID `json:"purged"` // coupons that are gone
+	Left   []PurgeCandidate  `json:"left"`   // coupons that changed after the plan, or that the plan left
+}
+
+// Purge takes the coupons of the plan one by one. With an error, the result has what was done before it.
+func (p *Purger) Purge(ctx context.Context, plan *PurgePlan) (*PurgeResult, error) {
+	done := &PurgeResult{Purged: []coupon.CouponID{}, Left: plan.Left}
+	for _, id := range plan.Continued {
+		if err := p.deleteRows(ctx, id); err != nil {
+			return done, err
+		}
+		done.Purged = append(done.Purged, id)
+	}
+	for _, c := range plan.Taken {
+		begun, err := p.begin(ctx, c.Coupon, plan, done)
+		if err == nil && begun {
+			err = p.deleteRows(ctx, c.Coupon)
+		}
+		if err != nil {
+			return done, err
+		}
+		if begun {
+			done.Purged = append(done.Purged, c.Coupon)
+		}
+	}
+	return done, nil
+}
+
+const (
+	isPurgedSQL = "SELECT rows_deleted_at IS NOT NULL FROM purged_coupon WHERE coupon_id = ?"
+
+	// summarySQL divides promise.erased: records of runs still count the REJECTED ones; the others were NOT_SELECTED.
+	summarySQL = `
+INSERT INTO purged_coupon (coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted,
+       issued_count, used_count, used_won, revoked_count, not_selected_count, rejected_count, audit_seq, audit_hash, actor, reason, purged_at)
+SELECT c.id, c.name, c.campaign_id, c.apply_opens_at, c.apply_closes_at, c.finalised_at, c.total_quantity, f.accepted,
+       c.issued_count, f.used_count, f.used_won, f.revoked, f.not_selected + f.erased - f.erased_rejected, f.rejected + f.erased_rejected,
+       COALESCE(h.seq, 0), COALESCE(h.hash, ''), ?, ?, ?
+FROM coupon c LEFT JOIN audit_head h ON h.coupon_id = c.id JOIN (
+  SELECT r.*, LEAST(r.erased, GREATEST(CAST(r.recorded_rejected AS SIGNED) - CAST(r.rejected AS SIGNED), 0)) AS erased_rejected FROM (
+    SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?), 0) AS accepted,
+           COALESCE((SELECT erased FROM promise WHERE coupon_id = ?), 0) AS erased,
+           (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ? AND o.state = 'USED') AS used_count,
+           (SELECT COALESCE(SUM(o.discount_won), 0) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id
+             WHERE u.coupon_id = ? AND o.state = 'USED') AS used_won,
+           (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'REVOKED') AS revoked,
+           (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED') AS not_selected,
+           (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED') AS rejected,
+           (SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?) AS recorded_rejected) r) f
+WHERE c.id = ?`
+)
+
+// begin writes the row of purged_coupon, if the coupon may still go.
+func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan, done *PurgeResult) (begun bool, err error) {
+	if why, err := inRedis(ctx, p.Queue, id); err != nil {
+		return false, err
+	} else if why != "" {
+		done.leave(plan, id, why)
+		return false, nil
+	}
+	var why WhyLeft
+	err = p.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		why = ""
+		if begun, err = lockPurged(ctx, tx, id); err != nil || begun { // by an attempt that was committed, or by another purge
+			return err
+		}
+		c, found, err := candidate(ctx, tx, id, plan.Before)
+		if err != nil || !found {
+			return err
+		}
+		if why = c.Why; why != "" {
+			return nil
+		}
+		begun = true
+		return mysqltx.Exec(ctx, tx, 1, summarySQL, p.Origin.Actor, p.Origin.Reason, p.Origin.At, id, id, id, id, id, id, id, id, id)
+	})
+	if err != nil {
+		return false, mysqltx.Wrap(err, "begin to purge coupon %d", id)
+	}
+	if why != "" {
+		done.leave(plan, id, why)
+	}
+	return begun, nil
+}
+
+func (r *PurgeResult) leave(plan *PurgePlan, id coupon.CouponID, why WhyLeft) {
+	for _, c := range plan.Taken {
+		if c.Coupon == id {
+			c.Why = why
+			r.Left = append(r.Left, c)
+		}
+	}
+}
+
+// lockPurged locks a coupon's row and reports whether its purge has begun.
+func lockPurged(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (begun bool, err error) {
+	var c coupon.Coupon
+	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) { // no row: purged, or it never existed
+		return false, err
+	}
+	var deleted bool
+	err = tx.QueryRowContext(ctx, isPurgedSQL, id).Scan(&deleted)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (p *Purger) deleteRows(ctx context.Context, id coupon.CouponID) error {
+	for {
+		var rest bool
+		err := p.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+			begun, err := lockPurged(ctx, tx, id)
+			if err == nil && !begun {
+				err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("coupon %d has no row in purged_coupon", id)}
+			}
+			if err == nil {
+				rest, err = deleteChunk(ctx, tx, id)
+			}
+			return err
+		})
+		if err != nil || !rest {
+			return mysqltx.Wrap(err, "purge coupon %d", id)
+		}
+	}
+}
+
+// maxDeleted bounds the rows that one transaction deletes, so that locks, undo log and replicas stay small.
+const maxDeleted = 5000
+
+// eraser deletes at most the given number of rows of a coupon.
+type eraser func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error)
+
+// erasers delete the rows of a coupon, in the order that leaves no row whose owner is gone.
+var erasers = []eraser{
+	deleteIssued,
+	deleteBy("DELETE FROM application_outcome WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM promise WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM run_coupon WHERE coupon_id = ? LIMIT ?"),
+	deleteSettlements,
+	deleteBy("DELETE FROM audit_event WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM audit_head WHERE coupon_id = ? LIMIT ?"),
+}
+
+const (
+	deleteCouponSQL = "DELETE FROM coupon WHERE id = ?"
+	rowsDeletedSQL  = "UPDATE purged_coupon SET rows_deleted_at = UTC_TIMESTAMP(6) WHERE coupon_id = ? AND rows_deleted_at IS NULL"
+)
+
+// deleteChunk deletes at most maxDeleted rows. If no rows of the coupon remain, it deletes the coupon too.
+func deleteChunk(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (rest bool, err error) {
+	left := maxDeleted
+	for _, erase := range erasers {
+		n, err := erase(ctx, tx, id, left)
+		if err != nil {
+			return false, err
+		}
+		if left -= n; left <= 0 {
+			return true, nil
+		}
+	}
+	if _, err := tx.ExecContext(ctx, deleteCouponSQL, id); err != nil { // an attempt that was committed may have deleted it
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, rowsDeletedSQL, id)
+	return false, err
+}
+
+func deleteBy(query string) eraser {
+	return func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (int, error) {
+		return mysqltx.Affected(tx.ExecContext(ctx, query, id, limit))
+	}
+}
+
+// maxTogether bounds the ids in one statement.
+const maxTogether = 1000
+
+const (
+	lockIssuedSQL    = "SELECT id, seq FROM user_coupon WHERE coupon_id = ? ORDER BY user_id LIMIT ? FOR UPDATE"
+	deleteOrdersSQL  = "DELETE FROM coupon_order WHERE user_coupon_id IN "
+	deleteChangesSQL = "DELETE FROM coupon_log WHERE user_coupon_id IN "
+	deleteIssuedSQL  = "DELETE FROM user_coupon WHERE id IN "
+
+	settlementsSQL      = "SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id LIMIT ?"
+	deleteSettlementSQL = "DELETE FROM settlement WHERE coupon_id = ? AND run_id IN "
+	// deleteRunsSQL leaves nightly and manual runs. An immediate run is recorded only where it changed a coupon.
+	deleteRunsSQL = `
+DELETE FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'
+   AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id) AND id IN `
+)
+
+// deleteIssued deletes issued coupons, each together with its orders and changes. Checkout calls lock the issued coupon too.
+func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
+	for {
+		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} }, lockIssuedSQL, id, maxTogether)
+		if err != nil || len(page) == 0 {
+			return deleted, err
+		}
+		ids := fitting(page, limit-deleted)
+		if len(ids) == 0 && deleted > 0 {
+			return limit, nil
+		}
+		if len(ids) == 0 { // one alone has more rows than a transaction deletes
+			ids = []uint64{page[0].id}
+		}
+		for _, query := range []string{deleteOrdersSQL, deleteChangesSQL, deleteIssuedSQL} {
+			n, err := deleteIn(ctx, tx, query, ids, limit-deleted)
+			if err != nil {
+				return deleted, err
+			}
+			if deleted += n; deleted >= limit {
+				return deleted, nil
+			}
+		}
+	}
+}
+
+type issuedRow struct {
+	id      uint64
+	changes int // rows in coupon_log
+}
+
+// fitting returns the first issued coupons that have at most limit rows. An order has at least one change.
+func fitting(page []issuedRow, limit int) (ids []uint64) {
+	for _, i := range page {
+		if limit -= 1 + 2*i.changes; limit < 0 {
+			break
+		}
+		ids = append(ids, i.id)
+	}
+	return ids
+}
+
+// deleteSettlements deletes the records of runs, and immediate runs that have no other record.
+func deleteSettlements(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
+	for left := limit / 2; left > 0; { // each record can be the last of its run
+		runs, err := mysqltx.Column[uint64](ctx, tx, settlementsSQL, id, min(left, maxTogether))
+		if err != nil || len(runs) == 0 {
+			return deleted, err
+		}
+		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+in(len(runs)), append([]any{id}, args(runs)...)...))
+		if err != nil {
+			return deleted, err
+		}
+		ended, err := mysqltx.Affected(tx.ExecContext(ctx, deleteRunsSQL+in(len(runs)), args(runs)...))
+		if err != nil {
+			return deleted, err
+		}
+		deleted, left = deleted+n+ended, left-n
+	}
+	return limit, nil
+}
+
+func deleteIn(ctx context.Context, tx *sql.Tx, query string, ids []uint64, limit int) (int, error) {
+	return mysqltx.Affected(tx.ExecContext(ctx, query+in(len(ids))+" LIMIT ?", append(args(ids), limit)...))
+}
+
+// in returns a list of n placeholders.
+func in(n int) string { return "(" + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + ")" }
+
+func args(ids []uint64) []any {
+	all := make([]any, len(ids))
+	for i, id := range ids {
+		all[i] = id
+	}
+	return all
+}
