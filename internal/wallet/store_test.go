@@ -107,16 +107,12 @@ func TestStore_LocksWhatItDecides(t *testing.T) {
 	for _, verb := range []wallet.Verb{wallet.Reserve, wallet.Confirm} {
 		free := -1
 		meddle("FROM coupon WHERE id IN", func() {
-			rows, err := s.DB.Query("SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE SKIP LOCKED", s.coupons[0])
-			if err == nil {
-				for free = 0; rows.Next(); {
-					free++
-				}
-				err = rows.Close()
-			}
+			found, err := mysqltx.Column[uint64](t.Context(), s.DB,
+				"SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE SKIP LOCKED", s.coupons[0])
 			if err != nil {
 				t.Error(err)
 			}
+			free = len(found)
 		})
 		s.ask(verb, 0, "A", wallet.Done)
 		require.Zero(t, free)
