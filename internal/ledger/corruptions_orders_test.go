@@ -105,16 +105,20 @@ var orderCorruptions = map[string]corruption{
 		codes: found{ledger.OrderMismatch: 1, ledger.LogWrong: 1}, alone: true},
 
 	// Invariant 9.
-	"a log row removed":          {do: all(redeemed(4, reserve, confirm), removeLog(4, 1)), codes: found{ledger.LogMissing: 1}, alone: true},
-	"the last log row removed":   {do: all(redeemed(4, reserve), removeLog(4, 1)), codes: found{ledger.LogMissing: 1, ledger.LogWrong: 1}, alone: true},
-	"a log row of no change":     {do: all(redeemed(4, reserve), alter("user_coupon", 4, "seq = 0")), codes: found{ledger.LogMissing: 1}, alone: true},
-	"log rows exchanged":         {do: all(redeemed(4, reserve, confirm, refund), alterLog(4, 1, "seq = 9"), alterLog(4, 2, "seq = 1"), alterLog(4, 9, "seq = 2")), alone: true, codes: found{ledger.LogWrong: 1}},
-	"revoked without a log":      {do: alter("user_coupon", 5, "status = 'REVOKED'"), codes: found{ledger.LogWrong: 1}, alone: true},
-	"expired by a statement":     {do: alter("user_coupon", 5, "status = 'EXPIRED'"), codes: found{ledger.LogWrong: 1}, alone: true},
-	"another amount in the log":  {do: all(redeemed(6, reserve, confirm), alterLog(6, 2, "amount_won = 11000")), codes: found{ledger.LogWrong: 1}, alone: true},
-	"another discount":           {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 1")), codes: found{ledger.LogWrong: 1}, alone: true},
-	"a discount above the price": {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 13000"), alterLog(6, 1, "discount_won = 13000")), codes: found{ledger.LogWrong: 1}, alone: true},
-	"a negative discount":        {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = -1"), alterLog(6, 1, "discount_won = -1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a log row removed":                       {do: all(redeemed(4, reserve, confirm), removeLog(4, 1)), codes: found{ledger.LogMissing: 1}, alone: true},
+	"the last log row removed":                {do: all(redeemed(4, reserve), removeLog(4, 1)), codes: found{ledger.LogMissing: 1, ledger.LogWrong: 1}, alone: true},
+	"a log row of no change":                  {do: all(redeemed(4, reserve), alter("user_coupon", 4, "seq = 0")), codes: found{ledger.LogMissing: 1}, alone: true},
+	"log rows exchanged":                      {do: all(redeemed(4, reserve, confirm, refund), alterLog(4, 1, "seq = 9"), alterLog(4, 2, "seq = 1"), alterLog(4, 9, "seq = 2")), alone: true, codes: found{ledger.LogWrong: 1}},
+	"revoked without a log":                   {do: alter("user_coupon", 5, "status = 'REVOKED'"), codes: found{ledger.LogWrong: 1}, alone: true},
+	"expired by a statement":                  {do: alter("user_coupon", 5, "status = 'EXPIRED'"), codes: found{ledger.LogWrong: 1}, alone: true},
+	"another amount in the log":               {do: all(redeemed(6, reserve, confirm), alterLog(6, 2, "amount_won = 11000")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"another discount":                        {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a discount above the price":              {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 13000"), alterLog(6, 1, "discount_won = 13000")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a negative discount":                     {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = -1"), alterLog(6, 1, "discount_won = -1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"another discount in both":                {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = discount_won + 1"), alterLog(6, 1, "discount_won = discount_won + 1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a reservation without end":               {do: all(redeemed(6, reserve), alterOrder(6, "reserved_until = '2031-01-01'")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a reservation that adds a seat":          {do: all(redeemed(6, reserve), alterLog(6, 1, "seats = 1")), codes: found{ledger.LogWrong: 1}, alone: true},
+	"a reservation after the end of validity": {do: all(redeemed(6, reserve), alterLog(6, 1, "at = at + INTERVAL 2 YEAR")), codes: found{ledger.LogWrong: 1}, alone: true},
 	"an extension undone": {
 		do: all(func(c *fixture) {
 			c.byOperator(7, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(1, 0, 0).Truncate(time.Second)})

@@ -45,9 +45,12 @@ type logEntry struct {
 	order            string
 	amount, discount int64
 	expires          sql.NullTime
+	seats            int // by how much total_quantity changed with it
+	at               time.Time
 
 	stored                       storedOrder // the row of coupon_order that order names
 	buyer                        coupon.UserID
+	until                        sql.NullTime
 	storedAmount, storedDiscount int64
 }
 
@@ -57,6 +60,7 @@ const logsSQL = `
 SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at), u.issued_at, u.expires_at,
        u.run_id IS NULL, h.state, COALESCE(h.user_coupon_id, 0),
        COALESCE(l.seq, 0), COALESCE(l.kind, ''), COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0), l.expires_at,
+       COALESCE(l.seats, 0), COALESCE(l.at, u.issued_at), o.reserved_until,
        o.state, COALESCE(o.user_coupon_id, 0), COALESCE(o.user_id, 0), COALESCE(o.amount_won, 0), COALESCE(o.discount_won, 0)
 FROM user_coupon u
 LEFT JOIN settlement_run r ON r.id = u.run_id
@@ -68,7 +72,7 @@ ORDER BY u.user_id, u.id`
 
 // checkLogs replays coupon_log and compares the result with user_coupon and coupon_order.
 func (c *check) checkLogs(ctx context.Context) error {
-	var found logFindings
+	found := logFindings{discount: c.row.Discount}
 	var one issuedLog
 	end := func() {
 		found.judge(one)
@@ -82,6 +86,7 @@ func (c *check) checkLogs(ctx context.Context) error {
 		var kind string
 		err := rows.Scan(&next.id, &next.user, &next.status, &next.order, &next.seq, &next.settled, &next.issued, &next.expires,
 			&next.byHand, &next.holder.state, &next.holder.of, &e.seq, &kind, &e.order, &e.amount, &e.discount, &e.expires,
+			&e.seats, &e.at, &e.until,
 			&e.stored.state, &e.stored.of, &e.buyer, &e.storedAmount, &e.storedDiscount)
 		if next.id != one.id {
 			end()
@@ -124,7 +129,8 @@ func (c *check) checkOrders(ctx context.Context) (err error) {
 type logFindings struct {
 	used, mismatch, missing, wrong logFault
 
-	uses Uses
+	discount coupon.Discount
+	uses     Uses
 }
 
 type logFault struct {
@@ -171,7 +177,7 @@ func (f *logFindings) judge(u issuedLog) {
 	if !gapless {
 		f.missing.add(u.id)
 	}
-	if !logged || gapless && !u.follows() {
+	if !logged || gapless && !u.follows(f.discount) {
 		f.wrong.add(u.id)
 	}
 }
@@ -189,7 +195,8 @@ func (u issuedLog) compareOrders() (agree, logged bool) {
 		switch {
 		case e.stored.of == u.id:
 			agree = agree && e.buyer == u.user && e.stored.has() == (e.order == u.order)
-			logged = logged && e.stored.state.String == string(e.kind) && e.storedAmount == e.amount && e.storedDiscount == e.discount
+			logged = logged && e.stored.state.String == string(e.kind) && e.storedAmount == e.amount && e.storedDiscount == e.discount &&
+				(e.kind != coupon.LogReserved || e.until.Valid && !e.until.Time.After(e.at.Add(maxReserved)))
 		case !e.stored.state.Valid, e.kind != coupon.LogReleased: // only a released order gets another coupon
 			agree = false
 		default:
@@ -212,9 +219,22 @@ func (u issuedLog) agrees() bool {
 	}
 }
 
+// maxReserved is the longest life of a reservation: the highest RESERVE_TTL.
+const maxReserved = 24 * time.Hour
+
+// allowed reports whether a reservation was made while the coupon was valid, with the discount that the coupon gives.
+func (e logEntry) allowed(of coupon.Discount, valid bool) bool {
+	want := of.DiscountWon
+	if of.DiscountPercent > 0 {
+		want = min(e.amount*of.DiscountPercent/100, of.DiscountMaxWon)
+	}
+	return valid && e.amount >= of.MinimumWon && e.discount >= 0 && e.discount == min(want, e.amount)
+}
+
 // follows replays the log.
-func (u issuedLog) follows() bool {
-	now, order, expires, reserved := coupon.CouponIssued, "", u.expires, logEntry{}
+func (u issuedLog) follows(of coupon.Discount) bool {
+	now, order, expires, reserved, freed := coupon.CouponIssued, "", u.expires, logEntry{}, 0
+	known := !u.extended() // whether the end of validity is known; before the first extension it is not
 	for i, e := range u.entries {
 		from, to := step(e.kind)
 		if from != "" && from != now || e.kind == coupon.LogGranted && (i > 0 || !u.byHand) || !e.complete() {
@@ -222,7 +242,7 @@ func (u issuedLog) follows() bool {
 		}
 		switch e.kind {
 		case coupon.LogReserved:
-			if e.discount < 0 || e.discount > e.amount {
+			if !e.allowed(of, !known || !expires.Valid || e.at.Before(expires.Time)) {
 				return false
 			}
 			order, reserved = e.order, e
@@ -237,7 +257,13 @@ func (u issuedLog) follows() bool {
 			if e.kind == coupon.LogExtended && (now == coupon.CouponUsed || now == coupon.CouponRevoked) {
 				return false
 			}
-			expires = e.expires
+			expires, known = e.expires, true
+		case coupon.LogRevoked:
+			freed = e.seats
+		case coupon.LogReissued:
+			if e.seats != -freed {
+				return false
+			}
 		default:
 		}
 		if to != "" {
@@ -247,15 +273,19 @@ func (u issuedLog) follows() bool {
 	return now == u.status && order == u.order && expires.Valid == u.expires.Valid && expires.Time.Equal(u.expires.Time)
 }
 
-// complete reports whether a log row has an order and an end of validity exactly if its kind has them.
+// complete reports whether a log row has an order, an end of validity and seats exactly if its kind has them.
 func (e logEntry) complete() bool {
 	switch e.kind {
-	case coupon.LogGranted, coupon.LogExtended:
-		return e.order == "" && e.expires.Valid
-	case coupon.LogRevoked, coupon.LogReissued:
+	case coupon.LogGranted:
+		return e.order == "" && e.expires.Valid && e.seats == 1
+	case coupon.LogExtended:
+		return e.order == "" && e.expires.Valid && e.seats == 0
+	case coupon.LogRevoked:
+		return e.order == "" && !e.expires.Valid && (e.seats == 0 || e.seats == 1)
+	case coupon.LogReissued:
 		return e.order == "" && !e.expires.Valid
 	default:
-		return e.order != "" && !e.expires.Valid
+		return e.order != "" && !e.expires.Valid && e.seats == 0
 	}
 }
 
