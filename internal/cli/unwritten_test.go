@@ -39,7 +39,9 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", closes}, person...),
 		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...), append([]string{"coupon", "extend", "1", closes}, person...),
 		append([]string{"coupon", "pause", "1"}, person...), append([]string{"coupon", "resume", "1", "--output=json"}, person...),
-		append([]string{"coupon", "close", "1"}, person...),
+		append([]string{"coupon", "close", "1"}, person...), {"coupon", "winners", "1"}, {"coupon", "winners", "1", "--output=csv"},
+		append([]string{"coupon", "revoke", "1", "--user=1"}, person...), append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
+		append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...), append([]string{"purge", "--before=2026-01-01", "--dry-run", "--output=json"}, person...),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
