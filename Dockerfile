@@ -26,5 +26,5 @@ FROM gcr.io/distroless/static-debian12
 COPY --from=build /out/ /usr/local/bin/
 # A number, not a name: Kubernetes then knows that the user is not root.
 USER 65532:65532
-EXPOSE 8080 8082 9090 9092
+EXPOSE 8080 8081 8082 9090 9092
 CMD ["apply-api"]

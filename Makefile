@@ -4,12 +4,12 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem check fmt
+.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc
+setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc, Node.js
 	@scripts/setup.sh
 
 build: ## build bin/apply-api, bin/settle and bin/wallet-api, static
@@ -49,9 +49,9 @@ test-k8s: ## both overlays and whole nights in the control plane of a real Kuber
 	@scripts/setup.sh servers monitoring k8s
 	CGO_ENABLED=0 go -C k8s/e2e test -shuffle=on -count=1 -parallel 10 -timeout 15m .
 
-soak: setup ## kill, model, storm and history tests at length, every fuzzer for a while; about an hour
+soak: setup ## kill, loss, model, storm and history tests at length, every fuzzer for a while; about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \
-		-run 'Killed|Lost|Model|Storm|Linearizable|FullRedis|AcknowledgedAfterLinkWasCut' \
+		-run 'Killed|Lost|Model|Storm|Linearizable|FullRedis|AcknowledgedAfterLinkWasCut|RandomLosses|RedisGone' \
 		. ./internal/settle ./internal/cli ./internal/systemtest ./internal/candidates ./internal/recall ./internal/wallet > soak.out 2>&1 || { tail -n 100 soak.out; exit 1; }
 	@grep -E '^--- PASS|kill points|operations$$|passed|runs;|^ok' soak.out
 	@for package in $$(go list ./...); do \
@@ -79,6 +79,18 @@ bench-issue: ## issuing at once beside a Redis Stream, SKIP LOCKED and asynq: ta
 bench-redeem: ## using coupons at checkout beside a Redis lock and SELECT … FOR UPDATE: table and chart in docs/
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/redeem -out docs
+
+bench-events: ## publishing events beside a bare XADD and a bare producer of Kafka: table in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/events -out docs
+
+bench-live: ## 20,000 users wait on streams, beside polling and a plain server with Pub/Sub: table and chart in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/live -out docs
+
+bench-journal: ## the journal beside plain INSERTs, what applying and settling lose beside it, and restores: table in docs/
+	@scripts/setup.sh servers
+	CGO_ENABLED=0 go run ./bench/journal -out docs
 
 check: export CGO_ENABLED = 0 # as in the builds above
 check: ## formatting, go.mod, linters and import rules (.golangci.yaml)

@@ -171,11 +171,10 @@ func TestThousandUsersApplyForHundredSeats(t *testing.T) {
 func TestWindow_OpensOnEveryPodByRedisClock(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	testenv.Build(t, "./cmd/apply-api") // a first build takes seconds
-	opens := time.Now().Add(6 * time.Second).Truncate(time.Second).UTC()
-	couponID := d.AddCouponBetween(100, opens, opens.Add(time.Hour))
+	couponID := d.AddCouponBetween(100, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
 	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
-	require.True(t, time.Now().Before(opens), "the pods were not up in time: nothing was tested")
+	opens := time.Now().Add(10 * time.Second).Truncate(time.Second).UTC() // the pods know it long before
+	d.Exec("UPDATE coupon SET apply_opens_at = ?, version = version + 1 WHERE id = ?", opens, couponID)
 
 	const applicants = 8 // on each pod
 	var refused, accepted [2]atomic.Int64
@@ -186,9 +185,11 @@ func TestWindow_OpensOnEveryPodByRedisClock(t *testing.T) {
 				user := coupon.UserID(1 + p*applicants + n)
 				for deadline := opens.Add(20 * time.Second); time.Now().Before(deadline); {
 					a := pod.apply(couponID, user)
+					if a.Code == "NOT_OPEN" && !instant(t, a.OpensAt).Equal(opens) {
+						continue // the pod has yet to learn of the change
+					}
 					if a.Code == "NOT_OPEN" {
 						refused[p].Add(1)
-						assert.Equal(t, opens, instant(t, a.OpensAt))
 						assert.True(t, instant(t, a.ServerTime).Before(opens), "%s was refused", a.ServerTime)
 						continue
 					}

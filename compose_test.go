@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -45,17 +46,32 @@ func TestComposeDemo(t *testing.T) {
 	accounts()
 	key := read(t, keys+"/checkout")
 	require.Regexp(t, `^[0-9a-f]{64}\n$`, key)
+	_, err = receipt.LoadToCheck(keys + "/receipt-keys")
+	require.NoError(t, err)
 	account := dsn.Clone()
 	account.User, account.Passwd = "jajeong_wallet", "jajeong"
 	wallet := d.Start(append(d.env, "MYSQL_DSN="+account.FormatDSN(), "SERVICE_KEYS_FILE="+keys+"/service-keys"), "./cmd/wallet-api")
 
+	stream := d.Prefix + "events"
+	d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+stream), "./cmd/settle", "serve", "--tasks=events")
+
 	output := demo()
 	testenv.Eventually(t, 20*time.Second, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
 	commands := regexp.MustCompile(`(?m)^    ((?:curl|for|docker) .*)$`).FindAllStringSubmatch(output, -1)
-	require.Len(t, commands, 11, output)
-	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "localhost:8082", wallet.Wallet, "docker compose run --rm settle", "settle")
+	require.Len(t, commands, 12, output)
+	redisHost, redisPort, err := net.SplitHostPort(d.Admin.RedisAddrs[0])
+	require.NoError(t, err)
+	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "localhost:8082", wallet.Wallet, "docker compose run --rm settle", "settle",
+		"docker compose exec redis redis-cli", "redis-cli -h "+redisHost+" -p "+redisPort, "coupon:events", stream)
 	for _, command := range commands {
-		require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
+		if !strings.Contains(command[1], "XRANGE") {
+			require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
+			continue
+		}
+		testenv.Eventually(t, 20*time.Second, "three coupons are issued and one order is refunded", func() bool {
+			events := shell("-c", here.Replace(command[1]))
+			return strings.Count(events, "kr.jajeong.coupon.issued.v1") == 3 && strings.Contains(events, "kr.jajeong.coupon.refunded.v1")
+		})
 	}
 	require.Equal(t, 3, d.count("SELECT COUNT(*) FROM user_coupon WHERE user_id IN (1, 2, 3)"))
 	require.Equal(t, "UNDER_REVIEW", d.me(1, 10).Status)

@@ -27,8 +27,9 @@ import (
 // needs are the programs that a block may call, by the mark of its fence, such as ```sh cluster. Tests do not run commands of
 // marked blocks, except for the commands of Jajeong, which every block may call.
 var needs = map[string][]string{
-	"":        {"make", "go", "source", "export", "settle", "apply-api", "wallet-api"},
-	"servers": {"mysql", "mysqldump", "mariadb-dump", "redis-cli", "curl", "grep", "sleep"},
+	"": {"make", "go", "source", "export", "settle", "apply-api", "wallet-api"},
+	"servers": {"mysql", "mysqldump", "mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-binlog", "redis-cli", "redis-check-aof", "redis-check-rdb",
+		"curl", "grep", "sleep", "mkdir", "cp", "mv", "echo", "read", "[", "date", "head", "cut", "ls", "sed"},
 	"docker":  {"docker"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
@@ -53,7 +54,7 @@ func scripts(t *testing.T) (found []script, inline []script) {
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
-				require.Contains(t, []string{"", "sh", "mermaid", "yaml"}, language, "%s: name shell blocks sh", file)
+				require.Contains(t, []string{"", "sh", "mermaid", "yaml", "nginx", "java", "js"}, language, "%s: name shell blocks sh", file)
 				fence = &script{file: file, mark: mark}
 				if language != "sh" {
 					fence.mark = "no shell"

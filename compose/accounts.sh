@@ -1,11 +1,11 @@
 #!/bin/bash
-# Creates the MySQL account of wallet-api, and a key with which the service `checkout` calls it. compose.yaml runs it at each
-# `up`; a second run changes neither.
+# Creates the MySQL account of wallet-api, a key with which the service `checkout` calls it, and a key of receipts. compose.yaml
+# runs it at each `up`; a second run changes nothing.
 #
 #   accounts.sh GRANTS_FILE KEYS_FOLDER MYSQL_ARGUMENT...
 #
-# KEYS_FOLDER gets `service-keys`, the file that wallet-api reads, and `checkout`, the key itself. The arguments from the third
-# on are for the mysql client, as an administrator.
+# KEYS_FOLDER gets `service-keys`, the file that wallet-api reads, `checkout`, the key itself, and `receipt-keys`. The arguments
+# from the third on are for the mysql client, as an administrator.
 set -euo pipefail
 
 grants=$1 keys=$2
@@ -21,4 +21,8 @@ if [ ! -e "$keys/service-keys" ]; then
 	echo "$key" >"$keys/checkout"
 	sum=$(printf %s "$key" | sha256sum)
 	echo "checkout ${sum%% *}" >"$keys/service-keys"
+fi
+
+if [ ! -e "$keys/receipt-keys" ]; then
+	echo "1 $(head -c 32 /dev/urandom | base64)" >"$keys/receipt-keys"
 fi

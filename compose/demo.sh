@@ -51,6 +51,8 @@ for _ in {1..120}; do
 			    curl -X PUT -H 'Authorization: Bearer $key' -d '{"couponId":$id,"userId":1,"amountWon":12000}' http://localhost:8082/v1/orders/A-$id/coupon
 			    curl -X POST -H 'Authorization: Bearer $key' http://localhost:8082/v1/orders/A-$id/coupon/confirm
 			    curl -X POST -H 'Authorization: Bearer $key' http://localhost:8082/v1/orders/A-$id/coupon/refund
+			See the events for other services · 다른 서비스에 발행된 이벤트 보기
+			    docker compose exec redis redis-cli XRANGE coupon:events - +
 			Check every invariant · 모든 불변식 검사
 			    docker compose run --rm settle verify
 			Dashboards · 대시보드

@@ -13,6 +13,11 @@ var OpenAPI []byte
 //go:embed openapi-wallet.yaml
 var OpenAPIWallet []byte
 
+// AsyncAPI describes the events that `settle serve` publishes. Tests validate every event against it.
+//
+//go:embed asyncapi.yaml
+var AsyncAPI []byte
+
 // RedisUsers is an ACL file of Redis with the rights of each program and placeholders for the passwords. Tests run the
 // programs with these rights.
 //

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Installs missing programs for the tests and the demo.
 #
-#   scripts/setup.sh [servers] [monitoring] [race] [k8s]      default: all groups but k8s
+#   scripts/setup.sh [servers] [monitoring] [race] [clients] [k8s]      default: all groups but k8s
 #
-#   servers      redis-server 7.0+ and MariaDB 10.6+ (or an installed Oracle mysqld 8.0+)
+#   servers      redis-server 7.0+, MariaDB 10.6+ (or an installed Oracle mysqld 8.0+) with its programs for dumps and binary
+#                logs, and kcat, a Kafka client
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
+#   clients      Node.js 18+ and npm, and Chromium with a Korean font, for the tests of generated clients and of the page
 #   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
 #
 # The script is silent if nothing is missing. It starts and enables no system service, because the tests
@@ -18,15 +20,16 @@ SERVER_PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/libexec:/usr/local/bin:/usr/lo
 OS=$(uname -s)
 
 main() {
-	servers='' monitoring='' race='' k8s=''
-	[ $# -gt 0 ] || set -- servers monitoring race
+	servers='' monitoring='' race='' clients='' k8s=''
+	[ $# -gt 0 ] || set -- servers monitoring race clients
 	for group; do
 		case $group in
 		servers) servers=1 ;;
 		monitoring) monitoring=1 ;;
 		race) race=1 ;;
+		clients) clients=1 ;;
 		k8s) k8s=1 ;;
-		*) fail 2 "unknown group '$group': want servers, monitoring, race, k8s or several of them" ;;
+		*) fail 2 "unknown group '$group': want servers, monitoring, race, clients, k8s or several of them" ;;
 		esac
 	done
 
@@ -34,6 +37,8 @@ main() {
 	if [ -n "$servers" ]; then
 		have_redis || missing="$missing redis"
 		have_database || missing="$missing database"
+		have_dump || missing="$missing dump"
+		have_server kcat || missing="$missing kcat"
 	fi
 	if [ -n "$monitoring" ]; then
 		have_prometheus || missing="$missing prometheus"
@@ -41,6 +46,11 @@ main() {
 	fi
 	if [ -n "$race" ]; then
 		have_compiler || missing="$missing compiler"
+	fi
+	if [ -n "$clients" ]; then
+		have_node || missing="$missing node"
+		command -v npm >/dev/null || missing="$missing npm"
+		have_browser || missing="$missing chromium"
 	fi
 	if [ -n "$k8s" ]; then
 		have_etcd || missing="$missing etcd"
@@ -54,6 +64,9 @@ main() {
 	esac
 	case $missing in
 	*etcd*) have_etcd || fail 1 "the etcd of this system's packages is too old. Please install etcd 3.4 or later." ;;
+	esac
+	case $missing in
+	*node*) have_node || fail 1 "the Node.js of this system's packages is too old. Please install Node.js 18 or later." ;;
 	esac
 	case $missing in
 	*pushgateway*) have_pushgateway || fail 1 "this system's packages have no Pushgateway. Please install one from https://github.com/prometheus/pushgateway/releases into a folder of PATH." ;;
@@ -89,6 +102,16 @@ have_etcd() (
 	[ "${minor:-0}" -ge 4 ]
 )
 
+# internal/testenv/process searches the same names.
+have_browser() {
+	have_server chromium || have_server chromium-browser || have_server google-chrome
+}
+
+have_node() {
+	major=$(node --version 2>/dev/null | sed -n 's/^v\([0-9]*\)\..*/\1/p')
+	[ "${major:-0}" -ge 18 ]
+}
+
 # mariadb-install-db needs my_print_defaults from the client package.
 have_database() {
 	if [ -n "${TESTENV_MYSQLD:-}" ]; then
@@ -97,6 +120,14 @@ have_database() {
 		have_server mariadb-install-db && have_server my_print_defaults
 	else
 		have_server mysqld
+	fi
+}
+
+have_dump() {
+	if have_server mariadbd; then
+		have_server mariadb-dump && have_server mariadb-binlog
+	else
+		have_server mysqldump && have_server mysqlbinlog
 	fi
 }
 
@@ -122,7 +153,9 @@ packages() {
 		apt:redis) printf ' redis-server' ;;
 		dnf:redis) printf ' /usr/bin/redis-server' ;; # by file, because some releases have it in the package valkey
 		apt:database) printf ' %s' "$(apt_database)" ;;
+		apt:dump) printf ' mariadb-client' ;;
 		dnf:database) printf ' mariadb-server' ;;
+		dnf:dump | brew:dump) printf ' mariadb' ;;
 		brew:database) printf ' mariadb' ;;
 		dnf:prometheus) printf ' /usr/bin/prometheus /usr/bin/promtool' ;;
 		apt:pushgateway) printf ' prometheus-pushgateway' ;;
@@ -130,6 +163,11 @@ packages() {
 		dnf:compiler) printf ' gcc glibc-devel' ;;
 		*:compiler | *:pushgateway) ;; # macOS needs no compiler, and main prints where to get the Pushgateway
 		apt:etcd) printf ' etcd-server' ;;
+		apt:node | dnf:node) printf ' nodejs' ;;
+		dnf:npm) printf ' nodejs-npm' ;;
+		apt:chromium) printf ' chromium fonts-nanum' ;;
+		dnf:chromium) printf ' chromium naver-nanum-gothic-fonts' ;;
+		brew:npm) ;; # part of node
 		*) printf ' %s' "$need" ;;
 		esac
 	done
@@ -216,11 +254,15 @@ needed() {
 		case $need in
 		redis) printf '\n  redis-server 7.0 or later' ;;
 		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
+		dump) printf '\n  mariadb-dump and mariadb-binlog, or mysqldump and mysqlbinlog' ;;
+		kcat) printf '\n  kcat' ;;
 		prometheus) printf '\n  prometheus and promtool 2.42 or later' ;;
 		pushgateway) printf '\n  the Pushgateway of Prometheus' ;;
 		compiler) printf '\n  gcc and the C library headers, for go test -race' ;;
 		etcd) printf '\n  etcd 3.4 or later' ;;
 		jq) printf '\n  jq' ;;
+		node) printf '\n  Node.js 18 or later' ;;
+		npm) printf '\n  npm' ;;
 		esac
 	done
 }

@@ -1,5 +1,5 @@
 -- These grants give each account only the rights that its statements need. There is one account for each program, one
--- for operators and one for migrations. The tests run with these grants. MySQL 8.0 to 9.x and MariaDB 10.6 or later.
+-- for operators, one for the deletion of personal data and one for migrations. The tests run with these grants. MySQL 8.0 to 9.x and MariaDB 10.6 or later.
 --
 -- First, an administrator creates the database, the accounts (each with its own password) and the tables:
 --
@@ -18,11 +18,12 @@
 -- jajeong_migrate can delete audit events and issued coupons. Use jajeong_migrate for deployments and jajeong_privacy for
 -- `settle user forget` and `settle purge` only: `settle verify` and printed heads of the audit chains reveal their misuse.
 
--- apply-api reads the catalog and outcomes, and writes promise rows.
+-- apply-api reads the catalog, outcomes and sums, and writes promise rows.
 GRANT SELECT ON coupon TO jajeong_api;
 GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, twice, counted_since, seen_at), UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) ON promise TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at) ON user_coupon TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at, outcome) ON application_outcome TO jajeong_api;
+GRANT SELECT (coupon_id, issued, concluded, settled_up_to) ON settled TO jajeong_api;
 
 -- settle run, serve, dlq, verify and all commands that only read. Locking a coupon also requires UPDATE.
 GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
@@ -64,6 +65,18 @@ GRANT SELECT ON coupon_order TO jajeong_settle;
 GRANT SELECT ON coupon_log TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 
+-- The events of settle serve; settle events.
+GRANT UPDATE (published_at) ON settlement TO jajeong_settle;
+GRANT UPDATE (published_at) ON coupon_log TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE ON event_relay TO jajeong_settle;
+GRANT SELECT ON event_relay TO jajeong_operator;
+
+-- The journal of settle serve; settle restore.
+GRANT SELECT, INSERT, UPDATE, DELETE ON line_journal TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE, DELETE ON journal TO jajeong_settle;
+GRANT SELECT ON line_journal TO jajeong_operator;
+GRANT SELECT ON journal TO jajeong_operator;
+
 -- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
 GRANT SELECT ON coupon TO jajeong_wallet;
 GRANT SELECT, UPDATE (status, order_id, seq) ON user_coupon TO jajeong_wallet;
@@ -76,9 +89,10 @@ GRANT SELECT ON user_coupon TO jajeong_privacy;
 GRANT SELECT ON coupon_order TO jajeong_privacy;
 GRANT SELECT ON coupon_log TO jajeong_privacy;
 GRANT SELECT, DELETE ON application_outcome TO jajeong_privacy;
-GRANT SELECT, INSERT (coupon_id, erased), UPDATE (coupon_id, erased) ON promise TO jajeong_privacy;
+GRANT SELECT, INSERT (coupon_id, erased, erased_rejected), UPDATE (coupon_id, erased, erased_rejected) ON promise TO jajeong_privacy;
 GRANT SELECT, UPDATE (concluded) ON settled TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt) ON audit_event TO jajeong_privacy;
+GRANT SELECT, DELETE ON line_journal TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_privacy;
 GRANT SELECT, UPDATE (heartbeat_at) ON settlement_run TO jajeong_privacy;
 
@@ -94,6 +108,7 @@ GRANT SELECT, DELETE ON run_coupon TO jajeong_privacy;
 GRANT DELETE ON settlement_run TO jajeong_privacy;
 GRANT DELETE ON audit_event TO jajeong_privacy;
 GRANT DELETE ON audit_head TO jajeong_privacy;
+GRANT SELECT, DELETE ON journal TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (rows_deleted_at) ON purged_coupon TO jajeong_privacy;
 
 -- settle migrate has these rights on every table of the selected database, because future tables have no names yet.

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,14 +20,19 @@ type contender struct {
 }
 
 const (
-	yardstick = "nothing"   // the cost of net/http itself
-	plainest  = "plain"     // the simplest implementation with Redis
-	seats     = 100_000_000 // never sold out
+	couponID  = 1
+	yardstick = "nothing" // the cost of net/http itself
+	plainest  = "plain"   // the simplest implementation with Redis
+
+	otherBuild = "other"
+	seats      = 100_000_000 // never sold out
 )
 
 var contenders = []contender{
 	{yardstick, "an empty handler", startOwn},
 	{"api", "Jajeong", startAPI},
+	{"receipts", "Jajeong with receipts", startReceipts},
+	{otherBuild, "another build of Jajeong", startOther},
 	{plainest, "one EVALSHA per request", onRedis},
 	{"row-lock", "a row lock per request", onDatabase},
 	{"pipeliner", "go-redis's automatic pipeliner", onRedis},
@@ -66,6 +74,24 @@ func onDatabase(ctx context.Context, s *stage, c contender) (*server, error) {
 
 // startAPI starts apply-api with its default settings, except for the addresses.
 func startAPI(ctx context.Context, s *stage, _ contender) (*server, error) {
+	return s.startBuild(ctx, s.apply)
+}
+
+func startReceipts(ctx context.Context, s *stage, _ contender) (*server, error) {
+	path := filepath.Join(s.dir, "receipt-keys")
+	secret := base64.StdEncoding.EncodeToString(make([]byte, 32))
+	if err := os.WriteFile(path, []byte("bench "+secret+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	return s.startBuild(ctx, s.apply, "--receipt-keys-file="+path)
+}
+
+// startOther starts the apply-api of -build.
+func startOther(ctx context.Context, s *stage, _ contender) (*server, error) {
+	return s.startBuild(ctx, s.other)
+}
+
+func (s *stage) startBuild(ctx context.Context, apply string, args ...string) (*server, error) {
 	v := new(server)
 	if err := v.withRedis(ctx); err != nil {
 		return nil, err
@@ -76,8 +102,8 @@ func startAPI(ctx context.Context, s *stage, _ contender) (*server, error) {
 		return nil, err
 	}
 	v.ends = append(v.ends, drop)
-	return v.started(s.program(ctx, s.apply, nil, "--mysql-dsn="+s.DSN(name), "--redis-addrs="+v.redis.Addr(),
-		"--apply-listen=127.0.0.1:0", "--apply-admin-listen=127.0.0.1:0", "--shutdown-delay=0s"))
+	return v.started(s.program(ctx, apply, nil, append(args, "--mysql-dsn="+s.DSN(name), "--redis-addrs="+v.redis.Addr(),
+		"--apply-listen=127.0.0.1:0", "--apply-admin-listen=127.0.0.1:0", "--live-listen=127.0.0.1:0", "--shutdown-delay=0s")...))
 }
 
 func (v *server) withRedis(ctx context.Context) (err error) {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/jajeong/jajeong/bench/line"
 )
 
 const generateVerb = "generate"
@@ -31,9 +33,9 @@ func (l load) send() (outcome, error) {
 	senders := make([]*sender, l.Connections)
 	deadline := time.Now().Add(l.Warmup + l.Length + grace)
 	for i := range senders {
-		s := &sender{load: l, place: i, line: newLine(l.Address, deadline), wake: make(chan struct{}, 1)}
+		s := &sender{load: l, place: i, line: line.New(l.Address, fmt.Sprintf("POST /v1/coupons/%d/applications", couponID), deadline), wake: make(chan struct{}, 1)}
 		s.user = l.FirstUser + uint64(i)*usersPerConnection
-		if err := s.line.dial(); err != nil {
+		if err := s.line.Dial(); err != nil {
 			return outcome{}, fmt.Errorf("connection %d: %w", i+1, err)
 		}
 		senders[i] = s
@@ -62,14 +64,14 @@ type sender struct {
 	load
 	place int
 	user  uint64 // of the next request
-	line  *line
+	line  *line.Line
 	outcome
 	wake                        chan struct{} // may have a wake-up too many
 	fromDue, fromSent, refusals waits
 }
 
 func (s *sender) run(t schedule) {
-	defer s.line.close()
+	defer s.line.Close()
 	for n := range usersPerConnection {
 		var due time.Time
 		if s.Rate > 0 {
@@ -86,7 +88,7 @@ func (s *sender) run(t schedule) {
 		if s.Rate == 0 {
 			due = sent
 		}
-		r, err := s.line.ask(s.user)
+		r, err := s.line.Ask(s.user)
 		s.note(t, r, err, due, sent)
 		s.user++
 	}
@@ -99,16 +101,16 @@ func (s *sender) due(t schedule, n int) time.Time {
 	return t.began.Add(time.Duration(turn / s.Rate * float64(time.Second)))
 }
 
-func (s *sender) note(t schedule, r reply, err error, due, sent time.Time) {
+func (s *sender) note(t schedule, r line.Reply, err error, due, sent time.Time) {
 	now := time.Now()
 	if err != nil {
 		s.fail(err.Error())
 		return
 	}
 	s.Answered++
-	switch r.status {
+	switch r.Status {
 	case http.StatusOK, http.StatusAccepted:
-		if r.status == http.StatusAccepted {
+		if r.Status == http.StatusAccepted {
 			s.accept()
 		}
 		if t.counts(now) {
@@ -124,12 +126,12 @@ func (s *sender) note(t schedule, r reply, err error, due, sent time.Time) {
 		if t.counts(now) {
 			s.Refused++
 			s.refusals.note(now.Sub(sent))
-			if !r.retryAfter {
+			if !r.RetryAfter {
 				s.Bare++
 			}
 		}
 	default:
-		s.fail(fmt.Sprintf("status %d", r.status))
+		s.fail(fmt.Sprintf("status %d", r.Status))
 	}
 }
 

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,21 +103,6 @@ func TestQuantiles(t *testing.T) {
 	}
 	require.Equal(t, quantiles{501 * time.Millisecond, 991 * time.Millisecond, 1000 * time.Millisecond, 1000 * time.Millisecond}, w.quantiles())
 	require.Zero(t, waits(nil).quantiles())
-}
-
-func TestReadReply(t *testing.T) {
-	t.Parallel()
-	in := bufio.NewReader(strings.NewReader("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\nRetry-After: 1\r\n\r\nabc" +
-		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" +
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"))
-	r, err := readReply(in)
-	require.NoError(t, err)
-	require.Equal(t, reply{status: 503, retryAfter: true}, r)
-	r, err = readReply(in)
-	require.NoError(t, err)
-	require.Equal(t, reply{status: 200, closes: true}, r)
-	_, err = readReply(in)
-	require.ErrorIs(t, err, errReply)
 }
 
 func TestSend_FailsWithoutServer(t *testing.T) {

@@ -49,6 +49,8 @@ type options struct {
 	rounds      int
 	length      time.Duration
 	out         string
+	base        contender // the fourth column of the peaks compares with it
+	build       string    // path of the apply-api of the contender "other"
 }
 
 const (
@@ -64,9 +66,11 @@ func parse() (o options, err error) {
 	flag.IntVar(&o.flood, "overload-connections", 0, "connections during the overload; 0: ten times as many as at the peak")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the tables and the chart; without it the tables are printed only")
+	flag.StringVar(&o.build, "build", "", "path of another apply-api, for the contender "+otherBuild)
+	base := flag.String("base", plainest, "contender whose peak the others are compared with, beside "+yardstick)
 	flag.Parse()
 	for name := range strings.SplitSeq(*names, ",") {
-		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+		i := slices.IndexFunc(contenders, named(name))
 		if i < 0 {
 			return o, fmt.Errorf("-contenders: unknown contender %q", name)
 		}
@@ -74,6 +78,13 @@ func parse() (o options, err error) {
 	}
 	if o.contenders[0].name != yardstick {
 		return o, fmt.Errorf("-contenders: the first must be %q, because the others are compared with it", yardstick)
+	}
+	i := slices.IndexFunc(contenders, named(*base))
+	if i < 0 {
+		return o, fmt.Errorf("-base: unknown contender %q", *base)
+	}
+	if o.base = contenders[i]; o.build == "" && slices.ContainsFunc(o.contenders, named(otherBuild)) {
+		return o, fmt.Errorf("-build is missing: the contender %s is another apply-api", otherBuild)
 	}
 	for name := range strings.FieldsFuncSeq(*scenes, func(r rune) bool { return r == ',' }) {
 		if name != steadyScene && name != overloadScene {
@@ -123,6 +134,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
+	s.other = o.build
 	say("on %s, Redis %s", s.Version, s.redisVersion)
 
 	var all []sample
@@ -166,6 +178,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	return os.WriteFile(name+".svg", []byte(drawChart(peaks, floods)), 0o644)
+}
+
+func named(name string) func(contender) bool {
+	return func(c contender) bool { return c.name == name }
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -65,8 +65,8 @@ func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 			}
 			all[i].contender = c
 			all[i].rounds = append(all[i].rounds, r)
-			say("%d of %d  peak      %-10s %7.0f/s  p50 %s  p99 %s  p99.9 %s  failed %d %s  others %.0f %%", round+1, o.rounds, c.name, r.goodput(),
-				r.FromDue.P50, r.FromDue.P99, r.FromDue.P999, r.Failed, r.Failure, 100*r.others)
+			say("%d of %d  peak      %-10s %7.0f/s  p50 %s  p99 %s  p99.9 %s  failed %d %s  CPU %s %s %s  others %.0f %%", round+1, o.rounds, c.name, r.goodput(),
+				r.FromDue.P50, r.FromDue.P99, r.FromDue.P999, r.Failed, r.Failure, cpu(r.server), cpu(r.store), cpu(r.generator), 100*r.others)
 		}
 	}
 	return all, nil

@@ -47,9 +47,13 @@ func micros(d time.Duration) string {
 func renderPeaks(o options, all []measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d connections, each sends its next request after an answer; %s each, medians of %d rounds, ratios by round:\n\n", o.connections, o.length, o.rounds)
-	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to one EVALSHA | p50 | p99 | p99.9 | errors | CPU per request: server | Redis, MySQL | generator |\n"+
-		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	base := slices.IndexFunc(all, func(m measured) bool { return m.name == plainest })
+	to := o.base.title
+	if o.base.name == plainest {
+		to = "one EVALSHA"
+	}
+	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to %s | p50 | p99 | p99.9 | errors | CPU per request: server | Redis, MySQL | generator |\n"+
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", to)
+	base := slices.IndexFunc(all, func(m measured) bool { return m.name == o.base.name })
 	for _, m := range all {
 		toPlain := "–"
 		if base >= 0 {

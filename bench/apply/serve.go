@@ -143,7 +143,7 @@ func pipeliner(w wiring) (http.Handler, error) {
 // openCoupon publishes the window of the coupon and loads the script.
 func openCoupon(w wiring) (*redis.Client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
 	now := time.Now()
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -19,6 +19,7 @@ type stage struct {
 	*database.Server
 	dir          string
 	apply        string // path of apply-api
+	other        string // path of another build of apply-api; empty: there is none
 	redisVersion string
 }
 

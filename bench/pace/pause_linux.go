@@ -1,4 +1,4 @@
-// Package pace sleeps precisely between the requests of a benchmark.
+// Package pace paces the requests of a benchmark.
 package pace
 
 import (

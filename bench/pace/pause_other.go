@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Package pace sleeps between the requests of a benchmark.
+// Package pace paces the requests of a benchmark.
 package pace
 
 import "time"

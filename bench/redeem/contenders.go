@@ -28,7 +28,7 @@ type answer uint8
 const (
 	refused answer = iota // the coupon is not for this order
 	granted
-	busy // another client is at work with the coupon: to be asked again
+	busy // another client is at work with the coupon: try again
 )
 
 // step is one call of the checkout. An order has used the coupon when every step was granted.

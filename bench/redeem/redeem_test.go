@@ -77,7 +77,7 @@ func TestScenes_StepThatWasNotGrantedUsesNothing(t *testing.T) {
 	require.ErrorIs(t, r.failure, away)
 }
 
-func TestScenes_BusyIsAskedAgain(t *testing.T) {
+func TestScenes_ClientTriesAgainWhenBusy(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	later := func(context.Context, want) (answer, error) {

@@ -74,12 +74,12 @@ func (s *stage) render(all []measured) string {
 		case distinct:
 			fmt.Fprintf(&b, "\n## Distinct coupons\n\n%d clients use %d coupons a round, each for one order. A time is that of all steps of an order.\n\n", s.clients, s.options.coupons)
 		case hot:
-			fmt.Fprintf(&b, "\n## One hot coupon\n\n%d clients want the same coupon at once, each for its own order; %d coupons a round, one after another. A time is that until\nthe order has the coupon or is refused. Asked again: answers that the coupon is locked.\n\n", s.crowd, s.waves)
+			fmt.Fprintf(&b, "\n## One hot coupon\n\n%d clients want the same coupon at once, each for its own order; %d coupons a round, one after another. A time is that until\nthe order has the coupon or is refused. Locked: answers that the coupon is locked. The client then tries again.\n\n", s.crowd, s.waves)
 		case paused:
 			fmt.Fprintf(&b, "\n## The holder stops for %s\n\n%d coupons. The first order stops between SELECT and its first write, in the first step. Then a second order wants the same coupon.\nUsed: the order was told that the coupon is used.\n\n| contender | coupons | used by one order | used by two orders | errors |\n| --- | ---: | ---: | ---: | ---: |\n", s.pause, s.paused)
 		}
 		if scene != paused {
-			fmt.Fprintf(&b, "| contender | orders/s | spread | ratio to %s | p50 | p99 | CPU MySQL | CPU client, Redis | used | used twice | asked again | errors |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", yardstick)
+			fmt.Fprintf(&b, "| contender | orders/s | spread | ratio to %s | p50 | p99 | CPU MySQL | CPU client, Redis | used | used twice | locked | errors |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", yardstick)
 		}
 		for _, m := range all {
 			switch {

@@ -20,7 +20,7 @@ type result struct {
 	expected  int             // coupons that should be used
 	used      int
 	twice     int // coupons used by two or more orders
-	busy      int // answers that the client had to ask again after
+	busy      int // answers after which the client tried again
 	errors    int
 	failure   error // the first
 
@@ -38,7 +38,7 @@ func (r result) quantile(q float64) time.Duration {
 }
 
 const (
-	// A client that finds the coupon busy asks again after a pause between half of this and all of it.
+	// A client that finds the coupon busy tries again after a pause between half of this and all of it.
 	againAfter = 20 * time.Millisecond
 	// askFor is how long a client asks. It is longer than the pause of a holder and a wait for its row lock.
 	askFor = 90 * time.Second

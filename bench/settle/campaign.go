@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,12 @@ type settled struct {
 
 // settle measures a run. If beside is not nil, it runs at the same time.
 func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
+	return s.settleAfter(ctx, c, func(context.Context, *sql.DB, string) (func(), error) { return func() {}, nil }, beside)
+}
+
+// settleAfter measures a run after something was prepared in its database. end is called when the run has ended.
+func (s *stage) settleAfter(ctx context.Context, c campaign, prepare func(ctx context.Context, db *sql.DB, name string) (end func(), err error),
+	beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
 	db, name, drop, err := s.Fresh(ctx, c.coupons, c.seats)
 	if err != nil {
 		return r, err
@@ -61,6 +68,12 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 		return r, fmt.Errorf("write promises: %w", err)
 	}
 
+	endPrepared, err := prepare(ctx, db, name)
+	endPrepared = sync.OnceFunc(endPrepared)
+	defer endPrepared()
+	if err != nil {
+		return r, fmt.Errorf("prepare the run: %w", err)
+	}
 	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
 		"--mysql-dsn="+s.DSN(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
 	cmd := exec.CommandContext(ctx, job[0], job[1:]...)
@@ -84,6 +97,7 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 	}()
 	err = cmd.Wait()
 	r.took = time.Since(began)
+	endPrepared()
 	end()
 	if err != nil {
 		return r, fmt.Errorf("settle run: %w: %s", err, out.String())

@@ -39,7 +39,7 @@ type options struct {
 
 func parse() (o options, err error) {
 	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "numbers of seats, separated by commas; none: no contender runs")
-	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas")
+	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas; there is also: events")
 	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest queue of the scene long")
 	flag.IntVar(&o.big, "big", 1_000_000, "seats of the scene beside")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")

@@ -27,6 +27,7 @@ var scenes = []scene{
 	{"small", smallCoupons},
 	{"long", longQueue},
 	{"beside", besideARun},
+	{"events", besideRelay},
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -29,6 +29,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
@@ -316,6 +317,10 @@ func (o *oneCoupon) Apply(context.Context, coupon.CouponID, coupon.UserID) (cand
 func (o *oneCoupon) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	return coupon.Coupon{ID: id, Cadence: coupon.Nightly}, true
 }
+func (o *oneCoupon) Read(id coupon.CouponID) (coupon.Coupon, coupon.Reading, bool) {
+	one, ok := o.Lookup(id)
+	return one, coupon.Reading{}, ok
+}
 func (o *oneCoupon) Loaded() bool { return true }
 
 // serveWithTimeouts serves the public API with timeouts that a test can wait for.
@@ -323,7 +328,7 @@ func serveWithTimeouts(t *testing.T, within ops.Timeouts) (site string) {
 	t.Helper()
 	open := new(oneCoupon)
 	handler := api.New(api.Options{
-		Applier: open, Coupons: open, Zone: time.UTC, SettlesAt: func(at time.Time) time.Time { return at },
+		Applier: open, Coupons: open, Terms: standing.Terms{Zone: time.UTC, Midnight: func(at time.Time) time.Time { return at }},
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -394,9 +399,13 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 
 func TestTimeoutsSuitLoadBalancers(t *testing.T) {
 	t.Parallel()
-	for _, within := range []ops.Timeouts{httpapi.Timeouts, ops.AdminTimeouts} {
+	// 0 would be no limit: a body that never ends would keep the process from ending.
+	for _, within := range []ops.Timeouts{httpapi.Timeouts, ops.AdminTimeouts, httpapi.StreamTimeouts} {
+		require.Positive(t, within.Read)
 		require.LessOrEqual(t, within.Header, within.Read)
 		require.Less(t, within.Read+2*time.Second, within.Write)
+	}
+	for _, within := range []ops.Timeouts{httpapi.Timeouts, ops.AdminTimeouts} {
 		require.Greater(t, within.Idle, 75*time.Second, "longer than nginx keeps a connection")
 		require.LessOrEqual(t, within.Idle, 5*time.Minute)
 	}
@@ -412,10 +421,10 @@ func limited(t *testing.T, files int, environment ...string) *program {
 func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	p := limited(t, 1024, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0")
+	p := limited(t, 1024, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "MAX_STREAMS=1")
 	p.await(listening)
 	p.awaitReady(http.StatusOK)
-	require.Contains(t, p.stderr.String(), `"max_connections":720,"default":16384,"open_files_limit":1024,"kept":224`)
+	require.Contains(t, p.stderr.String(), `"max_connections":719,"default":16384,"open_files_limit":1024,"kept":226`)
 
 	first := connectTo(t, p.apply)
 	first.send(application(1, ""))
@@ -425,7 +434,7 @@ func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 	}
-	testenv.Eventually(t, soon, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 800 })
+	testenv.Eventually(t, soon, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 798 })
 	first.send(application(2, ""))
 	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
 	require.NoError(t, redis.Restart(t.Context()))
@@ -435,12 +444,20 @@ func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 
 func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
-	p := limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=5000")
+	p := limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=5000", "MAX_STREAMS=1")
 	require.Equal(t, 2, p.exit(20*time.Second))
-	require.Equal(t, "apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 224 of them are kept for connections to databases and for the admin port: want at most 720, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+	require.Equal(t, "apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 226 of them are kept for connections to databases and for other ports: want at most 719, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
 	p = limited(t, 200, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d")
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=720")
+	p.await(adminOpen)
+	require.Contains(t, p.stderr.String(), `"max_streams":60,"default":20000,"open_files_limit":1024,"kept":224`, "a release without streams accepted this setting")
+	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=5000")
+	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Equal(t, "apply-api: MAX_STREAMS is 5000, but this process may open 1024 files, 224 of them are kept for connections to databases and for the admin port, and streams get at most half of the others, or what a given MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=100", "MAX_STREAMS=600")
+	p.await(adminOpen)
+	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=375")
 	p.await(adminOpen)
 }

@@ -24,8 +24,9 @@ import (
 const (
 	// answeredWithin bounds each response: two seconds, whatever happens to Redis, and some more on a busy machine.
 	answeredWithin = 8 * time.Second
-	// soon bounds waits for events that take a few seconds at most.
-	soon = 30 * time.Second
+	// soon bounds waits for events that take a few seconds at most. It is less than the minute after which a Redis client looks
+	// for the master in any case.
+	soon = 45 * time.Second
 	// pace is the time between two requests of a crowd.
 	pace = 4 * time.Millisecond
 )
@@ -239,4 +240,24 @@ func (c *crowd) verify(rdb redis.Cmdable) {
 	c.t.Helper()
 	c.awaitResults()
 	require.Empty(c.t, c.violations(readQueue(c.t, rdb), nil))
+}
+
+// faultsToRecover bounds the repetitions of a fault. One is enough as a rule.
+const faultsToRecover = 10
+
+// recovers repeats a fault until an application was queued whose response was lost. Whether a single fault meets one is chance: at
+// that moment, Redis may receive commands of the catalog only.
+func (c *crowd) recovers(rdb redis.Cmdable, fault func()) {
+	c.t.Helper()
+	for range faultsToRecover {
+		fault()
+		c.awaitResponses(http.StatusAccepted, 50)
+		c.verify(rdb)
+		if c.recoveredUsers() > 0 {
+			return
+		}
+		c.resume()
+		c.awaitResponses(http.StatusAccepted, 50)
+	}
+	require.Fail(c.t, "no application without a response was queued")
 }

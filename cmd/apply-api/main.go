@@ -25,14 +25,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/api"
-	"github.com/jajeong/jajeong/internal/batch"
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/text"
@@ -67,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitSettings
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_"}, Language: language},
+	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "LIVE_", "SETTLE_", "WALLET_"}, Language: language},
 		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded
@@ -77,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	logger := s.Log.Logger(stderr)
 	defer func() { _ = logger.Sync() }()
-	surplus, err := s.HTTP.FitOpenFiles(parsed, s.Redis.Connections()+s.MySQL.Connections(), logger)
+	surplus, err := s.HTTP.FitOpenFiles(parsed, s.Redis.Connections()+s.MySQL.Connections(), &s.MaxStreams, logger)
 	if err != nil {
 		return refuse(err)
 	}
@@ -99,29 +96,14 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	memory := recall.New(store)
 	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
 	registry := prometheus.NewRegistry()
-	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: logger.Named("catalog"), Now: time.Now})
-	settlesAt := func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, s.zone) }
+	losses := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: logger.Named("missing"), Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: losses, Logger: logger.Named("catalog"), Now: time.Now})
 	registry.MustRegister(memory.Metrics()...)
-	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(),
-		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: settlesAt, Now: time.Now})
+	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
+		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: s.settlesAt, Now: time.Now})
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
-	public := api.New(api.Options{
-		Applier:       batch.New(store.ApplyAll, registry, time.Now),
-		Standings:     store,
-		History:       history.Reader{DB: servers.MySQL},
-		Coupons:       coupons,
-		Shard:         store.Shard,
-		SettlesAt:     settlesAt,
-		Zone:          s.zone,
-		IssueInterval: s.Issue.IssueInterval,
-		Limits:        api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
-		Draining:      admin.Draining,
-		Logger:        logger.Named("api"),
-		Metrics:       registry,
-		Now:           time.Now,
-	})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
-		Name: "apply", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus,
+		Ports: ports(s, surplus, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
 		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})
@@ -133,6 +115,9 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // refresh until the last request is answered
 	defer stop()
 	refreshing.Go(func() { coupons.Run(refresh) })
+	if s.receipts != nil {
+		refreshing.Go(func() { s.receipts.Watch(refresh, logger) })
+	}
 	if server.Serve(ctx) != nil {
 		return exitFailed
 	}

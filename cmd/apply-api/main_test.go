@@ -32,12 +32,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 // program is the shipped binary, started with an environment of its own.
 type program struct {
-	t              *testing.T
-	cmd            *exec.Cmd
-	stdout, stderr *buffer
-	ended          chan int
-	apply, admin   string // addresses, once it listens
-	client         *http.Client
+	t                  *testing.T
+	cmd                *exec.Cmd
+	stdout, stderr     *buffer
+	ended              chan int
+	apply, live, admin string // addresses, once it listens
+	client             *http.Client
 }
 
 // buffer may be read while it is written.
@@ -91,7 +91,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 
 // The log lines with addresses.
 const (
-	adminOpen = "admin port open; the public port opens when this process is ready"
+	adminOpen = "admin port open; the public ports open when this process is ready"
 	listening = "listening"
 )
 
@@ -104,7 +104,7 @@ func startAt(t *testing.T, msg string, environment ...string) *program {
 }
 
 func anywhere(environment []string) []string {
-	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
+	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
 }
 
 // await waits for a log line with addresses.
@@ -112,9 +112,9 @@ func (p *program) await(msg string) {
 	p.t.Helper()
 	testenv.Eventually(p.t, 20*time.Second, "apply-api logs: "+msg, func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
-			var event struct{ Msg, Apply, Admin string }
+			var event struct{ Msg, Apply, Live, Admin string }
 			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
-				p.apply, p.admin = "http://"+event.Apply, "http://"+event.Admin
+				p.apply, p.live, p.admin = "http://"+event.Apply, "http://"+event.Live, "http://"+event.Admin
 				return true
 			}
 		}
@@ -212,7 +212,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{
 		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "CANDIDATE_TTL=1h", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
-		"REDIS_TLS=maybe", "LOG_LEVEL=loud", "SETTLE_TIME_ZONE=Mars", "SETTLE_SCHEDULE=0 0 * * *",
+		"REDIS_TLS=maybe", "LOG_LEVEL=loud", "SETTLE_TIME_ZONE=Mars", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null",
 	}, "--bogus", "--shutdown-grace=0s", "--apply-admin-listen=:99999")
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Empty(t, p.stdout.String())
@@ -224,6 +224,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
 		`apply-api: APPLY_ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
 		`apply-api: SETTLE_TIME_ZONE="Mars" is not a time zone such as Asia/Seoul`,
+		"apply-api: RECEIPT_KEYS_FILE cannot be read: read /dev/null: no regular file",
 		"apply-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
 		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
 		"apply-api: CANDIDATE_TTL is 1h0m0s: want at least 54h0m0s, so that a queue outlives its settlement",
@@ -237,19 +238,25 @@ func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 	for locale, want := range map[string][]string{
 		"C": {
 			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
+			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in lower case, ` +
+				"without path, * or the usual port, such as https://shop.example.com",
 			"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
+			"apply-api: MAX_STREAMS is 0: want 1 to 1000000",
 			"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
 		},
 		"ko_KR.UTF-8": {
 			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지 가능하며, 제한하지 않으려면 0을 지정하세요",
+			`apply-api: CORS_ORIGINS에 "https://shop.example.com/"이(가) 있습니다. 브라우저가 보내는 그대로 scheme://host[:port]를 소문자로 지정하세요. ` +
+				"경로, *, 기본 포트는 쓸 수 없습니다. 예: https://shop.example.com",
 			"apply-api: MAX_IN_FLIGHT가 0입니다. 1부터 1000000까지 가능합니다",
 			"apply-api: MAX_CONNECTIONS가 2000000입니다. 1부터 1000000까지 가능합니다",
+			"apply-api: MAX_STREAMS가 0입니다. 1부터 1000000까지 가능합니다",
 			"apply-api: SHUTDOWN_DELAY가 25s입니다. 0s 이상이면서 SHUTDOWN_GRACE(25s)보다 짧은 시간을 지정하세요. 예: 5s",
 		},
 	} {
 		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",
-			"USER_RATE=-1", "MAX_IN_FLIGHT=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
+			"USER_RATE=-1", "CORS_ORIGINS=https://shop.example.com/", "MAX_IN_FLIGHT=0", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
 		require.Equal(t, 2, p.exit(20*time.Second))
 		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 	}
@@ -262,7 +269,7 @@ func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, 0, run(context.Background(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_TIME_ZONE", "SHUTDOWN_GRACE", "SHUTDOWN_DELAY", "USER_RATE", "MAX_IN_FLIGHT", "MAX_CONNECTIONS", "MYSQL_DSN", "REDIS_ADDRS"} {
+	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SETTLE_TIME_ZONE", "SHUTDOWN_GRACE", "SHUTDOWN_DELAY", "USER_RATE", "MAX_IN_FLIGHT", "MAX_CONNECTIONS", "LIVE_LISTEN", "MAX_STREAMS", "MYSQL_DSN", "REDIS_ADDRS"} {
 		require.Contains(t, stdout.String(), "$"+name)
 	}
 	stdout.Reset()
@@ -276,9 +283,9 @@ func TestPortInUseIsNamed(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN"} {
+	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "LIVE_LISTEN"} {
 		p := start(t, []string{
-			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
+			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
 		})
 		require.Equal(t, 1, p.exit(20*time.Second))
 		require.Contains(t, p.stderr.String(), taken.Addr().String())
@@ -302,11 +309,12 @@ func TestApplying(t *testing.T) {
 	require.Equal(t, 5*time.Second, receipt.SettlesAt.Sub(receipt.AppliedAt))
 	status, text = p.ask(3, 8)
 	require.Equal(t, http.StatusConflict, status)
-	require.Contains(t, text, `"code":"LINE_FULL","mayReopen":true`)
+	require.Contains(t, text, `"code":"LINE_FULL"`)
+	require.Contains(t, text, `"mayReopen":true`)
 
 	status, text = p.ask(1, 7)
 	require.Equal(t, http.StatusAccepted, status, text)
-	require.Contains(t, text, `T00:00:00.000000+09:00"}`)
+	require.Contains(t, text, `T00:00:00.000000+09:00","detail":"`)
 	status, _ = p.ask(1, 7)
 	require.Equal(t, http.StatusOK, status)
 	status, text = p.ask(2, 7)

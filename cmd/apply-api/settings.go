@@ -9,11 +9,15 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxInFlight is a bound, so that a mistyped number does not switch the limit off.
-const maxInFlight = 1_000_000
+// Bounds, so that a mistyped number does not switch a limit off.
+const (
+	maxInFlight = 1_000_000
+	maxStreams  = 1_000_000
+)
 
 type settings struct {
 	MySQL      connect.MySQLSettings `embed:""`
@@ -24,23 +28,36 @@ type settings struct {
 
 	Listen      string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
 	AdminListen string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
+	LiveListen  string           `name:"live-listen" env:"LIVE_LISTEN" default:":8081" placeholder:"HOST:PORT"`
 	TimeZone    string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
+	ReceiptKeys string           `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
 	MaxInFlight int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
+	MaxStreams  int              `name:"max-streams" env:"MAX_STREAMS" default:"20000" placeholder:"N"`
 	HTTP        httpapi.Settings `embed:""`
 	Version     kong.VersionFlag `name:"version"`
 
-	zone *time.Location `kong:"-"` // the location named TimeZone; set by Validate
+	zone     *time.Location `kong:"-"` // the location named TimeZone; set by Validate
+	receipts *receipt.Keys  `kong:"-"` // nil without ReceiptKeys; set by Validate
 }
 
 func (s *settings) Validate() error {
 	var err error
 	s.zone, err = time.LoadLocation(s.TimeZone)
-	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen)}
+	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen),
+		connect.CheckListen("LIVE_LISTEN", s.LiveListen)}
 	if err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
 		problems = append(problems, text.UsageErrorf(text.WrongTimeZone, s.TimeZone))
 	}
+	if s.ReceiptKeys != "" {
+		if s.receipts, err = receipt.Load(s.ReceiptKeys, time.Now); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	if s.MaxInFlight < 1 || s.MaxInFlight > maxInFlight {
 		problems = append(problems, text.UsageErrorf(text.WrongNumber, "MAX_IN_FLIGHT", s.MaxInFlight, maxInFlight))
+	}
+	if s.MaxStreams < 1 || s.MaxStreams > maxStreams {
+		problems = append(problems, text.UsageErrorf(text.WrongNumber, "MAX_STREAMS", s.MaxStreams, maxStreams))
 	}
 	return errors.Join(problems...)
 }

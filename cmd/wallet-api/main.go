@@ -41,6 +41,9 @@ const (
 	exitSettings = 2
 )
 
+// abandonedAfter is how long a session that holds a lock may be idle: checkout waits for the coupon meanwhile.
+const abandonedAfter = 20 * time.Second
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills the process
@@ -66,11 +69,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	logger := s.Log.Logger(stderr)
 	defer func() { _ = logger.Sync() }()
-	surplus, err := s.HTTP.FitOpenFiles(parsed, s.MySQL.Connections(), logger)
+	surplus, err := s.HTTP.FitOpenFiles(parsed, s.MySQL.Connections(), nil, logger)
 	if err != nil {
 		return refuse(err)
 	}
-	pool, err := s.MySQL.OpenBrief(logger)
+	pool, err := s.MySQL.OpenBrief(logger, abandonedAfter)
 	if err != nil {
 		return refuse(err)
 	}
@@ -85,13 +88,13 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Registry: registry})
 	store := wallet.NewStore(servers.MySQL)
 	public := walletapi.New(walletapi.Options{
-		Redeem: store.Redeem, List: store.List,
+		Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
 		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: s.zone,
-		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate,
+		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Origins: s.HTTP.CORSOrigins,
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
 	})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
-		Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus,
+		Ports: []httpapi.Port{{Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus}},
 		Admin: admin, AdminListen: s.AdminListen,
 		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})

@@ -67,7 +67,7 @@ func (b *buffer) String() string {
 
 // The log lines with addresses.
 const (
-	adminOpen = "admin port open; the public port opens when this process is ready"
+	adminOpen = "admin port open; the public ports open when this process is ready"
 	listening = "listening"
 )
 
@@ -243,6 +243,7 @@ func testDocumentedMetrics(t *testing.T, p *program) {
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## The wallet\n")
 	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
 	names := func(pattern, text string) (all []string) {
 		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 			all = append(all, match[1])
@@ -418,12 +419,14 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"wallet-api: RESERVE_TTL is 9s: want 10s to 24h0m0s, such as 15m",
 		"wallet-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
+		`wallet-api: CORS_ORIGINS has "*": want origins as browsers send them, scheme://host[:port] in lower case, without path, * or ` +
+			"the usual port, such as https://shop.example.com",
 		"wallet-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
 		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, " +
 			"and the SHA-256 of its key in 64 hexadecimal digits",
 		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
 	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--settle-time-zone=Mars", "--reserve-ttl=9s", "--max-in-flight=0",
-		"--user-rate=-1", "--shutdown-grace=0s", "--service-keys-file="+wrong))
+		"--user-rate=-1", "--cors-origins=https://shop.example.com,*", "--shutdown-grace=0s", "--service-keys-file="+wrong))
 	t.Setenv("WALLET_LISTN", "")
 	require.NoError(t, os.Unsetenv("WALLET_LISTN"))
 	require.Contains(t, refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h", "--service-keys-file="+wrong+".missing"),

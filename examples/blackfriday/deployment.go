@@ -73,7 +73,7 @@ func (d *deployment) startServers(ctx context.Context) (err error) {
 		d.mysql, err = testenv.StartMySQL(workCtx, testenv.MySQLOptions{})
 		return err
 	})
-	for _, program := range []string{"./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle"} {
+	for _, program := range []string{"./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle", "./examples/consumer"} {
 		work.Go(func() error {
 			_, err := testenv.BuildBinary(workCtx, d.bin, program)
 			return err
@@ -98,8 +98,8 @@ func (d *deployment) startServers(ctx context.Context) (err error) {
 func (d *deployment) settings() []string {
 	return []string{
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
-		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(),
+		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
 	}
 }
 
@@ -170,8 +170,8 @@ func (d *deployment) startPod(ctx context.Context) error {
 	return err
 }
 
-func (d *deployment) startServe(ctx context.Context) error {
-	p, err := d.start(ctx, fmt.Sprintf("settle serve %d", len(d.serve)+1), "settle", "serve", "--tasks", "issue")
+func (d *deployment) startServe(ctx context.Context, tasks string) error {
+	p, err := d.start(ctx, fmt.Sprintf("settle serve %d", len(d.serve)+1), "settle", "serve", "--tasks", tasks)
 	if err == nil {
 		d.serve = append(d.serve, p)
 	}

@@ -4,7 +4,7 @@
 //	go run ./examples/blackfriday rush    50,000 people press at 14:00:00, and 1,000 coupons are issued at once
 //
 // In both, the first eligible applicants get the coupons, and a checker proves the result. The command starts
-// redis-server, a MySQL server, two pods of apply-api, wallet-api and the program settle as child processes, and removes them at its
+// redis-server, a MySQL server, two pods of apply-api, wallet-api, settle and a consumer of events as child processes, and removes them at its
 // end. Run it from the repository.
 //
 // Exit codes: 0 the story ended well and every invariant holds; 1 anything else; 130 interrupted.
@@ -92,6 +92,7 @@ func (d *demo) blackFriday() story {
 		{"A second settlement changes nothing", "다시 정산해도 그대로입니다", d.showRepetition},
 		{"At checkout: reserve, use, give back", "결제에서 쿠폰 사용: 예약, 사용 확정, 사용 취소", d.showCheckout},
 		{"What customer service sees", "고객센터에서 보는 기록", d.showCustomerService},
+		{"The rest of the shop: events", "다른 서비스에 전달되는 이벤트", d.showEvents},
 		{"The proof: every invariant is checked", "검증: 모든 불변식 확인", d.showProof},
 	}}
 }

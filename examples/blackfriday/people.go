@@ -69,7 +69,7 @@ func (d *demo) showCoupons(ctx context.Context) error {
 		return err
 	}
 	d.say("%d of them will apply twice.", twice)
-	return nil
+	return d.startEvents(ctx)
 }
 
 // create creates a coupon whose window is a day.

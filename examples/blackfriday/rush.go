@@ -52,7 +52,7 @@ func (d *demo) showImmediate(ctx context.Context) error {
 		if err := d.startPod(ctx); err != nil {
 			return err
 		}
-		if err := d.startServe(ctx); err != nil {
+		if err := d.startServe(ctx, "issue"); err != nil {
 			return err
 		}
 	}

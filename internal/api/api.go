@@ -15,13 +15,17 @@
 // The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, requests in flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
+// Coupons and the time need no user, and have no rate. Coupons come from the memory of the process: they show what the
+// last refresh of the catalog has read, and only the answer to applying decides. The time is that of the coupon's Redis
+// shard, by one measurement a second for all requests.
+//
 // Every refusal is an RFC 9457 problem; problems.go lists all problems. Ids are JSON numbers up to 2^64-1: a client
 // that stores numbers as doubles, as JavaScript does, loses precision above 2^53.
 //
 // # Trust
 //
 // The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. A
-// response never contains text from the request.
+// response contains no text from the request but its X-Request-ID, which may only have a few harmless characters.
 //
 // # Crashes
 //
@@ -41,6 +45,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/receipt"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // maxLoggedFailures is the maximum of equal log lines per second: every request fails while Redis is away.
@@ -59,45 +66,59 @@ type History interface {
 	Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error)
 }
 
+// Losses says what to make of an application that is found nowhere.
+type Losses interface {
+	Judge(ctx context.Context, of coupon.Coupon, line candidates.Line, now time.Time) (missing.Verdict, error)
+}
+
 type Coupons interface {
 	Lookup(id coupon.CouponID) (coupon.Coupon, bool)
+	Read(id coupon.CouponID) (coupon.Coupon, coupon.Reading, bool)
 	Loaded() bool
 }
 
 type Options struct {
-	Applier       Applier
-	Standings     Standings
-	History       History
-	Coupons       Coupons
-	Shard         func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
-	SettlesAt     func(arrival time.Time) time.Time     // the midnight that settles an arrival
-	Zone          *time.Location                        // time zone of the times in responses
-	IssueInterval time.Duration                         // how often `settle serve` looks at immediate coupons
-	Limits        Limits
-	Draining      func() bool // reports whether the process shuts down; responses then close their connection. nil: never
-	Logger        *zap.Logger
-	Metrics       prometheus.Registerer
-	Now           func() time.Time // only durations are measured with it
+	Applier   Applier
+	Standings Standings
+	History   History
+	Losses    Losses
+	Coupons   Coupons
+	Clock     Clock
+	Receipts  *receipt.Keys                         // nil: answers have no receipt
+	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
+	Terms     standing.Terms
+	Limits    Limits
+	Origins   []string    // of pages that may use the API; see httpapi.CrossOrigin
+	Draining  func() bool // reports whether the process shuts down; responses then close their connection. nil: never
+	Logger    *zap.Logger
+	Metrics   prometheus.Registerer
+	Now       func() time.Time // durations are measured with it; status of a coupon that was never read in Redis, too
 }
 
 type server struct {
 	Options
 	applying, standings semaphores
-	histories           semaphore
+	histories, judged   semaphore
 	users               *httpapi.UserRates
 	metrics             metrics
+	clocks              *clocks
 }
 
-func New(o Options) http.Handler {
+func newServer(o Options) *server {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	s := &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()),
-		applying: newSemaphores(int64(o.Limits.InFlight)), standings: newSemaphores(maxStandings)}
-	s.histories.max = maxHistories
+	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now())}
+}
+
+func New(o Options) http.Handler {
+	s := newServer(o)
+	s.applying, s.standings = newSemaphores(int64(o.Limits.InFlight)), newSemaphores(maxStandings)
+	s.histories.max, s.judged.max = maxHistories, maxJudged
+	s.clocks = newClocks(s.Clock, s.Shard, s.Now)
 	s.metrics = newMetrics(o.Metrics, s.applying)
 
 	mux := http.NewServeMux()
@@ -105,12 +126,23 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}/applications", s.only("POST"))
 	mux.HandleFunc("GET /v1/coupons/{id}/applications/me", s.measured(&s.metrics.standing, s.standing))
 	mux.HandleFunc("/v1/coupons/{id}/applications/me", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/coupons", s.measured(&s.metrics.coupons, s.coupons))
+	mux.HandleFunc("/v1/coupons", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/coupons/{id}", s.measured(&s.metrics.coupons, s.coupon))
+	mux.HandleFunc("/v1/coupons/{id}", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/coupons/{id}/time", s.measured(&s.metrics.time, s.time))
+	mux.HandleFunc("/v1/coupons/{id}/time", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
+	return s.site(mux)
+}
+
+// site answers the addresses that mux does not have, too.
+func (s *server) site(mux *http.ServeMux) http.Handler {
 	nothing := s.unmeasured(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
 	mux.HandleFunc("/", nothing)
 
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would answer an unclean path with a redirect that contains text from the request.
 		if httpapi.Unclean(r.URL) {
 			nothing(w, r)
@@ -118,6 +150,7 @@ func New(o Options) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+	return httpapi.Identified(httpapi.CrossOrigin(s.Origins, clean, http.MethodGet, http.MethodHead, http.MethodPost))
 }
 
 func (s *server) only(methods string) http.HandlerFunc {
@@ -146,7 +179,7 @@ func (s *server) unmeasured(e endpoint) http.HandlerFunc {
 func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request, at time.Time) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Logger.Error("request panicked", zap.Any("panic", p), zap.Stack("stack"))
+			s.Logger.Error("request panicked", httpapi.LogRequest(r), zap.Any("panic", p), zap.Stack("stack"))
 			a = refuse(internal)
 		}
 	}()

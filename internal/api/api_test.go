@@ -41,15 +41,15 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	require.WithinDuration(t, now, appliedAt, time.Minute)
 	settlesAt := nextMidnight(appliedAt).Format(microseconds)
 	require.True(t, strings.HasSuffix(settlesAt, "T00:00:00.000000+09:00"))
-	require.Equal(t, fmt.Sprintf(`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s"}`+"\n",
-		largest, first.body["appliedAt"], settlesAt), first.text)
+	require.Equal(t, fmt.Sprintf(`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"withinSeats":true,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s","detail":"%s"}`+"\n",
+		largest, first.body["appliedAt"], settlesAt, "신청이 접수되었습니다. 자정이 지나면 신청 순서대로 발급되며, 지금 순번은 남은 수량 안에 있지만 아직 발급이 확정된 것은 아닙니다."), first.text)
 
 	second := s.apply("7", "2")
 	require.Equal(t, json.Number("2"), second.body["position"])
 
 	again := s.apply("7", largest)
 	require.Equal(t, http.StatusOK, again.status)
-	require.Equal(t, strings.Replace(first.text, "ACCEPTED", "DUPLICATE", 1), again.text)
+	require.Equal(t, strings.NewReplacer("ACCEPTED", "DUPLICATE", "신청이 접수되었습니다.", "이미 접수된 신청이며, 처음 신청하신 순서가 적용됩니다.").Replace(first.text), again.text)
 
 	require.InDelta(t, 2, s.counted("ACCEPTED"), 0)
 	require.InDelta(t, 1, s.counted("DUPLICATE"), 0)
@@ -213,7 +213,7 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, head.status)
 	require.Empty(t, head.text)
 	for _, path := range []string{
-		"/", "/v1", "/v1/coupons/1", "/v1/coupons/1/applications/", "/v1/coupons//applications", "/metrics", "/debug/pprof/",
+		"/", "/v1", "/v1/coupons/", "/v1/coupons/1/", "/v1/coupons/1/time/", "/v1/coupons/1/applications/", "/v1/coupons//applications", "/metrics", "/debug/pprof/",
 		"/v1/../v1/coupons/1/applications", "//evil.example/", "/V1/coupons/1/applications", "/<script>",
 	} {
 		for _, method := range []string{"GET", "POST"} {

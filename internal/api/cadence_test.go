@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 var (
@@ -76,7 +77,7 @@ func TestSettlesAtAndDelayed(t *testing.T) {
 func TestDelayedNeedsASecond(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration]bool{time.Second: false, time.Second + time.Microsecond: true} {
-		s := newSiteOf(t, api.Options{Standings: ofAge(age), Coupons: shelf{2: immediate}, IssueInterval: 20 * time.Millisecond})
+		s := newSiteOf(t, api.Options{Standings: ofAge(age), Coupons: shelf{2: immediate}, Terms: standing.Terms{IssueInterval: 20 * time.Millisecond}})
 		me := s.do(http.MethodGet, "/v1/coupons/2/applications/me", nil, http.Header{"X-User-Id": {"7"}}).body
 		require.Equal(t, want, me["delayed"] != nil, age)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +15,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/receipt"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // maxBodyBytes is above zero because some clients always send a body, such as {}. The body is read and ignored.
@@ -28,7 +32,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) ans
 	if problem != "" {
 		return answer{result: problem, waited: waited}
 	}
-	a := s.applyFor(r.Context(), id, user)
+	a := s.applyFor(r, id, user)
 	a.waited = waited
 	return a
 }
@@ -48,7 +52,7 @@ func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (coupo
 	return 0, 0, &a
 }
 
-func (s *server) applyFor(ctx context.Context, id coupon.CouponID, user coupon.UserID) answer {
+func (s *server) applyFor(r *http.Request, id coupon.CouponID, user coupon.UserID) answer {
 	found, problem := s.lookup(id)
 	if problem != "" {
 		return refuse(problem)
@@ -61,11 +65,11 @@ func (s *server) applyFor(ctx context.Context, id coupon.CouponID, user coupon.U
 		return s.metrics.apply.turnAway(overloaded, "in_flight")
 	}
 	defer semaphore.release()
-	receipt, err := s.Applier.Apply(ctx, id, user)
+	reply, err := s.Applier.Apply(r.Context(), id, user)
 	if err != nil {
-		return s.notAnswered(id, err)
+		return s.notAnswered(r, id, err)
 	}
-	return s.ofReceipt(receipt, found, user)
+	return s.ofReply(reply, found, user, r.Header)
 }
 
 func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.Duration, problem result) {
@@ -85,11 +89,11 @@ func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.
 }
 
 // notAnswered returns the response to an application that was not sent to Redis, or got no reply from it.
-func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
+func (s *server) notAnswered(r *http.Request, couponID coupon.CouponID, err error) answer {
 	not, ok := errors.AsType[batch.NotSent](err)
 	switch {
 	case !ok:
-		s.Logger.Warn("apply failed", zap.Uint64("coupon_id", uint64(couponID)), zap.Error(err))
+		s.Logger.Warn("apply failed", httpapi.LogRequest(r), zap.Uint64("coupon_id", uint64(couponID)), zap.Error(err))
 		return s.metrics.apply.turnAway(unavailable, "unanswered")
 	case not == batch.BreakerOpen:
 		return s.metrics.apply.turnAway(resting, string(not))
@@ -98,36 +102,58 @@ func (s *server) notAnswered(couponID coupon.CouponID, err error) answer {
 	}
 }
 
-// maxReceipt is in bytes: no ACCEPTED or DUPLICATE is longer.
-const maxReceipt = 256
+// maxReply is in bytes: the longest ACCEPTED or DUPLICATE has this length. The first number is that without a receipt.
+const maxReply = 562 + len(receiptMember) + receipt.MaxToken
 
-func (s *server) ofReceipt(receipt candidates.Receipt, of coupon.Coupon, user coupon.UserID) answer {
-	a := answer{result: result(receipt.Code)} // receipt codes and results have the same names
+const receiptMember = `","receipt":"`
+
+// buffers are for replies. write gives them back.
+var buffers = sync.Pool{New: func() any { return new([maxReply]byte) }}
+
+func (s *server) ofReply(reply candidates.Receipt, of coupon.Coupon, user coupon.UserID, asked http.Header) answer {
+	a := answer{result: result(reply.Code)} // codes of Redis and results have the same names
 	switch a.result {
 	case accepted:
 		a.status = http.StatusAccepted
 	case duplicate:
 		a.status = http.StatusOK
 	case notOpen:
-		a.extra = problemDocument{OpensAt: s.format(receipt.OpensAt), ServerTime: s.format(receipt.Now)}
+		a.extra = problemDocument{OpensAt: s.Terms.Format(reply.OpensAt), ServerTime: s.Terms.Format(reply.Now)}
 		return a
 	case lineFull:
-		return s.ofLineFull(receipt, of)
+		return s.ofLineFull(reply, of)
 	default:
 		return a
 	}
 	// The JSON is built by hand: no field needs escaping, and encoding/json takes four times as long.
-	text := append(make([]byte, 0, maxReceipt), `{"status":"`...)
+	a.buffer = buffers.Get().(*[maxReply]byte)
+	text := append(a.buffer[:0], `{"status":"`...)
 	text = append(text, a.result...)
 	text = strconv.AppendUint(append(text, `","couponId":`...), uint64(of.ID), 10)
 	text = strconv.AppendUint(append(text, `,"userId":`...), uint64(user), 10)
-	text = strconv.AppendInt(append(text, `,"position":`...), receipt.Position, 10)
+	text = strconv.AppendInt(append(text, `,"position":`...), reply.Position, 10)
 	text = strconv.AppendInt(append(text, `,"seats":`...), int64(of.Free()), 10)
-	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), receipt.Arrival.Time().In(s.Zone))
+	withinSeats := standing.WithinSeats(reply.Position, of.Free())
+	text = strconv.AppendBool(append(text, `,"withinSeats":`...), withinSeats)
+	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), reply.Arrival.Time().In(s.Terms.Zone))
 	text = append(append(text, `","cadence":"`...), of.Cadence...)
-	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.settlesAt(of, receipt.Arrival, receipt.Now).In(s.Zone))
+	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.Terms.SettlesAt(of, reply.Arrival, reply.Now).In(s.Terms.Zone))
+	if s.Receipts != nil {
+		text = s.appendReceipt(text, receipt.Receipt{Coupon: of.ID, User: user, Arrival: reply.Arrival, Position: reply.Position, SignedAt: reply.Now.Unix()})
+	}
+	a.language = httpapi.Negotiate(asked)
+	text = appendDetail(append(text, `","detail":"`...), a.language, a.result, of, withinSeats)
 	a.json = append(text, "\"}\n"...)
 	return a
+}
+
+// appendReceipt adds nothing if no key may sign any more.
+func (s *server) appendReceipt(text []byte, r receipt.Receipt) []byte {
+	with, signed := s.Receipts.Append(append(text, receiptMember...), r)
+	if !signed {
+		return text
+	}
+	return with
 }
 
 func ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, problem result) {
@@ -156,18 +182,6 @@ func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result
 // standingTimeout bounds one lookup in Redis and MySQL. Redis usually replies within a millisecond.
 const standingTimeout = 2 * time.Second
 
-type standingBody struct {
-	Status    coupon.Standing `json:"status"`
-	CouponID  coupon.CouponID `json:"couponId"`
-	UserID    coupon.UserID   `json:"userId"`
-	Position  int64           `json:"position,omitempty"`  // only if Status is PENDING
-	Seats     *int            `json:"seats,omitempty"`     // only if Status is PENDING
-	AppliedAt string          `json:"appliedAt,omitempty"` // empty: unknown
-	Cadence   coupon.Cadence  `json:"cadence,omitempty"`   // only if Status is PENDING
-	SettlesAt string          `json:"settlesAt,omitempty"` // only if Status is PENDING
-	Delayed   bool            `json:"delayed,omitempty"`   // see server.delayed
-}
-
 func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := s.admit(r, at, &s.metrics.standing)
 	if refusal != nil {
@@ -177,40 +191,59 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	if problem != "" {
 		return refuse(problem)
 	}
-	semaphore := s.standings.of(s.Shard(id))
-	if !semaphore.acquire() {
-		return s.metrics.standing.turnAway(overloaded, "in_flight")
-	}
-	defer semaphore.release()
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
-	status, err := s.Standings.Status(ctx, id, user)
+	status, limit, err := s.find(ctx, found, user)
+	if limit != "" {
+		return s.metrics.standing.turnAway(overloaded, limit)
+	}
+	switch {
+	case err != nil:
+		return s.standingUnknown(r, id, err)
+	case status.Standing == coupon.StandingNone:
+		return s.ofNobody(ctx, r, found, status)
+	}
+	return answer{result: result(status.Standing), status: http.StatusOK, json: httpapi.Marshal(s.Terms.Describe(found, user, status))}
+}
+
+// find looks a user up. limit is the limit that stopped it; empty: none.
+func (s *server) find(ctx context.Context, of coupon.Coupon, user coupon.UserID) (status candidates.Status, limit string, err error) {
+	semaphore := s.standings.of(s.Shard(of.ID))
+	if !semaphore.acquire() {
+		return status, "in_flight", nil
+	}
+	defer semaphore.release()
+	status, err = s.Standings.Status(ctx, of.ID, user)
 	// MySQL is asked only if Redis does not know the user and the coupon has been settled at least once.
-	if err == nil && status.Standing == coupon.StandingNone && (status.Sold || found.Finalised() || found.IssuedCount > 0) {
-		if !s.histories.acquire() {
-			return s.metrics.standing.turnAway(overloaded, "histories")
-		}
-		defer s.histories.release()
-		status.Standing, status.Arrival, err = s.History.Standing(ctx, id, user)
+	if err != nil || status.Standing != coupon.StandingNone || !status.Sold && !of.Finalised() && of.IssuedCount == 0 {
+		return status, "", err
 	}
-	if err != nil {
-		s.Logger.Warn("standing unknown", zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
-		return s.metrics.standing.turnAway(standingUnknown, "unanswered")
+	if !s.histories.acquire() {
+		return status, "histories", nil
 	}
-	if status.Standing == coupon.StandingNone {
-		return refuse(notApplied)
+	defer s.histories.release()
+	status.Standing, status.Arrival, err = s.History.Standing(ctx, of.ID, user)
+	return status, "", err
+}
+
+// ofNobody answers a user whose application was found nowhere.
+func (s *server) ofNobody(ctx context.Context, r *http.Request, of coupon.Coupon, status candidates.Status) answer {
+	if !s.judged.acquire() {
+		return s.metrics.standing.turnAway(overloaded, "losses")
 	}
-	a := answer{result: result(status.Standing), status: http.StatusOK}
-	body := standingBody{Status: status.Standing, CouponID: id, UserID: user}
-	if status.Arrival > 0 {
-		body.AppliedAt = s.format(status.Arrival.Time())
+	defer s.judged.release()
+	verdict, err := s.Losses.Judge(ctx, of, status.Line, status.Now)
+	switch {
+	case err != nil:
+		return s.standingUnknown(r, of.ID, err)
+	case verdict == missing.Restoring:
+		return refuse(restoring)
+	default:
+		return answer{result: notApplied, extra: problemDocument{MayBeLost: verdict == missing.MayBeLost}}
 	}
-	if status.Standing == coupon.StandingPending {
-		seats := found.Free()
-		body.Position, body.Seats, body.Cadence = status.Position, &seats, found.Cadence
-		body.SettlesAt = s.format(s.settlesAt(found, status.Arrival, status.Now))
-		body.Delayed = s.delayed(found, status.Arrival, status.Now)
-	}
-	a.json = httpapi.Marshal(body)
-	return a
+}
+
+func (s *server) standingUnknown(r *http.Request, id coupon.CouponID, err error) answer {
+	s.Logger.Warn("standing unknown", httpapi.LogRequest(r), zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
+	return s.metrics.standing.turnAway(standingUnknown, "unanswered")
 }

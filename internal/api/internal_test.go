@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // Every problem has all texts; problems with one code share status and titles.
@@ -60,13 +62,19 @@ func TestOpenAPI_HasEveryCode(t *testing.T) {
 	require.Equal(t, known, documented)
 }
 
-// The JSON of a receipt is built in a slice that never grows.
-func TestReceipts_FitTheirBound(t *testing.T) {
+// The JSON of an ACCEPTED or DUPLICATE is built in a slice that never grows.
+func TestReplies_FitTheirBound(t *testing.T) {
 	t.Parallel()
-	s := server{Options: Options{Zone: time.FixedZone("", -(11*60+30)*60), SettlesAt: func(at time.Time) time.Time { return at }}}
+	s := server{Options: Options{Receipts: ReceiptKeys(t, strings.Repeat("k", 32)), Terms: standing.Terms{Zone: time.FixedZone("", -(11*60+30)*60), Midnight: func(at time.Time) time.Time { return at }}}}
 	longest := coupon.Coupon{ID: math.MaxUint64, TotalQuantity: math.MaxUint32, Cadence: coupon.Immediate}
+	most := 0
 	for _, code := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {
-		receipt := candidates.Receipt{Code: code, Arrival: coupon.MaxArrival, Position: math.MaxInt64, Now: time.Unix(0, 0)}
-		require.Equal(t, maxReceipt, cap(s.ofReceipt(receipt, longest, math.MaxUint64).json))
+		reply := candidates.Receipt{Code: code, Arrival: coupon.MaxArrival, Position: math.MaxInt64, Now: coupon.MaxArrival.Time()}
+		for _, language := range []string{"ko", "en"} {
+			json := s.ofReply(reply, longest, math.MaxUint64, http.Header{"Accept-Language": {language}}).json
+			require.Equal(t, maxReply, cap(json))
+			most = max(most, len(json))
+		}
 	}
+	require.Equal(t, maxReply, most)
 }

@@ -28,8 +28,8 @@ import (
 
 var (
 	tooMany    = refusal{429, "TOO_MANY_REQUESTS", "1", "요청이 너무 많습니다", "Too many requests", "too often"}
-	overloaded = refusal{503, "UNAVAILABLE", "1", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "was not processed"}
-	resting    = refusal{503, "UNAVAILABLE", "2", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "cannot be received at the moment"}
+	overloaded = refusal{503, "UNAVAILABLE", "1", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "was not processed"}
+	resting    = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "cannot be received at the moment"}
 )
 
 func accepts(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
@@ -160,7 +160,9 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 		go func() { answered <- s.where("1", fmt.Sprint(user+100)).status }()
 		<-slow.asked
 	}
-	refuses(t, overloaded, func(more ...string) reply {
+	question := overloaded
+	question.detail = "was not answered"
+	refuses(t, question, func(more ...string) reply {
 		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
 	})
 	require.InDelta(t, 2, s.counter("jajeong_standing_refused_total", "histories"), 0)

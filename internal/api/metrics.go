@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/batch"
 )
 
-type metrics struct{ apply, standing endpointMetrics }
+type metrics struct{ apply, standing, coupons, time endpointMetrics }
 
 func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 	m.apply = newEndpointMetrics(to, "jajeong_apply", "applications",
@@ -18,7 +18,9 @@ func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 		[]string{"connections", "in_flight", "user_rate", "unanswered", string(batch.QueueFull), string(batch.Expired), string(batch.BreakerOpen)})
 	m.standing = newEndpointMetrics(to, "jajeong_standing", "questions about an application",
 		[]result{pending, issued, notSelected},
-		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories", "losses"})
+	m.coupons = newEndpointMetrics(to, "jajeong_coupons", "questions about coupons", []result{answered, notModified}, []string{"connections"})
+	m.time = newEndpointMetrics(to, "jajeong_time", "questions for the time", []result{answered}, []string{"connections", "unanswered"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis; in a Cluster, of the shard with the most.",
 	}, func() float64 { return float64(applying.fullest()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{

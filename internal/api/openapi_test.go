@@ -15,13 +15,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -99,9 +102,48 @@ var (
 	}
 )
 
+// everyStatus has a coupon of each status at opens.
+var everyStatus = shelf{
+	1: {ID: 1, OpensAt: opens, ClosesAt: opens.Add(time.Hour)},
+	2: {ID: 2, OpensAt: opens.Add(time.Hour), ClosesAt: opens.Add(2 * time.Hour)},
+	3: {ID: 3, OpensAt: opens, ClosesAt: opens.Add(time.Hour), Status: coupon.Paused},
+	4: {ID: 4, OpensAt: opens, ClosesAt: opens.Add(time.Hour), TotalQuantity: 1, IssuedCount: 1},
+	5: {ID: 5, OpensAt: opens.Add(-time.Hour), ClosesAt: opens},
+}
+
+// panicking is a catalog with a defect.
+type panicking struct{ coupons }
+
+func (panicking) Loaded() bool { panic("boom") }
+
+// told answers streams: user 1 has heard the outcome, user 2 meets a defect, others wait.
+type told struct{}
+
+func (told) Serve(w http.ResponseWriter, _ *http.Request, of coupon.Coupon, user coupon.UserID) {
+	switch user {
+	case 1:
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNoContent)
+	case 2:
+		panic("boom")
+	default:
+		httpapi.SetStreamHeaders(w.Header())
+		fmt.Fprintf(w, "retry: 3000\n\nid: %[1]d-UNKNOWN\ndata: {\"status\":\"UNKNOWN\",\"couponId\":%[2]d,\"userId\":%[1]d,\"delayed\":true}\n\n", user, of.ID)
+	}
+}
+
+func (told) Later(w http.ResponseWriter) { httpapi.SetStreamHeaders(w.Header()) }
+
 // newProvokedHandler answers each user differently.
 func newProvokedHandler(known api.Coupons, limits api.Limits) http.Handler {
 	return newHandler(api.Options{Applier: everyAnswer, Standings: everyStanding, Coupons: known, Limits: limits})
+}
+
+func newLiveHandler(known api.Coupons) http.Handler {
+	if known == nil {
+		known = coupons{}
+	}
+	return api.NewLive(api.Options{Coupons: known, Logger: zap.NewNop(), Now: time.Now}, told{})
 }
 
 // Each response of each path is provoked; together they are exactly the documented ones.
@@ -109,25 +151,33 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.Document()
 	require.NoError(t, err)
+	const coupons, one, clock = "/v1/coupons", "/v1/coupons/{id}", "/v1/coupons/{id}/time"
 	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
+	const stream = "/v1/live/coupons/{id}/me"
 	happened := map[string]bool{}
-	provoke := func(handler http.Handler, method, template, couponID, user string, body io.Reader) {
-		request := httptest.NewRequest(method, strings.Replace(template, "{id}", couponID, 1), body)
-		request.Header.Set("X-User-ID", user)
-		recorder := httptest.NewRecorder()
+	send := func(handler http.Handler, template string, request *http.Request) (tag string) {
+		method, recorder := request.Method, httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
 		response := recorder.Result()
 		require.NoError(t, openapi.Check(request, response), "%s %s", method, request.URL)
 		code := response.Header.Get("Content-Type")
 		if _, after, ok := strings.Cut(recorder.Body.String(), `"code":"`); ok {
 			code, _, _ = strings.Cut(after, `"`)
-		} else if _, after, ok := strings.Cut(recorder.Body.String(), `"status":"`); ok {
+		} else if _, after, ok := strings.Cut(recorder.Body.String(), `"status":"`); ok && code == "application/json" && template != coupons {
 			code, _, _ = strings.Cut(after, `"`)
 		}
 		happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", code)] = true
+		return response.Header.Get("ETag")
+	}
+	provoke := func(handler http.Handler, method, template, couponID, user string, body io.Reader) {
+		request := httptest.NewRequest(method, strings.Replace(template, "{id}", couponID, 1), body)
+		request.Header.Set("X-User-ID", user)
+		send(handler, template, request)
 	}
 	handler := newProvokedHandler(nil, plenty)
 	unknowing := newProvokedHandler(shelf{}, plenty)
+	restoring := newHandler(api.Options{Losses: losses{42: missing.Restoring}})
+	provoke(restoring, "GET", me, "42", "9", nil)
 	strict := newProvokedHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
 	for _, address := range []struct{ method, template string }{{"POST", apply}, {"GET", me}} {
 		for user := 1; user <= 14; user++ {
@@ -144,13 +194,45 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	provoke(handler, "POST", apply, "42", "1", strings.NewReader(strings.Repeat("a", 1025)))
 	provoke(handler, "POST", apply, "42", "1", io.MultiReader(errorReader{}))
 	provoke(handler, "GET", openAPI, "", "", nil)
+	get := func(handler http.Handler, template, id, tag string) string {
+		path := strings.Replace(template, "{id}", id, 1)
+		if template == coupons {
+			path += "?ids=" + id
+		}
+		request := httptest.NewRequest(http.MethodGet, path, nil)
+		request.Header.Set("If-None-Match", tag)
+		return send(handler, template, request)
+	}
+	catalogue := newHandler(api.Options{Coupons: everyStatus, Now: func() time.Time { return opens }})
+	for _, template := range []string{coupons, one, clock} {
+		for id := range everyStatus {
+			if tag := get(catalogue, template, id.String(), ""); template != clock {
+				get(catalogue, template, id.String(), tag)
+			}
+		}
+		get(catalogue, template, "042", "")
+		get(catalogue, template, "42", "")
+		get(newHandler(api.Options{Coupons: panicking{}}), template, "42", "")
+		get(newHandler(api.Options{Coupons: catalog.New(catalog.Options{})}), template, "42", "")
+	}
+
+	live := newLiveHandler(nil)
+	for user := range 4 {
+		provoke(live, "GET", stream, "42", []string{"", "1", "2", "3"}[user], nil)
+	}
+	provoke(live, "GET", stream, "42", "01", nil)
+	provoke(live, "GET", stream, "042", "1", nil)
+	provoke(newLiveHandler(shelf{}), "GET", stream, "42", "1", nil)
 
 	var documented []string
 	for template, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			for status, response := range operation.Responses.Map() {
+				if len(response.Value.Content) == 0 {
+					documented = append(documented, fmt.Sprint(method, " ", template, " ", status, " "))
+				}
 				for contentType, content := range response.Value.Content {
-					codes := codesOf(content.Schema.Value)
+					codes := openapi.Values(content)
 					if len(codes) == 0 {
 						codes = []string{contentType}
 					}
@@ -164,6 +246,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	require.ElementsMatch(t, documented, slices.Collect(maps.Keys(happened)))
 
 	// Requests that no operation takes.
+	provoke(live, "POST", stream, "42", "1", nil)
 	for _, c := range []struct{ method, template, coupon string }{
 		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."}, {"CONNECT", me, "1"},
 	} {
@@ -174,25 +257,6 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
-
-// codesOf are the codes of problems, or the statuses of applications, that a schema allows.
-func codesOf(schema *openapi3.Schema) (codes []string) {
-	for _, member := range []string{"code", "status"} {
-		property := schema.Properties[member]
-		if property == nil {
-			continue
-		}
-		for _, value := range append(slices.Clone(property.Value.Enum), property.Value.Const) {
-			if code, ok := value.(string); ok {
-				codes = append(codes, code)
-			}
-		}
-	}
-	for _, part := range slices.Concat(schema.AllOf, schema.OneOf) {
-		codes = append(codes, codesOf(part.Value)...)
-	}
-	return codes
-}
 
 // A word is sent in every place of a request, and no response may have it.
 func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
@@ -207,6 +271,9 @@ func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: " + word + "\r\nX-User-ID: 1\r\nAccept-Language: en-" + word + "\r\nOrigin: https://" + word + ".example\r\nContent-Length: 7\r\n\r\n" + word,
 		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat(word+"!!!", 200),
 		"GET /v1/coupons/1/applications/me HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nCookie: " + word + "\r\n\r\n",
+		"GET /v1/coupons?ids=" + word + "&" + word + "=1 HTTP/1.1\r\nHost: x\r\nIf-None-Match: " + word + "\r\n\r\n",
+		"GET /v1/coupons/1?" + word + " HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"" + word + "\"\r\n\r\n",
+		"GET /v1/coupons/" + word + "/time HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /x/../" + word + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /x%2F..%2F" + word + "\" HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -231,6 +298,28 @@ func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 		require.True(t, strings.HasPrefix(string(raw), "HTTP/1."), "%q: %q", request, raw)
 		require.NotContains(t, strings.ToLower(string(raw)), word, request)
 		require.NotContains(t, string(raw), "\nServer:", "the software of the server is not named")
+	}
+}
+
+// Who asks is not told to apply again: a mock and readers take the examples of each operation for its answers.
+func TestOpenAPI_ExamplesOfQuestionsSpeakOfAsking(t *testing.T) {
+	t.Parallel()
+	document, err := openapi.Document()
+	require.NoError(t, err)
+	for template, item := range document.Paths.Map() {
+		if item.Get == nil {
+			continue
+		}
+		for status, response := range item.Get.Responses.Map() {
+			for _, content := range response.Value.Content {
+				for name, example := range content.Examples {
+					fields := example.Value.Value.(map[string]any)
+					detail, _ := fields["detail"].(string)
+					require.NotContains(t, detail, "다시 신청", "%s %s %s", template, status, name)
+					require.NotContains(t, detail, "apply again", "%s %s %s", template, status, name)
+				}
+			}
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ const (
 	pending          result = "PENDING"
 	issued           result = "ISSUED"
 	notSelected      result = "NOT_SELECTED"
+	answered         result = "OK"
+	notModified      result = "NOT_MODIFIED"
 	notOpen          result = "NOT_OPEN"
 	closed           result = "CLOSED"
 	paused           result = "PAUSED"
@@ -28,6 +30,7 @@ const (
 	clockBehind      result = "CLOCK"
 	couponNotFound   result = "COUPON_NOT_FOUND"
 	invalidCouponID  result = "INVALID_COUPON_ID"
+	invalidIDs       result = "INVALID_IDS"
 	invalidUserID    result = httpapi.InvalidUserID
 	unauthenticated  result = httpapi.Unauthenticated
 	bodyTooLarge     result = "BODY_TOO_LARGE"
@@ -38,7 +41,9 @@ const (
 	unavailable      result = "UNAVAILABLE"
 	catalogNotLoaded result = "CATALOG_NOT_LOADED"
 	notApplied       result = "NOT_APPLIED"
+	restoring        result = "RESTORING"
 	standingUnknown  result = "STANDING_UNKNOWN"
+	timeUnknown      result = "TIME_UNKNOWN"
 	overloaded       result = "OVERLOADED"
 	resting          result = "RESTING"
 	tooManyRequests  result = "TOO_MANY_REQUESTS"
@@ -56,8 +61,8 @@ type text struct{ Title, Detail string }
 
 // All problems with the public code UNAVAILABLE have this title: RFC 9457 wants one title per type.
 const (
-	unavailableKorean  = "지금은 신청을 처리할 수 없습니다"
-	unavailableEnglish = "Applications cannot be processed right now"
+	unavailableKorean  = "지금은 요청을 처리할 수 없습니다"
+	unavailableEnglish = "Requests cannot be processed right now"
 )
 
 var problems = map[result]problem{
@@ -91,12 +96,21 @@ var problems = map[result]problem{
 	notApplied: {http.StatusNotFound, 0, notApplied,
 		text{"신청 내역이 없습니다", "이 쿠폰을 신청하신 내역이 없습니다."},
 		text{"Not applied", "There is no record of an application of yours for this coupon."}},
+	restoring: {http.StatusServiceUnavailable, time.Second, restoring,
+		text{"신청 내역을 확인하고 있습니다", "시스템 장애로 접수된 신청을 다시 불러오는 중이라 신청 내역을 아직 확인하지 못했습니다. 신청이 없다는 뜻은 아니니 잠시 후 다시 확인해 주세요."},
+		text{"Applications are being restored", "Applications are being put back after a failure, so yours cannot be looked up yet. That does not mean that there is none. Please ask again in a moment."}},
 	standingUnknown: {http.StatusServiceUnavailable, 2 * time.Second, unavailable,
 		text{unavailableKorean, "신청 내역을 확인하지 못했습니다. 신청이 접수되지 않았다는 뜻은 아니니 잠시 후 다시 확인해 주세요."},
 		text{unavailableEnglish, "Your application could not be looked up, which does not mean that there is none. Please try again in a moment."}},
 	invalidCouponID: {http.StatusBadRequest, 0, invalidCouponID,
 		text{"쿠폰 번호가 올바르지 않습니다", "쿠폰 번호는 1부터 18446744073709551615까지의 십진수여야 하며, 부호, 공백, 맨 앞의 0은 사용할 수 없습니다."},
 		text{"Invalid coupon id", "A coupon id is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."}},
+	timeUnknown: {http.StatusServiceUnavailable, 2 * time.Second, unavailable,
+		text{unavailableKorean, "서버 시각을 확인하지 못했습니다. 잠시 후 다시 시도해 주세요."},
+		text{unavailableEnglish, "The time of the server could not be read. Please try again in a moment."}},
+	invalidIDs: {http.StatusBadRequest, 0, invalidIDs,
+		text{"쿠폰 번호 목록이 올바르지 않습니다", "ids에는 쿠폰 번호를 쉼표로 구분하여 1개부터 50개까지 한 번만 지정해야 합니다. 예: ids=42,43"},
+		text{"Invalid coupon ids", "The parameter ids is given once, and has 1 to 50 coupon ids separated by commas, such as ids=42,43."}},
 	invalidUserID: {http.StatusBadRequest, 0, invalidUserID,
 		text{"사용자 번호가 올바르지 않습니다", "X-User-ID 헤더는 한 번만 보내야 합니다. 값은 1부터 18446744073709551615까지의 십진수여야 하며, 부호, 공백, 맨 앞의 0은 사용할 수 없습니다."},
 		text{"Invalid user id", "X-User-ID is sent once and is a decimal number from 1 to 18446744073709551615, without sign, spaces or leading zeros."}},
@@ -146,11 +160,41 @@ var lineStaysFull = problem{http.StatusConflict, 0, lineFull,
 	text{problems[lineFull].korean.Title, "대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 마감 전에 자리가 날 예정은 없습니다."},
 	text{problems[lineFull].english.Title, "As many applications as allowed are waiting, so this one was not received. No places are expected to come free before applications close."}}
 
-func (a answer) problem() problem {
+// mayBeLost is the problem of a user without an application while applications are missing. In the metrics it is notApplied.
+var mayBeLost = problem{http.StatusNotFound, 0, notApplied,
+	text{problems[notApplied].korean.Title, "지금은 신청 내역을 찾을 수 없습니다. 시스템 장애로 일부 신청을 확인하지 못하고 있으니, 이미 신청하셨다면 고객센터에 문의해 주세요."},
+	text{problems[notApplied].english.Title, "No application of yours can be found at the moment. After a failure, some applications cannot be found: if you have applied, please contact customer service."}}
+
+// questionDetails are the Korean and English details of problems whose own details speak of applying. They are for
+// answers to questions.
+var questionDetails = map[result][2]string{
+	unauthenticated: {
+		"로그인하신 후 다시 확인해 주세요.",
+		"Please sign in and ask again."},
+	overloaded: {
+		"조회 요청이 한꺼번에 몰려 이번 요청은 처리하지 못했습니다. 잠시 후 다시 확인해 주세요.",
+		"There are too many questions right now, and this one was not answered. Please ask again in a moment."},
+	catalogNotLoaded: {
+		"서비스를 준비하고 있습니다. 잠시 후 다시 확인해 주세요.",
+		"The service is starting. Please ask again in a moment."},
+	internal: {
+		"서버에 문제가 발생했습니다. 잠시 후 다시 확인해 주세요.",
+		"Something went wrong on our side. Please ask again in a moment."},
+}
+
+// problem returns the problem to answer with. Applying is the only POST; every other request is a question.
+func (a answer) problem(method string) problem {
 	if reopens := a.extra.MayReopen; reopens != nil && !*reopens {
 		return lineStaysFull
 	}
-	return describe(a.result)
+	if a.extra.MayBeLost {
+		return mayBeLost
+	}
+	p := describe(a.result)
+	if details, ok := questionDetails[a.result]; ok && method != http.MethodPost {
+		p.korean.Detail, p.english.Detail = details[0], details[1]
+	}
+	return p
 }
 
 func (p problem) shared() httpapi.Problem {

@@ -4,15 +4,20 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/text/language"
+
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 type answer struct {
-	result result
-	status int
-	json   []byte          // nil: the response is a problem
-	extra  problemDocument // extension members of the problem
+	result   result
+	status   int
+	json     []byte          // nil: the response is a problem
+	buffer   *[maxReply]byte // which json uses; nil: none
+	language language.Tag    // of a text in json; Und: there is none
+	etag     string          // caches may keep the response for a second; empty: they may not
+	extra    problemDocument // extension members of the problem
 
 	retryAfter time.Duration // minimum of the Retry-After header; the problem's own value may be longer
 	waited     time.Duration // time spent waiting for the request body
@@ -25,7 +30,10 @@ type problemDocument struct {
 	OpensAt    string `json:"opensAt,omitempty"`
 	ServerTime string `json:"serverTime,omitempty"`
 	MayReopen  *bool  `json:"mayReopen,omitempty"` // only if Code is LINE_FULL
+	MayBeLost  bool   `json:"mayBeLost,omitempty"` // only if Code is NOT_APPLIED
 }
+
+var forASecond = []string{"public, max-age=1"} // never changed
 
 func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	header := w.Header()
@@ -33,8 +41,21 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	if a.json == nil {
 		a.status, a.json = s.problem(header, r, a)
 	}
+	if a.etag != "" {
+		header["Cache-Control"] = forASecond
+		header["Etag"] = []string{a.etag}
+	}
+	if a.language != language.Und {
+		httpapi.SetLanguage(header, a.language)
+	}
+	if a.status == http.StatusNotModified {
+		delete(header, "Content-Type")
+	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.json) // an error is ignored: the client has hung up, and can repeat the request
+	if a.buffer != nil {
+		buffers.Put(a.buffer)
+	}
 }
 
 // last reports whether the connection closes after the response.
@@ -43,14 +64,12 @@ func (s *server) last(r *http.Request) bool {
 }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
-	p := a.problem().shared()
+	p := a.problem(r.Method).shared()
 	p.RetryAfter = max(p.RetryAfter, a.retryAfter)
 	document := a.extra
 	document.Document = p.Describe(header, r)
 	return p.Status, httpapi.Marshal(document)
 }
-
-func (s *server) format(t time.Time) string { return string(httpapi.AppendTime(nil, t.In(s.Zone))) }
 
 func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
 	httpapi.WriteOpenAPI(w, docs.OpenAPI, s.last(r))

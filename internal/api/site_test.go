@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,8 +72,14 @@ func newHandler(o api.Options) http.Handler {
 	if o.History == nil {
 		o.History = history{}
 	}
+	if o.Losses == nil {
+		o.Losses = losses{}
+	}
 	if o.Coupons == nil {
 		o.Coupons = coupons{}
+	}
+	if o.Clock == nil {
+		o.Clock = clock(func(context.Context, coupon.CouponID) (time.Time, error) { return opens.Add(-time.Second), nil })
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -84,7 +91,7 @@ func newHandler(o api.Options) http.Handler {
 		o.Now = time.Now
 	}
 	o.Limits = cmp.Or(o.Limits, plenty)
-	o.SettlesAt, o.Zone, o.IssueInterval = nextMidnight, seoul, cmp.Or(o.IssueInterval, interval)
+	o.Terms = standing.Terms{Midnight: nextMidnight, Zone: seoul, IssueInterval: cmp.Or(o.Terms.IssueInterval, interval)}
 	return api.New(o)
 }
 
@@ -189,10 +196,10 @@ var (
 	nothingThere   = refusal{404, "NOT_FOUND", "", "찾을 수 없는 주소입니다", "Not found", "nothing at this address"}
 	wrongMethod    = refusal{405, "METHOD_NOT_ALLOWED", "", "허용되지 않는 요청 방식입니다", "Method not allowed", "Allow header"}
 	internalError  = refusal{500, "INTERNAL", "", "요청을 처리하지 못했습니다", "Internal error", "on our side"}
-	redisAway      = refusal{503, "UNAVAILABLE", "2", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "not known whether"}
-	catalogMissing = refusal{503, "UNAVAILABLE", "5", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "is starting"}
-	noWindow       = refusal{503, "UNAVAILABLE", "5", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "being made ready"}
-	clockBehind    = refusal{503, "UNAVAILABLE", "5", "지금은 신청을 처리할 수 없습니다", "Applications cannot be processed right now", "are on hold"}
+	redisAway      = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "not known whether"}
+	catalogMissing = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "is starting"}
+	noWindow       = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "being made ready"}
+	clockBehind    = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "are on hold"}
 )
 
 // refuses checks the problem in both languages; it calls ask once for each.
@@ -217,12 +224,13 @@ func refuses(t *testing.T, want refusal, ask func(more ...string) reply) {
 		require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 		require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
 		require.Equal(t, want.retryAfter, got.header.Get("Retry-After"))
-		members := 5
+		require.Equal(t, "urn:jajeong:request:"+got.header.Get("X-Request-ID"), got.body["instance"])
+		members := 6
 		switch want.code {
 		case "NOT_OPEN":
-			members = 7
+			members = 8
 		case "LINE_FULL":
-			members = 6
+			members = 7
 		}
 		require.Len(t, got.body, members, "no member but those documented: %s", got.text)
 	}
@@ -243,6 +251,17 @@ type coupons struct{}
 func (coupons) Loaded() bool { return true }
 func (coupons) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	return coupon.Coupon{ID: id, TotalQuantity: 10, Cadence: coupon.Nightly}, true
+}
+
+func (c coupons) Read(id coupon.CouponID) (coupon.Coupon, coupon.Reading, bool) {
+	one, ok := c.Lookup(id)
+	return one, coupon.Reading{}, ok
+}
+
+type clock func(ctx context.Context, couponID coupon.CouponID) (time.Time, error)
+
+func (c clock) Time(ctx context.Context, couponID coupon.CouponID) (time.Time, error) {
+	return c(ctx, couponID)
 }
 
 type applier func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)

@@ -17,6 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -43,6 +44,20 @@ func (h history) Standing(_ context.Context, _ coupon.CouponID, user coupon.User
 	return "", 0, errors.New("mysql is away")
 }
 
+// losses say of some coupons that applications are missing; 0: MySQL is away.
+type losses map[coupon.CouponID]missing.Verdict
+
+func (l losses) Judge(_ context.Context, of coupon.Coupon, _ candidates.Line, _ time.Time) (missing.Verdict, error) {
+	switch verdict, ok := l[of.ID]; {
+	case !ok:
+		return missing.NotApplied, nil
+	case verdict == 0:
+		return 0, errors.New("mysql is away")
+	default:
+		return verdict, nil
+	}
+}
+
 // shelf is a catalog of these coupons.
 type shelf map[coupon.CouponID]coupon.Coupon
 
@@ -53,12 +68,19 @@ func (s shelf) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	return found, ok
 }
 
+func (s shelf) Read(id coupon.CouponID) (coupon.Coupon, coupon.Reading, bool) {
+	one, ok := s.Lookup(id)
+	return one, coupon.Reading{Now: opens, Sold: one.SoldOut()}, ok
+}
+
 func TestStandingOfEveryKind(t *testing.T) {
 	t.Parallel()
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := newHandler(api.Options{
 		Applier: unreachable(t),
-		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)}},
+		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
+			46: {ID: 46}, 47: {ID: 47}, 48: {ID: 48}},
+		Losses: losses{46: missing.Restoring, 47: missing.MayBeLost, 48: 0},
 		Standings: applied{
 			1: {Standing: coupon.StandingPending, Arrival: arrival, Position: 5},
 			2: {Standing: coupon.StandingUnderReview, Arrival: arrival},
@@ -81,13 +103,17 @@ func TestStandingOfEveryKind(t *testing.T) {
 		"under review":               {"42", "2", 200, map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
 		"issued":                     {"42", "3", 200, map[string]any{"status": "ISSUED"}},
 		"rejected":                   {"42", "4", 200, map[string]any{"status": "REJECTED"}},
-		"not applied, without MySQL": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"not applied, without MySQL": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": nil}},
 		"not selected":               {"42", "100", 200, map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
 		"not applied, in MySQL":      {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
 		"finalised, issued long ago": {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
 		"MySQL away":                 {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"Redis away":                 {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"issued, lost in Redis":      {"44", "5", 200, map[string]any{"status": "ISSUED"}},
+		"applications are restored":  {"46", "9", 503, map[string]any{"code": "RESTORING", "mayBeLost": nil}},
+		"settled while restored":     {"46", "100", 200, map[string]any{"status": "NOT_SELECTED"}},
+		"applications are missing":   {"47", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
+		"missing, or MySQL away":     {"48", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"no such coupon":             {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
 		"no coupon id":               {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
 		"no user id":                 {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},

@@ -49,6 +49,9 @@ const (
 	CouponReissued     Action = "COUPON_REISSUED"
 	CouponUserExtended Action = "COUPON_USER_EXTENDED"
 	UserForgotten      Action = "USER_FORGOTTEN"
+
+	ApplicationsRestored Action = "APPLICATIONS_RESTORED"
+	ReceiptHonoured      Action = "RECEIPT_HONOURED"
 )
 
 // NightlyActor is the actor of events that no operator caused.

@@ -26,6 +26,10 @@ type Counts struct {
 
 	DLQChanges int64 // raised by each script that changes the DLQ; it starts again if the state is lost
 
+	Base     int64          // the part of Accepted that was counted before Since, and may be lost
+	Restored coupon.Arrival // Since of the last server that was compared with the journal; 0: none was
+	Missing  int64          // promises that were missing when that comparison ended
+
 	PutBackWait    time.Duration // time left for processes to put applications back after the Redis server changed
 	MaxPutBackWait time.Duration // value of PutBackWait right after such a change
 }
@@ -40,7 +44,7 @@ func (s *Store) Counts(ctx context.Context, couponID coupon.CouponID, after coup
 }
 
 func readCounts(reply []any) (Counts, error) {
-	n, err := values[int64](reply, 15)
+	n, err := values[int64](reply, 18)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -48,6 +52,7 @@ func readCounts(reply []any) (Counts, error) {
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: coupon.Arrival(n[2]), Waiting: n[3], DLQ: n[4],
 		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: coupon.Arrival(n[8]), WaitingAfter: n[9], DLQAfter: n[10],
 		Twice: n[11], Since: coupon.Arrival(n[12]), PutBackWait: time.Duration(n[13]) * time.Microsecond, DLQChanges: n[14],
+		Base: n[15], Restored: coupon.Arrival(n[16]), Missing: n[17],
 	}, nil
 }
 

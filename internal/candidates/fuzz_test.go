@@ -78,21 +78,27 @@ func FuzzReadReceipts(f *testing.F) {
 	})
 }
 
-func FuzzReadStatus(f *testing.F) {
-	f.Fuzz(func(t *testing.T, text string) {
+func FuzzReadWatch(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
-		status, err := readStatus(reply)
+		w, err := readWatch(reply, int(users))
 		if err != nil {
-			if status != (Status{}) {
-				t.Errorf("an error with %+v", status)
+			if !reflect.DeepEqual(w, Watch{}) {
+				t.Errorf("an error with %+v", w)
 			}
 			return
 		}
-		if !slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, status.Standing) {
-			t.Errorf("%v was read as %+v", reply, status)
+		head := []any{w.Now.UnixMicro(), reply[1], w.DLQChanges, int64(w.Since), w.Waiting, int64(w.Lowest), int64(w.Highest), w.UpTo, int64(w.Last), reply[9],
+			w.Accepted, w.Twice, w.Base, int64(w.Restored), w.Missing, w.DLQ}
+		if len(w.Users) != int(users) || !slices.Equal(reply[:watchHead], head) || w.Sold != (reply[1] == int64(1)) || w.Window != (reply[9] == int64(1)) {
+			t.Fatalf("%v was read as %+v", reply, w)
 		}
-		if len(reply) != 5 || status.Now.UnixMicro() != reply[4] || !slices.Equal(reply[:3], []any{string(status.Standing), int64(status.Arrival), status.Position}) || status.Sold != (reply[3] == int64(1)) {
-			t.Errorf("%v was read as %+v", reply, status)
+		for i, u := range w.Users {
+			values := reply[watchHead+3*i:][:3]
+			known := slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, u.Standing)
+			if !known || u.Sold != w.Sold || u.Now != w.Now || !slices.Equal(values, []any{string(u.Standing), int64(u.Arrival), u.Position}) {
+				t.Errorf("%v was read as %+v", values, u)
+			}
 		}
 	})
 }

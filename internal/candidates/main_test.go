@@ -134,8 +134,8 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 var allScripts = []script{
 	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript, removeRangeScript, removeScript,
-	reviewScript, releaseScript, setSoldScript, sweepScript, statusScript, countByIntervalScript, lookupUserScript, missingScript,
-	restoreScript, inspectScript, waitingScript,
+	reviewScript, releaseScript, setSoldScript, sweepScript, watchScript, countByIntervalScript, lookupUserScript, missingScript,
+	restoreScript, inspectScript, waitingScript, timeScript,
 }
 
 // scriptOf finds a script by its SHA-1 or its source.
@@ -192,12 +192,12 @@ func (c *fixture) openNow(t testingT) {
 	c.publish(t, coupon.Window{Coupon: c.id, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})
 }
 
-func (c *fixture) publish(t testingT, w coupon.Window) coupon.Promise {
+func (c *fixture) publish(t testingT, w coupon.Window) Published {
 	t.Helper()
-	promise, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+	now, published, err := c.Publish(t.Context(), w, coupon.Promise{})
 	require.NoError(t, err)
 	require.True(t, published)
-	return promise
+	return now
 }
 
 func (c *fixture) apply(t testingT, user coupon.UserID) Receipt {

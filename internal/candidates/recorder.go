@@ -131,7 +131,11 @@ type Restored struct {
 
 // Restore raises the server's counts to those in carried, and puts applications back. It is safe to repeat.
 func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried Seen, answers []Answer) (Restored, error) {
-	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds}, answers)
+	return s.restore(ctx, couponID, carried, false, answers)
+}
+
+func (s *Store) restore(ctx context.Context, couponID coupon.CouponID, carried Seen, journalled bool, answers []Answer) (Restored, error) {
+	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds, flag(journalled)}, answers)
 	return ask(ctx, s, restoreScript, couponID, readRestored, args...)
 }
 

@@ -32,6 +32,7 @@ func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
 		},
 		"fence":     func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
 		"renew":     func() error { return c.Renew(ctx, c.id, closes) },
+		"time":      func() error { _, err := c.Time(ctx, c.id); return err },
 		"counts":    func() error { _, err := c.Counts(ctx, c.id, 0); return err },
 		"intervals": func() error { _, _, err := c.CountByInterval(ctx, c.id, []coupon.Arrival{0, µs(closes)}); return err },
 		"remove":    func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
@@ -128,6 +129,7 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
 		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
 		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
+		"time":    func() error { _, err := c.Time(ctx, c.id); return err },
 		"counts":  func() error { _, err := c.Counts(ctx, c.id, 0); return err },
 		"remove": func() error {
 			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})

@@ -32,12 +32,17 @@ var (
 	releaseScript         = load("release")
 	setSoldScript         = load("set_sold")
 	sweepScript           = load("sweep")
-	statusScript          = load("status")
+	watchScript           = load("watch")
 	countByIntervalScript = load("count_by_interval")
 	lookupUserScript      = load("lookup_user")
 	missingScript         = load("missing", "epoch")
 	restoreScript         = load("restore", "epoch")
 	inspectScript         = load("inspect")
+	timeScript            = load("time")
+	journalledScript      = load("journalled")
+	restoredScript        = load("restored")
+	resumeScript          = load("resume")
+	readmitScript         = load("readmit")
 )
 
 // load reads a script, and inserts shared sources behind its shebang line.

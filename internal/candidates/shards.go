@@ -39,6 +39,15 @@ func (s *Store) clock(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
+// Time returns the time on the clock of a coupon's shard.
+func (s *Store) Time(ctx context.Context, couponID coupon.CouponID) (time.Time, error) {
+	now, err := s.number(ctx, timeScript, couponID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMicro(now).UTC(), nil
+}
+
 // ended is a canceled context. A lookup with ended contacts no server; it uses only what the client knows already.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())

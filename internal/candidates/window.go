@@ -8,10 +8,16 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
+// Published is the reply of Redis to a window.
+type Published struct {
+	coupon.Promise // of Redis, after the exchange with MySQL and the process
+	coupon.Reading
+}
+
 // Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. published reports
 // whether Redis has this window now. Publish also raises the counts in Redis to those of MySQL (known) and of this
-// process, and returns the result. It writes only what changes, and is safe to repeat.
-func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error) {
+// process, and returns what Redis has now. It writes only what changes, and is safe to repeat.
+func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now Published, published bool, err error) {
 	carried := s.Recorder.Seen(w.Coupon)
 	status := "OPEN"
 	if w.Paused {
@@ -21,14 +27,14 @@ func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promi
 		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
 		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since, w.LineLimit)
 	if err != nil {
-		return coupon.Promise{}, false, err
+		return Published{}, false, err
 	}
-	published, promises, err := readPublished(reply)
+	published, promises, reading, err := readPublished(reply)
 	if err != nil {
-		return coupon.Promise{}, false, publishScript.failed(w.Coupon, err)
+		return Published{}, false, publishScript.failed(w.Coupon, err)
 	}
 	s.Recorder.Answered(w.Coupon, carried, promises)
-	return promises.Promise(), published, nil
+	return Published{promises.Promise(), reading}, published, nil
 }
 
 func flag(b bool) int {
@@ -38,13 +44,14 @@ func flag(b bool) int {
 	return 0
 }
 
-func readPublished(reply []any) (published bool, promises Reply, err error) {
-	n, texts, err := mixed(reply, 5, 1)
+func readPublished(reply []any) (published bool, promises Reply, reading coupon.Reading, err error) {
+	n, texts, err := mixed(reply, 7, 1)
 	if err != nil {
-		return false, Reply{}, err
+		return false, Reply{}, coupon.Reading{}, err
 	}
 	seen := Seen{LastArrival: coupon.Arrival(n[2]), Epoch: texts[0], Accepted: n[1], Twice: n[3]}
-	return n[0] == 1, Reply{Seen: seen, Now: n[4]}, nil
+	reading = coupon.Reading{Waiting: n[5], Sold: n[6] == 1, Now: time.UnixMicro(n[4]).UTC()}
+	return n[0] == 1, Reply{Seen: seen, Now: n[4]}, reading, nil
 }
 
 // StopApplying closes the window or pauses the coupon: Redis accepts no application afterwards. w is the window in the

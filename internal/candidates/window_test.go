@@ -15,7 +15,7 @@ func TestPublishOpensTheWindow(t *testing.T) {
 	c := newCoupon(t)
 	c.freeze(noon)
 	w := coupon.Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
-	require.Equal(t, coupon.Promise{Since: µs(noon)}, c.publish(t, w))
+	require.Equal(t, Published{coupon.Promise{Since: µs(noon)}, coupon.Reading{Now: noon}}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": decimal(µs(w.Opens)), "closes": decimal(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
 		"run_id": c.get(t, "run_id"), "since": decimal(µs(noon)), "base": "0", "base_twice": "0",
@@ -29,6 +29,43 @@ func TestPublishOpensTheWindow(t *testing.T) {
 	w.Version, w.Paused = 9, false
 	c.publish(t, w)
 	c.accept(t, 7)
+}
+
+// The reply has what the queue and the mark of SOLD_OUT are, also to a window that is not written.
+func TestPublishReadsTheQueueAndTheSoldMark(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	require.Equal(t, coupon.Reading{Now: noon}, c.publish(t, w).Reading)
+	c.accept(t, 7, 8, 9)
+	later := noon.Add(time.Minute)
+	c.freeze(later)
+	require.Equal(t, coupon.Reading{Waiting: 3, Now: later}, c.publish(t, w).Reading)
+	for _, sold := range []bool{true, false} {
+		require.NoError(t, c.SetSold(t.Context(), c.id, sold))
+		w.Sold = !sold // used only if the state is lost
+		require.Equal(t, coupon.Reading{Waiting: 3, Sold: sold, Now: later}, c.publish(t, w).Reading)
+	}
+	w.Version--
+	now, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+	require.NoError(t, err)
+	require.False(t, published)
+	require.Equal(t, coupon.Reading{Waiting: 3, Now: later}, now.Reading)
+
+	require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
+	w.Sold = true
+	require.True(t, c.publish(t, w).Sold)
+	require.Equal(t, SoldOut, c.apply(t, 10).Code)
+}
+
+func TestTimeIsThatOfTheShard(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	c.freeze(noon)
+	now, err := c.Time(t.Context(), c.id)
+	require.NoError(t, err)
+	require.Equal(t, noon, now)
+	require.Empty(t, c.content(t), "it only reads")
 }
 
 func TestPublishPrefersTheNewerVersion(t *testing.T) {
@@ -108,7 +145,7 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 				now, published, err := c.Publish(t.Context(), w, tc.known)
 				require.NoError(t, err)
 				require.Equal(t, version == 3, published)
-				require.Equal(t, tc.want, now)
+				require.Equal(t, tc.want, now.Promise)
 				require.Equal(t, decimal(tc.want.Accepted), c.get(t, "accepted"))
 				require.Equal(t, decimal(tc.want.LastArrival), c.get(t, "last"))
 			})

@@ -14,7 +14,8 @@
 //
 // MySQL is the source of truth. Only a process that cannot reach MySQL loads the snapshot. A snapshot never replaces a
 // newer reading of MySQL, and no window is published from it. The numbers of a promise only rise. A Redis that lost
-// data gets them back at the next refresh, which also detects a failover: see package candidates.
+// data gets them back at the next refresh, which also detects a failover: see package candidates. If fewer applications wait
+// than were accepted, package missing finds out whether any are lost.
 //
 // # Order of changes
 //
@@ -44,12 +45,16 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/recall"
 )
 
 const (
 	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
+
+	// soonInterval is the time until the next refresh while a loss is suspected, or may have ended.
+	soonInterval = 2 * time.Second
 
 	// MaxCoupons bounds memory and the snapshot (about 3 MB). Open coupons come first, then those that closed last.
 	MaxCoupons = 10_000
@@ -71,7 +76,7 @@ const (
 )
 
 type Store interface {
-	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now coupon.Promise, published bool, err error)
+	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now candidates.Published, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
@@ -83,13 +88,20 @@ type Memory interface {
 	Seen(couponID coupon.CouponID) candidates.Seen
 }
 
+// Finder looks for accepted applications that are missing.
+type Finder interface {
+	Find(ctx context.Context, looks []missing.Look) error
+	Open() bool
+}
+
 type Options struct {
 	DB       *sql.DB // opened by package connect
 	Store    Store
 	Memory   Memory // remembers applications in Store
+	Missing  Finder // nil: nobody looks for missing applications
 	Logger   *zap.Logger
 	Interval time.Duration    // time between refreshes; zero: DefaultInterval
-	Now      func() time.Time // for Age only
+	Now      func() time.Time // for Age and Reading.SeenAt only
 }
 
 // Catalog holds the coupons. It is safe for concurrent use.
@@ -110,8 +122,9 @@ type reading struct {
 // content is what a Catalog has in memory. It is never changed, only replaced as a whole.
 type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
-	readAt time.Time // time of the reading by MySQL's clock
-	seenAt time.Time // when this process last read MySQL, by its own clock; zero: never
+	read   map[coupon.CouponID]coupon.Reading // of coupons that this process has published
+	readAt time.Time                          // time of the reading by MySQL's clock
+	seenAt time.Time                          // when this process last read MySQL, by its own clock; zero: never
 }
 
 func New(o Options) *Catalog {
@@ -128,6 +141,21 @@ func (c *Catalog) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
 	}
 	one, ok := h.byID[id]
 	return one, ok
+}
+
+// Read returns a coupon, and what Redis said of it when this process last published its window. If this process has not
+// published it, the reading has the time when the coupon was read from MySQL, and nothing else.
+func (c *Catalog) Read(id coupon.CouponID) (one coupon.Coupon, r coupon.Reading, ok bool) {
+	h := c.content.Load()
+	if h == nil {
+		return one, r, false
+	}
+	one, ok = h.byID[id]
+	r, published := h.read[id]
+	if !published {
+		r = coupon.Reading{Now: h.readAt, Sold: one.SoldOut()}
+	}
+	return one, r, ok
 }
 
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
@@ -154,14 +182,20 @@ func (c *Catalog) Age() (time.Duration, bool) {
 func (c *Catalog) Run(ctx context.Context) {
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
+	soon := time.NewTimer(c.Interval)
+	defer soon.Stop()
 	for {
 		if err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("catalog refresh failed", zap.Error(err))
+		}
+		if soon.Stop(); c.Missing != nil && c.Missing.Open() {
+			soon.Reset(soonInterval)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-soon.C:
 		}
 	}
 }
@@ -179,9 +213,17 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
 	// Windows go first: this process must not take applications before Redis has the window and the promise of MySQL.
-	risen, publishErr := c.publish(ctx, now)
-	c.replace(now, c.Now())
-	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.saveSnapshot(ctx, now))
+	risen, read, looks, publishErr := c.publish(ctx, now)
+	c.replace(now, read, c.Now())
+	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.findMissing(ctx, looks), c.saveSnapshot(ctx, now))
+}
+
+// findMissing comes after raisePromises: what was accepted before this refresh is then in MySQL, too.
+func (c *Catalog) findMissing(ctx context.Context, looks []missing.Look) error {
+	if c.Missing == nil {
+		return nil
+	}
+	return c.Missing.Find(ctx, looks)
 }
 
 // readOrRecall reads the coupons. If MySQL fails or is slow, it puts back lost applications; else publish does so.
@@ -199,12 +241,12 @@ func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
 	}
 }
 
-func (c *Catalog) replace(r *reading, at time.Time) {
+func (c *Catalog) replace(r *reading, read map[coupon.CouponID]coupon.Reading, at time.Time) {
 	byID := make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
 	for _, one := range r.Coupons {
 		byID[one.ID] = one
 	}
-	c.content.Store(&content{readAt: r.At, byID: byID, seenAt: at})
+	c.content.Store(&content{readAt: r.At, byID: byID, read: read, seenAt: at})
 }
 
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
@@ -218,16 +260,18 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	h := c.content.Load()
 	switch {
 	case h == nil:
-		c.replace(r, time.Time{})
+		c.replace(r, nil, time.Time{})
 	case r.At.After(h.readAt):
-		c.replace(r, h.seenAt)
+		c.replace(r, h.read, h.seenAt)
 	}
 	return nil
 }
 
-// publish sends every window to Redis. It returns the promises that are higher than those in MySQL.
-func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err error) {
-	var mu sync.Mutex // guards failed and risen
+// publish sends every window to Redis. It returns the promises that are higher than those in MySQL, and what Redis said
+// of each coupon. A coupon that fails keeps its older reading.
+func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, read map[coupon.CouponID]coupon.Reading, looks []missing.Look, err error) {
+	read = c.earlier(r)
+	var mu sync.Mutex // guards failed, risen, read and looks
 	var failed failures
 	var workers errgroup.Group
 	workers.SetLimit(publishers)
@@ -245,15 +289,21 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 			ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 			defer cancel()
 			known := one.Promise
+			began := c.Now()
 			now, _, err := c.Store.Publish(ctx, one.Window(), known)
+			now.SeenAt = began.Add(c.Now().Sub(began) / 2)
 			mu.Lock()
 			defer mu.Unlock()
-			switch {
-			case err != nil:
+			if err != nil {
 				failed.add(err)
-			case now.Accepted > known.Accepted || now.LastArrival > known.LastArrival || now.Twice > known.Twice ||
-				now.Accepted > 0 && now.Since > known.Since:
-				risen = append(risen, raised{one.ID, now})
+				looks = append(looks, missing.Look{Coupon: one.ID, Unread: true})
+				return nil
+			}
+			read[one.ID] = now.Reading
+			looks = append(looks, missing.Look{Coupon: one.ID, Suspected: now.Accepted-now.Twice > now.Waiting, Now: now.Reading.Now})
+			if now.Accepted > known.Accepted || now.LastArrival > known.LastArrival || now.Twice > known.Twice ||
+				now.Accepted > 0 && now.Since > known.Since {
+				risen = append(risen, raised{one.ID, now.Promise})
 			}
 			return nil
 		})
@@ -266,7 +316,22 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, err 
 	if sending == 0 || failed.count < sending {
 		c.sent.Store(true)
 	}
-	return append(risen, late...), failed.join()
+	return append(risen, late...), read, looks, failed.join()
+}
+
+// earlier returns the readings of the coupons that are published now.
+func (c *Catalog) earlier(r *reading) map[coupon.CouponID]coupon.Reading {
+	read := make(map[coupon.CouponID]coupon.Reading, len(r.Coupons))
+	h := c.content.Load()
+	if h == nil {
+		return read
+	}
+	for _, one := range r.Coupons {
+		if before, ok := h.read[one.ID]; ok && !one.Finalised() {
+			read[one.ID] = before
+		}
+	}
+	return read
 }
 
 type failures struct {

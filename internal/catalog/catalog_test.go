@@ -86,7 +86,7 @@ type slow struct {
 	once              sync.Once
 }
 
-func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
+func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
 	s.once.Do(func() { close(s.reached) })
 	<-s.released
 	return s.Store.Publish(ctx, w, p)
@@ -172,7 +172,7 @@ type raiser struct {
 
 func (r *raiser) SaveCatalog(context.Context, []byte) error { return nil }
 
-func (r *raiser) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
+func (r *raiser) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
 	now, published, err := r.Store.Publish(ctx, w, p)
 	r.raise()
 	return now, published, err
@@ -246,9 +246,9 @@ type broken struct {
 
 var errBroken = errors.New("broken")
 
-func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (coupon.Promise, bool, error) {
+func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
 	if w.Coupon == b.coupon || b.coupon == 0 {
-		return coupon.Promise{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
+		return candidates.Published{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
 	}
 	return b.Store.Publish(ctx, w, p)
 }
@@ -271,6 +271,62 @@ func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 
 	err = w.catalogOver(broken{w.store, 0}).Refresh(t.Context())
 	require.ErrorContains(t, err, "and 4 more coupons", "the number of messages is bounded")
+}
+
+// What Redis says of a coupon stays beside it until the next window is published.
+func TestRefresh_KeepsWhatRedisSays(t *testing.T) {
+	w := newWorld(t)
+	_, _, ok := w.catalog.Read(1)
+	require.False(t, ok, "nothing is known yet")
+	w.coupon(1)
+	w.coupon(2)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), issued_count = 10 WHERE id = 2")
+	w.refresh()
+	_, first, ok := w.catalog.Read(1)
+	require.True(t, ok)
+	require.Zero(t, first.Waiting)
+	require.False(t, first.Sold)
+
+	w.apply(1, 7)
+	w.apply(1, 8)
+	require.NoError(t, w.store.SetSold(t.Context(), 1, true))
+	_, again, _ := w.catalog.Read(1)
+	require.Equal(t, first, again, "not before the next refresh")
+	before := time.Now()
+	w.refresh()
+	one, second, _ := w.catalog.Read(1)
+	require.Equal(t, 10, one.Free())
+	require.EqualValues(t, 2, second.Waiting)
+	require.True(t, second.Sold)
+	require.True(t, second.Now.After(first.Now))
+	require.WithinRange(t, second.SeenAt, before, time.Now())
+
+	// A window that could not be published leaves the older reading.
+	failing := broken{w.store, 9}
+	pod := w.catalogOver(&failing)
+	require.NoError(t, pod.Refresh(t.Context()))
+	_, third, _ := pod.Read(1)
+	require.EqualValues(t, 2, third.Waiting)
+	w.apply(1, 9)
+	failing.coupon = 1
+	require.Error(t, pod.Refresh(t.Context()))
+	_, kept, ok := pod.Read(1)
+	require.True(t, ok)
+	require.Equal(t, third, kept)
+
+	// No window is published for a finalised coupon.
+	finalised, none, ok := pod.Read(2)
+	require.True(t, ok && finalised.Finalised())
+	require.False(t, none.Read())
+	require.True(t, none.Sold)
+	require.WithinDuration(t, before, none.Now, time.Minute)
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 1")
+	failing.coupon = 9
+	require.NoError(t, pod.Refresh(t.Context()))
+	_, none, _ = pod.Read(1)
+	require.False(t, none.Read(), "the reading was of a coupon that went on")
+	_, _, ok = pod.Read(3)
+	require.False(t, ok)
 }
 
 func TestRefresh_UnreadableRowStopsNoOther(t *testing.T) {
@@ -309,11 +365,19 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	found, ok := fresh.Lookup(1)
 	require.True(t, ok)
 	require.Equal(t, 6, found.Free())
+	_, unread, ok := fresh.Read(1)
+	require.True(t, ok)
+	require.False(t, unread.Read(), "this process has published no window")
+	require.WithinDuration(t, time.Now(), unread.Now, time.Minute, "the time of the snapshot")
+	_, before, _ := second.Read(1)
+	require.True(t, before.Read())
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 
 	require.Error(t, second.Refresh(t.Context()))
 	found, _ = second.Lookup(1)
-	require.Equal(t, 6, found.Free(), "a newer snapshot replaces the reading")
+	require.Equal(t, 6, found.Free(), "a newer snapshot replaces the coupons")
+	_, after, _ := second.Read(1)
+	require.Equal(t, before, after, "and leaves what Redis said")
 	_, known = second.Age()
 	require.True(t, known)
 

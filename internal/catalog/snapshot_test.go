@@ -29,7 +29,7 @@ func FuzzSnapshot(f *testing.F) {
 		}
 		require.False(t, r.At.IsZero(), "%q has no time", snapshot)
 		c := New(Options{})
-		c.replace(r, time.Time{})
+		c.replace(r, nil, time.Time{})
 		for _, one := range r.Coupons {
 			found, ok := c.Lookup(one.ID)
 			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", one.ID, snapshot, found)

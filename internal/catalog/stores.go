@@ -101,8 +101,8 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 
 	// The clock is read first, so that the coupons are at least as new as r.At.
 	r := new(reading)
-	if err := conn.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&r.At); err != nil {
-		return nil, fmt.Errorf("read mysql clock: %w", err)
+	if r.At, err = mysqltx.Now(ctx, conn); err != nil {
+		return nil, err
 	}
 	rows, err := conn.QueryContext(ctx, selectCoupons, MaxCoupons+1)
 	if err != nil {

@@ -59,11 +59,14 @@ type cli struct {
 	DLQ      dlqCmd      `cmd:"" name:"dlq"`
 	Coupon   couponCmd   `cmd:"" name:"coupon"`
 	Verify   verifyCmd   `cmd:""`
+	Restore  restoreCmd  `cmd:""`
+	Events   eventsCmd   `cmd:""`
 	Explain  explainCmd  `cmd:""`
 	Runs     runsCmd     `cmd:""`
 	Show     showCmd     `cmd:""`
 	Report   reportCmd   `cmd:""`
 	User     userCmd     `cmd:""`
+	Receipt  receiptCmd  `cmd:""`
 	Purge    purgeCmd    `cmd:""`
 
 	Completion completion.Command `cmd:""`

@@ -19,15 +19,15 @@ type holder struct {
 	User   coupon.UserID `required:"" placeholder:"ID"`
 }
 
-// holding says how a verb makes its change, and how it describes the result.
-type holding struct {
+// holderVerb says how a verb makes its change, and how it describes the result.
+type holderVerb struct {
 	make          func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error)
 	done, already text.Message
 	notPublished  text.Message
 	details       func(view.View, *couponadmin.HolderChange) // prints more about a change that was made; may be nil
 }
 
-func (c *holder) do(ctx context.Context, p *program, how holding) error {
+func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
 	err := p.administer(ctx, c.operatorFlags, func(a *couponadmin.Admin, s *servers) (err error) {
 		made, err = how.make(a, s)
@@ -62,7 +62,7 @@ type couponGrantCmd struct {
 }
 
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, holding{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
+	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
 		return a.Grant(ctx, c.ID, couponadmin.Grantee{User: c.User, Users: s.users, Zone: p.Zone})
 	}, text.CouponIsGranted, text.CouponWasGranted, text.GrantNotMarked, func(v view.View, made *couponadmin.HolderChange) {
 		if !made.After.Finalised() {
@@ -77,7 +77,7 @@ type couponRevokeCmd struct {
 }
 
 func (c *couponRevokeCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Revoke(ctx, c.ID, c.User, c.FreeSeat)
 	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats})
 }
@@ -87,7 +87,7 @@ type couponReissueCmd struct {
 }
 
 func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Reissue(ctx, c.ID, c.User)
 	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats})
 }
@@ -103,17 +103,17 @@ func (c *couponExtendUserCmd) end(zone *time.Location) (time.Time, error) {
 	if err != nil {
 		return end, text.UsageErrorf(text.WrongDate, "--until", c.Until)
 	}
-	return end, after1970(end)
+	return end, after1970("--until", c.Until, end)
 }
 
 func (c *couponExtendUserCmd) Validate() error {
 	_, err := c.end(time.UTC)
-	return errors.Join(err, c.change.Validate())
+	return errors.Join(about("--until", err), c.change.Validate())
 }
 
 func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {
 	end, _ := c.end(p.Zone) // no error: Validate has read --until
-	return c.do(ctx, p, holding{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.ExtendUser(ctx, c.ID, c.User, end)
 	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil})
 }

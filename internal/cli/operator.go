@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -21,14 +22,22 @@ type operatorFlags struct {
 // check returns an error if the operator or the reason is missing or too long. why tells why an operator is required.
 func (s *operatorFlags) check(why text.Message) error {
 	return errors.Join(
-		refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why),
-		refuse(strings.TrimSpace(s.Reason) == "", text.ReasonMissing),
+		about("--operator", refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why)),
+		about("--reason", refuse(strings.TrimSpace(s.Reason) == "", text.ReasonMissing)),
 		s.tooLong())
 }
 
 func (s *operatorFlags) tooLong() error {
 	return refuse(len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters,
 		text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
+}
+
+// about names the flag whose value is wrong, so that each flag has one error.
+func about(flag string, err error) error {
+	if err != nil {
+		err = &connect.FlagError{Flag: flag, Err: err}
+	}
+	return err
 }
 
 func refuse(wrong bool, m text.Message, args ...any) error {

@@ -29,7 +29,7 @@ func (c *purgeCmd) before(zone *time.Location) (time.Time, error) {
 	if err != nil {
 		return from, text.UsageErrorf(text.WrongDate, "--before", c.Before)
 	}
-	return from, after1970(from)
+	return from, after1970("--before", c.Before, from)
 }
 
 func (c *purgeCmd) Validate() error {
@@ -38,7 +38,7 @@ func (c *purgeCmd) Validate() error {
 	if !c.DryRun {
 		operator = c.operatorFlags.check(text.OperatorIsRecorded)
 	}
-	return errors.Join(err, operator)
+	return errors.Join(about("--before", err), operator)
 }
 
 // purged is the JSON of settle purge.

@@ -217,7 +217,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 		}
 		_, forgotten, why := w.forget("8999") // not selected
 		require.Empty(t, why)
-		require.NotContains(t, forgotten.Coupons, large)
+		require.Zero(t, w.Number("SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND user_id = 8999", large), "%v", forgotten.Coupons)
 		if code == exitDone {
 			require.Contains(t, stdout, "no coupon to purge")
 			break
@@ -361,4 +361,103 @@ func TestPurge_LeavesACouponThatChangedAfterThePlan(t *testing.T) {
 	require.Len(t, done.Left, 2)
 	require.Equal(t, []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending}, []privacy.WhyLeft{done.Left[0].Why, done.Left[1].Why})
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM purged_coupon"))
+}
+
+// From the begin of a purge on, no run settles the coupon. A run that chose it before leaves no row of it.
+func TestPurge_RunsLeaveTheCouponAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	run := []string{"run", "--coupon=" + id.String(), "--cutoff=now", "--operator=kim", "--reason=test", "--lang=en"}
+	purged := func() bool { return w.rows(id)["coupon"] == 0 }
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	through := w.proxiedPrivacy(func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.HasSuffix(turn.Request, []byte("\x03COMMIT")) {
+			return faultproxy.DropReply(stop)
+		}
+		return faultproxy.Pass()
+	})
+	code, _, stderr := through.purgeAs(ctx, "--yes")
+	require.Equal(t, exitInfrastructure, code, stderr)
+	begun := w.rows(id)
+	require.EqualValues(t, 1, begun["purged_coupon"])
+	require.False(t, purged())
+	code, _, stderr = w.settle(run...)
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "was purged, or its purge has begun")
+	require.Equal(t, begun, w.rows(id))
+
+	w.purge("--yes")
+	require.True(t, purged())
+	id = w.ended()
+	run[1] = "--coupon=" + id.String()
+	direct := *w
+	_, w.servers = w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.Contains(turn.Request, []byte("FROM coupon c WHERE c.id = ")) && bytes.HasSuffix(turn.Request, []byte("FOR UPDATE")) && !purged() {
+			direct.purge("--yes")
+		}
+		return faultproxy.Pass()
+	})
+	code, _, stderr = w.settle(run...)
+	require.Equal(t, exitUse, code, stderr)
+	require.True(t, purged())
+	for table, n := range w.rows(id) {
+		require.Equal(t, table == "purged_coupon", n == 1, "%s: %d rows", table, n)
+	}
+	w.verify()
+}
+
+// Records of runs also count each move to the DLQ, which says nothing about outcomes.
+func TestPurge_TellsForgottenOutcomesApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 6)...)
+	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
+	id := w.AddCoupon(2)
+	w.Apply(id, 1, 2, 3, 4, 5)
+	w.settleNow() // 3 goes under review
+	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
+	do := func(args ...string) {
+		t.Helper()
+		code, stdout, stderr := w.settle(append(args, "--operator=kim", "--reason=test")...)
+		require.Zero(t, code, stdout+stderr)
+	}
+	do("coupon", "add-seats", id.String(), "--seats=1")
+	do("dlq", "retry", "--coupon="+id.String(), "--user=3")
+	w.finalise(id)
+	require.EqualValues(t, 3, w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", id))
+	_, done, stderr := w.forget("4")
+	require.Empty(t, stderr)
+	require.Equal(t, 1, done.Applications)
+	w.verify()
+	w.purge("--yes")
+	summary, err := privacy.ReadPurged(t.Context(), w.DB, id)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 0}, []int64{summary.NotSelected, summary.Rejected})
+}
+
+// A purge that was interrupted keeps nobody's data: forgetting works in its coupon, too.
+func TestPurge_ForgetsInACouponWhosePurgeHasNotEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	id := w.ended()
+	w.Exec("UPDATE coupon SET campaign_id = 7 WHERE id = ?", id)
+	w.Exec(`INSERT INTO purged_coupon (coupon_id, name, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted, issued_count,
+used_count, used_won, revoked_count, not_selected_count, rejected_count, audit_seq, audit_hash, actor, reason, purged_at)
+SELECT id, name, apply_opens_at, apply_closes_at, finalised_at, 4, 7, 4, 1, 3000, 1, 2, 1, 0, '', 'kim', 'P-2', UTC_TIMESTAMP(6) FROM coupon WHERE id = ?`, id)
+	w.Exec("DELETE FROM promise WHERE coupon_id = ?", id)
+	w.Exec("DELETE FROM settled WHERE coupon_id = ?", id)
+	_, done, stderr := w.forget("6") // rejected, and named by the audit event of the drop
+	require.Empty(t, stderr)
+	require.Equal(t, privacy.Forgotten{User: 6, Coupons: []coupon.CouponID{id}, Applications: 1, AuditEvents: 1}, done)
+	require.Zero(t, w.rows(id)["promise"])
+	_, stdout, _ := w.settle("coupon", "list", "--lang=en")
+	require.Contains(t, stdout, "finalised, being purged")
+	require.Equal(t, []coupon.CouponID{id}, w.purge("--yes").Purged)
+	require.Zero(t, w.rows(id)["audit_event"])
+	w.verify()
 }

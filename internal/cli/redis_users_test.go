@@ -22,10 +22,15 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 		"FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG GET *", "ACL LIST", "SHUTDOWN", "REPLICAOF NO ONE", "FAILOVER", "CLUSTER RESET",
 		"DEL shop:candidates:coupon:1", "RENAME shop:candidates:coupon:1 x", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "PUBLISH x y", "MONITOR",
 		"ZADD candidates:coupon:1 1 1", "HSET state:{candidates:coupon:1} sold 1", "GET catalog:coupons", "ZADD other 1 1", // no prefix, and keys of others
+		"XADD coupon:events * event x", "DEL shop:coupon:events", "UNLINK shop:coupon:events", "EXPIRE shop:coupon:events 1", "SET shop:coupon:events x",
+		"XSETID shop:coupon:events 9-9", "XGROUP DESTROY shop:coupon:events shop", "XDEL shop:coupon:events 1-1",
 	}
 	own := map[string][]string{
-		"jajeong_api":    {"ZREM shop:candidates:coupon:1 1", "UNLINK shop:candidates:coupon:1", "SADD issued:{shop:candidates:coupon:1} 1", "SCAN 0"},
-		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1"},
+		"jajeong_api": {"ZREM shop:candidates:coupon:1 1", "UNLINK shop:candidates:coupon:1", "SADD issued:{shop:candidates:coupon:1} 1", "SCAN 0"},
+		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1", "XRANGE shop:coupon:events - +", "XADD shop:coupon:events:dlq * event x",
+			"XTRIM shop:candidates:coupon:1 MAXLEN 0"},
+		"jajeong_consumer": {"XADD shop:coupon:events * event x", "XTRIM shop:coupon:events MAXLEN 0", "XTRIM shop:coupon:events:dlq MAXLEN 0",
+			"XREADGROUP GROUP shop one STREAMS shop:coupon:events:dlq >", "GET shop:catalog:coupons", "INFO", "TIME", "SCAN 0"},
 	}
 	for name, more := range own {
 		username, password := users.As(name)
@@ -43,8 +48,42 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 				require.Error(t, err, "%s: %s in a script", name, command)
 			}
 		}
-		require.NoError(t, client.Info(t.Context(), "memory").Err())
+		if name != "jajeong_consumer" {
+			require.NoError(t, client.Info(t.Context(), "memory").Err())
+		}
 	}
+}
+
+// TestRedisUsers_ConsumerHasItsRights: that the other users can do their work, the tests of their programs show.
+func TestRedisUsers_ConsumerHasItsRights(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	users := testenv.RedisUsersFor(t, jajeongtest.RedisAt(t, server.Addr()).Client, "", docs.RedisUsers)
+	as := func(name string) *redis.Client {
+		username, password := users.As(name)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: username, Password: password, MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	do := func(client *redis.Client, command string) {
+		var words []any
+		for word := range strings.FieldsSeq(command) {
+			words = append(words, word)
+		}
+		require.NoError(t, client.Do(t.Context(), words...).Err(), command)
+	}
+	consumer := as("jajeong_consumer")
+	do(consumer, "XGROUP CREATE coupon:events shop 0 MKSTREAM")
+	do(as("jajeong_settle"), "XADD coupon:events 1-1 event x")
+	for _, command := range []string{
+		"XREADGROUP GROUP shop one COUNT 10 BLOCK 1 STREAMS coupon:events >", "XPENDING coupon:events shop", "XPENDING coupon:events shop - + 10",
+		"XAUTOCLAIM coupon:events shop two 0 0", "XADD coupon:events:dlq 1-1 event x", "XACK coupon:events shop 1-1",
+		"XINFO STREAM coupon:events", "XINFO GROUPS coupon:events", "XINFO CONSUMERS coupon:events shop", "XGROUP SETID coupon:events shop 1-1 ENTRIESREAD 1",
+		"XLEN coupon:events:dlq", "XRANGE coupon:events:dlq - +", "XDEL coupon:events:dlq 1-1",
+	} {
+		do(consumer, command)
+	}
+	require.NoError(t, consumer.Eval(t.Context(), "return redis.call('XINFO', 'GROUPS', KEYS[1])", []string{"coupon:events"}).Err())
 }
 
 func TestRun_NamesMissingRedisRight(t *testing.T) {

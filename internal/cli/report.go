@@ -35,15 +35,16 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 		if p.From, p.To, err = calendar.Day(c.Date, zone); err != nil {
 			return p, text.UsageErrorf(text.WrongDate, "--date", c.Date)
 		}
+		return p, after1970("--date", c.Date, p.From)
 	case c.Month != "":
 		p.Bucket = time.Hour
 		if p.From, p.To, err = calendar.Month(c.Month, zone); err != nil {
 			return p, text.UsageErrorf(text.WrongMonth, c.Month)
 		}
+		return p, after1970("--month", c.Month, p.From)
 	default:
 		return p, nil
 	}
-	return p, after1970(p.From)
 }
 
 // maxCampaignDays bounds the whole life of a campaign, which is counted by days.
@@ -81,6 +82,11 @@ func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 			return err
 		}
 		coupons = campaign.Coupons
+	}
+	for _, id := range c.Coupon {
+		if err := p.notPurged(ctx, s, id); err != nil {
+			return err
+		}
 	}
 	found, err := reporter.Report(ctx, period, coupons)
 	if err != nil {

@@ -94,7 +94,7 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, text.UsageErrorf(text.WrongCutoff, c.Cutoff)
 		}
-		return cutoff, after1970(cutoff)
+		return cutoff, after1970("--cutoff", c.Cutoff, cutoff)
 	}
 }
 
@@ -103,11 +103,11 @@ func cutoffOf(flag, date string, zone *time.Location) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, text.UsageErrorf(text.WrongDate, flag, date)
 	}
-	return cutoff, after1970(cutoff)
+	return cutoff, after1970(flag, date, cutoff)
 }
 
-func after1970(cutoff time.Time) error {
-	return refuse(cutoff.Before(time.Unix(0, 0)), text.CutoffBefore1970, cutoff.Format(time.RFC3339))
+func after1970(flag, given string, at time.Time) error {
+	return refuse(at.Before(time.Unix(0, 0)), text.Before1970, flag, given)
 }
 
 func (c *runCmd) run(ctx context.Context, p *program) error {

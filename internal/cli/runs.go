@@ -39,7 +39,7 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 	if f.From, f.To, err = calendar.Day(c.Date, zone); err != nil {
 		return f, text.UsageErrorf(text.WrongDate, "--date", c.Date)
 	}
-	return f, after1970(f.From)
+	return f, after1970("--date", c.Date, f.From)
 }
 
 // next returns the command that lists the next page.

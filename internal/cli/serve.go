@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/serve"
@@ -24,20 +25,24 @@ import (
 
 // The tasks of settle serve.
 const (
-	nightsTask = "nights"
-	issueTask  = "issue"
+	nightsTask  = "nights"
+	issueTask   = "issue"
+	eventsTask  = "events"
+	journalTask = "journal"
 )
 
-var allTasks = []string{nightsTask, issueTask}
+var allTasks = []string{nightsTask, issueTask, journalTask, eventsTask}
 
 type serveCmd struct {
-	Tasks                 []string `name:"tasks" env:"SERVE_TASKS" default:"nights,issue" placeholder:"TASK"`
-	AdminListen           string   `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
-	connect.IssueSettings `embed:""`
+	Tasks                   []string `name:"tasks" env:"SERVE_TASKS" default:"nights,issue,journal,events" placeholder:"TASK"`
+	AdminListen             string   `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
+	connect.IssueSettings   `embed:""`
+	connect.JournalSettings `embed:""`
+	sinkSettings            `embed:""`
 }
 
 func (c *serveCmd) Validate() error {
-	var problems []error
+	problems := []error{c.sinkSettings.Validate(), c.JournalSettings.Validate()}
 	for i, task := range c.Tasks {
 		problems = append(problems,
 			refuse(!slices.Contains(allTasks, task), text.UnknownTask, task, strings.Join(allTasks, ", ")),
@@ -45,6 +50,9 @@ func (c *serveCmd) Validate() error {
 	}
 	if c.AdminListen != "" {
 		problems = append(problems, connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen))
+	}
+	if c.EventSink == connect.NoSink {
+		problems = append(problems, refuse(slices.Equal(c.Tasks, []string{eventsTask}), text.NoSinkToPublish))
 	}
 	return errors.Join(problems...)
 }
@@ -62,7 +70,9 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 	if err := settler.readable(ctx); err != nil {
 		return err
 	}
-	tasks, metrics, err := c.prepare(p, settler)
+	metrics := prometheus.NewRegistry()
+	tasks, closeTasks, err := c.prepare(p, settler, metrics)
+	defer closeTasks()
 	if err != nil {
 		return err
 	}
@@ -76,7 +86,7 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 		p.logger.Info("stopping", zap.Duration("grace", p.ShutdownGrace))
 		close(logged)
 	})
-	p.logger.Info("serving", zap.Strings("tasks", c.Tasks))
+	p.logger.Info("serving", zap.Strings("tasks", namesOf(tasks)))
 	serve.Runner{Now: p.Now, Logger: p.logger}.Run(ctx, tasks...)
 	if !unneeded() {
 		<-logged
@@ -84,9 +94,16 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// prepare makes the tasks, and a registry with their metrics.
-func (c *serveCmd) prepare(p *program, s *settler) (tasks []serve.Task, metrics *prometheus.Registry, err error) {
-	metrics = prometheus.NewRegistry()
+func namesOf(tasks []serve.Task) (names []string) {
+	for _, task := range tasks {
+		names = append(names, task.Name)
+	}
+	return names
+}
+
+// prepare makes the tasks and registers their metrics. closeTasks closes the connections that only one task uses.
+func (c *serveCmd) prepare(p *program, s *settler, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
+	closeTasks = func() {}
 	for _, name := range c.Tasks {
 		task := serve.Task{Name: name}
 		switch name {
@@ -100,13 +117,28 @@ func (c *serveCmd) prepare(p *program, s *settler) (tasks []serve.Task, metrics 
 				task.Run = issue.Run
 				metrics.MustRegister(issue)
 			}
+		case journalTask:
+			var writing *serve.Journal
+			if writing, err = c.journal(p, s); err == nil {
+				task.Run = writing.Run
+				metrics.MustRegister(writing)
+			}
+		case eventsTask:
+			if c.EventSink == connect.NoSink {
+				continue
+			}
+			var publishing *serve.Events
+			if publishing, closeTasks, err = c.eventsTask(p, s); err == nil {
+				task.Run = publishing.Run
+				metrics.MustRegister(publishing)
+			}
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, closeTasks, err
 		}
 		tasks = append(tasks, task)
 	}
-	return tasks, metrics, nil
+	return tasks, closeTasks, nil
 }
 
 func (p *program) nights(s *settler) (run func(ctx context.Context) error, err error) {
@@ -125,6 +157,13 @@ func (c *serveCmd) issue(p *program, s *settler) (*serve.Issue, error) {
 	return serve.New(serve.Config{
 		Coupons: serve.MySQL{DB: s.MySQL, Users: s.users}, Store: s.store, Issuer: s, Interval: c.IssueInterval,
 		Parallel: p.SettleParallel, Now: p.Now, Logger: p.logger.Named(issueTask),
+	})
+}
+
+func (c *serveCmd) journal(p *program, s *settler) (*serve.Journal, error) {
+	return serve.NewJournal(serve.JournalConfig{
+		DB: mysqltx.New(s.MySQL), Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
+		Now: p.Now, Logger: p.logger.Named(journalTask),
 	})
 }
 

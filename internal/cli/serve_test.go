@@ -131,11 +131,13 @@ func TestServe_RefusesOldSchema(t *testing.T) {
 		"no line limit": "ALTER TABLE coupon DROP COLUMN line_limit",
 		"no nonce":      "ALTER TABLE settlement_run DROP COLUMN nonce",
 		"no order id":   "ALTER TABLE user_coupon DROP COLUMN order_id",
+		"no row id":     "ALTER TABLE settlement DROP COLUMN first_user_coupon_id",
+		"no erased":     "ALTER TABLE promise DROP COLUMN erased_rejected",
 	}
 	for _, table := range w.tables() {
 		changes["no "+table] = "RENAME TABLE " + table + " TO gone"
 	}
-	require.Len(t, changes, 4+13)
+	require.Len(t, changes, 6+16)
 	changes["no right to a table to come"] = changes["no cadence"] +
 		"; DROP TABLE settled; REVOKE SELECT, INSERT, UPDATE ON settled FROM "
 	for name, change := range changes {
@@ -152,7 +154,7 @@ func TestServe_RefusesOldSchema(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // if it stays up
 				defer cancel()
 				var stderr strings.Builder
-				code := run(ctx, append([]string{"serve", "--lang=en", "--tasks=" + task}, w.servers...), io.Discard, &stderr)
+				code := run(ctx, append([]string{"serve", "--lang=en", "--event-sink=redis", "--tasks=" + task}, w.servers...), io.Discard, &stderr)
 				require.Equal(t, exitUse, code, stderr.String())
 				require.Contains(t, stderr.String(), text.AdviseMigrate.In(text.English))
 			}

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/runmetrics"
@@ -24,6 +26,10 @@ type servers struct {
 
 func (s *servers) ledger() *ledger.Ledger {
 	return &ledger.Ledger{Store: s.store, Users: s.users}
+}
+
+func (s *servers) restorer(now func() time.Time) *journal.Restorer {
+	return &journal.Restorer{DB: mysqltx.New(s.MySQL), Line: s.store, Ledger: s.ledger(), Now: now}
 }
 
 func (p *program) open() (*servers, error) {
@@ -95,7 +101,7 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	}
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store,
-		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Users: s.users, Observer: runmetrics.New(p.Now),
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Journal: s.restorer(p.Now), Users: s.users, Observer: runmetrics.New(p.Now),
 		Zone: p.Zone, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err

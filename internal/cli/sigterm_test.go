@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -94,7 +95,25 @@ type running struct {
 	cancel         context.CancelCauseFunc
 	ended          chan struct{}
 	code           int
-	stdout, stderr bytes.Buffer
+	stdout, stderr outputSoFar
+}
+
+// outputSoFar can be read while the program runs.
+type outputSoFar struct {
+	mu      sync.Mutex
+	written bytes.Buffer
+}
+
+func (o *outputSoFar) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.written.Write(p)
+}
+
+func (o *outputSoFar) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.written.String()
 }
 
 func (w *world) begin(args ...string) *running {

@@ -165,7 +165,7 @@ var situations = []struct {
 		d.issues()
 		d.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
 		d.answer(0, map[string]string{
-			"ko": issued7 + "사용되지 않은 채 <time>에 쿠폰의 사용 기한이 만료되었습니다.\n", "en": enIssued + "It was not used, and expired at <time>.\n"})
+			"ko": issued7 + "사용되지 않은 채 <time>에 쿠폰의 유효 기한이 만료되었습니다.\n", "en": enIssued + "It was not used, and expired at <time>.\n"})
 	}},
 	{"blocked by mistake", func(d *desk) {
 		d.AddCouponBetween(1, d.Now().Add(-72*time.Hour), d.Now().Add(time.Hour))
@@ -186,11 +186,11 @@ var situations = []struct {
 		d.Apply(42, 1, 7)
 		d.settleNow()
 		d.answer(exitUse, map[string]string{
-			"ko": "사용자 7의 신청이 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종료 처리된 뒤 다시 실행하세요.",
+			"ko": "사용자 7의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
 			"en": "user 7 still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
 		d.finalise(42)
 		d.answer(0, map[string]string{
-			"ko": "사용자 7: 신청 결과 1건을 삭제하고 운영 기록 0건에서 사용자 번호를 지웠습니다.\n",
+			"ko": "사용자 7: 신청 결과 1건을 삭제하고 감사 기록 0건에서 사용자 번호를 지웠습니다.\n",
 			"en": "User 7: deleted 1 outcome of applications, and took the user out of 0 audit events.\n"})
 		require.Empty(d.T, d.person("7").Applications)
 		d.verify()
@@ -237,7 +237,7 @@ var situations = []struct {
 		d.answer(0, map[string]string{"ko": "정산은 <time>에 예정되어 있으며", "en": "The settlement is planned for <time>"})
 		d.settleNow()
 		d.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
-		d.answer(0, map[string]string{"ko": "<time>에 쿠폰의 사용 기한이 만료되었습니다.\n", "en": "expired at <time>.\n"})
+		d.answer(0, map[string]string{"ko": "<time>에 쿠폰의 유효 기한이 만료되었습니다.\n", "en": "expired at <time>.\n"})
 		d.does("coupon", "revoke", "42", "--user=7")
 		d.answer(0, map[string]string{
 			"ko": issued7 + "담당자 lee님이 <time>에 쿠폰을 회수했습니다. 사유: test.\n",

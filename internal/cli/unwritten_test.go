@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -24,6 +25,8 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	person := []string{"--operator=kim", "--reason=test"}
 	closes := "--closes=" + w.Now().Add(2*time.Hour).Format(time.RFC3339)
 	month := "--month=" + w.Now().Format("2006-01")
+	receipts := newReceipts(w)
+	token := receipts.sign(couponID, 2, coupon.ArrivalAt(w.Now()))
 	spoken := map[string]bool{}
 	formats := []string{"--output=table", "--output=csv", "--output=json", "--output=html"}
 	for _, args := range [][]string{
@@ -41,6 +44,10 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 		append([]string{"coupon", "pause", "1"}, person...), append([]string{"coupon", "resume", "1", "--output=json"}, person...),
 		append([]string{"coupon", "close", "1"}, person...), {"coupon", "winners", "1"}, {"coupon", "winners", "1", "--output=csv"},
 		append([]string{"coupon", "revoke", "1", "--user=1"}, person...), append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
+		{"restore", "--coupon=1", "--dry-run"}, append([]string{"restore", "--coupon=1", "--output=json"}, person...),
+		{"receipt", "show", token, receipts.flag}, append([]string{"receipt", "honour", token, receipts.flag, "--output=json"}, person...),
+		{"events", "status"}, {"events", "status", "--output=json"}, {"events", "replay", "--coupon=1", "--dry-run"},
+		{"events", "replay", "--coupon=1", "--dry-run", "--output=json"},
 		append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...), append([]string{"purge", "--before=2026-01-01", "--dry-run", "--output=json"}, person...),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -168,6 +168,20 @@ func TestVerbs_UnreachableServers(t *testing.T) {
 	}
 }
 
+// The door is shut in MySQL while Redis is away, and the output says that Redis has yet to follow.
+func TestCoupon_IsShutWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for verb, column := range map[string]string{"close": "apply_closes_at <= UTC_TIMESTAMP(6)", "pause": "status = 'PAUSED'"} {
+		id := w.AddCoupon(5)
+		code, stdout, stderr := settleBare(t, "coupon", verb, id.String(), "--operator=kim", "--reason=INC-9", "--mysql-dsn="+w.Operator.MySQLDSN, "--redis-addrs="+nowhere)
+		require.Zero(t, code, stderr)
+		require.NotEmpty(t, stdout)
+		require.Contains(t, stderr, "apply-api")
+		require.Equal(t, []uint64{1}, w.IDs("SELECT COUNT(*) FROM coupon WHERE id = ? AND version = ? AND "+column, id, uint64(5000000000000001)), verb)
+	}
+}
+
 func TestRun_DatabaseWithoutSchemaOrAccess(t *testing.T) {
 	t.Parallel()
 	r, m := testenv.RedisFor(t), testenv.MySQLFor(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -170,4 +171,50 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 		require.True(t, errors.As(err, &refused), "%s: %v", statement, err)
 		require.Contains(t, []uint16{1142, 1143}, refused.Number, "%s: %v", statement, err)
 	}
+}
+
+// Each list of an export is longer than two of the pages by which it is read.
+func TestUser_ExportIsComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const rows = 2001
+	id := w.AddQueue(1, 7)
+	w.settleNow()
+	numbers := make([]int, rows)
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	list, err := json.Marshal(numbers)
+	require.NoError(t, err)
+	insert := func(query string) {
+		w.Exec("INSERT INTO "+query+" FROM JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j, user_coupon u WHERE u.coupon_id = ?", string(list), id)
+	}
+	insert("coupon_log (user_coupon_id, seq, kind, actor, at) SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6)")
+	insert("coupon_order SELECT CONCAT('A-', j.n), u.id, 7, 9000, 0, 'RELEASED', UTC_TIMESTAMP(6)")
+	insert("audit_event (actor, action, coupon_id, user_id, detail) SELECT 'kim', 'COUPON_REVOKED', u.coupon_id, 7, j.n")
+	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
+	last := w.AddCoupon(1) // behind two pages of open coupons
+	w.Apply(last, 7)
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) SELECT id, 7 FROM coupon WHERE name = 'other' ORDER BY id DESC")
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED' FROM coupon WHERE name = 'other'")
+
+	p := w.person("7")
+	require.Len(t, p.Coupons, rows+1)
+	require.Len(t, p.Applications, rows)
+	require.Len(t, p.AuditEvents, rows)
+	require.Len(t, p.Undecided, 2)
+	require.Equal(t, last, p.Undecided[1].Coupon)
+	first := p.Coupons[0]
+	require.Equal(t, id, first.Coupon)
+	require.Len(t, first.Log, rows)
+	require.Len(t, first.Orders, rows)
+	orders := map[string]bool{}
+	for i := range rows {
+		require.Less(t, p.Coupons[i].Coupon, p.Coupons[i+1].Coupon)
+		require.EqualValues(t, i+1, first.Log[i].Seq)
+		require.Equal(t, fmt.Sprint(i+1), p.AuditEvents[i].Detail)
+		require.Equal(t, p.Coupons[i+1].Coupon, p.Applications[i].Coupon)
+		orders[first.Orders[i].ID] = true
+	}
+	require.Len(t, orders, rows)
 }

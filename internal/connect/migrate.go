@@ -88,10 +88,11 @@ func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
 var schemaSQL = []string{
 	"SELECT version, cadence, line_limit, frozen, discount_percent, discount_max_won, minimum_won FROM coupon LIMIT 0",
 	"SELECT nonce FROM settlement_run LIMIT 0",
-	"SELECT twice, counted_since, erased FROM promise LIMIT 0",
+	"SELECT twice, counted_since, erased, erased_rejected FROM promise LIMIT 0",
 	"SELECT seq, hash, user_salt, user_hash FROM audit_event LIMIT 0",
 	"SELECT order_id, seq FROM user_coupon LIMIT 0",
-	"SELECT 1 FROM user_coupon, application_outcome, settlement, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon LIMIT 0",
+	"SELECT first_user_coupon_id, published_at FROM settlement LIMIT 0",
+	"SELECT 1 FROM application_outcome, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon, event_relay, line_journal, journal LIMIT 0",
 }
 
 // walletSchemaSQL names the tables and columns that wallet-api reads. Its account may read no others.

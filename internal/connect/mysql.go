@@ -61,16 +61,15 @@ func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
 	return s.open(logger, "", mysqlIdleTime)
 }
 
-// OpenBrief is Open for a program whose callers wait: wallet-api. It gives up a lock early, and if the program or its machine
-// stops in the middle of a transaction, the server ends the transaction within seconds.
-func (s *MySQLSettings) OpenBrief(logger *zap.Logger) (*sql.DB, error) {
-	return s.open(logger, briefSQL, briefIdleTime)
+// OpenBrief is Open for transactions that others wait for. A session gives up a lock early. If the program or its machine
+// stops in the middle of a transaction, the server ends the session after idle, in whole seconds, also if it was sending a
+// result or receiving a statement.
+func (s *MySQLSettings) OpenBrief(logger *zap.Logger, idle time.Duration) (*sql.DB, error) {
+	return s.open(logger, fmt.Sprintf(briefSQL, idle/time.Second), idle/2)
 }
 
-const (
-	briefSQL      = "SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = 20"
-	briefIdleTime = 10 * time.Second // before the server closes the session
-)
+const briefSQL = "SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = %[1]d, " +
+	"net_write_timeout = %[1]d, net_read_timeout = %[1]d"
 
 func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration) (*sql.DB, error) {
 	config, err := s.config()

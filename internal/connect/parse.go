@@ -45,7 +45,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	if err != nil {
 		return nil, fmt.Errorf("build command line of %s: %w", program.Name, err)
 	}
-	var values []error
+	var values []*FlagError
 	makeLenient(parser.Model, &values)
 
 	var problems []error
@@ -70,11 +70,12 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	if helped {
 		return nil, ErrHelp
 	}
-	problems = slices.Concat(problems, values, givenTwice(kctx), unknownEnvironment(parser.Model, program.Prefixes),
-		combination(kctx), invalid(reflect.ValueOf(cli).Elem()))
+	wrong := invalid(reflect.ValueOf(cli).Elem())
 	if kctx != nil && kctx.Selected() != nil {
-		problems = append(problems, invalid(kctx.Selected().Target)...)
+		wrong = append(wrong, invalid(kctx.Selected().Target)...)
 	}
+	problems = slices.Concat(problems, causes(values), givenTwice(kctx), unknownEnvironment(parser.Model, program.Prefixes),
+		combination(kctx), withoutFlagsOf(values, wrong))
 	if len(problems) == 0 && err != nil {
 		problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
 	}
@@ -195,7 +196,39 @@ func distinct(problems []error) []error {
 	})
 }
 
-func makeLenient(model *kong.Application, problems *[]error) {
+// FlagError is a problem with the value of one flag, such as --until.
+type FlagError struct {
+	Flag string
+	Err  error
+}
+
+func (e *FlagError) Error() string { return e.Err.Error() }
+
+func (e *FlagError) Unwrap() error { return e.Err }
+
+func causes(problems []*FlagError) (all []error) {
+	for _, p := range problems {
+		all = append(all, p.Err)
+	}
+	return all
+}
+
+// withoutFlagsOf returns the problems without those of flags that have a problem in known already.
+func withoutFlagsOf(known []*FlagError, problems []error) (others []error) {
+	for _, p := range problems {
+		about, ok := errors.AsType[*FlagError](p)
+		if ok && slices.ContainsFunc(known, func(k *FlagError) bool { return k.Flag == about.Flag }) {
+			continue
+		}
+		if ok {
+			p = about.Err
+		}
+		others = append(others, p)
+	}
+	return others
+}
+
+func makeLenient(model *kong.Application, problems *[]*FlagError) {
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
 		if value, ok := node.(*kong.Value); ok {
 			value.Mapper = lenient{value.Mapper, problems}
@@ -206,7 +239,7 @@ func makeLenient(model *kong.Application, problems *[]error) {
 
 type lenient struct {
 	kong.Mapper
-	problems *[]error
+	problems *[]*FlagError
 }
 
 // Decode records a wrong value as a problem and continues with the default, so that no second problem follows.
@@ -223,7 +256,7 @@ func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	if problem == nil {
 		return nil
 	}
-	*l.problems = append(*l.problems, problem)
+	*l.problems = append(*l.problems, &FlagError{"--" + v.Name, problem})
 	target.SetZero()
 	if !v.HasDefault {
 		return nil

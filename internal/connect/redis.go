@@ -40,7 +40,10 @@ func (s *RedisSettings) Connections() int {
 	return redisPool * max(1, len(s.RedisAddrs))
 }
 
-func (s *RedisSettings) Validate() error {
+func (s *RedisSettings) Validate() error { return s.validate("") }
+
+// validate names the settings with a prefix, such as EVENT_ for EVENT_REDIS_ADDRS.
+func (s *RedisSettings) validate(prefix string) error {
 	var problems []error
 	if len(s.RedisAddrs) == 0 {
 		problems = append(problems, text.UsageErrorf(text.AddrsMissing))
@@ -48,18 +51,20 @@ func (s *RedisSettings) Validate() error {
 	for _, addr := range s.RedisAddrs {
 		host, port, err := net.SplitHostPort(addr)
 		if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil || number == 0 {
-			problems = append(problems, text.UsageErrorf(text.WrongAddr, addr))
+			problems = append(problems, text.UsageErrorf(text.WrongAddr, prefix, addr))
 		}
 	}
-	if _, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile); err != nil {
+	if _, err := secret(prefix+"REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile); err != nil {
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
 // Open does not connect. The client never repeats a command: a second apply could accept an application after a 503.
-func (s *RedisSettings) Open() (redis.UniversalClient, error) {
-	password, err := secret("REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
+func (s *RedisSettings) Open() (redis.UniversalClient, error) { return s.open("") }
+
+func (s *RedisSettings) open(prefix string) (redis.UniversalClient, error) {
+	password, err := secret(prefix+"REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
 	if err != nil {
 		return nil, err
 	}

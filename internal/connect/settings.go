@@ -21,7 +21,7 @@ import (
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
 
 // siblings are settings that a program accepts although only another program uses them: they often share a ConfigMap.
-var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "WALLET_LISTEN", "WALLET_ADMIN_LISTEN",
+var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "LIVE_LISTEN", "WALLET_LISTEN", "WALLET_ADMIN_LISTEN",
 	"SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
 
 func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {

@@ -95,6 +95,26 @@ const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), CO
 
 func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }
 
+// Reading is what a process has read of a coupon in Redis.
+type Reading struct {
+	Waiting int64     // applications in the queue
+	Sold    bool      // applying is answered with SOLD_OUT
+	Now     time.Time // time on the clock of the coupon's Redis shard
+	SeenAt  time.Time // the same moment by the clock of the process; set by package catalog. Zero: Redis was never read
+}
+
+// Read reports whether the process has read the coupon in Redis.
+func (r Reading) Read() bool { return !r.SeenAt.IsZero() }
+
+// At returns the time on the shard's clock when the clock of the process shows local. If Redis was never read, both
+// clocks are taken for equal.
+func (r Reading) At(local time.Time) time.Time {
+	if !r.Read() {
+		return local
+	}
+	return r.Now.Add(local.Sub(r.SeenAt))
+}
+
 type zeroTime struct{ into *time.Time }
 
 func (z zeroTime) Scan(value any) error {

@@ -63,7 +63,7 @@ func New(config Config) (*Admin, error) {
 type Change struct {
 	Before, After coupon.Coupon // Before is zero for a new coupon
 	Changed       bool          // false: the coupon was already as requested, and nothing was written
-	At            time.Time     // time of the change by the Redis clock; zero if Redis was unreachable
+	At            time.Time     // time of the change by the Redis clock; if Redis was unreachable, zero or the time of MySQL
 	NotSelected   int           // number of users with the outcome NOT_SELECTED
 	SoldOut       bool          // Redis answers SOLD_OUT; false if announced is false
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
@@ -74,6 +74,7 @@ type Change struct {
 type operation struct {
 	action       audit.Action
 	withoutRedis bool // the change is possible while Redis is unreachable
+	needsTime    bool // plan reads now, also while Redis is unreachable
 	rowOnly      bool // the change concerns MySQL alone: Redis is not asked
 	needsQueue   bool // plan reads facts.waiting and facts.dlq
 	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
@@ -141,6 +142,11 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 			return err
 		}
 	}
+	if op.needsTime && made.At.IsZero() {
+		if made.At, err = timeOfMySQL(ctx, tx, made.Before); err != nil {
+			return err
+		}
+	}
 	made.NotSelected = f.notSelected
 	if made.After, err = op.plan(made.Before, made.At, f); err != nil {
 		return err
@@ -148,7 +154,7 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if made.After == made.Before {
 		return nil
 	}
-	shutAt, err := a.shut(ctx, made)
+	shutAt, err := a.shut(ctx, tx, made)
 	if err != nil {
 		return err
 	}
@@ -178,9 +184,25 @@ func (a *Admin) readQueue(ctx context.Context, made *Change, f *facts) error {
 	return err
 }
 
+const journalledSQL = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ?"
+
+// timeOfMySQL returns the time of MySQL, or the instant after the last arrival that MySQL knows, whichever is later.
+func timeOfMySQL(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (time.Time, error) {
+	now, err := mysqltx.Now(ctx, tx)
+	if err != nil {
+		return now, err
+	}
+	var journalled coupon.Arrival
+	if err := tx.QueryRowContext(ctx, journalledSQL, c.ID).Scan(&journalled); err != nil {
+		return now, fmt.Errorf("read the journal of coupon %d: %w", c.ID, err)
+	}
+	last := max(c.Promise.LastArrival, journalled)
+	return max(coupon.ArrivalAt(now), last+1).Time(), nil
+}
+
 // shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
-// gets its end from Redis, later than every arrival. A pause has no end, so it is recorded even without Redis.
-func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err error) {
+// gets its end from Redis, later than every arrival. If Redis is unreachable, the change is recorded nevertheless.
+func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
 	if is.ClosesAt.Equal(was.ClosesAt) && is.Status == was.Status {
@@ -194,6 +216,9 @@ func (a *Admin) shut(ctx context.Context, made *Change) (shutAt time.Time, err e
 	switch {
 	case err != nil && pauses:
 		return time.Time{}, nil
+	case err != nil && mysqltx.ClassOf(err) == coupon.Infrastructure:
+		is.ClosesAt, err = timeOfMySQL(ctx, tx, was)
+		return time.Time{}, err
 	case err != nil:
 		return time.Time{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: text.Errorf(text.DoorNotShut, was.ID, err)}
 	case closes:

@@ -245,8 +245,8 @@ func TestExtend_TellsHoldersByHandFromLostMarks(t *testing.T) {
 	d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
 	d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised
 	d.SettleNow(couponID)
-	d.held(d.grant(couponID, 2))
-	d.held(d.grant(couponID, 3))
+	d.changed(d.grant(couponID, 2))
+	d.changed(d.grant(couponID, 3))
 	issued := d.Key("issued", couponID)
 	require.EqualValues(t, 3, d.Redis.SCard(ctx, issued).Val())
 

@@ -26,8 +26,8 @@ type HolderChange struct {
 	Now       time.Time               // MySQL's clock
 }
 
-// holding is a change of an issued coupon. plan returns the decision, or a *text.UsageError if the change is refused.
-type holding struct {
+// holderOp is a change of an issued coupon. plan returns the decision, or a *text.UsageError if the change is refused.
+type holderOp struct {
 	action audit.Action
 	plan   func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error)
 	// write records the decision. nil: wallet.Write does.
@@ -36,7 +36,7 @@ type holding struct {
 
 // Revoke takes a coupon back from a user. With freeSeat, the coupon gets one seat more, for the next in line.
 func (a *Admin) Revoke(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, freeSeat bool) (*HolderChange, error) {
-	return a.hold(ctx, couponID, user, holding{action: audit.CouponRevoked,
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponRevoked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planRevoke(c, f, found, user, freeSeat)
 		}})
@@ -62,7 +62,7 @@ func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID,
 
 // Reissue gives a revoked coupon back to its user. If the revocation added a seat, a seat must be free, and is taken away.
 func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*HolderChange, error) {
-	return a.hold(ctx, couponID, user, holding{action: audit.CouponReissued,
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponReissued,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			if !found {
 				return wallet.Decision{}, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
@@ -76,7 +76,7 @@ func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coup
 
 // ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive.
 func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, expires time.Time) (*HolderChange, error) {
-	return a.hold(ctx, couponID, user, holding{action: audit.CouponUserExtended,
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUserExtended,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planExtendUser(c, f, found, user, expires)
 		}})
@@ -117,7 +117,7 @@ type Grantee struct {
 // Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no applicant
 // loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
 func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee) (*HolderChange, error) {
-	return a.hold(ctx, couponID, to.User, holding{action: audit.CouponGranted,
+	return a.changeHolder(ctx, couponID, to.User, holderOp{action: audit.CouponGranted,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planGrant(c, f, found, to)
 		},
@@ -178,8 +178,8 @@ func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, directory *users.
 	return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, a.Operator, d.Entries...)
 }
 
-// hold makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible, too.
-func (a *Admin) hold(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, op holding) (*HolderChange, error) {
+// changeHolder makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible, too.
+func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, op holderOp) (*HolderChange, error) {
 	origin := a.origin()
 	made := &HolderChange{}
 	err := a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
@@ -194,23 +194,23 @@ func (a *Admin) hold(ctx context.Context, couponID coupon.CouponID, user coupon.
 			}
 		}
 		*made = HolderChange{Change: Change{Before: old, After: old}, User: user}
-		return a.applyHolding(ctx, tx, made, origin, op)
+		return a.applyToHolder(ctx, tx, made, origin, op)
 	})
 	if err != nil {
 		return nil, changeUnknown(couponID, err)
 	}
-	a.publishHolding(ctx, made, op)
+	a.publishHolder(ctx, made, op)
 	return made, nil
 }
 
-func (a *Admin) applyHolding(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, op holding) error {
+func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, op holderOp) error {
 	f, found, err := wallet.LockForOperator(ctx, tx, made.Before.ID, made.User)
 	if err != nil {
 		return err
 	}
 	if !found { // LockForOperator has not read the clock
-		if err := tx.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&f.Now); err != nil {
-			return fmt.Errorf("read the clock: %w", err)
+		if f.Now, err = mysqltx.Now(ctx, tx); err != nil {
+			return err
 		}
 	}
 	d, err := op.plan(made.Before, f, found)
@@ -282,9 +282,9 @@ func (h *HolderChange) detail(f wallet.Facts) string {
 	return strings.Join(parts, ", ")
 }
 
-// publishHolding tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it fails,
+// publishHolder tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it fails,
 // the catalog publishes the seats, and a run gives an application of the user the outcome ALREADY_ISSUED.
-func (a *Admin) publishHolding(ctx context.Context, made *HolderChange, op holding) {
+func (a *Admin) publishHolder(ctx context.Context, made *HolderChange, op holderOp) {
 	is := made.After
 	if is.Finalised() {
 		return

@@ -82,12 +82,12 @@ func TestRevoke_UnfinalisesForTheNextInLine(t *testing.T) {
 	require.True(t, finalised())
 	require.Equal(t, []coupon.UserID{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
 
-	d.held(d.admin.Revoke(t.Context(), couponID, 1, false))
+	d.changed(d.admin.Revoke(t.Context(), couponID, 1, false))
 	require.True(t, finalised(), "no seat, no run")
-	d.held(d.admin.Reissue(t.Context(), couponID, 1))
-	d.held(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears()))
+	d.changed(d.admin.Reissue(t.Context(), couponID, 1))
+	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears()))
 	require.True(t, finalised())
-	d.held(d.admin.Revoke(t.Context(), couponID, 1, true))
+	d.changed(d.admin.Revoke(t.Context(), couponID, 1, true))
 	require.False(t, finalised())
 	require.Len(t, d.audited(couponID, "COUPON_UNFINALISED"), 1)
 	night()
@@ -111,9 +111,9 @@ func TestHolders_ChangeWhileTheCouponIsPausedOrFrozen(t *testing.T) {
 			d.SettleNow()
 			d.done(stop(d.admin)(t.Context(), couponID))
 			was := jajeongtest.Column[string](d.Deployment, "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon")
-			require.True(t, d.held(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed)
-			require.True(t, d.held(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
-			require.True(t, d.held(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears())).Changed)
+			require.True(t, d.changed(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed)
+			require.True(t, d.changed(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
+			require.True(t, d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears())).Changed)
 			require.Equal(t, was, jajeongtest.Column[string](d.Deployment, "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon"))
 			d.Verify()
 		})
@@ -162,7 +162,7 @@ func TestRevoke_BesideOrdersOfAStore(t *testing.T) {
 		}
 		require.Equal(t, used == "", revoked == nil, "order %q, revoke: %v", used, revoked)
 		if used == "" {
-			d.held(d.admin.Reissue(t.Context(), couponID, 1))
+			d.changed(d.admin.Reissue(t.Context(), couponID, 1))
 			continue
 		}
 		require.True(t, text.Is(revoked, text.RefusedUsed) || text.Is(revoked, text.RefusedReserved), revoked)
@@ -211,7 +211,7 @@ func TestHolders_ChangeOnceAfterLostCommitReply(t *testing.T) {
 				require.True(t, lost.Load())
 				require.True(t, made.Changed)
 				require.EqualValues(t, wasSeats+verb.seats, made.After.TotalQuantity)
-				require.False(t, d.held(verb.do(d)).Changed, "a second run")
+				require.False(t, d.changed(verb.do(d)).Changed, "a second run")
 				require.Equal(t, []int64{wasSeats + verb.seats, wasLogs + verb.logs, wasEvents + 1}, []int64{seats(), count("coupon_log"), count("audit_event")})
 			})
 		}

@@ -32,7 +32,7 @@ func (d *deployment) order(db *mysqltx.DB, verb wallet.Verb, couponID coupon.Cou
 	return done.Code
 }
 
-func (d *deployment) held(change *couponadmin.HolderChange, err error) *couponadmin.HolderChange {
+func (d *deployment) changed(change *couponadmin.HolderChange, err error) *couponadmin.HolderChange {
 	d.T.Helper()
 	require.NoError(d.T, err)
 	require.NoError(d.T, change.PublishErr)
@@ -51,11 +51,11 @@ func TestRevoke_FreesASeatForTheNextInLine(t *testing.T) {
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 
-	revoked := d.held(d.admin.Revoke(t.Context(), couponID, 1, true))
+	revoked := d.changed(d.admin.Revoke(t.Context(), couponID, 1, true))
 	require.Equal(t, []int{1, 2}, []int{revoked.Before.TotalQuantity, revoked.After.TotalQuantity})
 	require.Equal(t, coupon.CouponRevoked, revoked.State)
 	require.Equal(t, 1, revoked.NotSelected)
-	require.False(t, d.held(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed, "a second run")
+	require.False(t, d.changed(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed, "a second run")
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
@@ -63,10 +63,10 @@ func TestRevoke_FreesASeatForTheNextInLine(t *testing.T) {
 	_, err := d.admin.Reissue(t.Context(), couponID, 1)
 	require.True(t, text.Is(err, text.RefusedNoSeatLeft), err)
 	d.done(d.admin.AddSeats(t.Context(), couponID, 1))
-	reissued := d.held(d.admin.Reissue(t.Context(), couponID, 1))
+	reissued := d.changed(d.admin.Reissue(t.Context(), couponID, 1))
 	require.Equal(t, 2, reissued.After.TotalQuantity, "the seat is taken back")
 	require.Equal(t, coupon.CouponIssued, reissued.State)
-	require.False(t, d.held(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
+	require.False(t, d.changed(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
 	require.Equal(t, []string{"REVOKED", "REISSUED"}, jajeongtest.Column[string](d.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
 	require.EqualValues(t, 2, d.Number("SELECT COUNT(*) FROM audit_event WHERE user_id = 1"))
 	d.Verify()
@@ -87,7 +87,7 @@ func TestRevoke_RefusesACouponThatAnOrderHas(t *testing.T) {
 	_, err = d.admin.Revoke(t.Context(), couponID, 9, false)
 	require.True(t, text.Is(err, text.RefusedNotHeld), err)
 	require.Equal(t, wallet.Done, d.order(db, wallet.Refund, couponID, "A-1"))
-	require.True(t, d.held(d.admin.Revoke(t.Context(), couponID, 1, false)).Changed)
+	require.True(t, d.changed(d.admin.Revoke(t.Context(), couponID, 1, false)).Changed)
 	require.Equal(t, wallet.Revoked, d.order(db, wallet.Reserve, couponID, "A-2"))
 	_, err = d.admin.Revoke(t.Context(), couponID, 1, true)
 	require.True(t, text.Is(err, text.RefusedRevokedWithoutSeat), err)
@@ -122,7 +122,7 @@ func TestRevoke_BesideACheckout(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 			require.Equal(t, wallet.Revoked, reserved)
-			d.held(d.admin.Reissue(t.Context(), couponID, 1))
+			d.changed(d.admin.Reissue(t.Context(), couponID, 1))
 		}
 	}
 	d.Verify()
@@ -134,13 +134,13 @@ func TestGrant_AddsASeatOfItsOwn(t *testing.T) {
 	couponID := d.AddQueue(1, 1, 2)
 	d.AddUsers(3, 4)
 	d.SetStatus("BLOCKED", 4)
-	granted := d.held(d.grant(couponID, 3))
+	granted := d.changed(d.grant(couponID, 3))
 	require.True(t, granted.Changed)
 	require.Equal(t, []int{2, 1}, []int{granted.After.TotalQuantity, granted.After.IssuedCount})
 	require.Zero(t, granted.ExpiresAt.Sub(granted.ExpiresAt.Truncate(24*time.Hour)), "a midnight of the zone")
 	require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, 3))
-	require.False(t, d.held(d.grant(couponID, 3)).Changed, "a second run")
-	d.held(d.grant(couponID, 2)) // whose application waits
+	require.False(t, d.changed(d.grant(couponID, 3)).Changed, "a second run")
+	d.changed(d.grant(couponID, 2)) // whose application waits
 	_, err := d.grant(couponID, 4)
 	require.True(t, text.Is(err, text.RefusedInactiveUser), err)
 	_, err = d.grant(couponID, 99)
@@ -163,11 +163,11 @@ func TestExtendUser_MovesTheEndToALaterMidnight(t *testing.T) {
 	couponID := d.AddQueue(1, 1)
 	d.SettleNow()
 	end := time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour)
-	extended := d.held(d.admin.ExtendUser(t.Context(), couponID, 1, end))
+	extended := d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, end))
 	require.True(t, extended.Changed)
 	require.Equal(t, end, extended.ExpiresAt)
 	require.Equal(t, end, jajeongtest.Column[time.Time](d.Deployment, "SELECT expires_at FROM user_coupon")[0])
-	require.False(t, d.held(d.admin.ExtendUser(t.Context(), couponID, 1, end)).Changed, "a second run")
+	require.False(t, d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, end)).Changed, "a second run")
 	_, err := d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(0, 0, -1))
 	require.True(t, text.Is(err, text.RefusedExtendShorter), err)
 	_, err = d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(-4, 0, 0))
@@ -184,9 +184,9 @@ func TestHolders_ChangeWhileRedisIsAway(t *testing.T) {
 	d.SettleNow()
 	away := errors.New("away")
 	d.admin.Redis = unreachable{d.Store, away}
-	d.held(d.admin.Revoke(t.Context(), couponID, 1, false))
-	d.held(d.admin.Reissue(t.Context(), couponID, 1))
-	d.held(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().UTC().AddDate(2, 0, 0).Truncate(24*time.Hour)))
+	d.changed(d.admin.Revoke(t.Context(), couponID, 1, false))
+	d.changed(d.admin.Reissue(t.Context(), couponID, 1))
+	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().UTC().AddDate(2, 0, 0).Truncate(24*time.Hour)))
 	revoked, err := d.admin.Revoke(t.Context(), couponID, 1, true)
 	require.NoError(t, err)
 	require.True(t, revoked.Changed)

@@ -26,6 +26,7 @@ const (
 	StateNeverLineFull State = "NEVER_APPLIED_LINE_FULL"   // as many wait as the line limit allows
 	StateNeverClosed   State = "NEVER_APPLIED_CLOSED"
 	StateNoSuchUser    State = "NO_SUCH_USER"
+	StateLost          State = "LOST"           // Redis has lost the application; the journal has it
 	StateMaybeLost     State = "MAYBE_LOST"     // applications were lost, and one may be of this user
 	StateNotSure       State = "NOT_SURE"       // applications may have been lost; they could not be counted
 	StateContradiction State = "CONTRADICTION"  // Redis answers with an outcome that MySQL does not have
@@ -65,7 +66,7 @@ const (
 
 var States = []State{
 	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
-	StateNeverSoldOut, StateNeverAdded, StateNeverLineFull, StateNeverClosed, StateNoSuchUser, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
+	StateNeverSoldOut, StateNeverAdded, StateNeverLineFull, StateNeverClosed, StateNoSuchUser, StateLost, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
 	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
 	StateWaitingImmediate, StateWaitingDelayed, StateWaitingFrozen,
 	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
@@ -351,6 +352,8 @@ func (f *Facts) unrecorded() Conclusion {
 		c.State = StateUnknown
 	case f.MarkedIssued, f.MarkedRejected:
 		c.State = StateContradiction
+	case f.lost() != nil:
+		return Conclusion{State: StateLost, Application: f.lost()}
 	case f.Gap > 0, f.Coupon.WrittenOff > 0:
 		c.State = StateMaybeLost
 		c.note(NoteAccountUnknown, !f.UserKnown)

@@ -120,15 +120,16 @@ var (
 	noMySQL     = change(func(f *explain.Facts) {
 		f.Coupon, f.Account, f.UserKnown, f.UserActive, f.UserStatus, f.NoMySQL = nil, nil, false, false, "", "away"
 	})
-	noRedis     = change(func(f *explain.Facts) { f.Published, f.Account, f.NoRedis = nil, nil, "away" })
-	gap         = change(func(f *explain.Facts) { f.Gap = 2 })
-	writtenOff  = change(func(f *explain.Facts) { f.Coupon.WrittenOff = 2 })
-	finalised   = change(func(f *explain.Facts) { f.Coupon.FinalisedAt = hence(-time.Minute) })
-	swept       = change(func(f *explain.Facts) { f.Published = &explain.PublishedWindow{} })
-	unknownUser = change(func(f *explain.Facts) { f.UserKnown, f.UserActive, f.UserStatus = false, false, "" })
-	blocked     = change(func(f *explain.Facts) { f.UserActive, f.UserStatus = false, "BLOCKED" })
-	markedYes   = change(func(f *explain.Facts) { f.MarkedIssued = true })
-	markedNo    = change(func(f *explain.Facts) { f.MarkedRejected = true })
+	noRedis        = change(func(f *explain.Facts) { f.Published, f.Account, f.NoRedis = nil, nil, "away" })
+	gap            = change(func(f *explain.Facts) { f.Gap = 2 })
+	onlyJournalled = change(func(f *explain.Facts) { f.Applications = []explain.Application{{Arrival: 1, Lost: true}} })
+	writtenOff     = change(func(f *explain.Facts) { f.Coupon.WrittenOff = 2 })
+	finalised      = change(func(f *explain.Facts) { f.Coupon.FinalisedAt = hence(-time.Minute) })
+	swept          = change(func(f *explain.Facts) { f.Published = &explain.PublishedWindow{} })
+	unknownUser    = change(func(f *explain.Facts) { f.UserKnown, f.UserActive, f.UserStatus = false, false, "" })
+	blocked        = change(func(f *explain.Facts) { f.UserActive, f.UserStatus = false, "BLOCKED" })
+	markedYes      = change(func(f *explain.Facts) { f.MarkedIssued = true })
+	markedNo       = change(func(f *explain.Facts) { f.MarkedRejected = true })
 )
 
 func window(opens, closes time.Duration) change {
@@ -176,6 +177,7 @@ func TestConclusions(t *testing.T) {
 		{"not in Redis", with(swept), explain.StateNotSure, nil},
 		{"the coupon's row is locked", with(func(f *explain.Facts) { f.Account, f.NoAccount = nil, "busy" }), explain.StateNotSure, nil},
 		{"promises lost", with(gap), explain.StateMaybeLost, nil},
+		{"promises lost, and this one is in the journal", with(gap, onlyJournalled), explain.StateLost, nil},
 		{"promises lost and written off", with(writtenOff), explain.StateMaybeLost, nil},
 		{"promises lost, unknown user", with(gap, unknownUser), explain.StateMaybeLost, notes(explain.NoteAccountUnknown)},
 		{"unknown user, no application", with(unknownUser), explain.StateNoSuchUser, nil},

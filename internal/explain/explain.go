@@ -49,10 +49,11 @@ type Explanation struct {
 }
 
 // Explain reads the facts. If it finds no application, it reads them again: an application that a settlement moves from
-// NOT_SELECTED to the DLQ is in neither place for a moment. Failures of Redis and MySQL are in Unread.
+// NOT_SELECTED to the DLQ is in neither place for a moment, and one that came meanwhile may be in the journal already. Failures of Redis and MySQL are in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
-	if err == nil && len(x.Unread) == 0 && len(x.Facts.Applications) == 0 && x.Facts.UserCoupon == nil {
+	nowhere := err == nil && len(x.Unread) == 0 && x.Facts.UserCoupon == nil && (len(x.Facts.Applications) == 0 || x.Facts.lost() != nil)
+	if nowhere {
 		x, err = e.explain(ctx, couponID, user)
 	}
 	return x, err

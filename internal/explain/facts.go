@@ -113,6 +113,7 @@ type Application struct {
 	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // cutoff of the nightly run that tries it next; nil: see dropPlans
 	Review    *candidates.Reason `json:"review,omitempty"`    // reason of a DLQ entry; nil if it cannot be read
 	Order     int64              `json:"order,omitempty"`     // rank by arrival, from 1; 0: not certain
+	Lost      bool               `json:"lost,omitempty"`      // only the journal has it: Redis has lost it
 	Decision
 }
 
@@ -227,6 +228,16 @@ func (f *Facts) undecided() (queued, inDLQ *Application) {
 		}
 	}
 	return queued, inDLQ
+}
+
+// lost returns the application that only the journal has.
+func (f *Facts) lost() *Application {
+	for i := range f.Applications {
+		if f.Applications[i].Lost {
+			return &f.Applications[i]
+		}
+	}
+	return nil
 }
 
 // latest returns the last application with an outcome. ALREADY_ISSUED counts only if there is no other outcome.

@@ -233,6 +233,7 @@ func (p Phrasing) causeAndCode(cause string) string {
 var stateMessages = map[State]text.Message{
 	StateAppliedUnseen:      text.StateAppliedUnseen,
 	StateHolderNoMore:       text.StateHolderNoMore,
+	StateLost:               text.StateLost,
 	StateWaitingSettling:    text.StateWaitingSettling,
 	StateWaitingRunFailed:   text.StateWaitingRunFailed,
 	StateWaitingHeld:        text.StateWaitingHeld,

@@ -33,7 +33,7 @@ func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
 			read func(context.Context) error
 		}{
 			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
-			{"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
+			{"journal of coupon", r.readJournal}, {"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
 			{"seats that became free of coupon", r.readFreedSeats},
 		} {
 			if err := part.read(ctx); text.Is(err, text.NoSuchCoupon) {
@@ -95,6 +95,21 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 		if a := r.application(coupon.ArrivalAt(o.AppliedAt)); a.Outcome != coupon.OutcomeIssued {
 			a.Decision = o.Decision
 		}
+	}
+	return err
+}
+
+const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND user_id = ?"
+
+// readJournal looks into the journal for an application that is found nowhere else.
+func (r *reader) readJournal(ctx context.Context) error {
+	if r.Published == nil || r.Coupon.FinalisedAt != nil || r.UserCoupon != nil || len(r.Applications) > 0 {
+		return nil
+	}
+	var arrival coupon.Arrival
+	err := r.tx.QueryRowContext(ctx, journalledSQL, r.CouponID, r.UserID).Scan(&arrival)
+	if err == nil && arrival > 0 {
+		r.application(arrival).Lost = true
 	}
 	return err
 }

@@ -37,6 +37,7 @@ type Coupon struct {
 	ValidityDays int64   `json:"validityDays"`
 	coupon.Discount
 	UpdatedAt time.Time `json:"updatedAt"`
+	Purging   bool      `json:"purging,omitzero"` // settle purge has begun with the coupon, and has not ended
 	Issuing
 }
 
@@ -61,7 +62,7 @@ const (
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
 	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
        finalised_at, campaign_id, validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
-       updated_at, cadence, frozen, line_limit
+       updated_at, cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
 FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = '' OR cadence = ?)
 ORDER BY id LIMIT ?`
 )
@@ -80,7 +81,7 @@ func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
 			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon,
-			&c.MinimumWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit}
+			&c.MinimumWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
 	}, listCouponsSQL, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }
@@ -150,26 +151,6 @@ func Freeze(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*AuditE
 		return nil, nil
 	}
 	return &e, mysqltx.Wrap(err, "read who froze coupon %d", id)
-}
-
-const standingSQL = `
-SELECT 'ISSUED' AS standing, applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?
-UNION ALL
-SELECT outcome, applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome <> 'ALREADY_ISSUED'
-ORDER BY standing = 'ISSUED' DESC, applied_at DESC LIMIT 1`
-
-// Standing returns ISSUED or the user's latest outcome other than ALREADY_ISSUED. An unknown arrival is 0.
-func (r Reader) Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
-	var standing coupon.Standing
-	var appliedAt sql.NullTime
-	err := r.DB.QueryRowContext(ctx, standingSQL, couponID, user, couponID, user).Scan(&standing, &appliedAt)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return coupon.StandingNone, 0, nil
-	case err != nil || !appliedAt.Valid:
-		return standing, 0, mysqltx.Wrap(err, "outcome of user %d with coupon %d", user, couponID)
-	}
-	return standing, coupon.ArrivalAt(appliedAt.Time), nil
 }
 
 // CouponFigures is a coupon with its counts in Redis.

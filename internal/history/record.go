@@ -132,6 +132,9 @@ const (
 	replaceResultsSQL = "REPLACE INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES "
 	resultRow         = "(?, ?, ?, ?, ?, ?)"
 
+	// dropPurgedSQL runs after the rows are inserted: a purge that begins later finds them.
+	dropPurgedSQL = "DELETE FROM run_coupon WHERE run_id = ? AND coupon_id IN (SELECT coupon_id FROM purged_coupon)"
+
 	maxResults      = 200  // rows per statement, which stays well below 16 MB
 	maxErrorLetters = 2000 // width of column run_coupon.error
 )
@@ -145,17 +148,32 @@ type Result struct {
 	Error  string
 }
 
-// Keep records how long each coupon took and why it was not settled. It may be repeated.
-func Keep(ctx context.Context, q mysqltx.Querier, run coupon.RunID, results []Result) error {
+// Keep records how long each coupon took and why it was not settled, but nothing of a purged coupon. It may be repeated.
+func Keep(ctx context.Context, db *sql.DB, run coupon.RunID, results []Result) error {
+	if len(results) == 0 {
+		return nil
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err == nil {
+		defer func() { _ = tx.Rollback() }() // nothing after COMMIT
+		if err = keep(ctx, tx, run, results); err == nil {
+			err = tx.Commit()
+		}
+	}
+	return mysqltx.Wrap(err, "keep the results of run %d", run)
+}
+
+func keep(ctx context.Context, tx *sql.Tx, run coupon.RunID, results []Result) error {
 	for some := range slices.Chunk(results, maxResults) {
 		args := make([]any, 0, 6*len(some))
 		for _, r := range some {
 			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis), mysqltx.Shorten(r.Error, maxErrorLetters))
 		}
 		rows := strings.Repeat(", "+resultRow, len(some))[len(", "):]
-		if _, err := q.ExecContext(ctx, replaceResultsSQL+rows, args...); err != nil {
-			return fmt.Errorf("keep the results of run %d: %w", run, err)
+		if _, err := tx.ExecContext(ctx, replaceResultsSQL+rows, args...); err != nil {
+			return err
 		}
 	}
-	return nil
+	_, err := tx.ExecContext(ctx, dropPurgedSQL, run)
+	return err
 }

@@ -25,11 +25,28 @@ type Winner struct {
 const winnersSQL = `
 SELECT u.coupon_id, u.position, u.user_id, u.applied_at, u.issued_at, u.expires_at, u.status, u.run_id IS NULL, o.reserved_until, UTC_TIMESTAMP(6)
 FROM user_coupon u LEFT JOIN coupon_order o ON o.order_id = u.order_id
-WHERE u.coupon_id = ? ORDER BY u.run_id IS NULL, u.position, u.id`
+WHERE u.coupon_id = ?`
+const (
+	ofUserSQL     = " AND u.user_id = ?"
+	byPositionSQL = " ORDER BY u.run_id IS NULL, u.position, u.id"
+)
 
 // EachWinner visits the winners of a coupon by position; those who were given it by hand come last. asOf is the instant of the
 // states, by MySQL's clock.
 func (r Reader) EachWinner(ctx context.Context, id coupon.CouponID, visit func(w Winner, asOf time.Time) error) error {
+	return r.winners(ctx, visit, winnersSQL+byPositionSQL, id)
+}
+
+// Winner returns the winner with this user id; nil if the user has no coupon.
+func (r Reader) Winner(ctx context.Context, id coupon.CouponID, user coupon.UserID) (winner *Winner, err error) {
+	err = r.winners(ctx, func(w Winner, _ time.Time) error {
+		winner = &w
+		return nil
+	}, winnersSQL+ofUserSQL, id, user)
+	return winner, err
+}
+
+func (r Reader) winners(ctx context.Context, visit func(w Winner, asOf time.Time) error, query string, args ...any) error {
 	err := mysqltx.Each(ctx, r.DB, func(rows *sql.Rows) error {
 		var w Winner
 		var until sql.NullTime
@@ -42,6 +59,6 @@ func (r Reader) EachWinner(ctx context.Context, id coupon.CouponID, visit func(w
 		}
 		w.State = coupon.StateAt(w.State, until.Time, expires, asOf)
 		return visit(w, asOf)
-	}, winnersSQL, id)
-	return mysqltx.Wrap(err, "read the winners of coupon %d", id)
+	}, query, args...)
+	return mysqltx.Wrap(err, "read the winners of coupon %d", args[0])
 }

@@ -59,6 +59,37 @@ func (c *Connections) Accept() (net.Conn, error) {
 	}
 }
 
+// limited is the listener of a port with streams. It closes connections above a limit.
+type limited struct {
+	net.Listener
+	max  int64
+	open *atomic.Int64
+}
+
+func (l limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.max {
+			return &counted{conn, sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		}
+		l.open.Add(-1)
+		_ = conn.Close()
+	}
+}
+
+type counted struct {
+	net.Conn
+	closed func()
+}
+
+func (c *counted) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
 type surplusKey struct{}
 
 // Context is for http.Server.ConnContext. It marks the requests of surplus connections.

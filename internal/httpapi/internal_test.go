@@ -94,3 +94,12 @@ func TestUserRates_UseConstantMemory(t *testing.T) {
 		}
 	}))
 }
+
+func TestStreamsFitTheOpenFiles(t *testing.T) {
+	t.Parallel()
+	for files := 2; files < 1000; files++ {
+		streams := files * streamsPerSurplus / (streamsPerSurplus + 1)
+		require.Positive(t, SurplusStreams(streams), files)
+		require.LessOrEqual(t, streams+SurplusStreams(streams), files)
+	}
+}

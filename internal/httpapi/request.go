@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/text/language"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -62,12 +63,21 @@ var (
 	matcher   = language.NewMatcher(languages)
 )
 
+// negotiated remembers the languages of the headers that were seen: matching takes longer than the rest of a response.
+var negotiated, _ = lru.New[string, language.Tag](maxNegotiated) // fails only for a size below 1
+
+const maxNegotiated = 2048
+
 // Negotiate returns the language of a response, Korean or English.
 func Negotiate(header http.Header) language.Tag {
-	accept := strings.Join(header.Values("Accept-Language"), ",")
-	if len(accept) > maxAcceptLanguage {
+	accept := strings.Join(header["Accept-Language"], ",")
+	if accept == "" || len(accept) > maxAcceptLanguage {
 		return languages[0]
 	}
+	if tag, ok := negotiated.Get(accept); ok {
+		return tag
+	}
 	_, index := language.MatchStrings(matcher, accept)
+	negotiated.Add(accept, languages[index])
 	return languages[index]
 }

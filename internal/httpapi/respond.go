@@ -29,6 +29,8 @@ type Document struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
+
+	Instance string `json:"instance,omitempty"` // names the request
 }
 
 // Document returns the body in one language.
@@ -44,12 +46,26 @@ func (p Problem) Describe(header http.Header, r *http.Request) Document {
 		words = p.English
 	}
 	header["Content-Type"] = problemContent
-	header["Vary"] = byLanguage
-	header.Set("Content-Language", tag.String())
+	SetLanguage(header, tag)
 	if p.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}
-	return p.Document(words)
+	document := p.Document(words)
+	document.Instance = "urn:jajeong:request:" + RequestID(r)
+	return document
+}
+
+// SetLanguage sets the headers of a response whose text is in the language of the request.
+func SetLanguage(header http.Header, tag language.Tag) {
+	if others := header["Vary"]; len(others) == 0 {
+		header["Vary"] = byLanguage
+	} else {
+		header["Vary"] = append(slices.Clip(others), byLanguage...) // CrossOrigin has set some
+	}
+	header["Content-Language"] = inKorean
+	if tag == language.English {
+		header["Content-Language"] = inEnglish
+	}
 }
 
 // Header values are shared by all responses, and never changed.
@@ -61,9 +77,13 @@ var (
 	jsonContent     = []string{"application/json"}
 	problemContent  = []string{"application/problem+json"}
 	byLanguage      = []string{"Accept-Language"}
+	inKorean        = []string{"ko"}
+	inEnglish       = []string{"en"}
 	closeConnection = []string{"close"}
 	forFiveMinutes  = []string{"public, max-age=300"} // clients see a new version after five minutes at most
 	yaml            = []string{"application/yaml"}
+	events          = []string{"text/event-stream"}
+	unbuffered      = []string{"no"}
 )
 
 // SetHeaders sets the headers of every JSON response. last makes the client close the connection.
@@ -71,6 +91,14 @@ func SetHeaders(header http.Header, last bool) {
 	setCommon(header, last)
 	header["Cache-Control"] = noStore
 	header["Content-Type"] = jsonContent
+}
+
+// SetStreamHeaders sets the headers of a stream of events. Proxies must neither keep nor collect what it says.
+func SetStreamHeaders(header http.Header) {
+	setCommon(header, true) // nothing follows a stream on its connection
+	header["Cache-Control"] = noStore
+	header["Content-Type"] = events
+	header["X-Accel-Buffering"] = unbuffered // nginx
 }
 
 func setCommon(header http.Header, last bool) {

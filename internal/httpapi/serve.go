@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/ops"
 )
@@ -29,39 +32,56 @@ const (
 
 const cannotListen = "cannot listen: free the port, or set another address"
 
+// StreamTimeouts are the timeouts of a port with streams. A stream leaves them behind when it takes its connection: each
+// of its writes has a deadline of its own.
+var StreamTimeouts = ops.Timeouts{Header: Timeouts.Header, Read: Timeouts.Read, Write: Timeouts.Write, Idle: 30 * time.Second}
+
+// Port is a public port.
+type Port struct {
+	Name        string // such as apply, for APPLY_LISTEN
+	Handler     http.Handler
+	Listen      string
+	Connections int                      // maximum of open connections that are served
+	Surplus     int                      // maximum of further open connections. They get 503, except on a port with streams
+	EndStreams  func(over time.Duration) // ends the streams over some time, when the port closes; nil: the port has no streams
+}
+
 // ServerConfig configures a Server. Every field but Ready is required.
 type ServerConfig struct {
-	Name        string       // such as apply, for APPLY_LISTEN and APPLY_ADMIN_LISTEN
-	Handler     http.Handler // handler of the public port
-	Listen      string
-	Connections int // maximum of open connections that are served
-	Surplus     int // maximum of further open connections, which get 503
+	Ports       []Port // the first one gives its name to the admin port
 	Admin       *ops.Admin
 	AdminListen string
-	Ready       func() error  // what else must be before the public port opens; nil: nothing
-	Delay       time.Duration // from the stop signal until the public port closes, since load balancers notice late
+	Ready       func() error  // what else must be before the public ports open; nil: nothing
+	Delay       time.Duration // from the stop signal until the public ports close, since load balancers notice late
 	Grace       time.Duration // from the stop signal until the process ends; includes Delay
 	Logger      *zap.Logger
 	Metrics     prometheus.Registerer
 }
 
+// streamsShare is the part of the time after Delay over which streams end; the rest is for the last ones to be closed.
+const streamsShare = 0.8
+
 type Server struct {
 	ServerConfig
-	public, operators *http.Server
-	admin             net.Listener
+	public    []*http.Server // as Ports
+	streams   atomic.Int64   // open connections of the port with streams
+	operators *http.Server
+	admin     net.Listener
 }
 
-// Listen opens the admin port, and checks that the public port is free. It logs its errors.
+// Listen opens the admin port, and checks that the public ports are free. It logs its errors.
 func Listen(config ServerConfig) (*Server, error) {
-	s := &Server{
-		ServerConfig: config,
-		public:       ops.NewServer(config.Handler, Timeouts, config.Logger),
-		operators:    ops.NewServer(config.Admin, ops.AdminTimeouts, config.Logger),
+	s := &Server{ServerConfig: config, operators: ops.NewServer(config.Admin, ops.AdminTimeouts, config.Logger)}
+	for _, p := range config.Ports {
+		within := Timeouts
+		if p.EndStreams != nil {
+			within = StreamTimeouts
+		}
+		s.public = append(s.public, ops.NewServer(p.Handler, within, config.Logger))
 	}
 	var err error
-	s.admin, err = net.Listen("tcp", config.AdminListen)
-	if err == nil {
-		if err = portFree(config.Listen); err != nil {
+	if s.admin, err = net.Listen("tcp", config.AdminListen); err == nil {
+		if err = s.portsFree(); err != nil {
 			_ = s.admin.Close()
 		}
 	}
@@ -69,13 +89,23 @@ func Listen(config ServerConfig) (*Server, error) {
 		config.Logger.Error(cannotListen, s.settings(), zap.Error(err))
 		return nil, err
 	}
-	config.Logger.Info("admin port open; the public port opens when this process is ready", zap.Stringer("admin", s.admin.Addr()))
+	config.Logger.Info("admin port open; the public ports open when this process is ready", zap.Stringer("admin", s.admin.Addr()))
 	return s, nil
 }
 
 func (s *Server) settings() zap.Field {
-	prefix := strings.ToUpper(s.Name)
-	return zap.Strings("settings", []string{prefix + "_LISTEN", prefix + "_ADMIN_LISTEN"})
+	names := []string{strings.ToUpper(s.Ports[0].Name) + "_ADMIN_LISTEN"}
+	for _, p := range s.Ports {
+		names = append(names, strings.ToUpper(p.Name)+"_LISTEN")
+	}
+	return zap.Strings("settings", names)
+}
+
+func (s *Server) portsFree() (err error) {
+	for _, p := range s.Ports {
+		err = errors.Join(err, portFree(p.Listen))
+	}
+	return err
 }
 
 // portFree returns an error if the address is in use: a conflict shows at the start, not when the process is ready.
@@ -87,10 +117,11 @@ func portFree(address string) error {
 	return listener.Close()
 }
 
-// Serve serves the admin port and, once the process is ready, the public port. After ctx ends, the process reports "not
-// ready", takes requests for Delay, and answers those in flight. A failed port also ends Serve. Errors are logged.
+// Serve serves the admin port and, once the process is ready, the public ports. After ctx ends, the process reports "not
+// ready", takes requests for Delay, answers those in flight, and ends the streams over the rest of Grace. A failed port
+// also ends Serve. Errors are logged.
 func (s *Server) Serve(ctx context.Context) error {
-	failed := make(chan error, 2)
+	failed := make(chan error, 1+len(s.public))
 	opening, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -99,12 +130,14 @@ func (s *Server) Serve(ctx context.Context) error {
 		failed <- err
 	}()
 	delay := s.Delay
-	listener, err := s.open(opening)
+	listeners, err := s.open(opening)
 	switch {
 	case err == nil:
-		go func() { failed <- s.public.Serve(listener) }()
+		for i, listener := range listeners {
+			go func() { failed <- s.public[i].Serve(listener) }()
+		}
 	case opening.Err() != nil:
-		delay = 0 // the public port was never open
+		delay = 0 // the public ports were never open
 	default:
 		s.Logger.Error(cannotListen, s.settings(), zap.Error(err))
 		_ = s.operators.Close()
@@ -113,15 +146,15 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.end(ctx, delay, failed)
 }
 
-// open waits until the process is ready, and opens the public port. Until then, the log says what is missing.
-func (s *Server) open(ctx context.Context) (net.Listener, error) {
+// open waits until the process is ready, and opens the public ports. Until then, the log says what is missing.
+func (s *Server) open(ctx context.Context) ([]net.Listener, error) {
 	tick, report := time.NewTicker(readyInterval), time.NewTicker(readyLogged)
 	defer tick.Stop()
 	defer report.Stop()
 	for problem := s.ready(ctx); problem != nil; problem = s.ready(ctx) {
 		select {
 		case <-report.C:
-			s.Logger.Warn("the public port is not open yet: this process is not ready", zap.Error(problem))
+			s.Logger.Warn("the public ports are not open yet: this process is not ready", zap.Error(problem))
 		default:
 		}
 		select {
@@ -130,14 +163,27 @@ func (s *Server) open(ctx context.Context) (net.Listener, error) {
 			return nil, ctx.Err()
 		}
 	}
-	listener, err := net.Listen("tcp", s.ServerConfig.Listen)
-	if err != nil {
-		return nil, err
+	var listeners []net.Listener
+	addresses := []zap.Field{zap.Stringer("admin", s.admin.Addr())}
+	for i, p := range s.Ports {
+		listener, err := net.Listen("tcp", p.Listen)
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return nil, err
+		}
+		addresses = append(addresses, zap.Stringer(p.Name, listener.Addr()))
+		if p.EndStreams != nil {
+			listeners = append(listeners, limited{listener, int64(p.Connections + p.Surplus), &s.streams})
+			continue
+		}
+		connections := NewConnections(listener.(*net.TCPListener), p.Connections, p.Surplus, s.Metrics)
+		s.public[i].ConnContext = connections.Context
+		listeners = append(listeners, connections)
 	}
-	s.Logger.Info("listening", zap.Stringer(s.Name, listener.Addr()), zap.Stringer("admin", s.admin.Addr()))
-	connections := NewConnections(listener.(*net.TCPListener), s.Connections, s.Surplus, s.Metrics)
-	s.public.ConnContext = connections.Context
-	return connections, nil
+	s.Logger.Info("listening", addresses...)
+	return listeners, nil
 }
 
 // ready may require more than /readyz.
@@ -163,13 +209,47 @@ func (s *Server) end(ctx context.Context, delay time.Duration, failed <-chan err
 	if err != nil {
 		s.Logger.Error("server failed", zap.Error(err))
 	}
-	answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Grace-delay)
-	defer cancel()
-	if late := s.public.Shutdown(answering); late != nil {
+	if late := s.answerTheRest(context.WithoutCancel(ctx), s.Grace-delay); late != nil {
 		s.Logger.Error("some requests were not answered within the grace", zap.Error(late))
-		_ = s.public.Close()
 		err = late
 	}
 	_ = s.operators.Close()
 	return err
+}
+
+// answerTheRest closes the public ports, and waits until every request is answered and every stream has ended.
+func (s *Server) answerTheRest(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var closing errgroup.Group
+	for i, p := range s.Ports {
+		if p.EndStreams != nil {
+			p.EndStreams(time.Duration(streamsShare * float64(within)))
+		}
+		closing.Go(func() error {
+			late := s.public[i].Shutdown(ctx)
+			if p.EndStreams != nil && late == nil {
+				late = s.awaitStreams(ctx)
+			}
+			if late != nil {
+				_ = s.public[i].Close()
+			}
+			return late
+		})
+	}
+	return closing.Wait()
+}
+
+// awaitStreams returns when every stream has closed its connection, which net/http no longer knows.
+func (s *Server) awaitStreams(ctx context.Context) error {
+	tick := time.NewTicker(readyInterval)
+	defer tick.Stop()
+	for s.streams.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/runmetrics"
@@ -49,7 +50,8 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	directory := d.UserTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
-		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory}, Users: directory, Observer: runmetrics.New(time.Now),
+		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory},
+		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store, Users: directory}, Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
 		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})
 	require.NoError(d.T, err)

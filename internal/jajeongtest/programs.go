@@ -20,9 +20,13 @@ import (
 // Environment is the environment of a built program: the administrators' accounts, free ports, and settle on PATH.
 func (d *Deployment) Environment() []string {
 	d.T.Helper()
-	return append(os.Environ(),
-		"MYSQL_DSN="+d.Admin.MySQLDSN, "REDIS_ADDRS="+strings.Join(d.Admin.RedisAddrs, ","), "REDIS_KEY_PREFIX="+d.Prefix,
-		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+	environment := os.Environ()
+	if d.Prefix != "" {
+		environment = append(environment, "REDIS_KEY_PREFIX="+d.Prefix)
+	}
+	return append(environment,
+		"MYSQL_DSN="+d.Admin.MySQLDSN, "REDIS_ADDRS="+strings.Join(d.Admin.RedisAddrs, ","),
+		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
 		"USER_RATE=0", "SHUTDOWN_DELAY=0s", "LOG_LEVEL=info",
 		"PATH="+filepath.Dir(testenv.Build(d.T, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
@@ -38,6 +42,17 @@ func (d *Deployment) Start(environment []string, pkg string, args ...string) *te
 	return p
 }
 
+// SettleByProgram settles everything that has arrived by the program settle. Unlike SettleNow, it gives pods the time of the
+// product to put applications back, which matters after another Redis server took over.
+func (d *Deployment) SettleByProgram(couponID coupon.CouponID) {
+	d.T.Helper()
+	cmd := exec.CommandContext(d.T.Context(), testenv.Build(d.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
+		"--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
+	cmd.Env = append(d.Environment(), "PUT_BACK_TIME=10s")
+	output, err := cmd.CombinedOutput()
+	require.NoError(d.T, err, string(output))
+}
+
 // APIAnswer is an answer of the public API. Status is the code of a problem document, or the error without an answer.
 type APIAnswer struct {
 	HTTP       int
@@ -48,6 +63,7 @@ type APIAnswer struct {
 	AppliedAt  string
 	OpensAt    string
 	ServerTime string
+	Receipt    string
 }
 
 // Ask sends a request of a user to an API at a host:port: POST applies, GET with the path /me asks for the application. A nil

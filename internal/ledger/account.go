@@ -50,10 +50,19 @@ type Account struct {
 	AskedAgain int64 `json:"askedAgain"`
 	Arrivals
 
-	Sold   bool `json:"-"` // Redis answers SOLD_OUT
-	Past   Past `json:"-"`
-	Sums   Sums `json:"-"` // counted from the rows, or read
-	Stored Sums `json:"-"` // the row of table settled
+	Server Server `json:"-"`
+	Sold   bool   `json:"-"` // Redis answers SOLD_OUT
+	Past   Past   `json:"-"`
+	Sums   Sums   `json:"-"` // counted from the rows, or read
+	Stored Sums   `json:"-"` // the row of table settled
+}
+
+// Server is what the Redis server of a coupon says of the promises that it took over.
+type Server struct {
+	Base     int64          // promises of earlier servers, which this one may lack
+	Since    coupon.Arrival // when it began to count
+	Restored coupon.Arrival // Since of the last server that was compared with the journal
+	Missing  int64          // promises that were missing after that comparison
 }
 
 type Arrivals struct {
@@ -72,6 +81,12 @@ type Past struct {
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
 	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.Twice)
+}
+
+// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis.
+func (a Account) RestoreDue() bool {
+	compared := a.Server.Restored == a.Server.Since
+	return a.Server.Base > 0 && !compared || a.Gap() > 0 && (!compared || a.Gap() > a.Server.Missing)
 }
 
 func (a Account) String() string {
@@ -185,6 +200,7 @@ func (a *Account) lift(counts candidates.Counts) {
 	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
 	a.Sold = counts.Sold
+	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing}
 }
 
 func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts, visit func(Entry)) (Account, error) {

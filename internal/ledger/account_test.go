@@ -99,7 +99,7 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 			test.want(&want)
 			require.Equal(t, want, c.check().Account)
 			got := c.account(c.ledger)
-			got.Past, got.CountedSince, got.Sums, got.Stored, got.Sold = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false
+			got.Past, got.CountedSince, got.Sums, got.Stored, got.Sold, got.Server = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false, ledger.Server{}
 			require.Equal(t, want, got)
 		})
 	}

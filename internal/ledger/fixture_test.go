@@ -177,7 +177,7 @@ func (c *fixture) check() *ledger.Verdict {
 	v, err := c.ledger.Check(c.T.Context(), c.DB, c.id)
 	require.NoError(c.T, err)
 	require.Equal(c.T, c.id, v.Coupon)
-	v.Account.Past, v.Account.CountedSince, v.Account.Sums, v.Account.Stored, v.Account.Sold = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false
+	v.Account.Past, v.Account.CountedSince, v.Account.Sums, v.Account.Stored, v.Account.Sold, v.Account.Server = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false, ledger.Server{}
 	return v
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Affected returns the number of rows that a statement found, including those that it did not change.
@@ -133,6 +134,18 @@ func Collect[T any](ctx context.Context, q Querier, fields func(*T) []any, query
 func Column[T any](ctx context.Context, q Querier, query string, args ...any) ([]T, error) {
 	return Collect(ctx, q, func(value *T) []any { return []any{value} }, query, args...)
 }
+
+// Now returns MySQL's clock.
+func Now(ctx context.Context, q Querier) (now time.Time, err error) {
+	err = q.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&now)
+	return now, Wrap(err, "read the clock of MySQL")
+}
+
+// List returns a row of placeholders n times, with commas.
+func List(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+", ", n), ", ") }
+
+// In returns n placeholders in parentheses.
+func In(n int) string { return "(" + List("?", n) + ")" }
 
 // Read calls read in a transaction, which it then rolls back.
 func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {

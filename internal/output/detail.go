@@ -113,7 +113,7 @@ func (l Locale) part(part string) (words string, known bool) {
 	case part == "free seat":
 		return l.Sprintf(text.DetailFreeSeat), true
 	case strings.HasPrefix(part, "sha256:") && value == "":
-		return part, true
+		return Printable(part), true
 	case strings.HasPrefix(part, `"`):
 		member, err := strconv.Unquote(part)
 		return l.Sprintf(text.DetailMember, Printable(member)), err == nil
@@ -143,7 +143,7 @@ var detailColumns = map[string]detailColumn{
 	"apply_closes_at":  {text.ColumnCloses, timeValue},
 	"door_shut_at":     {text.DetailShutAt, timeValue},
 	"finalised_at":     {text.ColumnFinalisedAt, timeValue},
-	"expires_at":       {text.DetailExpiresAt, timeValue},
+	"expires_at":       {text.ColumnValidUntil, timeValue},
 	"cutoff":           {text.ColumnCutoff, timeValue},
 	"status":           {text.ColumnStatus, wordValue},
 	"cadence":          {text.ColumnCadence, cadenceValue},

@@ -42,7 +42,7 @@ func TestDetail(t *testing.T) {
 			"접수된 신청 2건 중 1건을 찾을 수 없음: 접수 2, 발급 1", "1 of 2 accepted applications cannot be found: accepted 2, issued 1"},
 		{"held: issued_count of coupon 4 is 2, but user_coupon has 1 row for 1 seat; nothing was issued. Find out",
 			"기록된 발급 수는 2장이지만 실제 발급된 쿠폰은 1장, 수량은 1장", "the recorded count is 2, but 1 coupon is issued, of 1 seat"},
-		{"expires_at 2026-11-20T15:00:00Z → 2026-12-20T15:00:00Z", "사용 기한 2026-11-21 00:00:00 KST → 2026-12-21 00:00:00 KST",
+		{"expires_at 2026-11-20T15:00:00Z → 2026-12-20T15:00:00Z", "유효 기한 2026-11-21 00:00:00 KST → 2026-12-21 00:00:00 KST",
 			"valid until 2026-11-21 00:00:00 KST → 2026-12-21 00:00:00 KST"},
 		// Details that this version does not know.
 		{"total_quantity 100 → many", "total_quantity 100 → many", "total_quantity 100 → many"},

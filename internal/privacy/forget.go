@@ -110,9 +110,12 @@ func (p *Person) remains() (r Remains) {
 }
 
 const (
-	deleteOutcomesSQL = "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome IN ('NOT_SELECTED', 'REJECTED')"
-	addErasedSQL      = "INSERT INTO promise (coupon_id, erased) VALUES (?, ?) ON DUPLICATE KEY UPDATE erased = erased + ?"
-	lessConcludedSQL  = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
+	deleteJournalSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND user_id = ?"
+	deleteOutcomesSQL = "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome = ?"
+	addErasedSQL      = `
+INSERT INTO promise (coupon_id, erased, erased_rejected) VALUES (?, ?, ?)
+ON DUPLICATE KEY UPDATE erased = erased + ?, erased_rejected = erased_rejected + ?`
+	lessConcludedSQL = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
 	// forgetEventsSQL leaves the events of earlier versions: their hash covers the id.
 	forgetEventsSQL = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ? AND user_hash IS NOT NULL"
 )
@@ -133,26 +136,56 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 				return err
 			}
 		}
-		outcomes, events = 0, 0
-		if purged, err := ReadPurged(ctx, tx, id); err != nil || purged != nil || !c.Finalised() { // a purge deletes these rows too
+		if purged, err := ReadPurged(ctx, tx, id); err != nil || !c.Finalised() {
 			return err
+		} else if purged != nil {
+			return forgetInPurge(ctx, tx, id, user, &outcomes, &events)
 		}
-		if outcomes, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user)); err != nil {
+		outcomes, events = 0, 0
+		if outcomes, err = deleteOutcomes(ctx, tx, id, user); err != nil {
 			return err
 		}
 		if events, err = mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id)); err != nil || outcomes+events == 0 {
 			return err
 		}
-		if outcomes > 0 {
-			if err := mysqltx.Upsert(ctx, tx, addErasedSQL, id, outcomes, outcomes); err != nil {
-				return err
-			}
-			if err := mysqltx.Exec(ctx, tx, 1, lessConcludedSQL, outcomes, id); err != nil {
-				return err
-			}
-		}
 		detail := fmt.Sprintf("outcomes deleted %d, audit events without the user %d", outcomes, events)
 		return audit.Append(ctx, tx, origin, audit.UserForgotten, id, audit.Entry{Detail: detail})
 	})
 	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
+}
+
+// forgetInPurge forgets the user in a coupon whose purge was interrupted, under the lock that the purge takes too. It counts
+// nothing in MySQL: the figures of the coupon are in purged_coupon already, and the purge deletes the account and the audit
+// chain. An earlier attempt may have been committed, so that the larger counts are right.
+func forgetInPurge(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID, outcomes, events *int) error {
+	notSelected, rejected, err := deleteRows(ctx, tx, id, user)
+	if err != nil {
+		return err
+	}
+	taken, err := mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id))
+	*outcomes, *events = max(*outcomes, notSelected+rejected), max(*events, taken)
+	return err
+}
+
+// deleteOutcomes deletes the user's outcomes NOT_SELECTED and REJECTED, and counts them in promise.
+func deleteOutcomes(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID) (outcomes int, err error) {
+	notSelected, rejected, err := deleteRows(ctx, tx, id, user)
+	if outcomes = notSelected + rejected; err != nil || outcomes == 0 {
+		return 0, err
+	}
+	if err := mysqltx.Upsert(ctx, tx, addErasedSQL, id, outcomes, rejected, outcomes, rejected); err != nil {
+		return 0, err
+	}
+	return outcomes, mysqltx.Exec(ctx, tx, 1, lessConcludedSQL, outcomes, id)
+}
+
+func deleteRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID) (notSelected, rejected int, err error) {
+	if _, err := tx.ExecContext(ctx, deleteJournalSQL, id, user); err != nil {
+		return 0, 0, err
+	}
+	notSelected, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user, coupon.OutcomeNotSelected))
+	if err == nil {
+		rejected, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user, coupon.OutcomeRejected))
+	}
+	return notSelected, rejected, err
 }

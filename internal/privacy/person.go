@@ -2,8 +2,10 @@
 package privacy
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +20,8 @@ type Redis interface {
 	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
 }
 
-// Person is everything that is stored of one user. Its parts are lists, each in the order of the coupons.
+// Person is everything that is stored of one user. Its lists are complete, and in the order of the coupons, but AuditEvents is in
+// the order of writing.
 type Person struct {
 	User         coupon.UserID `json:"user"`
 	At           time.Time     `json:"at"` // of MySQL's clock
@@ -43,6 +46,8 @@ type Issued struct {
 	OrderID   *string                 `json:"orderId"`
 	Orders    []Order                 `json:"orders"`
 	Log       []Change                `json:"log"`
+
+	reservedUntil sql.NullTime // of the order OrderID
 }
 
 type Order struct {
@@ -93,36 +98,60 @@ type AuditEvent struct {
 	Reason    string           `json:"reason"`
 	Detail    string           `json:"detail"`
 	Finalised bool             `json:"finalised"` // the coupon is finalised
+
+	id uint64
 }
 
-const couponsPerPage = 1000
+// rowsPerPage bounds the rows that one query reads, so that the rest of a long list is read by further ones, and the ids in one
+// statement.
+const rowsPerPage = 1000
+
+// readPages reads all rows by pages. The last two arguments of the query are the key after which a page begins, and its length.
+// key returns the key of a row; the keys of all rows are above the zero value.
+func readPages[T any, K any](ctx context.Context, q mysqltx.Querier, key func(T) K, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	all := []T{}
+	for after := *new(K); ; {
+		page, err := mysqltx.Collect(ctx, q, fields, query, slices.Concat(args, []any{after, rowsPerPage})...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < rowsPerPage {
+			return all, nil
+		}
+		after = key(page[len(page)-1])
+	}
+}
 
 const (
 	issuedSQL = `
 SELECT u.id, u.coupon_id, c.name, u.applied_at, u.issued_at, u.expires_at, u.status, u.order_id, o.reserved_until
 FROM user_coupon u FORCE INDEX (user_coupon_user) JOIN coupon c ON c.id = u.coupon_id LEFT JOIN coupon_order o ON o.order_id = u.order_id
-WHERE u.user_id = ? ORDER BY u.coupon_id`
+WHERE u.user_id = ? AND u.id > ? ORDER BY u.id LIMIT ?`
 
 	ordersSQL = `
-SELECT order_id, amount_won, discount_won, state, reserved_until FROM coupon_order WHERE user_coupon_id = ? AND user_id = ? ORDER BY order_id`
+SELECT order_id, amount_won, discount_won, state, reserved_until FROM coupon_order FORCE INDEX (coupon_order_coupon)
+WHERE user_coupon_id = ? AND user_id = ? AND order_id > ? ORDER BY order_id LIMIT ?`
 
 	changesSQL = `
-SELECT seq, kind, order_id, amount_won, discount_won, expires_at, actor, at FROM coupon_log WHERE user_coupon_id = ? ORDER BY seq`
+SELECT seq, kind, order_id, amount_won, discount_won, expires_at, actor, at FROM coupon_log
+WHERE user_coupon_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 
-	// applicationsSQL looks each coupon of a page up by the primary key: no index begins with the user.
+	// applicationsSQL looks each coupon of a page up by the primary key, because no index begins with the user. A user has few
+	// applications for one coupon.
 	applicationsSQL = `
 SELECT o.coupon_id, c.name, o.applied_at, o.outcome, o.reason, o.recorded_at, c.finalised_at IS NOT NULL
-FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT 1000) c
+FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c
 STRAIGHT_JOIN application_outcome o ON o.coupon_id = c.id AND o.user_id = ?
 ORDER BY o.coupon_id, o.applied_at`
 
-	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT 1000) c"
+	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c"
 
 	auditsSQL = `
-SELECT e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
-FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? ORDER BY e.id`
+SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
+FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? AND e.id > ? ORDER BY e.id LIMIT ?`
 
-	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL ORDER BY id"
+	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 )
 
 // Read returns what MySQL and Redis have of the user. If Redis cannot be read, it returns what MySQL has, and the error of Redis.
@@ -130,7 +159,7 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 	p = &Person{User: user, Applications: []Application{}, Undecided: []Undecided{}}
 	var open []Undecided
 	err = mysqltx.Read(ctx, db, sql.LevelRepeatableRead, func(tx *sql.Tx) (err error) {
-		if err = tx.QueryRowContext(ctx, "SELECT UTC_TIMESTAMP(6)").Scan(&p.At); err != nil {
+		if p.At, err = mysqltx.Now(ctx, tx); err != nil {
 			return err
 		}
 		if err = p.readIssued(ctx, tx); err != nil {
@@ -139,13 +168,14 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		if err = p.readApplications(ctx, tx); err != nil {
 			return err
 		}
-		p.AuditEvents, err = mysqltx.Collect(ctx, tx, func(e *AuditEvent) []any {
-			return []any{&e.Coupon, &e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Finalised}
+		p.AuditEvents, err = readPages(ctx, tx, func(e AuditEvent) uint64 { return e.id }, func(e *AuditEvent) []any {
+			return []any{&e.id, &e.Coupon, &e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Finalised}
 		}, auditsSQL, user)
 		if err != nil {
 			return err
 		}
-		open, err = mysqltx.Collect(ctx, tx, func(u *Undecided) []any { return []any{&u.Coupon, &u.Name} }, openCouponsSQL)
+		open, err = readPages(ctx, tx, func(u Undecided) coupon.CouponID { return u.Coupon },
+			func(u *Undecided) []any { return []any{&u.Coupon, &u.Name} }, openCouponsSQL)
 		return err
 	})
 	if err != nil {
@@ -157,30 +187,27 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 }
 
 func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
-	p.Coupons = []Issued{}
-	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
-		var i Issued
-		var until, expires sql.NullTime
-		err := rows.Scan(&i.ID, &i.Coupon, &i.Name, &i.AppliedAt, &i.IssuedAt, &expires, &i.State, &i.OrderID, &until)
-		if expires.Valid {
-			i.ExpiresAt = &expires.Time
-		}
-		i.State = coupon.StateAt(i.State, until.Time, expires.Time, p.At)
-		p.Coupons = append(p.Coupons, i)
-		return err
+	p.Coupons, err = readPages(ctx, tx, func(i Issued) coupon.UserCouponID { return i.ID }, func(i *Issued) []any {
+		return []any{&i.ID, &i.Coupon, &i.Name, &i.AppliedAt, &i.IssuedAt, &i.ExpiresAt, &i.State, &i.OrderID, &i.reservedUntil}
 	}, issuedSQL, p.User)
+	slices.SortFunc(p.Coupons, func(a, b Issued) int { return cmp.Compare(a.Coupon, b.Coupon) })
 	for n := range p.Coupons {
 		if err != nil {
 			return err
 		}
 		i := &p.Coupons[n]
-		i.Orders, err = mysqltx.Collect(ctx, tx, func(o *Order) []any {
+		var expires time.Time
+		if i.ExpiresAt != nil {
+			expires = *i.ExpiresAt
+		}
+		i.State = coupon.StateAt(i.State, i.reservedUntil.Time, expires, p.At)
+		i.Orders, err = readPages(ctx, tx, func(o Order) string { return o.ID }, func(o *Order) []any {
 			return []any{&o.ID, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil}
 		}, ordersSQL, i.ID, p.User)
 		if err != nil {
 			return err
 		}
-		i.Log, err = mysqltx.Collect(ctx, tx, func(c *Change) []any {
+		i.Log, err = readPages(ctx, tx, func(c Change) uint64 { return c.Seq }, func(c *Change) []any {
 			return []any{&c.Seq, &c.Kind, &c.OrderID, &c.Amount, &c.Discount, &c.ExpiresAt, &c.Actor, &c.At}
 		}, changesSQL, i.ID)
 	}
@@ -191,13 +218,13 @@ func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 	for after := coupon.CouponID(0); ; {
 		page, err := mysqltx.Collect(ctx, tx, func(a *Application) []any {
 			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Reason, &a.RecordedAt, &a.Finalised}
-		}, applicationsSQL, after, p.User)
+		}, applicationsSQL, after, rowsPerPage, p.User)
 		if err != nil {
 			return err
 		}
 		p.Applications = append(p.Applications, page...)
 		var coupons int
-		if err := tx.QueryRowContext(ctx, lastOfPageSQL, after).Scan(&after, &coupons); err != nil || coupons < couponsPerPage {
+		if err := tx.QueryRowContext(ctx, lastOfPageSQL, after, rowsPerPage).Scan(&after, &coupons); err != nil || coupons < rowsPerPage {
 			return err
 		}
 	}

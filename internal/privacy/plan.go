@@ -57,7 +57,7 @@ SELECT c.id, c.name, c.apply_closes_at, c.issued_count, CASE
   ELSE '' END
 FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id
 WHERE p.coupon_id IS NULL AND `
-	candidatesSQL   = selectCandidateSQL + "c.apply_closes_at < ? AND c.id > ? ORDER BY c.id LIMIT 1000"
+	candidatesSQL   = selectCandidateSQL + "c.apply_closes_at < ? AND c.id > ? ORDER BY c.id LIMIT ?"
 	oneCandidateSQL = selectCandidateSQL + "c.id = ?"
 	continuedSQL    = "SELECT coupon_id FROM purged_coupon WHERE rows_deleted_at IS NULL ORDER BY coupon_id"
 )
@@ -89,7 +89,7 @@ func PlanPurge(ctx context.Context, db *mysqltx.DB, queue Queue, before, now tim
 func (p *PurgePlan) readCandidates(ctx context.Context, q mysqltx.Querier, queue Queue) error {
 	at := p.Before.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Collect(ctx, q, (*PurgeCandidate).fields, candidatesSQL, at, at, at, at, after)
+		page, err := mysqltx.Collect(ctx, q, (*PurgeCandidate).fields, candidatesSQL, at, at, at, at, after, rowsPerPage)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (p *PurgePlan) readCandidates(ctx context.Context, q mysqltx.Querier, queue
 			}
 			p.add(c)
 		}
-		if len(page) < couponsPerPage {
+		if len(page) < rowsPerPage {
 			return nil
 		}
 	}

@@ -5,16 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Purger deletes whole coupons. A coupon begins with one transaction that writes its row of table purged_coupon; from then on
-// nobody changes it. Transactions of a bounded size delete its rows, and the last one the coupon. Each of them locks the
-// coupon's row first. A purge that was stopped or killed goes on with the next call.
+// Purger deletes whole coupons. A coupon begins with one transaction that writes its row of table purged_coupon. From then on no
+// run and no operator changes it; checkout may still confirm or refund an order. Transactions of a bounded size delete its rows,
+// and the last one the coupon. Each of them locks the coupon's row first. A purge that was stopped or killed goes on with the next call.
 type Purger struct {
 	DB     *mysqltx.DB
 	Queue  Queue
@@ -54,7 +53,6 @@ func (p *Purger) Purge(ctx context.Context, plan *PurgePlan) (*PurgeResult, erro
 const (
 	isPurgedSQL = "SELECT rows_deleted_at IS NOT NULL FROM purged_coupon WHERE coupon_id = ?"
 
-	// summarySQL divides promise.erased: records of runs still count the REJECTED ones; the others were NOT_SELECTED.
 	summarySQL = `
 INSERT INTO purged_coupon (coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted,
        issued_count, used_count, used_won, revoked_count, not_selected_count, rejected_count, audit_seq, audit_hash, actor, reason, purged_at)
@@ -62,16 +60,15 @@ SELECT c.id, c.name, c.campaign_id, c.apply_opens_at, c.apply_closes_at, c.final
        c.issued_count, f.used_count, f.used_won, f.revoked, f.not_selected + f.erased - f.erased_rejected, f.rejected + f.erased_rejected,
        COALESCE(h.seq, 0), COALESCE(h.hash, ''), ?, ?, ?
 FROM coupon c LEFT JOIN audit_head h ON h.coupon_id = c.id JOIN (
-  SELECT r.*, LEAST(r.erased, GREATEST(CAST(r.recorded_rejected AS SIGNED) - CAST(r.rejected AS SIGNED), 0)) AS erased_rejected FROM (
-    SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?), 0) AS accepted,
-           COALESCE((SELECT erased FROM promise WHERE coupon_id = ?), 0) AS erased,
-           (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ? AND o.state = 'USED') AS used_count,
-           (SELECT COALESCE(SUM(o.discount_won), 0) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id
-             WHERE u.coupon_id = ? AND o.state = 'USED') AS used_won,
-           (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'REVOKED') AS revoked,
-           (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED') AS not_selected,
-           (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED') AS rejected,
-           (SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?) AS recorded_rejected) r) f
+  SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?), 0) AS accepted,
+         COALESCE((SELECT erased FROM promise WHERE coupon_id = ?), 0) AS erased,
+         COALESCE((SELECT erased_rejected FROM promise WHERE coupon_id = ?), 0) AS erased_rejected,
+         (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ? AND o.state = 'USED') AS used_count,
+         (SELECT COALESCE(SUM(o.discount_won), 0) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id
+           WHERE u.coupon_id = ? AND o.state = 'USED') AS used_won,
+         (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'REVOKED') AS revoked,
+         (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED') AS not_selected,
+         (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED') AS rejected) f
 WHERE c.id = ?`
 )
 
@@ -163,6 +160,8 @@ var erasers = []eraser{
 	deleteBy("DELETE FROM application_outcome WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM promise WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM run_coupon WHERE coupon_id = ? LIMIT ?"),
 	deleteSettlements,
 	deleteBy("DELETE FROM audit_event WHERE coupon_id = ? LIMIT ?"),
@@ -199,9 +198,6 @@ func deleteBy(query string) eraser {
 	}
 }
 
-// maxTogether bounds the ids in one statement.
-const maxTogether = 1000
-
 const (
 	lockIssuedSQL    = "SELECT id, seq FROM user_coupon WHERE coupon_id = ? ORDER BY user_id LIMIT ? FOR UPDATE"
 	deleteOrdersSQL  = "DELETE FROM coupon_order WHERE user_coupon_id IN "
@@ -219,7 +215,7 @@ DELETE FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'
 // deleteIssued deletes issued coupons, each together with its orders and changes. Checkout calls lock the issued coupon too.
 func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
 	for {
-		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} }, lockIssuedSQL, id, maxTogether)
+		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} }, lockIssuedSQL, id, rowsPerPage)
 		if err != nil || len(page) == 0 {
 			return deleted, err
 		}
@@ -261,15 +257,15 @@ func fitting(page []issuedRow, limit int) (ids []uint64) {
 // deleteSettlements deletes the records of runs, and immediate runs that have no other record.
 func deleteSettlements(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
 	for left := limit / 2; left > 0; { // each record can be the last of its run
-		runs, err := mysqltx.Column[uint64](ctx, tx, settlementsSQL, id, min(left, maxTogether))
+		runs, err := mysqltx.Column[uint64](ctx, tx, settlementsSQL, id, min(left, rowsPerPage))
 		if err != nil || len(runs) == 0 {
 			return deleted, err
 		}
-		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+in(len(runs)), append([]any{id}, args(runs)...)...))
+		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+mysqltx.In(len(runs)), append([]any{id}, args(runs)...)...))
 		if err != nil {
 			return deleted, err
 		}
-		ended, err := mysqltx.Affected(tx.ExecContext(ctx, deleteRunsSQL+in(len(runs)), args(runs)...))
+		ended, err := mysqltx.Affected(tx.ExecContext(ctx, deleteRunsSQL+mysqltx.In(len(runs)), args(runs)...))
 		if err != nil {
 			return deleted, err
 		}
@@ -279,11 +275,8 @@ func deleteSettlements(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limi
 }
 
 func deleteIn(ctx context.Context, tx *sql.Tx, query string, ids []uint64, limit int) (int, error) {
-	return mysqltx.Affected(tx.ExecContext(ctx, query+in(len(ids))+" LIMIT ?", append(args(ids), limit)...))
+	return mysqltx.Affected(tx.ExecContext(ctx, query+mysqltx.In(len(ids))+" LIMIT ?", append(args(ids), limit)...))
 }
-
-// in returns a list of n placeholders.
-func in(n int) string { return "(" + strings.TrimSuffix(strings.Repeat("?, ", n), ", ") + ")" }
 
 func args(ids []uint64) []any {
 	all := make([]any, len(ids))

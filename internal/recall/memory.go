@@ -121,6 +121,19 @@ func (m *Memory) compareOnce(couponID coupon.CouponID, p *promises) {
 	}
 }
 
+// Doubt compares the remembered answers of a coupon with Redis: its promises are missing, although no server has changed.
+// Arrivals up to settledUpTo may be settled, and are left out.
+func (m *Memory) Doubt(couponID coupon.CouponID, settledUpTo coupon.Arrival) {
+	p, ok := m.coupons.Peek(couponID)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubtAbove(settledUpTo)
+	m.compareOnce(couponID, p)
+}
+
 // Recall reads the epochs of all remembered coupons from Redis, and starts a comparison of each coupon whose epoch has
 // changed. Apply and Publish do so, too; Recall is for a process that has neither applicants nor MySQL.
 func (m *Memory) Recall(ctx context.Context) error {

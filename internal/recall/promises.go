@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const (
@@ -37,6 +38,8 @@ type promises struct {
 	changed   bool     // whether answers must still be compared with the present server
 	comparing bool     // whether a goroutine compares them now
 
+	above coupon.Arrival // arrivals up to it are not compared
+
 	counters *counters
 }
 
@@ -65,7 +68,19 @@ func (p *promises) learn(carried candidates.Seen, r candidates.Reply) {
 // doubt records that the present server may lack remembered applications.
 func (p *promises) doubt() {
 	p.changes++
-	p.changed = p.count > 0
+	p.changed, p.above = p.count > 0, 0
+}
+
+// doubtAbove is doubt about arrivals above the given one, although the present server had the applications once.
+func (p *promises) doubtAbove(arrival coupon.Arrival) {
+	if p.changed { // all of them are being compared
+		return
+	}
+	for i := p.first; i < len(p.batches); i++ {
+		p.batches[i].epoch = 0
+	}
+	p.doubt()
+	p.above = arrival
 }
 
 // number returns the number of an epoch: its index in epochs plus 1. It is 0 if epoch is empty.
@@ -91,7 +106,11 @@ func (p *promises) uncompared(from int, epoch string) (answers []candidates.Answ
 		if len(answers) > 0 && len(answers)+len(b.answers) > candidates.MaxAnswers {
 			break
 		}
-		answers = append(answers, b.answers...)
+		for _, a := range b.answers {
+			if p.above == 0 || a.Arrival > p.above {
+				answers = append(answers, a)
+			}
+		}
 	}
 	return answers, to
 }

@@ -13,7 +13,7 @@ import (
 
 const selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
 
-// Coupon reads a coupon. A coupon that does not exist is a setup error.
+// Coupon reads a coupon. A coupon that does not exist, or whose purge has begun, is a setup error.
 func Coupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
 	return readCoupon(ctx, q, selectCouponSQL, id)
 }
@@ -28,12 +28,38 @@ func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon
 	return readCoupon(ctx, tx, coupon.LockSQL+" NOWAIT", id)
 }
 
+// readSQL is coupon.LockSQL without the lock.
+const readSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
+
+// Read reads a coupon, and locks nothing.
+func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
+	return readCoupon(ctx, q, readSQL, id)
+}
+
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = q.QueryRowContext(ctx, query, id).Scan(c.FieldsWithPromise()...)
 	if errors.Is(err, sql.ErrNoRows) {
+		if err := refusePurged(ctx, q, id); err != nil {
+			return coupon.Coupon{}, mysqltx.Wrap(err, "read coupon %d", id)
+		}
 		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
 	}
+	if err == nil && c.Finalised() {
+		err = refusePurged(ctx, q, id)
+	}
 	return c, mysqltx.Wrap(err, "read coupon %d", id)
+}
+
+const purgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
+
+// refusePurged is asked about finalised and missing coupons alone: the others are not purged.
+func refusePurged(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) error {
+	purged := false
+	err := q.QueryRowContext(ctx, purgedSQL, id).Scan(&purged)
+	if err == nil && purged {
+		err = &coupon.Error{Class: coupon.Setup, Err: text.UsageErrorf(text.CouponIsPurged, id)}
+	}
+	return err
 }
 
 const selectDueSQL = "SELECT " + coupon.ColumnsWithPromise + ` FROM coupon c

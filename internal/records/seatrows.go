@@ -70,18 +70,20 @@ func PackSeats(applications []coupon.Application) *SeatRows {
 	return &SeatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// InsertIssued inserts one user_coupon row for each application. The first position is seated + 1. The coupons expire at a
-// midnight in zone.
-func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int, rows *SeatRows) error {
+// InsertIssued inserts one user_coupon row for each application, and returns the lowest id of them. The first position is
+// seated + 1. The coupons expire at a midnight in zone.
+func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int, rows *SeatRows) (coupon.UserCouponID, error) {
 	issuedAt, expiresAt := timestamp(run.At), timestamp(calendar.ExpiresAt(run.At, c.ValidityDays, zone))
-	stored, err := mysqltx.Affected(tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), issuedAt, expiresAt, run.ID, rows.json))
+	done, err := tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), issuedAt, expiresAt, run.ID, rows.json)
+	stored, err := mysqltx.Affected(done, err)
 	if err != nil {
-		return fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
+		return 0, fmt.Errorf("issue coupon %d to %d users: %w", c.ID, rows.n, err)
 	}
 	if stored != rows.n {
-		return fmt.Errorf("issue coupon %d: %d rows stored, want %d", c.ID, stored, rows.n)
+		return 0, fmt.Errorf("issue coupon %d: %d rows stored, want %d", c.ID, stored, rows.n)
 	}
-	return nil
+	first, err := done.LastInsertId() // of a statement that inserts several rows, the servers report the first id
+	return coupon.UserCouponID(first), mysqltx.Wrap(err, "read the first id of coupon %d", c.ID)
 }
 
 // timestamp formats a time for TIMESTAMP. The driver writes midnight in UTC as a date alone, which TIMESTAMP refuses.

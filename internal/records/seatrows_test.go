@@ -60,11 +60,12 @@ func TestInsertIssued_SkipsForeignKeyCheckInOneStatement(t *testing.T) {
 	t.Parallel()
 	tx := begin(t, 3)
 	line := []coupon.Application{application(1, 1000), application(2, 2000), application(3, 3000)}
-	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 99}, time.UTC, 0, PackSeats(line)), "it is not checked here")
+	_, err := InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 99}, time.UTC, 0, PackSeats(line))
+	require.NoError(t, err, "it is not checked here")
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
-	_, err := tx.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (98, 1)")
+	_, err = tx.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (98, 1)")
 	require.ErrorContains(t, err, "1452")
 }
 
@@ -80,7 +81,8 @@ func TestInsertIssued_StoresPlaceAndTimesAsPacked(t *testing.T) {
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - maxLater
 	tx := begin(t, MaxSeatRows)
-	require.NoError(t, InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, 500, PackSeats(line)))
+	_, err := InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, 500, PackSeats(line))
+	require.NoError(t, err)
 	rows, err := tx.Query("SELECT user_id, position, applied_at, issued_at, expires_at FROM user_coupon ORDER BY position")
 	require.NoError(t, err)
 	defer rows.Close()

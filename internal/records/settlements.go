@@ -13,19 +13,20 @@ import (
 // Settlement is what a settlement row says about the transaction that issues.
 type Settlement struct {
 	Read, Issued, AlreadyIssued int
-	Rejected                    int            // rejected, or moved to the DLQ
-	First, Last                 coupon.Arrival // of the issued applications; 0 if there are none
-	Digest                      string         // of the issued applications; ignored if there are none
+	Rejected                    int                 // rejected, or moved to the DLQ
+	First, Last                 coupon.Arrival      // of the issued applications; 0 if there are none
+	FirstRow                    coupon.UserCouponID // not above the id of any row that the settlement inserted; 0 if there are none
+	Digest                      string              // of the issued applications; ignored if there are none
 }
 
 const insertSettlementSQL = `
 INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_count, already_issued_count,
-                        first_arrival, last_arrival, winners_digest, settled_at)
-VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
+                        first_arrival, last_arrival, first_user_coupon_id, winners_digest, settled_at)
+VALUES (?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 
 func InsertSettlement(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, s Settlement) error {
 	err := mysqltx.Exec(ctx, tx, 1, insertSettlementSQL, run.ID, couponID, s.Read, s.Issued, s.Rejected, s.AlreadyIssued,
-		s.First, s.Last, s.Issued, s.Digest, run.At)
+		s.First, s.Last, s.FirstRow, s.Issued, s.Digest, run.At)
 	return mysqltx.Wrap(err, "record settlement of coupon %d", couponID)
 }
 

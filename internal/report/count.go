@@ -131,7 +131,7 @@ func (c *counter) readRedis(ctx context.Context) error {
 			c.addUndecided(e.Arrival, 0, 1)
 		}
 	})
-	c.Gap = account.Gap()
+	c.Gap, c.Erased = account.Gap(), account.Erased
 	return err
 }
 

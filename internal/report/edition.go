@@ -131,6 +131,16 @@ func (e Edition) frozen() (lines []string) {
 	return lines
 }
 
+// erased says how many applications were forgotten. When they arrived is not known any more.
+func (e Edition) erased() (lines []string) {
+	for _, c := range e.Coupons {
+		if c.Erased > 0 {
+			lines = append(lines, e.Sprintf(text.ReportErased, c.Coupon, c.Erased))
+		}
+	}
+	return lines
+}
+
 func (e Edition) title() string {
 	if e.Campaign > 0 {
 		return e.Sprintf(text.ReportOfCampaign, e.Campaign, e.Name)
@@ -214,6 +224,7 @@ func (e Edition) CSV(w io.Writer) error {
 	for _, f := range userCouponFigures {
 		columns = append(columns, f.csv.In(e.Language))
 	}
+	columns = append(columns, e.Sprintf(text.CSVErased))
 	return output.CSV(w, func(row func(cells ...any)) {
 		row(columns...)
 		for _, c := range e.Coupons {
@@ -246,7 +257,7 @@ func (e Edition) csvRow(c Coupon) []any {
 	for _, n := range c.UserCoupons.values() {
 		cells = append(cells, n)
 	}
-	return cells
+	return append(cells, c.Erased)
 }
 
 func (e Edition) Table(w io.Writer) {
@@ -279,7 +290,7 @@ func (e Edition) Table(w io.Writer) {
 		}
 		t.Render()
 	}
-	for _, line := range slices.Concat(e.frozen(), e.leftOut(), e.meaning(), e.chains()) {
+	for _, line := range slices.Concat(e.frozen(), e.erased(), e.leftOut(), e.meaning(), e.chains()) {
 		fmt.Fprintln(w, line)
 	}
 }

@@ -20,7 +20,7 @@ import (
 type UserCoupons struct {
 	Issued   int64 `json:"issued"`
 	ByHand   int64 `json:"byHand"`   // how many of Issued were given by hand
-	Usable   int64 `json:"usable"`   // includes those whose reservation ran out
+	Usable   int64 `json:"usable"`   // includes those whose reservation ran out, unless they have expired
 	Reserved int64 `json:"reserved"` // for a live reservation
 	Used     int64 `json:"used"`
 	Expired  int64 `json:"expired"` // without being used

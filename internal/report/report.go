@@ -62,7 +62,8 @@ type Coupon struct {
 	Frozen     bool           `json:"frozen"`
 	Counts
 	SettledBy
-	AuditHead audit.Head `json:"auditHead"` // end of the coupon's audit chain
+	Erased    int64      `json:"erased,omitzero"` // applications of the whole coupon that were forgotten: no figure counts them
+	AuditHead audit.Head `json:"auditHead"`       // end of the coupon's audit chain
 
 	// The first maxAuditEntries audit entries from the beginning of the period until its end or, if later, its last
 	// settlement.
@@ -173,11 +174,25 @@ func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err err
 	case err != nil:
 		return c, fmt.Errorf("read campaign %d: %w", id, err)
 	case len(c.Coupons) == 0:
-		return c, text.UsageErrorf(text.NoSuchCampaign, id)
+		return c, r.noCampaign(ctx, id)
 	case len(c.Coupons) > maxCampaign:
 		return c, text.UsageErrorf(text.CampaignTooLarge, id, maxCampaign)
 	}
 	return c, nil
+}
+
+// noCampaign returns the error for a campaign without coupons.
+func (r *Reporter) noCampaign(ctx context.Context, id uint64) error {
+	purged := 0
+	err := r.DB.QueryRowContext(ctx, "SELECT COUNT(*) FROM purged_coupon WHERE campaign_id = ?", id).Scan(&purged)
+	switch {
+	case err != nil:
+		return mysqltx.Wrap(err, "count purged coupons of campaign %d", id)
+	case purged > 0:
+		return text.UsageErrorf(text.CampaignIsPurged, id, purged)
+	default:
+		return text.UsageErrorf(text.NoSuchCampaign, id)
+	}
 }
 
 // couponsSQL finds the coupons that can have applications in a period: those that were open in it, that are not

@@ -16,7 +16,9 @@
 //     another Redis server takes over before the commit, the transaction is rolled back and the settlement begins
 //     again, at most three times in all.
 //   - Lock: the transaction locks the coupon's row (SELECT … FOR UPDATE). This lock is the only mutual exclusion.
-//   - Account: a wrong issued_count or a gap holds the coupon.
+//   - Account: a wrong issued_count or a gap holds the coupon. Before a gap is called one, and after Redis has restarted or
+//     lost data, the transaction is rolled back, applications return from the journal (step restore), and the settlement
+//     begins again.
 //   - Issue, count, record: seats, issued_count and settlement row are committed in the same transaction. Pages are
 //     read and classified on other connections, which do not see the uncommitted rows of this transaction.
 //   - Clean-up: the issued and rejected applications are removed from Redis.

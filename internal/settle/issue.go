@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,20 +26,20 @@ const maxPageAttempts = 3
 // seated is the result of a transaction just before its commit.
 type seated struct {
 	winners  winners
-	kept     int              // number of seats kept for DLQ entries that the run leaves out
-	refused  refusals         // rows that MySQL refused
-	tally    tally            // counts winners and NOT_SELECTED applications; later steps count the others
-	returned []coupon.Failure // NOT_SELECTED applications that are rejected now
-	recorded int              // number of rows by which application_outcome grows; negative if records are deleted
-
-	moved map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
+	kept     int                         // number of seats kept for DLQ entries that the run leaves out
+	refused  refusals                    // rows that MySQL refused
+	tally    tally                       // counts winners and NOT_SELECTED applications; later steps count the others
+	returned []coupon.Failure            // NOT_SELECTED applications that are rejected now
+	recorded int                         // number of rows by which application_outcome grows; negative if records are deleted
+	firstRow coupon.UserCouponID         // not above the id of any inserted row
+	moved    map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
 }
 
 // row returns the settlement row.
 func (s seated) row() records.Settlement {
 	t, w := s.tally, s.winners
 	return records.Settlement{Read: t.Read, Issued: t.Issued, Rejected: t.UnderReview + t.Rejected, AlreadyIssued: t.AlreadyIssued,
-		First: w.first, Last: w.last, Digest: w.digest}
+		First: w.first, Last: w.last, FirstRow: s.firstRow, Digest: w.digest}
 }
 
 // withoutSource returns a key that is the same for an application in the queue, in the DLQ and in MySQL.
@@ -107,7 +108,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 				return seated{}, err
 			}
 			s.begin(StepIssue)
-			on, err := s.seatPage(ctx, tx, *page, left, &got.refused)
+			on, err := s.seatPage(ctx, tx, *page, left, &got)
 			if err != nil {
 				return seated{}, err
 			}
@@ -157,14 +158,15 @@ func (b budget) without(on pageSeats) budget {
 
 // seatPage gives or keeps seats for the first eligible applications of a page. If a refused row leaves a seat free, the
 // next application gets it. If a user got the coupon by hand meanwhile, the rest of the page is classified again.
-func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget, refused *refusals) (on pageSeats, err error) {
+func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget, all *seated) (on pageSeats, err error) {
 	if next.seats() > before.free() { // more seats are gone than planned: an earlier page replaced refused rows
 		next = s.run.choose(next.from, before.free(), newPageUsers(next.from))
 	}
 	for attempt := 1; ; {
 		left := before.without(on)
-		stored, err := refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.Zone, left.coupon.IssuedCount+given, next.rowsOf(part))
+		stored, err := all.refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
+			first, err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.Zone, left.coupon.IssuedCount+given, next.rowsOf(part))
+			all.firstRow = cmp.Or(all.firstRow, first)
 			if attempt == maxPageAttempts {
 				err = mysqltx.DuplicateAsBadRow(err)
 			}
@@ -185,7 +187,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 		}
 		on.stored, on.kept = append(on.stored, stored...), on.kept+next.kept
 		ended, second := next.secondPlaces(on.stored)
-		on.rejected = append(on.rejected, refused.of(second)...)
+		on.rejected = append(on.rejected, all.refused.of(second)...)
 		on.ended = slices.Concat(on.ended, next.ended, ended)
 		if left = before.without(on); left.free() == 0 || len(next.rest) == 0 {
 			return on, nil

@@ -70,7 +70,8 @@ func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 		statements := 0
 		stored, err := refused.insert(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
-			return records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, s.Zone, seated+before, records.PackSeats(part))
+			_, err := records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, s.Zone, seated+before, records.PackSeats(part))
+			return err
 		})
 		require.NoError(t, err)
 

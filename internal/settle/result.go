@@ -73,8 +73,7 @@ type Result struct {
 	Error         string         `json:"error,omitempty"`
 
 	Earlier *history.Settled `json:"settledBefore,omitempty"` // if unchanged: the last run that settled the coupon
-
-	Preview *Preview `json:"preview,omitempty"` // nil unless this is a preview
+	Preview *Preview         `json:"preview,omitempty"`       // nil unless this is a preview
 
 	Causes map[coupon.Cause]int `json:"-"` // the applications in UnderReview, by cause
 	err    error

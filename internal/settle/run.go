@@ -110,7 +110,6 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	stop := s.beat(ctx, r.id)
 	defer stop()
 	s.markAbandoned(ctx)
-
 	report := newReport(r)
 	err := s.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now().Sub(r.startedAt))

@@ -23,6 +23,7 @@ type Config struct {
 	Line     Line
 	Door     Door
 	Auditor  Auditor
+	Journal  Journal
 	Users    *users.Directory
 	Zone     *time.Location // the default cutoff is midnight in this zone
 	Now      func() time.Time
@@ -40,7 +41,7 @@ func (c *Config) validate() error {
 	var problems []error
 	for name, missing := range map[string]bool{
 		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil, "Door": c.Door == nil,
-		"Auditor": c.Auditor == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
+		"Auditor": c.Auditor == nil, "Journal": c.Journal == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("settle.Config.%s is missing", name))
@@ -121,6 +122,13 @@ type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 	// AccountBySums does not count the rows of MySQL unless the sums of table settled do not add up.
 	AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (ledger.Account, error)
+}
+
+// Journal is the copy of the lines in MySQL.
+type Journal interface {
+	// RestoreCoupon puts back the applications of a coupon that Redis has lost. It takes the lock of the coupon's row; noWait makes it
+	// fail with a transient error if the row is locked.
+	RestoreCoupon(ctx context.Context, couponID coupon.CouponID, noWait bool) error
 }
 
 type Order struct {

@@ -28,6 +28,8 @@ type settlement struct {
 	coupon coupon.Coupon // as read at the start of the run
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
+
+	restored bool // the journal was compared with Redis during this settlement
 }
 
 // settled is the progress of a settlement. Each phase sets its own field once.
@@ -104,7 +106,8 @@ func (s *settlement) due() bool {
 }
 
 // issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over meanwhile, it
-// starts again, because the line may lack applications that pods are about to put back.
+// starts again, because the line may lack applications that pods are about to put back. If promises may be missing, it puts
+// back from the journal whom Redis has lost, and starts again.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
 	for n := 1; ; n++ {
@@ -122,10 +125,40 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		switch {
 		case err == nil || errors.Is(err, errUnchanged):
 			return done, nil
+		case errors.Is(err, errRestoreDue):
+			if err := s.restore(ctx); err != nil {
+				return done.rolledBack(), err
+			}
+			n--
 		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver):
 			return done.rolledBack(), err
 		}
 	}
+}
+
+// frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops settlements alone.
+func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) error {
+	if !errors.Is(err, errFrozen) || s.restored || s.run.immediate() || s.run.dryRun {
+		return nil
+	}
+	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
+	if err == nil && account.RestoreDue() {
+		err = errRestoreDue
+	}
+	return err
+}
+
+// errRestoreDue rolls a transaction back, because promises may be missing that the journal has.
+var errRestoreDue = errors.New("the journal was not compared with Redis yet")
+
+func (s *settlement) restore(ctx context.Context) error {
+	s.begin(StepRestore)
+	s.restored = true
+	err := s.Journal.RestoreCoupon(ctx, s.coupon.ID, s.run.immediate())
+	if s.run.immediate() && mysqltx.IsLockWait(err) {
+		return errBusy
+	}
+	return err
 }
 
 // rolledBack returns the result of a transaction that failed.
@@ -139,7 +172,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	s.begin(StepLock)
 	locked, err := s.lock(ctx, tx)
 	if err != nil {
-		return issued{coupon: s.coupon}, err
+		return issued{coupon: s.coupon}, errors.Join(s.frozenRestore(ctx, tx, err), err)
 	}
 	if sent != nil {
 		if found, err := s.committed(ctx, tx); err != nil || found {
@@ -197,9 +230,12 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 	return records.KeepSums(ctx, tx, s.coupon.ID, now)
 }
 
-// lifts reports whether an immediate run raises the promise to the applications that are accounted for. After a failover
-// no server may have counted some that put back has entered: an excess would hide as many losses.
-func (s *settlement) lifts(a ledger.Account) bool { return s.run.immediate() && a.Gap() < 0 }
+// lifts reports whether the run raises the promise to the applications that are accounted for. After a failover no server
+// may have counted some that put back or a restore has entered: an excess would hide as many losses. On a server that took
+// over no promises, an excess was written by hand, and settle verify warns of it; an immediate run cannot leave it.
+func (s *settlement) lifts(a ledger.Account) bool {
+	return a.Gap() < 0 && (s.run.immediate() || a.Server.Base > 0)
+}
 
 // committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
 // shows it, and the settlement row of any other run.
@@ -242,6 +278,9 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, c
 	if err != nil {
 		return account, err
 	}
+	if account.RestoreDue() && !s.restored && !s.run.dryRun {
+		return account, errRestoreDue
+	}
 	if int64(c.IssuedCount) != account.Past.Coupons {
 		return account, invariant(text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity))
 	}
@@ -271,7 +310,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 			return nil, err
 		}
 	}
-	if !done.changed() && !s.lifts(done.account) {
+	if !done.changed() && !(s.run.immediate() && s.lifts(done.account)) {
 		return pending, nil
 	}
 	s.begin(StepRecord)

@@ -14,6 +14,7 @@ const (
 	StepFence    Step = "fence"
 	StepLock     Step = "lock"
 	StepAccount  Step = "account"
+	StepRestore  Step = "restore"
 	StepIssue    Step = "issue"
 	StepCount    Step = "count"
 	StepRecord   Step = "record"
@@ -24,7 +25,7 @@ const (
 	StepSweep    Step = "sweep"
 )
 
-var Steps = []Step{StepFence, StepLock, StepAccount, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
+var Steps = []Step{StepFence, StepLock, StepAccount, StepRestore, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 
 // stepTimer measures the current step of a settlement. Only one goroutine uses it.
 type stepTimer struct {

@@ -226,6 +226,7 @@ func (m *machine) interrupt(t *rapid.T, o order, execute func()) {
 	}
 	m.execute(t, o, m.inThisProcess)
 	for c, want := range undisturbed {
+		want.markAgain(c.state)
 		if withoutCrash(want).describe(m.name) != withoutCrash(c.state).describe(m.name) {
 			t.Logf("without a crash %s would be:\n%s", c.name, want.describe(m.name))
 			m.fail(t, "the crash changed the result of %s", c.name)

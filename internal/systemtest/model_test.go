@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -35,7 +37,7 @@ func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 	d := jajeongtest.NewWith(t, jajeongtest.Options{Users: jajeongtest.SomeUserTable(t)})
 	d.RefuseOddUsers()
 	testenv.Build(t, "./cmd/settle") // before rapid measures the duration of a case
-	admin := d.CouponAdmin()
+	admin, restorer := d.CouponAdmin(), d.Restorer()
 	cases, steps, failing := 0, 0, false
 	for range testenv.Rounds(1, 20) {
 		if deadline, limited := t.Deadline(); limited && time.Until(deadline) < 2*time.Minute {
@@ -46,7 +48,7 @@ func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 				return // the rest of the 100 cases of a check is empty, unless rapid shrinks a failure
 			}
 			defer func() { failing = failing || rt.Failed() }()
-			m := newMachine(rt, d, admin, cases)
+			m := newMachine(rt, d, admin, restorer, cases)
 			defer m.leave()
 			defer func() { steps += m.steps }()
 			rt.Repeat(m.actions())
@@ -69,6 +71,7 @@ const (
 type machine struct {
 	*jajeongtest.Deployment
 	admin   *couponadmin.Admin
+	journal *journal.Restorer // of a journal that has nobody
 	pod     *catalog.Catalog
 	base    coupon.UserID // below the users of this case
 	users   users
@@ -80,8 +83,8 @@ type machine struct {
 	servers        [2]*settle.Settler       // of the two processes that do the immediate runs
 }
 
-func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, number int) *machine {
-	m := &machine{Deployment: d, admin: admin, base: coupon.UserID(number * usersPerCase), users: users{}}
+func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, restorer *journal.Restorer, number int) *machine {
+	m := &machine{Deployment: d, admin: admin, journal: restorer, base: coupon.UserID(number * usersPerCase), users: users{}}
 	m.startPod()
 	m.servers = [2]*settle.Settler{m.settler(), m.settler()}
 	for id := range coupon.UserID(modelUsers - 1) { // the last user is unknown
@@ -227,12 +230,33 @@ func (m *machine) checkAnswers(t *rapid.T) {
 // compare compares the servers with the model.
 func (m *machine) compare(t *rapid.T, when string) {
 	for _, c := range m.coupons {
-		want, found := c.describe(m.name), m.readState(c.id).describe(m.name)
+		is := m.readState(c.id)
+		c.markAgain(is)
+		want, found := c.describe(m.name), is.describe(m.name)
 		if want != found {
 			t.Logf("%s, coupon %s must be:\n%sbut is:\n%s", when, c.name, want, found)
 			m.fail(t, "coupon %s differs from the model", c.name)
 		}
 	}
+}
+
+// markAgain takes over the marks of settled users that a restore has entered again. The journal of the model is empty, so that
+// a restore does nothing else.
+func (s *state) markAgain(is state) {
+	for a, decided := range s.applications {
+		switch decided.outcome {
+		case issued:
+			s.markedIssued[a.user] = s.markedIssued[a.user] || is.markedIssued[a.user]
+		case rejected:
+			s.markedRejected[a.user] = s.markedRejected[a.user] || is.markedRejected[a.user]
+		}
+	}
+	dropFalse(s.markedIssued)
+	dropFalse(s.markedRejected)
+}
+
+func dropFalse(marks map[coupon.UserID]bool) {
+	maps.DeleteFunc(marks, func(_ coupon.UserID, marked bool) bool { return !marked })
 }
 
 // verify compares the findings of the checker with the model's.

@@ -82,16 +82,16 @@ type shop struct {
 
 	strikes, podKills, mysqlKills int
 	answered, unanswered, acts    atomic.Int64
-	holders                       map[holding]*heldByOperator // of the operator alone
+	holders                       map[owned]*ofOperator // of the operator alone
 }
 
-type holding struct {
+type owned struct {
 	coupon coupon.CouponID
 	user   coupon.UserID
 }
 
-// heldByOperator is what an operator was told about a coupon of a user.
-type heldByOperator struct {
+// ofOperator is what an operator was told about a coupon of a user.
+type ofOperator struct {
 	revoked bool
 	until   time.Time // zero: never extended
 }
@@ -105,7 +105,7 @@ type pod struct {
 func newShop(t *testing.T) *shop {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	s := &shop{server: server, Deployment: jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}),
-		keys: filepath.Join(t.TempDir(), "keys"), holders: map[holding]*heldByOperator{}}
+		keys: filepath.Join(t.TempDir(), "keys"), holders: map[owned]*ofOperator{}}
 	users := jajeongtest.Between[coupon.UserID](1, shopUsers)
 	s.AddUsers(users...)
 	for range 2 {
@@ -113,7 +113,7 @@ func newShop(t *testing.T) *shop {
 		s.Apply(id, users...)
 		s.coupons = append(s.coupons, id)
 		for _, user := range users {
-			s.holders[holding{id, user}] = new(heldByOperator)
+			s.holders[owned{id, user}] = new(ofOperator)
 		}
 	}
 	s.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", s.coupons[0])
@@ -181,7 +181,7 @@ func (s *shop) settle(args ...string) *exec.Cmd {
 
 // keepOperating is an operator who takes a coupon from a user, gives it back and extends it, again and again.
 func (s *shop) keepOperating(over context.Context) {
-	var all []holding
+	var all []owned
 	for h := range s.holders {
 		all = append(all, h)
 	}
@@ -197,7 +197,7 @@ func (s *shop) keepOperating(over context.Context) {
 			}
 			told.revoked = rand.N(8) == 0 && s.operate("revoke", h) // some are revoked in the end, if no order has them
 			if told.revoked {
-				all = slices.DeleteFunc(all, func(other holding) bool { return other == h })
+				all = slices.DeleteFunc(all, func(other owned) bool { return other == h })
 			}
 		}
 		until := time.Date(2030, 1, n, 0, 0, 0, 0, jajeongtest.Zone)
@@ -211,7 +211,7 @@ func (s *shop) keepOperating(over context.Context) {
 }
 
 // operate repeats a change until it is known whether it was made. A coupon that an order has is refused to the operator.
-func (s *shop) operate(verb string, h holding, more ...string) (made bool) {
+func (s *shop) operate(verb string, h owned, more ...string) (made bool) {
 	args := append([]string{"coupon", verb, h.coupon.String(), "--user=" + h.user.Member(), "--operator=lee", "--reason=CS-1"}, more...)
 	for began := time.Now(); ; {
 		cmd := s.settle(args...)
@@ -303,12 +303,12 @@ func (s *shop) requireOneEach() {
 	require.Empty(s.T, s.IDs("SELECT user_coupon_id FROM coupon_order WHERE state IN ('RESERVED', 'USED') GROUP BY 1 HAVING COUNT(*) > 1"))
 	require.Empty(s.T, jajeongtest.Column[string](s.Deployment,
 		"SELECT order_id FROM user_coupon WHERE order_id IS NOT NULL GROUP BY 1 HAVING COUNT(*) > 1"))
-	usedBy := map[holding]string{}
+	usedBy := map[owned]string{}
 	for _, c := range s.clients {
 		for _, o := range c.orders {
 			if o.state == coupon.OrderUsed {
-				require.Empty(s.T, usedBy[holding{o.coupon, o.user}], "a coupon is used by %s too", o.id)
-				usedBy[holding{o.coupon, o.user}] = o.id
+				require.Empty(s.T, usedBy[owned{o.coupon, o.user}], "a coupon is used by %s too", o.id)
+				usedBy[owned{o.coupon, o.user}] = o.id
 			}
 		}
 	}

@@ -17,8 +17,9 @@ type RedisUsers struct {
 	rules    map[string][]string // by the names in the file
 }
 
-// keyPattern matches a pattern of keys up to the place of the prefix, which is inside the braces if there are any.
-var keyPattern = regexp.MustCompile(`^(~[^{]*\{|~)`)
+// keyPattern matches a pattern of keys up to the place of the prefix, which is inside the braces if there are any. The pattern may
+// be the first one of a selector, behind a parenthesis.
+var keyPattern = regexp.MustCompile(`^(\(?~[^{]*\{|\(?~)`)
 
 // RedisUsersFor creates the users of an ACL file on the client's server, for keys with a prefix. The client must be allowed to
 // create users. On a private server the users survive Kill and Restart. They are removed at the end of the test.

@@ -63,7 +63,7 @@ var (
 	ColumnValidity       = Message{"유효 기간", "validity"}
 	ColumnDiscount       = Message{"할인", "discount"}
 	ColumnIssuedByRuns   = Message{"정산 발급", "issued by runs"}
-	ColumnIssuedByHand   = Message{"수동 발급", "issued by hand"}
+	ColumnIssuedByHand   = Message{"수동 지급", "issued by hand"}
 	ColumnWrittenOff     = Message{"유실 인정", "written off"}
 	Total                = Message{"합계", "total"}
 	CouponCount          = Message{"쿠폰 %d개", "%d coupon{|s}"}

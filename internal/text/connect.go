@@ -30,7 +30,7 @@ var (
 	DSNUnusable  = Message{"MYSQL_DSN을 사용할 수 없습니다. 매개변수를 확인하세요", "MYSQL_DSN cannot be used: check its parameters"}
 	AddrsMissing = Message{"REDIS_ADDRS가 비어 있습니다. host:port 형식으로 지정하세요. 여러 개는 쉼표로 구분합니다",
 		"REDIS_ADDRS is empty: want host:port, several separated by commas"}
-	WrongAddr        = Message{"REDIS_ADDRS: %q 값은 host:port 형식이 아닙니다", "REDIS_ADDRS: %q is not host:port"}
+	WrongAddr        = Message{"%sREDIS_ADDRS: %q 값은 host:port 형식이 아닙니다", "%sREDIS_ADDRS: %q is not host:port"}
 	PrefixWithBraces = Message{"REDIS_KEY_PREFIX=%q: 중괄호는 사용할 수 없습니다. Cluster의 슬롯이 중괄호에 따라 정해지기 때문입니다",
 		"REDIS_KEY_PREFIX=%q must not contain braces: they decide the Cluster slot"}
 	TTLTooShort = Message{"CANDIDATE_TTL이 %s입니다. 정산될 때까지 대기열이 유지되도록 %s 이상으로 지정하세요",

@@ -144,4 +144,7 @@ var (
 		"settle serve settles the coupon within about 5 s; it has to be running. Until then, new applications are answered SOLD_OUT. The next nightly run (%s) considers the applications under review."}
 	SettledWithinSeconds = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다.",
 		"settle serve settles the coupon within about 5 s; it has to be running."}
+
+	PurgingMark = Message{", 영구 삭제 중",
+		", being purged"}
 )

@@ -18,7 +18,6 @@ var (
 	DetailFreeSeat      = Message{"수량을 다음 순번에 넘김", "its seat becomes free"}
 	DetailMember        = Message{"대기열 항목 %s", "queue entry %s"}
 	DetailShutAt        = Message{"신청을 막은 시각", "applications stopped at"}
-	DetailExpiresAt     = Message{"사용 기한", "valid until"}
 	DetailPercent       = Message{"할인율", "discount rate"}
 	DetailMaxDiscount   = Message{"최대 할인", "at most"}
 	DetailMinimum       = Message{"최소 주문 금액", "minimum order"}

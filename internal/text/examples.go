@@ -41,9 +41,19 @@ var examples = map[string][]string{
 		"settle dlq retry --coupon 42 --user 7 --operator lee --reason CS-123",
 		"settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9",
 	},
-	"settle dlq drop":    {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
-	"settle user show":   {"settle user show --user 7"},
-	"settle user export": {"settle user export --user 7"},
+	"settle dlq drop":      {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
+	"settle user show":     {"settle user show --user 7"},
+	"settle user export":   {"settle user export --user 7"},
+	"settle events status": {"settle events status", "EVENT_SINK=redis settle events status --output json"},
+	"settle events replay": {
+		"settle events replay --coupon 42 --dry-run",
+		"EVENT_SINK=redis settle events replay --coupon 42 --yes",
+		"settle events replay --from '2026-11-27 00:00' --to '2026-11-28 00:00' --sink kafka",
+	},
+	"settle restore": {
+		"settle restore --coupon 42 --dry-run",
+		"settle restore --coupon 42 --operator kim --reason INC-9",
+	},
 	"settle purge": {
 		"settle purge --before 2021-11-22 --dry-run",
 		"settle purge --before 2021-11-22 --operator kim --reason PRIVACY-13",
@@ -80,7 +90,9 @@ var examples = map[string][]string{
 		"settle verify --push-gateway http://pushgateway:9091",
 		"settle verify --coupon 42 --output json",
 	},
-	"settle explain": {"settle explain --coupon 42 --user 7", "settle explain --coupon 42 --user 7 --lang ko"},
+	"settle explain":        {"settle explain --coupon 42 --user 7", "settle explain --coupon 42 --user 7 --lang ko"},
+	"settle receipt show":   {"settle receipt show eyJhbGciOiJIUzI1NiIs…", "settle receipt show - --output json < receipt.txt"},
+	"settle receipt honour": {`settle receipt honour eyJhbGciOiJIUzI1NiIs… --operator lee --reason "CS-310: lost in the failover"`},
 	"settle runs": {
 		"settle runs",
 		"settle runs --date 2026-11-20 --status FAILED",

@@ -10,7 +10,7 @@ var (
 	EventsLeftOut   = Message{"오래된 내역을 %d건 이상 생략했습니다", "%d or more of the oldest events are left out"}
 	RedisNotRead    = Message{"Redis를 읽지 못해 대기 중이거나 검토 중인 신청을 확인할 수 없습니다",
 		"Redis could not be read: applications waiting or under review are unknown"}
-	MySQLNotRead = Message{"MySQL을 읽지 못해 정산 결과와 운영 기록을 확인할 수 없습니다",
+	MySQLNotRead = Message{"MySQL을 읽지 못해 정산 결과와 감사 기록을 확인할 수 없습니다",
 		"MySQL could not be read: outcomes, runs and operators' actions are unknown"}
 	LossNotCounted    = Message{"유실된 신청이 있는지 확인하지 못했습니다", "it could not be checked whether applications were lost"}
 	UnknownUserMark   = Message{" (존재하지 않는 사용자)", " (unknown)"}
@@ -19,11 +19,11 @@ var (
 	EventLastIssued   = Message{"마지막으로 발급된 신청", "the last application that got a seat"}
 	EventFinalised    = Message{"쿠폰 종결: 이후 야간 실행 대상에서 제외", "coupon finalised: nightly runs skip it"}
 	EventSettles      = Message{"정산", "settlement"}
-	EventExpires      = Message{"쿠폰 사용 기한 만료", "the coupon expires"}
+	EventExpires      = Message{"쿠폰 유효 기한 만료", "the coupon expires"}
 	EventApplied      = Message{"신청", "applied"}
 	ArrivalNumber     = Message{" (신청 시각 %dµs)", " (arrival %d)"}
 	EventAttempt      = Message{"처리 실패: %s", "attempt failed: %s"}
-	EventAudit        = Message{"운영 기록, %s: %s", "%s: %s"}
+	EventAudit        = Message{"감사 기록, %s: %s", "%s: %s"}
 	EventIssued       = Message{"발급: %d번째 쿠폰", "issued: seat %d"}
 	StatusNow         = Message{"; 현재 상태 %s", "; now %s"}
 	EventAlreadyHeld  = Message{"이미 보유", "held the coupon already"}
@@ -60,7 +60,7 @@ var (
 	EventGranted    = Message{"수동 지급", "given by hand"}
 	EventRevoked    = Message{"쿠폰 회수", "revoked"}
 	EventReissued   = Message{"쿠폰 회수 취소(재발급)", "reissued"}
-	EventExtended   = Message{"유효기간 연장", "extended"}
+	EventExtended   = Message{"유효 기한 연장", "extended"}
 	ValidUntil      = Message{", %s까지 사용 가능", ", valid until %s"}
 	SeatForNext     = Message{", 수량 1장이 다음 순번에게 넘어감", ", its seat becomes free for the next in line"}
 	SeatTakenBack   = Message{", 회수할 때 생긴 수량 1장을 다시 차감", ", and takes back the seat that became free"}

@@ -4,21 +4,21 @@ package text
 var (
 	RefusedNotHeld = Message{"%d번 사용자에게는 %v번 쿠폰이 없습니다. 번호를 확인하고, 쿠폰을 주려면 grant를 사용하세요.",
 		"user %d does not have coupon %v. Check both ids. To give the coupon to the user, use grant."}
-	RefusedUsed = Message{"%d번 사용자가 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 먼저 쇼핑몰에서 이 주문을 환불해야 합니다.",
+	RefusedUsed = Message{"%d번 사용자가 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 먼저 쇼핑몰에서 이 주문의 쿠폰 사용을 취소해야 합니다.",
 		"user %d has used coupon %v for order %s. Ask the shop to refund that order first."}
 	RefusedReserved = Message{"%d번 사용자의 %v번 쿠폰은 주문 %s의 결제에 예약되어 있습니다. 예약이 끝나는 %v 이후에 다시 실행하세요.",
 		"the coupon of user %d (coupon %v) is reserved for order %s. Try again after the reservation ends at %v."}
-	RefusedRevokedWithoutSeat = Message{"%d번 사용자의 %v번 쿠폰은 수량을 되돌리지 않고 이미 회수되었습니다. 다음 사람에게 발급하려면 add-seats로 수량을 늘리세요.",
-		"user %d: coupon %v is already revoked, without a free seat. To issue one to the next in line, use add-seats."}
+	RefusedRevokedWithoutSeat = Message{"%d번 사용자의 %v번 쿠폰은 수량을 되돌리지 않고 이미 회수되었으며, 이번에도 수량이 되돌아가지 않았습니다. 다음 사람에게 발급하려면 `settle coupon add-seats`로 수량을 늘리세요.",
+		"user %d: coupon %v is already revoked, without a free seat, and no seat was freed now. To issue one to the next in line, use `settle coupon add-seats`."}
 	RefusedNoSeatLeft = Message{"%d번 사용자에게서 %v번 쿠폰을 회수할 때 되돌린 수량이 이미 발급되어 재발급할 수량이 없습니다. add-seats로 한 장을 늘린 뒤 다시 실행하세요.",
 		"the seat that user %d gave up when coupon %v was revoked is taken, and no other is free. Add one with add-seats, then reissue again."}
-	RefusedExtendPast = Message{"유효기간의 끝(%v)이 이미 지났습니다. 현재 시각은 MySQL 시계로 %v입니다.",
+	RefusedExtendPast = Message{"유효 기한(%v)이 이미 지났습니다. 현재 시각은 MySQL 시계로 %v입니다.",
 		"the validity would end at %v, in the past: it is %v by the clock of MySQL."}
-	RefusedExtendFar = Message{"유효기간의 끝(%v)이 너무 늦습니다. %v까지만 지정할 수 있습니다.",
+	RefusedExtendFar = Message{"유효 기한(%v)이 너무 늦습니다. %v까지만 지정할 수 있습니다.",
 		"the validity would end at %v, too late: the latest possible time is %v."}
 	RefusedExtendShorter = Message{"%d번 사용자의 %v번 쿠폰은 %v까지 유효합니다. %v까지로 줄일 수 없습니다. extend-user로는 늘리기만 할 수 있습니다.",
 		"user %d: coupon %v is valid until %v, later than %v. extend-user only makes it later."}
-	RefusedNoExpiry = Message{"%d번 사용자의 %v번 쿠폰에는 유효기간이 없어 늘릴 필요가 없습니다.",
+	RefusedNoExpiry = Message{"%d번 사용자의 %v번 쿠폰에는 유효 기한이 없어 연장할 필요가 없습니다.",
 		"user %d: coupon %v does not expire, so it needs no extension."}
 	RefusedExtendRevoked = Message{"%d번 사용자의 %v번 쿠폰은 회수된 쿠폰입니다. 먼저 reissue로 재발급하세요.",
 		"user %d: coupon %v is revoked. Give it back with reissue first."}
@@ -47,13 +47,13 @@ var (
 		"coupon %d %s is given back to user %d."}
 	CouponWasReissued = Message{"쿠폰 %d %s: %d번 사용자에게서 회수된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s is not revoked from user %d: nothing was changed."}
-	CouponOfUserIsExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효기간을 늘렸습니다.",
+	CouponOfUserIsExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효 기한을 연장했습니다.",
 		"coupon %d %s: the validity is extended for user %d."}
-	CouponOfUserWasExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효기간이 이미 같습니다. 아무것도 바꾸지 않았습니다.",
+	CouponOfUserWasExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효 기한이 이미 같습니다. 아무것도 바꾸지 않았습니다.",
 		"coupon %d %s: user %d already has this end of validity: nothing was changed."}
-	ValidBefore = Message{"유효기간: %s 전까지.",
+	ValidBefore = Message{"유효 기한: %s 전까지.",
 		"It is valid until %s, exclusive."}
-	ExpiredBefore = Message{"유효기간이 %s에 끝났습니다. 늘리려면 extend-user를 사용하세요.",
+	ExpiredBefore = Message{"유효 기한이 %s에 지났습니다. 연장하려면 extend-user를 사용하세요.",
 		"Its validity ended at %s. To move the end, use extend-user."}
 	NoWinners = Message{"아직 발급된 쿠폰이 없습니다",
 		"nobody has this coupon yet"}
@@ -64,15 +64,13 @@ var (
 
 	ColumnIssuedAt = Message{"발급 시각",
 		"issued at"}
-	ColumnExpiresAt = Message{"만료 시각",
-		"valid until"}
 	CSVPosition = Message{"순번",
 		"position"}
 	CSVAppliedAt = Message{"신청 시각",
 		"applied_at"}
 	CSVIssuedAt = Message{"발급 시각",
 		"issued_at"}
-	CSVExpiresAt = Message{"만료 시각",
+	CSVExpiresAt = Message{"유효 기한",
 		"expires_at"}
 	CSVState = Message{"상태",
 		"state"}

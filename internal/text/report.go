@@ -11,9 +11,9 @@ var (
 		"Value = discount of one coupon × issued. A percentage counts with its limit, and is shown with ≤. Coupons issued by hand have no application and are not included. A month is the sum of its days."}
 	ReportWholeCoupon = Message{"수량, 남은 수량, 유실은 신청 시각과 관계없이 쿠폰 전체의 현재 값입니다.",
 		"Seats, seats left and gap are those of the whole coupon now, regardless of when applications arrived."}
-	ReportActions    = Message{"운영 기록", "Operators' actions"}
+	ReportActions    = Message{"감사 기록", "Operators' actions"}
 	ApplicationCount = Message{"신청 %s건", "%s application{|s}"}
-	ActionsLeftOut   = Message{"쿠폰 %d: 운영 기록 %d건을 생략했습니다", "coupon %d: %d more action{|s} left out"}
+	ActionsLeftOut   = Message{"쿠폰 %d: 감사 기록 %d건을 생략했습니다", "coupon %d: %d more action{|s} left out"}
 	ReportTitle      = Message{"정산 보고서 %s", "Settlement report %s"}
 	GeneratedAt      = Message{"작성 시각 %s", "generated at %s"}
 	ReportEmpty      = Message{"이 기간에는 열린 쿠폰도, 접수된 신청도 없습니다",
@@ -36,7 +36,7 @@ var (
 	ReportUserCoupons = Message{"발급된 쿠폰의 현황 (MySQL 시각 %s 기준)",
 		"Issued coupons as of %s, by the clock of MySQL"}
 	ReportCampaigns    = Message{"캠페인별 합계", "Sums of campaigns"}
-	UserCouponsMeaning = Message{"발급된 쿠폰의 현황은 신청 시각과 관계없이 쿠폰 전체의 값이며 수동 발급도 포함합니다. 발급 = 사용 가능 + 예약 + 사용 + 기한 만료 + 회수. 사용 할인액은 실제로 할인된 금액이고, 다른 금액은 그 장수로 할인될 수 있는 최대 금액입니다.",
+	UserCouponsMeaning = Message{"발급된 쿠폰의 현황은 신청 시각과 관계없이 쿠폰 전체의 값이며 수동 지급도 포함합니다. 발급 = 사용 가능 + 예약 + 사용 + 기한 만료 + 회수. 사용 할인액은 실제로 할인된 금액이고, 다른 금액은 그 장수로 할인될 수 있는 최대 금액입니다.",
 		"Issued coupons are those of the whole coupon, regardless of when applications arrived, and include those issued by hand: issued = usable + reserved + used + expired + revoked. Used won is what was taken off; the other amounts are the most that so many coupons can take off."}
 	ColumnUsable     = Message{"사용 가능", "usable"}
 	ColumnReserved   = Message{"예약", "reserved"}
@@ -52,7 +52,7 @@ var (
 	CSVMaxWon      = Message{"최대 할인액(원)", "discount_max_won"}
 	CSVAsOf        = Message{"현황 기준 시각", "as_of"}
 	CSVUserCoupons = Message{"발급된 쿠폰", "user_coupons"}
-	CSVByHand      = Message{"수동 발급", "by_hand"}
+	CSVByHand      = Message{"수동 지급", "by_hand"}
 	CSVUsable      = Message{"사용 가능", "usable_count"}
 	CSVReserved    = Message{"예약", "reserved_count"}
 	CSVUsed        = Message{"사용", "used_count"}
@@ -62,4 +62,12 @@ var (
 	CSVOpenWon     = Message{"미사용 잔액(원, 최대)", "open_won"}
 	CSVExpiredWon  = Message{"만료 금액(원, 최대)", "expired_won"}
 	CSVRevokedWon  = Message{"회수 금액(원, 최대)", "revoked_won"}
+
+	// ReportErased is about the whole coupon: the arrivals of forgotten applications are not stored.
+	ReportErased = Message{"쿠폰 %d: 개인정보 삭제 요청(settle user forget)으로 지운 신청이 %d건 있습니다. 쿠폰 전체의 값이며, 이 보고서의 어느 수치에도 포함되지 않습니다.",
+		"coupon %d: %d application{|s} of the whole coupon were forgotten (settle user forget); no figure of this report counts them."}
+	CSVErased = Message{"개인정보 삭제",
+		"erased"}
+	CampaignIsPurged = Message{"%d번 캠페인의 쿠폰(%d개)은 모두 영구 삭제되었거나 삭제하는 중입니다. 쿠폰별 요약은 `settle coupon show`로 확인하세요",
+		"every coupon of campaign %d was purged, or its purge has begun (%d in all); `settle coupon show` has the summary of each"}
 )

@@ -71,9 +71,9 @@ var (
 	NoteShownOld = Message{"다음 정산이 끝날 때까지 앱에는 이전 상태로 표시될 수 있습니다.",
 		"The app may show the former state until the next settlement is done."}
 	TriedSoOften = Message{"지금까지 처리를 %d번 시도했습니다.", "It has been tried %d time{|s} so far."}
-	NeverExpires = Message{"사용 기한은 정해져 있지 않습니다.", "It has no expiry date."}
+	NeverExpires = Message{"유효 기한은 정해져 있지 않습니다.", "It has no expiry date."}
 	UsableUntil  = Message{"%s까지 사용하실 수 있습니다.", "It can be used until %s."}
-	ExpiredAt    = Message{"쿠폰의 사용 기한이 %s에 만료되었습니다.", "The coupon expired at %s."}
+	ExpiredAt    = Message{"쿠폰의 유효 기한이 %s에 만료되었습니다.", "The coupon expired at %s."}
 	StateWaiting = Message{"정상적으로 접수되어 대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 정산은 %[4]s에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",
 		"the application was received, and is number %[1]s of %[2]d that {is|are} waiting. Coupons left at present: %[3]d. The settlement is planned for %[4]s and goes in the order of application."}
 	StateWaitingOverdue = Message{"%s에 예정되었던 정산의 결과가 아직 나오지 않았습니다. 신청은 접수된 순서 그대로 대기 중입니다.",
@@ -84,6 +84,8 @@ var (
 		"There is no record that customer %d applied for this coupon. "}
 	MaybeLost = Message{"다만 접수된 신청 가운데 %d건의 기록이 유실되어, 신청하신 적이 없다고 단정할 수는 없습니다.",
 		"But records of %d application{|s} were lost, so it is not certain that there was none."}
+	StateLost = Message{"신청이 접수되었으나 서버 장애로 대기열에서 사라져 복구하는 중입니다. 복구되면 처음 신청하신 순서대로 처리됩니다.",
+		"the application was received, but a failure of the servers removed it from the queue. It is being put back, and keeps its place."}
 	ApplicationsOpenAt   = Message{"신청은 %s에 시작됩니다.", "Applications open at %s."}
 	ApplicationsClosedAt = Message{"신청 기간은 %s에 끝났습니다.", "Applications closed at %s."}
 	ApplicationsCloseAt  = Message{"신청 기간은 %s까지입니다.", "Applications close at %s."}
@@ -140,7 +142,7 @@ var (
 		"Since then it was used once, for order %[1]s at %[2]s, with a discount of %[3]s won."}
 	UsedAndRefunded = Message{"주문번호 %s에 사용되었다가, 그 주문이 환불되면서 %s에 사용이 취소되었습니다.",
 		"It was used for order %s, and given back at %s because that order was refunded."}
-	ExpiredUnused = Message{"사용되지 않은 채 %s에 쿠폰의 사용 기한이 만료되었습니다.",
+	ExpiredUnused = Message{"사용되지 않은 채 %s에 쿠폰의 유효 기한이 만료되었습니다.",
 		"It was not used, and expired at %s."}
 	RevokedBy = Message{"담당자 %s님이 %s에 쿠폰을 회수했습니다.",
 		"A member of our staff (%s) revoked it at %s."}

@@ -18,8 +18,9 @@ var (
 		"--month: %q is not a month: want YYYY-MM, such as 2026-11"}
 	WrongCutoff = Message{"--cutoff=%q: 올바른 시각이 아닙니다. now 또는 2026-11-21T00:00:00+09:00 형식으로 지정하세요",
 		"--cutoff=%q is neither now nor an instant such as 2026-11-21T00:00:00+09:00"}
-	CutoffBefore1970 = Message{"정산 기준 시각(%s)이 1970년 이전입니다", "the cutoff %s is before 1970"}
-	WrongLimit       = Message{"--limit이 %d입니다. 1부터 %d까지 가능하며, 다음 페이지는 %s 옵션으로 조회합니다",
+	Before1970 = Message{"%s=%s: 1970년 이전의 값은 지정할 수 없습니다",
+		"%s=%s is before 1970"}
+	WrongLimit = Message{"--limit이 %d입니다. 1부터 %d까지 가능하며, 다음 페이지는 %s 옵션으로 조회합니다",
 		"--limit is %d: want 1 to %d, and %s for the next page"}
 	OperatorMissing = Message{"--operator가 없습니다. %s", "--operator is missing: %s"}
 	ReasonMissing   = Message{"--reason이 없습니다. 티켓 번호 등의 사유를 입력하세요. 기록에 남습니다",
@@ -66,10 +67,14 @@ var (
 		"USER_RATE is %v: want %v to %d requests a second, or 0 for any number"}
 	WrongNumber      = Message{"%s가 %d입니다. 1부터 %d까지 가능합니다", "%s is %d: want 1 to %d"}
 	OpenFilesUnknown = Message{"열 수 있는 파일 수를 확인할 수 없습니다: %v", "read the limit of open files: %v"}
-	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 관리 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 늘리세요",
-		"this process may open %d files, and %d of them are kept for connections to databases and for the admin port: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
-	TooManyConnections = Message{"MAX_CONNECTIONS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 관리 포트에 필요합니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
-		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for connections to databases and for the admin port: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
+	TooFewOpenFiles  = Message{"이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 다른 포트에 필요합니다. 제한(ulimit -n, LimitNOFILE)을 %d 이상으로 늘리세요",
+		"this process may open %d files, and %d of them are kept for connections to databases and for other ports: raise the limit (ulimit -n, LimitNOFILE) to %d or more"}
+	TooManyConnections = Message{"MAX_CONNECTIONS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 다른 포트에 필요합니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
+		"MAX_CONNECTIONS is %d, but this process may open %d files, and %d of them are kept for connections to databases and for other ports: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
+	WrongOrigin = Message{"CORS_ORIGINS에 %q이(가) 있습니다. 브라우저가 보내는 그대로 scheme://host[:port]를 소문자로 지정하세요. 경로, *, 기본 포트는 쓸 수 없습니다. 예: https://shop.example.com",
+		"CORS_ORIGINS has %q: want origins as browsers send them, scheme://host[:port] in lower case, without path, * or the usual port, such as https://shop.example.com"}
+	TooManyStreams = Message{"MAX_STREAMS가 %d입니다. 이 프로세스는 파일을 %d개까지 열 수 있는데, 그중 %d개는 데이터베이스 연결과 관리 포트에 필요하고 남는 수의 절반까지, MAX_CONNECTIONS를 정했다면 그 나머지까지 스트림에 쓸 수 있습니다. %d 이하로 지정하거나 제한(ulimit -n, LimitNOFILE)을 늘리세요",
+		"MAX_STREAMS is %d, but this process may open %d files, %d of them are kept for connections to databases and for the admin port, and streams get at most half of the others, or what a given MAX_CONNECTIONS leaves: want at most %d, or raise the limit (ulimit -n, LimitNOFILE)"}
 	FileNotWritten = Message{"--out: 파일을 끝까지 저장하지 못했습니다: %v. 기존 파일이 있었다면 그대로 유지됩니다.",
 		"--out: the file could not be written: %v. A file that was there before is unchanged."}
 
@@ -80,20 +85,22 @@ var (
 		"settle schedule was replaced: run settle serve --tasks nights, or settle serve, which also issues immediate coupons"}
 	WrongIssueInterval = Message{"ISSUE_INTERVAL이 %s입니다. %s부터 %s까지 가능합니다. 예: 100ms",
 		"ISSUE_INTERVAL is %s: want %s to %s, such as 100ms"}
+	WrongJournalRows = Message{"JOURNAL_ROWS_PER_SECOND가 %d입니다. %d부터 %d까지 가능합니다. 예: 50000",
+		"JOURNAL_ROWS_PER_SECOND is %d: want %d to %d, such as 50000"}
 
 	// Settings of wallet-api.
-	KeysUnreadable = Message{"SERVICE_KEYS_FILE을 읽을 수 없습니다: %v",
-		"SERVICE_KEYS_FILE cannot be read: %v"}
-	KeysFileEmpty = Message{"SERVICE_KEYS_FILE에 키가 없습니다. 모든 키를 없애려면 이 프로그램을 SERVICE_KEYS_FILE 없이 다시 시작하세요",
-		"SERVICE_KEYS_FILE has no key. To remove every key, restart this program without SERVICE_KEYS_FILE"}
-	KeysFileTooLong = Message{"SERVICE_KEYS_FILE이 너무 큽니다. %d바이트까지 가능합니다",
-		"SERVICE_KEYS_FILE is too long: want at most %d bytes"}
+	KeysUnreadable = Message{"%s을 읽을 수 없습니다: %v",
+		"%s cannot be read: %v"}
+	KeysFileEmpty = Message{"%[1]s에 키가 없습니다. 모든 키를 없애려면 이 프로그램을 %[1]s 없이 다시 시작하세요",
+		"%[1]s has no key. To remove every key, restart this program without %[1]s"}
+	KeysFileTooLong = Message{"%s이 너무 큽니다. %d바이트까지 가능합니다",
+		"%s is too long: want at most %d bytes"}
 	WrongKeyLine = Message{"SERVICE_KEYS_FILE의 %d번째 줄이 올바르지 않습니다. 서비스 이름과 키의 SHA-256 값(64자리 16진수)을 공백으로 구분해 적으세요. 이름에는 영문자, 숫자, '.', '_', '-'만 64자까지 사용할 수 있습니다",
 		"SERVICE_KEYS_FILE: line %d is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, and the SHA-256 of its key in 64 hexadecimal digits"}
 	KeyTwice = Message{"SERVICE_KEYS_FILE의 %d번째 줄과 %d번째 줄에 같은 키가 있습니다. 한 줄을 지우세요",
 		"SERVICE_KEYS_FILE: lines %d and %d have the same key: delete one of them"}
-	TooManyKeys = Message{"SERVICE_KEYS_FILE에 키가 %d개 있습니다. %d개까지 가능합니다",
-		"SERVICE_KEYS_FILE has %d keys: want at most %d"}
+	TooManyKeys = Message{"%s에 키가 %d개 있습니다. %d개까지 가능합니다",
+		"%s has %d keys: want at most %d"}
 	WrongReserveTTL = Message{"RESERVE_TTL이 %s입니다. %s부터 %s까지 가능합니다. 예: 15m",
 		"RESERVE_TTL is %s: want %s to %s, such as 15m"}
 )

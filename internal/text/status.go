@@ -62,8 +62,11 @@ var words = map[string]Message{
 	"COUPON_GRANTED":       {"쿠폰 수동 지급", "gave a coupon by hand"},
 	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
 	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},
-	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효기간 연장", "extended an issued coupon"},
+	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효 기한 연장", "extended an issued coupon"},
 	"USER_FORGOTTEN":       {"사용자 정보 삭제", "forgot a user"},
+
+	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"},
+	"RECEIPT_HONOURED":      {"접수증으로 신청 복구", "put an application back by its receipt"},
 }
 
 // Word returns the word for a code; empty for a code that this version does not know.

@@ -31,6 +31,9 @@ func (v View) status(c history.Coupon) string {
 	if c.Frozen {
 		status += v.Sprintf(text.FrozenMark)
 	}
+	if c.Purging {
+		status += v.Sprintf(text.PurgingMark)
+	}
 	return status
 }
 

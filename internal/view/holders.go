@@ -32,7 +32,7 @@ func (v View) HolderChanged(c *couponadmin.HolderChange, done, already text.Mess
 
 // Winners prints winners as a table.
 func (v View) Winners(winners []history.Winner) {
-	t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt, text.ColumnIssuedAt, text.ColumnExpiresAt, text.ColumnStatus)
+	t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt, text.ColumnIssuedAt, text.ColumnValidUntil, text.ColumnStatus)
 	for _, w := range winners {
 		place := any(w.Position)
 		if w.ByHand {

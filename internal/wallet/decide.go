@@ -80,7 +80,7 @@ const (
 	NotOwned          Code = "NOT_OWNED"
 	OrderDiffers      Code = "ORDER_DIFFERS"    // the order was reserved for another user or amount
 	OrderHasCoupon    Code = "ORDER_HAS_COUPON" // the order has another coupon
-	OrderRefundedCode Code = "ORDER_REFUNDED"
+	OrderRefunded     Code = "ORDER_REFUNDED"
 	OrderNotFound     Code = "ORDER_NOT_FOUND"
 	ReservedElsewhere Code = "RESERVED_ELSEWHERE" // another order has a live reservation
 	ReservationLost   Code = "RESERVATION_LOST"   // the reservation was given back, or another order took the coupon
@@ -171,7 +171,7 @@ func ofKnownOrder(f Facts, call Call) Code {
 	case o.User != call.User:
 		return OrderDiffers
 	case o.State == coupon.OrderRefunded:
-		return OrderRefundedCode
+		return OrderRefunded
 	case !o.Has():
 		return ""
 	case o.UserCoupon != f.Coupon.ID:
@@ -213,7 +213,7 @@ func (d *Decision) takeOver(holder Order) {
 	d.Coupon.Status, d.Coupon.OrderID = coupon.CouponIssued, ""
 }
 
-// confirm does not compare times: while no other order has taken the coupon, the price that was promised holds.
+// confirm does not compare times: while no other order has taken the coupon, the promised price stays.
 func (d *Decision) confirm() {
 	switch d.Order.State {
 	case coupon.OrderReserved:
@@ -224,7 +224,7 @@ func (d *Decision) confirm() {
 	case coupon.OrderReleased:
 		d.Code = ReservationLost
 	case coupon.OrderRefunded:
-		d.Code = OrderRefundedCode
+		d.Code = OrderRefunded
 	default:
 		d.Code = OrderNotFound
 	}
@@ -239,7 +239,7 @@ func (d *Decision) release() {
 	case coupon.OrderUsed:
 		d.Code = Used
 	case coupon.OrderRefunded:
-		d.Code = OrderRefundedCode
+		d.Code = OrderRefunded
 	default:
 		d.Code = Nothing
 	}

@@ -16,19 +16,20 @@ const (
 	maxGroup = 64
 	// maxGroups is how many transactions of one verb run at a time. Calls that arrive meanwhile wait, and go together.
 	maxGroups = 2
-	// groupTimeout limits a transaction, which waits for no coupon.
-	groupTimeout = 5 * time.Second
+	// groupTimeout limits a transaction. It waits for no coupon, but an order that another process is inserting delays it. It is
+	// shorter than the time of a request, so that Redeem still has some.
+	groupTimeout = time.Second
 )
 
-// line is where the calls of one verb wait for each other. A call that gets one of the slots leads a group: it takes along the
+// gate is where the calls of one verb wait for each other. A call that gets one of the slots leads a group: it takes along the
 // calls that wait.
-type line struct {
+type gate struct {
 	slots   chan struct{}
-	waiting chan *member // without a buffer: a caller that hangs up is gone from the line
+	waiting chan *member // without a buffer: a caller that hangs up is gone from the gate
 }
 
-func newLine() line {
-	return line{slots: make(chan struct{}, maxGroups), waiting: make(chan *member)}
+func newGate() gate {
+	return gate{slots: make(chan struct{}, maxGroups), waiting: make(chan *member)}
 }
 
 // member is a call in a group. done receives true if decision is the result, and false if the call is left to Redeem.
@@ -46,14 +47,14 @@ type member struct {
 // to Redeem.
 func (s *Store) together(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	m := &member{coupon: couponID, call: call, done: make(chan bool, 1)}
-	l := s.lines[call.Verb] // of other verbs: a line that never moves
-	if l.slots == nil {
+	g := s.gates[call.Verb] // other verbs have no groups: their gate has no slots
+	if g.slots == nil {
 		return Redeem(ctx, s.db, couponID, call)
 	}
 	select {
-	case l.slots <- struct{}{}:
-		s.lead(ctx, l, m)
-	case l.waiting <- m:
+	case g.slots <- struct{}{}:
+		s.lead(ctx, g, m)
+	case g.waiting <- m:
 	case <-ctx.Done():
 		return Decision{}, hungUp(ctx, call)
 	}
@@ -69,16 +70,16 @@ func (s *Store) together(ctx context.Context, couponID coupon.CouponID, call Cal
 }
 
 // lead makes the transaction of a group and answers every member. It goes on if its caller hangs up: the others need it.
-func (s *Store) lead(ctx context.Context, l line, first *member) {
+func (s *Store) lead(ctx context.Context, g gate, first *member) {
 	members := []*member{first}
 	var decided map[*member]bool
 	defer func() { // also after a panic
-		<-l.slots
+		<-g.slots
 		for _, m := range members {
 			m.done <- decided[m]
 		}
 	}()
-	members = l.take(members)
+	members = g.take(members)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), groupTimeout)
 	defer cancel()
 	var written map[*member]bool
@@ -92,10 +93,10 @@ func (s *Store) lead(ctx context.Context, l line, first *member) {
 }
 
 // take appends the calls that wait.
-func (l line) take(members []*member) []*member {
+func (g gate) take(members []*member) []*member {
 	for len(members) < maxGroup {
 		select {
-		case m := <-l.waiting:
+		case m := <-g.waiting:
 			members = append(members, m)
 		default:
 			return members
@@ -159,11 +160,6 @@ const (
 	confirmOrdersSQL  = "UPDATE coupon_order SET state = 'USED' WHERE state = 'RESERVED' AND order_id IN "
 )
 
-// list returns n times a row of placeholders.
-func list(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+", ", n), ", ") }
-
-func in(n int) string { return "(" + list("?", n) + ")" }
-
 // lockAll locks the coupons of members and returns the members whose coupon is locked now.
 func lockAll(ctx context.Context, tx *sql.Tx, members []*member) (locked []*member, err error) {
 	byOwner, byID := map[owned]*member{}, map[coupon.UserCouponID]*member{}
@@ -174,7 +170,7 @@ func lockAll(ctx context.Context, tx *sql.Tx, members []*member) (locked []*memb
 			byOwner[owned{m.coupon, m.call.User}] = m
 			args = append(args, m.coupon, m.call.User)
 		}
-		query = lockAllOwned + "(" + list("(?, ?)", len(members)) + ")" + skipLocked
+		query = lockAllOwned + "(" + mysqltx.List("(?, ?)", len(members)) + ")" + skipLocked
 	} else {
 		if byID, err = coupons(ctx, tx, members); err != nil || len(byID) == 0 {
 			return nil, err
@@ -182,7 +178,7 @@ func lockAll(ctx context.Context, tx *sql.Tx, members []*member) (locked []*memb
 		for id := range byID {
 			args = append(args, id)
 		}
-		query = lockAllByID + in(len(args)) + skipLocked
+		query = lockAllByID + mysqltx.In(len(args)) + skipLocked
 	}
 	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		var u UserCoupon
@@ -217,7 +213,7 @@ func coupons(ctx context.Context, tx *sql.Tx, members []*member) (map[coupon.Use
 			byID[id] = m
 		}
 		return err
-	}, orderedSQL+in(len(args)), args...)
+	}, orderedSQL+mysqltx.In(len(args)), args...)
 	return byID, err
 }
 
@@ -236,8 +232,8 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) (sound []*member
 			ids = append(ids, m.facts.Coupon.Coupon)
 		}
 		orders = append(orders, m.call.OrderID)
-		if held := m.facts.Coupon.OrderID; held != "" && held != m.call.OrderID {
-			orders = append(orders, held)
+		if other := m.facts.Coupon.OrderID; other != "" && other != m.call.OrderID {
+			orders = append(orders, other)
 		}
 	}
 	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
@@ -246,7 +242,7 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) (sound []*member
 		err := rows.Scan(&id, &r.now, &r.discount.DiscountWon, &r.discount.DiscountPercent, &r.discount.DiscountMaxWon, &r.discount.MinimumWon)
 		byCoupon[id] = r
 		return err
-	}, rulesSQL+in(len(ids)), ids...)
+	}, rulesSQL+mysqltx.In(len(ids)), ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +251,7 @@ func readAll(ctx context.Context, tx *sql.Tx, locked []*member) (sound []*member
 		err := rows.Scan(&o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil)
 		byOrder[o.ID] = o
 		return err
-	}, ordersSQL+in(len(orders)), orders...)
+	}, ordersSQL+mysqltx.In(len(orders)), orders...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,8 +284,8 @@ func writeAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
 		for i, m := range changed {
 			ids[i], orders[i] = m.decision.Coupon.ID, m.call.OrderID
 		}
-		if err = mysqltx.Exec(ctx, tx, n, confirmOrdersSQL+in(n), orders...); err == nil {
-			err = mysqltx.Exec(ctx, tx, n, confirmCouponsSQL+in(n), ids...)
+		if err = mysqltx.Exec(ctx, tx, n, confirmOrdersSQL+mysqltx.In(n), orders...); err == nil {
+			err = mysqltx.Exec(ctx, tx, n, confirmCouponsSQL+mysqltx.In(n), ids...)
 		}
 	}
 	if err != nil {
@@ -299,7 +295,7 @@ func writeAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
 	for _, m := range changed {
 		args = append(args, logRow(m.decision.Coupon.ID, m.facts.Coupon.Seq+1, m.facts.Now, m.call.Actor, m.decision.Entries[0])...)
 	}
-	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, n, insertLogSQL+list(insertLogRow, n), args...), "log %d coupons", n)
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, n, insertLogSQL+mysqltx.List(insertLogRow, n), args...), "log %d coupons", n)
 }
 
 func reserveAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
@@ -310,8 +306,8 @@ func reserveAll(ctx context.Context, tx *sql.Tx, changed []*member) error {
 		cases, ids = append(cases, o.UserCoupon, o.ID), append(ids, o.UserCoupon)
 	}
 	n := len(changed)
-	if err := mysqltx.Exec(ctx, tx, n, insertOrdersSQL+list("(?, ?, ?, ?, ?, ?, ?)", n), rows...); err != nil {
+	if err := mysqltx.Exec(ctx, tx, n, insertOrdersSQL+mysqltx.List("(?, ?, ?, ?, ?, ?, ?)", n), rows...); err != nil {
 		return err
 	}
-	return mysqltx.Exec(ctx, tx, n, reserveCouponsSQL+strings.Repeat(" WHEN ? THEN ?", n)+" END WHERE id IN "+in(n), append(cases, ids...)...)
+	return mysqltx.Exec(ctx, tx, n, reserveCouponsSQL+strings.Repeat(" WHEN ? THEN ?", n)+" END WHERE id IN "+mysqltx.In(n), append(cases, ids...)...)
 }

@@ -84,7 +84,7 @@ func TestStore_CallsTogetherWriteWhatRedeemWrites(t *testing.T) {
 	require.Equal(t, []int{2 * groupUsers}, jajeongtest.Column[int](g.Deployment, "SELECT COUNT(*) FROM coupon_log"))
 
 	g.all(wallet.Refund, "A", wallet.Done)
-	g.all(wallet.Reserve, "A", wallet.OrderRefundedCode)
+	g.all(wallet.Reserve, "A", wallet.OrderRefunded)
 	g.all(wallet.Reserve, "B", wallet.Done)
 	g.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6) WHERE state = 'RESERVED'")
 	g.all(wallet.Reserve, "C", wallet.Done)

@@ -134,11 +134,11 @@ func (s *shop) requireReplayed(user coupon.UserID, couponID coupon.CouponID) (st
 	require.EqualValues(s.T, len(log), seq)
 	follows, holder, _, used, _ := replay(s.T, epoch, log)
 	require.Equal(s.T, []any{status, order, status == coupon.CouponUsed}, []any{follows, holder, used == 1})
-	holding := jajeongtest.Column[string](s.Deployment, "SELECT order_id FROM coupon_order WHERE user_coupon_id = ? AND state IN ('RESERVED', 'USED')", id)
+	having := jajeongtest.Column[string](s.Deployment, "SELECT order_id FROM coupon_order WHERE user_coupon_id = ? AND state IN ('RESERVED', 'USED')", id)
 	if order == "" {
-		require.Empty(s.T, holding)
+		require.Empty(s.T, having)
 	} else {
-		require.Equal(s.T, []string{order}, holding)
+		require.Equal(s.T, []string{order}, having)
 	}
 	return status
 }

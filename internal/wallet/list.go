@@ -29,7 +29,7 @@ SELECT u.id, u.coupon_id, c.name, c.discount_won, c.discount_percent, c.discount
 FROM user_coupon u FORCE INDEX (user_coupon_user) JOIN coupon c ON c.id = u.coupon_id LEFT JOIN coupon_order o ON o.order_id = u.order_id
 WHERE u.user_id = ? AND u.id < ? ORDER BY u.id DESC LIMIT ?`
 
-// MaxID is above every id of a coupon: the first page is before it.
+// MaxID asks for the first page.
 const MaxID = coupon.UserCouponID(1<<64 - 1)
 
 // List returns a page of a user's coupons, the latest first: at most limit coupons, with ids below before.

@@ -71,7 +71,7 @@ func (m *model) apply(now int64, c op) wallet.Code {
 			o.life = 'u'
 			return wallet.Done
 		default:
-			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'u': wallet.Repeated, 'b': wallet.ReservationLost, 'f': wallet.OrderRefundedCode}[o.life]
+			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'u': wallet.Repeated, 'b': wallet.ReservationLost, 'f': wallet.OrderRefunded}[o.life]
 		}
 	case wallet.Release:
 		switch o.life {
@@ -79,7 +79,7 @@ func (m *model) apply(now int64, c op) wallet.Code {
 			o.life = 'b'
 			return wallet.Done
 		default:
-			return map[byte]wallet.Code{0: wallet.Nothing, 'u': wallet.Used, 'b': wallet.Repeated, 'f': wallet.OrderRefundedCode}[o.life]
+			return map[byte]wallet.Code{0: wallet.Nothing, 'u': wallet.Used, 'b': wallet.Repeated, 'f': wallet.OrderRefunded}[o.life]
 		}
 	case wallet.Refund:
 		switch o.life {
@@ -97,7 +97,7 @@ func (m *model) apply(now int64, c op) wallet.Code {
 func (m *model) reserve(now int64, c op) wallet.Code {
 	o, holder := &m.orders[c.order], m.holder(c.coupon)
 	if o.life == 'f' {
-		return wallet.OrderRefundedCode
+		return wallet.OrderRefunded
 	}
 	if o.life == 'r' || o.life == 'u' {
 		if o.coupon != c.coupon {

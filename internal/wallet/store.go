@@ -1,11 +1,11 @@
 package wallet
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -44,7 +44,7 @@ func redeem(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, call Call
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return withoutCoupon(call), nil
+		return withoutCoupon(ctx, tx, call)
 	case err != nil:
 		return Decision{}, fmt.Errorf("lock coupon: %w", err)
 	}
@@ -58,19 +58,27 @@ func redeem(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, call Call
 	return d, Write(ctx, tx, f, d, call.Actor)
 }
 
-// withoutCoupon is the decision about a coupon that the user does not have, or about an order that never had one.
-func withoutCoupon(call Call) Decision {
+// withoutCoupon is the decision about a coupon that the user does not have, or about an order that never had one. A known order
+// comes first: its id was given for something else.
+func withoutCoupon(ctx context.Context, q mysqltx.Querier, call Call) (Decision, error) {
 	switch call.Verb {
 	case Reserve:
-		return Decision{Code: NotOwned}
+		var o Order
+		err := q.QueryRowContext(ctx, orderSQL, call.OrderID).Scan(&o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return Decision{}, fmt.Errorf("read order: %w", err)
+		}
+		return Decision{Code: cmp.Or(ofKnownOrder(Facts{Order: o}, call), NotOwned), Order: o}, nil
 	case Release:
-		return Decision{Code: Nothing}
+		return Decision{Code: Nothing}, nil
 	default:
-		return Decision{Code: OrderNotFound}
+		return Decision{Code: OrderNotFound}, nil
 	}
 }
 
 const (
+	orderSQL = "SELECT order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until FROM coupon_order WHERE order_id = ?"
+
 	selectCoupon = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at FROM user_coupon u WHERE "
 
 	readOwnedSQL   = selectCoupon + "u.coupon_id = ? AND u.user_id = ?"
@@ -219,7 +227,7 @@ func Log(ctx context.Context, tx *sql.Tx, id coupon.UserCouponID, after uint32, 
 	for i, e := range entries {
 		args = append(args, logRow(id, after+uint32(i)+1, at, actor, e)...)
 	}
-	err := mysqltx.Exec(ctx, tx, len(entries), insertLogSQL+insertLogRow+strings.Repeat(", "+insertLogRow, len(entries)-1), args...)
+	err := mysqltx.Exec(ctx, tx, len(entries), insertLogSQL+mysqltx.List(insertLogRow, len(entries)), args...)
 	return mysqltx.Wrap(err, "log user_coupon %d", id)
 }
 

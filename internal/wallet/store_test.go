@@ -146,27 +146,27 @@ func TestStore_OrderChangesItsCoupon(t *testing.T) {
 	require.Equal(t, coupon.CouponUsed, s.requireReplayed(1, s.coupons[1]))
 }
 
-// A decision without a lock holds only if the coupon did not change meanwhile.
+// A decision without a lock is right only if the coupon did not change meanwhile.
 func TestStore_PeekNoticesChanges(t *testing.T) {
 	t.Parallel()
 	s, meddle := newMeddledShop(t)
 	s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
 	peek := func() (wallet.Code, bool) {
-		d, settled := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A"))
-		return d.Code, settled
+		d, unchanged := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A"))
+		return d.Code, unchanged
 	}
-	code, settled := peek()
-	require.True(t, settled)
+	code, unchanged := peek()
+	require.True(t, unchanged)
 	require.Equal(t, wallet.Expired, code)
 	meddle("LEFT JOIN coupon_order", func() {
 		s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 DAY")
 	})
-	_, settled = peek()
-	require.False(t, settled)
-	_, settled = peek()
-	require.False(t, settled, "a reservation changes something")
-	d, settled := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], wallet.Call{Verb: wallet.Reserve, OrderID: "A", User: 99})
-	require.True(t, settled)
+	_, unchanged = peek()
+	require.False(t, unchanged)
+	_, unchanged = peek()
+	require.False(t, unchanged, "a reservation changes something")
+	d, unchanged := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], wallet.Call{Verb: wallet.Reserve, OrderID: "A", User: 99})
+	require.True(t, unchanged)
 	require.Equal(t, wallet.NotOwned, d.Code)
 }
 
@@ -187,7 +187,7 @@ func TestStore_ContradictionIsNotDecided(t *testing.T) {
 	group.Wait()
 }
 
-// A call in the line does not run after its caller hung up. It would reserve for an order that was released meanwhile.
+// A call that waits for a group does not run after its caller hung up. It would reserve for an order that was released meanwhile.
 func TestStore_CallOfLostCallerDoesNotRun(t *testing.T) {
 	t.Parallel()
 	const groups = 2

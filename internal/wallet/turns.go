@@ -15,18 +15,18 @@ import (
 // Store makes the calls of wallet-api, with the results of Redeem. It saves work, and protects nothing.
 type Store struct {
 	db    *mysqltx.DB
-	lines map[Verb]line
+	gates map[Verb]gate
 	turns turns
 }
 
 func NewStore(pool *sql.DB) *Store {
-	return &Store{db: mysqltx.NewBrief(pool), lines: map[Verb]line{Reserve: newLine(), Confirm: newLine()},
+	return &Store{db: mysqltx.NewBrief(pool), gates: map[Verb]gate{Reserve: newGate(), Confirm: newGate()},
 		turns: turns{busy: map[turn]chan struct{}{}}}
 }
 
-// Redeem is the function Redeem. Of the reservations of one coupon, and of the other calls about one order, it makes one
-// at a time. The others wait for it. A thousand
-// waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
+// Redeem is the function Redeem. Of the reservations of one coupon, and of the other calls about one order, it makes one at a
+// time. The others wait for it. A thousand waiters in MySQL would wait for a thousand locks one after another, and keep every
+// connection from other coupons.
 func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	key := turn{order: call.OrderID}
 	if call.Verb == Reserve {
@@ -46,7 +46,7 @@ func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call)
 		if call.Verb != Reserve {
 			continue
 		}
-		if d, settled := s.peek(ctx, couponID, call); settled {
+		if d, unchanged := s.peek(ctx, couponID, call); unchanged {
 			return d, nil
 		}
 	}
@@ -56,15 +56,16 @@ func hungUp(ctx context.Context, call Call) error {
 	return fmt.Errorf("order %s: wait for other calls: %w", call.OrderID, context.Cause(ctx))
 }
 
-// peek decides without a lock. settled is true if the decision changes nothing. It is exact: the coupon was the same before and
-// after the orders were read.
-func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, settled bool) {
+// peek decides without a lock. unchanged is true if the decision changes nothing. It is exact: the coupon was the same before
+// and after the orders were read.
+func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, unchanged bool) {
 	err := s.db.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
 		var f Facts
 		f.Coupon, err = readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
 		if errors.Is(err, sql.ErrNoRows) {
-			d, settled = withoutCoupon(call), true
-			return nil
+			d, err = withoutCoupon(ctx, q, call)
+			unchanged = err == nil
+			return err
 		}
 		if err != nil {
 			return err
@@ -74,13 +75,11 @@ func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (
 		}
 		after, err := readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
 		d = Decide(f, call)
-		settled = after == f.Coupon && len(d.Entries) == 0
+		unchanged = after == f.Coupon && len(d.Entries) == 0
 		return err
 	})
-	return d, settled && err == nil
+	return d, unchanged && err == nil
 }
-
-const clockSQL = "SELECT UTC_TIMESTAMP(6)"
 
 // List is the function List. It also returns MySQL's clock.
 func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) (
@@ -94,7 +93,8 @@ func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.User
 			now = page[0].Now
 			return nil
 		}
-		return q.QueryRowContext(ctx, clockSQL).Scan(&now)
+		now, err = mysqltx.Now(ctx, q)
+		return err
 	})
 	return page, now, err
 }

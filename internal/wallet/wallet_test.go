@@ -58,7 +58,7 @@ func TestRedeem_FromReservationToRefund(t *testing.T) {
 	require.Equal(t, wallet.Used, c.call(wallet.Release, "A-1", 0).Code)
 	require.Equal(t, wallet.Used, c.call(wallet.Reserve, "A-2", 12_000).Code)
 	require.Equal(t, wallet.Done, c.call(wallet.Refund, "A-1", 0).Code)
-	require.Equal(t, wallet.OrderRefundedCode, c.call(wallet.Reserve, "A-1", 12_000).Code)
+	require.Equal(t, wallet.OrderRefunded, c.call(wallet.Reserve, "A-1", 12_000).Code)
 	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 3_000).Code)
 	require.Equal(t, wallet.Done, c.call(wallet.Release, "A-2", 0).Code)
 	require.Equal(t, wallet.Nothing, c.call(wallet.Release, "A-3", 0).Code)
@@ -74,4 +74,26 @@ func TestRedeem_ReservationThatRanOutIsTakenOver(t *testing.T) {
 	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 12_000).Code)
 	require.Equal(t, wallet.ReservationLost, c.call(wallet.Confirm, "A-1", 0).Code)
 	require.Equal(t, wallet.Done, c.call(wallet.Confirm, "A-2", 0).Code)
+}
+
+// A known order comes before a coupon that the user does not have.
+func TestReserve_KnownOrderForACouponThatIsNotOwned(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	other := func(order string, user coupon.UserID) wallet.Code {
+		d, err := wallet.Redeem(t.Context(), c.db, c.coupon+100, wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: order,
+			User: user, AmountWon: 12_000, TTL: time.Minute})
+		require.NoError(t, err)
+		return d.Code
+	}
+	require.Equal(t, wallet.NotOwned, other("A-1", 1))
+	c.call(wallet.Reserve, "A-1", 12_000)
+	require.Equal(t, wallet.OrderHasCoupon, other("A-1", 1))
+	require.Equal(t, wallet.OrderDiffers, other("A-1", 2))
+	c.call(wallet.Confirm, "A-1", 0)
+	c.call(wallet.Refund, "A-1", 0)
+	require.Equal(t, wallet.OrderRefunded, other("A-1", 1))
+	c.call(wallet.Reserve, "A-2", 12_000)
+	c.call(wallet.Release, "A-2", 0)
+	require.Equal(t, wallet.NotOwned, other("A-2", 1))
 }

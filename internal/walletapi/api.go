@@ -10,15 +10,15 @@
 //
 //	200, 201  the call has happened, now or before; the response has the state
 //	204       there was nothing to give back
-//	4xx       nothing was changed; repeating the same request does not help
+//	4xx       nothing was changed; RESERVED_ELSEWHERE can succeed later, the others need another request or another state
 //	429       the user sends too many requests; this one was not processed
-//	500, 503  the result is unknown; repeat with the same order id, after Retry-After
+//	500, 503  the result may be unknown; repeat with the same order id, after Retry-After
 //
 // Repeating a call is always safe, because the order id is the idempotency key.
 //
 // The checks of an order call run in this order: connection, service key, order id, body, calls in flight, MySQL. Those of the
 // wallet: connection, user, page, rate of the user, calls in flight, MySQL. A response never contains text from the request,
-// except for a valid order id.
+// except for a valid order id and the X-Request-ID.
 package walletapi
 
 import (
@@ -50,11 +50,15 @@ type Options struct {
 	// List returns a user's coupons with ids below before, at most limit, and MySQL's clock.
 	List func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item, time.Time, error)
 
+	// Connections is the size of the pool of Redeem and List. Half of it reads wallets, so that the rest is for orders.
+	Connections int
+
 	Keys       *ServiceKeys
 	ReserveTTL time.Duration  // how long a reservation lives
 	Zone       *time.Location // time zone of the times in responses
-	InFlight   int            // maximum of requests that wait for MySQL; further ones are refused
+	InFlight   int            // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
 	UserRate   float64        // requests per second of one user for the wallet; 0: no limit
+	Origins    []string       // of pages that may read wallets; see httpapi.CrossOrigin
 	Draining   func() bool    // reports whether the process shuts down; responses then close their connection
 	Logger     *zap.Logger
 	Metrics    prometheus.Registerer
@@ -64,20 +68,18 @@ type Options struct {
 type server struct {
 	Options
 	places  chan struct{} // one for each request that waits for MySQL
-	lists   chan struct{} // one for each wallet that is read: the other connections to MySQL are for orders
+	readers chan struct{} // one for each request for a wallet that has a place: the other places are for orders
+	lists   chan struct{} // one for each wallet that is read; the other readers wait
 	users   *httpapi.UserRates
 	metrics metrics
 }
-
-// maxLists is half of the connections to MySQL. Further requests for wallets wait.
-const maxLists = 16
 
 func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
 	s := &server{Options: o, users: httpapi.NewUserRates(o.UserRate, o.Now()),
-		places: make(chan struct{}, o.InFlight), lists: make(chan struct{}, maxLists)}
+		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
 	o.Metrics.MustRegister(o.Keys.metrics()...)
 
@@ -101,7 +103,7 @@ func New(o Options) http.Handler {
 	nothing := func(w http.ResponseWriter, r *http.Request) { s.write(w, r, refuse(notFound)) }
 	mux.HandleFunc("/", nothing)
 
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would answer an unclean path with a redirect that contains text from the request.
 		if httpapi.Unclean(r.URL) {
 			nothing(w, r)
@@ -109,7 +111,12 @@ func New(o Options) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+	// Pages read wallets. Services, which are no browsers, use coupons.
+	return httpapi.Identified(httpapi.CrossOrigin(o.Origins, clean, http.MethodGet, http.MethodHead))
 }
+
+// half is at least 1.
+func half(n int) int { return max(1, n/2) }
 
 func (s *server) only(methods string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +150,7 @@ func (s *server) measured(e endpoint) http.HandlerFunc {
 func (s *server) decide(e endpoint, w http.ResponseWriter, r *http.Request, at time.Time) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Logger.Error("request panicked", zap.Any("panic", p), zap.Stack("stack"))
+			s.Logger.Error("request panicked", httpapi.LogRequest(r), zap.Any("panic", p), zap.Stack("stack"))
 			a = refuse(internal)
 		}
 	}()

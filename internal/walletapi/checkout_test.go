@@ -253,7 +253,7 @@ func TestWallet_ByPages(t *testing.T) {
 	}
 }
 
-// More readers than maxLists wait for their turn.
+// More readers than connections for them wait for their turn.
 func TestWallet_ManyReadersWait(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

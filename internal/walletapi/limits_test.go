@@ -82,8 +82,8 @@ func TestLimits_WalletsLeaveRoomForOrders(t *testing.T) {
 	options := blocked(free, &arrived)
 	options.Keys, options.InFlight = keysOf(t, "checkout", "k1"), 100
 	handler := newHandler(options)
-	arrived.Add(walletapi.MaxLists)
-	for range walletapi.MaxLists {
+	arrived.Add(5)
+	for range 5 { // half of the connections
 		answered.Go(func() { require.Equal(t, http.StatusOK, ask(handler, "GET", "/v1/wallet/coupons").Code) })
 	}
 	arrived.Wait()
@@ -99,6 +99,33 @@ func TestLimits_WalletsLeaveRoomForOrders(t *testing.T) {
 	arrived.Wait()
 	close(free)
 	answered.Wait()
+}
+
+// However many wallets are asked for, half of the places are for orders.
+func TestLimits_WalletsLeavePlacesForOrders(t *testing.T) {
+	t.Parallel()
+	free := make(chan struct{})
+	var arrived, answered sync.WaitGroup
+	options := blocked(free, &arrived)
+	options.Keys, options.InFlight, options.Connections = keysOf(t, "checkout", "k1"), 10, 100
+	handler := newHandler(options)
+	arrived.Add(5)
+	for range 5 {
+		answered.Go(func() { require.Equal(t, http.StatusOK, ask(handler, "GET", "/v1/wallet/coupons").Code) })
+	}
+	arrived.Wait()
+	for range 20 {
+		require.Equal(t, http.StatusServiceUnavailable, ask(handler, "GET", "/v1/wallet/coupons").Code)
+	}
+	arrived.Add(5)
+	for range 5 {
+		answered.Go(func() { require.Equal(t, http.StatusCreated, ask(handler, "PUT", "/v1/orders/DONE/coupon").Code) })
+	}
+	arrived.Wait()
+	close(free)
+	answered.Wait()
+	arrived.Add(1)
+	require.Equal(t, http.StatusOK, ask(handler, "GET", "/v1/wallet/coupons").Code)
 }
 
 func TestLimits_RequestsOfOneUser(t *testing.T) {

@@ -54,6 +54,13 @@ func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answ
 		s.metrics.refuse("user_rate")
 		return answer{result: tooManyRequests, retryAfter: wait}
 	}
+	select {
+	case s.readers <- struct{}{}:
+		defer func() { <-s.readers }()
+	default:
+		s.metrics.refuse("lists")
+		return refuse(overloaded)
+	}
 	return s.inFlight(r, func(ctx context.Context) answer {
 		select {
 		case s.lists <- struct{}{}:
@@ -64,7 +71,7 @@ func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answ
 		}
 		items, now, err := s.List(ctx, user, before, limit+1)
 		if err != nil {
-			return s.unknown(err, walletUnknown, zap.Uint64("user_id", uint64(user)))
+			return s.unknown(r, err, walletUnknown, zap.Uint64("user_id", uint64(user)))
 		}
 		return answer{result: listed, status: http.StatusOK, body: s.listBody(items, limit, now)}
 	})

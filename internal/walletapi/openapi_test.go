@@ -69,8 +69,14 @@ func newHandler(o walletapi.Options) http.Handler {
 	if o.InFlight == 0 {
 		o.InFlight = 10
 	}
+	if o.Connections == 0 {
+		o.Connections = 10
+	}
 	o.ReserveTTL, o.Zone, o.Draining = time.Minute, seoul, func() bool { return false }
-	o.Logger, o.Metrics, o.Now = zap.NewNop(), prometheus.NewRegistry(), time.Now
+	o.Metrics, o.Now = prometheus.NewRegistry(), time.Now
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
 	return walletapi.New(o)
 }
 
@@ -114,10 +120,10 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	keyless := newHandler(walletapi.Options{Keys: keysOf(t)})
 	bearer := []string{"Authorization", "Bearer k1"}
 	may := map[string][]wallet.Code{
-		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon, wallet.OrderRefundedCode,
+		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon, wallet.OrderRefunded,
 			wallet.ReservedElsewhere, wallet.Used, wallet.Expired, wallet.Revoked, wallet.BelowMinimum},
-		"DELETE " + order:            {wallet.Done, wallet.Nothing, wallet.Used, wallet.OrderRefundedCode},
-		"POST " + order + "/confirm": {wallet.Done, wallet.OrderNotFound, wallet.ReservationLost, wallet.OrderRefundedCode},
+		"DELETE " + order:            {wallet.Done, wallet.Nothing, wallet.Used, wallet.OrderRefunded},
+		"POST " + order + "/confirm": {wallet.Done, wallet.OrderNotFound, wallet.ReservationLost, wallet.OrderRefunded},
 		"POST " + order + "/refund":  {wallet.Done, wallet.OrderNotFound, wallet.NotUsed},
 	}
 	for call, codes := range may {
@@ -161,7 +167,7 @@ func documentedResponses(document *openapi3.T) (documented []string) {
 					documented = append(documented, prefix)
 				}
 				for contentType, content := range response.Value.Content {
-					codes := codesOf(content.Schema.Value)
+					codes := openapi.Values(content)
 					if len(codes) == 0 {
 						codes = []string{contentType}
 					}
@@ -173,21 +179,6 @@ func documentedResponses(document *openapi3.T) (documented []string) {
 		}
 	}
 	return documented
-}
-
-// codesOf are the codes of problems that a schema allows.
-func codesOf(schema *openapi3.Schema) (codes []string) {
-	if property := schema.Properties["code"]; property != nil {
-		for _, value := range append(slices.Clone(property.Value.Enum), property.Value.Const) {
-			if code, ok := value.(string); ok {
-				codes = append(codes, code)
-			}
-		}
-	}
-	for _, part := range slices.Concat(schema.AllOf, schema.OneOf) {
-		codes = append(codes, codesOf(part.Value)...)
-	}
-	return codes
 }
 
 type errorReader struct{}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
@@ -30,10 +31,11 @@ type orderBody struct {
 	Now           string                  `json:"now"`
 }
 
-var orderID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// nameForm is the form of an order id, and of the name of a service key.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // validOrderID refuses . and .., which clients and proxies remove from a path.
-func validOrderID(id string) bool { return orderID.MatchString(id) && id != "." && id != ".." }
+func validOrderID(id string) bool { return nameForm.MatchString(id) && id != "." && id != ".." }
 
 func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Request, time.Time) answer {
 	return func(w http.ResponseWriter, r *http.Request, _ time.Time) answer {
@@ -56,7 +58,7 @@ func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Reque
 			return answer{result: problem, waited: waited}
 		}
 		call.User, call.AmountWon = wish.user, wish.amountWon
-		a := s.inFlight(r, func(ctx context.Context) answer { return s.redeem(ctx, wish.coupon, call) })
+		a := s.inFlight(r, func(ctx context.Context) answer { return s.redeem(ctx, r, wish.coupon, call) })
 		a.waited = waited
 		return a
 	}
@@ -79,10 +81,10 @@ func (s *server) authenticate(r *http.Request) (name string, problem result) {
 	return name, ""
 }
 
-func (s *server) redeem(ctx context.Context, couponID coupon.CouponID, call wallet.Call) answer {
+func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.CouponID, call wallet.Call) answer {
 	d, err := s.Redeem(ctx, couponID, call)
 	if err != nil {
-		return s.unknown(err, unavailable, zap.String("order_id", call.OrderID))
+		return s.unknown(r, err, unavailable, zap.String("order_id", call.OrderID))
 	}
 	a := answer{result: result(d.Code)} // codes and results have the same names
 	switch d.Code {
@@ -118,12 +120,12 @@ func (s *server) orderBody(d wallet.Decision) orderBody {
 }
 
 // unknown is the answer after an error of MySQL. Asking again mends neither a broken invariant nor a wrong setting.
-func (s *server) unknown(err error, otherwise result, field zap.Field) answer {
+func (s *server) unknown(r *http.Request, err error, otherwise result, field zap.Field) answer {
 	if mysqltx.ClassOf(err) != coupon.Infrastructure {
-		s.Logger.Error("request failed", field, zap.Error(err))
+		s.Logger.Error("request failed", httpapi.LogRequest(r), field, zap.Error(err))
 		return refuse(internal)
 	}
-	s.Logger.Warn("request failed", field, zap.Error(err))
+	s.Logger.Warn("request failed", httpapi.LogRequest(r), field, zap.Error(err))
 	s.metrics.refuse("unanswered")
 	return refuse(otherwise)
 }

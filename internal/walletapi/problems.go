@@ -16,7 +16,7 @@ const (
 	notOwned          result = result(wallet.NotOwned)
 	orderDiffers      result = result(wallet.OrderDiffers)
 	orderHasCoupon    result = result(wallet.OrderHasCoupon)
-	orderRefunded     result = result(wallet.OrderRefundedCode)
+	orderRefunded     result = result(wallet.OrderRefunded)
 	orderNotFound     result = result(wallet.OrderNotFound)
 	reservedElsewhere result = result(wallet.ReservedElsewhere)
 	reservationLost   result = result(wallet.ReservationLost)
@@ -91,10 +91,10 @@ var problems = map[result]problem{
 		words{"예약이 유효하지 않습니다", "예약이 취소되었거나, 유효 시간이 지난 뒤 다른 주문이 이 쿠폰을 가져갔습니다. 다시 예약하기 전에는 결제하지 마세요."},
 		words{"Reservation lost", "The reservation was released, or it ran out and another order took the coupon. Do not take the payment before you have reserved a coupon again."}},
 	used: {http.StatusConflict, 0, used,
-		words{"이미 사용된 쿠폰입니다", "이 쿠폰은 주문에 사용되었습니다. 주문이 취소되었다면 그 주문을 환불 처리하세요."},
+		words{"이미 사용된 쿠폰입니다", "이 쿠폰은 주문에 사용되었습니다. 주문이 취소되었다면 그 주문의 쿠폰 사용을 취소하세요."},
 		words{"Used", "The coupon has been used for an order. If that order came back, refund it."}},
 	expired: {http.StatusConflict, 0, expired,
-		words{"유효기간이 지난 쿠폰입니다", "이 쿠폰의 유효기간이 끝났습니다."},
+		words{"유효 기한이 지난 쿠폰입니다", "이 쿠폰의 유효 기한이 지났습니다."},
 		words{"Expired", "The validity of this coupon has ended."}},
 	revoked: {http.StatusConflict, 0, revoked,
 		words{"회수된 쿠폰입니다", "이 쿠폰은 회수되어 사용할 수 없습니다. 자세한 내용은 고객센터에 문의해 주세요."},
@@ -103,7 +103,7 @@ var problems = map[result]problem{
 		words{"최소 주문 금액에 미치지 못합니다", "주문 금액이 이 쿠폰을 사용할 수 있는 최소 금액보다 적습니다."},
 		words{"Below the minimum", "The amount of the order is below the minimum of this coupon."}},
 	notUsed: {http.StatusConflict, 0, notUsed,
-		words{"쿠폰을 사용하지 않은 주문입니다", "사용 확정된 쿠폰이 없어 환불 처리할 것이 없습니다. 예약만 했다면 예약을 취소하세요."},
+		words{"쿠폰을 사용하지 않은 주문입니다", "사용 확정된 쿠폰이 없어 사용을 취소할 것이 없습니다. 예약만 했다면 예약을 취소하세요."},
 		words{"Not used", "The order has not used a coupon, so there is nothing to refund. A reservation is released instead."}},
 
 	noServiceKeys: {http.StatusServiceUnavailable, 10 * time.Second, noServiceKeys,

@@ -237,18 +237,24 @@ func (n *node) mount(ctx context.Context, l *life, container *v1.Container) (mou
 func (n *node) files(ctx context.Context, namespace string, volume v1.Volume) (map[string]string, error) {
 	switch {
 	case volume.Secret != nil && len(volume.Secret.Items) == 0:
-		return n.secret(ctx, namespace, volume.Secret.SecretName)
+		files, err := n.secret(ctx, namespace, volume.Secret.SecretName)
+		return optionally(volume.Secret.Optional, files, err)
 	case volume.ConfigMap != nil && len(volume.ConfigMap.Items) == 0:
 		files, err := n.configMap(ctx, namespace, volume.ConfigMap.Name)
-		if optional := volume.ConfigMap.Optional; optional != nil && *optional && apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return files, err
+		return optionally(volume.ConfigMap.Optional, files, err)
 	case volume.EmptyDir != nil:
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("this kind is not known on this node")
 	}
+}
+
+// optionally returns no files, and no error, for an optional volume that does not exist.
+func optionally(optional *bool, files map[string]string, err error) (map[string]string, error) {
+	if optional != nil && *optional && apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return files, err
 }
 
 func (n *node) configMap(ctx context.Context, namespace, name string) (values map[string]string, err error) {

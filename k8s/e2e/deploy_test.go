@@ -97,7 +97,7 @@ func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never,
-		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "APPLY_ADMIN_LISTEN": "9090"}),
+		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "APPLY_ADMIN_LISTEN": "9090"}),
 		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
 		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}))
 	script := n.command("../deploy.sh", append(flags, dir)...)

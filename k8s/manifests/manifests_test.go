@@ -43,7 +43,7 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		for _, pod := range c.own() {
 			args = append(args, strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "))
 		}
-		require.ElementsMatch(t, []string{"apply-api", "wallet-api", "settle serve --tasks issue", "settle run", "settle verify", "settle migrate"}, args)
+		require.ElementsMatch(t, []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run", "settle verify", "settle migrate"}, args)
 	})
 }
 
@@ -129,7 +129,14 @@ func TestSecretsAreFiles(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, pod := range c.own() {
 			container := pod.Spec.Containers[0]
-			require.Len(t, pod.Spec.Volumes, 2, name)
+			volumes := 2
+			if name == "apply-api" || name == "settle" { // they sign and check receipts
+				volumes = 3
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-receipts", DefaultMode: new(int32(0o440)), Optional: new(true)},
+					pod.Spec.Volumes[2].Secret, "%s: receipts are possible", name)
+				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[2].Name, MountPath: "/run/secrets/receipts", ReadOnly: true}, container.VolumeMounts[2], name)
+			}
+			require.Len(t, pod.Spec.Volumes, volumes, name)
 			require.Equal(t, &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "jajeong-ca"}, Optional: new(true)},
 				pod.Spec.Volumes[1].ConfigMap, "%s: a private CA is possible", name)
 			require.Equal(t, pod.Spec.Volumes[1].Name, container.VolumeMounts[1].Name, name)
@@ -224,12 +231,13 @@ func TestNightlyCronJobs(t *testing.T) {
 const (
 	idlePod        = 47 << 20
 	eachConnection = 70 << 10
+	eachStream     = 32 << 10
 )
 
 func TestApplyAPI(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
-		c.mustServe(t, "apply-api", map[string]int32{"http": 8080, "admin": 9090})
+		c.mustServe(t, "apply-api", map[string]int32{"http": 8080, "live": 8081, "admin": 9090})
 	})
 }
 
@@ -262,7 +270,13 @@ func (c *cluster) mustServe(t *testing.T, name string, listens map[string]int32)
 	mustBeSpread(t, pod)
 	require.Equal(t, listens, ports(container))
 	require.Equal(t, fmt.Sprint(listens["admin"]), pod.Annotations["prometheus.io/port"])
-	require.Less(t, idlePod+c.connections(t, container)*eachConnection, container.Resources.Requests.Memory().Value(),
+	var streams int64
+	if _, ok := listens["live"]; ok {
+		var err error
+		streams, err = strconv.ParseInt(c.settings["MAX_STREAMS"], 10, 64)
+		require.NoError(t, err)
+	}
+	require.Less(t, idlePod+c.connections(t, container)*eachConnection+streams*eachStream, container.Resources.Requests.Memory().Value(),
 		"GOMEMLIMIT is the request: with less memory, the garbage collector would run without pause in a stampede")
 	require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
 	require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
@@ -313,6 +327,7 @@ func TestSettleServe(t *testing.T) {
 			return matches(t, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pod.Labels)
 		}), "the admin port is never public")
 		require.NotEmpty(t, c.settings["ISSUE_INTERVAL"], "both programs have the same interval")
+		require.Equal(t, "none", c.settings["EVENT_SINK"], "an upgrade publishes nothing that nobody asked for")
 	})
 }
 
@@ -395,9 +410,9 @@ func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (p
 
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
-	servers := map[string]struct{ redis, mysql string }{
-		"dev":  {"redis", "mysql"},
-		"prod": {"10.20.0.0/24", "10.20.1.0/24"},
+	servers := map[string]struct{ redis, mysql, kafka string }{
+		"dev":  {"redis", "mysql", ""},
+		"prod": {"10.20.0.0/24", "10.20.1.0/24", "10.20.2.0/24"},
 	}
 	for overlay, at := range servers {
 		t.Run(overlay, func(t *testing.T) {
@@ -410,15 +425,19 @@ func TestNetworkPolicies(t *testing.T) {
 			dns := []string{"169.254.20.10/32", "namespace kube-system", "169.254.20.10/32", "namespace kube-system"}
 			slices.Sort(dns)
 			pods := c.pods()
-			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
+			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "live": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
 			require.Equal(t, map[string][]string{"http": {"namespace checkout", "namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
 				c.reach(t, pods["wallet-api"].Labels, true))
 			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["wallet-api"].Labels, false), "no Redis")
 			require.Equal(t, map[string][]string{"admin": {"namespace monitoring"}}, c.reach(t, pods["settle-serve"].Labels, true))
-			for _, deployment := range []string{"apply-api", "settle-serve"} {
-				require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods[deployment].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods["apply-api"].Labels, false))
+			events := map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}
+			if at.kafka != "" {
+				events["9092"] = []string{at.kafka}
 			}
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["settle"].Labels, false))
+			require.Equal(t, events, c.reach(t, pods["settle-serve"].Labels, false))
+			events["9091"] = []string{"namespace monitoring"}
+			require.Equal(t, events, c.reach(t, pods["settle"].Labels, false))
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["verify"].Labels, false))
 			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["migrate"].Labels, false))
 			for _, job := range []string{"settle", "verify", "migrate"} {
@@ -443,7 +462,7 @@ func TestProd_NamesAllPeers(t *testing.T) {
 			replaced = append(replaced, patch.Target.Name)
 		}
 	}
-	require.ElementsMatch(t, []string{"redis", "mysql", "apply", "wallet", "admin", "pushgateway"}, replaced)
+	require.ElementsMatch(t, []string{"redis", "mysql", "kafka", "apply", "wallet", "admin", "pushgateway"}, replaced)
 	var outward []string
 	for _, policy := range render(t, "prod").policies {
 		if policy.Name != "default-deny" && policy.Name != "dns" { // the same in every cluster

@@ -47,7 +47,7 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	d.gateway = prometheus.StartPushgateway(t).Addr()
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
-	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(d.env, "./cmd/settle", "serve")
+	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+d.Prefix+"events"), "./cmd/settle", "serve")
 	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
 
 	rules, err := filepath.Abs("rules.yaml")

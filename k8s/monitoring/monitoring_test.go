@@ -81,7 +81,8 @@ func TestMetricsAndQueries(t *testing.T) {
 	d.redeem(http.MethodPut, "A-2", "")
 	d.redeem(http.MethodDelete, "A-2", "")
 	d.Lock(lockedID)
-	d.apply(lockedID, 1) // has a lag from now on
+	d.apply(lockedID, 1)       // has a lag from now on
+	d.AddPromises(lockedID, 1) // nobody can restore it
 
 	t.Run("Metrics", d.testMetrics)
 	t.Run("Queries", d.testQueries)
@@ -92,7 +93,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 7)
+	require.Len(t, sections, 10)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
@@ -100,12 +101,12 @@ func (d *deployment) testMetrics(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	ofWallet := slices.DeleteFunc(documented(1, 2, 6), func(name string) bool {
+	ofWallet := slices.DeleteFunc(documented(1, 3, 7), func(name string) bool {
 		return !strings.HasPrefix(name, "jajeong_wallet_") && !slices.Contains([]string{"jajeong_connections_open",
 			"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
 	for addr, want := range map[string][]string{
-		d.api.Admin: documented(1, 2), d.wallet.Admin: ofWallet, d.serve.Admin: documented(2, 3, 4), d.gateway: documented(4, 5),
+		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9), d.gateway: documented(5, 6),
 	} {
 		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))

@@ -10,20 +10,18 @@ for i = 1, #ARGV, 3 do
   users[n], arrivals[n], counted[n] = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
 end
 local promised = promises(clock(), redis.call('HMGET', state, unpack(EPOCH_FIELDS)), {'', 0, 0}, {0, 0, 0})
-if #promised.changes > 0 then return {{''}} end
-if #users == 0 then return {{promised.epoch}} end
+local epoch = #promised.changes > 0 and '' or promised.epoch
+if #users == 0 then return {{epoch}} end
 
 local queued = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
-local isIssued = redis.call('SMISMEMBER', issued, unpack(users))
-local isRejected = redis.call('SMISMEMBER', rejected, unpack(users))
 local found = {}
 for i = 1, #users do
-  local elsewhere = reviewed[i] or isIssued[i] == 1 or isRejected[i] == 1
   local at = queued[i] and tonumber(queued[i])
-  if not elsewhere and at ~= arrivals[i] and (not at or at > arrivals[i] or counted[i] and at >= promised.since) then
+  if at ~= arrivals[i] and (not at or at > arrivals[i] or counted[i] and at >= promised.since) and not reviewed[i]
+    and redis.call('SISMEMBER', issued, users[i]) == 0 and redis.call('SISMEMBER', rejected, users[i]) == 0 then
     found[#found + 1] = i
   end
 end
-found[#found + 1] = {promised.epoch}
+found[#found + 1] = {epoch}
 return found

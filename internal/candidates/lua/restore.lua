@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Puts back applications that a server lost: to their first arrival, or to the end of the queue if no reply came.
 -- ARGV  1 epoch that the process knows  2, 3 accepted and twice as the process has seen them in that epoch  4 ttl (s)
---       5… user id, arrival (µs; 0: no reply came), counted (1: another server may have counted the application), …
+--       5 1: the journal has these applications at these arrivals, else 0
+--       6… user id, arrival (µs; 0: no reply came), counted (1: another server may have counted the application), …
 -- Returns {now, accepted, twice, number put back, number moved to an earlier arrival, {code, epoch}}. The codes are:
 --   DONE
 --   NO_WINDOW  nothing has changed: no catalog refresh has written this coupon's window yet
@@ -34,8 +35,13 @@ local function note(user)
   return 1
 end
 
-local back, moved = 0, 0
-for i = 5, #ARGV, 3 do
+local back, moved, lowest = 0, 0, nil
+local function enter(flag, user, arrival)
+  redis.call('ZADD', queue, flag, arrival, user)
+  redis.call('HDEL', reasons, user) -- of a DLQ entry that is lost
+  lowest = math.min(lowest or math.huge, tonumber(arrival))
+end
+for i = 6, #ARGV, 3 do
   local user, arrival, counted = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
   local at = redis.call('ZSCORE', queue, user)
   at = at and tonumber(at)
@@ -44,20 +50,21 @@ for i = 5, #ARGV, 3 do
   if elsewhere then
     -- nothing to put back
   elseif at and arrival > 0 and at > arrival then
-    redis.call('ZADD', queue, 'XX', ARGV[i + 1], user)
+    enter('XX', user, ARGV[i + 1])
     moved = moved + 1
     if at >= promised.since then twice = twice + note(user) end -- counted by both servers
   elseif at then
     if counted and at ~= arrival and at >= promised.since then twice = twice + note(user) end -- counted by both servers
   elseif arrival > 0 then
-    redis.call('ZADD', queue, 'NX', ARGV[i + 1], user)
+    enter('NX', user, ARGV[i + 1])
     last, back = math.max(last, arrival), back + 1
   elseif open and math.max(now, last + 1) < closes and not lineFull() then
     last = math.max(now, last + 1)
-    redis.call('ZADD', queue, 'NX', whole(last), user)
+    enter('NX', user, whole(last))
     note(user) -- a repeated call must not count this user in `twice`
   end
 end
+if lowest and ARGV[5] ~= '1' then journalAgain(lowest) end
 -- No server has counted some of the entries, such as applications without a reply. They were accepted before this
 -- epoch, which counts its own, and are now added to `accepted` and to `base`.
 local uncounted = math.max(redis.call('ZCARD', queue) + redis.call('ZCARD', dlq) + twice - promised.accepted, 0)

@@ -54,6 +54,7 @@ for i = 2, #ARGV, 4 do
     -- The DLQ may have the entry already: from a run that died before its commit, or from an earlier call by this run.
     local old = has(dlq, member, at) and retryable(member)
     if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
+      journalAgain(tonumber(at))
       redis.call('HSET', reasons, member, counted(reason))
     elseif old and old.run ~= cjson.decode(reason).run then
       redis.call('HSET', reasons, member, counted(reason, old))

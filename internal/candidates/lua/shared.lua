@@ -20,5 +20,14 @@ local function dlqChanged()
   end
 end
 
+-- Makes the journal read again from an arrival at which somebody was entered. `journalled` falls in any case: a journal
+-- that read the queue before this call does not move it on.
+local function journalAgain(arrival)
+  local journalled = tonumber(redis.call('HGET', state, 'journalled'))
+  if journalled and journalled > 0 then
+    redis.call('HSET', state, 'journalled', whole(math.min(journalled, arrival) - 1))
+  end
+end
+
 -- Returns when a key expires (s since 1970) that lives for ttl (s) after an instant (µs since 1970).
 local function expiry(instant, ttl) return whole(math.floor(instant / 1000000) + ttl) end

@@ -12,52 +12,82 @@ import (
 )
 
 // CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means none, twice,
-// or not plain text. The program must name each and exit with code 2. run runs the program without any other configuration.
+// or not plain text. The program must name each and exit with code 2. One call gives a bad value to all flags of a verb, because
+// the program must name all problems. run runs the program without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
-	tried := map[string]int{}
+	tried := map[string]bool{}
 	for _, verb := range verbsOf(app) {
 		path := strings.Fields(verb.Path())
-		refused := func(v *kong.Value, how string, args ...string) {
+		refused := func(inputs ...input) {
 			t.Helper()
-			tried[how]++
-			code, stderr := run(append(slices.Clone(path), args...)...)
-			if code != 2 || !named(v, stderr) {
-				t.Errorf("%s, %s: exit code %d: %s", strings.Join(path, " "), how, code, stderr)
+			args := slices.Clone(path)
+			for _, in := range inputs {
+				args = append(args, in.args...)
+			}
+			code, stderr := run(args...)
+			for _, in := range inputs {
+				tried[in.String()] = true
+				if code != 2 || !named(in.value, stderr) {
+					t.Errorf("%s, %s: exit code %d: %s", strings.Join(path, " "), in, code, stderr)
+				}
 			}
 		}
-		for _, flag := range slices.Concat(verb.AllFlags(false)...) {
-			if flag.Name == "help" || flag.Name == "version" {
-				continue // the program does nothing else then
-			}
-			name := "--" + flag.Name
-			for _, value := range badValues(flag.Value) {
-				refused(flag.Value, fmt.Sprintf("%s=%q", name, value), name+"="+value)
-			}
-			if !flag.IsBool() {
-				refused(flag.Value, name+" with an empty argument behind it", name, "")
-			}
-			if !flag.IsCumulative() {
-				once := name + "=" + plausible(flag.Value)
-				refused(flag.Value, name+" twice", once, once)
-			}
+		for _, inputs := range rounds(slices.Concat(verb.AllFlags(false)...)) {
+			refused(inputs...)
 		}
 		for i, arg := range verb.Positional {
 			for _, value := range badValues(arg) {
-				refused(arg, fmt.Sprintf("%s %q", arg.Summary(), value), append(slices.Repeat([]string{"1"}, i), value)...)
+				refused(input{arg, append(slices.Repeat([]string{"1"}, i), value)})
 			}
 		}
 	}
 	if len(tried) < 40 {
 		t.Fatalf("only %d ways were tried", len(tried))
 	}
-	for _, flag := range app.Flags {
-		checkSetting(t, flag, run)
-	}
+	checkSettings(t, app.Flags, run)
 	for _, verb := range verbsOf(app) {
-		for _, flag := range verb.Flags {
-			checkSetting(t, flag, func(args ...string) (int, string) { return run(append(strings.Fields(verb.Path()), args...)...) })
+		checkSettings(t, verb.Flags, func(args ...string) (int, string) { return run(append(strings.Fields(verb.Path()), args...)...) })
+	}
+}
+
+// input is a bad value and the arguments that give it.
+type input struct {
+	value *kong.Value
+	args  []string
+}
+
+func (in input) String() string { return fmt.Sprintf("%s %q", in.value.Summary(), in.args) }
+
+// rounds returns all bad inputs of the flags. A round has at most one input of each flag.
+func rounds(flags []*kong.Flag) (all [][]input) {
+	for _, flag := range flags {
+		if flag.Name == "help" || flag.Name == "version" {
+			continue // the program does nothing else then
+		}
+		for i, args := range badFlags(flag) {
+			if i == len(all) {
+				all = append(all, nil)
+			}
+			all[i] = append(all[i], input{flag.Value, args})
 		}
 	}
+	return all
+}
+
+// badFlags returns the arguments that give a flag a bad value.
+func badFlags(flag *kong.Flag) (all [][]string) {
+	name := "--" + flag.Name
+	for _, value := range badValues(flag.Value) {
+		all = append(all, []string{name + "=" + value})
+	}
+	if !flag.IsBool() {
+		all = append(all, []string{name, ""})
+	}
+	if !flag.IsCumulative() {
+		once := name + "=" + plausible(flag.Value)
+		all = append(all, []string{once, once})
+	}
+	return all
 }
 
 // verbsOf returns the verbs of a program, or the program itself if it has none.
@@ -68,14 +98,28 @@ func verbsOf(app *kong.Application) []*kong.Node {
 	return []*kong.Node{app.Node}
 }
 
-// checkSetting gives empty values to the environment variables of a flag.
-func checkSetting(t *testing.T, flag *kong.Flag, run func(args ...string) (code int, stderr string)) {
-	for _, env := range flag.Envs {
+// checkSettings gives empty values to the environment variables of flags, one variable of each flag at a time.
+func checkSettings(t *testing.T, flags []*kong.Flag, run func(args ...string) (code int, stderr string)) {
+	var turns [][]*kong.Flag // by the place of the variable in its flag
+	for _, flag := range flags {
+		for i := range flag.Envs {
+			if i == len(turns) {
+				turns = append(turns, nil)
+			}
+			turns[i] = append(turns[i], flag)
+		}
+	}
+	for i, turn := range turns {
 		for _, value := range []string{"", " "} {
-			t.Run(fmt.Sprintf("%s=%q", env, value), func(t *testing.T) {
-				t.Setenv(env, value)
-				if code, stderr := run(); code != 2 || !named(flag.Value, stderr) {
-					t.Errorf("exit code %d: %s", code, stderr)
+			t.Run(fmt.Sprintf("%s and others %q", turn[0].Envs[i], value), func(t *testing.T) {
+				for _, flag := range turn {
+					t.Setenv(flag.Envs[i], value)
+				}
+				code, stderr := run()
+				for _, flag := range turn {
+					if code != 2 || !named(flag.Value, stderr) {
+						t.Errorf("%s: exit code %d: %s", flag.Envs[i], code, stderr)
+					}
 				}
 			})
 		}

@@ -1,0 +1,24 @@
+package line
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	in := bufio.NewReader(strings.NewReader("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\nRetry-After: 1\r\n\r\nabc" +
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" +
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"))
+	r, err := Read(in)
+	require.NoError(t, err)
+	require.Equal(t, Reply{Status: 503, RetryAfter: true, Body: []byte("abc")}, r)
+	r, err = Read(in)
+	require.NoError(t, err)
+	require.Equal(t, Reply{Status: 200, Closes: true, Body: []byte{}}, r)
+	_, err = Read(in)
+	require.ErrorIs(t, err, errReply)
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/bench/process"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// The plain server is what a team writes first: a goroutine for each stream, and Redis Pub/Sub. Whoever settles publishes
+// each user's outcome after the commit. It sends the heartbeats of the product, and nothing else of it: it knows no state
+// of an application, so that a reconnect may miss the outcome for good; it does not read MySQL, has no deadline for a
+// write, no limit of streams, and does not end them.
+const serveVerb = "serve"
+
+const (
+	onChannels      = "channels"      // one connection to Redis, with a channel for each user
+	onSubscriptions = "subscriptions" // go-redis's PubSub for each user, which is a connection to Redis
+)
+
+const (
+	// mostClients is below maxclients of Redis, which is 10,000 by default.
+	mostClients = 9_900
+	heartbeat   = 15 * time.Second
+	// gcPercent is that of apply-api.
+	gcPercent = 400
+	// finalID tells the plain server that the browser comes back after the outcome.
+	finalID = "final"
+)
+
+// wiring has the addresses that a server reads from stdin.
+type wiring struct{ Redis string }
+
+// serve answers until stdin ends. It ends with the bench at the latest.
+func serve(args []string, stdin io.Reader, stderr io.Writer) error {
+	debug.SetGCPercent(gcPercent)
+	var w wiring
+	if err := json.NewDecoder(stdin).Decode(&w); err != nil {
+		return fmt.Errorf("read wiring: %w", err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
+	var subscribe subscribing
+	switch {
+	case len(args) == 1 && args[0] == onChannels:
+		subscribe = shareOne(rdb)
+	case len(args) == 1 && args[0] == onSubscriptions:
+		subscribe = oneEach(rdb)
+	default:
+		return fmt.Errorf("%s: unknown server %q", serveVerb, args)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		os.Exit(0)
+	}()
+	if err := json.NewEncoder(stderr).Encode(map[string]string{"level": "info", "msg": "listening", "apply": listener.Addr().String()}); err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/live/coupons/{id}/me", func(w http.ResponseWriter, r *http.Request) { plainStream(w, r, subscribe) })
+	return http.Serve(listener, mux)
+}
+
+// subscribing returns the messages of a channel until end is called.
+type subscribing func(ctx context.Context, channel string) (messages <-chan *redis.Message, end func(), err error)
+
+func channelOf(id, user string) string { return "live:" + id + ":" + user }
+
+func plainStream(w http.ResponseWriter, r *http.Request, subscribe subscribing) {
+	if r.Header.Get("Last-Event-ID") == finalID {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	messages, end, err := subscribe(r.Context(), channelOf(r.PathValue("id"), r.Header.Get("X-User-ID")))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer end()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	flusher := http.NewResponseController(w)
+	fmt.Fprintf(w, "retry: %d\ndata: {\"status\":%q}\n\n", someRetry().Milliseconds(), coupon.StandingPending)
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for flusher.Flush() == nil {
+		select {
+		case m := <-messages:
+			fmt.Fprintf(w, "id: %s\ndata: %s\n\n", finalID, m.Payload)
+			return
+		case <-beat.C:
+			fmt.Fprint(w, ":\n\n")
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func oneEach(rdb *redis.Client) subscribing {
+	return func(ctx context.Context, channel string) (<-chan *redis.Message, func(), error) {
+		ps := rdb.Subscribe(ctx, channel)
+		if _, err := ps.Receive(ctx); err != nil {
+			return nil, nil, errors.Join(err, ps.Close())
+		}
+		return ps.Channel(redis.WithChannelSize(1)), func() { _ = ps.Close() }, nil
+	}
+}
+
+func shareOne(rdb *redis.Client) subscribing {
+	ps := rdb.Subscribe(context.Background())
+	var mu sync.Mutex
+	users := map[string]chan *redis.Message{}
+	var start sync.Once
+	deliver := func() {
+		for m := range ps.Channel(redis.WithChannelSize(1000)) {
+			mu.Lock()
+			if to := users[m.Channel]; to != nil {
+				select {
+				case to <- m:
+				default: // one message is all there is to tell
+				}
+			}
+			mu.Unlock()
+		}
+	}
+	return func(ctx context.Context, channel string) (<-chan *redis.Message, func(), error) {
+		own := make(chan *redis.Message, 1)
+		mu.Lock()
+		users[channel] = own
+		mu.Unlock()
+		if err := ps.Subscribe(ctx, channel); err != nil {
+			return nil, nil, err
+		}
+		start.Do(func() { go deliver() })
+		return own, func() {
+			mu.Lock()
+			delete(users, channel)
+			mu.Unlock()
+			_ = ps.Unsubscribe(context.Background(), channel)
+		}, nil
+	}
+}
+
+// startPlain starts the plain server on the cores of the pod.
+func (s *stage) startPlain(ctx context.Context, kind string) (*testenv.Program, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := s.command(ctx, nil, self, serveVerb, kind)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(in).Encode(wiring{s.redis.Addr()}); err != nil {
+		return nil, err
+	}
+	return testenv.StartProgram(ctx, cmd)
+}
+
+// plain is a scene of the plain server. The pod only takes the applications.
+func (s *stage) plain(ctx context.Context, p *pod, r *result, kind string, users int) error {
+	id, err := s.ready(ctx, p, r)
+	if err != nil {
+		return err
+	}
+	r.users = users
+	server, err := s.startPlain(ctx, kind)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Stop() }()
+	v := &pod{server, s}
+	memory, redis, kernel := v.memory(), s.redisMemory(), kernelMemory()
+	c, err := s.opened(ctx, server.Apply, id, users, r)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if r.cost, err = s.watch(ctx, server.Process.Pid); err != nil {
+		return err
+	}
+	r.server, r.redis, r.kernel = v.memory()-memory, s.redisMemory()-redis, (kernelMemory()-kernel)/2
+	if kind == onSubscriptions {
+		r.kernel = 0 // each user has two connections
+	}
+	if r.apply.waiting, err = p.quietly(ctx); err != nil {
+		return err
+	}
+	if r.apply.cut, err = p.during(ctx, func() (from, to time.Time, err error) { return s.cutAll(ctx, c, r) }); err != nil {
+		return err
+	}
+	publish := s.newPublisher(ctx, id)
+	defer func() { _ = publish.end() }()
+	r.apply.telling, err = p.during(ctx, func() (from, to time.Time, err error) { return s.tell(ctx, id, c.tolds, publish.at, r) })
+	if err := publish.end(); err != nil {
+		return err
+	}
+	r.failures = c.failures.Load()
+	r.peak, _ = process.PeakMemory(server.Process.Pid)
+	return err
+}
+
+// publisher publishes the outcomes of a settlement to the channels of their users, in place of the job. It reads the users
+// after each commit, and runs on the cores of the bench.
+type publisher struct {
+	commits chan commit
+	done    chan error
+	end     func() error
+}
+
+const (
+	publishAtOnce = 500 // commands of one pipeline
+	moreCommits   = 1000
+)
+
+func (s *stage) newPublisher(ctx context.Context, id int) *publisher {
+	p := &publisher{commits: make(chan commit, moreCommits), done: make(chan error, 1)}
+	go func() {
+		var last commit
+		for c := range p.commits {
+			if err := s.publish(ctx, id, last, c); err != nil {
+				p.done <- err
+				return
+			}
+			last = c
+		}
+		p.done <- nil
+	}()
+	p.end = sync.OnceValue(func() error { close(p.commits); return <-p.done })
+	return p
+}
+
+func (p *publisher) at(c commit) { p.commits <- c }
+
+func (s *stage) publish(ctx context.Context, id int, last, now commit) error {
+	winners, err := s.users(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position > ? ORDER BY position", id, last.issued)
+	if err != nil {
+		return err
+	}
+	others, err := s.users(ctx, "SELECT user_id FROM application_outcome WHERE coupon_id = ? ORDER BY applied_at LIMIT ? OFFSET ?", id, now.concluded-last.concluded, last.concluded)
+	if err != nil {
+		return err
+	}
+	for _, decided := range []struct {
+		outcome coupon.Standing
+		users   []uint64
+	}{{coupon.StandingIssued, winners}, {coupon.StandingNotSelected, others}} {
+		message := fmt.Sprintf(`{"status":%q,"couponId":%d}`, decided.outcome, id)
+		for first := 0; first < len(decided.users); first += publishAtOnce {
+			_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, user := range decided.users[first:min(len(decided.users), first+publishAtOnce)] {
+					pipe.Publish(ctx, channelOf(strconv.Itoa(id), strconv.FormatUint(user, 10)), message)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/batch"
+	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/live"
+	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/standing"
+)
+
+// settlesAt returns the midnight that settles an arrival.
+func (s *settings) settlesAt(arrival time.Time) time.Time {
+	return calendar.NextCutoff(arrival, s.zone)
+}
+
+// ports returns the public port and the live port.
+func ports(s *settings, surplus int, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
+	admin *ops.Admin, registry *prometheus.Registry, logger *zap.Logger) []httpapi.Port {
+	outcomes := history.Reader{DB: servers.MySQL}
+	options := api.Options{
+		Applier:   batch.New(store.ApplyAll, registry, time.Now),
+		Standings: store,
+		History:   outcomes,
+		Losses:    losses,
+		Coupons:   coupons,
+		Clock:     store,
+		Receipts:  s.receipts,
+		Shard:     store.Shard,
+		Terms:     standing.Terms{Midnight: s.settlesAt, Zone: s.zone, IssueInterval: s.Issue.IssueInterval},
+		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
+		Origins:   s.HTTP.CORSOrigins,
+		Draining:  admin.Draining,
+		Logger:    logger.Named("api"),
+		Metrics:   registry,
+		Now:       time.Now,
+	}
+	streams := live.New(live.Options{
+		Store: store, History: outcomes, Losses: losses, Coupons: coupons, Terms: options.Terms, Max: s.MaxStreams,
+		Logger: logger.Named("live"), Metrics: registry, Now: time.Now,
+	})
+	return []httpapi.Port{
+		{Name: "apply", Handler: api.New(options), Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus},
+		{Name: "live", Handler: api.NewLive(options, streams), Listen: s.LiveListen, Connections: s.MaxStreams,
+			Surplus: httpapi.SurplusStreams(s.MaxStreams), EndStreams: streams.Drain},
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"database/sql"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func openDB(t *testing.T, dsn string) *sql.DB {
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// The database refuses the first events of three users until a person has dropped the trigger.
+func TestPoisonedEvents_GoToTheDLQAndComeBack(t *testing.T) {
+	s := newShopTest(t)
+	shop, err := OpenShop(s.dsn)
+	require.NoError(t, err)
+	defer shop.Close()
+	require.NoError(t, shop.Prepare(t.Context()))
+	s.exec(`CREATE TRIGGER refuses BEFORE INSERT ON shop_event FOR EACH ROW
+IF NEW.event_id IN ('issued-3', 'issued-5', 'issued-8') THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF`)
+	all := lives(10)
+	s.publish(all...)
+
+	counts, log := s.drain("a", 20*time.Millisecond)
+	require.Equal(t, map[string]int{"applied": 37, "failed": 3 * maxTries, "dlq": 3}, counts)
+	require.Equal(t, 3, strings.Count(log, "event is in the DLQ stream"))
+	require.Equal(t, 37, s.handled(), "the others do not wait, not even those of the same coupon and user")
+	poisoned := s.redis.XRange(t.Context(), s.dlq, "-", "+").Val()
+	require.Len(t, poisoned, 3)
+	stream := s.redis.XRange(t.Context(), s.stream, "-", "+").Val()
+	for i, user := range []coupon.UserID{3, 5, 8} {
+		got, original := poisoned[i].Values, stream[user-1]
+		failed, err := time.Parse(time.RFC3339Nano, got["time"].(string))
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), failed, soon)
+		require.Contains(t, got["error"], "an odd customer")
+		delete(got, "time")
+		delete(got, "error")
+		require.Equal(t, map[string]any{"stream_id": original.ID, "source": "/coupons/42", "id": issued(user).ID, "tries": "5",
+			"event": original.Values["event"]}, got)
+	}
+
+	code, stdout, _ := s.call(s.args("dlq")...)
+	require.Zero(t, code)
+	require.Equal(t, 3, strings.Count(stdout, "\n"))
+	require.Contains(t, stdout, poisoned[1].ID+" source=/coupons/42 id=issued-5 stream_id="+stream[4].ID+" tries=5 ")
+
+	code, stdout, stderr := s.call(s.args("replay")...)
+	require.Equal(t, 1, code, "nothing was mended")
+	require.Equal(t, 3, strings.Count(stdout, "failed again"))
+	require.Contains(t, stderr, "3 events failed again and stay in DLQ stream "+s.dlq)
+	require.EqualValues(t, 3, s.redis.XLen(t.Context(), s.dlq).Val())
+
+	away := s.args("replay", "--mysql", "shop@tcp(127.0.0.1:1)/shop")
+	code, stdout, stderr = s.call(away...)
+	require.Equal(t, 1, code, "the shop's database is away")
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "replay "+poisoned[0].ID)
+	require.EqualValues(t, 3, s.redis.XLen(t.Context(), s.dlq).Val())
+
+	s.exec("DROP TRIGGER refuses")
+	code, stdout, stderr = s.call(s.args("replay", "--id", poisoned[1].ID)...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, poisoned[1].ID+" superseded\n", stdout, "the coupon was used and given back in the meantime")
+	require.EqualValues(t, 2, s.redis.XLen(t.Context(), s.dlq).Val())
+	code, _, stderr = s.call(s.args("replay", "--id", poisoned[1].ID)...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "no entry "+poisoned[1].ID)
+
+	// A crash between the last try and its acknowledgement adds an event a second time.
+	again := &redis.XAddArgs{Stream: s.dlq, Values: []any{"event", poisoned[0].Values["event"]}}
+	require.NoError(t, s.redis.XAdd(t.Context(), again).Err())
+	code, stdout, stderr = s.call(s.args("replay")...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, 2, strings.Count(stdout, " superseded\n"))
+	require.Equal(t, 1, strings.Count(stdout, " duplicate\n"))
+	s.requireOnce(all)
+}
+
+// Without later events, a replayed event shows.
+func TestReplay_AppliesTheState(t *testing.T) {
+	s := newShopTest(t)
+	s.publishRaw(`{"specversion":"1.0","type":"kr.jajeong.coupon.issued.v1","source":"/coupons/42","id":"issued-7","subject":"7",
+"sequence":0,"data":{"userCouponId":"seven"}}`)
+	counts, _ := s.drain("a", claimNever)
+	require.Equal(t, map[string]int{"failed": 1, "dlq": 1}, counts)
+	entry := s.redis.XRange(t.Context(), s.dlq, "-", "+").Val()[0]
+	require.Equal(t, "issued-7", entry.Values["id"])
+
+	// In place of a mended program, the event is mended.
+	mended := strings.Replace(entry.Values["event"].(string), `"seven"`, "7", 1)
+	require.NoError(t, s.redis.Del(t.Context(), s.dlq).Err())
+	require.NoError(t, s.redis.XAdd(t.Context(), &redis.XAddArgs{Stream: s.dlq, Values: []string{"event", mended}}).Err())
+	code, stdout, stderr := s.call(s.args("replay")...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, " applied\n")
+	require.Equal(t, 1, s.number("SELECT COUNT(*) FROM shop_coupon WHERE subject = '7' AND state = 'AVAILABLE' AND sequence = 0"))
+}
+
+// What can never succeed goes to the DLQ stream at the first try, whole. Types of v1 that are not known are no mistake.
+func TestMalformedEvents_GoToTheDLQAtOnce(t *testing.T) {
+	s := newShopTest(t)
+	const event = `{"specversion":"1.0","type":"kr.jajeong.coupon.%.v1","source":"/coupons/42","id":"x","subject":"7","sequence":0,"data":{}}`
+	malformed := []string{
+		`{"specversion":`,
+		`[]`,
+		strings.Replace(event, "%.v1", "issued.v2", 1),
+		strings.Replace(event, `"1.0"`, `"2.0"`, 1),
+		strings.Replace(strings.Replace(event, "%", "used", 1), `"id":"x",`, "", 1),
+		strings.Replace(strings.Replace(event, "%", "used", 1), `"data":{}`, `"data":7`, 1),
+	}
+	s.publishRaw(malformed...)
+	s.publishRaw(strings.Replace(event, "%", "painted", 1))
+	require.NoError(t, s.redis.XAdd(t.Context(), &redis.XAddArgs{Stream: s.stream, Values: []string{"note", "not an event"}}).Err())
+	s.publish(issued(1))
+
+	counts, _ := s.drain("a", claimNever)
+	bad := len(malformed) + 1
+	require.Equal(t, map[string]int{"applied": 1, "ignored": 1, "failed": bad, "dlq": bad}, counts)
+	var kept []string
+	for _, entry := range s.redis.XRange(t.Context(), s.dlq, "-", "+").Val() {
+		require.Equal(t, "1", entry.Values["tries"])
+		require.Contains(t, entry.Values["error"], ErrMalformed.Error())
+		kept = append(kept, entry.Values["event"].(string))
+	}
+	require.Equal(t, append(malformed, `{"note":"not an event"}`), kept)
+	require.Equal(t, 1, s.handled())
+}
+
+func TestFullDLQ_StopsTheConsumer(t *testing.T) {
+	s := newShopTest(t)
+	_, err := s.redis.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for range maxDLQ {
+			p.XAdd(t.Context(), &redis.XAddArgs{Stream: s.dlq, Values: []string{"event", "{}"}})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	s.publishRaw("{}")
+	s.publish(issued(1))
+	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
+	testenv.Eventually(t, soon, "the consumer waits", func() bool {
+		return strings.Contains(consumer.LastWarning(), "it is full with 1000 entries")
+	})
+	require.EqualValues(t, maxDLQ, s.redis.XLen(t.Context(), s.dlq).Val())
+	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.dlq, maxDLQ-1).Err())
+	testenv.Eventually(t, soon, "it goes on", func() bool { return s.handled() == 1 })
+	require.NoError(t, consumer.Stop())
+	require.EqualValues(t, maxDLQ, s.redis.XLen(t.Context(), s.dlq).Val())
+	require.Zero(t, s.pending())
+}
+
+// The account of docs/redis-users.acl may do what every command needs.
+func TestAccount_HasTheRights(t *testing.T) {
+	t.Parallel()
+	r, m := testenv.PrivateRedis(t, testenv.RedisOptions{}), testenv.MySQLFor(t)
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{r.Addr()}})
+	defer client.Close()
+	file, err := os.ReadFile("../../docs/redis-users.acl")
+	require.NoError(t, err)
+	name, password := testenv.RedisUsersFor(t, client, "", string(file)).As("jajeong_consumer")
+	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN, client, m.DB}
+	s.publish(lives(10)...)
+	require.NoError(t, client.XTrimMaxLen(t.Context(), s.stream, 39).Err())
+	s.publishRaw("{}")
+	for _, step := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{s.runArgs("a", claimSoon, "--until-empty"), 0, `{"applied":39,"dlq":1,"failed":1}`},
+		{s.args("dlq"), 0, "malformed"},
+		{s.args("replay"), 1, "failed again"},
+	} {
+		cmd := exec.CommandContext(t.Context(), testenv.Build(t, "./examples/consumer"), step.args...)
+		cmd.Env = append(os.Environ(), "REDIS_USERNAME="+name, "REDIS_PASSWORD="+password)
+		output, err := cmd.CombinedOutput()
+		require.Equal(t, step.code, cmd.ProcessState.ExitCode(), "%v: %s", err, output)
+		require.Contains(t, string(output), step.want)
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// fake stands in for apply-api where a test needs answers that real servers give only by chance.
+type fake struct {
+	me, apply http.HandlerFunc
+}
+
+// serve returns the address of a gateway before the fake. The coupon is open.
+func (f fake) serve(t *testing.T) string {
+	t.Helper()
+	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/coupons/1/time", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"serverTime":%q}`, at(time.Now())) })
+	mux.HandleFunc("GET /v1/coupons/1", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"name":"A coupon","status":"OPEN","opensAt":%q,"closesAt":%q,"seats":1}`, at(time.Now().Add(-time.Hour)), at(time.Now().Add(time.Hour)))
+	})
+	mux.HandleFunc("GET /v1/coupons/1/applications/me", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-User-ID") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		f.me(w, r)
+	})
+	mux.HandleFunc("POST /v1/coupons/1/applications", f.apply)
+	mux.HandleFunc("GET /v1/live/coupons/1/me", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "id: 7-ISSUED\ndata: {\"status\":\"ISSUED\",\"couponId\":1,\"userId\":7}\n\n")
+	})
+	api := httptest.NewServer(mux)
+	t.Cleanup(api.Close)
+	gateway := httptest.NewServer(newGateway(api.URL, api.URL))
+	t.Cleanup(gateway.Close)
+	return gateway.URL
+}
+
+func notApplied(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+
+// The page is Korean, and so is what it shows of an answer, whatever the language of the browser.
+func TestPage_AsksForKorean(t *testing.T) {
+	t.Parallel()
+	page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprintf(w, `{"code":"LINE_FULL","detail":"in %s"}`, r.Header.Get("Accept-Language"))
+	}}.serve(t), 1, 7)
+	page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	page.awaitText("in ko")
+}
+
+// Who has applied sees so although the servers cannot be asked when the page opens.
+func TestPage_AsksAgainWhetherTheUserHasApplied(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	page := open(t, fake{me: func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"status":"PENDING","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
+	}, apply: notApplied}.serve(t), 1, 7)
+	page.awaitText("쿠폰이 발급되었습니다")
+}
+
+// Who may have applied is never told the contrary.
+func TestPage_ShowsThatApplicationsAreRestored(t *testing.T) {
+	t.Parallel()
+	var restored atomic.Bool
+	page := open(t, fake{me: func(w http.ResponseWriter, _ *http.Request) {
+		if restored.Load() {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"code":"NOT_APPLIED","mayBeLost":true}`)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"code":"RESTORING"}`)
+	}, apply: notApplied}.serve(t), 1, 7)
+	page.awaitText("신청 상태를 확인하고 있습니다")
+	restored.Store(true)
+	page.awaitText("신청 내역을 찾을 수 없습니다")
+	require.NotContains(t, page.sees(), "신청 상태를 확인하고 있습니다")
+}
+
+// The button rests as long as an answer asks for, and never for good.
+func TestPage_RestsAsAnswersAsk(t *testing.T) {
+	t.Parallel()
+	for name, example := range map[string]struct{ retryAfter, shown string }{
+		"Seconds":       {"30", "초 후 다시 누르실 수 있습니다"},
+		"Nothing":       {"", "쿠폰 신청하기"},
+		"DateByGateway": {"Wed, 21 Oct 2015 07:28:00 GMT", "쿠폰 신청하기"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, _ *http.Request) {
+				if example.retryAfter != "" {
+					w.Header().Set("Retry-After", example.retryAfter)
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprint(w, `{"code":"UNAVAILABLE","detail":"try later"}`)
+			}}.serve(t), 1, 7)
+			page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+			page.awaitText("try later")
+			page.awaitText(example.shown)
+			testenv.Eventually(t, within, "the button is as it should be", func() bool {
+				return read[bool](page, "document.getElementById('apply').disabled") == (example.retryAfter == "30")
+			})
+		})
+	}
+}
+
+// A second press waits for the answer to the first, also if that takes longer than a second.
+func TestPage_SendsOneApplicationAtATime(t *testing.T) {
+	t.Parallel()
+	received, answer := make(chan struct{}, 10), make(chan struct{})
+	page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
+		received <- struct{}{}
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{"status":"ACCEPTED","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
+	}}.serve(t), 1, 7)
+	page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	<-received
+	pressed := "(async () => { for (const until = performance.now() + 2500; performance.now() < until;) " +
+		"{ document.getElementById('apply').click(); await new Promise(done => setTimeout(done, 100)) } window.pressed = true })(), 0"
+	read[int](page, pressed)
+	testenv.Eventually(t, within, "the user has pressed for a while", func() bool { return read[bool](page, "window.pressed === true") })
+	require.Empty(t, received)
+	close(answer)
+	page.awaitText("쿠폰이 발급되었습니다")
+}
+
+// A coupon that is issued at once tells its outcome within the page, too.
+func TestPage_ShowsAtOnceWhatIsIssuedAtOnce(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(7, 8)
+	id := d.AddCoupon(1)
+	d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", id)
+	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
+	d.Start(d.Environment(), "./cmd/settle", append([]string{"serve", "--tasks=issue"}, d.Flags(d.Job)...)...)
+	gateway := httptest.NewServer(newGateway("http://"+pod.Apply, "http://"+pod.Live))
+	t.Cleanup(gateway.Close)
+
+	winner := open(t, gateway.URL, id, 7)
+	winner.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	winner.awaitText("쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
+	require.Equal(t, 1, read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
+
+	late := open(t, gateway.URL, id, 8)
+	testenv.Eventually(t, within, "the page refuses another user", func() bool { return strings.Contains(late.sees(), "소진") })
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const (
+	within = time.Minute
+	// precision is how far the button may be from the server's clock, and the page's clock from it.
+	precision = 50 * time.Millisecond
+	others    = 2_000
+)
+
+// browser is a page in headless Chromium.
+type browser struct {
+	t *testing.T
+	context.Context
+}
+
+// open signs a user in and opens the page of a coupon.
+func open(t *testing.T, gateway string, couponID coupon.CouponID, user coupon.UserID) browser {
+	t.Helper()
+	path, err := process.Find("chromium", "chromium-browser", "google-chrome")
+	require.NoError(t, err)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work for root
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, closePage := chromedp.NewContext(allocator)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); closePage() })
+	require.NoError(t, chromedp.Do(ctx)) // the browser ends with the first context that it gets
+	b := browser{t, ctx}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.querySelector('main').innerText"))
+			t.Log("the page says:", text, err)
+		}
+	})
+	b.run(chromedp.Navigate(fmt.Sprintf("%s/?coupon=%d", gateway, couponID)),
+		chromedp.WaitVisible("#user"), chromedp.SendKeys("#user", user.Member()), chromedp.Click("#sign-in button"), chromedp.WaitNotVisible("#sign-in"))
+	return b
+}
+
+func (b browser) run(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b, within)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
+}
+
+// read evaluates an expression in the page.
+func read[T any](b browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b, within)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	require.NoError(b.t, err, expression)
+	return value
+}
+
+// sees returns what a person reads.
+func (b browser) sees() string {
+	return strings.Join(strings.Fields(read[string](b, "document.querySelector('main').innerText")), " ")
+}
+
+func (b browser) awaitText(text string) {
+	b.t.Helper()
+	testenv.Eventually(b.t, within, "the page says: "+text, func() bool { return strings.Contains(b.sees(), text) })
+}
+
+// The page counts down, the button opens by the clock of Redis, 2,000 others rush in, the place moves, and the outcome
+// appears without a reload. In between, Redis is killed and started again.
+func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
+	t.Parallel()
+	redis := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	here := jajeongtest.RedisAt(t, redis.Addr())
+	here.Prefix = "page:"
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: here})
+	const user, ahead = coupon.UserID(others + 1), 20
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, user)...)
+	id := d.AddCouponBetween(ahead+1, d.Now().Add(time.Hour), d.Now().Add(2*time.Hour))
+	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원', discount_won = 5000, minimum_won = 30000 WHERE id = ?", id)
+	pod := d.Start(append(d.Environment(), "MAX_CONNECTIONS=4096"), "./cmd/apply-api", d.Flags(d.API)...)
+	gateway := httptest.NewServer(newGateway("http://"+pod.Apply, "http://"+pod.Live))
+	t.Cleanup(gateway.Close)
+
+	page := open(t, gateway.URL, id, user)
+	page.awaitText("블랙프라이데이 5천원 5,000원 할인 · 30,000원 이상 구매 시")
+	opens := d.Now().Add(30 * time.Second) // as soon as the browser is up; the page learns of it within 11 s
+	d.Exec("UPDATE coupon SET apply_opens_at = ?, version = version + 1 WHERE id = ?", opens, id)
+	page.awaitText("블랙프라이데이 5천원 5,000원 할인 · 30,000원 이상 구매 시 00:00:")
+	require.True(t, read[bool](page, "document.getElementById('apply').disabled"))
+	countdown := read[moment](page, readMoment)
+	before := d.Now()
+	shown := time.UnixMicro(read[int64](page, "Math.round(serverNow() * 1000)"))
+	require.Greater(t, shown, before.Add(-precision))
+	require.Less(t, shown, d.Now().Add(precision))
+
+	// The page's timer is compared with another timer of the same browser, since a busy machine delays both.
+	read[int](page, fmt.Sprintf("setTimeout(() => window.due = serverNow(), %d - serverNow()), 0", opens.UnixMilli()))
+	testenv.Eventually(t, within, "the button opens", func() bool { return !read[bool](page, "document.getElementById('apply').disabled") })
+	opened := read[float64](page, "+document.getElementById('apply').dataset.openedAt")
+	due := read[float64](page, "window.due")
+	require.GreaterOrEqual(t, opened, float64(opens.UnixMicro())/1000)
+	require.Less(t, opened, due+float64(precision.Milliseconds()))
+
+	rush(t, pod.Apply, id, 1, ahead)
+	page.run(chromedp.Click("#apply"))
+	page.awaitText(fmt.Sprintf("대기 순번 %d번 신청이 접수되었습니다 지금은 남은 수량 %d장 안의 순번입니다", ahead+1, ahead+1))
+	rush(t, pod.Apply, id, ahead+1, others)
+	page.awaitText("2,001명이 기다리고 있습니다")
+	waiting := read[moment](page, readMoment)
+
+	// Somebody ahead leaves the queue: the place moves.
+	d.SetStatus(jajeongtest.Blocked, 1)
+	d.MoveToReview(id, "1", coupon.Failure{Cause: coupon.CauseInactiveUser})
+	page.awaitText(fmt.Sprintf("대기 순번 %d번", ahead))
+
+	require.NoError(t, redis.Kill())
+	page.awaitText("확인이 지연되고 있습니다")
+	require.Contains(t, page.sees(), fmt.Sprintf("대기 순번 %d번", ahead))
+	require.NoError(t, redis.Restart(t.Context()))
+	testenv.Eventually(t, within, "the page is up to date", func() bool { return !strings.Contains(page.sees(), "지연") })
+	require.Contains(t, page.sees(), fmt.Sprintf("대기 순번 %d번", ahead))
+
+	d.SettleByProgram(id)
+	page.awaitText("쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
+	requirePicture(t, countdown, waiting, read[moment](page, readMoment))
+	require.Equal(t, 1, read[int](page, "performance.getEntriesByType('navigation').length"))
+	require.Equal(t, "navigate", read[string](page, "performance.getEntriesByType('navigation')[0].type"), "no reload")
+	testenv.Eventually(t, within, "the browser asks no more", func() bool { return read[int](page, "stream.readyState") == 2 })
+
+	loser := open(t, gateway.URL, id, others)
+	loser.awaitText("이번에는 쿠폰을 받지 못하셨습니다")
+}
+
+// rush lets users apply at the same time.
+func rush(t *testing.T, api string, id coupon.CouponID, first, last coupon.UserID) {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 200}
+	defer transport.CloseIdleConnections()
+	var applying sync.WaitGroup
+	places := make(chan struct{}, 200)
+	for user := first; user <= last; user++ {
+		applying.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			answer := jajeongtest.Ask(transport, api, http.MethodPost, "", id, user)
+			assert.Contains(t, []int{http.StatusAccepted, http.StatusOK}, answer.HTTP, "%+v", answer)
+		})
+	}
+	applying.Wait()
+	require.False(t, t.Failed())
+}
+
+// The gateway alone says who a user is.
+func TestGateway_BelievesNoClient(t *testing.T) {
+	t.Parallel()
+	var heard []string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		heard = append(heard, strings.Join(r.Header.Values("X-User-ID"), ","))
+	}))
+	t.Cleanup(api.Close)
+	gateway := newGateway(api.URL, api.URL)
+	ask := func(cookie string) string {
+		request := httptest.NewRequest(http.MethodGet, "/v1/live/coupons/1/me", nil)
+		request.Header.Set("X-User-ID", "1")
+		request.Header.Set("Cookie", cookie)
+		gateway.ServeHTTP(httptest.NewRecorder(), request)
+		return heard[len(heard)-1]
+	}
+	signIn := httptest.NewRequest(http.MethodPost, "/sign-in", strings.NewReader("user=7"))
+	signIn.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	recorder := httptest.NewRecorder()
+	gateway.ServeHTTP(recorder, signIn)
+	cookie := recorder.Result().Cookies()[0]
+	require.True(t, cookie.HttpOnly)
+
+	require.Equal(t, "7", ask(cookie.String()))
+	require.Empty(t, ask(""))
+	require.Empty(t, ask("session=7"))
+	require.Empty(t, ask(strings.Replace(cookie.String(), "session=7", "session=8", 1)))
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"html"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "draw docs/page.svg anew")
+
+// moment is what a person sees of the page at one moment.
+type moment struct{ Name, Discount, Clock, Hint, Button, Place, Title, Detail string }
+
+const readMoment = `(() => {
+	const text = name => { const e = document.getElementById(name); return e.checkVisibility() ? e.innerText.trim() : '' }
+	return { name: text('name'), discount: text('discount'), clock: text('clock'), hint: text('hint'), button: text('apply'),
+		place: text('place'), title: text('title'), detail: text('detail') }
+})()`
+
+// requirePicture demands that the picture in the README shows the page as it is. Times and numbers of others differ.
+func requirePicture(t *testing.T, moments ...moment) {
+	t.Helper()
+	for i, m := range moments {
+		m.Clock = regexp.MustCompile(`^\d\d:\d\d:\d\d$`).ReplaceAllString(m.Clock, "00:00:03")
+		m.Hint = regexp.MustCompile(`^.*에 시작합니다$`).ReplaceAllString(m.Hint, "오후 2:00:00에 시작합니다")
+		m.Hint = regexp.MustCompile(`[\d,]+명이`).ReplaceAllString(m.Hint, "2,001명이")
+		moments[i] = m
+	}
+	const path = "../../docs/page.svg"
+	picture := draw(moments)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(picture), 0o644))
+	}
+	committed, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(committed), picture, "the page has changed: run `go test ./examples/page -update`")
+}
+
+const (
+	width, height, gap = 276, 380, 24
+	middle             = width / 2
+	lineLength         = 19 // Korean characters
+)
+
+func draw(moments []moment) string {
+	var b strings.Builder
+	all := len(moments)*(width+gap) + gap
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="'Apple SD Gothic Neo','NanumGothic','Noto Sans KR',sans-serif" text-anchor="middle">`+"\n", all, height+2*gap)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#eef1f5"/>`+"\n", all, height+2*gap)
+	for i, m := range moments {
+		fmt.Fprintf(&b, `<g transform="translate(%d,%d)"><rect width="%d" height="%d" rx="18" fill="#fff" stroke="#d8dee6"/>`+"\n", gap+i*(width+gap), gap, width, height)
+		y := 46
+		write := func(text string, size, weight int, colour string, after int) {
+			for _, line := range wrap(text) {
+				fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="%d" font-weight="%d" fill="%s">%s</text>`+"\n", middle, y, size, weight, colour, html.EscapeString(line))
+				y += size + 7
+			}
+			y += after
+		}
+		write(m.Name, 18, 700, "#17202b", 0)
+		write(m.Discount, 12, 400, "#586474", 26)
+		if m.Clock == "" {
+			y += 31
+		}
+		write(m.Clock, 34, 700, "#17202b", -10)
+		write(m.Hint, 12, 400, "#586474", 4)
+		if m.Button != "" {
+			fill, ink := "#d8dee6", "#586474" // until the window opens
+			fmt.Fprintf(&b, `<rect x="20" y="%d" width="%d" height="44" rx="11" fill="%s"/>`+"\n", y, width-40, fill)
+			y += 28
+			write(m.Button, 15, 700, ink, 0)
+		}
+		y += 30
+		if m.Title != "" {
+			fmt.Fprintf(&b, `<line x1="20" x2="%d" y1="%d" y2="%d" stroke="#d8dee6"/>`+"\n", width-20, y-24, y-24)
+			y += 8
+			if m.Place != "" {
+				write(m.Place, 22, 700, "#17202b", 2)
+			}
+			colour := "#17202b"
+			if m.Place == "" {
+				colour = "#0b7a4b"
+			}
+			write(m.Title, 15, 700, colour, 0)
+			write(m.Detail, 12, 400, "#586474", 0)
+		}
+		b.WriteString("</g>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// wrap breaks a text at spaces.
+func wrap(text string) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len([]rune(line+" "+word)) > lineLength {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

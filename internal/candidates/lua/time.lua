@@ -1,0 +1,3 @@
+#!lua flags=no-writes
+-- Returns the time on the shard's clock (µs).
+return clock()

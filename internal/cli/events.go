@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+type eventsCmd struct {
+	Status eventsStatusCmd `cmd:""`
+	Replay eventsReplayCmd `cmd:""`
+}
+
+type eventsStatusCmd struct {
+	sinkSettings `embed:""`
+	Output       string `enum:"table,json" default:"table"`
+}
+
+// lagsWithin bounds the question to the sink how far its consumers are.
+const lagsWithin = 5 * time.Second
+
+func (c *eventsStatusCmd) read(ctx context.Context, p *program, s *servers) error {
+	all, err := events.ReadStatus(ctx, s.MySQL)
+	if err != nil {
+		return err
+	}
+	var sinkErr error
+	for i := range all {
+		if all[i].Sink != c.EventSink {
+			continue
+		}
+		if all[i].Consumers, sinkErr = c.lags(ctx, p); sinkErr != nil {
+			all[i].SinkError = sinkErr.Error()
+		}
+	}
+	if c.Output == "json" {
+		err = output.JSON(p.Stdout, all)
+	} else {
+		p.view().EventStatus(all)
+	}
+	return errors.Join(err, sinkErr)
+}
+
+func (c *eventsStatusCmd) lags(ctx context.Context, p *program) ([]events.Lag, error) {
+	sink, err := c.open(p, c.EventSink)
+	if err != nil {
+		return nil, err
+	}
+	defer sink.Close()
+	ctx, cancel := context.WithTimeout(ctx, lagsWithin)
+	defer cancel()
+	return sink.Lags(ctx)
+}
+
+type eventsReplayCmd struct {
+	sinkSettings `embed:""`
+
+	Coupon coupon.CouponID `placeholder:"ID"`
+	Run    coupon.RunID    `placeholder:"ID"`
+	From   string          `placeholder:"TIME"`
+	To     string          `placeholder:"TIME"`
+	Sink   string          `enum:"redis,kafka," default:"" placeholder:"SINK"`
+	DryRun bool
+	Yes    bool
+	Output string `enum:"table,json" default:"table"`
+}
+
+// sink is where the events go.
+func (c *eventsReplayCmd) sink() string {
+	if c.Sink != "" {
+		return c.Sink
+	}
+	return c.EventSink
+}
+
+func (c *eventsReplayCmd) selection(zone *time.Location) (s events.Selection, err error) {
+	s = events.Selection{Coupon: c.Coupon, Run: c.Run}
+	var wrongFrom, wrongTo error
+	if c.From != "" {
+		s.From, wrongFrom = instant("--from", c.From, zone)
+	}
+	if c.To != "" {
+		s.To, wrongTo = instant("--to", c.To, zone)
+	}
+	return s, errors.Join(wrongFrom, wrongTo)
+}
+
+func (c *eventsReplayCmd) Validate() error {
+	s, err := c.selection(time.UTC)
+	return errors.Join(err, c.sinkSettings.Validate(), c.needs(c.Sink),
+		refuse(s == events.Selection{} && err == nil, text.NothingToReplay),
+		refuse(err == nil && !s.To.IsZero() && !s.From.Before(s.To), text.ReplayBackwards, c.From, c.To),
+		refuse(c.sink() == connect.NoSink && !c.DryRun, text.NoSinkToReplay))
+}
+
+// askAbove is how many events a replay publishes without a question.
+const askAbove = 10_000
+
+// replayed is the JSON of settle events replay.
+type replayed struct {
+	Sink    string         `json:"sink,omitempty"`
+	DryRun  bool           `json:"dryRun"`
+	Coupons int            `json:"coupons"`
+	Events  int            `json:"events"`
+	ByType  map[string]int `json:"byType"`
+}
+
+func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) error {
+	if err := c.known(ctx, p, s); err != nil {
+		return err
+	}
+	selection, _ := c.selection(p.Zone) // no error: Validate has read the times
+	replay := &events.Replay{Selection: selection, Rows: s.MySQL, Wait: settle.Wait, Progress: func(int) {}}
+	if !c.Yes || c.DryRun {
+		counted, err := replay.Run(ctx)
+		if err != nil || c.DryRun {
+			return c.print(p, counted, err)
+		}
+		if may, err := c.mayReplay(ctx, p, counted.Events); err != nil || !may {
+			return err
+		}
+	}
+	sink, err := c.open(p, c.sink())
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Replaying))
+	published := 0
+	replay.Sink = sink
+	replay.Progress = func(n int) { bar.Add("", n-published); published = n }
+	replay.Full = func(err error) { p.warn(text.SinkIsFull, err) }
+	done, err := replay.Run(ctx)
+	bar.End()
+	if err != nil && ctx.Err() != nil {
+		err = settle.Stopped(ctx)
+	}
+	return c.print(p, done, err)
+}
+
+// known returns an error if the selection names a coupon or a run that is not there.
+func (c *eventsReplayCmd) known(ctx context.Context, p *program, s *servers) error {
+	reader := history.Reader{DB: s.MySQL}
+	if c.Coupon != 0 {
+		if err := p.notPurged(ctx, s, c.Coupon); err != nil {
+			return err
+		}
+		if _, err := reader.Coupon(ctx, c.Coupon); err != nil {
+			return err
+		}
+	}
+	if c.Run != 0 {
+		if _, err := reader.Run(ctx, c.Run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *eventsReplayCmd) mayReplay(ctx context.Context, p *program, found int) (bool, error) {
+	switch {
+	case found <= askAbove:
+		return true, nil
+	case !p.isTerminal():
+		return false, text.UsageErrorf(text.ReplayNeedsYes, found)
+	default:
+		return p.ask(ctx, p.Sprintf(text.AskReplay, found, c.sink()))
+	}
+}
+
+// print prints the result, and returns the error.
+func (c *eventsReplayCmd) print(p *program, done events.Replayed, err error) error {
+	result := replayed{DryRun: c.DryRun, Coupons: done.Coupons, Events: done.Events, ByType: done.ByType}
+	if !c.DryRun {
+		result.Sink = c.sink()
+	}
+	if c.Output == "json" {
+		return errors.Join(err, output.JSON(p.Stdout, result))
+	}
+	if err == nil || done.Events > 0 {
+		p.view().Replayed(done, c.DryRun)
+	}
+	if err != nil && !c.DryRun {
+		err = fmt.Errorf("%w; %s", err, p.Sprintf(text.ReplayMayBeRepeated))
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/receipt"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/view"
+)
+
+type receiptCmd struct {
+	Show   receiptShowCmd   `cmd:""`
+	Honour receiptHonourCmd `cmd:""`
+}
+
+// maxTyped is in bytes: a receipt on standard input may have spaces and line breaks in it.
+const maxTyped = 4096
+
+type receiptArgs struct {
+	Token    string `arg:""`
+	KeysFile string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	Output   string `enum:"table,json" default:"table"`
+}
+
+// receipt reads and checks the receipt.
+func (c *receiptArgs) receipt(p *program) (receipt.Receipt, error) {
+	if c.KeysFile == "" {
+		return receipt.Receipt{}, text.UsageErrorf(text.ReceiptKeysMissing)
+	}
+	keys, err := receipt.LoadToCheck(c.KeysFile)
+	if err != nil {
+		return receipt.Receipt{}, err
+	}
+	if c.Token == "-" {
+		typed, err := io.ReadAll(io.LimitReader(p.Stdin, maxTyped))
+		if err != nil {
+			return receipt.Receipt{}, text.UsageErrorf(text.ReceiptUnread, err)
+		}
+		c.Token = string(typed)
+	}
+	return keys.Check(strings.Join(strings.Fields(c.Token), ""))
+}
+
+type receiptShowCmd struct {
+	receiptArgs `embed:""`
+}
+
+func (c *receiptShowCmd) run(ctx context.Context, p *program) error {
+	r, err := c.receipt(p)
+	if err != nil {
+		return err
+	}
+	s, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := p.notPurged(ctx, s, r.Coupon); err != nil {
+		return err
+	}
+	found, err := s.restorer(p.Now).Find(ctx, r.Coupon, r.User, r.Arrival)
+	if err != nil {
+		return err
+	}
+	return c.tell(ctx, p, s, r, found)
+}
+
+type receiptHonourCmd struct {
+	receiptArgs   `embed:""`
+	operatorFlags `embed:""`
+}
+
+func (c *receiptHonourCmd) Validate() error { return c.operatorFlags.check(text.OperatorIsRecorded) }
+
+func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
+	r, err := c.receipt(p)
+	if err != nil {
+		return err
+	}
+	s, err := p.openWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := p.notPurged(ctx, s, r.Coupon); err != nil {
+		return err
+	}
+	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
+	found, err := s.restorer(p.Now).Honour(ctx, origin, r.Coupon, r.User, r.Arrival)
+	if err != nil {
+		return err
+	}
+	if err := c.tell(ctx, p, s, r, found); err != nil {
+		return err
+	}
+	if found.Fate != journal.PutBack && found.Fate != journal.Moved {
+		p.warn(text.NothingChanged)
+	}
+	if found.Fate == journal.Final {
+		return exitError(exitUse)
+	}
+	return nil
+}
+
+func (c *receiptArgs) tell(ctx context.Context, p *program, s *servers, r receipt.Receipt, found journal.Whereabouts) error {
+	story := view.ReceiptStory{Receipt: r, Fate: found.Fate, Arrival: found.Arrival, Position: found.Position}
+	story.Later = found.Fate == journal.Waiting && found.Arrival > r.Arrival
+	switch found.Fate {
+	case journal.UnderReview:
+		entry, err := s.store.LookupUser(ctx, r.Coupon, r.User)
+		if err != nil {
+			return err
+		}
+		if entry.Reason != nil {
+			story.Cause = entry.Reason.Cause
+		}
+	case journal.Issued:
+		winner, err := history.Reader{DB: s.MySQL}.Winner(ctx, r.Coupon, r.User)
+		if err != nil {
+			return err
+		}
+		if winner == nil {
+			return text.RetryableErrorf(text.ReceiptChanged)
+		}
+		story.Seat, story.IssuedAt = winner.Position, &winner.IssuedAt
+	default:
+	}
+	if c.Output == "json" {
+		return output.JSON(p.Stdout, story)
+	}
+	p.view().ReceiptStory(&story)
+	return nil
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+type restoreCmd struct {
+	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
+	FromMarks     bool
+	DryRun        bool
+	operatorFlags `embed:""`
+	Output        string `enum:"table,json" default:"table"`
+}
+
+func (c *restoreCmd) Validate() error {
+	if c.DryRun {
+		return c.operatorFlags.tooLong()
+	}
+	return c.operatorFlags.check(text.OperatorIsRecorded)
+}
+
+// restored is the JSON of settle restore.
+type restored struct {
+	Coupon coupon.CouponID `json:"coupon"`
+	DryRun bool            `json:"dryRun"`
+	journal.Restored
+}
+
+func (c *restoreCmd) run(ctx context.Context, p *program) error {
+	s, err := p.openPurging(ctx, c.DryRun)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	restorer := s.restorer(p.Now)
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Restoring))
+	last := int64(0)
+	restorer.Progress = func(compared, _ int64) { bar.Add("", int(compared-last)); last = compared }
+	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason, DryRun: c.DryRun, FromMarks: c.FromMarks})
+	bar.End()
+	if err != nil {
+		return err
+	}
+	if done.Finalised {
+		return text.UsageErrorf(text.RestoreFinalised, c.Coupon)
+	}
+	if c.Output == "json" {
+		return output.JSON(p.Stdout, restored{c.Coupon, c.DryRun, done})
+	}
+	p.view().Restored(c.Coupon, done, c.DryRun)
+	return nil
+}

@@ -1,0 +1,32 @@
+package cli
+
+import "testing"
+
+func TestGoldenRestore(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "restore", func(w *world) {
+		w.AddQueue(2, 1, 2, 3)
+		w.Journal(1)
+		w.AddUsers(4)
+		w.Apply(1, 4) // after the journal
+		w.Refresh()
+		w.PodsDie()
+		w.LoseRedis(1)
+		w.AddCoupon(2)
+		w.Exec("UPDATE coupon SET finalised_at = '2026-01-01' WHERE id = 2")
+		w.servers[0] = "--mysql-dsn=" + w.Operator.MySQLDSN
+	}, func(s *spoken) {
+		person := []string{"--operator=lee", "--reason=INC-9"}
+		restores := func(args ...string) []string { return append(append([]string{"restore"}, args...), person...) }
+		s.says("restore", "--coupon=1", "--dry-run")
+		s.says("restore", "--coupon=1")
+		s.says(restores()...)
+		s.says(restores("--coupon=1")...)
+		s.says(restores("--coupon=1", "--output=json")...)
+		s.says("restore", "--coupon=1", "--dry-run", "--from-marks", "--output=json")
+		s.says(restores("--coupon=2")...)
+		s.says(restores("--coupon=9")...)
+		s.says("verify", "--coupon=1")
+		s.says("explain", "--coupon=1", "--user=4")
+	})
+}

@@ -1,0 +1,39 @@
+package connect_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// A program that stops may have received only a part of a result. The server then waits to send the rest, and its session is not
+// idle.
+func TestOpenBrief_EndsSessionThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	handle := testenv.MySQLFor(t)
+	_, err := handle.DB.Exec("CREATE TABLE held (id INT PRIMARY KEY)")
+	require.NoError(t, err)
+	_, err = handle.DB.Exec("INSERT INTO held VALUES (1)")
+	require.NoError(t, err)
+	brief, err := (&connect.MySQLSettings{MySQLDSN: handle.DSN}).OpenBrief(zap.NewNop(), 2*time.Second)
+	require.NoError(t, err)
+	defer brief.Close()
+	tx, err := brief.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec("UPDATE held SET id = 2")
+	require.NoError(t, err)
+	unread, err := tx.Query("SELECT REPEAT('x', 1000000) FROM information_schema.columns LIMIT 100")
+	require.NoError(t, err)
+	defer unread.Close()
+
+	testenv.Eventually(t, 30*time.Second, "another session gets the lock", func() bool {
+		var id int
+		return handle.DB.QueryRow("SELECT id FROM held FOR UPDATE NOWAIT").Scan(&id) == nil
+	})
+}

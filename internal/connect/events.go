@@ -1,0 +1,76 @@
+package connect
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Where events go: the values of EVENT_SINK.
+const (
+	NoSink    = "none"
+	RedisSink = "redis"
+	KafkaSink = "kafka"
+)
+
+// The bounds of EVENT_RETENTION. After a failover, the events of the last ten minutes are published again: events that stay for
+// a shorter time could be gone before. A month of events is more than memory is for.
+const (
+	minEventRetention = 10 * time.Minute
+	maxEventRetention = 30 * 24 * time.Hour
+)
+
+// EventSettings say where events go. Without EVENT_REDIS_ADDRS, the stream is on the Redis of the applications.
+type EventSettings struct {
+	EventSink              string        `name:"event-sink" env:"EVENT_SINK" enum:"none,redis,kafka" default:"none"`
+	EventStream            string        `name:"event-stream" env:"EVENT_STREAM" default:"coupon:events" placeholder:"KEY"`
+	EventRetention         time.Duration `name:"event-retention" env:"EVENT_RETENTION" default:"24h" placeholder:"DURATION"`
+	EventRedisAddrs        []string      `name:"event-redis-addrs" env:"EVENT_REDIS_ADDRS" placeholder:"HOST:PORT"`
+	EventRedisMasterName   string        `name:"event-redis-master-name" env:"EVENT_REDIS_MASTER_NAME" placeholder:"NAME"`
+	EventRedisUsername     string        `name:"event-redis-username" env:"EVENT_REDIS_USERNAME" placeholder:"NAME"`
+	EventRedisPassword     string        `name:"event-redis-password" env:"EVENT_REDIS_PASSWORD" bytes:"" placeholder:"SECRET"`
+	EventRedisPasswordFile string        `name:"event-redis-password-file" env:"EVENT_REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE"`
+	EventRedisTLS          bool          `name:"event-redis-tls" env:"EVENT_REDIS_TLS"`
+}
+
+func (s *EventSettings) Validate() error {
+	var problems []error
+	if s.EventRetention < minEventRetention || s.EventRetention > maxEventRetention {
+		problems = append(problems, text.UsageErrorf(text.WrongEventRetention, s.EventRetention, minEventRetention, maxEventRetention))
+	}
+	if len(s.EventRedisAddrs) > 0 {
+		return errors.Join(append(problems, s.ownRedis().validate("EVENT_"))...)
+	}
+	for _, other := range []struct {
+		name  string
+		given bool
+	}{
+		{"EVENT_REDIS_MASTER_NAME", s.EventRedisMasterName != ""},
+		{"EVENT_REDIS_USERNAME", s.EventRedisUsername != ""},
+		{"EVENT_REDIS_PASSWORD", s.EventRedisPassword != ""},
+		{"EVENT_REDIS_PASSWORD_FILE", s.EventRedisPasswordFile != ""},
+		{"EVENT_REDIS_TLS", s.EventRedisTLS},
+	} {
+		if other.given {
+			problems = append(problems, text.UsageErrorf(text.EventAddrsMissing, other.name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// OpenRedis makes a client of its own for the stream. It does not connect. line has the settings of the Redis of the
+// applications; all of them are used if EVENT_REDIS_ADDRS is not given.
+func (s *EventSettings) OpenRedis(line *RedisSettings) (redis.UniversalClient, error) {
+	if len(s.EventRedisAddrs) == 0 {
+		return line.Open()
+	}
+	return s.ownRedis().open("EVENT_")
+}
+
+func (s *EventSettings) ownRedis() *RedisSettings {
+	return &RedisSettings{RedisAddrs: s.EventRedisAddrs, RedisMasterName: s.EventRedisMasterName, RedisUsername: s.EventRedisUsername,
+		RedisPassword: s.EventRedisPassword, RedisPasswordFile: s.EventRedisPasswordFile, RedisTLS: s.EventRedisTLS}
+}

@@ -1,0 +1,108 @@
+package connect_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+type eventCommand struct {
+	Redis  connect.RedisSettings `embed:""`
+	Events connect.EventSettings `embed:""`
+}
+
+func parseEvents(t *testing.T, args ...string) (c eventCommand, problems []string) {
+	t.Helper()
+	_, err := connect.Parse(&c, connect.Program{Name: "program", Prefixes: []string{"EVENT_"}, Language: text.English}, args, new(bytes.Buffer), new(bytes.Buffer))
+	if err != nil {
+		problems = strings.Split(err.Error(), "\n")
+	}
+	return c, problems
+}
+
+func TestEventSettings_Defaults(t *testing.T) {
+	c, problems := parseEvents(t)
+	require.Empty(t, problems)
+	require.Equal(t, connect.EventSettings{EventSink: connect.NoSink, EventStream: "coupon:events", EventRetention: 24 * time.Hour}, c.Events)
+}
+
+func TestEventSettings_Problems(t *testing.T) {
+	for name, test := range map[string]struct {
+		environment map[string]string
+		args        []string
+		want        []string
+	}{
+		"unknown sink": {args: []string{"--event-sink=nats"},
+			want: []string{`EVENT_SINK (--event-sink) is "nats": want one of none, redis, kafka`}},
+		"empty stream": {environment: map[string]string{"EVENT_STREAM": ""},
+			want: []string{"EVENT_STREAM (--event-stream) is empty: want a value"}},
+		"empty address": {environment: map[string]string{"EVENT_REDIS_ADDRS": ""},
+			want: []string{"EVENT_REDIS_ADDRS (--event-redis-addrs) is empty: want a value"}},
+		"retention below its bound": {args: []string{"--event-retention=9m"},
+			want: []string{"EVENT_RETENTION is 9m0s: want 10m0s to 720h0m0s, such as 24h"}},
+		"retention above its bound": {args: []string{"--event-retention=721h"},
+			want: []string{"EVENT_RETENTION is 721h0m0s: want 10m0s to 720h0m0s, such as 24h"}},
+		"wrong address": {args: []string{"--event-redis-addrs=nowhere"},
+			want: []string{`EVENT_REDIS_ADDRS: "nowhere" is not host:port`}},
+		"secret given twice": {args: []string{"--event-redis-addrs=a:1", "--event-redis-password=secret", "--event-redis-password-file=/nowhere"},
+			want: []string{"EVENT_REDIS_PASSWORD and EVENT_REDIS_PASSWORD_FILE are both set: give one"}},
+		"settings of another Redis without its address": {
+			environment: map[string]string{"EVENT_REDIS_MASTER_NAME": "m", "EVENT_REDIS_USERNAME": "u", "EVENT_REDIS_PASSWORD": "secret",
+				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true"},
+			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS")},
+		},
+		"mistyped environment": {environment: map[string]string{"EVENT_REDIS_ADDR": "a:1"},
+			want: []string{"EVENT_REDIS_ADDR is not a setting: known settings are EVENT_REDIS_ADDRS, EVENT_REDIS_MASTER_NAME, EVENT_REDIS_PASSWORD, " +
+				"EVENT_REDIS_PASSWORD_FILE, EVENT_REDIS_TLS, EVENT_REDIS_USERNAME, EVENT_RETENTION, EVENT_SINK, EVENT_STREAM"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, value := range test.environment {
+				t.Setenv(name, value)
+			}
+			_, problems := parseEvents(t, test.args...)
+			require.ElementsMatch(t, test.want, problems)
+			require.NotContains(t, strings.Join(problems, "\n"), "secret")
+		})
+	}
+}
+
+func needsAddrs(name string) string {
+	return "EVENT_REDIS_" + name + " needs EVENT_REDIS_ADDRS, too: without it, events go to the Redis of the applications by REDIS_ADDRS and its other settings"
+}
+
+func TestEventSettings_OpenRedis(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("event-secret\n"), 0o600))
+	line := []string{"--redis-addrs=line:1", "--redis-username=settle", "--redis-password=line-secret"}
+	open := func(args ...string) redis.UniversalClient {
+		c, problems := parseEvents(t, append(line, args...)...)
+		require.Empty(t, problems)
+		client, err := c.Events.OpenRedis(&c.Redis)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	options := open().(*redis.Client).Options()
+	require.Equal(t, []string{"line:1", "settle", "line-secret"}, []string{options.Addr, options.Username, options.Password})
+
+	options = open("--event-redis-addrs=events:2", "--event-redis-password-file="+file, "--event-redis-tls").(*redis.Client).Options()
+	require.Equal(t, []string{"events:2", "", "event-secret"}, []string{options.Addr, options.Username, options.Password}, "nothing is the line's")
+	require.NotNil(t, options.TLSConfig)
+	require.Zero(t, options.MaxRetries, "no hidden repeats")
+	require.True(t, options.ContextTimeoutEnabled)
+
+	cluster := open("--event-redis-addrs=events:2,events:3", "--event-redis-username=u").(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"events:2", "events:3", "u", ""}, append(cluster.Addrs, cluster.Username, cluster.Password))
+
+	sentinel := open("--event-redis-addrs=events:4", "--event-redis-master-name=m").(*redis.Client).Options()
+	require.Equal(t, "FailoverClient", sentinel.Addr)
+}

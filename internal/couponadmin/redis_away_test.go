@@ -1,0 +1,72 @@
+package couponadmin_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// The door is shut while Redis is away. As soon as Redis is back, the next refresh of a catalog makes it follow, with whatever
+// data Redis comes back, and although an earlier change of the window, which was not committed, had a later version.
+func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	for name, shut := range map[candidates.Code]func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error){
+		candidates.Closed: (*couponadmin.Admin).Close, candidates.Paused: (*couponadmin.Admin).Pause,
+	} {
+		for data, options := range map[string]testenv.RedisOptions{"its data": {AppendOnly: true}, "no data": {}} {
+			for _, rolledBack := range []bool{false, true} {
+				t.Run(string(name)+" with "+data, func(t *testing.T) {
+					t.Parallel()
+					server := testenv.PrivateRedis(t, options)
+					d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+					d.AddUsers(1, 2, 3)
+					id := d.AddCoupon(2)
+					d.Apply(id, 1, 2)
+					d.Journal(id)
+					d.Refresh()
+					if rolledBack { // Redis has a version that no row has
+						_, _, err := d.Store.StopApplying(t.Context(), couponOf(d, id).Window(), coupon.Promise{}, true)
+						require.NoError(t, err)
+					}
+					last := d.Arrivals(id)["2"]
+					admin := d.CouponAdmin()
+					require.NoError(t, server.Kill())
+
+					made, err := shut(admin, t.Context(), id)
+					require.NoError(t, err)
+					require.True(t, made.Changed)
+					require.Error(t, made.PublishErr)
+					require.Equal(t, made.Before.Version+1, made.After.Version)
+					if name == candidates.Closed {
+						require.Greater(t, coupon.ArrivalAt(made.After.ClosesAt), last)
+						require.True(t, made.After.ClosesAt.Before(made.Before.ClosesAt))
+					}
+					again, err := shut(admin, t.Context(), id)
+					require.NoError(t, err)
+					require.False(t, again.Changed)
+
+					require.NoError(t, server.Restart(t.Context()))
+					d.Refresh()
+					require.Equal(t, name, d.Answer(id, 3))
+					d.Restore(id)
+					d.SettleNow()
+					require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+					d.Verify()
+				})
+			}
+		}
+	}
+}
+
+func couponOf(d *jajeongtest.Deployment, id coupon.CouponID) (c coupon.Coupon) {
+	d.T.Helper()
+	require.NoError(d.T, d.DB.QueryRow("SELECT "+coupon.ColumnsWithPromise+" FROM coupon c WHERE c.id = ?", id).Scan(c.FieldsWithPromise()...))
+	return c
+}

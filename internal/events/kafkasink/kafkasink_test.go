@@ -1,0 +1,205 @@
+package kafkasink
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+func TestPublish_StoresMessagesInOrder(t *testing.T) {
+	t.Parallel()
+	const partitions = 3
+	h := testenv.KafkaFor(t, partitions)
+	s := newSink(t, connect.KafkaSettings{KafkaBrokers: h.Brokers, KafkaTopic: h.Topic})
+	name, err := s.Server(t.Context())
+	require.NoError(t, err)
+	all := messages(0, 12_000)
+	first := 0
+	for _, count := range []int{0, 1, 2, 5_997, 6_000} { // more than the records and the bytes of a wave
+		delivered, err := s.Publish(t.Context(), name, all[first:first+count])
+		require.NoError(t, err)
+		require.Equal(t, count, delivered)
+		first += count
+	}
+	require.Zero(t, requireFirstInOrder(t, all, read(t, h.Brokers, h.Topic, partitions), partitions))
+
+	delivered, err := s.Publish(t.Context(), "another", all)
+	require.ErrorIs(t, err, events.ErrServerChanged)
+	require.Zero(t, delivered)
+}
+
+// The broker dies while messages are published, again and again, and comes back with its data.
+func TestPublish_KilledBroker(t *testing.T) {
+	t.Parallel()
+	const partitions, count, kills = 4, 60_000, 5
+	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
+	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
+	all := messages(0, count)
+	var progress = make(chan int, count)
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for delivered := range progress {
+			if delivered%(count/kills) < 5_000 {
+				continue
+			}
+			if err := broker.Restart(t.Context()); err != nil { // SIGKILL first
+				t.Error(err)
+			}
+			for len(progress) > 0 {
+				<-progress
+			}
+		}
+	})
+	published, failures := 0, 0
+	for published < count {
+		ctx, cancel := context.WithTimeout(t.Context(), events.PublishTimeout)
+		delivered, err := s.Publish(ctx, server, all[published:min(count, published+5_000)])
+		cancel()
+		if err != nil {
+			require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
+			failures++
+		}
+		published += delivered
+		progress <- published
+		require.Less(t, failures, 100)
+	}
+	close(progress)
+	killer.Wait()
+	duplicates := requireFirstInOrder(t, all, read(t, []string{broker.Addr()}, topic, partitions), partitions)
+	t.Logf("%d failures, %d duplicates", failures, duplicates)
+}
+
+// A broker that hangs answers nothing. Publish ends with its context, and nothing of it is sent afterwards in a wrong order.
+func TestPublish_HungBroker(t *testing.T) {
+	t.Parallel()
+	const partitions = 3
+	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
+	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
+	all := messages(0, 20_000)
+	delivered, err := s.Publish(t.Context(), server, all[:100])
+	require.NoError(t, err)
+	require.Equal(t, 100, delivered)
+
+	require.NoError(t, broker.Freeze())
+	for range 2 { // with the connected client, and with a new one
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		delivered, err = s.Publish(ctx, server, all[100:5_000])
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotContains(t, err.Error(), "i/o timeout", "the time of the client's own requests is longer")
+		require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
+		require.Zero(t, delivered)
+		require.Nil(t, s.client, "nothing is left to send")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = s.Server(ctx)
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
+	require.NotContains(t, err.Error(), "i/o timeout")
+	require.NoError(t, broker.Thaw())
+	delivered, err = s.Publish(t.Context(), server, all[100:])
+	require.NoError(t, err)
+	require.Equal(t, len(all)-100, delivered)
+	requireFirstInOrder(t, all, read(t, []string{broker.Addr()}, topic, partitions), partitions)
+}
+
+func requireSetup(t *testing.T, s *Sink, want text.Message) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	_, err := s.Server(ctx)
+	requireClass(t, err, want)
+	delivered, err := s.Publish(ctx, server, messages(0, 10))
+	requireClass(t, err, want)
+	require.Zero(t, delivered)
+	require.NoError(t, ctx.Err(), "no retries until the end of the time")
+}
+
+func requireClass(t *testing.T, err error, want text.Message) {
+	t.Helper()
+	require.Error(t, err)
+	require.True(t, text.Is(err, want), "%v", err)
+	require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestErrorsOfSetup(t *testing.T) {
+	t.Parallel()
+	t.Run("missing topic", func(t *testing.T) {
+		t.Parallel()
+		broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}})
+		s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: "coupon-event"})
+		requireSetup(t, s, text.KafkaTopicMissing)
+	})
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true,
+				Mechanism: mechanism, Username: "settle", Password: "secret"})
+			right := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile(),
+				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle", KafkaSASLPassword: "secret"}
+			require.NoError(t, right.Validate())
+			s := newSink(t, right)
+			all := messages(0, 100)
+			delivered, err := s.Publish(t.Context(), server, all)
+			require.NoError(t, err)
+			require.Equal(t, len(all), delivered)
+			last, err := kadm.NewClient(s.client).ListEndOffsets(t.Context(), topic) // kcat cannot log in to this broker
+			require.NoError(t, err)
+			require.EqualValues(t, len(all), last[topic][0].Offset)
+
+			wrong := right
+			wrong.KafkaSASLPassword = "secret2"
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // this broker only hangs up: see TestErrorsOfSetup_LoginRefused
+			defer cancel()
+			delivered, err = newSink(t, wrong).Publish(ctx, server, all)
+			require.Error(t, err)
+			require.Zero(t, delivered)
+			other := right
+			other.KafkaTLSCAFile = filepath.Join(testenv.PrivateKafka(t, testenv.KafkaOptions{TLS: true}).Dir(), "ca.pem")
+			requireSetup(t, newSink(t, other), text.KafkaCertificateRefused)
+		})
+	}
+}
+
+func TestPublish_TLS(t *testing.T) {
+	t.Parallel()
+	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true})
+	settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile()}
+	all := messages(0, 100)
+	_, err := newSink(t, settings).Publish(t.Context(), server, all)
+	require.NoError(t, err)
+	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 1, "security.protocol=ssl", "ssl.ca.location="+broker.CAFile()), 1)
+}
+
+func TestLags(t *testing.T) {
+	t.Parallel()
+	const partitions = 2
+	h := testenv.KafkaFor(t, partitions)
+	s := newSink(t, connect.KafkaSettings{KafkaBrokers: h.Brokers, KafkaTopic: h.Topic})
+	_, err := s.Lags(t.Context())
+	require.NoError(t, err)
+
+	_, err = s.Publish(t.Context(), server, messages(0, 1_000))
+	require.NoError(t, err)
+	var offsets kadm.Offsets
+	offsets.AddOffset(h.Topic, 0, 10, -1)
+	group := "shop-" + h.Topic
+	require.NoError(t, kadm.NewClient(s.client).CommitAllOffsets(t.Context(), group, offsets))
+	lags, err := s.Lags(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, lags, events.Lag{Group: group, Unread: 990, Pending: -1}, fmt.Sprint(lags))
+}

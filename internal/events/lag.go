@@ -1,0 +1,40 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const oldestSQL = `
+(SELECT settled_at FROM settlement FORCE INDEX (settlement_published)
+WHERE published_at IS NULL AND first_user_coupon_id > 0 ORDER BY first_user_coupon_id LIMIT 1)
+UNION ALL
+(SELECT at FROM coupon_log FORCE INDEX (coupon_log_published)
+WHERE published_at IS NULL AND id > (SELECT log_id FROM event_relay WHERE sink = ?) ORDER BY id LIMIT 1)`
+
+// oldestDue returns when the oldest event was due that a sink has not got. It is nil if the sink has all.
+func oldestDue(ctx context.Context, q mysqltx.Querier, sink string) (oldest *time.Time, err error) {
+	all, err := mysqltx.Column[time.Time](ctx, q, oldestSQL, sink)
+	for i := range all {
+		if oldest == nil || all[i].Before(*oldest) {
+			oldest = &all[i]
+		}
+	}
+	return oldest, mysqltx.Wrap(err, "read the oldest unpublished event")
+}
+
+// Delay returns how long the oldest event that a sink has not got is due, by MySQL's clock. It is zero if the sink has all, or
+// was never turned on.
+func Delay(ctx context.Context, q mysqltx.Querier, sink string) (time.Duration, error) {
+	on, err := mysqltx.Column[time.Time](ctx, q, "SELECT UTC_TIMESTAMP(6) FROM event_relay WHERE sink = ? AND from_at IS NOT NULL", sink)
+	if err != nil || len(on) == 0 {
+		return 0, mysqltx.Wrap(err, "read the relay of sink %s", sink)
+	}
+	due, err := oldestDue(ctx, q, sink)
+	if err != nil || due == nil {
+		return 0, err
+	}
+	return max(0, on[0].Sub(*due)), nil
+}

@@ -1,0 +1,30 @@
+package redissink
+
+import (
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// setupCodes are the beginnings of Redis errors that a repetition cannot cure. The last one is a text, because Redis
+// sends no code if a script uses a command that its user may not use.
+var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The user executing the script can't"}
+
+// Error is an error of Redis or of the network. Other packages classify it through its methods.
+type Error struct {
+	error
+	setup bool
+}
+
+func (e *Error) Unwrap() error { return e.error }
+
+// Setup reports whether somebody must change settings, rights or keys before a repetition can succeed.
+func (e *Error) Setup() bool          { return e.setup }
+func (e *Error) Infrastructure() bool { return !e.setup }
+
+// RedisRefuses returns the same as Setup. By this name package mysqltx recognises errors of Redis.
+func (e *Error) RedisRefuses() bool { return e.setup }
+
+func classify(err error) error {
+	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
+}

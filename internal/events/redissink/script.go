@@ -1,0 +1,82 @@
+package redissink
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/events"
+)
+
+//go:embed lua/append.lua
+var source string
+
+var sha = func() string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}()
+
+// The codes of the script.
+const (
+	looked   = "LOOKED"
+	appended = "APPENDED"
+	changed  = "CHANGED"
+	full     = "FULL"
+)
+
+// answer is a reply of the script.
+type answer struct {
+	code, server       string
+	used, max, removed int64
+}
+
+// onceCmd is a call of the script that the Redis client never repeats by itself.
+type onceCmd struct{ *redis.Cmd }
+
+// NoRetry is necessary because the Cluster client ignores MaxRetries.
+func (onceCmd) NoRetry() bool { return true }
+
+// run runs the script. A server that does not know the script executes nothing; run then sends the source.
+func (s *Sink) run(ctx context.Context, server string, page []events.Message) (answer, error) {
+	reply, err := s.call(ctx, "evalsha", sha, server, page)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = s.call(ctx, "eval", source, server, page)
+	}
+	if err != nil {
+		return answer{}, classify(err)
+	}
+	a, ok := read(reply)
+	if !ok {
+		return answer{}, fmt.Errorf("redis script append replied %v", reply)
+	}
+	return a, nil
+}
+
+func (s *Sink) call(ctx context.Context, verb, body, server string, page []events.Message) (any, error) {
+	line := append(make([]any, 0, 8+len(page)), verb, body, 1, s.Stream, server, s.Retention.Milliseconds(), trimSize, fullPercent)
+	for _, m := range page {
+		line = append(line, m.Body)
+	}
+	cmd := onceCmd{redis.NewCmd(ctx, line...)}
+	if err := s.rdb.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+func read(reply any) (a answer, ok bool) {
+	list, _ := reply.([]any)
+	if len(list) != 5 {
+		return answer{}, false
+	}
+	code, ok1 := list[0].(string)
+	server, ok2 := list[1].(string)
+	used, ok3 := list[2].(int64)
+	limit, ok4 := list[3].(int64)
+	removed, ok5 := list[4].(int64)
+	return answer{code, server, used, limit, removed}, ok1 && ok2 && server != "" && ok3 && ok4 && ok5
+}

@@ -1,0 +1,196 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const (
+	// PublishTimeout bounds one publication. A session of the relay that is idle for longer ends, so that another relay
+	// takes over.
+	PublishTimeout = 4 * time.Second
+	// roundTimeout bounds a round, publication and statements together.
+	roundTimeout = 15 * time.Second
+	// serverEvery is how often the relay looks at the sink while there is nothing to publish.
+	serverEvery = 2 * time.Second
+	// roundCoupons and roundChanges bound the events of a round: a crash repeats so many at most.
+	roundCoupons = 5_000
+	roundChanges = 1_000
+	// roundSettlements bounds the settlements of a round. Immediate coupons have many small ones.
+	roundSettlements = 100
+)
+
+// Config is what the relay needs. Every field is required.
+type Config struct {
+	Name  string // of the sink: EVENT_SINK
+	Sink  Sink
+	Locks *mysqltx.DB // connections that end soon if the process stops in the middle of a round
+	Rows  *sql.DB     // connections for reading
+	Now   func() time.Time
+}
+
+// Relay publishes what was issued and what happened to it afterwards. Its methods may not be called in parallel.
+type Relay struct {
+	Config
+	ahead    *ahead    // what is read and not published of the settlement that the cursor names
+	lookedAt time.Time // when the relay last asked for the sink's server
+	claimed  bool      // this process has claimed the sink
+}
+
+func NewRelay(c Config) *Relay { return &Relay{Config: c} }
+
+// Round is the result of one round.
+type Round struct {
+	Standby   bool // another relay works
+	Published int  // number of events
+	Again     int  // number of settlements and rows of coupon_log that will be published again, because the sink's server changed
+	More      bool // the next round has something to do
+
+	on bool // the events are turned on
+}
+
+// errStandby ends the transaction of a round that does nothing.
+var errStandby = errors.New("another relay works")
+
+// Round publishes the next events. A round that was begun goes on after the end of ctx, within a bounded time.
+func (r *Relay) Round(ctx context.Context) (done Round, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roundTimeout)
+	defer cancel()
+	var sinkError error
+	err = r.Locks.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		done, sinkError, err = r.attempt(ctx, tx)
+		return err
+	})
+	switch {
+	case errors.Is(err, errStandby):
+		r.ahead = nil
+		return Round{Standby: true}, nil
+	case err != nil:
+		r.ahead = nil
+		return Round{}, err
+	default:
+		r.claimed = r.claimed || done.on
+		return done, sinkError
+	}
+}
+
+// attempt does the work of a round in its transaction. An error of the sink does not undo what the sink acknowledged.
+func (r *Relay) attempt(ctx context.Context, tx *sql.Tx) (done Round, sinkError, err error) {
+	at, found, err := lockCursor(ctx, tx, r.Name)
+	switch {
+	case mysqltx.IsLockWait(err):
+		return done, nil, errStandby
+	case err != nil:
+		return done, nil, err
+	case !found || !at.on:
+		done.More = true
+		return done, nil, turnOn(ctx, tx, r.Name, found)
+	}
+	if err := claim(ctx, tx, r.Name, r.claimed); err != nil {
+		return done, nil, err
+	}
+	done.on = true
+	before := at
+	if at.server == "" || r.Now().Sub(r.lookedAt) >= serverEvery {
+		server, err := r.look(ctx)
+		switch {
+		case err != nil:
+			return done, err, nil
+		case at.server != "" && at.server != server:
+			done.Again, done.More, err = publishAgain(ctx, tx, at, server, r.Name)
+			return done, nil, err
+		}
+		at.server = server
+	}
+	events, err := r.gather(ctx, tx, at)
+	if err != nil {
+		return done, nil, err
+	}
+	done.Published, sinkError = r.publish(ctx, at.server, events)
+	err = events.write(ctx, tx, &at, done.Published)
+	if err == nil && at != before {
+		err = at.write(ctx, tx, r.Name)
+	}
+	done.More = sinkError == nil && !events.empty()
+	return done, sinkError, err
+}
+
+// look asks the sink for its server.
+func (r *Relay) look(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, PublishTimeout)
+	defer cancel()
+	server, err := r.Sink.Server(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look at sink %s: %w", r.Name, err)
+	}
+	r.lookedAt = r.Now()
+	return server, nil
+}
+
+// gather returns the next events: coupons of settlements first, then rows of coupon_log.
+func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, error) {
+	events := &batch{}
+	next, err := unpublished(ctx, tx, roundSettlements)
+	if err != nil {
+		return nil, err
+	}
+	if at.settlement != (settlement{}) {
+		next = append([]cursor{at}, next...)
+	}
+	for i, c := range next {
+		if i > 0 && c.settlement == at.settlement {
+			continue
+		}
+		room := roundCoupons - len(events.messages)
+		if room <= 0 {
+			break
+		}
+		if !r.ahead.at(c) {
+			r.ahead = aheadOf(c)
+		}
+		if err := r.ahead.fill(ctx, r.Rows, room); err != nil {
+			return nil, err
+		}
+		events.take(r.ahead, room)
+	}
+	changes, err := unpublishedChanges(ctx, tx, at.log, roundChanges)
+	for i := range changes {
+		if c := &changes[i]; err == nil && !c.behind {
+			events.changes = append(events.changes, c.id)
+			err = events.add(c.event())
+		}
+	}
+	return events, err
+}
+
+// publish delivers the events, and reads more coupons meanwhile.
+func (r *Relay) publish(ctx context.Context, server string, events *batch) (delivered int, sinkError error) {
+	if len(events.messages) == 0 {
+		return 0, nil
+	}
+	var group errgroup.Group
+	if last := len(events.parts) - 1; last >= 0 && !events.parts[last].last {
+		group.Go(func() error { return r.ahead.more(ctx, r.Rows) })
+	}
+	timed, cancel := context.WithTimeout(ctx, PublishTimeout)
+	defer cancel()
+	delivered, sinkError = r.Sink.Publish(timed, server, events.messages)
+	if group.Wait() != nil || sinkError != nil {
+		r.ahead = nil // the next round reads again
+	}
+	if sinkError != nil {
+		sinkError = fmt.Errorf("publish to sink %s: %w", r.Name, sinkError)
+	}
+	if errors.Is(sinkError, ErrServerChanged) { // what this round delivered may be lost, too
+		r.lookedAt = time.Time{}
+		return 0, nil
+	}
+	return delivered, sinkError
+}

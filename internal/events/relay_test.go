@@ -1,0 +1,375 @@
+package events_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv/asyncapi"
+	"github.com/jajeong/jajeong/internal/wallet"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// memory is a sink in the process of the test.
+type memory struct {
+	mu     sync.Mutex
+	server string
+	got    []events.Event
+	room   int   // events that are still acknowledged; negative: all
+	err    error // after them
+}
+
+var errSinkAway = errors.New("sink away")
+
+func (m *memory) Publish(_ context.Context, server string, messages []events.Message) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if server != m.server {
+		return 0, events.ErrServerChanged
+	}
+	for i, message := range messages {
+		if m.room == 0 {
+			return i, m.err
+		}
+		m.room--
+		if err := asyncapi.Conforms(message.Body); err != nil {
+			return i, err
+		}
+		var event events.Event
+		if err := json.Unmarshal(message.Body, &event); err != nil {
+			return i, err
+		}
+		m.got = append(m.got, event)
+	}
+	return len(messages), nil
+}
+
+func (m *memory) Server(context.Context) (string, error)     { return m.server, nil }
+func (m *memory) Lags(context.Context) ([]events.Lag, error) { return nil, nil }
+func (m *memory) Close()                                     {}
+func (m *memory) ids() (ids []string) {
+	for _, e := range m.got {
+		ids = append(ids, e.Source+" "+e.ID)
+	}
+	return ids
+}
+
+// shop is a deployment with a sink and one relay for it.
+type shop struct {
+	*jajeongtest.Deployment
+	sink  *memory
+	relay *events.Relay
+}
+
+// newShop turns the events on.
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{Deployment: jajeongtest.New(t), sink: &memory{server: "a", room: -1, err: errSinkAway}}
+	s.relay = s.newRelay()
+	s.publish()
+	return s
+}
+
+func (s *shop) newRelay() *events.Relay {
+	s.T.Helper()
+	pool, err := s.Job.MySQLSettings.Open(zap.NewNop())
+	require.NoError(s.T, err)
+	s.T.Cleanup(func() { _ = pool.Close() })
+	return events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
+}
+
+// line is a coupon with the applications of known users.
+func (s *shop) line(seats int, users ...coupon.UserID) coupon.CouponID {
+	s.T.Helper()
+	couponID := s.AddCoupon(seats)
+	s.ApplyLine(couponID, users...)
+	return couponID
+}
+
+// longLine is a coupon with the applications of users 1 to last, who are added.
+func (s *shop) longLine(seats int, last coupon.UserID) coupon.CouponID {
+	s.T.Helper()
+	users := jajeongtest.Between(1, last)
+	s.AddUsers(users...)
+	return s.line(seats, users...)
+}
+
+// publish runs rounds until nothing is left.
+func (s *shop) publish() {
+	s.T.Helper()
+	for round := (events.Round{More: true}); round.More; {
+		var err error
+		round, err = s.relay.Round(s.T.Context())
+		require.NoError(s.T, err)
+		require.False(s.T, round.Standby)
+	}
+}
+
+// issuedIDs are the events of the coupon in the order of the seats.
+func (s *shop) issuedIDs(couponID coupon.CouponID) (ids []string) {
+	for _, user := range jajeongtest.Column[uint64](s.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID) {
+		ids = append(ids, fmt.Sprintf("/coupons/%d issued-%d", couponID, user))
+	}
+	return ids
+}
+
+func (s *shop) idsOf(couponID coupon.CouponID) []string {
+	return slices.DeleteFunc(s.sink.ids(), func(id string) bool { return !strings.HasPrefix(id, fmt.Sprintf("/coupons/%d ", couponID)) })
+}
+
+// The statements of a settlement insert up to 20,000 rows, sorted by user.
+func TestRound_PublishesInOrderOfSeats(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	users := jajeongtest.Between[coupon.UserID](1, 6000)
+	slices.SortFunc(users, func(a, b coupon.UserID) int { return int(a%77) - int(b%77) })
+	s.AddUsers(users...)
+	big, small := s.line(5500, users...), s.line(10, users[:20]...)
+	s.SettleNow()
+	s.publish()
+	require.Equal(t, s.issuedIDs(big), s.idsOf(big))
+	require.Equal(t, s.issuedIDs(small), s.idsOf(small))
+	require.Len(t, s.sink.got, 5510)
+	require.Zero(t, s.Number("SELECT COUNT(*) FROM settlement WHERE published_at IS NULL"))
+	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM event_relay WHERE run_id IS NULL AND from_at IS NOT NULL"))
+	s.publish()
+	require.Len(t, s.sink.got, 5510, "nothing is repeated")
+	s.SetSeats(big, 5600)
+	s.SettleNow(big)
+	s.publish()
+	require.Equal(t, s.issuedIDs(big), s.idsOf(big))
+	s.Verify()
+}
+
+func TestRound_KeepsWhatAFailingSinkAcknowledged(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	couponID := s.longLine(5000, 5000)
+	s.SettleNow()
+	for at := 0; at < 5000; {
+		s.sink.room = 137
+		if at%5 == 0 {
+			s.relay = s.newRelay() // another process
+		}
+		round, err := s.relay.Round(t.Context())
+		if err != nil {
+			require.ErrorIs(t, err, errSinkAway)
+		}
+		require.LessOrEqual(t, round.Published, 137)
+		at += round.Published
+	}
+	s.sink.room = -1
+	s.publish()
+	require.Equal(t, s.issuedIDs(couponID), s.sink.ids(), "no event is repeated")
+}
+
+func TestRound_RepeatsWhatACrashLeft(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	couponID := s.longLine(6000, 6000)
+	s.SettleNow()
+	before := jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay")
+	round, err := s.relay.Round(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 5000, round.Published)
+	s.Exec("UPDATE event_relay SET run_id = NULL, coupon_id = NULL, position = 0, unpublished = 0, row_id = 0") // as if it had not committed
+	require.Equal(t, before, jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay"))
+	s.publish()
+	want := s.issuedIDs(couponID)
+	require.Equal(t, append(slices.Clone(want[:5000]), want...), s.sink.ids())
+}
+
+func TestRound_PublishesNoHistory(t *testing.T) {
+	t.Parallel()
+	s := &shop{Deployment: jajeongtest.New(t), sink: &memory{server: "a", room: -1}}
+	old := s.AddQueue(2, 1, 2)
+	s.SettleNow()
+	s.reserve(old, 1, "A-1")
+	s.relay = s.newRelay()
+	s.publish()
+	require.Empty(t, s.sink.got)
+	s.reserve(old, 2, "A-2")
+	fresh := s.AddQueue(1, 3)
+	s.SettleNow()
+	s.publish()
+	require.Equal(t, append(s.issuedIDs(fresh), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 2))), s.sink.ids())
+}
+
+func (s *shop) rowOf(couponID coupon.CouponID, user coupon.UserID) int64 {
+	return s.Number("SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = ?", couponID, user)
+}
+
+// reserve reserves the coupon for an order.
+func (s *shop) reserve(couponID coupon.CouponID, user coupon.UserID, order string) {
+	s.T.Helper()
+	pool, err := s.Wallet.Open(zap.NewNop())
+	require.NoError(s.T, err)
+	defer pool.Close()
+	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,
+		wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
+	require.NoError(s.T, err)
+	require.Equal(s.T, wallet.Done, d.Code)
+}
+
+func TestRound_PublishesAChangeAfterTheIssue(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	users := jajeongtest.Between[coupon.UserID](1, 2500)
+	s.AddUsers(users...)
+	big, other := s.line(2500, users...), s.line(1, 1)
+	s.SettleNow()
+	s.reserve(big, 2500, "A-1")
+	s.reserve(other, 1, "A-2")
+	s.sink.room = 100
+	_, err := s.relay.Round(t.Context())
+	require.ErrorIs(t, err, errSinkAway)
+	s.sink.room = -1
+	s.publish()
+	require.Equal(t, append(s.issuedIDs(big), fmt.Sprintf("/coupons/%d %d-1", big, s.rowOf(big, 2500))), s.idsOf(big))
+	require.Equal(t, append(s.issuedIDs(other), fmt.Sprintf("/coupons/%d %d-1", other, s.rowOf(other, 1))), s.idsOf(other))
+}
+
+func TestRound_PublishesTenMinutesAgainAfterAFailover(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.AddUsers(1, 2)
+	long, recent := s.line(1, 1), s.line(2, 1, 2)
+	s.SettleNow(long)
+	s.publish()
+	s.Exec("UPDATE settlement SET published_at = published_at - INTERVAL 601 SECOND")
+	s.SettleNow(recent)
+	s.reserve(recent, 1, "A-1")
+	s.publish()
+	s.sink.got, s.sink.server = nil, "b"
+	late := s.AddQueue(1, 3)
+	s.SettleNow(late)
+	s.relay = s.newRelay()
+	s.publish()
+	changed := fmt.Sprintf("/coupons/%d %d-1", recent, s.rowOf(recent, 1))
+	require.Equal(t, slices.Concat(s.issuedIDs(recent), s.issuedIDs(late), []string{changed}), s.sink.ids())
+	s.publish()
+	require.Len(t, s.sink.got, 4, "once")
+}
+
+// A relay that stops in the middle of a round keeps others away only as long as its session.
+func TestRound_OneRelayWorks(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	tx, err := s.DB.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	var sink string
+	require.NoError(t, tx.QueryRow("SELECT sink FROM event_relay FOR UPDATE").Scan(&sink))
+	round, err := s.relay.Round(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, events.Round{Standby: true}, round)
+}
+
+// Eight relays side by side, while coupons are issued, are as one.
+func TestRound_ManyRelaysKeepTheOrder(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	users := jajeongtest.Between[coupon.UserID](1, 400)
+	s.AddUsers(users...)
+	var coupons []coupon.CouponID
+	for range 4 {
+		coupons = append(coupons, s.AddImmediate(400))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var relays errgroup.Group
+	for range 8 {
+		relays.Go(func() error {
+			for relay := s.newRelay(); ctx.Err() == nil; {
+				if _, err := relay.Round(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for page := range slices.Chunk(users, 40) {
+		for _, couponID := range coupons {
+			s.Apply(couponID, page...)
+			require.Equal(t, 40, s.IssueNow(couponID).Issued)
+		}
+	}
+	stop()
+	require.NoError(t, relays.Wait())
+	s.publish()
+	for _, couponID := range coupons {
+		require.Equal(t, s.issuedIDs(couponID), s.idsOf(couponID))
+	}
+	require.Len(t, s.sink.got, 1600, "no round was repeated")
+}
+
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	delay := func(sink string) time.Duration {
+		d, err := events.Delay(t.Context(), s.DB, sink)
+		require.NoError(t, err)
+		return d
+	}
+	require.Zero(t, delay("redis"))
+	couponID := s.AddQueue(1, 1)
+	s.SettleNow()
+	s.Exec("UPDATE settlement SET settled_at = UTC_TIMESTAMP(6) - INTERVAL 100 SECOND")
+	require.Greater(t, delay("redis"), 99*time.Second)
+	require.Zero(t, delay("kafka"), "it was never turned on")
+	s.publish()
+	require.Zero(t, delay("redis"))
+	s.reserve(couponID, 1, "A-1")
+	s.Exec("UPDATE coupon_log SET at = at - INTERVAL 200 SECOND")
+	require.Greater(t, delay("redis"), 199*time.Second)
+}
+
+// What one sink has not got, another one gets. From then on, the first one gets nothing.
+func TestRound_AnotherSinkTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.AddUsers(1, 2, 3)
+	old := s.line(2, 1, 2)
+	s.SettleNow()
+	s.publish()
+	s.reserve(old, 1, "A-1")
+	s.sink.room = 0
+	_, err := s.relay.Round(t.Context())
+	require.ErrorIs(t, err, errSinkAway)
+	late := s.line(1, 3)
+	s.SettleNow()
+
+	to := &memory{server: "k", room: -1}
+	other := events.NewRelay(events.Config{Name: "kafka", Sink: to, Locks: mysqltx.NewBrief(s.DB), Rows: s.DB, Now: time.Now})
+	for round := (events.Round{More: true}); round.More; {
+		round, err = other.Round(t.Context())
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, append(s.issuedIDs(late), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 1))), to.ids())
+	s.sink.room = -1
+	_, err = s.relay.Round(t.Context())
+	require.ErrorContains(t, err, "EVENT_SINK=kafka was started later")
+	all, err := events.ReadStatus(t.Context(), s.DB)
+	require.NoError(t, err)
+	require.True(t, all[0].Active && all[0].Sink == "kafka" && !all[1].Active)
+
+	s.relay = s.newRelay() // it is started again
+	s.publish()
+	_, err = other.Round(t.Context())
+	require.ErrorContains(t, err, "EVENT_SINK=redis was started later")
+}

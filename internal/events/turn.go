@@ -1,0 +1,116 @@
+package events
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// markRows bounds the settlements, and the rows of coupon_log, that one transaction marks.
+const markRows = 1_000
+
+const insertSQL = "INSERT INTO event_relay (sink) VALUES (?)"
+
+// historySQL marks settlements from before the events were turned on. 1970 stands for "not published".
+const historySQL = `
+UPDATE settlement SET published_at = '1970-01-01' WHERE published_at IS NULL AND first_user_coupon_id > 0
+ORDER BY published_at, first_user_coupon_id LIMIT ?`
+
+const (
+	// historyEndSQL reads where coupon_log ended when the events were turned on, for whatever sink.
+	historyEndSQL = "SELECT MIN(log_id) FROM event_relay WHERE from_at IS NOT NULL"
+	lastChangeSQL = "SELECT COALESCE(MAX(id), 0) FROM coupon_log"
+	turnOnSQL     = "UPDATE event_relay SET from_at = UTC_TIMESTAMP(6), log_id = ? WHERE sink = ?"
+)
+
+// turnOn marks what is already there as history. It takes several rounds; inserting the row first keeps other relays away. If
+// another sink was turned on before, nothing is history: what that sink has not got, this one gets.
+func turnOn(ctx context.Context, tx *sql.Tx, sink string, inserted bool) (err error) {
+	defer func() { err = mysqltx.Wrap(err, "turn on sink %s", sink) }()
+	if !inserted {
+		return mysqltx.Exec(ctx, tx, 1, insertSQL, sink)
+	}
+	var end sql.Null[uint64]
+	if err := tx.QueryRowContext(ctx, historyEndSQL).Scan(&end); err != nil {
+		return err
+	}
+	if !end.Valid {
+		marked, err := mysqltx.Affected(tx.ExecContext(ctx, historySQL, markRows))
+		if err != nil || marked == markRows {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, lastChangeSQL).Scan(&end.V); err != nil {
+			return err
+		}
+	}
+	return mysqltx.Exec(ctx, tx, 1, turnOnSQL, end.V, sink)
+}
+
+const (
+	claimSQL = "UPDATE event_relay SET claimed_at = UTC_TIMESTAMP(6) WHERE sink = ?"
+	laterSQL = `
+SELECT o.sink FROM event_relay o JOIN event_relay r ON r.sink = ? AND o.claimed_at > r.claimed_at ORDER BY o.claimed_at DESC LIMIT 1`
+)
+
+// Superseded means that a process with another sink was started later. A deployment has one sink: what one sink has got, the
+// other does not get.
+type Superseded struct{ Sink, By string }
+
+func (s *Superseded) Error() string {
+	return fmt.Sprintf("a process with EVENT_SINK=%s was started later than those with %s: a deployment has one sink, so set EVENT_SINK to the same in all of them, and restart them",
+		s.By, s.Sink)
+}
+
+// claim makes the sink that of the deployment. Once a process has claimed it, a sink that is claimed later supersedes it.
+func claim(ctx context.Context, tx *sql.Tx, sink string, claimed bool) error {
+	if !claimed {
+		return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, claimSQL, sink), "claim sink %s", sink)
+	}
+	later, err := mysqltx.Column[string](ctx, tx, laterSQL, sink)
+	if err == nil && len(later) > 0 {
+		return &Superseded{sink, later[0]}
+	}
+	return mysqltx.Wrap(err, "read the other sinks")
+}
+
+// mayBeLost is how much the sink's server may have lost of what it had acknowledged: a replica or an append-only file is
+// seconds behind; the rest is margin.
+const mayBeLost = 10 * time.Minute
+
+const lastPublishedSQL = "SELECT MAX(published_at) FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log"
+
+// The oldest are first, so that the last publication stays known until the end.
+const (
+	settlementsAgainSQL = `
+UPDATE settlement SET published_at = NULL WHERE published_at >= ? AND first_user_coupon_id > 0
+ORDER BY published_at LIMIT ?`
+	changesAgainSQL = "UPDATE coupon_log SET published_at = NULL WHERE published_at >= ? ORDER BY published_at LIMIT ?"
+)
+
+// publishAgain marks what was published in the ten minutes before the last publication as not published, and notes the sink's
+// new server. If that takes several rounds, the others follow.
+func publishAgain(ctx context.Context, tx *sql.Tx, at cursor, server, sink string) (again int, more bool, err error) {
+	published, err := mysqltx.Column[sql.NullTime](ctx, tx, lastPublishedSQL)
+	if err != nil {
+		return 0, false, mysqltx.Wrap(err, "read the last publication")
+	}
+	since := time.Unix(0, 0).Add(mayBeLost) // history is not published again
+	for _, at := range published {
+		if lost := at.Time.Add(-mayBeLost); lost.After(since) {
+			since = lost
+		}
+	}
+	for _, query := range []string{settlementsAgainSQL, changesAgainSQL} {
+		marked, err := mysqltx.Affected(tx.ExecContext(ctx, query, since.UTC(), markRows))
+		if err != nil {
+			return 0, false, mysqltx.Wrap(err, "mark what sink %s may have lost", sink)
+		}
+		if again += marked; marked == markRows {
+			return again, true, nil
+		}
+	}
+	return again, true, cursor{server: server, log: at.log}.write(ctx, tx, sink)
+}

@@ -1,0 +1,175 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+var errCrash = errors.New("the process crashes")
+
+// crashing is a Redis that a process leaves before or after it puts somebody back.
+type crashing struct {
+	journal.Line
+	after bool
+}
+
+func (c crashing) PutBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error) {
+	if len(lost) > 0 && !c.after {
+		return candidates.Restored{}, errCrash
+	}
+	done, err := c.Line.PutBack(ctx, id, lost)
+	if len(lost) > 0 && err == nil {
+		err = errCrash
+	}
+	return done, err
+}
+
+// honours lets an operator honour user 2's arrival of coupon 1.
+func honours(d *jajeongtest.Deployment, r *journal.Restorer, arrival coupon.Arrival) (journal.Whereabouts, error) {
+	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "lee", Reason: "CS-310"}
+	return r.Honour(d.T.Context(), origin, 1, 2, arrival)
+}
+
+// loseWrittenOff has a coupon of which Redis has lost everybody, user 2 among them. An operator has accepted the gap.
+func loseWrittenOff(t *testing.T) (d *jajeongtest.Deployment, arrival coupon.Arrival) {
+	t.Helper()
+	d = jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	arrival = d.Arrivals(id)["2"]
+	d.Refresh()
+	d.PodsDie()
+	d.LoseRedis(id)
+	d.Refresh()
+	d.AcceptGap()
+	require.EqualValues(t, 2, d.Number("SELECT written_off FROM promise"))
+	return d, arrival
+}
+
+// A process may crash at each step. The next one carries the order out, and the account adds up.
+func TestHonour_IsSafeToKillAndRepeat(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]bool{"before Redis": false, "after Redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, arrival := loseWrittenOff(t)
+			r := d.Restorer()
+			line := r.Line
+			r.Line = crashing{line, after}
+			_, err := honours(d, r, arrival)
+			require.ErrorIs(t, err, errCrash)
+			require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED' AND user_id = 2"))
+
+			r.Line = line
+			w, err := honours(d, r, arrival)
+			require.NoError(t, err)
+			want := journal.PutBack
+			if after {
+				want = journal.Waiting
+			}
+			require.Equal(t, journal.Whereabouts{Fate: want, Arrival: arrival, Position: 1}, w)
+			require.Equal(t, map[string]coupon.Arrival{"2": arrival}, d.Arrivals(1))
+			require.EqualValues(t, 1, d.Number("SELECT written_off FROM promise"), "user 2 is not written off any more")
+
+			events := d.Number("SELECT COUNT(*) FROM audit_event")
+			w, err = honours(d, r, arrival)
+			require.NoError(t, err)
+			require.Equal(t, journal.Whereabouts{Fate: journal.Waiting, Arrival: arrival, Position: 1}, w)
+			require.Equal(t, events, d.Number("SELECT COUNT(*) FROM audit_event"), "twice changes nothing")
+			d.Verify()
+		})
+	}
+}
+
+// A promise goes before a limit, a pause and the closing.
+func TestHonour_IgnoresTheDoor(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1)
+	d.AddUsers(2)
+	d.Exec("UPDATE coupon SET status = 'PAUSED', line_limit = 1, version = version + 1 WHERE id = ?", id)
+	d.SetWindow(id, d.Now().Add(-2*time.Hour), d.Now().Add(-time.Hour))
+	d.Refresh()
+	arrival := d.Arrivals(id)["1"] - 1
+	w, err := honours(d, d.Restorer(), arrival)
+	require.NoError(t, err)
+	require.Equal(t, journal.Whereabouts{Fate: journal.PutBack, Arrival: arrival, Position: 1}, w)
+	d.SettleNow(id)
+	require.Equal(t, []coupon.UserID{2}, d.Issued(id))
+}
+
+func TestHonour_WaitsForTheCouponsLock(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddQueue(1, 1)
+	d.AddUsers(2)
+	release := d.Lock(1)
+	done := make(chan journal.Whereabouts, 1)
+	r := d.Restorer()
+	go func() {
+		w, _ := honours(d, r, d.Arrivals(1)["1"]-1)
+		done <- w
+	}()
+	d.AwaitLockWait()
+	require.Equal(t, []string{"1"}, d.Waiting(1))
+	release()
+	require.Equal(t, journal.PutBack, (<-done).Fate)
+}
+
+// A position is found in Redis; an outcome counts only for its arrival and earlier ones.
+func TestFind_Outcomes(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	arrival := d.Arrivals(id)["2"]
+	d.SettleNow()
+	find := func(arrival coupon.Arrival) journal.Whereabouts {
+		w, err := d.Restorer().Find(t.Context(), id, 2, arrival)
+		require.NoError(t, err)
+		return w
+	}
+	require.Equal(t, journal.Whereabouts{Fate: journal.NotSelected, Arrival: arrival}, find(arrival))
+	require.Equal(t, journal.Whereabouts{Fate: journal.NotSelected, Arrival: arrival}, find(arrival-1))
+	require.Equal(t, journal.Whereabouts{Fate: journal.Lost}, find(arrival+1))
+	_, err := d.Restorer().Find(t.Context(), 9, 2, arrival)
+	require.ErrorContains(t, err, "coupon 9 does not exist")
+}
+
+// The reply to a COMMIT is lost. The operator still hears what was done, and the order is recorded once.
+func TestHonour_AfterLostCommits(t *testing.T) {
+	t.Parallel()
+	for which := range int32(2) {
+		t.Run(fmt.Sprint("commit ", which+1), func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.NewOnPrivateRedis(t)
+			d.AddQueue(1, 1)
+			d.AddUsers(2)
+			var commits atomic.Int32
+			_, behind := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+				if bytes.HasSuffix(turn.Request, []byte("COMMIT")) && commits.Add(1) == which+1 {
+					return faultproxy.DropReply(nil)
+				}
+				return faultproxy.Pass()
+			})
+			w, err := honours(d, behind.Restorer(), d.Arrivals(1)["1"]-1)
+			require.NoError(t, err)
+			require.Equal(t, journal.PutBack, w.Fate)
+			require.Equal(t, []string{"2", "1"}, d.Waiting(1))
+			require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED'"))
+			require.EqualValues(t, 3, commits.Load(), "one was repeated")
+		})
+	}
+}

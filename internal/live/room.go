@@ -1,0 +1,445 @@
+package live
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/standing"
+)
+
+const (
+	// tick is how often a room looks at its coupon. With it, an outcome is told within two seconds: it is noticed after
+	// half a second, a stream that has just been told something waits for another half, and sending is spread.
+	tick = 500 * time.Millisecond
+	// gather is how long a room waits for more streams to begin before it looks them up.
+	gather = 20 * time.Millisecond
+	// tellEvery is the least time between two states of one stream.
+	tellEvery = time.Second
+	// spread is the time over which a large room goes through its streams, in slices of slice: otherwise, thousands of writes
+	// at once would delay applications. A room with fewer streams does it faster, fewestPerSlice at once.
+	spread, slice  = 500 * time.Millisecond, time.Millisecond
+	fewestPerSlice = 64
+	// pushCost is the cost of telling a stream something, at least, if that of looking at a stream is 1.
+	pushCost = 8
+	// lookTimeout bounds one question to Redis or MySQL. No round asks a server again that has taken so long in it.
+	lookTimeout = 2 * time.Second
+	// againAfter is how long a user whose state may have changed at any time waits for the next lookup.
+	againAfter = 2 * time.Second
+	// lateAfter is for how long looks must fail until streams are told.
+	lateAfter = time.Second
+)
+
+// States that only streams have.
+const (
+	notApplied coupon.Standing = "NOT_APPLIED"
+	unknown    coupon.Standing = "UNKNOWN" // the servers could not be asked yet
+)
+
+// room has the streams of one coupon. Only its own goroutine uses its fields, except kick, streams and newcomers.
+type room struct {
+	hub       *Hub
+	coupon    coupon.Coupon
+	streams   []*stream     // guarded by hub.mu
+	newcomers []*stream     // those of them that were not welcomed; guarded by hub.mu
+	kick      chan struct{} // somebody has come
+
+	looked  bool
+	queue   candidates.Watch
+	mark    coupon.Arrival    // highest arrival of the last look
+	left    int64             // entries that have left the queue since the room opened
+	failing time.Time         // since when looks fail; zero: they do not
+	woken   []coupon.Standing // whose users are due
+	someDue bool              // whether a stream was due in the last round
+	greeted time.Time         // when newcomers were welcomed last
+	waited  time.Duration     // for MySQL, in this round
+	nowhere []*stream         // whose users were found nowhere, and must be judged
+	members []*stream
+}
+
+func newRoom(h *Hub, of coupon.Coupon) *room {
+	return &room{hub: h, coupon: of, kick: make(chan struct{}, 1)}
+}
+
+// run looks and tells until no stream is left.
+func (r *room) run() {
+	next := time.NewTimer(tick)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+			began := r.hub.Now()
+			r.guarded(r.round)
+			took := r.hub.Now().Sub(began)
+			r.hub.metrics.rounds.Observe(took.Seconds())
+			if r.hub.closeIfEmpty(r) {
+				return
+			}
+			next.Reset(max(gather, tick-took))
+		case <-r.kick:
+			time.Sleep(gather)
+			r.guarded(r.welcome)
+		}
+	}
+}
+
+func (r *room) guarded(work func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.hub.Logger.Error("a round of streams panicked", zap.Any("panic", p), zap.Stack("stack"))
+		}
+	}()
+	work()
+}
+
+// welcome tells those who have come their first state.
+func (r *room) welcome() {
+	now := r.hub.Now()
+	r.greeted = now
+	newcomers := slices.DeleteFunc(r.hub.welcomed(r), func(s *stream) bool { return !s.due }) // a round was faster
+	for page := range slices.Chunk(newcomers, candidates.MaxWatched) {
+		if !r.lookUp(page, now) {
+			r.someDue, r.nowhere = true, nil
+			return
+		}
+	}
+	r.judge(now)
+	for _, s := range newcomers {
+		r.tell(s, now)
+	}
+}
+
+// round looks up those who are due, and tells every stream what is new.
+func (r *room) round() {
+	r.members = r.hub.members(r, r.members)
+	defer func() { clear(r.members); r.members = r.members[:0] }()
+	if one, ok := r.hub.Coupons.Lookup(r.coupon.ID); ok {
+		r.coupon = one
+	}
+	r.lookUpAll()
+	r.judge(r.hub.Now())
+	r.tellAll()
+}
+
+// lookUpAll asks about the queue, and about everybody who is due.
+func (r *room) lookUpAll() {
+	now, lowest := r.hub.Now(), r.queue.Lowest
+	r.waited = 0
+	var due []*stream
+	if r.someDue || len(r.woken) > 0 {
+		due = r.due(now)
+	}
+	if !r.lookUp(due[:min(len(due), candidates.MaxWatched)], now) {
+		return
+	}
+	if len(due) <= candidates.MaxWatched && r.queue.Lowest == lowest && len(r.woken) == 0 {
+		return
+	}
+	// The look has shown that the turns of others may have come.
+	for page := range slices.Chunk(r.due(now), candidates.MaxWatched) {
+		// The next rounds go on: heartbeats and ends of streams do not wait for many slow pages.
+		if r.hub.Now().Sub(now)-r.waited >= lookTimeout || !r.lookUp(page, now) {
+			return
+		}
+		time.Sleep(slice) // applications want Redis and MySQL, too
+	}
+}
+
+// due returns the streams whose users must be looked up now.
+func (r *room) due(now time.Time) (due []*stream) {
+	for _, s := range r.members {
+		s.due = s.due || slices.Contains(r.woken, s.state.Standing)
+		if r.isDue(s) && !now.Before(s.again) {
+			due = append(due, s)
+		}
+	}
+	r.woken = r.woken[:0]
+	return due
+}
+
+// isDue reports whether a user must be looked up: the turn has come, or something has happened.
+func (r *room) isDue(s *stream) bool {
+	return s.due || s.state.Standing == coupon.StandingPending && (r.queue.Lowest == 0 || s.state.Arrival < r.queue.Lowest)
+}
+
+// lookUp asks Redis about the queue and some users, and MySQL about those whom Redis does not know.
+func (r *room) lookUp(streams []*stream, now time.Time) bool {
+	users := make([]coupon.UserID, len(streams))
+	for i, s := range streams {
+		users[i] = s.user
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	queue, err := r.hub.Store.Watch(ctx, r.coupon.ID, r.mark, users...)
+	if !r.asked(err, now) {
+		return false
+	}
+	r.see(queue)
+	var strangers []*stream
+	for i, s := range streams {
+		if status := queue.Users[i]; status.Standing != coupon.StandingNone {
+			s.learn(history.Standing{Standing: status.Standing, Arrival: status.Arrival}, status.Position+r.left)
+		} else {
+			strangers = append(strangers, s)
+		}
+	}
+	return r.askHistory(strangers, now)
+}
+
+// see takes over what a look has shown of the queue.
+func (r *room) see(queue candidates.Watch) {
+	before := r.queue
+	switch {
+	case !r.looked:
+	case queue.Since != before.Since: // another server: nobody's position is known any longer
+		r.wake(coupon.StandingPending, coupon.StandingUnderReview, notApplied)
+	default:
+		r.left += before.Waiting - queue.UpTo
+	}
+	if queue.Restored != before.Restored || queue.Missing != before.Missing { // a restore has ended
+		r.wake(notApplied)
+	}
+	if queue.DLQChanges != before.DLQChanges {
+		r.wake(coupon.StandingUnderReview)
+	}
+	// The queue does not show that somebody has applied: an immediate coupon may have been issued since the last look.
+	if queue.Last != before.Last || queue.UpTo > before.Waiting {
+		r.wake(notApplied)
+	}
+	r.looked, r.queue, r.mark = true, queue, queue.Highest
+}
+
+// wake makes the users with some standings due, in this round or the next.
+func (r *room) wake(standings ...coupon.Standing) {
+	for _, one := range standings {
+		if !slices.Contains(r.woken, one) {
+			r.woken = append(r.woken, one)
+		}
+	}
+}
+
+// askHistory asks MySQL about users whom Redis does not know.
+func (r *room) askHistory(streams []*stream, now time.Time) bool {
+	var asked []*stream
+	for _, s := range streams {
+		if s.applied() || r.queue.Sold || r.coupon.Finalised() || r.coupon.IssuedCount > 0 {
+			asked = append(asked, s)
+		} else {
+			r.nowhere = append(r.nowhere, s)
+		}
+	}
+	if len(asked) == 0 {
+		return true
+	}
+	users := make([]coupon.UserID, len(asked))
+	for i, s := range asked {
+		users[i], s.due, s.again = s.user, true, now.Add(againAfter)
+	}
+	found, answered := r.outcomesOf(users)
+	if !answered {
+		for _, s := range asked {
+			s.lost = true
+		}
+		return true // Redis works: the next page may be known there
+	}
+	for _, s := range asked {
+		if one, ok := found[s.user]; ok {
+			s.learn(one, 0)
+		} else if s.lost = s.applied(); !s.lost {
+			r.nowhere = append(r.nowhere, s)
+		}
+	}
+	return true
+}
+
+// judge decides what to tell those who were found nowhere, once a round for all of them: it may have to ask MySQL. Whoever
+// may soon be found is not told NOT_APPLIED.
+func (r *room) judge(now time.Time) {
+	nowhere := r.nowhere
+	if r.nowhere = nil; len(nowhere) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	verdict, err := r.hub.Losses.Judge(ctx, r.coupon, r.queue.Line, r.queue.Now)
+	if err != nil {
+		r.count(err)
+	}
+	for _, s := range nowhere {
+		if err != nil || verdict == missing.Restoring {
+			s.doubt(now)
+		} else {
+			s.learnNothing(now, verdict == missing.MayBeLost)
+		}
+	}
+}
+
+// outcomesOf asks MySQL, unless this round has waited long enough for it.
+func (r *room) outcomesOf(users []coupon.UserID) (found map[coupon.UserID]history.Standing, answered bool) {
+	if r.waited >= lookTimeout {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	began := r.hub.Now()
+	found, err := r.hub.History.Standings(ctx, r.coupon.ID, users...)
+	r.waited += r.hub.Now().Sub(began)
+	r.count(err)
+	return found, err == nil
+}
+
+// asked notes whether Redis has answered.
+func (r *room) asked(err error, now time.Time) bool {
+	r.count(err)
+	if err == nil {
+		r.failing = time.Time{}
+	} else if r.failing.IsZero() {
+		r.failing = now
+	}
+	return err == nil
+}
+
+func (r *room) count(err error) {
+	r.hub.metrics.looks[err == nil].Inc()
+	if err != nil {
+		r.hub.Logger.Warn("streams cannot be told what is new", zap.Uint64("coupon_id", uint64(r.coupon.ID)), zap.Error(err))
+	}
+}
+
+// learn takes over the result of a lookup.
+func (s *stream) learn(state history.Standing, place int64) {
+	s.known, s.state, s.place, s.due, s.lost, s.maybe, s.again = true, state, place, false, false, false, time.Time{}
+}
+
+// learnNothing notes that the user has not applied. The user is due again when somebody applies, but not before again.
+func (s *stream) learnNothing(now time.Time, maybeLost bool) {
+	s.learn(history.Standing{Standing: notApplied}, 0)
+	s.maybe, s.again = maybeLost, now.Add(againAfter)
+}
+
+// doubt notes that the user may have an application that nobody finds now.
+func (s *stream) doubt(now time.Time) {
+	s.known, s.lost, s.due, s.again = false, true, true, now.Add(againAfter)
+}
+
+// applied reports whether the stream knows of an application.
+func (s *stream) applied() bool { return s.known && s.state.Standing != notApplied }
+
+// tellAll hands out what is new, in slices.
+func (r *room) tellAll() {
+	now, work, workPerSlice := r.hub.Now(), 0, pushCost*max(fewestPerSlice, 1+len(r.members)/int(spread/slice))
+	r.someDue = false
+	for _, s := range r.members {
+		r.someDue = r.someDue || r.isDue(s)
+		work++
+		if r.tell(s, now) {
+			work += pushCost - 1
+		}
+		if work >= workPerSlice {
+			work = 0
+			r.rest()
+		}
+	}
+}
+
+// rest lets others work, and welcomes those who came meanwhile.
+func (r *room) rest() {
+	time.Sleep(slice)
+	if r.hub.Now().Sub(r.greeted) < gather {
+		return
+	}
+	select {
+	case <-r.kick:
+		r.welcome()
+	default:
+	}
+}
+
+// tell reports whether there was something to tell.
+func (r *room) tell(s *stream, now time.Time) bool {
+	f, ok := r.frameFor(s, now)
+	if ok {
+		s.push(f)
+	}
+	return ok
+}
+
+// frameFor returns what a stream is to be told now, if anything.
+func (r *room) frameFor(s *stream, now time.Time) (frame, bool) {
+	late := s.lost || !r.failing.IsZero() && now.Sub(r.failing) >= lateAfter
+	if (s.known || late) && now.Sub(s.toldAt) >= tellEvery {
+		if f, ok := r.news(s, now, late); ok {
+			return f, true
+		}
+	}
+	if left, ends := r.hub.drainLeft(now); ends && s.endsBecause != drained {
+		s.endsBecause = drained
+		if at := now.Add(rand.N(left + 1)); at.Before(s.ends) {
+			s.ends = at
+		}
+	}
+	switch {
+	case !now.Before(s.ends):
+		return frame{last: s.endsBecause}, true
+	case now.Sub(s.beatAt) >= heartbeatEvery && s.idle():
+		s.beatAt = now
+		return frame{text: heartbeat}, true
+	default:
+		return frame{}, false
+	}
+}
+
+// news returns the state of a stream's user as an event, if it is not the one that was told last.
+func (r *room) news(s *stream, now time.Time, late bool) (frame, bool) {
+	n := r.newest(s)
+	n.delayed = n.delayed || late
+	if n == s.told {
+		return frame{}, false
+	}
+	// Who moves up may be about to get an outcome, which would then have to wait for tellEvery.
+	if moved := n.standing == s.told.standing && n.delayed == s.told.delayed && n.maybe == s.told.maybe; moved && !s.moved {
+		s.moved = true
+		return frame{}, false
+	}
+	s.moved = false
+	s.told, s.toldAt = n, now
+	r.hub.metrics.events[n.standing].Inc()
+	document := r.document(s, n)
+	text := append([]byte("id: "+eventID(s.user, document.Status, document.Position)+"\ndata: "), httpapi.Marshal(document)...)
+	f := frame{text: append(text, '\n')}
+	switch {
+	case outcome(document.Status):
+		f.last = final
+	case s.brief:
+		f.last = answered
+	}
+	return f, true
+}
+
+// newest returns what is known of a stream's user. It is cheap: every tick asks for every stream.
+func (r *room) newest(s *stream) told {
+	if !s.known {
+		return told{standing: unknown}
+	}
+	n := told{standing: s.state.Standing, maybe: s.maybe}
+	if n.standing == coupon.StandingPending {
+		n.position, n.seats = max(1, s.place-r.left), r.coupon.Free()
+		n.delayed = r.hub.Terms.Delayed(r.coupon, s.state.Arrival, r.queue.Now)
+	}
+	return n
+}
+
+// document says it in full.
+func (r *room) document(s *stream, n told) standing.Document {
+	d := r.hub.Terms.Describe(r.coupon, s.user, candidates.Status{Standing: n.standing, Arrival: s.state.Arrival, Position: n.position, Now: r.queue.Now})
+	d.Delayed, d.MayBeLost = n.delayed, n.maybe
+	return d
+}

@@ -1,0 +1,446 @@
+package missing_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/catalog"
+	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/recall"
+	"github.com/jajeong/jajeong/internal/standing"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+// pod is a pod under the accounts of apply-api. Its clock is ahead of the others by as much as a test says.
+type pod struct {
+	*jajeongtest.Deployment
+	store   *candidates.Store
+	catalog *catalog.Catalog
+	finder  *missing.Finder
+	handler http.Handler
+	logs    *observer.ObservedLogs
+	ahead   atomic.Int64
+}
+
+func newPod(d *jajeongtest.Deployment) *pod {
+	d.T.Helper()
+	p := &pod{Deployment: d}
+	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+	servers, err := connect.Open(&d.API.MySQLSettings, &d.API.RedisSettings, zap.NewNop())
+	require.NoError(d.T, err)
+	d.T.Cleanup(servers.Close)
+	p.store, err = candidates.NewStore(servers.Redis, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL})
+	require.NoError(d.T, err)
+	memory := recall.New(p.store)
+	core, logs := observer.New(zap.InfoLevel)
+	p.logs = logs
+	p.finder = missing.New(missing.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Logger: zap.New(core), Now: now})
+	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Missing: p.finder,
+		Logger: zap.NewNop(), Now: now})
+	p.handler = api.New(api.Options{
+		Standings: p.store, History: history.Reader{DB: servers.MySQL}, Losses: p.finder, Coupons: p.catalog,
+		Terms:  standing.Terms{Midnight: func(at time.Time) time.Time { return at }, Zone: time.UTC},
+		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: now,
+	})
+	return p
+}
+
+func (p *pod) refresh() {
+	p.T.Helper()
+	require.NoError(p.T, p.catalog.Refresh(p.T.Context()))
+}
+
+func (p *pod) accepts(id coupon.CouponID, users ...coupon.UserID) {
+	p.T.Helper()
+	for _, user := range users {
+		receipt, err := p.store.Apply(p.T.Context(), id, user)
+		require.NoError(p.T, err)
+		require.Equal(p.T, candidates.Accepted, receipt.Code)
+	}
+}
+
+// The answers of /me.
+const (
+	pending    = "PENDING"
+	restoring  = "RESTORING"
+	notApplied = "NOT_APPLIED"
+	mayBeLost  = "NOT_APPLIED, may be lost"
+)
+
+// me asks for the state of an application.
+func (p *pod) me(id coupon.CouponID, user coupon.UserID) string {
+	p.T.Helper()
+	request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+id.String()+"/applications/me", nil)
+	request.Header.Set("X-User-ID", user.Member())
+	recorder := httptest.NewRecorder()
+	p.handler.ServeHTTP(recorder, request)
+	var answer struct {
+		Status    any
+		Code      string
+		MayBeLost bool
+	}
+	require.NoError(p.T, json.Unmarshal(recorder.Body.Bytes(), &answer))
+	if answer.Code == restoring {
+		require.Equal(p.T, http.StatusServiceUnavailable, recorder.Code)
+		require.Equal(p.T, "1", recorder.Header().Get("Retry-After"))
+	}
+	if status, ok := answer.Status.(string); ok {
+		return status
+	}
+	if answer.MayBeLost {
+		return answer.Code + ", may be lost"
+	}
+	return answer.Code
+}
+
+// misses returns the values of the metric by coupon.
+func (p *pod) misses() map[string]float64 {
+	p.T.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.finder)
+	families, err := registry.Gather()
+	require.NoError(p.T, err)
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			found[m.Label[0].GetValue()] = m.Gauge.GetValue()
+		}
+	}
+	return found
+}
+
+// awaitMissing refreshes, as the pod does until nothing is open, until the metric has the value.
+func (p *pod) awaitMissing(id coupon.CouponID, want float64) {
+	p.T.Helper()
+	testenv.Eventually(p.T, 20*time.Second, "the metric shows what is missing", func() bool {
+		p.refresh()
+		return p.misses()[id.String()] == want
+	})
+}
+
+func (p *pod) logged(message string, fields map[string]any) {
+	p.T.Helper()
+	all := p.logs.TakeAll()
+	require.Len(p.T, all, 1)
+	require.Equal(p.T, message, all[0].Message)
+	require.Equal(p.T, fields, all[0].ContextMap())
+}
+
+// restored notes the end of a restore, as `settle serve` does.
+func (p *pod) restored(id coupon.CouponID, missing int) {
+	p.T.Helper()
+	since, err := p.Redis.HGet(p.T.Context(), p.Key("state", id), "since").Result()
+	require.NoError(p.T, err)
+	require.NoError(p.T, p.Redis.HSet(p.T.Context(), p.Key("state", id), "restored", since, "missing", missing).Err())
+}
+
+const (
+	isMissing = "accepted applications are missing in redis and mysql"
+	isFound   = "no accepted applications are missing any longer"
+)
+
+func TestEmptyRedis(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 30)...)
+	id, other := d.AddCoupon(5), d.AddCoupon(5)
+	died, p := newPod(d), newPod(d)
+	died.accepts(id, jajeongtest.Between[coupon.UserID](1, 20)...)
+	died.accepts(other, 1)
+	died.refresh()
+	p.refresh()
+	require.Equal(t, pending, p.me(id, 20))
+	require.Equal(t, notApplied, p.me(id, 21))
+
+	d.LoseRedis(id)
+	for range 2 {
+		require.Equal(t, restoring, p.me(id, 20), "before a refresh, and after it")
+		require.Equal(t, restoring, p.me(id, 21))
+		p.refresh()
+	}
+	p.accepts(id, 22)
+	require.Equal(t, pending, p.me(id, 22))
+	require.Empty(t, p.logs.All(), "another pod may remember")
+	p.awaitMissing(id, 20)
+	require.Len(t, p.misses(), 1, "only coupons that miss something")
+	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(20), "accepted": int64(21)})
+	require.Equal(t, notApplied, p.me(other, 20))
+
+	p.restored(id, 20) // it has found nobody
+	require.Equal(t, mayBeLost, p.me(id, 20))
+	d.AcceptGap()
+	p.awaitMissing(id, 0)
+	p.logged(isFound, map[string]any{"coupon_id": uint64(id)})
+	require.Equal(t, notApplied, p.me(id, 20))
+}
+
+func TestRestoredApplicationsAreNoLongerMissing(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	id := d.AddCoupon(5)
+	died, p := newPod(d), newPod(d)
+	died.accepts(id, 1, 2, 3)
+	d.Journal(id)
+	died.refresh()
+	d.LoseRedis(id)
+	p.refresh()
+	require.Equal(t, restoring, p.me(id, 2))
+	require.EqualValues(t, 3, d.Restore(id).Back)
+	require.Equal(t, pending, p.me(id, 2))
+	require.Equal(t, notApplied, p.me(id, 4))
+	p.refresh()
+	p.refresh()
+	require.Empty(t, p.misses())
+	require.Empty(t, p.logs.All())
+}
+
+func TestQueueDeletedByHand(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3, 4, 5)
+	id := d.AddCoupon(10)
+	died, p := newPod(d), newPod(d)
+	died.accepts(id, 1, 2, 3)
+	p.refresh()
+	d.SettleNow()
+	p.refresh()
+	died.accepts(id, 4, 5)
+	died.refresh()
+
+	require.NoError(t, d.Redis.Del(t.Context(), d.Queue(id)).Err())
+	require.Equal(t, restoring, p.me(id, 5))
+	require.Equal(t, "ISSUED", p.me(id, 1))
+	p.awaitMissing(id, 2)
+	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(2), "accepted": int64(5)})
+	p.ahead.Store(int64(time.Minute))
+	require.Equal(t, mayBeLost, p.me(id, 5))
+}
+
+// The pod that accepted them puts them back, although no server has changed.
+func TestMembersDeletedByHandAreRemembered(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	id := d.AddCoupon(10)
+	p := newPod(d)
+	p.accepts(id, 1, 2, 3)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 1, 3).Err())
+	testenv.Eventually(t, 20*time.Second, "everybody waits again", func() bool {
+		p.refresh()
+		return len(d.Waiting(id)) == 3
+	})
+	require.Equal(t, pending, p.me(id, 3))
+}
+
+// Nobody is missing if the queue is left, but that is not known before Redis has the coupon's counts again.
+func TestStateDeletedByHand(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	id := d.AddCoupon(5)
+	died, p := newPod(d), newPod(d)
+	died.accepts(id, 1, 2, 3)
+	died.refresh()
+	p.refresh()
+	require.NoError(t, d.Redis.Del(t.Context(), d.Key("state", id)).Err())
+	require.Equal(t, restoring, p.me(id, 9))
+	require.Equal(t, pending, p.me(id, 3))
+	p.refresh()
+	require.Equal(t, restoring, p.me(id, 9))
+	require.Equal(t, pending, p.me(id, 3))
+	p.restored(id, 0)
+	require.Equal(t, notApplied, p.me(id, 9))
+	p.refresh()
+	require.Empty(t, p.misses())
+
+	d.LoseRedis(id) // and now the queue, too
+	require.Equal(t, restoring, p.me(id, 3))
+	p.awaitMissing(id, 3)
+	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(3)})
+}
+
+// Redis loads a file, or is a replica, that is older than what pods have told applicants.
+func TestOlderData(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3, 4, 5)
+	id := d.AddCoupon(5)
+	died, p := newPod(d), newPod(d)
+	died.accepts(id, 1, 2)
+	keys := []string{d.Queue(id), d.Key("state", id)}
+	var older []string
+	for _, key := range keys {
+		value, err := d.Redis.Dump(t.Context(), key).Result()
+		require.NoError(t, err)
+		older = append(older, value)
+	}
+	died.accepts(id, 3, 4, 5)
+	died.refresh()
+	p.refresh()
+	for i, key := range keys {
+		require.NoError(t, d.Redis.RestoreReplace(t.Context(), key, time.Hour, older[i]).Err())
+	}
+	require.Equal(t, restoring, p.me(id, 4))
+	require.Equal(t, pending, p.me(id, 2))
+	p.awaitMissing(id, 3)
+	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(5)})
+	require.Equal(t, restoring, p.me(id, 4))
+}
+
+// What pods put back after a failover was never missing.
+func TestNoAlarmForPutBack(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 40)...)
+	id := d.AddCoupon(5)
+	first, second := newPod(d), newPod(d)
+	first.accepts(id, jajeongtest.Between[coupon.UserID](1, 20)...)
+	second.accepts(id, jajeongtest.Between[coupon.UserID](21, 40)...)
+	first.refresh()
+	second.refresh()
+	d.LoseRedis(id)
+	for range 3 { // the second pod refreshes later
+		first.refresh()
+	}
+	require.Empty(t, first.misses())
+	testenv.Eventually(t, 20*time.Second, "all are put back", func() bool {
+		second.refresh()
+		return len(d.Waiting(id)) == 40
+	})
+	for _, p := range []*pod{first, second} {
+		p.refresh()
+		p.refresh()
+		require.Empty(t, p.misses())
+		require.Empty(t, p.logs.All())
+		require.Equal(t, pending, p.me(id, 7))
+	}
+}
+
+// People apply and are settled at full speed, at once and by runs that clean up later, while a pod looks all the time.
+func TestNoAlarmWhilePeopleApplyAndAreSettled(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	const users = 1500
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, users)...) // later users are unknown
+	at, night := d.AddImmediate(users/2), d.AddCoupon(users/4)
+	p := newPod(d)
+	p.refresh()
+	run := func(work func() (more bool)) func() {
+		return func() {
+			for work() {
+			}
+		}
+	}
+	var applied atomic.Int64
+	var working sync.WaitGroup
+	var ended atomic.Bool
+	for _, id := range []coupon.CouponID{at, night} {
+		working.Go(run(func() bool {
+			user := coupon.UserID(applied.Add(1))
+			_, err := p.store.Apply(t.Context(), id, user)
+			return err == nil && user < 2*users+200
+		}))
+	}
+	var others sync.WaitGroup
+	s := d.Settler()
+	others.Go(run(func() bool { s.IssueNow(t.Context(), at); return !ended.Load() }))
+	others.Go(run(func() bool {
+		_, err := s.RunOnce(t.Context(), jajeongtest.Manual(night))
+		return err == nil && !ended.Load()
+	}))
+	var refreshes, alarms, asked, doubted int
+	others.Go(run(func() bool {
+		refreshes++
+		if p.catalog.Refresh(t.Context()) != nil || len(p.misses()) > 0 {
+			alarms++
+		}
+		return !ended.Load()
+	}))
+	others.Go(run(func() bool {
+		asked++
+		if p.me(at, 1_000_000) != notApplied || p.me(night, 1_000_000) != notApplied {
+			doubted++
+		}
+		return !ended.Load()
+	}))
+	working.Wait()
+	ended.Store(true)
+	others.Wait()
+	require.Zero(t, alarms)
+	require.Zero(t, doubted)
+	require.Empty(t, p.logs.All())
+	require.Greater(t, refreshes, 5)
+	require.Greater(t, asked, 5)
+
+	d.SettleNow(night)
+	d.SetSeats(night, users) // NOT_SELECTED users get the added seats
+	d.SettleNow()
+	p.refresh()
+	p.refresh()
+	require.Empty(t, p.misses())
+	for _, id := range []coupon.CouponID{at, night} { // this test can fail
+		d.AddPromises(id, 2)
+		p.awaitMissing(id, 2)
+	}
+}
+
+// A release before table settled has issued the coupon.
+func TestNoAlarmForRowsWithoutSums(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	d.Refresh()
+	d.SettleNow()
+	d.Exec("DELETE FROM settled")
+	p := newPod(d)
+	for range 3 {
+		p.refresh()
+		require.Empty(t, p.misses())
+	}
+	require.Equal(t, notApplied, p.me(id, 9))
+	d.AddPromises(id, 1)
+	p.awaitMissing(id, 1)
+}
+
+// A pod whose account may not read the sums yet, because grants.sql was not run again, works as before.
+func TestWithoutGrantsCouponsArePublished(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	d.Refresh()
+	d.SettleNow()
+	d.Exec("REVOKE SELECT (coupon_id, issued, concluded, settled_up_to) ON settled FROM " + account(d))
+	p := newPod(d)
+	require.ErrorContains(t, p.catalog.Refresh(t.Context()), "read promises and sums")
+	_, known := p.catalog.Lookup(id)
+	require.True(t, known)
+	require.Empty(t, p.misses())
+}
+
+// account is the account of pods, as GRANT names it.
+func account(d *jajeongtest.Deployment) string {
+	d.T.Helper()
+	found := jajeongtest.Column[string](d, `SELECT DISTINCT GRANTEE FROM information_schema.COLUMN_PRIVILEGES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'settled' AND COLUMN_NAME = 'issued' AND PRIVILEGE_TYPE = 'SELECT'`)
+	require.Len(d.T, found, 1)
+	return found[0]
+}

@@ -1,0 +1,161 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+const (
+	// idlePause is the wait after a round that found nothing: how long an event may wait before anybody looks.
+	idlePause = 200 * time.Millisecond
+	// standbyPause is the wait before a process looks again whether the relay that worked has stopped.
+	standbyPause = time.Second
+	// reminderEvery is how often a failure that lasts is logged again.
+	reminderEvery = time.Minute
+)
+
+// Relay publishes events.
+type Relay interface {
+	Round(ctx context.Context) (events.Round, error)
+}
+
+// EventsConfig is what the task events needs. Every field is required.
+type EventsConfig struct {
+	Relay  Relay
+	Delay  func(ctx context.Context) (time.Duration, error) // how long the oldest unpublished event is due
+	Now    func() time.Time
+	Logger *zap.Logger
+}
+
+// Events is the task that publishes events.
+type Events struct {
+	EventsConfig
+	published prometheus.Counter
+	again     prometheus.Counter
+	rounds    *prometheus.CounterVec
+}
+
+// Results of a round.
+const (
+	roundPublished = "published"
+	roundIdle      = "idle"
+	roundStandby   = "standby"
+	roundFailed    = "failed"
+)
+
+func NewEvents(c EventsConfig) *Events {
+	t := &Events{EventsConfig: c,
+		published: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_events_published_total",
+			Help: "Events that the sink has acknowledged, repetitions included."}),
+		again: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_events_marked_again_total",
+			Help: "Settlements and changes whose events are published again, because the sink's server has changed."}),
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jajeong_events_rounds_total",
+			Help: "Rounds of the relay in this process, by result."}, []string{"result"}),
+	}
+	for _, result := range []string{roundPublished, roundIdle, roundStandby, roundFailed} {
+		t.rounds.WithLabelValues(result)
+	}
+	return t
+}
+
+// Run publishes until ctx ends.
+func (t *Events) Run(ctx context.Context) error {
+	var failure failure
+	for ctx.Err() == nil {
+		round, err := t.Relay.Round(ctx)
+		t.published.Add(float64(round.Published))
+		t.again.Add(float64(round.Again))
+		t.rounds.WithLabelValues(resultOf(round, err)).Inc()
+		if round.Again > 0 {
+			t.Logger.Warn("the sink's server has changed and may have lost events; they are published again", zap.Int("marked", round.Again))
+		}
+		var wait time.Duration
+		switch {
+		case err != nil:
+			wait = failure.note(t, err)
+		case round.Standby:
+			failure.forget()
+			wait = jittered(standbyPause)
+		default:
+			failure.end(t)
+			if !round.More {
+				wait = jittered(idlePause)
+			}
+		}
+		if wait > 0 {
+			_ = settle.Wait(ctx, wait)
+		}
+	}
+	return nil
+}
+
+func resultOf(round events.Round, err error) string {
+	switch {
+	case err != nil:
+		return roundFailed
+	case round.Standby:
+		return roundStandby
+	case round.Published > 0:
+		return roundPublished
+	default:
+		return roundIdle
+	}
+}
+
+// failure is a row of failed rounds.
+type failure struct {
+	pause  pause
+	logged time.Time // zero: the last round did not fail
+}
+
+// note logs the error if it is the first one, or the last was logged long ago. It returns the wait before the next round.
+func (f *failure) note(t *Events, err error) time.Duration {
+	wait := f.pause.next(maxPause)
+	if now := t.Now(); f.logged.IsZero() || now.Sub(f.logged) >= reminderEvery {
+		f.logged = now
+		message := "events not published; they wait in MySQL"
+		if errors.Is(err, events.ErrFull) {
+			message = "events wait in MySQL, because the sink's memory is needed for applications"
+		}
+		t.Logger.Error(message, zap.Error(err))
+	}
+	return wait
+}
+
+func (f *failure) forget() { *f = failure{} }
+
+func (f *failure) end(t *Events) {
+	if !f.logged.IsZero() {
+		t.Logger.Info("events published again")
+	}
+	f.forget()
+}
+
+var eventsLagDesc = prometheus.NewDesc("jajeong_events_lag_seconds",
+	"How long the oldest event that is not published is due; 0: all are published.", nil, nil)
+
+func (t *Events) Describe(to chan<- *prometheus.Desc) {
+	t.published.Describe(to)
+	t.again.Describe(to)
+	t.rounds.Describe(to)
+	to <- eventsLagDesc
+}
+
+// Collect reads MySQL. If MySQL does not answer, the lag is missing.
+func (t *Events) Collect(to chan<- prometheus.Metric) {
+	t.published.Collect(to)
+	t.again.Collect(to)
+	t.rounds.Collect(to)
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	if delay, err := t.Delay(ctx); err == nil {
+		to <- prometheus.MustNewConstMetric(eventsLagDesc, prometheus.GaugeValue, delay.Seconds())
+	}
+}

@@ -1,0 +1,179 @@
+package systemtest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
+)
+
+// oapiCodegen is the version that docs/integrate.md names, too.
+const oapiCodegen = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+
+// contracts are the documents by the name of the generated client.
+var contracts = map[string]string{"apply": "openapi.yaml", "wallet": "openapi-wallet.yaml"}
+
+// workshop is a copy of a client's folder, with the contracts.
+type workshop struct {
+	t      *testing.T
+	folder string
+}
+
+func newWorkshop(t *testing.T, language string) workshop {
+	t.Helper()
+	w := workshop{t, t.TempDir()}
+	require.NoError(t, os.CopyFS(w.folder, os.DirFS(filepath.Join("testdata", "clients", language))))
+	for _, document := range contracts {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", document))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(w.folder, document), text, 0o600))
+	}
+	return w
+}
+
+// run runs a command, and returns what it printed and whether it succeeded.
+func (w workshop) run(name string, args ...string) (output string, ok bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = w.folder
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0", "npm_config_update_notifier=false")
+	text, err := cmd.CombinedOutput()
+	return string(text), err == nil
+}
+
+func (w workshop) must(name string, args ...string) {
+	w.t.Helper()
+	output, ok := w.run(name, args...)
+	require.True(w.t, ok, "%s %s: %s", name, strings.Join(args, " "), output)
+}
+
+func TestClients_GoByOapiCodegen(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(10, 1)
+	pod := d.Start(d.Environment(), "./cmd/apply-api")
+	w := newWorkshop(t, "go")
+	for name, document := range contracts {
+		require.NoError(t, os.Mkdir(filepath.Join(w.folder, name), 0o700))
+		w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go", document)
+	}
+	w.must("go", "run", ".", "http://"+pod.Apply, id.String())
+}
+
+func TestClients_TypeScriptByOpenAPITypeScript(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(10, 1)
+	pod := d.Start(d.Environment(), "./cmd/apply-api")
+	w := newWorkshop(t, "typescript")
+	w.must("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund")
+	for name, document := range contracts {
+		w.must("npx", "--no-install", "openapi-typescript", document, "-o", name+".ts")
+	}
+	w.must("npx", "--no-install", "tsc")
+	w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String())
+
+	source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
+	require.NoError(t, err)
+	errors, ok := w.run("npx", "--no-install", "tsc", "--strict", "--noEmit", "--skipLibCheck", "--module", "NodeNext", "wrong.ts")
+	require.False(t, ok)
+	require.Equal(t, strings.Count(string(source), "export const"), strings.Count(errors, "wrong.ts("), errors)
+	require.NotContains(t, errors, "Cannot find", errors)
+}
+
+// The page's code in the guide counts down, applies at the right moment and is told the outcome.
+func TestClients_CodeOfTheGuide(t *testing.T) {
+	testenv.NeedsServers(t)
+	t.Parallel()
+	code := codeOf(t, "integrate.md")
+	require.Equal(t, code, codeOf(t, "integrate.ko.md"))
+	testenv.Build(t, "./cmd/apply-api") // before the time counts
+	d := jajeongtest.New(t)
+	d.AddUsers(7)
+	opens := d.Now().Add(8 * time.Second).Truncate(time.Second)
+	id := d.AddCouponBetween(10, opens, opens.Add(time.Hour))
+	pod := d.Start(d.Environment(), "./cmd/apply-api")
+
+	w := newWorkshop(t, "page")
+	driver, err := os.ReadFile(filepath.Join(w.folder, "driver.js"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(w.folder, "page.mjs"), append([]byte(strings.Join(code, "\n")), driver...), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	page := exec.CommandContext(ctx, "node", "page.mjs", "http://"+pod.Apply, "http://"+pod.Live, id.String())
+	page.Dir = w.folder
+	var complaints strings.Builder
+	page.Stderr = &complaints
+	said, err := page.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, page.Start())
+	var heard []string
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		heard = append(heard, lines.Text())
+		if lines.Text() == "PENDING" {
+			d.SettleNow(id)
+		}
+	}
+	require.NoError(t, page.Wait(), complaints.String())
+	require.Equal(t, []string{"PENDING", "ISSUED"}, heard)
+}
+
+// codeOf returns the JavaScript of a guide that needs no browser.
+func codeOf(t *testing.T, guide string) (code []string) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", guide))
+	require.NoError(t, err)
+	for _, block := range strings.Split(string(text), "```js\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if !strings.Contains(block, "new EventSource") {
+			code = append(code, block)
+		}
+	}
+	require.NotEmpty(t, code)
+	return code
+}
+
+// The streams of the real server are what the contract says.
+func TestClients_StreamsConform(t *testing.T) {
+	testenv.NeedsServers(t)
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SettleNow(id)
+	pod := d.Start(d.Environment(), "./cmd/apply-api")
+	client := &http.Client{Transport: openapi.Transport(t, nil), Timeout: time.Minute}
+	ask := func(user, lastEventID string) (status int, events string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Live+"/v1/live/coupons/"+id.String()+"/me", nil)
+		require.NoError(t, err)
+		request.Header.Set("X-User-ID", user)
+		request.Header.Set("Last-Event-ID", lastEventID)
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(text)
+	}
+	for user, outcome := range map[string]string{"1": "ISSUED", "2": "NOT_SELECTED"} {
+		status, events := ask(user, "")
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, events, "\nid: "+user+"-"+outcome+"\ndata: {\"status\":\""+outcome+"\"")
+		status, _ = ask(user, user+"-"+outcome)
+		require.Equal(t, http.StatusNoContent, status)
+	}
+	status, problem := ask("01", "")
+	require.Equal(t, http.StatusBadRequest, status, problem)
+}

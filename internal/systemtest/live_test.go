@@ -1,0 +1,239 @@
+package systemtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/standing"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+// watcher is a client of the live port.
+type watcher struct {
+	t      *testing.T
+	status int
+	states chan standing.Document // closed when the server ends the stream
+	lastID string                 // of the last event; read it after states is closed
+}
+
+// watch opens a stream.
+func watch(t *testing.T, address string, id coupon.CouponID, user coupon.UserID, lastEventID string) *watcher {
+	t.Helper()
+	ctx, hangUp := context.WithCancel(context.Background())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/v1/live/coupons/%d/me", address, id), nil)
+	require.NoError(t, err)
+	request.Header.Set("X-User-ID", user.Member())
+	if lastEventID != "" {
+		request.Header.Set("Last-Event-ID", lastEventID)
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	w := &watcher{t: t, status: response.StatusCode, states: make(chan standing.Document, 1000)}
+	read := make(chan struct{})
+	t.Cleanup(func() { hangUp(); <-read })
+	go func() {
+		defer close(read)
+		defer close(w.states)
+		defer response.Body.Close()
+		lines := bufio.NewScanner(response.Body)
+		for lines.Scan() {
+			field, value, _ := strings.Cut(lines.Text(), ": ")
+			switch field {
+			case "id":
+				w.lastID = value
+			case "data":
+				var state standing.Document
+				if json.Unmarshal([]byte(value), &state) != nil {
+					state.Status = coupon.Standing("unreadable: " + value)
+				}
+				w.states <- state
+			}
+		}
+	}()
+	return w
+}
+
+// await reads states until one is as wanted.
+func (w *watcher) await(what string, right func(standing.Document) bool) standing.Document {
+	w.t.Helper()
+	var heard []standing.Document
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case state, open := <-w.states:
+			if !open {
+				require.FailNow(w.t, "the stream ended", "before %s; heard %+v", what, heard)
+			}
+			if heard = append(heard, state); right(state) {
+				return state
+			}
+		case <-deadline:
+			require.FailNow(w.t, "no such state", "%s; heard %+v", what, heard)
+		}
+	}
+}
+
+func (w *watcher) awaitStatus(status coupon.Standing) standing.Document {
+	w.t.Helper()
+	return w.await(string(status), func(d standing.Document) bool { return d.Status == status })
+}
+
+// requireEnd demands that the server ends the stream without another state, and returns the id of the last event.
+func (w *watcher) requireEnd() string {
+	w.t.Helper()
+	state, open := <-w.states
+	require.False(w.t, open, "%+v", state)
+	return w.lastID
+}
+
+func isDelayed(d standing.Document) bool { return d.Delayed }
+func isOnTime(d standing.Document) bool  { return !d.Delayed }
+
+func TestLive_FromNoApplicationToOutcome(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	d.AddUsers(3, 4)
+	d.SetStatus(jajeongtest.Blocked, 1)
+	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
+
+	blocked, second, third, never := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, ""), watch(t, pod.Live, id, 3, ""), watch(t, pod.Live, id, 5, "")
+	require.EqualValues(t, 1, blocked.awaitStatus(coupon.StandingPending).Position)
+	state := second.awaitStatus(coupon.StandingPending)
+	require.EqualValues(t, 2, state.Position)
+	require.True(t, *state.WithinSeats)
+	third.awaitStatus("NOT_APPLIED")
+	never.awaitStatus("NOT_APPLIED")
+	d.Apply(id, 3, 4)
+	state = third.awaitStatus(coupon.StandingPending)
+	require.EqualValues(t, 3, state.Position)
+	require.False(t, *state.WithinSeats)
+	fourth := watch(t, pod.Live, id, 4, "")
+	fourth.awaitStatus(coupon.StandingPending)
+
+	d.SettleNow(id)
+	for user, w := range map[coupon.UserID]*watcher{2: second, 3: third} {
+		w.awaitStatus(coupon.StandingIssued)
+		last := w.requireEnd()
+		require.Equal(t, fmt.Sprintf("%d-ISSUED", user), last)
+		again := watch(t, pod.Live, id, user, last)
+		require.Equal(t, http.StatusNoContent, again.status)
+		again.requireEnd()
+	}
+	fourth.awaitStatus(coupon.StandingNotSelected)
+	require.Equal(t, "4-NOT_SELECTED", fourth.requireEnd())
+	blocked.awaitStatus(coupon.StandingUnderReview)
+	d.Drop(id, "1")
+	blocked.awaitStatus(coupon.StandingRejected)
+	blocked.requireEnd()
+
+	late := watch(t, pod.Live, id, 2, "4-NOT_SELECTED") // somebody else's
+	late.awaitStatus(coupon.StandingIssued)
+	late.requireEnd()
+	select {
+	case state := <-never.states:
+		require.Fail(t, "a user who has not applied was told something", "%+v", state)
+	default:
+	}
+}
+
+// The places of an immediate coupon's applicants move while others are issued.
+func TestLive_PlacesMove(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	users := jajeongtest.Between[coupon.UserID](1, 20)
+	id := d.AddImmediate(10, users...)
+	d.Exec("UPDATE coupon SET frozen = TRUE WHERE id = ?", id)
+	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
+	last := watch(t, pod.Live, id, 20, "")
+	require.EqualValues(t, 20, last.awaitStatus(coupon.StandingPending).Position)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "1", "2", "3").Err())
+	last.await("the place is 17", func(s standing.Document) bool { return s.Status == coupon.StandingPending && s.Position == 17 })
+	d.AddUsers(21)
+	d.Apply(id, 21)
+	next := watch(t, pod.Live, id, 21, "")
+	require.EqualValues(t, 18, next.awaitStatus(coupon.StandingPending).Position)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "4").Err())
+	next.await("the place is 17", func(s standing.Document) bool { return s.Position == 17 })
+	last.await("the place is 16", func(s standing.Document) bool { return s.Position == 16 })
+}
+
+// While Redis or MySQL is away, streams stay and say so.
+func TestLive_SaysDelayedWhileServersAreAway(t *testing.T) {
+	t.Parallel()
+	redis := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	mysql := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
+	here := jajeongtest.RedisAt(t, redis.Addr())
+	here.Prefix = "live:"
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: here, MySQL: jajeongtest.DatabaseOn(t, mysql)})
+	id := d.AddQueue(1, 1, 2)
+	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
+	winner, other := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, "")
+	winner.awaitStatus(coupon.StandingPending)
+	require.False(t, other.awaitStatus(coupon.StandingPending).Delayed)
+
+	require.NoError(t, redis.Kill())
+	state := other.await("delayed", isDelayed)
+	require.Equal(t, coupon.StandingPending, state.Status)
+	require.EqualValues(t, 2, state.Position)
+	require.Equal(t, coupon.Standing("UNKNOWN"), watch(t, pod.Live, id, 3, "").await("delayed", isDelayed).Status)
+	require.NoError(t, redis.Restart(t.Context()))
+	require.Equal(t, coupon.StandingPending, other.await("on time", isOnTime).Status)
+
+	d.SettleByProgram(id)
+	winner.awaitStatus(coupon.StandingIssued)
+	other.awaitStatus(coupon.StandingNotSelected)
+
+	require.NoError(t, mysql.Kill())
+	state = watch(t, pod.Live, id, 2, "").await("delayed", isDelayed)
+	require.Equal(t, coupon.Standing("UNKNOWN"), state.Status, "only MySQL knows who was not selected")
+	require.NoError(t, mysql.Restart(t.Context()))
+	back := watch(t, pod.Live, id, 2, "")
+	back.awaitStatus(coupon.StandingNotSelected)
+}
+
+// After SIGTERM, streams end one after the other, and the pod waits for the last one.
+func TestLive_StreamsEndOverTheDrain(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	users := jajeongtest.Between[coupon.UserID](1, 40)
+	id := d.AddQueue(1, users...)
+	cmd := exec.Command(testenv.Build(t, "./cmd/apply-api"), d.Flags(d.API)...)
+	cmd.Env = append(d.Environment(), "SHUTDOWN_GRACE=5s")
+	pod, err := testenv.StartProgram(t.Context(), cmd)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = pod.Process.Kill() })
+	var streams []*watcher
+	for _, user := range users {
+		w := watch(t, pod.Live, id, user, "")
+		w.awaitStatus(coupon.StandingPending)
+		streams = append(streams, w)
+	}
+	over := make(chan error, 1)
+	go func() { over <- pod.Stop() }()
+	ended := func() (n int) {
+		for _, w := range streams {
+			select {
+			case _, open := <-w.states:
+				require.False(t, open, "nothing is told at the end")
+				n++
+			default:
+			}
+		}
+		return n
+	}
+	testenv.Eventually(t, time.Minute, "some streams have ended, and others not", func() bool { n := ended(); return 0 < n && n < len(streams) })
+	testenv.Eventually(t, time.Minute, "all streams have ended", func() bool { return ended() == len(streams) })
+	require.NoError(t, <-over, "exit code 0")
+}

@@ -1,0 +1,87 @@
+// Command client talks to apply-api through the client that oapi-codegen made of the contract.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"example.com/client/apply"
+	_ "example.com/client/wallet"
+)
+
+func main() {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(server, coupon string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	client, err := apply.NewClientWithResponses(server, apply.WithHTTPClient(&http.Client{Timeout: 10 * time.Second}))
+	if err != nil {
+		return err
+	}
+	request := "from-the-gateway"
+	user := apply.ApplyParams{XUserID: "7", XRequestID: &request}
+
+	first, err := client.ApplyWithResponse(ctx, coupon, &user)
+	if err != nil {
+		return err
+	}
+	if a := first.JSON202; a == nil || a.Status != apply.ACCEPTED || a.Position < 1 || a.Detail == "" || a.AppliedAt.IsZero() {
+		return fmt.Errorf("applying: %s", first.Body)
+	}
+	second, err := client.ApplyWithResponse(ctx, coupon, &user)
+	if err != nil {
+		return err
+	}
+	if a := second.JSON200; a == nil || a.Status != apply.DUPLICATE || !a.AppliedAt.Equal(first.JSON202.AppliedAt) {
+		return fmt.Errorf("applying again: %s", second.Body)
+	}
+	if got := second.HTTPResponse.Header.Get("X-Request-ID"); got != request {
+		return fmt.Errorf("X-Request-ID is %q", got)
+	}
+
+	standing, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: "7"})
+	if err != nil {
+		return err
+	}
+	if a := standing.JSON200; a == nil || a.Status != apply.ApplicationStatusPENDING || a.WithinSeats == nil || !*a.WithinSeats {
+		return fmt.Errorf("asking: %s", standing.Body)
+	}
+	stranger, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: "9", XRequestID: &request})
+	if err != nil {
+		return err
+	}
+	if p := stranger.ApplicationproblemJSON404; p == nil || p.Code != apply.ProblemCodeNOTAPPLIED || p.Instance != "urn:jajeong:request:"+request {
+		return fmt.Errorf("asking as a stranger: %s", stranger.Body)
+	}
+
+	shown, err := client.CouponWithResponse(ctx, coupon, &apply.CouponParams{})
+	if err != nil {
+		return err
+	}
+	if c := shown.JSON200; c == nil || c.Status != apply.CouponStatusOPEN || c.Name == "" {
+		return fmt.Errorf("a coupon: %s", shown.Body)
+	}
+	several, err := client.CouponsWithResponse(ctx, &apply.CouponsParams{Ids: coupon})
+	if err != nil {
+		return err
+	}
+	if c := several.JSON200; c == nil || len(c.Coupons) != 1 || c.Coupons[0].CouponId != shown.JSON200.CouponId {
+		return fmt.Errorf("coupons: %s", several.Body)
+	}
+	clock, err := client.TimeWithResponse(ctx, coupon, &apply.TimeParams{})
+	if err != nil {
+		return err
+	}
+	if c := clock.JSON200; c == nil || c.ServerTime.Before(first.JSON202.AppliedAt) {
+		return fmt.Errorf("the time: %s", clock.Body)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// EventStatus prints how far the sinks are.
+func (v View) EventStatus(all []events.Status) {
+	if len(all) == 0 {
+		v.Println(text.EventsNeverOn)
+		return
+	}
+	t := v.table(text.ColumnSink, text.ColumnOnSince, text.ColumnUnpublishedIssued, text.ColumnUnpublishedChanges, text.ColumnDueSince)
+	for _, s := range all {
+		on, due := text.TurningOn.In(v.Language), "–"
+		if s.On != nil {
+			on = v.Instant(*s.On)
+		}
+		if s.Since != nil {
+			due = v.Instant(*s.Since)
+		}
+		issued, changes := counted(s.Issued, s.Settlements), counted(s.Changes, s.Changes)
+		if !s.Active { // the sink of the deployment gets them
+			issued, changes, due = "–", "–", "–"
+		}
+		t.AppendRow(table.Row{s.Sink, on, issued, changes, due})
+	}
+	t.Render()
+	for _, s := range all {
+		if s.Run != 0 {
+			v.Println(text.PublishedInPart, s.Sink, s.Coupon, s.Run, s.Position)
+		}
+		v.consumers(s)
+	}
+}
+
+// counted shows a number. It is marked if not all rows were counted.
+func counted(n, rows int) any {
+	if rows >= events.MaxCounted {
+		return fmt.Sprintf("≥ %d", n)
+	}
+	return n
+}
+
+func (v View) consumers(s events.Status) {
+	if len(s.Consumers) == 0 {
+		return
+	}
+	v.Println(text.ConsumersOf, s.Sink)
+	t := v.table(text.ColumnGroup, text.ColumnUnread, text.ColumnUnacknowledged)
+	known := func(n int64) any {
+		if n < 0 {
+			return "?"
+		}
+		return n
+	}
+	for _, lag := range s.Consumers {
+		t.AppendRow(table.Row{output.Printable(lag.Group), known(lag.Unread), known(lag.Pending)})
+	}
+	t.Render()
+}
+
+// Replayed prints the events that a replay has published, or would publish.
+func (v View) Replayed(done events.Replayed, dryRun bool) {
+	if done.Events == 0 {
+		v.Println(text.NoEventsSelected)
+		return
+	}
+	t := v.table(text.ColumnEventType, text.ColumnEvents)
+	for _, name := range slices.Sorted(maps.Keys(done.ByType)) {
+		t.AppendRow(table.Row{name, done.ByType[name]})
+	}
+	t.Render()
+	if dryRun {
+		v.Println(text.WouldReplay, done.Events, done.Coupons)
+	} else {
+		v.Println(text.Replayed, done.Events, done.Coupons)
+	}
+}

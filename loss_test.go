@@ -1,0 +1,286 @@
+package jajeong_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/topology"
+)
+
+// told has what the clients of a coupon were told.
+type told struct {
+	mu       sync.Mutex
+	arrivals map[coupon.UserID]coupon.Arrival // the first one, by user
+	receipts map[coupon.UserID]string         // of the first arrival
+	only     map[coupon.UserID]bool           // whether the first pod alone answered the user
+}
+
+func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int, user coupon.UserID) {
+	a := pods[pod].apply(id, user)
+	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
+		return
+	}
+	at := coupon.ArrivalAt(instant(t, a.AppliedAt))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before, known := o.arrivals[user]
+	o.only[user] = pod == 0 && (!known || o.only[user])
+	if !known || at < before {
+		o.arrivals[user], o.receipts[user] = at, a.Receipt
+	}
+}
+
+func newTold() *told {
+	return &told{arrivals: map[coupon.UserID]coupon.Arrival{}, receipts: map[coupon.UserID]string{}, only: map[coupon.UserID]bool{}}
+}
+
+// answered is one user's first arrival, and whether the first pod alone has answered the user.
+type answered struct {
+	user    coupon.UserID
+	arrival coupon.Arrival
+	only    bool
+}
+
+// inOrder returns the users by the first arrival that they were told.
+func (o *told) inOrder() (all []answered) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for user, arrival := range o.arrivals {
+		all = append(all, answered{user, arrival, o.only[user]})
+	}
+	slices.SortFunc(all, func(a, b answered) int { return cmp.Compare(a.arrival, b.arrival) })
+	return all
+}
+
+func usersOf(all []answered) (users []coupon.UserID) {
+	for _, one := range all {
+		users = append(users, one.user)
+	}
+	return users
+}
+
+// absent returns the users who do not stand at the arrival that they were told.
+func (o *told) absent(d *deployment, id coupon.CouponID) []answered {
+	all := o.inOrder() // before the queue is read
+	standing := d.Arrivals(id)
+	return slices.DeleteFunc(all, func(one answered) bool { return standing[one.user.Member()] == one.arrival })
+}
+
+// Redis dies with its disk while 500 users a second apply, ten minutes before midnight. An empty Redis takes its address, and
+// nobody acts. Everybody stands again, except whom a pod accepted that died at the same moment, in its last second: they have
+// receipts. Midnight issues the same winners as without the loss.
+func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
+	t.Parallel()
+	t.Run("a pod dies, too", func(t *testing.T) { loseRedis(t, true) })
+	if testenv.Soaking() { // the drill above has living pods as well
+		t.Run("pods live", func(t *testing.T) { loseRedis(t, false) })
+	}
+}
+
+func loseRedis(t *testing.T, podDies bool) {
+	const early, seats, perSecond, parallel = 20_000, 1_000, 500, 32
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	d := deployWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	keys := filepath.Join(t.TempDir(), "receipt-keys")
+	require.NoError(t, os.WriteFile(keys, []byte("2026 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+"\n"), 0o600))
+	d.env = append(d.env, "RECEIPT_KEYS_FILE="+keys)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 3*early)...)
+	id := d.AddCoupon(seats)
+	dying, err := testenv.StartProgram(t.Context(), podCommand(t, d))
+	require.NoError(t, err)
+	first := *d
+	first.pod = dying
+	pods := []*deployment{&first, d.serve(id)}
+	testenv.Eventually(t, 20*time.Second, "the first pod has the catalog", func() bool { return first.me(id, 1).HTTP == 404 })
+	for range 2 {
+		d.Start(d.env, "./cmd/settle", "serve", "--tasks=issue,journal")
+	}
+
+	clients := newTold()
+	var applying sync.WaitGroup
+	for n := range parallel {
+		applying.Go(func() {
+			for user := n + 1; user <= early; user += parallel {
+				clients.apply(t, pods, id, user%2, coupon.UserID(user))
+			}
+		})
+	}
+	applying.Wait()
+	require.Len(t, clients.inOrder(), early)
+
+	stop := make(chan struct{})
+	newcomers := make(chan coupon.UserID)
+	go func() { // open loop
+		defer close(newcomers)
+		pace := time.NewTicker(time.Second / perSecond)
+		defer pace.Stop()
+		for user := coupon.UserID(early + 1); user <= 3*early; user++ {
+			select {
+			case <-pace.C:
+				newcomers <- user
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for range parallel {
+		applying.Go(func() {
+			for user := range newcomers {
+				pod := int(user) % 2
+				clients.apply(t, pods, id, pod, user)
+				if user%10 == 0 {
+					clients.apply(t, pods, id, 1, user-early) // applies again, perhaps after the loss
+				}
+			}
+		})
+	}
+	testenv.Eventually(t, time.Minute, "newcomers apply", func() bool { return len(clients.inOrder()) > early+3*perSecond })
+
+	oldest := clients.inOrder()[:early]
+	testenv.Eventually(t, time.Minute, "the journal has the oldest", func() bool { // no receipt may be needed for them
+		return coupon.Arrival(d.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", id)) >= oldest[early-1].arrival
+	})
+	lost := coupon.ArrivalAt(d.Now())
+	require.NoError(t, server.Kill())
+	if podDies {
+		require.NoError(t, dying.Process.Kill())
+		_ = dying.Wait()
+	} else {
+		t.Cleanup(func() { assert.NoError(t, dying.Stop()) })
+	}
+	testenv.Eventually(t, 20*time.Second, "applicants are refused", func() bool { return pods[1].apply(id, 1).HTTP == 503 })
+	upTo := coupon.Arrival(d.Number("SELECT up_to FROM journal WHERE coupon_id = ?", id))
+	require.NoError(t, server.Restart(t.Context()))
+	back := time.Now()
+	t.Logf("the journal was %v behind", lost.Time().Sub(upTo.Time()))
+	young := func(one answered) bool { // younger than the journal, and accepted by the pod that died
+		return podDies && one.only && one.arrival > upTo
+	}
+	testenv.Eventually(t, time.Minute, "everybody stands again", func() bool {
+		return !slices.ContainsFunc(clients.absent(d, id), func(one answered) bool { return one.arrival < lost && !young(one) })
+	})
+	t.Logf("%d users stand again %v after Redis returned", early, time.Since(back).Round(100*time.Millisecond))
+	close(stop)
+	applying.Wait()
+
+	testenv.Eventually(t, time.Minute, "the last answers are settled", func() bool {
+		return !slices.ContainsFunc(clients.absent(d, id), func(one answered) bool { return !young(one) })
+	})
+	holders := clients.absent(d, id)
+	t.Logf("%d of %d users need their receipts", len(holders), len(clients.inOrder()))
+	for _, one := range holders {
+		code, stdout, stderr := d.settle("receipt", "honour", clients.receipts[one.user], "--operator=kim", "--reason=INC-9")
+		require.Zero(t, code, "%s%s", stdout, stderr)
+	}
+	require.Empty(t, clients.absent(d, id))
+	d.SettleByProgram(id)
+	require.Equal(t, usersOf(clients.inOrder())[:seats], d.Issued(id))
+
+	copied := jajeongtest.New(t) // without the loss
+	copied.AddUsers(usersOf(clients.inOrder())...)
+	copyID := copied.AddCoupon(seats)
+	for _, one := range clients.inOrder() {
+		copied.ApplyAt(copyID, one.user.Member(), one.arrival.Time())
+	}
+	copied.SettleNow()
+	const digest = "SELECT winners_digest FROM settlement WHERE coupon_id = ?"
+	var got, want string
+	require.NoError(t, d.DB.QueryRow(digest, id).Scan(&got))
+	require.NoError(t, copied.DB.QueryRow(digest, copyID).Scan(&want))
+	require.Equal(t, want, got)
+	code, stdout, stderr := d.settle("verify", fmt.Sprintf("--coupon=%d", id))
+	require.Zero(t, code, "%s%s", stdout, stderr)
+}
+
+func podCommand(t *testing.T, d *deployment) *exec.Cmd {
+	cmd := exec.Command(testenv.Build(t, "./cmd/apply-api"))
+	cmd.Env = d.env
+	return cmd
+}
+
+// Sentinel promotes a replica that lacks what came since its link broke, and every pod dies with the master. Whoever is in the
+// journal returns at the arrival that was told, ahead of whoever came to the new master.
+func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
+	t.Parallel()
+	const name = "coupons"
+	redis := topology.StartPair(t, name, 500*time.Millisecond)
+	d := deploy(t)
+	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 900)...)
+	id := d.AddCoupon(500)
+	start := func() (pods []*deployment) {
+		for range 2 {
+			program, err := testenv.StartProgram(t.Context(), podCommand(t, d))
+			require.NoError(t, err)
+			pod := *d
+			pod.pod = program
+			t.Cleanup(func() { _ = program.Process.Kill(); _ = program.Wait() })
+			testenv.Eventually(t, 30*time.Second, "the pod has the catalog", func() bool { return pod.me(id, 1).HTTP == 404 || pod.me(id, 1).HTTP == 200 })
+			pods = append(pods, &pod)
+		}
+		return pods
+	}
+	pods := start()
+	d.Start(d.env, "./cmd/settle", "serve", "--tasks=journal")
+	clients := newTold()
+	apply := func(first, last coupon.UserID) {
+		for user := first; user <= last; user++ {
+			clients.apply(t, pods, id, int(user)%2, user)
+		}
+	}
+	apply(1, 300)
+	redis.Replicated(t)
+	redis.Link.Down()
+	apply(301, 600)
+	require.Len(t, clients.inOrder(), 600)
+	testenv.Eventually(t, 30*time.Second, "the line is journalled", func() bool {
+		return d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) == 600
+	})
+	for _, pod := range pods {
+		require.NoError(t, pod.pod.Process.Kill())
+	}
+	require.NoError(t, redis.Master.Kill())
+	redis.Promoted(t)
+	pods = start()
+	testenv.Eventually(t, 30*time.Second, "the new master takes applications", func() bool {
+		clients.apply(t, pods, id, 0, 601)
+		return len(clients.inOrder()) == 601
+	})
+	apply(602, 700)
+	testenv.Eventually(t, time.Minute, "everybody has a place", func() bool {
+		for user := coupon.UserID(301); user <= 600; user++ {
+			if pods[0].me(id, user).Status != "PENDING" {
+				return false
+			}
+		}
+		return true
+	})
+	d.settleEventually(t)
+	require.Equal(t, jajeongtest.Between[coupon.UserID](1, 500), d.Issued(id))
+	code, stdout, stderr := d.settle("verify")
+	require.Zero(t, code, "%s%s", stdout, stderr)
+}
+
+func (d *deployment) settleEventually(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, time.Minute, "the settlement succeeds", func() bool {
+		code, stdout, stderr := d.settle(settleNow...)
+		require.NotContains(t, []int{2, 3}, code, "%s%s", stdout, stderr)
+		return code == 0
+	})
+}
