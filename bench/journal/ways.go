@@ -123,7 +123,7 @@ func transaction(rows int, write writer) wayOfOne {
 			return mysqltx.Exec(ctx, tx, 1, moveSQL, to, id)
 		})
 		if err == nil {
-			_, err = p.store.MoveJournalled(ctx, id, line.Journalled, to)
+			_, err = p.store.MoveJournalled(ctx, id, line, to)
 		}
 		return more, err
 	}
@@ -191,7 +191,7 @@ func groupCopy(ctx context.Context, p *shop, ids []coupon.CouponID, of lines) (a
 	})
 	for id, to := range moved {
 		if err == nil {
-			_, err = p.store.MoveJournalled(ctx, id, of[id].Journalled, to)
+			_, err = p.store.MoveJournalled(ctx, id, of[id], to)
 		}
 	}
 	return again, err

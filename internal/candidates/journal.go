@@ -89,10 +89,10 @@ func (s *Store) Standing(ctx context.Context, couponID coupon.CouponID, after co
 	return s.Page(ctx, couponID, after, (upTo + 1).Time())
 }
 
-// MoveJournalled notes in Redis how far the journal came. It does nothing if somebody was entered at an earlier arrival
-// since the caller read from.
-func (s *Store) MoveJournalled(ctx context.Context, couponID coupon.CouponID, from, to coupon.Arrival) (moved bool, err error) {
-	n, err := s.number(ctx, journalledScript, couponID, from, to)
+// MoveJournalled notes in Redis that the journal came from line.Journalled to to. It does nothing if an application was entered
+// in the past since line was read, or if Redis has lost what it had then.
+func (s *Store) MoveJournalled(ctx context.Context, couponID coupon.CouponID, line Line, to coupon.Arrival) (moved bool, err error) {
+	n, err := s.number(ctx, journalledScript, couponID, line.Journalled, line.Since, to)
 	return n == 1, err
 }
 

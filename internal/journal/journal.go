@@ -14,7 +14,7 @@ import (
 type Store interface {
 	Lines(ctx context.Context, coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error)
 	Standing(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, upTo coupon.Arrival) ([]coupon.Application, coupon.Cursor, error)
-	MoveJournalled(ctx context.Context, couponID coupon.CouponID, from, to coupon.Arrival) (moved bool, err error)
+	MoveJournalled(ctx context.Context, couponID coupon.CouponID, line candidates.Line, to coupon.Arrival) (moved bool, err error)
 }
 
 // Journal copies lines from Redis to MySQL.
@@ -60,7 +60,7 @@ func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, line candidates.
 	if err != nil || copied.Busy || to == line.Journalled {
 		return copied, mysqltx.Wrap(err, "write the journal of coupon %d", id)
 	}
-	moved, err := j.Store.MoveJournalled(ctx, id, line.Journalled, to)
+	moved, err := j.Store.MoveJournalled(ctx, id, line, to)
 	copied.More = copied.More || !moved
 	return copied, err
 }

@@ -295,6 +295,31 @@ func TestRestore_ResumesTheJournalAfterATotalLoss(t *testing.T) {
 	}
 }
 
+// Redis falls back to an older state between the COMMIT of the journal and its note in Redis. The note must not reach the older
+// state: nothing else would say that it lacks applications.
+func TestJournal_LeavesAnOlderStateAsItIs(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	id := d.AddCoupon(5)
+	older := dump(d, id)
+	d.Apply(id, 1, 2, 3)
+	before, err := d.Store.Lines(t.Context(), []coupon.CouponID{id})
+	require.NoError(t, err)
+	lose(d, id)
+	load(d, id, older)
+	move := func() (moved bool) {
+		moved, err := d.Store.MoveJournalled(t.Context(), id, before[id], before[id].Last)
+		require.NoError(t, err)
+		return moved
+	}
+	require.False(t, move(), "its last arrival is earlier")
+	d.AddUsers(4)
+	d.Apply(id, 4)
+	require.False(t, move(), "its epoch is another one")
+	require.Empty(t, d.Redis.HGet(t.Context(), d.Key("state", id), "journalled").Val())
+}
+
 // An application that was put back by a pod after the journal read the queue is journalled, too.
 func TestJournal_FollowsApplicationsOfThePast(t *testing.T) {
 	t.Parallel()
