@@ -63,6 +63,7 @@ type Server struct {
 	Since    coupon.Arrival // when it began to count
 	Restored coupon.Arrival // Since of the last server that was compared with the journal
 	Missing  int64          // promises that were missing after that comparison
+	Gone     int64          // accepted applications that it does not have any more: they are settled, or lost
 }
 
 type Arrivals struct {
@@ -86,7 +87,7 @@ func (a Account) Gap() int64 {
 // RestoreDue reports whether promises may have been lost since the journal was last compared with Redis.
 func (a Account) RestoreDue() bool {
 	compared := a.Server.Restored == a.Server.Since
-	return a.Server.Base > 0 && !compared || a.Gap() > 0 && (!compared || a.Gap() > a.Server.Missing)
+	return a.Server.Base > 0 && !compared || a.Gap() > 0 && (!compared || a.Gap() != a.Server.Missing)
 }
 
 func (a Account) String() string {
@@ -105,6 +106,17 @@ func (a Account) String() string {
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
 	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
+}
+
+// Vanished returns how many more promises are missing than in a, an earlier account of the same transaction. It counts the rows of
+// MySQL only if Redis has fewer of the accepted applications than then: a clean-up may have removed them.
+func (l *Ledger) Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account) (int64, error) {
+	counts, err := l.Store.Counts(ctx, couponID, 0)
+	if err != nil || gone(counts) <= a.Server.Gone {
+		return 0, err
+	}
+	now, err := l.Account(ctx, tx, couponID)
+	return max(now.Gap()-a.Gap(), 0), err
 }
 
 const existsSQL = "SELECT id FROM coupon WHERE id = ?"
@@ -200,8 +212,10 @@ func (a *Account) lift(counts candidates.Counts) {
 	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
 	a.Sold = counts.Sold
-	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing}
+	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing, Gone: gone(counts)}
 }
+
+func gone(c candidates.Counts) int64 { return c.Accepted - c.Twice - c.Waiting - c.DLQ }
 
 func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts, visit func(Entry)) (Account, error) {
 	a.lift(counts)

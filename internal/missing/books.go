@@ -33,9 +33,9 @@ func Missing(before Books, line candidates.Line, after Books) int64 {
 // counted applications that it may lack.
 func IsUncompared(line candidates.Line) bool { return line.Base > 0 && line.Restored != line.Since }
 
-// IsDue reports whether a restore may find some of the missing promises: more are missing than when the last one ended.
+// IsDue reports whether a restore may find some of the missing promises: not as many are missing as when the last one ended.
 func IsDue(line candidates.Line, missing int64) bool {
-	return missing > 0 && (line.Restored != line.Since || missing > line.Missing)
+	return missing > 0 && (line.Restored != line.Since || missing != line.Missing)
 }
 
 const (

@@ -19,6 +19,6 @@
 // about a coupon then share one reading, and a process reads a coupon at most four times a second.
 //
 // A restore is due if Redis has not been compared with the journal since it lost the coupon's state or changed servers, or if
-// more promises are missing than the last restore has left. For a minute, Judge then says Restoring. If no restore has ended
+// not as many promises are missing as the last restore has left. For a minute, Judge then says Restoring. If no restore has ended
 // by then, as in a deployment without journal, it says MayBeLost.
 package missing

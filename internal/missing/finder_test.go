@@ -255,11 +255,12 @@ func TestJudge_KnowsWhenARestoreIsDue(t *testing.T) {
 		line        candidates.Line
 		now, minute Verdict // now, and after a minute
 	}{
-		"nobody has applied":   {candidates.Line{Window: true}, NotApplied, NotApplied},
-		"all wait":             {candidates.Line{Window: true, Accepted: 5, Waiting: 4, DLQ: 1}, NotApplied, NotApplied},
-		"state lost":           {candidates.Line{}, Restoring, NotApplied},
-		"queue lost":           {candidates.Line{Window: true, Accepted: 5, Since: begun}, Restoring, MayBeLost},
-		"lost after a restore": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 4}, Restoring, MayBeLost},
+		"nobody has applied":                 {candidates.Line{Window: true}, NotApplied, NotApplied},
+		"all wait":                           {candidates.Line{Window: true, Accepted: 5, Waiting: 4, DLQ: 1}, NotApplied, NotApplied},
+		"state lost":                         {candidates.Line{}, Restoring, NotApplied},
+		"queue lost":                         {candidates.Line{Window: true, Accepted: 5, Since: begun}, Restoring, MayBeLost},
+		"lost after a restore":               {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 4}, Restoring, MayBeLost},
+		"fewer lost than before the restore": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 6}, Restoring, MayBeLost},
 		"restored, some remain": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 5},
 			MayBeLost, MayBeLost},
 		"all restored": {candidates.Line{Window: true, Accepted: 5, Waiting: 5, Base: 5, Since: begun, Restored: begun}, NotApplied, NotApplied},

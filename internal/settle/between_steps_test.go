@@ -186,6 +186,64 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	}
 }
 
+// Somebody deletes entries of the queue by hand after the account and before the settlement reads them. The others do not get their
+// seats: the settlement puts them back from the journal, and starts again.
+func TestSettle_PassesOverNobodyWhoVanishes(t *testing.T) {
+	t.Parallel()
+	for name, settles := range map[string]func(s *settle.Settler, id coupon.CouponID) error{
+		"nightly": func(s *settle.Settler, _ coupon.CouponID) error {
+			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+			return errors.Join(err, report.Err())
+		},
+		"immediate": func(s *settle.Settler, id coupon.CouponID) error {
+			done := s.IssueNow(t.Context(), id)
+			return done.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2, 3, 4)
+			if name == "immediate" {
+				d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", id)
+			}
+			d.Journal(id)
+			d.PodsDie()
+			s := d.Settler()
+			s.Line = vanishing{s.Line, sync.OnceFunc(func() {
+				assert.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "1", "4").Err())
+			})}
+			if err := settles(s, id); name == "immediate" {
+				require.ErrorContains(t, err, "vanished")
+				require.Empty(t, d.Issued(id))
+				require.NoError(t, settles(s, id))
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+			d.SettleNow()
+			require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(id, "NOT_SELECTED"))
+			d.Verify()
+		})
+	}
+}
+
+// vanishing is a line that loses entries before it is read.
+type vanishing struct {
+	settle.Line
+	lose func()
+}
+
+func (v vanishing) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	v.lose()
+	return v.Line.Page(ctx, id, after, cutoff)
+}
+
+func (v vanishing) Queue(ctx context.Context, id coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	v.lose()
+	return v.Line.Queue(ctx, id, after, cutoff)
+}
+
 // The same for the checker, without a loss: no excess is reported.
 func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	t.Parallel()

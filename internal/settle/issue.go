@@ -95,6 +95,21 @@ func (s *settlement) sameServer(ctx context.Context) error {
 	return err
 }
 
+var errVanished = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.Vanished)}
+
+// sameLine returns an error if Redis has lost applications since the account: those with seats may have arrived after them.
+func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Account) error {
+	if err := s.sameServer(ctx); err != nil {
+		return err
+	}
+	vanished, err := s.Auditor.Vanished(ctx, tx, s.coupon.ID, account)
+	if err == nil && vanished > 0 {
+		s.restored = false
+		return errVanished
+	}
+	return err
+}
+
 // seat gives the free seats of a locked coupon to the first eligible applications of the line.
 func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past ledger.Past, winners *remembered) (seated, error) {
 	got := seated{refused: s.run.newRefusals(c.TotalQuantity, 0)}

@@ -105,8 +105,8 @@ func (s *settlement) due() bool {
 	return approved || s.coupon.OpensAt.Before(s.run.cutoff)
 }
 
-// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over meanwhile, it
-// starts again, because the line may lack applications that pods are about to put back. If promises may be missing, it puts
+// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over or applications vanish
+// meanwhile, it starts again: the line may lack applications that are about to be put back. If promises may be missing, it puts
 // back from the journal whom Redis has lost, and starts again.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
@@ -130,7 +130,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 				return done.rolledBack(), err
 			}
 			n--
-		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver):
+		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver) && !errors.Is(err, errVanished):
 			return done.rolledBack(), err
 		}
 	}
@@ -195,7 +195,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if done.pending, err = s.record(ctx, tx, done, pending); err != nil {
 		return done, err
 	}
-	if err := s.sameServer(ctx); err != nil {
+	if err := s.sameLine(ctx, tx, done.account); err != nil {
 		return done, err
 	}
 	if s.lifts(done.account) {

@@ -40,6 +40,10 @@ func (balanced) AccountBySums(context.Context, *sql.Tx, coupon.CouponID, int, bo
 	return ledger.Account{}, nil
 }
 
+func (balanced) Vanished(context.Context, *sql.Tx, coupon.CouponID, ledger.Account) (int64, error) {
+	return 0, nil
+}
+
 func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
 	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
 	require.NoError(t, err)

@@ -13,6 +13,8 @@ var (
 		"busy: another settlement or session holds this coupon's row or its tables; nothing more was changed, run again"}
 	TakenOver = Message{"대기열을 읽는 동안 Redis 서버가 여러 번 교체되었습니다",
 		"the Redis server was replaced repeatedly while the queue was read"}
+	Vanished = Message{"대기열을 읽는 동안 Redis에서 신청이 사라졌습니다. 아무것도 발급하지 않았으니 다시 실행하세요",
+		"applications vanished from Redis while the queue was read; nothing was issued, run again"}
 
 	DoorNotShut = Message{"%d번 쿠폰의 신청 접수를 멈추도록 Redis에 요청하지 못했습니다. 쿠폰은 변경되지 않았지만 최대 3분 동안 신청이 접수되지 않을 수 있습니다. 다시 실행하세요 (%v)",
 		"Redis could not be asked to stop accepting applications for coupon %d, which is unchanged; applications may be refused for up to three minutes. Run it again (%v)"}
