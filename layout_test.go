@@ -18,7 +18,7 @@ import (
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{"api", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "coupon", "couponadmin", "decision", "events", "explain", "history",
-		"httpapi", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "standing", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
+		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "standing", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)

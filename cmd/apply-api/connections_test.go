@@ -28,6 +28,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -328,7 +329,8 @@ func serveWithTimeouts(t *testing.T, within ops.Timeouts) (site string) {
 	t.Helper()
 	open := new(oneCoupon)
 	handler := api.New(api.Options{
-		Applier: open, Coupons: open, Terms: standing.Terms{Zone: time.UTC, Midnight: func(at time.Time) time.Time { return at }},
+		Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
+		Applier:  open, Coupons: open, Terms: standing.Terms{Zone: time.UTC, Midnight: func(at time.Time) time.Time { return at }},
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

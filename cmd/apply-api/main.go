@@ -101,9 +101,11 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	registry.MustRegister(memory.Metrics()...)
 	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
 		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: s.settlesAt, Now: time.Now})
-	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Registry: registry})
+	users, watchKeys, haveKeys := s.Identity.Open(logger.Named("identity"), time.Now)
+	registry.MustRegister(users.Metrics()...)
+	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: haveKeys, Registry: registry})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
-		Ports: ports(s, surplus, servers, store, coupons, losses, admin, registry, logger),
+		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
 		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})
@@ -115,6 +117,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // refresh until the last request is answered
 	defer stop()
 	refreshing.Go(func() { coupons.Run(refresh) })
+	refreshing.Go(func() { watchKeys(refresh) })
 	if s.receipts != nil {
 		refreshing.Go(func() { s.receipts.Watch(refresh, logger) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/live"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
@@ -26,10 +27,11 @@ func (s *settings) settlesAt(arrival time.Time) time.Time {
 }
 
 // ports returns the public port and the live port.
-func ports(s *settings, surplus int, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
+func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
 	admin *ops.Admin, registry *prometheus.Registry, logger *zap.Logger) []httpapi.Port {
 	outcomes := history.Reader{DB: servers.MySQL}
 	options := api.Options{
+		Identity:  users,
 		Applier:   batch.New(store.ApplyAll, registry, time.Now),
 		Standings: store,
 		History:   outcomes,

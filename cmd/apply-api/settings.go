@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -26,15 +27,16 @@ type settings struct {
 	Candidates candidates.Options    `embed:""`
 	Issue      connect.IssueSettings `embed:""`
 
-	Listen      string           `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
-	AdminListen string           `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
-	LiveListen  string           `name:"live-listen" env:"LIVE_LISTEN" default:":8081" placeholder:"HOST:PORT"`
-	TimeZone    string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
-	ReceiptKeys string           `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
-	MaxInFlight int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
-	MaxStreams  int              `name:"max-streams" env:"MAX_STREAMS" default:"20000" placeholder:"N"`
-	HTTP        httpapi.Settings `embed:""`
-	Version     kong.VersionFlag `name:"version"`
+	Listen      string            `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
+	AdminListen string            `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
+	LiveListen  string            `name:"live-listen" env:"LIVE_LISTEN" default:":8081" placeholder:"HOST:PORT"`
+	TimeZone    string            `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
+	ReceiptKeys string            `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	MaxInFlight int               `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
+	MaxStreams  int               `name:"max-streams" env:"MAX_STREAMS" default:"20000" placeholder:"N"`
+	HTTP        httpapi.Settings  `embed:""`
+	Identity    identity.Settings `embed:""`
+	Version     kong.VersionFlag  `name:"version"`
 
 	zone     *time.Location `kong:"-"` // the location named TimeZone; set by Validate
 	receipts *receipt.Keys  `kong:"-"` // nil without ReceiptKeys; set by Validate

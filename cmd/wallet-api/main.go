@@ -85,10 +85,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, logger *zap.Logger) int {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(servers.Metrics())
-	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Registry: registry})
+	users, watchKeys, haveKeys := s.Identity.Open(logger.Named("identity"), time.Now)
+	registry.MustRegister(users.Metrics()...)
+	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Identity: haveKeys, Registry: registry})
 	store := wallet.NewStore(servers.MySQL)
 	public := walletapi.New(walletapi.Options{
-		Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
+		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
 		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: s.zone,
 		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Origins: s.HTTP.CORSOrigins,
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
@@ -106,6 +108,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer stop()
 	watching.Go(func() { s.keys.Watch(watch, logger) })
+	watching.Go(func() { watchKeys(watch) })
 	if server.Serve(ctx) != nil {
 		return exitFailed
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
@@ -25,14 +26,15 @@ type settings struct {
 	MySQL connect.MySQLSettings `embed:""`
 	Log   connect.LogSettings   `embed:""`
 
-	Listen      string           `name:"wallet-listen" env:"WALLET_LISTEN" default:":8082" placeholder:"HOST:PORT"`
-	AdminListen string           `name:"wallet-admin-listen" env:"WALLET_ADMIN_LISTEN" default:":9092" placeholder:"HOST:PORT"`
-	KeysFile    string           `name:"service-keys-file" env:"SERVICE_KEYS_FILE" type:"path" placeholder:"FILE"`
-	ReserveTTL  time.Duration    `name:"reserve-ttl" env:"RESERVE_TTL" default:"15m" placeholder:"DURATION"`
-	TimeZone    string           `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
-	MaxInFlight int              `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
-	HTTP        httpapi.Settings `embed:""`
-	Version     kong.VersionFlag `name:"version"`
+	Listen      string            `name:"wallet-listen" env:"WALLET_LISTEN" default:":8082" placeholder:"HOST:PORT"`
+	AdminListen string            `name:"wallet-admin-listen" env:"WALLET_ADMIN_LISTEN" default:":9092" placeholder:"HOST:PORT"`
+	KeysFile    string            `name:"service-keys-file" env:"SERVICE_KEYS_FILE" type:"path" placeholder:"FILE"`
+	ReserveTTL  time.Duration     `name:"reserve-ttl" env:"RESERVE_TTL" default:"15m" placeholder:"DURATION"`
+	TimeZone    string            `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
+	MaxInFlight int               `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
+	HTTP        httpapi.Settings  `embed:""`
+	Identity    identity.Settings `embed:""`
+	Version     kong.VersionFlag  `name:"version"`
 
 	zone *time.Location         `kong:"-"` // the location named TimeZone; set by Validate
 	keys *walletapi.ServiceKeys `kong:"-"` // set by Validate

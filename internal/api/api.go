@@ -24,7 +24,7 @@
 //
 // # Trust
 //
-// The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any user id. A
+// Package identity says who sends a request. A
 // response contains no text from the request but its X-Request-ID, which may only have a few harmless characters.
 //
 // # Crashes
@@ -45,6 +45,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/standing"
@@ -78,6 +79,7 @@ type Coupons interface {
 }
 
 type Options struct {
+	Identity  *identity.Identity // says which user sends a request
 	Applier   Applier
 	Standings Standings
 	History   History

@@ -41,7 +41,7 @@ func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (coupo
 	var a answer
 	if httpapi.IsSurplus(r) {
 		a = m.turnAway(overloaded, "connections")
-	} else if couponID, user, a.result = ids(r); a.result == "" {
+	} else if couponID, user, a = s.ids(r); a.result == "" {
 		wait := s.users.Wait(user, at)
 		if wait == 0 {
 			return couponID, user, nil
@@ -156,16 +156,17 @@ func (s *server) appendReceipt(text []byte, r receipt.Receipt) []byte {
 	return with
 }
 
-func ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, problem result) {
-	user, code := httpapi.UserOf(r)
-	if code != "" {
-		return 0, 0, result(code)
+// ids returns coupon and user of a request. The refusal is the zero answer if there is none.
+func (s *server) ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, refusal answer) {
+	user, refused := s.Identity.User(r)
+	if refused != nil {
+		return 0, 0, answer{result: result(refused.Code), challenge: refused.Challenge}
 	}
 	couponID, ok := httpapi.ParseID[coupon.CouponID](r.PathValue("id"))
 	if !ok {
-		return 0, 0, invalidCouponID
+		return 0, 0, refuse(invalidCouponID)
 	}
-	return couponID, user, ""
+	return couponID, user, answer{}
 }
 
 func (s *server) lookup(id coupon.CouponID) (found coupon.Coupon, problem result) {

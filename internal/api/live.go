@@ -14,7 +14,7 @@ type Streams interface {
 	Later(w http.ResponseWriter)
 }
 
-// NewLive returns the handler of the live port. Of the options, it uses Coupons, Limits.UserRate, Origins, Draining,
+// NewLive returns the handler of the live port. Of the options, it uses Coupons, Identity, Limits.UserRate, Origins, Draining,
 // Logger and Now.
 func NewLive(o Options, streams Streams) http.Handler {
 	s := newServer(o)
@@ -28,9 +28,9 @@ func NewLive(o Options, streams Streams) http.Handler {
 // of a browser for good.
 func (s *server) stream(streams Streams, w http.ResponseWriter, r *http.Request) {
 	refusal := s.decide(func(w http.ResponseWriter, r *http.Request, at time.Time) answer {
-		id, user, problem := ids(r)
-		if problem != "" {
-			return refuse(problem)
+		id, user, refusal := s.ids(r)
+		if refusal.result != "" {
+			return refusal
 		}
 		found, problem := s.lookup(id)
 		switch {

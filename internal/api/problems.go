@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 )
 
 // result is the result of a request, and its label in the metrics. Every result but a success has an entry in problems.
@@ -31,8 +32,8 @@ const (
 	couponNotFound   result = "COUPON_NOT_FOUND"
 	invalidCouponID  result = "INVALID_COUPON_ID"
 	invalidIDs       result = "INVALID_IDS"
-	invalidUserID    result = httpapi.InvalidUserID
-	unauthenticated  result = httpapi.Unauthenticated
+	invalidUserID    result = identity.InvalidUserID
+	unauthenticated  result = identity.Unauthenticated
 	bodyTooLarge     result = "BODY_TOO_LARGE"
 	unreadableBody   result = "UNREADABLE_BODY"
 	notFound         result = "NOT_FOUND"

@@ -19,6 +19,8 @@ type answer struct {
 	etag     string          // caches may keep the response for a second; empty: they may not
 	extra    problemDocument // extension members of the problem
 
+	challenge string // value of WWW-Authenticate; empty: none
+
 	retryAfter time.Duration // minimum of the Retry-After header; the problem's own value may be longer
 	waited     time.Duration // time spent waiting for the request body
 }
@@ -66,6 +68,9 @@ func (s *server) last(r *http.Request) bool {
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
 	p := a.problem(r.Method).shared()
 	p.RetryAfter = max(p.RetryAfter, a.retryAfter)
+	if a.challenge != "" {
+		header["Www-Authenticate"] = []string{a.challenge}
+	}
 	document := a.extra
 	document.Document = p.Describe(header, r)
 	return p.Status, httpapi.Marshal(document)

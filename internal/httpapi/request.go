@@ -30,25 +30,6 @@ func hasDots(path string) bool {
 	return false
 }
 
-// Codes of requests without a usable X-User-ID.
-const (
-	Unauthenticated = "UNAUTHENTICATED"
-	InvalidUserID   = "INVALID_USER_ID"
-)
-
-// UserOf returns the user that the gateway has put into X-User-ID, or the code of a problem.
-func UserOf(r *http.Request) (user coupon.UserID, code string) {
-	ids := r.Header.Values("X-User-ID")
-	if len(ids) == 0 || len(ids) == 1 && ids[0] == "" {
-		return 0, Unauthenticated
-	}
-	user, ok := ParseID[coupon.UserID](ids[0])
-	if !ok || len(ids) > 1 {
-		return 0, InvalidUserID
-	}
-	return user, ""
-}
-
 // ParseID parses an id from 1 to 2^64-1. It refuses leading zeros: otherwise one user could apply as 7 and as 07.
 func ParseID[ID coupon.CouponID | coupon.UserID | coupon.UserCouponID](text string) (ID, bool) {
 	id, err := strconv.ParseUint(text, 10, 64)

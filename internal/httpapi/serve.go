@@ -80,7 +80,7 @@ func Listen(config ServerConfig) (*Server, error) {
 		s.public = append(s.public, ops.NewServer(p.Handler, within, config.Logger))
 	}
 	var err error
-	if s.admin, err = net.Listen("tcp", config.AdminListen); err == nil {
+	if s.admin, err = ops.ListenAdmin(config.AdminListen, config.Logger); err == nil {
 		if err = s.portsFree(); err != nil {
 			_ = s.admin.Close()
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/recall"
@@ -56,6 +57,7 @@ func newPod(d *jajeongtest.Deployment) *pod {
 	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Missing: p.finder,
 		Logger: zap.NewNop(), Now: now})
 	p.handler = api.New(api.Options{
+		Identity:  identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
 		Standings: p.store, History: history.Reader{DB: servers.MySQL}, Losses: p.finder, Coupons: p.catalog,
 		Terms:  standing.Terms{Midnight: func(at time.Time) time.Time { return at }, Zone: time.UTC},
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: now,

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"slices"
@@ -37,6 +36,7 @@ type Config struct {
 	Catalog interface { // nil: the process has no catalog, and is ready only while MySQL answers
 		Loaded() bool
 	}
+	Identity func() error // returns an error while the process cannot know who sends a request; nil: it always can
 	Registry *prometheus.Registry
 }
 
@@ -121,7 +121,9 @@ func (a *Admin) check(ctx context.Context) readiness {
 	defer cancel()
 	if a.config.Redis == nil {
 		mysql := checked(a.config.MySQL.PingContext(ctx))
-		return readiness{Ready: mysql.OK, Checks: map[string]check{"mysql": mysql}}
+		state := readiness{Ready: mysql.OK, Checks: map[string]check{"mysql": mysql}}
+		a.checkIdentity(&state)
+		return state
 	}
 	var pinging sync.WaitGroup
 	var mysql error
@@ -141,7 +143,18 @@ func (a *Admin) check(ctx context.Context) readiness {
 		checks[required] = check{OK: a.config.Catalog.Loaded()}
 	}
 	ready := checks["maxmemory_policy"].OK && checks[required].OK // the policy is known only if a shard has answered
-	return readiness{Ready: ready, Checks: checks}
+	state := readiness{Ready: ready, Checks: checks}
+	a.checkIdentity(&state)
+	return state
+}
+
+func (a *Admin) checkIdentity(state *readiness) {
+	if a.config.Identity == nil {
+		return
+	}
+	identity := checked(a.config.Identity())
+	state.Checks["identity"] = identity
+	state.Ready = state.Ready && identity.OK
 }
 
 func usage(m candidates.Memory) string {
@@ -189,7 +202,7 @@ func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.
 
 // Serve serves the admin port until stop is called. After ctx has ended, the process reports "not ready".
 func (a *Admin) Serve(ctx context.Context, address string, logger *zap.Logger) (stop func(), err error) {
-	listener, err := net.Listen("tcp", address)
+	listener, err := ListenAdmin(address, logger)
 	if err != nil {
 		return nil, fmt.Errorf("listen on the admin port: %w", err)
 	}

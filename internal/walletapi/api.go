@@ -2,9 +2,8 @@
 //
 // # Two kinds of callers
 //
-// A user asks for the wallet. The gateway sets X-User-ID: a client that reaches this server without the gateway can claim any
-// user id. A service, such as the checkout of the shop, makes the calls of an order. It sends a service key, and its name
-// becomes the actor in coupon_log.
+// A user asks for the wallet; package identity says which. A service, such as the checkout of the shop, makes the calls of an
+// order. It sends a service key, or a token with the scope redeem, and its name becomes the actor in coupon_log.
 //
 // # Meaning of the responses
 //
@@ -33,6 +32,7 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -45,6 +45,7 @@ const (
 )
 
 type Options struct {
+	Identity *identity.Identity // says which user or service sends a request
 	// Redeem makes a call of a checkout. After an error the result is unknown.
 	Redeem func(ctx context.Context, couponID coupon.CouponID, call wallet.Call) (wallet.Decision, error)
 	// List returns a user's coupons with ids below before, at most limit, and MySQL's clock.

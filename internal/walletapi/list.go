@@ -42,9 +42,9 @@ type couponBody struct {
 }
 
 func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
-	user, code := httpapi.UserOf(r)
-	if code != "" {
-		return refuse(result(code))
+	user, refused := s.Identity.User(r)
+	if refused != nil {
+		return answer{result: result(refused.Code), challenge: refused.Challenge}
 	}
 	before, limit, problem := pageOf(r.URL.RawQuery)
 	if problem != "" {

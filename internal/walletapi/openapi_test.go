@@ -20,6 +20,7 @@ import (
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 	"github.com/jajeong/jajeong/internal/wallet"
 	"github.com/jajeong/jajeong/internal/walletapi"
@@ -65,6 +66,9 @@ func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, limit 
 func newHandler(o walletapi.Options) http.Handler {
 	if o.Redeem == nil {
 		o.Redeem, o.List = decided, listOf
+	}
+	if o.Identity == nil {
+		o.Identity = identity.FromHeader(zap.NewNop(), identity.Anywhere()...)
 	}
 	if o.InFlight == 0 {
 		o.InFlight = 10

@@ -40,9 +40,9 @@ func validOrderID(id string) bool { return nameForm.MatchString(id) && id != "."
 func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Request, time.Time) answer {
 	return func(w http.ResponseWriter, r *http.Request, _ time.Time) answer {
 		call := wallet.Call{Verb: verb, OrderID: r.PathValue("orderId"), TTL: s.ReserveTTL}
-		var problem result
-		if call.Actor, problem = s.authenticate(r); problem != "" {
-			return refuse(problem)
+		var refusal answer
+		if call.Actor, refusal = s.authenticate(r); call.Actor == "" {
+			return refusal
 		}
 		if !validOrderID(call.OrderID) {
 			return refuse(invalidOrderID)
@@ -64,21 +64,30 @@ func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// authenticate returns the name of the service that makes the call.
-func (s *server) authenticate(r *http.Request) (name string, problem result) {
-	if s.Keys.empty() {
-		return "", noServiceKeys
+// authenticate returns the name of the service that makes the call: of its key, or else of its token.
+func (s *server) authenticate(r *http.Request) (name string, refusal answer) {
+	if s.Keys.empty() && !s.Identity.TakesTokens() {
+		return "", refuse(noServiceKeys)
 	}
-	given := r.Header.Values("Authorization")
-	if len(given) != 1 {
-		return "", wrongKey
+	if given := r.Header.Values("Authorization"); len(given) == 1 {
+		scheme, key, _ := strings.Cut(given[0], " ")
+		name, known := s.Keys.nameOf(key)
+		if known && strings.EqualFold(scheme, "Bearer") && key != "" {
+			return name, answer{}
+		}
 	}
-	scheme, key, _ := strings.Cut(given[0], " ")
-	name, known := s.Keys.nameOf(key)
-	if !known || !strings.EqualFold(scheme, "Bearer") || key == "" {
-		return "", wrongKey
+	if !s.Identity.TakesTokens() {
+		return "", answer{result: wrongKey, challenge: "Bearer"}
 	}
-	return name, ""
+	name, refused := s.Identity.Service(r)
+	switch {
+	case refused == nil:
+		return name, answer{}
+	case refused.Forbidden:
+		return "", answer{result: noScope, challenge: refused.Challenge}
+	default:
+		return "", answer{result: wrongKey, challenge: refused.Challenge}
+	}
 }
 
 func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.CouponID, call wallet.Call) answer {

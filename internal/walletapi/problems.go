@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -28,6 +29,7 @@ const (
 
 	noServiceKeys    result = "NO_SERVICE_KEYS"
 	wrongKey         result = "INVALID_SERVICE_KEY"
+	noScope          result = "INSUFFICIENT_SCOPE"
 	invalidOrderID   result = "INVALID_ORDER_ID"
 	invalidBody      result = "INVALID_BODY" // public code of the next six
 	noObject         result = "NO_OBJECT"
@@ -39,8 +41,8 @@ const (
 	bodyTooLarge     result = "BODY_TOO_LARGE"
 	unreadableBody   result = "UNREADABLE_BODY"
 	invalidPage      result = "INVALID_PAGE"
-	invalidUserID    result = httpapi.InvalidUserID
-	unauthenticated  result = httpapi.Unauthenticated
+	invalidUserID    result = identity.InvalidUserID
+	unauthenticated  result = identity.Unauthenticated
 	notFound         result = "NOT_FOUND"
 	methodNotAllowed result = "METHOD_NOT_ALLOWED"
 	internal         result = "INTERNAL"
@@ -110,8 +112,11 @@ var problems = map[result]problem{
 		words{"서비스 키가 설정되어 있지 않습니다", "서버에 서비스 키가 없어 주문 요청을 받지 않습니다. 서버의 SERVICE_KEYS_FILE을 설정하세요."},
 		words{"No service keys", "The server has no service keys, so it takes no calls of orders. Set SERVICE_KEYS_FILE of the server."}},
 	wrongKey: {http.StatusUnauthorized, 0, wrongKey,
-		words{"서비스 키가 올바르지 않습니다", "Authorization 헤더를 한 번만, Bearer와 유효한 서비스 키로 보내야 합니다."},
-		words{"Invalid service key", "The Authorization header is sent once, with Bearer and a valid service key."}},
+		words{"서비스 키가 올바르지 않습니다", "Authorization 헤더를 한 번만, Bearer와 유효한 서비스 키나 토큰으로 보내야 합니다."},
+		words{"Invalid service key", "The Authorization header is sent once, with Bearer and a valid service key or token."}},
+	noScope: {http.StatusForbidden, 0, noScope,
+		words{"권한이 없는 토큰입니다", "주문 요청에는 scope에 redeem이 있는 토큰이 필요합니다."},
+		words{"Insufficient scope", "Calls of orders need a token with the scope redeem."}},
 	invalidOrderID: {http.StatusBadRequest, 0, invalidOrderID,
 		words{"주문 번호가 올바르지 않습니다", "주문 번호에는 영문자, 숫자, '.', '_', '-'만 1자부터 64자까지 사용할 수 있으며, '.'과 '..'은 주문 번호가 될 수 없습니다."},
 		words{"Invalid order id", "An order id has 1 to 64 characters of A-Z a-z 0-9 . _ - and is neither . nor .. ."}},

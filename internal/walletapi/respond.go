@@ -13,6 +13,7 @@ type answer struct {
 	body   any             // nil: the response is a problem, or has no content
 	extra  problemDocument // extension members of the problem
 
+	challenge  string        // value of WWW-Authenticate; empty: none
 	retryAfter time.Duration // minimum of the Retry-After header; the problem's own value may be longer
 	waited     time.Duration // time spent waiting for the request body
 }
@@ -48,8 +49,8 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 	p.RetryAfter = max(p.RetryAfter, a.retryAfter)
 	document := a.extra
 	document.Document = p.Describe(header, r)
-	if a.result == wrongKey {
-		header.Set("WWW-Authenticate", "Bearer")
+	if a.challenge != "" {
+		header.Set("WWW-Authenticate", a.challenge)
 	}
 	return p.Status, httpapi.Marshal(document)
 }

@@ -1,0 +1,94 @@
+package identity
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+)
+
+func written(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestSettings_Wrong(t *testing.T) {
+	t.Parallel()
+	good := func(change func(s *Settings)) Settings {
+		s := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience, UserClaim: "uid"}
+		change(&s)
+		return s
+	}
+	for problem, s := range map[string]Settings{
+		`TRUSTED_PROXIES has "gateway"`:     {Identity: "header", TrustedProxies: []string{"gateway"}},
+		`TRUSTED_PROXIES has "10.0.0.0/33"`: {Identity: "header", TrustedProxies: []string{"10.0.0.0/33"}},
+		`TRUSTED_PROXIES has "10.0.0.1/8"`:  {Identity: "header", TrustedProxies: []string{"10.0.0.1/8"}},
+		`JWT_ISSUER is set, but IDENTITY`:   {Identity: "header", Issuer: issuer},
+		"needs one of JWT_SECRET_FILE":      good(func(s *Settings) { s.JWKSURL = "" }),
+		"and only one":                      good(func(s *Settings) { s.SecretFile = written(t, strings.Repeat("s", 32)) }),
+		"needs JWT_ISSUER":                  good(func(s *Settings) { s.Issuer = "" }),
+		"needs JWT_AUDIENCE":                good(func(s *Settings) { s.Audience = "" }),
+		"needs JWT_USER_CLAIM":              good(func(s *Settings) { s.UserClaim = "" }),
+		`JWT_JWKS_URL="login.example.com"`:  good(func(s *Settings) { s.JWKSURL = "login.example.com" }),
+		`JWT_JWKS_URL="file:///keys"`:       good(func(s *Settings) { s.JWKSURL = "file:///keys" }),
+		"JWT_SECRET_FILE: line 2 is wrong":  good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "# old\nshort") }),
+		"JWT_SECRET_FILE: line 1 is wrong":  good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "base64:AAAA") }),
+		"JWT_SECRET_FILE has 0 secrets":     good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "\n") }),
+		"JWT_SECRET_FILE cannot be read":    good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", "/nowhere" }),
+		"0 usable keys of 1":                good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, `{"keys":[{"kty":"oct"}]}`) }),
+		"not a JSON Web Key Set":            good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, "-----BEGIN PUBLIC KEY-----") }),
+	} {
+		require.ErrorContains(t, s.Validate(), problem)
+	}
+	secret := good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "secretsecret") })
+	require.NotContains(t, secret.Validate().Error(), "secretsecret")
+}
+
+func TestSettings_Open(t *testing.T) {
+	t.Parallel()
+	header := Settings{Identity: "header", TrustedProxies: []string{"192.0.2.1", "fd00::/8"}}
+	require.NoError(t, header.Validate())
+	users, _, ready := header.Open(zap.NewNop(), time.Now)
+	require.Nil(t, ready)
+	user, refused := users.User(request("192.0.2.1:1", "X-User-ID", "7"))
+	require.Nil(t, refused)
+	require.EqualValues(t, 7, user)
+	_, refused = users.User(request("192.0.2.2:1", "X-User-ID", "7"))
+	require.NotNil(t, refused)
+
+	binary := []byte(strings.Repeat("\x00\xff", 16))
+	secrets := Settings{Identity: "jwt", SecretFile: written(t, "# of the gateway\n"+strings.Repeat("s", 32)+"\nbase64:"+base64.StdEncoding.EncodeToString(binary)+"\n"),
+		Issuer: issuer, Audience: audience, UserClaim: "uid"}
+	public := Settings{Identity: "jwt", JWKSFile: written(t, jwks(t, signers().ec)), Issuer: issuer, Audience: audience, UserClaim: "uid"}
+	for _, c := range []struct {
+		settings *Settings
+		by       signer
+		good     bool
+	}{
+		{&secrets, signer{"", jwt.SigningMethodHS256, []byte(strings.Repeat("s", 32)), nil}, true},
+		{&secrets, signer{"", jwt.SigningMethodHS256, binary, nil}, true},
+		{&secrets, signers().ec, false},
+		{&public, signers().ec, true},
+		{&public, signers().ed, false},
+		{&public, signer{"", jwt.SigningMethodHS256, []byte(strings.Repeat("s", 32)), nil}, false},
+	} {
+		require.NoError(t, c.settings.Validate())
+		users, _, ready := c.settings.Open(zap.NewNop(), time.Now)
+		require.Nil(t, ready)
+		_, refused := users.User(bearing(c.by.sign(t, time.Now(), nil)))
+		require.Equal(t, c.good, refused == nil)
+	}
+
+	remote := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience, UserClaim: "uid"}
+	require.NoError(t, remote.Validate())
+	_, _, ready = remote.Open(zap.NewNop(), time.Now)
+	require.ErrorContains(t, ready(), "being fetched")
+}
