@@ -62,7 +62,7 @@ func TestHashDiffersForEveryTwoEvents(t *testing.T) {
 	t.Parallel()
 	events := []audit.Event{
 		{}, {User: new(coupon.UserID(0))}, {Run: new(coupon.RunID(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {User: new(coupon.UserID(1))}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
+		{Reason: "1:a"}, {Detail: "1:a"}, {Account: "1:a"}, {User: new(coupon.UserID(1))}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
 	}
 	seen := map[string]audit.Event{}
 	for _, e := range events {
@@ -87,7 +87,7 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 		return err
 	}, `SELECT column_name, data_type FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`))
-	require.Len(t, columns, 12)
+	require.Len(t, columns, 13)
 
 	changes := map[string][]string{
 		"bigint":   {"COALESCE(%[1]s, 0) + 1", "IF(%[1]s IS NULL, 0, NULL)", "COALESCE(%[1]s, 7) - 1"},
@@ -156,18 +156,41 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
 	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
 
+	var account string
+	require.NoError(t, d.DB.QueryRow("SELECT CURRENT_USER()").Scan(&account))
+	require.Contains(t, account, "@")
 	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
-	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Detail: "gap \uFFFD"}, intact[0])
+	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Detail: "gap \uFFFD", Account: account}, intact[0])
 	hidden := intact[1]
 	require.Len(t, hidden.UserSalt, 16)
 	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)
 	hidden.UserSalt, hidden.UserHash = nil, nil
 	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
-		Detail: "arrival 1000"}, hidden)
+		Detail: "arrival 1000", Account: account}, hidden)
 	require.EqualValues(t, 1448, intact[449].Arrival())
 	require.Nil(t, intact[450].User, "the member is no user id")
 	require.Zero(t, intact[450].Arrival(), "the detail was cut before it")
+}
+
+// Events of earlier versions have no account, and stay right.
+func TestCheckAcceptsEventsWithoutAccount(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	appendEvents(d, 7, 2)
+	_, intact := check(d, 7)
+	previous := ""
+	for _, e := range intact {
+		e.Account = ""
+		previous = e.Hash(previous)
+		d.Exec("UPDATE audit_event SET account = '', hash = ? WHERE coupon_id = 7 AND seq = ?", previous, e.Seq)
+	}
+	d.Exec("UPDATE audit_head SET hash = ? WHERE coupon_id = 7", previous)
+	appendEvents(d, 7, 1)
+	v, intact := check(d, 7)
+	require.Equal(t, audit.Verdict{Head: v.Head}, v)
+	require.Len(t, intact, 3)
+	require.NotEmpty(t, intact[2].Account)
 }
 
 // A person is forgotten by emptying user_id and user_salt. Nothing else of the event may change.

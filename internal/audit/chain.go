@@ -33,8 +33,10 @@ type Entry struct {
 var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
-	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, hash) VALUES "
-	insertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	accountSQL = "SELECT CURRENT_USER()"
+
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, account, hash) VALUES "
+	insertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = ?, hash = ?"
 
@@ -52,6 +54,9 @@ func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Actio
 		return err
 	}
 	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason}
+	if err := tx.QueryRowContext(ctx, accountSQL).Scan(&event.Account); err != nil {
+		return mysqltx.Wrap(err, "read the account of this session")
+	}
 	for batch := range slices.Chunk(entries, maxBatch) {
 		if head, err = insert(ctx, tx, head, event, batch); err != nil {
 			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
@@ -69,7 +74,7 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
 		args = append(args, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
-			event.Run, event.Reason, event.Detail, head.Hash)
+			event.Run, event.Reason, event.Detail, event.Account, head.Hash)
 	}
 	err := mysqltx.Exec(ctx, tx, len(entries), insertSQL+strings.Repeat(insertRow+", ", len(entries)-1)+insertRow, args...)
 	if mysqltx.IsDuplicate(err) {
@@ -147,7 +152,7 @@ type Damage struct {
 }
 
 const checkSQL = `
-SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, COALESCE(hash, '')
+SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, account, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
@@ -168,7 +173,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &hash); err != nil {
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Account, &hash); err != nil {
 			return err
 		}
 		e.Seq = seq.V // NULL becomes 0, which is no event's number

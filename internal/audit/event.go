@@ -69,6 +69,8 @@ type Event struct {
 	Reason string
 	Detail string
 
+	Account string // of MySQL, by which the event was written; empty in events of earlier versions
+
 	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
 	// then empty. It is empty in events without a user, and in events of earlier versions.
 	UserSalt, UserHash []byte
@@ -99,6 +101,9 @@ func (e Event) Hash(previous string) string {
 	}
 	writeID((*uint64)(e.Run))
 	write(e.Reason, e.Detail)
+	if e.Account != "" {
+		write(e.Account)
+	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 

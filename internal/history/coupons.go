@@ -127,26 +127,28 @@ type AuditEntry struct {
 	Action audit.Action `json:"action"`
 	Reason string       `json:"reason"`
 	Detail string       `json:"detail"`
+
+	Account string `json:"account,omitempty"` // of MySQL, by which the event was written; events of earlier versions have none
 }
 
-const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
+const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.user_id IS NULL AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 
 // AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
 	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
-		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail}
+		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account}
 	}, auditEntriesSQL, id, limit)
 	return entries, mysqltx.Wrap(err, "read audit entries of coupon %d", id)
 }
 
-const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail" + audit.Chained + `
+const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.action = ? ORDER BY e.seq DESC LIMIT 1`
 
 // Freeze returns the last audit event that froze a coupon, or nil if there is none. The caller knows whether it is frozen.
 func Freeze(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*AuditEntry, error) {
 	var e AuditEntry
-	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail)
+	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -46,6 +46,7 @@ func (s *Settings) Validate() error {
 			problems = append(problems, text.UsageErrorf(text.TokensNotAsked, one.name))
 		}
 	}
+	s.proxies = nil // a second call begins anew
 	for _, one := range s.TrustedProxies {
 		prefix, err := netip.ParsePrefix(one)
 		if err != nil {
