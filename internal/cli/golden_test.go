@@ -172,6 +172,7 @@ var variable = []struct {
 	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // escape sequences of the terminal
 	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // progress
 	{regexp.MustCompile(`\be?yJ[\w-]+\.[\w-]+\.[\w-]+`), "<receipt>"},
+	{regexp.MustCompile(`\bjajeong_\w+@%`), "<account>"},
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},

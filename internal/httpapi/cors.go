@@ -24,7 +24,7 @@ func CrossOrigin(origins []string, next http.Handler, methods ...string) http.Ha
 		AllowedOrigins:   origins,
 		AllowedMethods:   methods,
 		AllowedHeaders:   []string{"Authorization", "Content-Type", "Accept-Language", "Cache-Control", "Last-Event-ID", "X-Request-ID"},
-		ExposedHeaders:   []string{"X-Request-ID", "Retry-After", "ETag"},
+		ExposedHeaders:   []string{"X-Request-ID", "Retry-After", "ETag", "WWW-Authenticate"},
 		AllowCredentials: true,
 		MaxAge:           int(corsMaxAge.Seconds()),
 	})

@@ -80,7 +80,7 @@ func TestCrossOrigin(t *testing.T) {
 	require.Equal(t, http.StatusTeapot, simple.StatusCode)
 	require.Equal(t, shop, simple.Header.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "true", simple.Header.Get("Access-Control-Allow-Credentials"))
-	require.Equal(t, "X-Request-Id, Retry-After, Etag", simple.Header.Get("Access-Control-Expose-Headers"))
+	require.Equal(t, "X-Request-Id, Retry-After, Etag, Www-Authenticate", simple.Header.Get("Access-Control-Expose-Headers"))
 	require.Equal(t, []string{"Origin", "Accept-Language"}, simple.Header.Values("Vary"))
 
 	for _, origin := range []string{"https://evil.example.com", "null", "https://shop.example.com.evil.com", "http://shop.example.com"} {

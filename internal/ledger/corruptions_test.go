@@ -248,7 +248,7 @@ func rewriteEvent(n uint64) func(*fixture) {
 	return func(c *fixture) {
 		e := c.event(n)
 		e.Reason = "for a friend"
-		c.change(1, "UPDATE audit_event SET reason = ?, hash = ? WHERE coupon_id = ? AND seq = ?", e.Reason, c.hashAfter(n-1, e), c.id, n)
+		c.change(1, "UPDATE audit_event SET reason = ?, account = '', hash = ? WHERE coupon_id = ? AND seq = ?", e.Reason, c.hashAfter(n-1, e), c.id, n)
 	}
 }
 
