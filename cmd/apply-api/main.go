@@ -101,9 +101,9 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	registry.MustRegister(memory.Metrics()...)
 	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
 		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, SettlesAt: s.settlesAt, Now: time.Now})
-	users, watchKeys, haveKeys := s.Identity.Open(logger.Named("identity"), time.Now)
+	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
-	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: haveKeys, Registry: registry})
+	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users, Registry: registry})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
@@ -117,7 +117,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // refresh until the last request is answered
 	defer stop()
 	refreshing.Go(func() { coupons.Run(refresh) })
-	refreshing.Go(func() { watchKeys(refresh) })
+	refreshing.Go(func() { users.Watch(refresh) })
 	if s.receipts != nil {
 		refreshing.Go(func() { s.receipts.Watch(refresh, logger) })
 	}

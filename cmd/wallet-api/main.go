@@ -85,9 +85,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, logger *zap.Logger) int {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(servers.Metrics())
-	users, watchKeys, haveKeys := s.Identity.Open(logger.Named("identity"), time.Now)
+	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
-	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Identity: haveKeys, Registry: registry})
+	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Identity: users, Registry: registry})
 	store := wallet.NewStore(servers.MySQL)
 	public := walletapi.New(walletapi.Options{
 		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
@@ -108,7 +108,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer stop()
 	watching.Go(func() { s.keys.Watch(watch, logger) })
-	watching.Go(func() { watchKeys(watch) })
+	watching.Go(func() { users.Watch(watch) })
 	if server.Serve(ctx) != nil {
 		return exitFailed
 	}

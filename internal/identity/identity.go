@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 
@@ -69,7 +70,9 @@ type Refusal struct {
 // Identity finds out who sends a request. It is safe for concurrent use.
 type Identity struct {
 	proxies []netip.Prefix
-	tokens  *tokens // nil: the identity comes from X-User-ID
+	tokens  *tokens               // nil: the identity comes from X-User-ID
+	watch   func(context.Context) // follows the keys of tokens; nil: there is nothing to follow
+	ready   func() error          // returns an error until there are keys; nil: there always are
 	refused map[reason]prometheus.Counter
 	metrics []prometheus.Collector
 	logger  *zap.Logger // at most one line a second
@@ -101,6 +104,21 @@ func (i *Identity) User(r *http.Request) (coupon.UserID, *Refusal) {
 		return 0, i.refuse(r, why)
 	}
 	return found.user, nil
+}
+
+// Watch follows the keys of tokens until ctx ends.
+func (i *Identity) Watch(ctx context.Context) {
+	if i.watch != nil {
+		i.watch(ctx)
+	}
+}
+
+// Ready returns an error while no token can be verified, because no key is known yet.
+func (i *Identity) Ready() error {
+	if i.ready == nil {
+		return nil
+	}
+	return i.ready()
 }
 
 // TakesTokens reports whether Service can succeed.

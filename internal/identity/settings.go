@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,37 +112,35 @@ func (s *Settings) validateTokens() (err error) {
 	return err
 }
 
-// Open returns the identity of the settings, which are valid, and says in the log what is believed. watch follows the keys until its
-// context ends. ready returns an error until there are keys; nil: there always are.
-func (s *Settings) Open(logger *zap.Logger, now func() time.Time) (i *Identity, watch func(context.Context), ready func() error) {
-	watch = func(ctx context.Context) { <-ctx.Done() }
+// Open returns the identity of the settings, which are valid, and says in the log what is believed.
+func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	if s.Identity == header {
 		logger.Info("users are identified by X-User-ID from these addresses", zap.Stringers("trusted_proxies", s.proxies))
-		return FromHeader(logger, s.proxies...), watch, ready
+		return FromHeader(logger, s.proxies...)
 	}
 	logger.Info("users are identified by tokens", zap.String("issuer", s.Issuer), zap.String("audience", s.Audience), zap.String("user_claim", s.UserClaim))
-	methods := publicMethods
-	if s.SecretFile != "" {
-		methods = secretMethods
-	}
-	i = &Identity{}
+	i := &Identity{}
 	var from keys
 	if s.file != nil {
-		from, watch = fileKeys{s.file}, func(ctx context.Context) { s.file.Watch(ctx, logger) }
+		from, i.watch = fileKeys{s.file}, func(ctx context.Context) { s.file.Watch(ctx, logger) }
 	} else {
-		if at, err := url.Parse(s.JWKSURL); err == nil && at.Scheme != "https" {
-			logger.Warn("JWT_JWKS_URL is not https: who controls the network can replace the keys", zap.String("url", s.JWKSURL))
+		if !strings.HasPrefix(s.JWKSURL, "https:") {
+			logger.Warn("JWT_JWKS_URL is not https: an attacker in the network can replace the keys", zap.String("url", s.JWKSURL))
 		}
 		remote := newFetched(s.JWKSURL, now)
-		from, watch, ready = remote, func(ctx context.Context) { remote.Watch(ctx, logger) }, remote.ready
+		from, i.watch, i.ready = remote, func(ctx context.Context) { remote.Watch(ctx, logger) }, remote.ready
 		i.metrics = append(i.metrics, remote.age())
 	}
 	i.metrics = append(i.metrics, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_identity_keys", Help: "Keys of tokens in use.",
 	}, func() float64 { return float64(len(from.Keys())) }))
+	methods := publicMethods
+	if s.SecretFile != "" {
+		methods = secretMethods
+	}
 	i.tokens = newTokens(from, methods, s.Issuer, s.Audience, s.UserClaim, now)
 	i.observe(logger)
-	return i, watch, ready
+	return i
 }
 
 // age is a metric. Before the first keys, it is the time since the start.

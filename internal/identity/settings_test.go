@@ -56,8 +56,8 @@ func TestSettings_Open(t *testing.T) {
 	t.Parallel()
 	header := Settings{Identity: "header", TrustedProxies: []string{"192.0.2.1", "fd00::/8"}}
 	require.NoError(t, header.Validate())
-	users, _, ready := header.Open(zap.NewNop(), time.Now)
-	require.Nil(t, ready)
+	users := header.Open(zap.NewNop(), time.Now)
+	require.NoError(t, users.Ready())
 	user, refused := users.User(request("192.0.2.1:1", "X-User-ID", "7"))
 	require.Nil(t, refused)
 	require.EqualValues(t, 7, user)
@@ -81,14 +81,13 @@ func TestSettings_Open(t *testing.T) {
 		{&public, signer{"", jwt.SigningMethodHS256, []byte(strings.Repeat("s", 32)), nil}, false},
 	} {
 		require.NoError(t, c.settings.Validate())
-		users, _, ready := c.settings.Open(zap.NewNop(), time.Now)
-		require.Nil(t, ready)
+		users := c.settings.Open(zap.NewNop(), time.Now)
+		require.NoError(t, users.Ready())
 		_, refused := users.User(bearing(c.by.sign(t, time.Now(), nil)))
 		require.Equal(t, c.good, refused == nil)
 	}
 
 	remote := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience, UserClaim: "uid"}
 	require.NoError(t, remote.Validate())
-	_, _, ready = remote.Open(zap.NewNop(), time.Now)
-	require.ErrorContains(t, ready(), "being fetched")
+	require.ErrorContains(t, remote.Open(zap.NewNop(), time.Now).Ready(), "being fetched")
 }

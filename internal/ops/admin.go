@@ -36,7 +36,9 @@ type Config struct {
 	Catalog interface { // nil: the process has no catalog, and is ready only while MySQL answers
 		Loaded() bool
 	}
-	Identity func() error // returns an error while the process cannot know who sends a request; nil: it always can
+	Identity interface { // nil: the process has no users
+		Ready() error // returns an error while the process cannot know who sends a request
+	}
 	Registry *prometheus.Registry
 }
 
@@ -152,7 +154,7 @@ func (a *Admin) checkIdentity(state *readiness) {
 	if a.config.Identity == nil {
 		return
 	}
-	identity := checked(a.config.Identity())
+	identity := checked(a.config.Identity.Ready())
 	state.Checks["identity"] = identity
 	state.Ready = state.Ready && identity.OK
 }

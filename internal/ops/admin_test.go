@@ -28,6 +28,10 @@ func (k known) Loaded() bool { return bool(k) }
 
 type pinger struct{ err error }
 
+type keys struct{ err error }
+
+func (k keys) Ready() error { return k.err }
+
 func (p pinger) PingContext(context.Context) error { return p.err }
 
 type ready struct {
@@ -115,6 +119,13 @@ func TestReadiness(t *testing.T) {
 	require.NotContains(t, r.Checks, "catalog")
 	status, _ = lookAt(ops.Config{MySQL: pinger{errors.New("mysql is away")}}, false)
 	require.Equal(t, http.StatusServiceUnavailable, status, "settling needs it")
+
+	status, r = lookAt(ops.Config{MySQL: pinger{}, Identity: keys{}}, false)
+	require.Equal(t, http.StatusOK, status)
+	require.True(t, r.Checks["identity"].OK)
+	status, r = lookAt(ops.Config{MySQL: pinger{}, Identity: keys{errors.New("no key")}}, false)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "no key", r.Checks["identity"].Detail)
 
 	status, r = look(false, nil, false)
 	require.Equal(t, http.StatusServiceUnavailable, status)
