@@ -25,7 +25,7 @@ const (
 // Settings say how the programs with a public port find out who sends a request.
 type Settings struct {
 	Identity       string   `name:"identity" env:"IDENTITY" enum:"header,jwt" default:"header"`
-	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" default:"127.0.0.0/8,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7" placeholder:"CIDR,…"`
+	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" default:"127.0.0.0/8,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7" placeholder:"CIDR"`
 	SecretFile     string   `name:"jwt-secret-file" env:"JWT_SECRET_FILE" type:"path" placeholder:"FILE"`
 	JWKSURL        string   `name:"jwt-jwks-url" env:"JWT_JWKS_URL" placeholder:"URL"`
 	JWKSFile       string   `name:"jwt-jwks-file" env:"JWT_JWKS_FILE" type:"path" placeholder:"FILE"`

@@ -102,7 +102,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 		return names
 	}
 	ofWallet := slices.DeleteFunc(documented(1, 3, 7), func(name string) bool {
-		return !strings.HasPrefix(name, "jajeong_wallet_") && !slices.Contains([]string{"jajeong_connections_open",
+		return !strings.HasPrefix(name, "jajeong_wallet_") && !slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
 			"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
 	for addr, want := range map[string][]string{
