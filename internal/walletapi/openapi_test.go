@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -122,7 +123,8 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	p := &provoker{t, map[string]bool{}}
 	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1")})
 	keyless := newHandler(walletapi.Options{Keys: keysOf(t)})
-	bearer := []string{"Authorization", "Bearer k1"}
+	withTokens := newHandler(walletapi.Options{Identity: takesTokens(t), Keys: keysOf(t)})
+	bearing, unscoped := []string{"Authorization", "Bearer k1"}, []string{"Authorization", bearer(t, jwt.MapClaims{"uid": 7})}
 	may := map[string][]wallet.Code{
 		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon, wallet.OrderRefunded,
 			wallet.ReservedElsewhere, wallet.Used, wallet.Expired, wallet.Revoked, wallet.BelowMinimum},
@@ -133,14 +135,16 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	for call, codes := range may {
 		method, template, _ := strings.Cut(call, " ")
 		for _, code := range append(codes, "PANIC", "AWAY", "wrong$id") {
-			p.provoke(handler, method, template, string(code), strings.NewReader(rightBody), bearer...)
+			p.provoke(handler, method, template, string(code), strings.NewReader(rightBody), bearing...)
 		}
-		p.provoke(handler, method, template, "A-1", strings.NewReader(strings.Repeat(" ", 1025)), bearer...)
-		p.provoke(handler, method, template, "A-1", io.MultiReader(errorReader{}), bearer...)
+		p.provoke(handler, method, template, "A-1", strings.NewReader(strings.Repeat(" ", 1025)), bearing...)
+		p.provoke(handler, method, template, "A-1", io.MultiReader(errorReader{}), bearing...)
 		p.provoke(handler, method, template, "A-1", nil)
-		p.provoke(keyless, method, template, "A-1", nil, bearer...)
+		p.provoke(keyless, method, template, "A-1", nil, bearing...)
+		p.provoke(withTokens, method, template, "A-1", nil, unscoped...)
+		p.provoke(withTokens, method, template, "A-1", nil, "Authorization", "Bearer x")
 	}
-	p.provoke(handler, "PUT", order, "A-1", strings.NewReader("{}"), bearer...)
+	p.provoke(handler, "PUT", order, "A-1", strings.NewReader("{}"), bearing...)
 
 	strict := newHandler(walletapi.Options{Keys: keysOf(t), UserRate: 1})
 	for user := 1; user <= 10; user++ {
@@ -148,6 +152,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		p.provoke(strict, "GET", coupons, "", nil, "X-User-ID", "9")
 	}
 	p.provoke(handler, "GET", coupons, "", nil)
+	p.provoke(withTokens, "GET", coupons, "", nil, "Authorization", "Bearer x")
 	p.provoke(handler, "GET", coupons, "", nil, "X-User-ID", "01")
 	p.provoke(handler, "GET", coupons+"?limit=0", "", nil, "X-User-ID", "9")
 	p.provoke(handler, "GET", "/openapi.yaml", "", nil)
@@ -158,7 +163,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		{"POST", order, "A-1"}, {"GET", order + "/confirm", "A-1"}, {"PUT", coupons, ""}, {"POST", "/openapi.yaml", ""}, {"GET", "/", ""},
 		{"PUT", order, "."}, {"PUT", order, ".."}, {"PUT", order, ""}, {"DELETE", order + "/", "A-1"}, {"CONNECT", order, "1"},
 	} {
-		p.provoke(handler, c.method, c.template, c.order, nil, bearer...)
+		p.provoke(handler, c.method, c.template, c.order, nil, bearing...)
 	}
 }
 

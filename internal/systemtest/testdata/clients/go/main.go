@@ -26,8 +26,8 @@ func run(server, coupon string) error {
 	if err != nil {
 		return err
 	}
-	request := "from-the-gateway"
-	user := apply.ApplyParams{XUserID: "7", XRequestID: &request}
+	request, seven, nine := "from-the-gateway", "7", "9"
+	user := apply.ApplyParams{XUserID: &seven, XRequestID: &request}
 
 	first, err := client.ApplyWithResponse(ctx, coupon, &user)
 	if err != nil {
@@ -47,14 +47,14 @@ func run(server, coupon string) error {
 		return fmt.Errorf("X-Request-ID is %q", got)
 	}
 
-	standing, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: "7"})
+	standing, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: &seven})
 	if err != nil {
 		return err
 	}
 	if a := standing.JSON200; a == nil || a.Status != apply.ApplicationStatusPENDING || a.WithinSeats == nil || !*a.WithinSeats {
 		return fmt.Errorf("asking: %s", standing.Body)
 	}
-	stranger, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: "9", XRequestID: &request})
+	stranger, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: &nine, XRequestID: &request})
 	if err != nil {
 		return err
 	}
