@@ -1,0 +1,319 @@
+package systemtest
+
+import (
+	"bufio"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/provider"
+)
+
+// door is a request that needs an identity.
+type door struct{ port, method, path, body string }
+
+// house is a deployment with the addresses of its ports. User 7 has the coupon and an order that reserved it, and user 8 waits.
+type house struct {
+	*jajeongtest.Deployment
+	ports map[string]string
+	doors []door
+	id    coupon.CouponID // for which user 8 waits
+	had   []string        // rows of MySQL before the attacks
+}
+
+func newHouse(t *testing.T, flags ...string) *house {
+	d := jajeongtest.New(t)
+	d.AddUsers(7, 8, 9)
+	issued := d.AddCoupon(1)
+	d.Exec("UPDATE coupon SET discount_won = 5000, minimum_won = 1, validity_days = 30 WHERE id = ?", issued)
+	d.Apply(issued, 7)
+	d.SettleNow()
+	h := &house{Deployment: d, id: d.AddCoupon(5)}
+	d.Apply(h.id, 8)
+	keys := filepath.Join(t.TempDir(), "service-keys")
+	require.NoError(t, os.WriteFile(keys, []byte("pos "+serviceKeyHash+"\n"), 0o600))
+	apply := d.Start(d.Environment(), "./cmd/apply-api", append(d.Flags(d.API), flags...)...)
+	wallet := d.Start(d.Environment(), "./cmd/wallet-api", append([]string{"--mysql-dsn=" + d.Wallet.MySQLDSN, "--service-keys-file=" + keys}, flags...)...)
+	h.ports = map[string]string{"apply": apply.Apply, "live": apply.Live, "wallet": wallet.Wallet}
+	order := fmt.Sprintf(`{"couponId":%d,"userId":7,"amountWon":9000}`, issued)
+	me := fmt.Sprintf("/v1/coupons/%d/applications", h.id)
+	h.doors = []door{
+		{"apply", "POST", me, ""}, {"apply", "GET", me + "/me", ""}, {"live", "GET", fmt.Sprintf("/v1/live/coupons/%d/me", h.id), ""},
+		{"wallet", "GET", "/v1/wallet/coupons", ""},
+		{"wallet", "PUT", "/v1/orders/B-1/coupon", order}, {"wallet", "DELETE", "/v1/orders/A-1/coupon", ""},
+		{"wallet", "POST", "/v1/orders/A-1/coupon/confirm", ""}, {"wallet", "POST", "/v1/orders/A-1/coupon/refund", ""},
+	}
+	status, said := h.send(door{"wallet", "PUT", "/v1/orders/A-1/coupon", order}, "Authorization: Bearer "+serviceKey)
+	require.Equal(t, http.StatusCreated, status, said)
+	h.had = h.has()
+	return h
+}
+
+const (
+	serviceKey     = "0123456789012345678901234567890123456789"
+	serviceKeyHash = "fb526cd4ad0ec978c1a9e78f7c0728711139978424d618eb228be59e21188970"
+)
+
+// has returns what an attack could change.
+func (h *house) has() []string {
+	rows := append(h.Snapshot(), h.Waiting(h.id)...)
+	return append(rows, fmt.Sprint(h.Number("SELECT COUNT(*) FROM coupon_log"), h.Number("SELECT COUNT(*) FROM coupon_order WHERE state <> 'RESERVED'"), h.Number("SELECT COUNT(*) FROM coupon_order")))
+}
+
+// send sends a request with these lines as they are.
+func (h *house) send(at door, lines ...string) (status int, said string) {
+	h.T.Helper()
+	conn, err := net.Dial("tcp", h.ports[at.port])
+	require.NoError(h.T, err)
+	defer conn.Close()
+	require.NoError(h.T, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nContent-Length: %d\r\n", at.method, at.path, len(at.body))
+	for _, line := range lines {
+		text += line + "\r\n"
+	}
+	_, err = io.WriteString(conn, text+"\r\n"+at.body)
+	require.NoError(h.T, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: at.method})
+	require.NoError(h.T, err, "%s %s %q", at.method, at.path, lines)
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK && at.port == "live" {
+		return response.StatusCode, "a stream" // it does not end
+	}
+	body, err := io.ReadAll(response.Body)
+	require.NoError(h.T, err)
+	return response.StatusCode, string(body)
+}
+
+// refuses sends an attack to every door. None opens, and none says more than a problem.
+func (h *house) refuses(attack string, change func(door) door, lines ...string) {
+	h.T.Helper()
+	for _, at := range h.doors {
+		if change != nil {
+			at = change(at)
+		}
+		status, said := h.send(at, lines...)
+		require.Contains(h.T, []int{400, 401, 403, 404, 405}, status, "%s: %s %s: %s", attack, at.method, at.path, said)
+		for _, secret := range []string{"PENDING", "ISSUED", "appliedAt", "position", "심야", "coupons\":", "RESERVED"} {
+			require.NotContains(h.T, said, secret, "%s: %s %s", attack, at.method, at.path)
+		}
+	}
+}
+
+// hidden checks what no public port has.
+func (h *house) hidden(lines ...string) {
+	h.T.Helper()
+	for port := range h.ports {
+		for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/readyz", "/livez", "/debug/vars", "/admin", "//metrics", "/v1/../metrics"} {
+			status, said := h.send(door{port, "GET", path, ""}, lines...)
+			require.Equal(h.T, http.StatusNotFound, status, "%s %s", port, path)
+			require.NotContains(h.T, said, "jajeong_")
+		}
+	}
+}
+
+// nothingHappened checks that no attack has changed anything.
+func (h *house) nothingHappened() {
+	h.T.Helper()
+	require.Equal(h.T, h.had, h.has())
+}
+
+// tricks are requests whose address says who asks.
+var tricks = map[string]func(door) door{
+	"a query":          func(at door) door { at.path += "?user_id=8&userId=8&X-User-ID=8&access_token=x"; return at },
+	"a path parameter": func(at door) door { at.path += ";user=8"; return at },
+	"a user in the path": func(at door) door {
+		at.path = strings.Replace(at.path, "/me", "/8", 1)
+		return at
+	},
+	"two slashes": func(at door) door { at.path = "/" + at.path; return at },
+	"dots":        func(at door) door { at.path = "/openapi.yaml/.." + at.path; return at },
+	"coded dots":  func(at door) door { at.path = "/openapi.yaml/%2e%2e" + at.path; return at },
+	"an address":  func(at door) door { at.path = "http://8@shop" + at.path; return at },
+	"another method": func(at door) door {
+		if at.method == "GET" {
+			at.method = "HEAD"
+		} else {
+			at.method = "PATCH"
+		}
+		return at
+	},
+}
+
+// identities are headers by which other programs are told who asks.
+var identities = map[string][]string{
+	"nothing":                   nil,
+	"cookies":                   {"Cookie: X-User-ID=8; user_id=8; session=8; Authorization=Bearer%20x; access_token=x"},
+	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "X-Remote-User: 8", "Remote-User: 8", "X-User: 8", "X-UserID: 8", "User-ID: 8"},
+	"another address":           {"X-Original-URL: /v1/wallet/coupons", "X-Rewrite-URL: /v1/wallet/coupons", "X-HTTP-Method-Override: GET"},
+	"underscores":               {"X_User_ID: 8"},
+	"an underscore":             {"x-user_id: 8"},
+	"dots":                      {"X.User.ID: 8"},
+	"a certificate":             {"X-SSL-Client-CN: 8", "X-Client-Cert: 8", "X-Forwarded-Client-Cert: Subject=\"CN=8\""},
+	"a password":                {"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("8:8"))},
+	"the user as a key":         {"Authorization: Bearer 8"},
+	"the hash of a service key": {"Authorization: Bearer " + serviceKeyHash},
+	"half a service key":        {"Authorization: Bearer " + serviceKey[:39]},
+	"a service key elsewhere":   {"X-Api-Key: " + serviceKey, "Proxy-Authorization: Bearer " + serviceKey},
+	"two service keys":          {"Authorization: Bearer " + serviceKey, "Authorization: Bearer " + serviceKey},
+}
+
+// A stranger, who comes from no trusted proxy, gets nothing by any header.
+func TestStranger_GetsNothingByHeaders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "--trusted-proxies=192.0.2.1")
+	for attack, lines := range identities {
+		h.refuses(attack, nil, lines...)
+		if attack != "underscores" && attack != "an underscore" && attack != "dots" {
+			h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8"}, lines...)...)
+		}
+	}
+	for attack, lines := range map[string][]string{
+		"X-User-ID": {"X-User-ID: 8"}, "twice": {"X-User-ID: 8", "X-User-ID: 8"}, "in lower case": {"x-user-id: 8"},
+		"as a trusted proxy": {"X-User-ID: 8", "X-Forwarded-For: 192.0.2.1", "X-Real-IP: 192.0.2.1", "Forwarded: for=192.0.2.1", "Client-IP: 192.0.2.1", "True-Client-IP: 192.0.2.1"},
+		"with both":          {"X-User-ID: 8", "X_User_ID: 8"},
+		"with a token":       {"X-User-ID: 8", "Authorization: Bearer " + provider.NewKey(t, "k").Of(8)},
+	} {
+		h.refuses(attack, nil, lines...)
+	}
+	for attack, change := range tricks {
+		h.refuses(attack, change, "X-User-ID: 8")
+	}
+	h.hidden("X-User-ID: 8")
+	h.nothingHappened()
+}
+
+// Behind the gateway, a second header in another spelling gets nothing.
+func TestStranger_GetsNothingBehindTheGateway(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for attack, lines := range identities {
+		h.refuses(attack, nil, lines...)
+	}
+	for _, spelling := range []string{"X_User_ID", "x_user_id", "X-User_ID", "X.User.ID", "X-User-ID"} {
+		h.refuses("the gateway's and "+spelling, nil, "X-User-ID: 9", spelling+": 8")
+		h.refuses(spelling+" and the gateway's", nil, spelling+": 8", "X-User-ID: 9")
+	}
+	h.nothingHappened()
+
+	// Only the gateway's user is believed.
+	status, said := h.send(h.doors[1], "X-User-ID: 8")
+	require.Equal(t, http.StatusOK, status, said)
+	require.Contains(t, said, `"userId":8`)
+	status, said = h.send(h.doors[3], "X-User-ID: 7")
+	require.Equal(t, http.StatusOK, status, said)
+	require.Contains(t, said, "심야")
+}
+
+// With tokens, a stranger gets nothing by any header or token, and a user gets nothing of others.
+func TestStranger_GetsNothingByTokens(t *testing.T) {
+	t.Parallel()
+	key, stranger := provider.NewKey(t, "k1"), provider.NewKey(t, "k1")
+	published := filepath.Join(t.TempDir(), "jwks.json")
+	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
+	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published)...)
+	for attack, lines := range identities {
+		h.refuses(attack, nil, lines...)
+		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8"}, lines...)...)
+	}
+
+	parts := strings.Split(key.Of(8), ".")
+	coded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	hmac, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": provider.Issuer, "aud": provider.Audience, "exp": 9999999999, "uid": 8, "scope": "redeem", "sub": "pos"}).
+		SignedString([]byte(key.Public()))
+	require.NoError(t, err)
+	full := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos"}
+	with := func(name string, value any) jwt.MapClaims {
+		return jwt.MapClaims{"uid": full["uid"], "scope": full["scope"], "sub": full["sub"], name: value}
+	}
+	for attack, token := range map[string]string{
+		"none":               coded(`{"alg":"none","typ":"JWT"}`) + "." + parts[1] + ".",
+		"none, signed":       coded(`{"alg":"none","kid":"k1"}`) + "." + parts[1] + "." + parts[2],
+		"HS256, public key":  hmac,
+		"another signer":     stranger.Token(full),
+		"an unknown key":     provider.NewKey(t, "k2").Token(full),
+		"another issuer":     key.Token(with("iss", "https://login.example.com")),
+		"another audience":   key.Token(with("aud", "shop")),
+		"expired":            key.Token(with("exp", time.Now().Add(-time.Minute).Unix())),
+		"not yet valid":      key.Token(with("nbf", time.Now().Add(time.Hour).Unix())),
+		"without end":        key.Token(with("exp", nil)),
+		"another user":       parts[0] + "." + coded(`{"iss":"`+provider.Issuer+`","aud":"coupons","exp":9999999999,"uid":8,"scope":"redeem","sub":"pos"}`) + "." + parts[2],
+		"no signature":       parts[0] + "." + parts[1] + ".",
+		"a rounded user":     key.Token(jwt.MapClaims{"uid": 8.5}),
+		"a user as a name":   key.Token(jwt.MapClaims{"uid": "8 "}),
+		"a scope alone":      key.Token(jwt.MapClaims{"scope": "redeemer", "sub": "pos"}),
+		"nothing but dots":   "..",
+		"a long token":       strings.Repeat("x", 10_000),
+		"a token in a token": coded(key.Of(8)),
+	} {
+		h.refuses(attack, nil, "Authorization: Bearer "+token)
+		h.refuses(attack+" and X-User-ID", nil, "Authorization: Bearer "+token, "X-User-ID: 8", "X_User_ID: 8")
+	}
+	good := key.Of(8)
+	for attack, lines := range map[string][]string{
+		"a cookie":       {"Cookie: access_token=" + good + "; Authorization=Bearer " + good},
+		"another header": {"X-Access-Token: " + good, "Proxy-Authorization: Bearer " + good, "X-Forwarded-Access-Token: " + good},
+		"twice":          {"Authorization: Bearer " + good, "Authorization: Bearer " + good},
+		"an underscore":  {"Authorization_: Bearer " + good},
+	} {
+		h.refuses(attack, nil, lines...)
+	}
+	h.refuses("a query", func(at door) door { at.path += "?access_token=" + good + "&token=" + good; return at })
+	for attack, change := range tricks {
+		h.refuses(attack, change, "Authorization: Bearer "+provider.NewKey(t, "k1").Token(full))
+	}
+	h.hidden("Authorization: Bearer " + good)
+
+	// A user's token shows what the user has, and opens no order. Who redeems has no wallet.
+	for n, at := range h.doors[4:] {
+		status, said := h.send(at, "Authorization: Bearer "+key.Of(7))
+		require.Equal(t, http.StatusForbidden, status, "%d: %s", n, said)
+	}
+	checkout := key.Token(jwt.MapClaims{"scope": "redeem", "client_id": "checkout"})
+	for _, at := range h.doors[:4] {
+		status, said := h.send(at, "Authorization: Bearer "+checkout, "X-User-ID: 8")
+		require.Equal(t, http.StatusUnauthorized, status, said)
+	}
+	status, said := h.send(h.doors[1], "Authorization: Bearer "+key.Of(9), "X-User-ID: 8")
+	require.Equal(t, http.StatusNotFound, status, said)
+	require.NotContains(t, said, "PENDING")
+	status, said = h.send(h.doors[3], "Authorization: Bearer "+key.Of(9), "X-User-ID: 7")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, said, `{"coupons":[],`)
+	h.nothingHappened()
+
+	// The same requests with the right token.
+	status, said = h.send(h.doors[1], "Authorization: Bearer "+good)
+	require.Equal(t, http.StatusOK, status, said)
+	status, _ = h.send(h.doors[2], "Authorization: Bearer "+good)
+	require.Equal(t, http.StatusOK, status)
+	status, said = h.send(h.doors[6], "Authorization: Bearer "+checkout)
+	require.Equal(t, http.StatusOK, status, said)
+	require.EqualValues(t, 1, h.Number("SELECT COUNT(*) FROM coupon_log WHERE actor = 'checkout' AND kind = 'USED'"))
+
+	// A key that is gone ends its tokens, those that were good a moment ago, too.
+	next := provider.NewKey(t, "k2")
+	require.NoError(t, os.WriteFile(published, provider.JWKS(next), 0o600))
+	testenv.Eventually(t, time.Minute, "the token has ended", func() bool {
+		status, _ := h.send(h.doors[1], "Authorization: Bearer "+good)
+		return status == http.StatusUnauthorized
+	})
+	testenv.Eventually(t, time.Minute, "the wallet knows it, too", func() bool {
+		status, _ := h.send(h.doors[3], "Authorization: Bearer "+good)
+		return status == http.StatusUnauthorized
+	})
+	status, _ = h.send(h.doors[1], "Authorization: Bearer "+next.Of(8))
+	require.Equal(t, http.StatusOK, status)
+}
