@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
+	"github.com/jajeong/jajeong/internal/testenv/provider"
+)
+
+// takingTokens starts the binary with the keys of a provider.
+func takingTokens(t *testing.T, from *provider.Server) *program {
+	t.Helper()
+	redis := testenv.RedisFor(t)
+	environment := append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix, "USER_RATE=0")
+	return start(t, anywhere(environment), append(provider.Flags, "--jwt-jwks-url="+from.URL)...)
+}
+
+// applyWith applies with a token, and returns the status and what is wrong with the token.
+func (p *program) applyWith(token string) (status int, challenge string) {
+	p.t.Helper()
+	request, err := http.NewRequest(http.MethodPost, p.apply+"/v1/coupons/1/applications", nil)
+	require.NoError(p.t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport), Timeout: p.client.Timeout}
+	response, err := client.Do(request)
+	require.NoError(p.t, err)
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(p.t, err)
+	return response.StatusCode, response.Header.Get("WWW-Authenticate")
+}
+
+// While the provider is away, a new pod is not ready and says why. It opens when the provider is back.
+func TestPodWaitsForKeysOfTokens(t *testing.T) {
+	t.Parallel()
+	from := provider.Serve(t)
+	p := takingTokens(t, from)
+	p.await(adminOpen)
+	testenv.Eventually(t, soon, "readiness says what is missing", func() bool {
+		status, text := p.get("/readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, `"identity":{"ok":false,"detail":"Get \"`+from.URL)
+	})
+	testenv.Eventually(t, soon, "the log says so", func() bool {
+		return strings.Contains(p.stderr.String(), "keys of tokens not fetched") && strings.Contains(p.stderr.String(), "JWT_JWKS_URL is not https")
+	})
+	require.NotContains(t, p.stderr.String(), `"msg":"`+listening+`"`, "the public ports are closed")
+	key := provider.NewKey(t, "k1")
+	from.Publish(key)
+	p.await(listening)
+	p.awaitReady(http.StatusOK)
+	status, _ := p.applyWith(key.Of(7))
+	require.Equal(t, http.StatusAccepted, status)
+}
+
+// Keys are rotated while people apply, and the provider goes away. No token is refused whose key was known before, and a key that
+// is gone ends its tokens.
+func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
+	t.Parallel()
+	from := provider.Serve(t)
+	older, newer := provider.NewKey(t, "older"), provider.NewKey(t, "newer")
+	from.Publish(older)
+	p := takingTokens(t, from)
+	p.await(listening)
+	p.awaitReady(http.StatusOK)
+
+	var applying sync.WaitGroup
+	var applied atomic.Int64
+	stop := make(chan struct{})
+	stopped := sync.OnceFunc(func() { close(stop); applying.Wait() })
+	defer stopped()
+	for n := range uint64(4) {
+		applying.Go(func() {
+			for user := n + 1; ; user += 4 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if status, challenge := p.applyWith(older.Of(user)); status != http.StatusAccepted {
+					t.Errorf("user %d: %d %s", user, status, challenge)
+					return
+				}
+				applied.Add(1)
+			}
+		})
+	}
+	goOn := func() {
+		t.Helper()
+		before := applied.Load()
+		testenv.Eventually(t, soon, "people go on applying", func() bool { return applied.Load() > before+50 || t.Failed() })
+	}
+
+	goOn()
+	from.Leave()
+	status, challenge := p.applyWith(newer.Of(1_000_000))
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.Contains(t, challenge, "the key of the token is not known")
+	goOn()
+	from.Publish(older, newer)
+	testenv.Eventually(t, time.Minute, "the new key is known", func() bool {
+		status, _ := p.applyWith(newer.Of(1_000_000))
+		return status != http.StatusUnauthorized
+	})
+	goOn()
+	stopped()
+
+	from.Publish(newer)
+	testenv.Eventually(t, 2*time.Minute, "the old key has ended", func() bool {
+		_, _ = p.applyWith(provider.NewKey(t, "unknown").Of(7)) // hastens the next fetch
+		status, _ := p.applyWith(older.Of(1))
+		return status == http.StatusUnauthorized
+	})
+	from.Leave()
+	status, _ = p.applyWith(newer.Of(1_000_000))
+	require.Equal(t, http.StatusOK, status)
+}
+
+// A hundred malformed tokens are a hundred times 401, and one line in the log a second.
+func TestMalformedTokensAreNoStormInTheLog(t *testing.T) {
+	t.Parallel()
+	from := provider.Serve(t)
+	from.Publish(provider.NewKey(t, "k1"))
+	p := takingTokens(t, from)
+	p.await(listening)
+	began := time.Now()
+	for n := range 100 {
+		status, challenge := p.applyWith(strings.Repeat(fmt.Sprintf("%d.", n), n%5) + "x")
+		require.Equal(t, http.StatusUnauthorized, status)
+		require.Contains(t, challenge, `error="invalid_token"`)
+	}
+	seconds := int(time.Since(began).Seconds()) + 2 // a test may take long
+	lines := strings.Count(p.stderr.String(), "tokens are refused")
+	require.GreaterOrEqual(t, lines, 1)
+	require.LessOrEqual(t, lines, seconds)
+	require.EqualValues(t, 100, p.metric(`jajeong_identity_refused_total{reason="malformed"}`))
+}
+
+func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
+	t.Parallel()
+	for locale, want := range map[string][]string{
+		"C": {
+			"apply-api: IDENTITY=jwt needs one of JWT_SECRET_FILE, JWT_JWKS_URL and JWT_JWKS_FILE, and only one",
+			"apply-api: IDENTITY=jwt needs JWT_AUDIENCE",
+			"apply-api: IDENTITY=jwt needs JWT_USER_CLAIM",
+		},
+		"ko_KR.UTF-8": {
+			"apply-api: IDENTITY=jwt에는 JWT_SECRET_FILE, JWT_JWKS_URL, JWT_JWKS_FILE 중 하나만 지정하세요",
+			"apply-api: IDENTITY=jwt에는 JWT_AUDIENCE이(가) 필요합니다",
+			"apply-api: IDENTITY=jwt에는 JWT_USER_CLAIM이(가) 필요합니다",
+		},
+	} {
+		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "IDENTITY=jwt", "JWT_ISSUER=i"})
+		require.Equal(t, 2, p.exit(20*time.Second))
+		require.Equal(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
+	}
+	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "JWT_ISSUER=i", "TRUSTED_PROXIES=gateway,10.0.0.0/8"})
+	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Equal(t, []string{"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
+		`apply-api: TRUSTED_PROXIES has "gateway": want addresses or networks such as 10.0.0.0/8`}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
+}
