@@ -17,6 +17,8 @@ import (
 type contender struct {
 	name, title string
 	start       func(ctx context.Context, s *stage, c contender) (*server, error)
+	again       int    // as in load
+	tokens      string // algorithm of its tokens; empty: requests have X-User-ID
 }
 
 const (
@@ -29,14 +31,22 @@ const (
 )
 
 var contenders = []contender{
-	{yardstick, "an empty handler", startOwn},
-	{"api", "Jajeong", startAPI},
-	{"receipts", "Jajeong with receipts", startReceipts},
-	{otherBuild, "another build of Jajeong", startOther},
-	{plainest, "one EVALSHA per request", onRedis},
-	{"row-lock", "a row lock per request", onDatabase},
-	{"pipeliner", "go-redis's automatic pipeliner", onRedis},
+	{name: yardstick, title: "an empty handler", start: startOwn},
+	{name: "api", title: "Jajeong", start: startAPI},
+	{name: "hs256", title: "Jajeong, a new HS256 token each", start: startTokens, tokens: hs256},
+	{name: "rs256", title: "Jajeong, a new RS256 token each", start: startTokens, tokens: rs256},
+	{name: "again", title: "Jajeong, users come again", start: startAPI, again: comeAgain},
+	{name: "hs256-again", title: "Jajeong, users come again with HS256 tokens", start: startTokens, again: comeAgain, tokens: hs256},
+	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", start: startTokens, again: comeAgain, tokens: rs256},
+	{name: "receipts", title: "Jajeong with receipts", start: startReceipts},
+	{name: otherBuild, title: "another build of Jajeong", start: startOther},
+	{name: plainest, title: "one EVALSHA per request", start: onRedis},
+	{name: "row-lock", title: "a row lock per request", start: onDatabase},
+	{name: "pipeliner", title: "go-redis's automatic pipeliner", start: onRedis},
 }
+
+// comeAgain is how many users of each connection come again and again.
+const comeAgain = 100
 
 func contenderNames() (names []string) {
 	for _, c := range contenders {
@@ -72,9 +82,16 @@ func onDatabase(ctx context.Context, s *stage, c contender) (*server, error) {
 	return v.started(s.own(ctx, c, wiring{DSN: s.DSN(name)}))
 }
 
-// startAPI starts apply-api with its default settings, except for the addresses.
-func startAPI(ctx context.Context, s *stage, _ contender) (*server, error) {
-	return s.startBuild(ctx, s.apply)
+// startAPI starts apply-api with its default settings, except for the addresses, and for the rate of users who come again.
+func startAPI(ctx context.Context, s *stage, c contender) (*server, error) {
+	return s.startBuild(ctx, s.apply, c.rate()...)
+}
+
+func (c contender) rate() []string {
+	if c.again > 0 {
+		return []string{"--user-rate=0"}
+	}
+	return nil
 }
 
 func startReceipts(ctx context.Context, s *stage, _ contender) (*server, error) {
@@ -91,8 +108,24 @@ func startOther(ctx context.Context, s *stage, _ contender) (*server, error) {
 	return s.startBuild(ctx, s.other)
 }
 
+// startTokens starts apply-api with keys of tokens.
+func startTokens(ctx context.Context, s *stage, c contender) (*server, error) {
+	m, keys, err := newMint(s.dir, c.tokens)
+	if err != nil {
+		return nil, err
+	}
+	first, err := m.sign(1)
+	if err != nil {
+		return nil, err
+	}
+	return s.startAs(ctx, &server{mint: m, first: first}, s.apply, append(append(keys, c.rate()...), "--identity=jwt", "--jwt-issuer="+tokenIssuer, "--jwt-audience="+tokenAudience, "--jwt-user-claim=sub")...)
+}
+
 func (s *stage) startBuild(ctx context.Context, apply string, args ...string) (*server, error) {
-	v := new(server)
+	return s.startAs(ctx, new(server), apply, args...)
+}
+
+func (s *stage) startAs(ctx context.Context, v *server, apply string, args ...string) (*server, error) {
 	if err := v.withRedis(ctx); err != nil {
 		return nil, err
 	}

@@ -31,14 +31,21 @@ func generate(stdin io.Reader, stdout io.Writer) error {
 // send opens all connections before it sends the first request.
 func (l load) send() (outcome, error) {
 	senders := make([]*sender, l.Connections)
-	deadline := time.Now().Add(l.Warmup + l.Length + grace)
 	for i := range senders {
-		s := &sender{load: l, place: i, line: line.New(l.Address, fmt.Sprintf("POST /v1/coupons/%d/applications", couponID), deadline), wake: make(chan struct{}, 1)}
-		s.user = l.FirstUser + uint64(i)*usersPerConnection
+		first := l.FirstUser + uint64(i)*usersPerConnection
+		senders[i] = &sender{load: l, place: i, first: first, user: first, wake: make(chan struct{}, 1)}
+	}
+	if l.Tokens != nil {
+		if err := l.sign(senders); err != nil {
+			return outcome{}, err
+		}
+	}
+	deadline := time.Now().Add(l.Warmup + l.Length + grace)
+	for i, s := range senders {
+		s.line = line.New(l.Address, fmt.Sprintf("POST /v1/coupons/%d/applications", couponID), deadline)
 		if err := s.line.Dial(); err != nil {
 			return outcome{}, fmt.Errorf("connection %d: %w", i+1, err)
 		}
-		senders[i] = s
 	}
 	s := schedule{began: time.Now()}
 	s.from = s.began.Add(l.Warmup)
@@ -62,9 +69,11 @@ func (s schedule) counts(at time.Time) bool { return !at.Before(s.from) && at.Be
 // sender is one connection and its results.
 type sender struct {
 	load
-	place int
-	user  uint64 // of the next request
-	line  *line.Line
+	place  int
+	first  uint64
+	user   uint64   // of the next request
+	signed []string // tokens, from that of first on; empty: requests have X-User-ID
+	line   *line.Line
 	outcome
 	wake                        chan struct{} // may have a wake-up too many
 	fromDue, fromSent, refusals waits
@@ -88,11 +97,23 @@ func (s *sender) run(t schedule) {
 		if s.Rate == 0 {
 			due = sent
 		}
-		r, err := s.line.Ask(s.user)
+		r, err := s.ask()
 		s.note(t, r, err, due, sent)
-		s.user++
+		if s.user++; s.Again > 0 && s.user == s.first+uint64(s.Again) {
+			s.user = s.first
+		}
+		if len(s.signed) > 0 && s.user == s.first+uint64(len(s.signed)) {
+			break
+		}
 	}
 	s.fail("a connection has run out of users")
+}
+
+func (s *sender) ask() (line.Reply, error) {
+	if len(s.signed) == 0 {
+		return s.line.Ask(s.user)
+	}
+	return s.line.AskWith(s.signed[s.user-s.first])
 }
 
 // due is when request n of this connection is due. The connections take turns.

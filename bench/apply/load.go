@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// load describes the requests of one measurement. Each request is from a new user.
+// load describes the requests of one measurement.
 type load struct {
 	Address     string
 	Connections int
@@ -22,6 +22,8 @@ type load struct {
 	Warmup    time.Duration // not measured
 	Length    time.Duration
 	FirstUser uint64
+	Again     int   // users of each connection, who come again and again; 0: every request is from a new user
+	Tokens    *mint // nil: requests have X-User-ID
 }
 
 const (
@@ -88,7 +90,7 @@ func send(ctx context.Context, l load) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	const around = 30 * time.Second // for the connections and the result
+	const around = 3 * time.Minute // for the tokens, the connections and the result
 	ctx, cancel := context.WithTimeout(ctx, l.Warmup+l.Length+grace+around)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, generateVerb)

@@ -59,7 +59,7 @@ func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 	all := make([]measured, len(o.contenders))
 	for round := range o.rounds {
 		for i, c := range o.contenders {
-			r, err := s.once(ctx, c, load{Connections: o.connections, Warmup: warmUp, Length: o.length})
+			r, err := s.once(ctx, c, load{Connections: o.connections, Warmup: warmUp, Length: o.length, Again: c.again})
 			if err != nil {
 				return nil, err
 			}
@@ -86,7 +86,7 @@ func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]pace
 		for i, m := range peaks {
 			p := &all[i]
 			p.contender, p.rate = m.contender, steadyShare*median(m.rounds, goodput)
-			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length}
+			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length, Again: m.again}
 			r, err := s.once(ctx, p.contender, l)
 			if err != nil {
 				return nil, err

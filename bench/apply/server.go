@@ -23,6 +23,8 @@ type server struct {
 	accepted []span
 	stored   func(ctx context.Context) (users map[uint64]bool, accepted int, err error) // nil: it stores nothing
 	ends     []func()
+	mint     *mint  // nil: requests have X-User-ID
+	first    string // token of the first user
 }
 
 // stop ends the server first, and then its store.
@@ -70,6 +72,9 @@ func (v *server) answers() error {
 			return err
 		}
 		request.Header.Set("X-User-ID", firstUser)
+		if v.mint != nil {
+			request.Header.Set("Authorization", "Bearer "+v.first)
+		}
 		response, err := client.Do(request)
 		if last = err; err != nil {
 			continue
@@ -97,7 +102,7 @@ func (v *server) take(ctx context.Context, l load) (r sample, err error) {
 	if v.loads > maxLoads {
 		return r, fmt.Errorf("a server accepts %d loads at most", maxLoads)
 	}
-	l.Address, l.FirstUser = v.address, uint64(v.loads)*usersPerLoad
+	l.Address, l.FirstUser, l.Tokens = v.address, uint64(v.loads)*usersPerLoad, v.mint
 	began, busy, server, store := time.Now(), process.Busy(), process.CPUTime(v.pid), process.CPUTime(v.storePid)
 	if r.outcome, err = send(ctx, l); err != nil {
 		return r, err

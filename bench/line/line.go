@@ -19,6 +19,8 @@ type Line struct {
 	in       *bufio.Reader
 	request  []byte
 	user     []byte // the part of request with the user id
+	before   []byte // a request up to its token
+	bearing  []byte // the last request with a token
 }
 
 const (
@@ -34,6 +36,7 @@ func New(address, request string, deadline time.Time) *Line {
 	l := &Line{address: address, deadline: deadline, in: bufio.NewReader(nil)}
 	l.request = fmt.Appendf(nil, "%s HTTP/1.1\r\nHost: %s\r\nX-User-ID: %s\r\nContent-Length: 0\r\n\r\n", request, address, userDigits)
 	l.user = l.request[bytes.Index(l.request, []byte(userDigits)):][:len(userDigits)]
+	l.before = fmt.Appendf(nil, "%s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nAuthorization: Bearer ", request, address)
 	return l
 }
 
@@ -65,7 +68,21 @@ type Reply struct {
 
 // Ask sends the request of a user and reads the reply. After an error, or if the server closes the connection, the next call
 // connects again.
-func (l *Line) Ask(user uint64) (r Reply, err error) {
+func (l *Line) Ask(user uint64) (Reply, error) {
+	for i := len(l.user) - 1; i >= 0; i-- {
+		l.user[i] = byte('0' + user%10)
+		user /= 10
+	}
+	return l.send(l.request)
+}
+
+// AskWith is Ask with a token instead of a user id.
+func (l *Line) AskWith(token string) (Reply, error) {
+	l.bearing = append(append(append(l.bearing[:0], l.before...), token...), "\r\n\r\n"...)
+	return l.send(l.bearing)
+}
+
+func (l *Line) send(request []byte) (r Reply, err error) {
 	defer func() {
 		if err != nil || r.Closes {
 			l.Close()
@@ -77,11 +94,7 @@ func (l *Line) Ask(user uint64) (r Reply, err error) {
 			return r, err
 		}
 	}
-	for i := len(l.user) - 1; i >= 0; i-- {
-		l.user[i] = byte('0' + user%10)
-		user /= 10
-	}
-	if _, err := l.conn.Write(l.request); err != nil {
+	if _, err := l.conn.Write(request); err != nil {
 		return r, err
 	}
 	return Read(l.in)

@@ -13,8 +13,8 @@
 //   - it was issued by JWT_ISSUER for JWT_AUDIENCE, and its time has come and has not run out, within leeway
 //   - JWT_USER_CLAIM is a user id; or, for the checkout of a shop, the scopes include redeem
 //
-// A verified token is remembered by its SHA-256 until it runs out, because a signature takes longer to check than a request
-// takes otherwise. When the keys change, every remembered token is forgotten: a key that is gone ends its tokens at once.
+// A token of a public key is remembered by its SHA-256 until it runs out, because its signature takes longer to check than a
+// request takes otherwise. When the keys change, every remembered token is forgotten: a key that is gone ends its tokens at once.
 //
 // # Keys
 //

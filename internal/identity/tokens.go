@@ -2,11 +2,10 @@ package identity
 
 import (
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/base64"
 	"errors"
-	"math"
 	"net/http"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 const (
@@ -24,6 +22,8 @@ const (
 	maxToken = 8 << 10
 	// maxKnown bounds the tokens that are remembered: about 20 MB.
 	maxKnown = 100_000
+	// maxHeaders bounds the headers that are remembered: one for each key, and for each spelling of its issuers.
+	maxHeaders = 100
 	// redeem is the scope that opens the calls of a checkout.
 	redeem = "redeem"
 )
@@ -36,12 +36,13 @@ type sender struct {
 
 // tokens verifies tokens.
 type tokens struct {
-	keys    keys
-	parser  *jwt.Parser
-	methods []string
-	claim   string
-	now     func() time.Time
-	known   *lru.Cache[[sha256.Size]byte, verified]
+	keys      keys
+	methods   []string // names of the algorithms that are accepted
+	validator *jwt.Validator
+	claim     string
+	now       func() time.Time
+	known     *lru.Cache[[sha256.Size]byte, verified]
+	headers   *lru.Cache[string, tokenHeader] // of verified tokens: those of one key have the same header
 }
 
 // verified is a token that was verified.
@@ -61,9 +62,9 @@ type keys interface {
 
 func newTokens(from keys, methods []string, issuer, audience, claim string, now func() time.Time) *tokens {
 	known, _ := lru.New[[sha256.Size]byte, verified](maxKnown) // fails only for a size below 1
-	return &tokens{keys: from, methods: methods, claim: claim, now: now, known: known,
-		parser: jwt.NewParser(jwt.WithValidMethods(methods), jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithExpirationRequired(),
-			jwt.WithLeeway(leeway), jwt.WithTimeFunc(now), jwt.WithJSONNumber(), jwt.WithStrictDecoding())}
+	headers, _ := lru.New[string, tokenHeader](maxHeaders)
+	return &tokens{keys: from, methods: methods, claim: claim, now: now, known: known, headers: headers,
+		validator: jwt.NewValidator(jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithTimeFunc(now))}
 }
 
 // of returns the sender of a request.
@@ -89,131 +90,125 @@ func (t *tokens) verify(token string) (sender, reason) {
 	if len(all) == 0 {
 		return sender{}, unknownKey
 	}
-	sum := sha256.Sum256([]byte(token))
-	if found, ok := t.known.Get(sum); ok && found.by == &all[0] && t.now().Before(found.until) {
-		return found.sender, accepted
-	}
-	claims := jwt.MapClaims{}
-	if _, err := t.parser.ParseWithClaims(token, claims, func(parsed *jwt.Token) (any, error) { return keyOf(all, parsed) }); err != nil {
-		if errors.Is(err, errUnknownKey) {
-			t.keys.Seek()
+	var sum [sha256.Size]byte
+	remembered := all[0].method != secretMethods[0] // an HMAC is checked as fast as it is remembered
+	if remembered {
+		sum = sha256.Sum256([]byte(token))
+		if found, ok := t.known.Get(sum); ok && found.by == &all[0] && t.now().Before(found.until) {
+			return found.sender, accepted
 		}
-		return sender{}, t.reasonOf(err, token)
 	}
-	who := sender{user: userOf(claims[t.claim]), service: serviceOf(claims)}
-	if until, err := claims.GetExpirationTime(); err == nil && until != nil {
+	signed, why := t.checkSignature(all, token)
+	if why == unknownKey {
+		t.keys.Seek()
+	}
+	if why != accepted {
+		return sender{}, why
+	}
+	said, err := parseClaims(signed)
+	if err != nil {
+		return sender{}, malformed
+	}
+	if err := t.validator.Validate(said); err != nil {
+		return sender{}, reasonOf(err)
+	}
+	who := sender{user: said.user(t.claim), service: said.service()}
+	if until, err := said.GetExpirationTime(); err == nil && remembered {
 		t.known.Add(sum, verified{who, until.Add(leeway), &all[0]})
 	}
 	return who, accepted
 }
 
-var (
-	errUnknownKey = errors.New("the key is not known")
-	errCritical   = errors.New("the token has extensions that must be understood")
-)
-
-// keyOf returns the key, or the keys, by which a token must be signed.
-func keyOf(all []key, t *jwt.Token) (any, error) {
-	if _, ok := t.Header["crit"]; ok {
-		return nil, errCritical
-	}
-	if all[0].method == jwt.SigningMethodHS256.Alg() { // each may have signed it: secrets have no id
-		set := jwt.VerificationKeySet{}
-		for _, k := range all {
-			set.Keys = append(set.Keys, k.verifier)
-		}
-		return set, nil
-	}
-	id, named := t.Header["kid"].(string)
-	for _, k := range all {
-		if k.method == t.Method.Alg() && (named && k.id == id || !named && len(all) == 1) {
-			return k.verifier, nil
-		}
-	}
-	return nil, errUnknownKey
+// tokenHeader is the header of a token.
+type tokenHeader struct {
+	method jwt.SigningMethod
+	named  bool // it has a key id
+	id     string
 }
 
-// reasonOf names the first thing that is wrong with a token.
-func (t *tokens) reasonOf(err error, token string) reason {
+// checkSignature returns the claims of a token, in JSON, if a key has signed them.
+func (t *tokens) checkSignature(all []key, token string) (signed []byte, why reason) {
+	first, rest, _ := strings.Cut(token, ".")
+	second, third, found := strings.Cut(rest, ".")
+	if !found || strings.Contains(third, ".") {
+		return nil, malformed
+	}
+	header, known := t.headers.Get(first)
+	if !known {
+		if header, why = t.parseHeader(first); why != accepted {
+			return nil, why
+		}
+	}
+	signature, err := base64.RawURLEncoding.Strict().DecodeString(third)
+	if err != nil {
+		return nil, malformed
+	}
+	why = unknownKey
+	for _, k := range all {
+		if !k.mayHaveSigned(header, len(all)) {
+			continue
+		}
+		why = wrongSign
+		if header.method.Verify(token[:len(first)+1+len(second)], signature, k.verifier) == nil {
+			why = accepted
+			break
+		}
+	}
+	if why != accepted {
+		return nil, why
+	}
+	if !known {
+		t.headers.Add(strings.Clone(first), header)
+	}
+	if signed, err = base64.RawURLEncoding.Strict().DecodeString(second); err != nil {
+		return nil, malformed
+	}
+	return signed, accepted
+}
+
+// mayHaveSigned reports whether a token with this header is to be compared with the key. Secrets have no id. A token without
+// a key id is good if there is one key.
+func (k key) mayHaveSigned(h tokenHeader, keys int) bool {
+	if k.method != h.method.Alg() {
+		return false
+	}
+	return k.method == secretMethods[0] || h.named && k.id == h.id || !h.named && keys == 1
+}
+
+func (t *tokens) parseHeader(encoded string) (h tokenHeader, why reason) {
+	text, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if err != nil {
+		return h, malformed
+	}
+	said, err := parseClaims(text)
+	if err != nil || said.of("crit") != nil { // crit names extensions that must be understood
+		return h, malformed
+	}
+	method, err := said.text("alg")
+	if err != nil || method == "" {
+		return h, malformed
+	}
+	if !slices.Contains(t.methods, method) {
+		return h, wrongMethod
+	}
+	h.method, h.named = jwt.GetSigningMethod(method), said.of("kid") != nil
+	if h.id, err = said.text("kid"); err != nil {
+		return h, malformed
+	}
+	return h, accepted
+}
+
+// reasonOf names the first thing that is wrong with the claims of a token.
+func reasonOf(err error) reason {
 	for _, one := range []struct {
 		is  error
 		why reason
 	}{
-		{jwt.ErrTokenMalformed, malformed}, {errCritical, malformed}, {errUnknownKey, unknownKey}, {jwt.ErrTokenSignatureInvalid, wrongSign},
-		{jwt.ErrTokenExpired, expired}, {jwt.ErrTokenNotValidYet, early}, {jwt.ErrTokenInvalidIssuer, wrongIssuer},
-		{jwt.ErrTokenInvalidAudience, wrongAudience},
+		{jwt.ErrTokenExpired, expired}, {jwt.ErrTokenNotValidYet, early}, {jwt.ErrTokenInvalidIssuer, wrongIssuer}, {jwt.ErrTokenInvalidAudience, wrongAudience},
 	} {
-		if !errors.Is(err, one.is) {
-			continue
+		if errors.Is(err, one.is) {
+			return one.why
 		}
-		if one.why == wrongSign && !t.acceptsMethodOf(token) {
-			return wrongMethod
-		}
-		return one.why
 	}
 	return malformed
-}
-
-// acceptsMethodOf reports whether the algorithm of a token is accepted: the error of the parser is that of a wrong signature.
-func (t *tokens) acceptsMethodOf(token string) bool {
-	parsed, _, err := t.parser.ParseUnverified(token, jwt.MapClaims{})
-	if err != nil {
-		return false
-	}
-	for _, method := range t.methods {
-		if parsed.Method.Alg() == method {
-			return true
-		}
-	}
-	return false
-}
-
-// userOf reads a user id: a string or a whole number, as a canonical decimal from 1 to 2^63-1.
-func userOf(claim any) coupon.UserID {
-	var digits string
-	switch is := claim.(type) {
-	case string:
-		digits = is
-	case json.Number:
-		digits = is.String()
-	}
-	if id, ok := httpapi.ParseID[coupon.UserID](digits); ok && id <= math.MaxInt64 {
-		return id
-	}
-	return 0
-}
-
-// serviceForm is the form of the name of a service: that of a service key.
-var serviceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// serviceOf returns the name of the service whose token has the scope redeem.
-func serviceOf(claims jwt.MapClaims) string {
-	if !hasScope(claims["scope"]) && !hasScope(claims["scp"]) {
-		return ""
-	}
-	for _, claim := range []string{"client_id", "azp", "sub"} {
-		if name, ok := claims[claim].(string); ok && serviceForm.MatchString(name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// hasScope reads scopes as a text with spaces, or as a list.
-func hasScope(claim any) bool {
-	switch is := claim.(type) {
-	case string:
-		for one := range strings.FieldsSeq(is) {
-			if one == redeem {
-				return true
-			}
-		}
-	case []any:
-		for _, one := range is {
-			if one == redeem {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -194,7 +194,7 @@ func TestUser_RefusesTokens(t *testing.T) {
 	}{
 		"none":                         {unsigned.sign(t, now, nil), wrongMethod},
 		"none with the id of a key":    {unsigned.sign(t, now, nil, "kid", by.id), wrongMethod},
-		"None":                         {header(`{"alg":"None","typ":"JWT"}`) + "." + parts[1] + ".", malformed},
+		"None":                         {header(`{"alg":"None","typ":"JWT"}`) + "." + parts[1] + ".", wrongMethod},
 		"none, signature of another":   {header(`{"alg":"none","kid":"ed"}`) + "." + parts[1] + "." + parts[2], wrongMethod},
 		"public key as secret, PEM":    {confused(pemKey), wrongMethod},
 		"public key as secret, DER":    {confused(der), wrongMethod},
@@ -218,7 +218,7 @@ func TestUser_RefusesTokens(t *testing.T) {
 		"encrypted":            {good + ".x.y", malformed},
 		"other base64":         {strings.ReplaceAll(good, "-", "+") + "=", malformed},
 		"no JSON":              {header("{") + "." + parts[1] + "." + parts[2], malformed},
-		"an array":             {parts[0] + "." + header("[7]") + "." + parts[2], malformed},
+		"an array":             {parts[0] + "." + header("[7]") + "." + parts[2], wrongSign},
 		"spaces":               {" " + good, malformed},
 		"expired":              {by.sign(t, now, jwt.MapClaims{"exp": now.Add(-leeway - 2*time.Second).Unix()}), expired},
 		"without end":          {by.sign(t, now, jwt.MapClaims{"exp": nil}), malformed},
