@@ -125,6 +125,20 @@ func TestServe_JournalKeepsToItsRate(t *testing.T) {
 	require.EqualValues(t, 12_000, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
 }
 
+// At the lowest rate, a transaction fits into its time limit, and a long line keeps no other waiting.
+func TestServe_JournalGoesOnAtTheLowestRate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long, short := w.AddCoupon(5), w.AddCoupon(5)
+	w.ApplyLine(long, between(1, 6_000)...)
+	w.Apply(short, 1)
+	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("state", long), "last", w.Now().UnixMicro()).Err())
+	w.serveJournal(1, "--journal-rows-per-second=100")
+	w.awaitJournalled(short, 1)
+	w.awaitJournalled(long, 300)
+	require.Less(t, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", long), int64(2_000))
+}
+
 // While MySQL is away, the log says so once, and the journal goes on afterwards.
 func TestServe_JournalWaitsForMySQL(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ type Journal struct {
 	DB    *mysqltx.DB
 	Store Store
 	Spend func(ctx context.Context, rows int) error // waits until so many rows may be written; nil: never
+	Rows  int                                       // of one copy at most; 0: MaxRows
 }
 
 // MaxRows bounds the rows of one transaction.
@@ -86,7 +87,11 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line
 
 // read reads the applications after from, and says up to which arrival it has all of them.
 func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupon.Arrival) (all []coupon.Application, to coupon.Arrival, more bool, err error) {
-	for after := candidates.Behind(from); len(all) < MaxRows; {
+	limit := MaxRows
+	if j.Rows > 0 {
+		limit = min(limit, j.Rows)
+	}
+	for after := candidates.Behind(from); len(all) < limit; {
 		page, next, err := j.Store.Standing(ctx, id, after, last)
 		if err != nil {
 			return nil, 0, false, err
@@ -96,6 +101,7 @@ func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupo
 		}
 		after = next
 	}
+	all = all[:min(len(all), limit)]
 	to = all[len(all)-1].Arrival
 	if to-1 > from { // the next entry may have the same arrival
 		to--

@@ -84,7 +84,7 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
 	}
 	t.rate = rate{perSecond: float64(c.RowsPerSecond), now: c.Now}
-	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Spend: t.rate.spend}
+	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Spend: t.rate.spend, Rows: c.RowsPerSecond}
 	return t, nil
 }
 
@@ -459,7 +459,7 @@ type rate struct {
 	next      time.Time // when the next rows may be written
 }
 
-// spend waits until the rows before have had their time.
+// spend waits until the rows before have had their time. Rows that ctx leaves no time for take none of it.
 func (r *rate) spend(ctx context.Context, rows int) error {
 	r.mu.Lock()
 	now := r.now()
@@ -467,6 +467,10 @@ func (r *rate) spend(ctx context.Context, rows int) error {
 		r.next = now
 	}
 	wait := r.next.Sub(now)
+	if end, ok := ctx.Deadline(); ok && now.Add(wait).After(end) {
+		r.mu.Unlock()
+		return context.DeadlineExceeded
+	}
 	r.next = r.next.Add(time.Duration(float64(rows) / r.perSecond * float64(time.Second)))
 	r.mu.Unlock()
 	if wait == 0 {
