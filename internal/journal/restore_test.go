@@ -149,6 +149,26 @@ func TestSettlement_HoldsWhatTheJournalDoesNotKnow(t *testing.T) {
 	d.Verify()
 }
 
+// Redis is lost before any pod has told MySQL of the first applications. The journal has them, so that a settlement restores.
+func TestSettlement_RestoresBeforeAnyRefresh(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3, 4)
+	id := d.AddCoupon(2)
+	d.Refresh()
+	d.Apply(id, 1, 2, 3)
+	d.Journal(id)
+	d.PodsDie()
+	d.LoseRedis(id)
+	d.Refresh()
+	d.Apply(id, 4)
+
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(id, "NOT_SELECTED"))
+	d.Verify()
+}
+
 // Who is settled, rejected or under review stays so, and Redis answers as before.
 func TestRestore_LeavesOutcomesAsTheyAre(t *testing.T) {
 	t.Parallel()
