@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -91,6 +92,34 @@ func TestServe_PutsBackWhatNoCountKnows(t *testing.T) {
 	w.PodsDie()
 	w.LoseRedis(id)
 	require.NoError(t, w.Redis.RestoreReplace(t.Context(), w.Key("state", id), 0, before).Err())
+	w.awaitLine(id, membersOf(users))
+	w.settleNow()
+	require.Equal(t, users[:10], w.Issued(id))
+	w.verify()
+}
+
+// Receipts have brought back who was missing after a restore. As many who are lost later are not taken for these.
+func TestServe_PutsBackAsManyAsWereMissingBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := between(1, 20)
+	w.AddUsers(users...)
+	id := w.AddCoupon(10)
+	w.Apply(id, users[:19]...)
+	w.Journal(id)
+	w.Apply(id, users[19])
+	young := w.Arrivals(id)["20"]
+	w.Refresh()
+	w.PodsDie()
+	w.LoseRedis(id)
+	w.serveJournal(1)
+	testenv.Eventually(t, issued, "the restore ends", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "1" })
+	_, err := w.Store.PutBack(t.Context(), id, []candidates.Answer{{User: 20, Arrival: young}})
+	require.NoError(t, err)
+	testenv.Eventually(t, issued, "none is missing", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "0" })
+	w.awaitJournalled(id, len(users))
+	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(id), "5").Err())
+	w.PodsDie()
 	w.awaitLine(id, membersOf(users))
 	w.settleNow()
 	require.Equal(t, users[:10], w.Issued(id))
