@@ -189,7 +189,11 @@ func TestEmptyRedis(t *testing.T) {
 	d.AcceptGap()
 	p.awaitMissing(id, 0)
 	p.logged(isFound, map[string]any{"coupon_id": uint64(id)})
-	require.Equal(t, notApplied, p.me(id, 20))
+	require.Equal(t, mayBeLost, p.me(id, 20), "an operator who accepts a loss does not undo it")
+	young := newPod(d)
+	young.refresh()
+	require.Equal(t, mayBeLost, young.me(id, 20))
+	require.Equal(t, notApplied, p.me(other, 20))
 }
 
 func TestRestoredApplicationsAreNoLongerMissing(t *testing.T) {
