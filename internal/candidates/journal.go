@@ -13,7 +13,7 @@ import (
 // Line is what Redis has of one coupon's promises. Promises are read before the entries: while applications arrive, none
 // seems to be missing.
 type Line struct {
-	Window     bool           // Redis has a window; false: it has lost the coupon's state, or never had it
+	Window     bool           // Redis has a window; false: it has lost the coupon's state, or never had it. See also watch.lua
 	Last       coupon.Arrival // highest arrival that the coupon has ever given
 	Journalled coupon.Arrival // the journal has every application at this arrival and before it
 	Since      coupon.Arrival // as in Counts

@@ -32,7 +32,7 @@ var (
 	releaseScript         = load("release")
 	setSoldScript         = load("set_sold")
 	sweepScript           = load("sweep")
-	watchScript           = load("watch")
+	watchScript           = load("watch", "epoch")
 	countByIntervalScript = load("count_by_interval")
 	lookupUserScript      = load("lookup_user")
 	missingScript         = load("missing", "epoch")

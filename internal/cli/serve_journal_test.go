@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -97,6 +98,34 @@ func TestServe_PutsBackWhatNoCountKnows(t *testing.T) {
 	w.verify()
 }
 
+// Receipts have brought back who was missing after a restore. As many who are lost later are not taken for these.
+func TestServe_PutsBackAsManyAsWereMissingBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := between(1, 20)
+	w.AddUsers(users...)
+	id := w.AddCoupon(10)
+	w.Apply(id, users[:19]...)
+	w.Journal(id)
+	w.Apply(id, users[19])
+	young := w.Arrivals(id)["20"]
+	w.Refresh()
+	w.PodsDie()
+	w.LoseRedis(id)
+	w.serveJournal(1)
+	testenv.Eventually(t, issued, "the restore ends", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "1" })
+	_, err := w.Store.PutBack(t.Context(), id, []candidates.Answer{{User: 20, Arrival: young}})
+	require.NoError(t, err)
+	testenv.Eventually(t, issued, "none is missing", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "0" })
+	w.awaitJournalled(id, len(users))
+	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(id), "5").Err())
+	w.PodsDie()
+	w.awaitLine(id, membersOf(users))
+	w.settleNow()
+	require.Equal(t, users[:10], w.Issued(id))
+	w.verify()
+}
+
 // Who has the coupon is answered so again although somebody deleted the marks.
 func TestServe_MarksUsersAgain(t *testing.T) {
 	t.Parallel()
@@ -123,6 +152,20 @@ func TestServe_JournalKeepsToItsRate(t *testing.T) {
 	w.awaitJournalled(id, 12_000)
 	require.Greater(t, time.Since(began), 2*time.Second, "5,000 rows at once, and the others at the rate")
 	require.EqualValues(t, 12_000, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
+}
+
+// At the lowest rate, a transaction fits into its time limit, and a long line keeps no other waiting.
+func TestServe_JournalGoesOnAtTheLowestRate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long, short := w.AddCoupon(5), w.AddCoupon(5)
+	w.ApplyLine(long, between(1, 6_000)...)
+	w.Apply(short, 1)
+	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("state", long), "last", w.Now().UnixMicro()).Err())
+	w.serveJournal(1, "--journal-rows-per-second=100")
+	w.awaitJournalled(short, 1)
+	w.awaitJournalled(long, 300)
+	require.Less(t, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", long), int64(2_000))
 }
 
 // While MySQL is away, the log says so once, and the journal goes on afterwards.

@@ -22,6 +22,7 @@ type Journal struct {
 	DB    *mysqltx.DB
 	Store Store
 	Spend func(ctx context.Context, rows int) error // waits until so many rows may be written; nil: never
+	Rows  int                                       // of one copy at most; 0: MaxRows
 }
 
 // MaxRows bounds the rows of one transaction.
@@ -33,6 +34,13 @@ const (
 	addRowsSQL   = "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES "
 	keepRowsSQL  = " ON DUPLICATE KEY UPDATE user_id = user_id"
 	moveSQL      = "UPDATE journal SET up_to = ?, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
+
+	// promiseSQL raises the promise to the counts of the same epoch, or of the first one. Counts of different epochs must be merged
+	// by Redis. The assignments have an effect on those behind them.
+	promiseSQL = `
+INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6))
+ON DUPLICATE KEY UPDATE counted_since = IF(accepted = 0, GREATEST(counted_since, ?), counted_since), last_arrival = GREATEST(last_arrival, ?),
+       accepted = IF(counted_since = ?, GREATEST(accepted, ?), accepted), twice = IF(counted_since = ?, GREATEST(twice, ?), twice)`
 )
 
 // Copied is the result of Copy.
@@ -81,12 +89,27 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line
 	if err := j.add(ctx, tx, id, page); err != nil {
 		return Copied{}, 0, err
 	}
-	return Copied{Rows: len(page), UpTo: to, More: more}, to, mysqltx.Exec(ctx, tx, 1, moveSQL, to, id)
+	copied = Copied{Rows: len(page), UpTo: to, More: more}
+	if err := mysqltx.Exec(ctx, tx, 1, moveSQL, to, id); err != nil {
+		return copied, to, err
+	}
+	return copied, to, promise(ctx, tx, id, line)
+}
+
+// promise makes a loss of Redis known by count before any pod has refreshed its catalog: a settlement then restores first, and
+// users are not told that they have not applied.
+func promise(ctx context.Context, tx *sql.Tx, id coupon.CouponID, l candidates.Line) error {
+	err := mysqltx.Upsert(ctx, tx, promiseSQL, id, l.Accepted, l.Last, l.Twice, l.Since, l.Since, l.Last, l.Since, l.Accepted, l.Since, l.Twice)
+	return mysqltx.Wrap(err, "raise the promise of coupon %d", id)
 }
 
 // read reads the applications after from, and says up to which arrival it has all of them.
 func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupon.Arrival) (all []coupon.Application, to coupon.Arrival, more bool, err error) {
-	for after := candidates.Behind(from); len(all) < MaxRows; {
+	limit := MaxRows
+	if j.Rows > 0 {
+		limit = min(limit, j.Rows)
+	}
+	for after := candidates.Behind(from); len(all) < limit; {
 		page, next, err := j.Store.Standing(ctx, id, after, last)
 		if err != nil {
 			return nil, 0, false, err
@@ -96,6 +119,7 @@ func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupo
 		}
 		after = next
 	}
+	all = all[:min(len(all), limit)]
 	to = all[len(all)-1].Arrival
 	if to-1 > from { // the next entry may have the same arrival
 		to--

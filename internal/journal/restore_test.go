@@ -149,6 +149,50 @@ func TestSettlement_HoldsWhatTheJournalDoesNotKnow(t *testing.T) {
 	d.Verify()
 }
 
+// Redis is lost before any pod has told MySQL of the first applications. The journal has them, so that a settlement restores.
+func TestSettlement_RestoresBeforeAnyRefresh(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3, 4)
+	id := d.AddCoupon(2)
+	d.Refresh()
+	d.Apply(id, 1, 2, 3)
+	d.Journal(id)
+	d.PodsDie()
+	d.LoseRedis(id)
+	d.Refresh()
+	d.Apply(id, 4)
+
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(id, "NOT_SELECTED"))
+	d.Verify()
+}
+
+// An operator has written off who was missing after a restore. As many who are lost later are not taken for these.
+func TestSettlement_RestoresAsManyAsWereWrittenOff(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2, 3)
+	d.Journal(id)
+	d.AddUsers(4, 5, 6)
+	d.Apply(id, 4) // after the journal
+	lose(d, id)
+	d.Refresh()
+	d.AcceptGap()
+	require.EqualValues(t, 1, d.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id))
+	d.SettleNow()
+
+	d.Apply(id, 5, 6)
+	d.Journal(id)
+	d.Refresh()
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "5").Err())
+	d.PodsDie()
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2, 3, 5, 6}, d.Issued(id))
+	d.Verify()
+}
+
 // Who is settled, rejected or under review stays so, and Redis answers as before.
 func TestRestore_LeavesOutcomesAsTheyAre(t *testing.T) {
 	t.Parallel()

@@ -84,10 +84,13 @@ func (a Account) Gap() int64 {
 	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.Twice)
 }
 
-// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis.
+// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis. It is so, too, if those
+// that were missing then are accounted for: as many that are lost later would be taken for them.
 func (a Account) RestoreDue() bool {
-	compared := a.Server.Restored == a.Server.Since
-	return a.Server.Base > 0 && !compared || a.Gap() > 0 && (!compared || a.Gap() != a.Server.Missing)
+	if a.Server.Restored != a.Server.Since {
+		return a.Server.Base > 0 || a.Gap() > 0
+	}
+	return max(a.Gap(), 0) != a.Server.Missing
 }
 
 func (a Account) String() string {

@@ -191,7 +191,11 @@ func TestEmptyRedis(t *testing.T) {
 	d.AcceptGap()
 	p.awaitMissing(id, 0)
 	p.logged(isFound, map[string]any{"coupon_id": uint64(id)})
-	require.Equal(t, notApplied, p.me(id, 20))
+	require.Equal(t, mayBeLost, p.me(id, 20), "an operator who accepts a loss does not undo it")
+	young := newPod(d)
+	young.refresh()
+	require.Equal(t, mayBeLost, young.me(id, 20))
+	require.Equal(t, notApplied, p.me(other, 20))
 }
 
 func TestRestoredApplicationsAreNoLongerMissing(t *testing.T) {
@@ -306,6 +310,30 @@ func TestOlderData(t *testing.T) {
 	p.awaitMissing(id, 3)
 	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(5)})
 	require.Equal(t, restoring, p.me(id, 4))
+}
+
+// A replica has taken over that is older than what pods have told applicants. No pod has refreshed since, and none has applied.
+func TestStaleReplicaBeforeAnyRefresh(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3, 4)
+	id := d.AddCoupon(5)
+	p := newPod(d)
+	p.accepts(id, 1, 2)
+	p.refresh()
+	p.accepts(id, 3)
+	state := d.Key("state", id)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 3).Err())
+	require.NoError(t, d.Redis.HSet(t.Context(), state, "accepted", 2, "run_id", "0123456789012345678901234567890123456789").Err())
+
+	require.Equal(t, restoring, p.me(id, 3))
+	require.Equal(t, pending, p.me(id, 2))
+	testenv.Eventually(t, 20*time.Second, "the pod puts it back", func() bool {
+		p.refresh()
+		return p.me(id, 3) == pending
+	})
+	p.restored(id, 0)
+	require.Equal(t, notApplied, p.me(id, 4))
 }
 
 // What pods put back after a failover was never missing.

@@ -15,7 +15,7 @@ type Verdict int
 const (
 	NotApplied Verdict = iota + 1 // no promise is missing: the user has not applied
 	Restoring                     // the application may soon be found
-	MayBeLost                     // promises are missing, and one of them may be the user's
+	MayBeLost                     // promises are missing or written off, and one of them may be the user's
 )
 
 const (
@@ -43,7 +43,7 @@ func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Li
 	suspected := s.missingBy(known, Missing(before, line, known)) > 0
 	s.mu.Unlock()
 	if !suspected {
-		return NotApplied, nil
+		return known.ofNobody(), nil
 	}
 	after, err := f.fresh(ctx, of.ID, s)
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Li
 	}
 	switch {
 	case n == 0:
-		return NotApplied, nil
+		return after.ofNobody(), nil
 	case !IsDue(line, n):
 		return MayBeLost, nil
 	}
@@ -66,6 +66,14 @@ func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Li
 		return Restoring, nil
 	}
 	return MayBeLost, nil
+}
+
+// ofNobody is the verdict if no promise is missing: one that an operator has written off may still be the user's.
+func (b Books) ofNobody() Verdict {
+	if b.WrittenOff > 0 {
+		return MayBeLost
+	}
+	return NotApplied
 }
 
 // isBlind reports whether Redis has lost the coupon's state, and may soon have it again.

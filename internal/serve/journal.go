@@ -71,6 +71,7 @@ type journalled struct {
 	unmarked   bool      // users lacked their marks at the check before
 	older      bool      // the state in Redis was older than the journal at the look before
 	failing    bool      // the last restore failed
+	outdated   [2]int64  // promises that were missing after the last restore, and before it, when none was any more
 }
 
 func NewJournal(c JournalConfig) (*Journal, error) {
@@ -84,7 +85,7 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
 	}
 	t.rate = rate{perSecond: float64(c.RowsPerSecond), now: c.Now}
-	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Spend: t.rate.spend}
+	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Spend: t.rate.spend, Rows: c.RowsPerSecond}
 	return t, nil
 }
 
@@ -234,6 +235,9 @@ func (t *Journal) missing(ctx context.Context, lines map[coupon.CouponID]candida
 			suspects = append(suspects, id)
 		} else if known != nil {
 			known.suspected = 0
+			if known.isOutdated(line) {
+				due = append(due, id)
+			}
 		}
 	}
 	t.mu.Unlock()
@@ -261,6 +265,18 @@ func (t *Journal) missing(ctx context.Context, lines map[coupon.CouponID]candida
 		t.mu.Unlock()
 	}
 	return due, nil
+}
+
+// isOutdated reports whether a restore must note that none is missing any more: as many that are lost later would be taken for
+// those of the last restore. It asks once: an account may count more exactly than Missing, so that some are missing still.
+func (known *journalled) isOutdated(line candidates.Line) bool {
+	if line.Missing == 0 || line.Restored != line.Since {
+		known.outdated = [2]int64{}
+		return false
+	}
+	before := known.outdated
+	known.outdated = [2]int64{line.Missing, missing.Missing(known.Books, line, known.Books)}
+	return known.outdated != before
 }
 
 // restore begins to restore a coupon, unless as many restores are under way as may be.
@@ -459,7 +475,7 @@ type rate struct {
 	next      time.Time // when the next rows may be written
 }
 
-// spend waits until the rows before have had their time.
+// spend waits until the rows before have had their time. Rows that ctx leaves no time for take none of it.
 func (r *rate) spend(ctx context.Context, rows int) error {
 	r.mu.Lock()
 	now := r.now()
@@ -467,6 +483,10 @@ func (r *rate) spend(ctx context.Context, rows int) error {
 		r.next = now
 	}
 	wait := r.next.Sub(now)
+	if end, ok := ctx.Deadline(); ok && now.Add(wait).After(end) {
+		r.mu.Unlock()
+		return context.DeadlineExceeded
+	}
 	r.next = r.next.Add(time.Duration(float64(rows) / r.perSecond * float64(time.Second)))
 	r.mu.Unlock()
 	if wait == 0 {

@@ -2,7 +2,8 @@
 -- Returns the state of the queue, and of some users' applications. It only reads.
 -- ARGV  1 an arrival (µs): entries up to it are counted  2… user ids
 -- Returns {now, sold, dlqs, since, waiting, lowest and highest arrival in the queue, entries up to the given arrival,
--- highest arrival ever given, window (1: there is one), accepted, twice, base, restored, missing, dlq}; code, arrival and
+-- highest arrival ever given, window (1: there is one; 0: there is none, or nobody was found and this server is new to the
+-- coupon, so that it may lack applications), accepted, twice, base, restored, missing, dlq}; code, arrival and
 -- position of each user follow. A number that has no meaning is 0. The codes are:
 --   PENDING (arrival and position), UNDER_REVIEW (arrival), ISSUED, REJECTED
 --   NONE  Redis has no application
@@ -24,6 +25,7 @@ local isIssued = redis.call('SMISMEMBER', issued, unpack(users))
 local queued = redis.call('ZMSCORE', queue, unpack(users))
 local reviewed = redis.call('ZMSCORE', dlq, unpack(users))
 local isRejected = redis.call('SMISMEMBER', rejected, unpack(users))
+local found = true
 for i, user in ipairs(users) do
   local code, arrival, position = 'NONE', 0, 0
   if isIssued[i] == 1 then -- checked first, because an issued user may still be in the queue
@@ -34,7 +36,12 @@ for i, user in ipairs(users) do
     code, arrival = 'UNDER_REVIEW', arrivalOf(reviewed[i])
   elseif isRejected[i] == 1 then
     code = 'REJECTED'
+  else
+    found = false
   end
   reply[head + 3 * i - 2], reply[head + 3 * i - 1], reply[head + 3 * i] = code, arrival, position
+end
+if not found and #promises(reply[1], redis.call('HMGET', state, unpack(EPOCH_FIELDS)), {'', 0, 0}, {0, 0, 0}).changes > 0 then
+  reply[10] = 0
 end
 return reply
