@@ -87,6 +87,32 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	w.verify()
 }
 
+// While Redis has lost an application, the journal still has it: it will be put back. The person is not forgotten before.
+func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.AddQueue(1, 1, 2), w.AddCoupon(2)
+	w.finalise(first)
+	w.Apply(second, 2, 1)
+	w.Journal(second)
+	w.LoseRedis(second)
+	lost := w.person("2").Undecided
+	require.Len(t, lost, 1)
+	require.True(t, lost[0].Lost)
+	require.Len(t, lost[0].AppliedAt, 1)
+	code, _, stderr := w.forget("2")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, second.String())
+	require.Len(t, w.person("2").Applications, 1, "nothing was deleted")
+
+	w.Restore(second)
+	require.False(t, w.person("2").Undecided[0].Lost)
+	w.settleNow()
+	for _, u := range w.person("2").Undecided {
+		require.Empty(t, u.AppliedAt, "what was decided is not lost")
+	}
+}
+
 func TestUser_IsTakenOutOfAuditEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -80,7 +80,8 @@ type Application struct {
 	Finalised  bool            `json:"finalised"` // the coupon is finalised
 }
 
-// Undecided is what Redis has of the user and a coupon that is not finalised.
+// Undecided is what Redis has of the user and a coupon that is not finalised. If it has lost an application without outcome, the
+// arrivals are those of the journal: the application will be put back.
 type Undecided struct {
 	Coupon         coupon.CouponID `json:"coupon"`
 	Name           string          `json:"name"`
@@ -88,6 +89,9 @@ type Undecided struct {
 	UnderReview    bool            `json:"underReview"`
 	MarkedIssued   bool            `json:"markedIssued"`
 	MarkedRejected bool            `json:"markedRejected"`
+	Lost           bool            `json:"lost,omitzero"` // Redis has lost the application
+
+	journalled []time.Time
 }
 
 type AuditEvent struct {
@@ -152,6 +156,14 @@ SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalis
 FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? AND e.id > ? ORDER BY e.id LIMIT ?`
 
 	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL AND id > ? ORDER BY id LIMIT ?"
+
+	// journalledSQL reads the whole journal of open coupons, because no index begins with the user: a million rows take a part of a second.
+	journalledSQL = `
+SELECT j.coupon_id, j.arrival FROM line_journal j
+WHERE j.user_id = ? AND NOT EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = j.coupon_id AND u.user_id = j.user_id)
+  AND NOT EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = j.coupon_id AND o.user_id = j.user_id
+                  AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at) >= j.arrival)
+ORDER BY j.arrival`
 )
 
 // Read returns what MySQL and Redis have of the user. If Redis cannot be read, it returns what MySQL has, and the error of Redis.
@@ -176,7 +188,10 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		}
 		open, err = readPages(ctx, tx, func(u Undecided) coupon.CouponID { return u.Coupon },
 			func(u *Undecided) []any { return []any{&u.Coupon, &u.Name} }, openCouponsSQL)
-		return err
+		if err != nil {
+			return err
+		}
+		return p.readJournal(ctx, tx, open)
 	})
 	if err != nil {
 		return nil, nil, mysqltx.Wrap(err, "read user %d", user)
@@ -184,6 +199,22 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 	redisErr = p.readRedis(ctx, redis, open)
 	p.RedisUnknown = redisErr != nil
 	return p, redisErr, nil
+}
+
+// readJournal adds what the journal has of the user and was not decided.
+func (p *Person) readJournal(ctx context.Context, tx *sql.Tx, open []Undecided) error {
+	return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var id coupon.CouponID
+		var at coupon.Arrival
+		if err := rows.Scan(&id, &at); err != nil {
+			return err
+		}
+		n, found := slices.BinarySearchFunc(open, id, func(u Undecided, id coupon.CouponID) int { return cmp.Compare(u.Coupon, id) })
+		if found {
+			open[n].journalled = append(open[n].journalled, at.Time())
+		}
+		return nil
+	}, journalledSQL, p.User)
 }
 
 func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
@@ -249,6 +280,9 @@ func (p *Person) readRedis(ctx context.Context, redis Redis, open []Undecided) e
 				u.UnderReview = u.UnderReview || e.Source != coupon.SourceQueue
 			}
 			u.MarkedIssued, u.MarkedRejected = found.MarkedIssued, found.MarkedRejected
+			if len(u.AppliedAt) == 0 && len(u.journalled) > 0 {
+				u.AppliedAt, u.Lost = u.journalled[:1], true
+			}
 			known[n] = len(u.AppliedAt) > 0 || u.MarkedIssued || u.MarkedRejected
 			return nil
 		})
