@@ -130,8 +130,15 @@ func TestSecretsAreFiles(t *testing.T) {
 		for name, pod := range c.own() {
 			container := pod.Spec.Containers[0]
 			volumes := 2
+			if name == "apply-api" || name == "wallet-api" { // they check tokens
+				last := len(pod.Spec.Volumes) - 1
+				volumes++
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-identity", DefaultMode: new(int32(0o440)), Optional: new(true)},
+					pod.Spec.Volumes[last].Secret, "%s: tokens are possible", name)
+				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[last].Name, MountPath: "/run/secrets/identity", ReadOnly: true}, container.VolumeMounts[last], name)
+			}
 			if name == "apply-api" || name == "settle" { // they sign and check receipts
-				volumes = 3
+				volumes++
 				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-receipts", DefaultMode: new(int32(0o440)), Optional: new(true)},
 					pod.Spec.Volumes[2].Secret, "%s: receipts are possible", name)
 				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[2].Name, MountPath: "/run/secrets/receipts", ReadOnly: true}, container.VolumeMounts[2], name)
