@@ -367,14 +367,14 @@ func TestToken_RunsOutOnAnOpenConnection(t *testing.T) {
 	published := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
 	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published, "--user-rate=0")...)
-	short := "Authorization: Bearer " + key.Token(jwt.MapClaims{"uid": 8, "exp": time.Now().Add(-25 * time.Second).Unix()}) // 30 s of leeway
+	short := "Authorization: Bearer " + key.Token(jwt.MapClaims{"uid": 8, "exp": time.Now().Add(-20 * time.Second).Unix()}) // 30 s of leeway
 	applying, wallet := h.dial("apply"), h.dial("wallet")
 	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
 		status, said := conn.ask(at, short)
 		require.Equal(t, http.StatusOK, status, said)
 	}
 	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
-		testenv.Eventually(t, time.Minute, "the token has run out", func() bool {
+		testenv.Eventually(t, 25*time.Second, "the token has run out", func() bool {
 			status, _ := conn.ask(at, short)
 			return status == http.StatusUnauthorized
 		})
