@@ -169,3 +169,45 @@ func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
 	require.Equal(t, []string{"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
 		`apply-api: TRUSTED_PROXIES has "gateway": want addresses or networks such as 10.0.0.0/8`}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 }
+
+// Each wrong combination is one clear line.
+func TestWrongIdentityIsOneLine(t *testing.T) {
+	t.Parallel()
+	tokens := []string{"--identity=jwt", "--jwt-issuer=i", "--jwt-audience=a", "--jwt-user-claim=uid"}
+	for _, c := range []struct {
+		flags           []string
+		english, korean string
+	}{
+		{tokens, "IDENTITY=jwt needs one of", "중 하나만 지정하세요"},
+		{append(tokens[:4:4], "--jwt-jwks-url=https://a", "--jwt-jwks-file=b"), "IDENTITY=jwt needs one of", "중 하나만 지정하세요"},
+		{append(tokens[:4:4], "--jwt-jwks-url=https://u:password@a"), "without a user name and password", "사용자 이름과 비밀번호 없이"},
+		{append(tokens[:4:4], "--jwt-jwks-file=/dev/null"), "JWT_JWKS_FILE cannot be read", "JWT_JWKS_FILE을 읽을 수 없습니다"},
+		{[]string{"--jwt-issuer=i"}, "JWT_ISSUER is set, but IDENTITY is header", "JWT_ISSUER이(가) 지정되었지만 IDENTITY가 header입니다"},
+		{[]string{"--jwt-issuer="}, "JWT_ISSUER (--jwt-issuer) is empty", "JWT_ISSUER (--jwt-issuer): 값이 비어 있습니다"},
+		{[]string{"--trusted-proxies=foo"}, `TRUSTED_PROXIES has "foo"`, `TRUSTED_PROXIES에 "foo"`},
+		{[]string{"--trusted-proxies="}, "TRUSTED_PROXIES (--trusted-proxies) is empty", "TRUSTED_PROXIES (--trusted-proxies): 값이 비어 있습니다"},
+		{[]string{"--identity=oidc"}, `IDENTITY (--identity) is "oidc"`, "IDENTITY (--identity)"},
+	} {
+		for locale, want := range map[string]string{"C": c.english, "ko_KR.UTF-8": c.korean} {
+			p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, c.flags...)
+			require.Equal(t, 2, p.exit(20*time.Second), c.flags)
+			said := p.stderr.String()
+			require.Contains(t, said, want)
+			require.Equal(t, 1, strings.Count(said, "\n"), said)
+			require.NotContains(t, said, "u:password")
+		}
+	}
+}
+
+// The start says who is believed.
+func TestStartSaysWhoIsBelieved(t *testing.T) {
+	t.Parallel()
+	for want, flags := range map[string][]string{
+		`"msg":"users are identified by X-User-ID from these addresses","trusted_proxies":["192.0.2.1/32","10.0.0.0/8"]`:    {"--trusted-proxies=192.0.2.1,10.0.0.0/8"},
+		`"msg":"users are identified by tokens","issuer":"` + provider.Issuer + `","audience":"coupons","user_claim":"uid"`: append(provider.Flags, "--jwt-jwks-url=https://127.0.0.1:1/keys"),
+	} {
+		p := start(t, anywhere([]string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}), flags...)
+		p.await(adminOpen)
+		require.Contains(t, p.stderr.String(), want)
+	}
+}

@@ -75,6 +75,15 @@ func parseJWKS(content []byte) (all []key, err error) {
 	return all, nil
 }
 
+// parseJWKSFile is parseJWKS with errors that name the setting.
+func parseJWKSFile(content []byte) ([]key, error) {
+	all, err := parseJWKS(content)
+	if err != nil {
+		return nil, text.UsageErrorf(text.WrongJWKSFile, err)
+	}
+	return all, nil
+}
+
 func parseKey(one jwkset.JWKMarshal) (k key, ok bool) {
 	if one.USE != "" && one.USE != jwkset.UseSig || len(one.KEYOPS) > 0 && !slices.Contains(one.KEYOPS, jwkset.KeyOpsVerify) {
 		return key{}, false

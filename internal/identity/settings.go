@@ -49,14 +49,14 @@ func (s *Settings) Validate() error {
 	}
 	s.proxies = nil // a second call begins anew
 	for _, one := range s.TrustedProxies {
+		var address netip.Addr
 		prefix, err := netip.ParsePrefix(one)
 		if err != nil {
-			var address netip.Addr
 			if address, err = netip.ParseAddr(one); err == nil {
 				prefix, err = address.Prefix(address.BitLen())
 			}
 		}
-		if err != nil || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
+		if err != nil || address.Zone() != "" || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
 			problems = append(problems, text.UsageErrorf(text.WrongProxy, one))
 		}
 		s.proxies = append(s.proxies, prefix)
@@ -95,7 +95,7 @@ func (s *Settings) validateTokens() (err error) {
 		}
 	}
 	if at, wrong := url.Parse(s.JWKSURL); s.JWKSURL != "" && (wrong != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.User != nil) {
-		problems = append(problems, text.UsageErrorf(text.WrongJWKSURL, s.JWKSURL))
+		problems = append(problems, text.UsageErrorf(text.WrongJWKSURL))
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
@@ -106,7 +106,7 @@ func (s *Settings) validateTokens() (err error) {
 		format.Setting, format.Parse = "JWT_SECRET_FILE", parseSecrets
 		s.file, err = keysfile.Load(s.SecretFile, format)
 	case s.JWKSFile != "":
-		format.Setting, format.Parse = "JWT_JWKS_FILE", parseJWKS
+		format.Setting, format.Parse = "JWT_JWKS_FILE", parseJWKSFile
 		s.file, err = keysfile.Load(s.JWKSFile, format)
 	}
 	return err

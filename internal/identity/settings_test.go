@@ -28,28 +28,34 @@ func TestSettings_Wrong(t *testing.T) {
 		return s
 	}
 	for problem, s := range map[string]Settings{
-		`TRUSTED_PROXIES has "gateway"`:     {Identity: "header", TrustedProxies: []string{"gateway"}},
-		`TRUSTED_PROXIES has "10.0.0.0/33"`: {Identity: "header", TrustedProxies: []string{"10.0.0.0/33"}},
-		`TRUSTED_PROXIES has "10.0.0.1/8"`:  {Identity: "header", TrustedProxies: []string{"10.0.0.1/8"}},
-		`JWT_ISSUER is set, but IDENTITY`:   {Identity: "header", Issuer: issuer},
-		"needs one of JWT_SECRET_FILE":      good(func(s *Settings) { s.JWKSURL = "" }),
-		"and only one":                      good(func(s *Settings) { s.SecretFile = written(t, strings.Repeat("s", 32)) }),
-		"needs JWT_ISSUER":                  good(func(s *Settings) { s.Issuer = "" }),
-		"needs JWT_AUDIENCE":                good(func(s *Settings) { s.Audience = "" }),
-		"needs JWT_USER_CLAIM":              good(func(s *Settings) { s.UserClaim = "" }),
-		`JWT_JWKS_URL="login.example.com"`:  good(func(s *Settings) { s.JWKSURL = "login.example.com" }),
-		`JWT_JWKS_URL="file:///keys"`:       good(func(s *Settings) { s.JWKSURL = "file:///keys" }),
-		"JWT_SECRET_FILE: line 2 is wrong":  good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "# old\nshort") }),
-		"JWT_SECRET_FILE: line 1 is wrong":  good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "base64:AAAA") }),
-		"JWT_SECRET_FILE has 0 secrets":     good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "\n") }),
-		"JWT_SECRET_FILE cannot be read":    good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", "/nowhere" }),
-		"0 usable keys of 1":                good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, `{"keys":[{"kty":"oct"}]}`) }),
-		"not a JSON Web Key Set":            good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, "-----BEGIN PUBLIC KEY-----") }),
+		`TRUSTED_PROXIES has "gateway"`:      {Identity: "header", TrustedProxies: []string{"gateway"}},
+		`TRUSTED_PROXIES has "10.0.0.0/33"`:  {Identity: "header", TrustedProxies: []string{"10.0.0.0/33"}},
+		`TRUSTED_PROXIES has "10.0.0.1/8"`:   {Identity: "header", TrustedProxies: []string{"10.0.0.1/8"}},
+		`JWT_ISSUER is set, but IDENTITY`:    {Identity: "header", Issuer: issuer},
+		"needs one of JWT_SECRET_FILE":       good(func(s *Settings) { s.JWKSURL = "" }),
+		"and only one":                       good(func(s *Settings) { s.SecretFile = written(t, strings.Repeat("s", 32)) }),
+		"needs JWT_ISSUER":                   good(func(s *Settings) { s.Issuer = "" }),
+		"needs JWT_AUDIENCE":                 good(func(s *Settings) { s.Audience = "" }),
+		"needs JWT_USER_CLAIM":               good(func(s *Settings) { s.UserClaim = "" }),
+		"JWT_JWKS_URL is not an address":     good(func(s *Settings) { s.JWKSURL = "login.example.com" }),
+		"without a user name":                good(func(s *Settings) { s.JWKSURL = "file:///keys" }),
+		`TRUSTED_PROXIES has "fe80::1%eth0"`: {Identity: "header", TrustedProxies: []string{"fe80::1%eth0"}},
+		"JWT_SECRET_FILE: line 2 is wrong":   good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "# old\nshort") }),
+		"JWT_SECRET_FILE: line 1 is wrong":   good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "base64:AAAA") }),
+		"JWT_SECRET_FILE has 0 secrets":      good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "\n") }),
+		"JWT_SECRET_FILE cannot be read":     good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", "/nowhere" }),
+		"JWT_JWKS_FILE is wrong: the JSON Web Key Set has 0 usable keys of 1": good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, `{"keys":[{"kty":"oct"}]}`) }),
+		"JWT_JWKS_FILE is wrong: not a JSON Web Key Set":                      good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, "-----BEGIN PUBLIC KEY-----") }),
 	} {
 		require.ErrorContains(t, s.Validate(), problem)
 	}
 	secret := good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "secretsecret") })
 	require.NotContains(t, secret.Validate().Error(), "secretsecret")
+	for _, address := range []string{"https://user:secretsecret@login.example.com/keys", "https://user:secretsecret%zz@login.example.com/keys"} {
+		secret = good(func(s *Settings) { s.JWKSURL = address })
+		require.ErrorContains(t, secret.Validate(), "JWT_JWKS_URL is not an address")
+		require.NotContains(t, secret.Validate().Error(), "secretsecret")
+	}
 }
 
 func TestSettings_Open(t *testing.T) {

@@ -317,3 +317,123 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	status, _ = h.send(h.doors[1], "Authorization: Bearer "+next.Of(8))
 	require.Equal(t, http.StatusOK, status)
 }
+
+// A request carries no identity but its own: none of an earlier request of its connection, and none that hides in its framing.
+func TestStranger_GetsNothingOfOthersOnTheConnection(t *testing.T) {
+	t.Parallel()
+	key := provider.NewKey(t, "k1")
+	published := filepath.Join(t.TempDir(), "jwks.json")
+	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
+	for mode, c := range map[string]struct {
+		flags []string
+		as    func(user uint64) string // the line that identifies a user
+	}{
+		"header": {nil, func(user uint64) string { return fmt.Sprint("X-User-ID: ", user) }},
+		"tokens": {append(provider.Flags, "--jwt-jwks-file="+published), func(user uint64) string { return "Authorization: Bearer " + key.Of(user) }},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, c.flags...)
+			for _, at := range []door{h.doors[1], h.doors[3]} {
+				shared := h.dial(at.port)
+				status, said := shared.ask(at, c.as(8))
+				require.Equal(t, http.StatusOK, status, said)
+				status, said = shared.ask(at)
+				require.Equal(t, http.StatusUnauthorized, status, said)
+				status, said = shared.ask(at, c.as(9))
+				require.NotContains(t, said, "PENDING", "%d", status)
+				require.NotContains(t, said, "심야", "%d", status)
+			}
+			for attack, lines := range map[string][]string{
+				"a blank before the colon": {strings.Replace(c.as(8), ":", " :", 1)},
+				"a folded line":            {"X-Note: a\r\n " + c.as(8)},
+				"a return alone":           {"X-Note: a\r" + c.as(8)},
+				"a zero byte":              {"X-Note: a\x00" + c.as(8)},
+				"a trailer":                {"Transfer-Encoding: chunked", "Trailer: X-User-ID, Authorization", "", "0", c.as(8)},
+				"two lengths":              {"Content-Length: 44", c.as(8)},
+				"two users":                {c.as(9), c.as(8)},
+			} {
+				h.refuses(attack, nil, lines...)
+			}
+			h.nothingHappened()
+		})
+	}
+}
+
+// A token that runs out ends on a connection that stays open, and cannot be replayed.
+func TestToken_RunsOutOnAnOpenConnection(t *testing.T) {
+	t.Parallel()
+	key := provider.NewKey(t, "k1")
+	published := filepath.Join(t.TempDir(), "jwks.json")
+	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
+	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published, "--user-rate=0")...)
+	short := "Authorization: Bearer " + key.Token(jwt.MapClaims{"uid": 8, "exp": time.Now().Add(-20 * time.Second).Unix()}) // 30 s of leeway
+	applying, wallet := h.dial("apply"), h.dial("wallet")
+	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
+		status, said := conn.ask(at, short)
+		require.Equal(t, http.StatusOK, status, said)
+	}
+	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
+		testenv.Eventually(t, 25*time.Second, "the token has run out", func() bool {
+			status, _ := conn.ask(at, short)
+			return status == http.StatusUnauthorized
+		})
+	}
+	h.refuses("a token that has run out", nil, short)
+	h.nothingHappened()
+}
+
+// A user's token acts for that user, whatever else the request says.
+func TestToken_ActsForItsUserAlone(t *testing.T) {
+	t.Parallel()
+	key := provider.NewKey(t, "k1")
+	published := filepath.Join(t.TempDir(), "jwks.json")
+	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
+	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published)...)
+	h.AddUsers(10)
+	nine := "Authorization: Bearer " + key.Of(9)
+	for _, at := range h.doors[4:] { // the order of user 7
+		status, said := h.send(at, nine, "X-User-ID: 7")
+		require.Equal(t, http.StatusForbidden, status, said)
+		require.Contains(t, said, "INSUFFICIENT_SCOPE")
+	}
+	h.nothingHappened()
+
+	apply := h.doors[0]
+	apply.path += "?user_id=10&access_token=" + key.Of(10)
+	apply.body = `{"userId":10}`
+	status, said := h.send(apply, nine, "X-User-ID: 10", "X_User_ID: 10", "Cookie: access_token="+key.Of(10), "Content-Type: application/json")
+	require.Equal(t, http.StatusAccepted, status, said)
+	require.Contains(t, said, `"userId":9`)
+	require.Equal(t, []string{"8", "9"}, h.Waiting(h.id))
+}
+
+// connection takes one request after the other.
+type connection struct {
+	house *house
+	conn  net.Conn
+	from  *bufio.Reader
+}
+
+func (h *house) dial(port string) *connection {
+	h.T.Helper()
+	conn, err := net.Dial("tcp", h.ports[port])
+	require.NoError(h.T, err)
+	h.T.Cleanup(func() { _ = conn.Close() })
+	return &connection{h, conn, bufio.NewReader(conn)}
+}
+
+func (c *connection) ask(at door, lines ...string) (status int, said string) {
+	t := c.house.T
+	t.Helper()
+	require.NoError(t, c.conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: shop\r\n%s\r\n\r\n", at.method, at.path, strings.Join(append(lines, "Accept: */*"), "\r\n"))
+	require.NoError(t, err)
+	response, err := http.ReadResponse(c.from, &http.Request{Method: at.method})
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.False(t, response.Close, "the connection stays open")
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}

@@ -9,8 +9,9 @@ var (
 	OneKeySource = Message{"IDENTITY=jwt에는 JWT_SECRET_FILE, JWT_JWKS_URL, JWT_JWKS_FILE 중 하나만 지정하세요",
 		"IDENTITY=jwt needs one of JWT_SECRET_FILE, JWT_JWKS_URL and JWT_JWKS_FILE, and only one"}
 	TokenSettingMissing = Message{"IDENTITY=jwt에는 %s이(가) 필요합니다", "IDENTITY=jwt needs %s"}
-	WrongJWKSURL        = Message{"JWT_JWKS_URL=%q: 올바른 주소가 아닙니다. https://login.example.com/keys와 같은 형식으로 지정하세요",
-		"JWT_JWKS_URL=%q is not an address such as https://login.example.com/keys"}
+	WrongJWKSURL        = Message{"JWT_JWKS_URL이 올바른 주소가 아닙니다. 사용자 이름과 비밀번호 없이 https://login.example.com/keys와 같은 형식으로 지정하세요",
+		"JWT_JWKS_URL is not an address such as https://login.example.com/keys, without a user name and password"}
+	WrongJWKSFile    = Message{"JWT_JWKS_FILE이 올바르지 않습니다: %v", "JWT_JWKS_FILE is wrong: %v"}
 	WrongTokenSecret = Message{"JWT_SECRET_FILE의 %d번째 줄이 올바르지 않습니다. 한 줄에 비밀값 하나를 공백 없이 그대로, 또는 base64:… 형식으로 적으세요. %d바이트 이상이어야 합니다",
 		"JWT_SECRET_FILE: line %d is wrong: want one secret in a line, as it is and without spaces, or as base64:…, of at least %d bytes"}
 	TokenSecretCount = Message{"JWT_SECRET_FILE에 비밀값이 %d개 있습니다. 1개부터 %d개까지 가능합니다",
