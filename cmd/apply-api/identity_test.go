@@ -49,7 +49,7 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 	p.await(adminOpen)
 	testenv.Eventually(t, soon, "readiness says what is missing", func() bool {
 		status, text := p.get("/readyz")
-		return status == http.StatusServiceUnavailable && strings.Contains(text, `"identity":{"ok":false,"detail":"Get \"`+from.URL)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, `"identity":{"ok":false,"detail":"fetch `+from.URL)
 	})
 	testenv.Eventually(t, soon, "the log says so", func() bool {
 		return strings.Contains(p.stderr.String(), "keys of tokens not fetched") && strings.Contains(p.stderr.String(), "JWT_JWKS_URL is not https")

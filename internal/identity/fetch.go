@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,8 +43,8 @@ type fetched struct {
 	content []byte // that the current keys come from; only Watch uses it
 }
 
-func newFetched(url string, now func() time.Time) *fetched {
-	f := &fetched{url: url, now: now, logger: zap.NewNop(), seek: make(chan struct{}, 1), client: &http.Client{
+func newFetched(address string, now func() time.Time) *fetched {
+	f := &fetched{url: address, now: now, logger: zap.NewNop(), seek: make(chan struct{}, 1), client: &http.Client{
 		Timeout:       fetchTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -124,18 +126,27 @@ func (f *fetched) get(ctx context.Context) ([]byte, error) {
 	}
 	request.Header.Set("Accept", "application/json")
 	response, err := f.client.Do(request)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text has the query, which may be a secret
+		err = fmt.Errorf("fetch %s: %w", f.shown(), wrapped.Err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch %s: the server answered %s", f.url, response.Status)
+		return nil, fmt.Errorf("fetch %s: the server answered %s", f.shown(), response.Status)
 	}
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxJWKS+1))
 	if err == nil && len(content) > maxJWKS {
-		err = fmt.Errorf("fetch %s: more than %d bytes", f.url, maxJWKS)
+		err = fmt.Errorf("fetch %s: more than %d bytes", f.shown(), maxJWKS)
 	}
 	return content, err
+}
+
+// shown is the address without its query.
+func (f *fetched) shown() string {
+	address, _, _ := strings.Cut(f.url, "?")
+	return address
 }
 
 // ready returns an error while no key is known.

@@ -125,7 +125,7 @@ func watch(t *testing.T, test func(w *watching)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watching{provider: new(provider)}
 		w.isAway()
-		w.fetched = newFetched("https://login.example.com/keys", time.Now)
+		w.fetched = newFetched("https://login.example.com/keys?key=hidden", time.Now)
 		w.fetched.client.Transport = w.provider
 		core, logs := observer.New(zap.InfoLevel)
 		w.logs = logs
@@ -219,7 +219,9 @@ func TestKeys_LogTellsOfTrouble(t *testing.T) {
 	watch(t, func(w *watching) {
 		w.pass(5 * time.Second)
 		require.Equal(t, 1, w.logs.Len())
-		require.Contains(t, w.logs.TakeAll()[0].Message, "not fetched")
+		failed := w.logs.TakeAll()[0]
+		require.Contains(t, failed.Message, "not fetched")
+		require.Contains(t, failed.ContextMap()["error"], "https://login.example.com/keys: connection refused")
 		w.says(http.StatusOK, jwks(t, signers().rsa))
 		w.pass(10 * time.Minute)
 		require.Equal(t, 1, w.logs.Len())

@@ -124,10 +124,10 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	if s.file != nil {
 		from, i.watch = fileKeys{s.file}, func(ctx context.Context) { s.file.Watch(ctx, logger) }
 	} else {
-		if !strings.HasPrefix(s.JWKSURL, "https:") {
-			logger.Warn("JWT_JWKS_URL is not https: an attacker in the network can replace the keys", zap.String("url", s.JWKSURL))
-		}
 		remote := newFetched(s.JWKSURL, now)
+		if !strings.HasPrefix(s.JWKSURL, "https:") {
+			logger.Warn("JWT_JWKS_URL is not https: an attacker in the network can replace the keys", zap.String("url", remote.shown()))
+		}
 		from, i.watch, i.ready = remote, func(ctx context.Context) { remote.Watch(ctx, logger) }, remote.ready
 		i.metrics = append(i.metrics, remote.age())
 	}
