@@ -69,7 +69,8 @@ bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and char
 bench-apply: ## the API beside a handler that does nothing, a plain one, and a row lock per request, and with tokens: tables and chart in docs/
 	@scripts/setup.sh servers
 	CGO_ENABLED=0 go run ./bench/apply -out docs
-	CGO_ENABLED=0 go run ./bench/apply -contenders nothing,api,hs256,rs256,again,hs256-again,rs256-again -base api -scenes "" -rounds 5 -seconds 2 > docs/bench-apply-tokens.md
+	mkdir -p bin && CGO_ENABLED=0 go run ./bench/apply -contenders nothing,api,hs256,rs256,again,hs256-again,rs256-again -base api -scenes "" -rounds 5 -seconds 2 > bin/tokens.md
+	mv bin/tokens.md docs/bench-apply-tokens.md
 
 # A program of a module of its own, which runs in this folder.
 bench-issue: ## issuing at once beside a Redis Stream, SKIP LOCKED and asynq: table and chart in docs/

@@ -19,6 +19,7 @@ type contender struct {
 	start       func(ctx context.Context, s *stage, c contender) (*server, error)
 	again       int    // as in load
 	tokens      string // algorithm of its tokens; empty: requests have X-User-ID
+	base        string // contender with which it is compared instead of -base; empty: none
 }
 
 const (
@@ -36,8 +37,8 @@ var contenders = []contender{
 	{name: "hs256", title: "Jajeong, a new HS256 token each", start: startTokens, tokens: hs256},
 	{name: "rs256", title: "Jajeong, a new RS256 token each", start: startTokens, tokens: rs256},
 	{name: "again", title: "Jajeong, users come again", start: startAPI, again: comeAgain},
-	{name: "hs256-again", title: "Jajeong, users come again with HS256 tokens", start: startTokens, again: comeAgain, tokens: hs256},
-	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", start: startTokens, again: comeAgain, tokens: rs256},
+	{name: "hs256-again", title: "Jajeong, users come again with HS256 tokens", start: startTokens, again: comeAgain, tokens: hs256, base: "again"},
+	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", start: startTokens, again: comeAgain, tokens: rs256, base: "again"},
 	{name: "receipts", title: "Jajeong with receipts", start: startReceipts},
 	{name: otherBuild, title: "another build of Jajeong", start: startOther},
 	{name: plainest, title: "one EVALSHA per request", start: onRedis},

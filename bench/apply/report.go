@@ -53,10 +53,9 @@ func renderPeaks(o options, all []measured) string {
 	}
 	fmt.Fprintf(&b, "| contender | requests/s | ratio to nothing | ratio to %s | p50 | p99 | p99.9 | errors | CPU per request: server | Redis, MySQL | generator |\n"+
 		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n", to)
-	base := slices.IndexFunc(all, func(m measured) bool { return m.name == o.base.name })
 	for _, m := range all {
-		toPlain := "–"
-		if base >= 0 {
+		toPlain, name := "–", cmp.Or(m.base, o.base.name)
+		if base := slices.IndexFunc(all, func(m measured) bool { return m.name == name }); base >= 0 {
 			toPlain = ratios(o.rounds, func(i int) float64 { return m.rounds[i].goodput() / all[base].rounds[i].goodput() })
 		}
 		fmt.Fprintf(&b, "| %s | %.0f | %s | %s | %s | %s | %s | %d | %s | %s | %s |\n", m.title, median(m.rounds, goodput),

@@ -39,7 +39,7 @@ type mint struct {
 }
 
 // perSecond is how many tokens a load needs in a second at most. RS256 signs 1,500 in a second and core.
-var perSecond = map[string]int{hs256: 120_000, rs256: 30_000}
+var perSecond = map[string]int{hs256: 120_000, rs256: 45_000}
 
 // newMint makes a key, and returns the flags by which apply-api knows it.
 func newMint(dir, method string) (m *mint, flags []string, err error) {
