@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,27 +88,31 @@ func TestParseJWKS_FetchesNothing(t *testing.T) {
 
 // provider is the JWKS server of an identity provider, in a bubble of time.
 type provider struct {
-	answer func(ctx context.Context) (*http.Response, error)
-	asked  []time.Time
+	answer atomic.Pointer[answer]
+	asked  atomic.Int64
 }
+
+type answer func(ctx context.Context) (*http.Response, error)
 
 func (p *provider) RoundTrip(r *http.Request) (*http.Response, error) {
-	p.asked = append(p.asked, time.Now())
-	return p.answer(r.Context())
+	p.asked.Add(1)
+	return (*p.answer.Load())(r.Context())
 }
 
+func (p *provider) answers(a answer) { p.answer.Store(&a) }
+
 func (p *provider) says(status int, body string) {
-	p.answer = func(context.Context) (*http.Response, error) {
+	p.answers(func(context.Context) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
-	}
+	})
 }
 
 func (p *provider) isAway() {
-	p.answer = func(context.Context) (*http.Response, error) { return nil, errors.New("connection refused") }
+	p.answers(func(context.Context) (*http.Response, error) { return nil, errors.New("connection refused") })
 }
 
 func (p *provider) hangs() {
-	p.answer = func(ctx context.Context) (*http.Response, error) { <-ctx.Done(); return nil, ctx.Err() }
+	p.answers(func(ctx context.Context) (*http.Response, error) { <-ctx.Done(); return nil, ctx.Err() })
 }
 
 // watching follows the keys of a provider.
@@ -142,7 +147,7 @@ func watch(t *testing.T, test func(w *watching)) {
 
 func (w *watching) pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
-func (w *watching) answers(t *testing.T, token string, good bool) {
+func (w *watching) decides(t *testing.T, token string, good bool) {
 	t.Helper()
 	began := time.Now()
 	_, refused := w.User(bearing(token))
@@ -159,18 +164,18 @@ func TestKeys_AreFetchedInTheBackground(t *testing.T) {
 
 		w.pass(3 * time.Second)
 		require.ErrorContains(t, w.fetched.ready(), "connection refused")
-		w.answers(t, of(old), false)
+		w.decides(t, of(old), false)
 		w.says(http.StatusOK, jwks(t, old))
 		w.pass(firstInterval)
 		require.NoError(t, w.fetched.ready())
-		w.answers(t, of(old), true)
+		w.decides(t, of(old), true)
 
 		// The keys rotate: the first token of the new key is refused, and soon the others are good.
 		w.says(http.StatusOK, jwks(t, old, next))
-		w.answers(t, of(next), false)
+		w.decides(t, of(next), false)
 		w.pass(seekInterval)
-		w.answers(t, of(next), true)
-		w.answers(t, of(old), true)
+		w.decides(t, of(next), true)
+		w.decides(t, of(old), true)
 
 		// The server is away, hangs, and lies. Nothing ends.
 		for _, trouble := range []func(){w.isAway, w.hangs, func() { w.says(http.StatusServiceUnavailable, jwks(t, next)) },
@@ -178,8 +183,8 @@ func TestKeys_AreFetchedInTheBackground(t *testing.T) {
 			func() { w.says(http.StatusOK, `{"keys":[]}`) }, func() { w.says(http.StatusOK, strings.Repeat(" ", maxJWKS)+jwks(t, next)) }} {
 			trouble()
 			w.pass(2 * fetchInterval)
-			w.answers(t, of(old), true)
-			w.answers(t, of(next), true)
+			w.decides(t, of(old), true)
+			w.decides(t, of(next), true)
 			require.NoError(t, w.fetched.ready())
 		}
 		age := testutil.ToFloat64(w.fetched.age())
@@ -188,8 +193,8 @@ func TestKeys_AreFetchedInTheBackground(t *testing.T) {
 		// A key that is gone ends its tokens, those that are remembered, too.
 		w.says(http.StatusOK, jwks(t, next))
 		w.pass(2 * fetchInterval)
-		w.answers(t, of(old), false)
-		w.answers(t, of(next), true)
+		w.decides(t, of(old), false)
+		w.decides(t, of(next), true)
 		require.Less(t, testutil.ToFloat64(w.fetched.age()), 2*fetchInterval.Seconds())
 	})
 }
@@ -199,18 +204,17 @@ func TestKeys_AreSoughtSeldom(t *testing.T) {
 	watch(t, func(w *watching) {
 		w.says(http.StatusOK, jwks(t, signers().rsa))
 		w.pass(time.Second)
-		w.asked = nil
+		w.asked.Store(0)
 		unknown := signers().other.sign(t, time.Now(), nil)
 		for range 600 {
-			w.answers(t, unknown, false)
+			w.decides(t, unknown, false)
 			w.pass(100 * time.Millisecond)
 		}
-		require.LessOrEqual(t, len(w.asked), int(time.Minute/seekInterval)+1)
-		require.GreaterOrEqual(t, len(w.asked), 5)
-		w.asked = nil
+		require.LessOrEqual(t, w.asked.Load(), int64(time.Minute/seekInterval)+1)
+		require.GreaterOrEqual(t, w.asked.Swap(0), int64(5))
 		w.pass(10 * time.Minute)
-		require.LessOrEqual(t, len(w.asked), 11)
-		require.GreaterOrEqual(t, len(w.asked), 8)
+		require.LessOrEqual(t, w.asked.Load(), int64(11))
+		require.GreaterOrEqual(t, w.asked.Load(), int64(8))
 	})
 }
 
