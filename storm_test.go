@@ -29,6 +29,8 @@ import (
 func TestStorm_KilledProcessesLoseNobodyAndIssueInOrder(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
+	crowd := coupon.UserID(s.users.Add(2 * lineLimit))
+	s.apply(s.limited, slices.DeleteFunc(jajeongtest.Between(crowd-2*lineLimit+1, crowd), func(user coupon.UserID) bool { return unknown(user) || blocked(user) })...)
 	for range 8 {
 		s.keepKilling(s.serving, 3*time.Second)
 	}
