@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -158,12 +159,20 @@ const moveManySQL = `UPDATE JSON_TABLE(?, '$[*]' COLUMNS (coupon_id BIGINT UNSIG
 STRAIGHT_JOIN journal j ON j.coupon_id = t.coupon_id SET j.up_to = t.up_to, j.written_at = UTC_TIMESTAMP(6)`
 
 // groupCopy copies up to 500 applications of each coupon in one transaction.
+// The scan for its coupons also skips coupons that it only shares a gap with: those come again.
 func groupCopy(ctx context.Context, p *shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID, err error) {
 	moved := make(map[coupon.CouponID]coupon.Arrival, len(ids))
 	err = mysqltx.New(p.servers.MySQL).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		clear(moved)
+		again = nil
 		mine, err := claim(ctx, tx, ids...)
 		if err != nil {
 			return err
+		}
+		for _, id := range ids {
+			if !slices.Contains(mine, id) {
+				again = append(again, id)
+			}
 		}
 		var rows []any
 		var upTo []byte
