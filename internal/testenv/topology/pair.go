@@ -34,6 +34,11 @@ func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 	p.Replica = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--replicaof", host, port}})
 	p.OnMaster, p.OnReplica = newClient(t, p.Master.Addr()), newClient(t, p.Replica.Addr())
 	awaitLink(t, p.OnReplica)
+	// The Sentinel would lead the replica past the link after 8 s, since it knows the master by another address.
+	onlyPromote := []any{"acl", "setuser", "default", "-slaveof", "-replicaof", "+slaveof|no", "+replicaof|no"}
+	if err := p.OnReplica.Do(t.Context(), onlyPromote...).Err(); err != nil {
+		t.Fatalf("testenv: pair: %v", err)
+	}
 	p.Sentinel = StartSentinel(t, name, p.Master, downAfter).Addr()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
 	t.Cleanup(func() { sentinel.Close() })
