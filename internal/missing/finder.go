@@ -242,14 +242,15 @@ func (s *state) mustCount(r finding) bool {
 	return n > s.missing && (n > s.last || !s.counted || s.countedAt != r.books.settled())
 }
 
-// doubts reports whether more are missing than when this process last looked for them in its memory.
+// doubts reports whether another number is missing than when this process last looked for them in its memory. A lower number
+// may be of others: those of the last time were put back, and further ones were lost.
 func (s *state) doubts(r finding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.missingBy(r.books, r.missing)
 	before := s.doubted
 	s.doubted = n
-	return n > before
+	return n > 0 && n != before
 }
 
 // observe takes over a reading. The number of missing promises rises only if mayRise. settled is false if another reading
