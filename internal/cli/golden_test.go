@@ -176,6 +176,7 @@ var variable = []struct {
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
+	{regexp.MustCompile(`<date> – <date>`), "<date>"}, // around midnight, two hours are on two days
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},
 	{regexp.MustCompile(`\b\d{16}\b`), "<arrival>"},
 	{regexp.MustCompile(`(번입니다 \(|with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"}, // hashes of events contain a time

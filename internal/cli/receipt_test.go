@@ -257,6 +257,7 @@ func TestGoldenReceipt(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "receipt", func(w *world) {
 		everyFate(w)
+		w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) + INTERVAL 2 DAY") // after the next settlement, at any hour
 	}, func(s *spoken) {
 		r := newReceipts(s.world)
 		s.servers = append(s.servers, r.flag)
