@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/explain"
@@ -270,9 +271,15 @@ func TestGoldenIssuing(t *testing.T) {
 		person := []string{"--operator=choi", "--reason=FIN-8"}
 		at := func(d time.Duration) string { return s.Now().Add(d).UTC().Format(time.RFC3339) }
 		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
-		does("create", "--name=2회차", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--cadence=immediate", "--line-limit=1", "--campaign=7")
-		does("create", "--name=3회차", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--campaign=7")
-		does("create", "--name=4회차", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")
+		// The coupons open after the last cutoff, at any hour: at ten past midnight, too, none of them is due.
+		opens := s.Now().Add(-time.Hour)
+		if cutoff := calendar.LastCutoff(s.Now(), jajeongtest.Zone); cutoff.After(opens) {
+			opens = cutoff
+		}
+		open := "--opens=" + opens.UTC().Format(time.RFC3339)
+		does("create", "--name=2회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=immediate", "--line-limit=1", "--campaign=7")
+		does("create", "--name=3회차", "--seats=2", open, "--closes="+at(time.Hour), "--campaign=7")
+		does("create", "--name=4회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")
 		s.Refresh()
 		s.Apply(1, 1)
 		s.Apply(2, 2)
