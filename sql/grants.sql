@@ -77,6 +77,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON journal TO jajeong_settle;
 GRANT SELECT ON line_journal TO jajeong_operator;
 GRANT SELECT ON journal TO jajeong_operator;
 
+-- Approvals: settle approve, policy, and the changes that a policy names. The locks of the policy also require UPDATE.
+GRANT SELECT, UPDATE (id) ON policy TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE (checker, checker_account, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_settle;
+GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after) ON policy TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (checker, checker_account, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_operator;
+
 -- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
 GRANT SELECT ON coupon TO jajeong_wallet;
 GRANT SELECT, UPDATE (status, order_id, seq) ON user_coupon TO jajeong_wallet;
@@ -93,6 +99,8 @@ GRANT SELECT, INSERT (coupon_id, erased, erased_rejected), UPDATE (coupon_id, er
 GRANT SELECT, UPDATE (concluded) ON settled TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt) ON audit_event TO jajeong_privacy;
 GRANT SELECT, DELETE ON line_journal TO jajeong_privacy;
+GRANT SELECT, UPDATE (user_id, plan, void_plan), DELETE ON approval TO jajeong_privacy;
+GRANT SELECT ON policy TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_privacy;
 GRANT SELECT, UPDATE (heartbeat_at) ON settlement_run TO jajeong_privacy;
 

@@ -52,6 +52,7 @@ const (
 
 	ApplicationsRestored Action = "APPLICATIONS_RESTORED"
 	ReceiptHonoured      Action = "RECEIPT_HONOURED"
+	ApprovalUsed         Action = "APPROVAL_USED"
 )
 
 // NightlyActor is the actor of events that no operator caused.

@@ -69,6 +69,10 @@ type cli struct {
 	Receipt  receiptCmd  `cmd:""`
 	Purge    purgeCmd    `cmd:""`
 
+	Approvals approvalsCmd `cmd:""`
+	Approve   approveCmd   `cmd:""`
+	Policy    policyCmd    `cmd:""`
+
 	Completion completion.Command `cmd:""`
 }
 

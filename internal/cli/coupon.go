@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,22 +61,25 @@ func (c *change) Validate() error {
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
-	err = p.administer(ctx, person, func(a *couponadmin.Admin, _ *servers) error {
+func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
+	err = p.administer(ctx, person, approved, func(a *couponadmin.Admin, s *servers) error {
 		made, err = make(a)
+		if err == nil && approved.Ask {
+			return cmp.Or(p.requestApproval(ctx, s, made.Plan, person, format), error(errAsked))
+		}
 		return err
 	})
 	return made, err
 }
 
-func (p *program) administer(ctx context.Context, person operatorFlags, work func(*couponadmin.Admin, *servers) error) error {
+func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, work func(*couponadmin.Admin, *servers) error) error {
 	s, err := p.openWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
-		Operator: person.Operator, Reason: person.Reason})
+		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask, Ticket: approved.ticket(person)})
 	if err != nil {
 		return err
 	}
@@ -87,21 +91,33 @@ type changing struct {
 	make          func(a *couponadmin.Admin, ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error)
 	done, already text.Message                         // already is printed if there was nothing to change
 	details       func(view.View, *couponadmin.Change) // prints more about a change that was made; may be nil
+	approved      approvalFlags
+}
+
+// errAsked ends a verb that has asked for an approval instead of making its change.
+var errAsked = exitError(exitDone)
+
+// unlessAsked returns nil if the approval was asked for.
+func unlessAsked(err error) error {
+	if asked, ok := errors.AsType[exitError](err); ok && asked == errAsked {
+		return nil
+	}
+	return err
 }
 
 // changes has an entry for each verb that takes no flags other than those of change.
 var changes = map[string]changing{
-	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed},
-	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil},
-	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed},
-	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted},
-	"freeze":  {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil},
+	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed, approvalFlags{}},
+	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil, approvalFlags{}},
+	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed, approvalFlags{}},
+	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted, approvalFlags{}},
+	"freeze":  {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil, approvalFlags{}},
 }
 
 func (c *change) run(ctx context.Context, p *program) error {
 	if p.verb == "unfreeze" { // its details name the next nightly run
 		return c.do(ctx, p, changing{(*couponadmin.Admin).Unfreeze, text.CouponIsUnfrozen, text.CouponWasUnfrozen,
-			p.settledFromNow})
+			p.settledFromNow, approvalFlags{}})
 	}
 	return c.do(ctx, p, changes[p.verb])
 }
@@ -111,9 +127,9 @@ func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
 	if err != nil {
-		return err
+		return unlessAsked(err)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())
@@ -143,13 +159,14 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 	closes, _ := instant("--closes", c.Closes, p.Zone) // no error: Validate has read --closes
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.Extend(ctx, id, closes)
-	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
+	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended, approvalFlags{}})
 }
 
 type couponSeatsCmd struct {
-	change `embed:""`
-	Seats  int64 `xor:"seats" placeholder:"N"`
-	Total  int64 `xor:"seats" placeholder:"N"`
+	change        `embed:""`
+	Seats         int64 `xor:"seats" placeholder:"N"`
+	Total         int64 `xor:"seats" placeholder:"N"`
+	approvalFlags `embed:""`
 }
 
 func (c *couponSeatsCmd) Validate() error {
@@ -166,7 +183,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 		return a.AddSeats(ctx, id, int(c.Seats))
 	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
 		v.SeatsChanged(made, p.timetable().Next(made.At))
-	}})
+	}, c.approvalFlags})
 }
 
 type couponCadenceCmd struct {
@@ -180,7 +197,7 @@ func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
 	}, text.CouponHasCadence, text.CouponHadThisCadence, func(v view.View, made *couponadmin.Change) {
 		v.CadenceChanged(made)
 		p.settledFromNow(v, made)
-	}})
+	}, approvalFlags{}})
 }
 
 func cadenceOf(flag string) coupon.Cadence { return coupon.Cadence(strings.ToUpper(flag)) }
@@ -218,7 +235,7 @@ func (c *couponCreateCmd) Validate() error {
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	n, _ := c.coupon(p.Zone) // no error: Validate has read the flags
-	made, err := p.changeCoupon(ctx, c.operatorFlags, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
 	}

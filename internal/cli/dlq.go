@@ -214,8 +214,9 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 }
 
 type dlqDropCmd struct {
-	reviewFlags `embed:""`
-	Yes         bool
+	reviewFlags   `embed:""`
+	approvalFlags `embed:""`
+	Yes           bool
 }
 
 func (c *dlqDropCmd) Validate() error {
@@ -236,6 +237,9 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 			}
 			return err
 		}
+		if c.Ask {
+			return c.askApproval(ctx, p, review.Users(chosen))
+		}
 		if !c.Yes && !p.isTerminal() { // the causes may choose more entries than the operator expects
 			return text.UsageErrorf(text.DropNeedsYes, len(chosen))
 		}
@@ -246,10 +250,28 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		}
 		members = review.Users(chosen)
 	}
+	if c.Ask {
+		return c.askApproval(ctx, p, members)
+	}
+	order := c.order()
+	order.Approvals, order.Person = c.approvals(c.Coupon), c.ticket(c.operatorFlags).Person
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
-		if report, err = settler.Drop(ctx, c.Coupon, c.order(), members); report != nil && report.Total.Rejected > 0 {
+		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
 			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)
 		}
 		return report, err
 	})
+}
+
+func (c *dlqDropCmd) askApproval(ctx context.Context, p *program, members []string) error {
+	s, err := p.openSettler(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	plan, err := s.PlanDrop(ctx, c.Coupon, members)
+	if err != nil {
+		return err
+	}
+	return p.requestApproval(ctx, s.servers, plan, c.operatorFlags, c.Output)
 }

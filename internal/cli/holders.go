@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -25,16 +26,20 @@ type holderVerb struct {
 	done, already text.Message
 	notPublished  text.Message
 	details       func(view.View, *couponadmin.HolderChange) // prints more about a change that was made; may be nil
+	approved      approvalFlags
 }
 
 func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
-	err := p.administer(ctx, c.operatorFlags, func(a *couponadmin.Admin, s *servers) (err error) {
+	err := p.administer(ctx, c.operatorFlags, how.approved, func(a *couponadmin.Admin, s *servers) (err error) {
 		made, err = how.make(a, s)
+		if err == nil && how.approved.Ask {
+			return cmp.Or(p.requestApproval(ctx, s, made.Plan, c.operatorFlags, c.Output), error(errAsked))
+		}
 		return err
 	})
 	if err != nil {
-		return err
+		return unlessAsked(err)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())
@@ -58,7 +63,8 @@ func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
 }
 
 type couponGrantCmd struct {
-	holder `embed:""`
+	holder        `embed:""`
+	approvalFlags `embed:""`
 }
 
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
@@ -68,18 +74,19 @@ func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
 		if !made.After.Finalised() {
 			v.Println(text.GrantedApplication)
 		}
-	}})
+	}, c.approvalFlags})
 }
 
 type couponRevokeCmd struct {
-	holder   `embed:""`
-	FreeSeat bool
+	holder        `embed:""`
+	FreeSeat      bool
+	approvalFlags `embed:""`
 }
 
 func (c *couponRevokeCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Revoke(ctx, c.ID, c.User, c.FreeSeat)
-	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats})
+	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats, c.approvalFlags})
 }
 
 type couponReissueCmd struct {
@@ -89,7 +96,7 @@ type couponReissueCmd struct {
 func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Reissue(ctx, c.ID, c.User)
-	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats})
+	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats, approvalFlags{}})
 }
 
 type couponExtendUserCmd struct {
@@ -115,5 +122,5 @@ func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {
 	end, _ := c.end(p.Zone) // no error: Validate has read --until
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.ExtendUser(ctx, c.ID, c.User, end)
-	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil})
+	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil, approvalFlags{}})
 }

@@ -14,11 +14,12 @@ type restoreCmd struct {
 	FromMarks     bool
 	DryRun        bool
 	operatorFlags `embed:""`
+	approvalFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
 
 func (c *restoreCmd) Validate() error {
-	if c.DryRun {
+	if c.DryRun && !c.Ask {
 		return c.operatorFlags.tooLong()
 	}
 	return c.operatorFlags.check(text.OperatorIsRecorded)
@@ -41,13 +42,17 @@ func (c *restoreCmd) run(ctx context.Context, p *program) error {
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Restoring))
 	last := int64(0)
 	restorer.Progress = func(compared, _ int64) { bar.Add("", int(compared-last)); last = compared }
-	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason, DryRun: c.DryRun, FromMarks: c.FromMarks})
+	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason, DryRun: c.DryRun || c.Ask, FromMarks: c.FromMarks,
+		Ticket: c.ticket(c.operatorFlags)})
 	bar.End()
 	if err != nil {
-		return err
+		return p.printRefusal(err)
 	}
 	if done.Finalised {
 		return text.UsageErrorf(text.RestoreFinalised, c.Coupon)
+	}
+	if c.Ask {
+		return p.requestApproval(ctx, s, done.Plan, c.operatorFlags, c.Output)
 	}
 	if c.Output == "json" {
 		return output.JSON(p.Stdout, restored{c.Coupon, c.DryRun, done})

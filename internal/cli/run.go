@@ -26,6 +26,7 @@ type runCmd struct {
 	ExpectDigest  string `placeholder:"DIGEST"`
 	AcceptGap     bool
 	operatorFlags `embed:""`
+	approvalFlags `embed:""`
 	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
 	Yes           bool
 	Output        string `enum:"table,json" default:"table"`
@@ -48,6 +49,7 @@ func (c *runCmd) Validate() error {
 		refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
 		refuse(c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest), text.WrongDigest, c.ExpectDigest),
+		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
 		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
 }
 
@@ -121,8 +123,15 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.ExpectDigest != "" {
 		order.Expect = map[coupon.CouponID]string{c.Coupon[0]: c.ExpectDigest}
 	}
+	if c.Approval > 0 {
+		order.Approvals = c.approvals(c.Coupon[0])
+	}
+	order.Person = c.ticket(c.operatorFlags).Person
 	order.Cutoff, _ = c.cutoff(p.Zone) // no error: Validate has read the flags
 	nights, _ := c.nights(p.Zone)
+	if c.Ask {
+		return c.askApproval(ctx, p, order)
+	}
 	if c.DryRun {
 		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
@@ -250,4 +259,22 @@ func (p *program) printReport(format string, report *settle.Report, err error) {
 			p.warn(advice)
 		}
 	}
+}
+
+// askApproval previews the run, and asks for approval of its winners and its gap.
+func (c *runCmd) askApproval(ctx context.Context, p *program, order settle.Order) error {
+	s, err := p.openSettler(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	report, err := s.Preview(ctx, order)
+	if err != nil {
+		return err
+	}
+	shown := report.Coupons[0]
+	if shown.Preview == nil {
+		return p.outcome(c.Output, report, nil)
+	}
+	return p.requestApproval(ctx, s.servers, shown.Preview.Plan, c.operatorFlags, c.Output)
 }

@@ -92,7 +92,7 @@ var schemaSQL = []string{
 	"SELECT seq, hash, user_salt, user_hash FROM audit_event LIMIT 0",
 	"SELECT order_id, seq FROM user_coupon LIMIT 0",
 	"SELECT first_user_coupon_id, published_at FROM settlement LIMIT 0",
-	"SELECT 1 FROM application_outcome, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon, event_relay, line_journal, journal LIMIT 0",
+	"SELECT 1 FROM application_outcome, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon, event_relay, line_journal, journal, policy, approval LIMIT 0",
 }
 
 // walletSchemaSQL names the tables and columns that wallet-api reads. Its account may read no others.

@@ -8,6 +8,9 @@
 // records it, so that no application is accepted after the recorded end. Any other change is published after COMMIT; if
 // that fails, the next refresh of the catalog publishes it.
 //
+// A change that the policy of approvals names is made only with an approval: see package approval. With DryRun a change is planned
+// under the lock, and rolled back.
+//
 // Every change except Create and AddSeats is safe to repeat. If the reply to COMMIT is lost, the transaction runs again
 // and does nothing if it finds its audit event. Create fails instead: a second attempt could create a second coupon.
 package couponadmin
@@ -20,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -42,13 +46,16 @@ type Redis interface {
 	CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error)
 }
 
-// Config is what an Admin needs. All fields are required.
+// Config is what an Admin needs. All fields but the last two are required.
 type Config struct {
 	DB       *mysqltx.DB
 	Redis    Redis
 	Now      func() time.Time // the time of the audit events
 	Operator string
 	Reason   string
+
+	DryRun bool            // plan only; not for Create
+	Ticket approval.Ticket // of a change that the policy names
 }
 
 type Admin struct{ Config }
@@ -67,16 +74,18 @@ type Change struct {
 	NotSelected   int           // number of users with the outcome NOT_SELECTED
 	SoldOut       bool          // Redis answers SOLD_OUT; false if announced is false
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
+	Plan          approval.Plan // of a change that a policy may name
 
 	announced bool // Redis has taken the window, and SoldOut is its answer
 }
 
 type operation struct {
 	action       audit.Action
-	withoutRedis bool // the change is possible while Redis is unreachable
-	needsTime    bool // plan reads now, also while Redis is unreachable
-	rowOnly      bool // the change concerns MySQL alone: Redis is not asked
-	needsQueue   bool // plan reads facts.waiting and facts.dlq
+	asked        approval.Plan // action and arguments, of a change that a policy may name
+	withoutRedis bool          // the change is possible while Redis is unreachable
+	needsTime    bool          // plan reads now, also while Redis is unreachable
+	rowOnly      bool          // the change concerns MySQL alone: Redis is not asked
+	needsQueue   bool          // plan reads facts.waiting and facts.dlq
 	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
 	// plan returns the changed coupon, or a *text.UsageError if the change is refused. It has no side effects.
@@ -108,8 +117,11 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 		made = Change{Before: old, At: now, PublishErr: clockErr}
 		return a.apply(ctx, tx, &made, origin, op)
 	})
-	if err != nil {
-		return nil, changeUnknown(couponID, err)
+	switch {
+	case errors.Is(err, errDryRun):
+		return &made, nil
+	case err != nil:
+		return nil, approval.Void(ctx, a.DB, changeUnknown(couponID, err))
 	}
 	// A change that changed nothing is announced, too: Redis may lack an earlier one.
 	if !op.rowOnly && !made.After.Finalised() && made.PublishErr == nil {
@@ -151,8 +163,15 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if made.After, err = op.plan(made.Before, made.At, f); err != nil {
 		return err
 	}
-	if made.After == made.Before {
+	if made.Changed = made.After != made.Before; !made.Changed {
 		return nil
+	}
+	if op.asked.Action != "" {
+		made.Plan = op.asked
+		made.Plan.Changes = []approval.Change{{What: "total_quantity", From: fmt.Sprint(made.Before.TotalQuantity), To: fmt.Sprint(made.After.TotalQuantity)}}
+	}
+	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
+		return err
 	}
 	shutAt, err := a.shut(ctx, tx, made)
 	if err != nil {
@@ -165,6 +184,21 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 		return nil
 	}
 	return write(ctx, tx, origin, op.action, *made, shutAt)
+}
+
+// errDryRun rolls a planned change back.
+var errDryRun = &coupon.Error{Class: coupon.Setup, Err: errors.New("a plan is rolled back")}
+
+// permit ends a dry run, and refuses a change that needs an approval and has none.
+func (a *Admin) permit(ctx context.Context, tx *sql.Tx, plan approval.Plan, origin audit.Origin) error {
+	switch {
+	case a.DryRun:
+		return errDryRun
+	case plan.Action == "":
+		return nil
+	default:
+		return a.Ticket.Use(ctx, tx, plan, origin)
+	}
 }
 
 // readQueue counts the applications in Redis. It publishes the window first: a pause that Redis does not have yet would

@@ -3,10 +3,12 @@ package couponadmin
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -29,14 +31,18 @@ type HolderChange struct {
 // holderOp is a change of an issued coupon. plan returns the decision, or a *text.UsageError if the change is refused.
 type holderOp struct {
 	action audit.Action
+	asked  approval.Plan // action and arguments, of a change that a policy may name
 	plan   func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error)
+	// check refuses a change for what other tables say; it may be nil.
+	check func(ctx context.Context, tx *sql.Tx) error
 	// write records the decision. nil: wallet.Write does.
 	write func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error
 }
 
 // Revoke takes a coupon back from a user. With freeSeat, the coupon gets one seat more, for the next in line.
 func (a *Admin) Revoke(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, freeSeat bool) (*HolderChange, error) {
-	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponRevoked,
+	asked := approval.Plan{Action: approval.Revoke, Coupon: couponID, User: user, Arguments: map[string]string{"free-seat": fmt.Sprint(freeSeat)}}
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponRevoked, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planRevoke(c, f, found, user, freeSeat)
 		}})
@@ -117,12 +123,14 @@ type Grantee struct {
 // Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no applicant
 // loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
 func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee) (*HolderChange, error) {
-	return a.changeHolder(ctx, couponID, to.User, holderOp{action: audit.CouponGranted,
+	asked := approval.Plan{Action: approval.Grant, Coupon: couponID, User: to.User}
+	return a.changeHolder(ctx, couponID, to.User, holderOp{action: audit.CouponGranted, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planGrant(c, f, found, to)
 		},
+		check: func(ctx context.Context, tx *sql.Tx) error { return checkGrantee(ctx, tx, to) },
 		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
-			return a.insertGranted(ctx, tx, to.Users, f.Now, d)
+			return a.insertGranted(ctx, tx, f.Now, d)
 		}})
 }
 
@@ -148,25 +156,30 @@ const (
 	insertGrantSQL = "INSERT INTO user_coupon (coupon_id, user_id, issued_at, expires_at, seq) VALUES (?, ?, ?, ?, ?)"
 )
 
-func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, directory *users.Directory, now time.Time, d wallet.Decision) error {
-	table, err := directory.Table(ctx, tx)
+// checkGrantee refuses users who do not exist or are not active.
+func checkGrantee(ctx context.Context, tx *sql.Tx, to Grantee) error {
+	table, err := to.Users.Table(ctx, tx)
 	if err != nil {
 		return err
 	}
-	u := d.Coupon
 	known, active, status := false, false, ""
 	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 		known = true
 		return rows.Scan(&active, &status)
-	}, table.SQL(activeUserSQL), u.User, u.User)
+	}, table.SQL(activeUserSQL), to.User, to.User)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read user %d: %w", u.User, err)
+		return fmt.Errorf("read user %d: %w", to.User, err)
 	case !known:
-		return text.UsageErrorf(text.RefusedUnknownUser, u.User)
+		return text.UsageErrorf(text.RefusedUnknownUser, to.User)
 	case !active:
-		return text.UsageErrorf(text.RefusedInactiveUser, u.User, users.Shown(status))
+		return text.UsageErrorf(text.RefusedInactiveUser, to.User, users.Shown(status))
 	}
+	return nil
+}
+
+func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, now time.Time, d wallet.Decision) error {
+	u := d.Coupon
 	done, err := tx.ExecContext(ctx, insertGrantSQL, u.Coupon, u.User, now, u.ExpiresAt.UTC(), u.Seq)
 	if err != nil {
 		return fmt.Errorf("grant coupon %d to user %d: %w", u.Coupon, u.User, err)
@@ -196,8 +209,11 @@ func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user
 		*made = HolderChange{Change: Change{Before: old, After: old}, User: user}
 		return a.applyToHolder(ctx, tx, made, origin, op)
 	})
-	if err != nil {
-		return nil, changeUnknown(couponID, err)
+	switch {
+	case errors.Is(err, errDryRun):
+		return made, nil
+	case err != nil:
+		return nil, approval.Void(ctx, a.DB, changeUnknown(couponID, err))
 	}
 	a.publishHolder(ctx, made, op)
 	return made, nil
@@ -221,6 +237,19 @@ func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChang
 	if len(d.Entries) == 0 {
 		return nil
 	}
+	if op.check != nil {
+		if err := op.check(ctx, tx); err != nil {
+			return err
+		}
+	}
+	made.Changed = true
+	if op.asked.Action != "" {
+		made.Plan = op.asked
+		made.Plan.Changes = holderChanges(f, found, d)
+	}
+	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
+		return err
+	}
 	if op.write == nil {
 		op.write = func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
 			return wallet.Write(ctx, tx, f, d, a.Operator)
@@ -229,8 +258,22 @@ func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChang
 	if err := op.write(ctx, tx, f, d); err != nil {
 		return err
 	}
-	made.Changed = true
 	return a.moveSeats(ctx, tx, made, origin, op.action, f, d)
+}
+
+// holderChanges lists what a plan changes. Seats are relative, so that plans for several users do not exclude each other.
+func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Change {
+	state := approval.Change{What: "user_coupon.status", To: string(d.Coupon.Status)}
+	if found {
+		state.From = string(f.Coupon.Status)
+	}
+	changes := []approval.Change{state}
+	for _, entry := range d.Entries {
+		if entry.Seats != 0 {
+			changes = append(changes, approval.Change{What: "total_quantity", To: fmt.Sprintf("%+d", entry.Seats)})
+		}
+	}
+	return changes
 }
 
 func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {

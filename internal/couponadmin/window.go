@@ -2,8 +2,10 @@ package couponadmin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/text"
@@ -100,17 +102,18 @@ const MaxSeats = 1<<32 - 1 // the highest value of the column total_quantity
 
 // AddSeats adds seats; the next run issues them to NOT_SELECTED users, by arrival.
 func (a *Admin) AddSeats(ctx context.Context, couponID coupon.CouponID, more int) (*Change, error) {
-	return a.seats(ctx, couponID, func(c coupon.Coupon) int { return c.TotalQuantity + more })
+	return a.seats(ctx, couponID, "seats", more, func(c coupon.Coupon) int { return c.TotalQuantity + more })
 }
 
 // SetSeats sets the number of seats. A number below that of the issued coupons is refused.
 func (a *Admin) SetSeats(ctx context.Context, couponID coupon.CouponID, total int) (*Change, error) {
-	return a.seats(ctx, couponID, func(coupon.Coupon) int { return total })
+	return a.seats(ctx, couponID, "total", total, func(coupon.Coupon) int { return total })
 }
 
-func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, total func(coupon.Coupon) int) (*Change, error) {
+func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, argument string, value int, total func(coupon.Coupon) int) (*Change, error) {
+	asked := approval.Plan{Action: approval.AddSeats, Coupon: couponID, Arguments: map[string]string{argument: fmt.Sprint(value)}}
 	plan := func(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) { return planSeats(c, f, total(c)) }
-	return a.change(ctx, couponID, operation{action: audit.CouponSeats, plan: plan})
+	return a.change(ctx, couponID, operation{action: audit.CouponSeats, asked: asked, plan: plan})
 }
 
 func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {

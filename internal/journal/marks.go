@@ -103,7 +103,7 @@ func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, 
 		return nil
 	}
 	rows, err := mysqltx.Collect(ctx, tx, func(r *row) []any { return []any{&r.user, &r.arrival} },
-		firstArrivalsSQL+mysqltx.In(len(forgotten))+" GROUP BY user_id", args(id, forgotten)...)
+		firstArrivalsSQL+mysqltx.In(len(forgotten))+" GROUP BY user_id ORDER BY user_id", args(id, forgotten)...)
 	if err != nil {
 		return mysqltx.Wrap(err, "read the journal of coupon %d", id)
 	}
@@ -115,6 +115,7 @@ func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, 
 	}
 	done.Unknown = append(done.Unknown, slices.DeleteFunc(forgotten, func(user coupon.UserID) bool { return known[user] })...)
 	if dryRun {
+		done.note(winners)
 		done.FromMarks += int64(len(winners))
 		return nil
 	}

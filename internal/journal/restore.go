@@ -2,13 +2,17 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -52,6 +56,10 @@ type Order struct {
 	// FromMarks enters users again whom Redis marks as issued although MySQL has no coupon of theirs: MySQL was restored to
 	// before their settlement.
 	FromMarks bool
+
+	Ticket approval.Ticket // of a restore by an operator, if the policy of approvals names it
+
+	at time.Time // of the audit events
 }
 
 // Restored says what a restore did.
@@ -67,6 +75,22 @@ type Restored struct {
 	Unknown   []coupon.UserID `json:"unknown,omitempty"` // winners whose arrival the journal does not know
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
+
+	Plan approval.Plan `json:"-"` // of a dry run
+	lost hash.Hash     // of a dry run: over the applications that Redis has lost, and the winners whom MySQL has forgotten
+}
+
+// note adds applications to the plan of a dry run.
+func (r Restored) note(applications []candidates.Answer) {
+	for _, a := range applications {
+		fmt.Fprintf(r.lost, "%d %d\n", a.Arrival, a.User)
+	}
+}
+
+func (r *Restored) plan(o Order) {
+	r.Plan = approval.Plan{Action: approval.Restore, Coupon: o.Coupon, Arguments: map[string]string{"from-marks": fmt.Sprint(o.FromMarks)},
+		Changes: []approval.Change{{What: "put back", To: fmt.Sprint(r.Back)}, {What: "winners entered again", To: fmt.Sprint(r.FromMarks)},
+			{What: "list", To: "sha256:" + hex.EncodeToString(r.lost.Sum(nil))}}}
 }
 
 // Changed reports whether anybody was put back or moved.
@@ -80,6 +104,7 @@ var errTakenOver = errors.New("another Redis server has taken over; repeat the r
 // Restore puts back, at the lowest arrival that the journal knows, whoever is accounted for neither in Redis nor in MySQL. It
 // is safe to repeat, and to kill at any step.
 func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err error) {
+	o.at = r.Now().UTC().Truncate(time.Microsecond)
 	lock := records.Lock
 	if o.NoWait {
 		lock = records.LockNow
@@ -96,6 +121,9 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 		if done = (Restored{Finalised: c.Finalised()}); done.Finalised {
 			return nil
 		}
+		if err := r.permit(ctx, tx, c, o); err != nil {
+			return err
+		}
 		for n := 1; ; n++ {
 			again, err := r.restore(ctx, tx, c, o, &done)
 			if err != nil || !again {
@@ -106,7 +134,29 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 			}
 		}
 	})
-	return done, mysqltx.Wrap(err, "restore coupon %d", o.Coupon)
+	return done, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "restore coupon %d", o.Coupon)
+}
+
+// permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs none.
+func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order) error {
+	if o.DryRun || o.Operator == "" {
+		return nil
+	}
+	needed, err := o.Ticket.Needed(ctx, tx, approval.Restore)
+	if err != nil || !needed {
+		return err
+	}
+	dry := o
+	dry.DryRun = true
+	var planned Restored
+	if _, err := r.restore(ctx, tx, c, dry, &planned); err != nil {
+		return err
+	}
+	return o.Ticket.Use(ctx, tx, planned.Plan, o.origin())
+}
+
+func (o Order) origin() audit.Origin {
+	return audit.Origin{At: o.at, Actor: o.Operator, Reason: o.Reason}
 }
 
 // RestoreCoupon is Restore for a settlement, which has released the coupon's lock.
@@ -130,7 +180,7 @@ func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o O
 			return false, err
 		}
 	}
-	done.Compared = 0
+	done.Compared, done.lost = 0, sha256.New()
 	of, err := count(ctx, tx, c.ID)
 	if err != nil {
 		return false, err
@@ -163,6 +213,7 @@ func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o O
 	}
 	if done.Accepted, done.Missing = account.Accepted, max(account.Gap(), 0); o.DryRun {
 		done.Missing = max(done.Missing-done.Back-done.FromMarks, 0)
+		done.plan(o)
 		return false, nil
 	}
 	if err := r.keep(ctx, tx, c.ID, account, o, *done); err != nil {
@@ -243,6 +294,7 @@ func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
 		return false, err
 	}
 	if dryRun {
+		done.note(lost)
 		done.Back += int64(len(lost))
 		return false, nil
 	}
@@ -310,11 +362,10 @@ const lessWrittenOffSQL = "UPDATE promise SET written_off = written_off - ? WHER
 // keep writes what the restore has found out: who came back is not written off any more, and no application that is found
 // lacks a promise. An excess would hide as many losses.
 func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order, done Restored) error {
-	at := r.Now().UTC().Truncate(time.Microsecond)
 	excess := max(-a.Gap(), 0)
 	less := min(excess, a.WrittenOff)
 	a.Accepted += excess - less
-	if err := records.KeepPromise(ctx, tx, id, a, at); err != nil {
+	if err := records.KeepPromise(ctx, tx, id, a, o.at); err != nil {
 		return err
 	}
 	if less > 0 {
@@ -336,5 +387,5 @@ func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a l
 		}
 	}
 	detail := strings.Join(parts, ", ")
-	return audit.Append(ctx, tx, audit.Origin{At: at, Actor: o.Operator, Reason: o.Reason}, audit.ApplicationsRestored, id, audit.Entry{Detail: detail})
+	return audit.Append(ctx, tx, o.origin(), audit.ApplicationsRestored, id, audit.Entry{Detail: detail})
 }

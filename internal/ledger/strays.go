@@ -75,6 +75,9 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		}
 		v.findAny(r.invariant, r.code, n, r.detail, first)
 	}
+	if err := checkPolicies(ctx, db, &v); err != nil {
+		return nil, err
+	}
 	err = l.findOrphans(ctx, db, &v)
 	return v.Findings, err
 }

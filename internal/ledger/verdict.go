@@ -46,6 +46,8 @@ const (
 	OrderMismatch          Code = "ORDER_MISMATCH"           // 8: user_coupon and coupon_order disagree
 	LogMissing             Code = "LOG_MISSING"              // 9: rows of coupon_log are missing
 	LogWrong               Code = "LOG_WRONG"                // 9: an issued coupon or an order does not follow from coupon_log
+	ApprovalMissing        Code = "APPROVAL_MISSING"         // 10: a change that the policy names was made without an approval
+	ApprovalWrong          Code = "APPROVAL_WRONG"           // 10: an approval was not given by another person, or not used once as given
 )
 
 // Warnings. They break no invariant; the number is the invariant that they are about.

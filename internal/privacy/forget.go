@@ -55,6 +55,11 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 		done.Applications += outcomes
 		done.AuditEvents += events
 	}
+	if err := db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		return mysqltx.Upsert(ctx, q, forgetApprovalsSQL, user)
+	}); err != nil {
+		return nil, mysqltx.Wrap(err, "forget a user in approvals")
+	}
 	p, redisErr, err = Read(ctx, db.Pool(), redis, user)
 	if err = errors.Join(err, redisErr); err != nil {
 		return nil, err
@@ -116,6 +121,8 @@ const (
 INSERT INTO promise (coupon_id, erased, erased_rejected) VALUES (?, ?, ?)
 ON DUPLICATE KEY UPDATE erased = erased + ?, erased_rejected = erased_rejected + ?`
 	lessConcludedSQL = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
+	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the plan.
+	forgetApprovalsSQL = "UPDATE approval SET user_id = NULL, plan = '', void_plan = NULL WHERE user_id = ?"
 	// forgetEventsSQL leaves the events of earlier versions: their hash covers the id.
 	forgetEventsSQL = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ? AND user_hash IS NOT NULL"
 )

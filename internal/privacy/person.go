@@ -29,6 +29,7 @@ type Person struct {
 	Applications []Application `json:"applications"`
 	Undecided    []Undecided   `json:"undecided"`
 	AuditEvents  []AuditEvent  `json:"auditEvents"`
+	Approvals    []Approval    `json:"approvals"`
 
 	// RedisUnknown is set if Redis could not be read. Undecided and the marks are then not known.
 	RedisUnknown bool `json:"redisUnknown,omitzero"`
@@ -94,6 +95,17 @@ type Undecided struct {
 	journalled []time.Time
 }
 
+// Approval is a change of the user's coupon for which approval was asked.
+type Approval struct {
+	ID        uint64          `json:"id"`
+	Coupon    coupon.CouponID `json:"coupon"`
+	Action    string          `json:"action"`
+	Plan      string          `json:"plan"` // JSON
+	Maker     string          `json:"maker"`
+	Reason    string          `json:"reason"`
+	CreatedAt time.Time       `json:"createdAt"`
+}
+
 type AuditEvent struct {
 	Coupon    *coupon.CouponID `json:"coupon"`
 	At        time.Time        `json:"at"`
@@ -155,6 +167,9 @@ ORDER BY o.coupon_id, o.applied_at`
 SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
 FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? AND e.id > ? ORDER BY e.id LIMIT ?`
 
+	approvalsSQL = `
+SELECT id, coupon_id, action, plan, maker, reason, created_at FROM approval WHERE user_id = ? AND id > ? ORDER BY id LIMIT ?`
+
 	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 
 	// journalledSQL reads the whole journal of open coupons, because no index begins with the user: a million rows take a part of a second.
@@ -183,6 +198,12 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		p.AuditEvents, err = readPages(ctx, tx, func(e AuditEvent) uint64 { return e.id }, func(e *AuditEvent) []any {
 			return []any{&e.id, &e.Coupon, &e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Finalised}
 		}, auditsSQL, user)
+		if err != nil {
+			return err
+		}
+		p.Approvals, err = readPages(ctx, tx, func(a Approval) uint64 { return a.ID }, func(a *Approval) []any {
+			return []any{&a.ID, &a.Coupon, &a.Action, &a.Plan, &a.Maker, &a.Reason, &a.CreatedAt}
+		}, approvalsSQL, user)
 		if err != nil {
 			return err
 		}

@@ -162,6 +162,7 @@ var erasers = []eraser{
 	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM journal WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM approval WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM run_coupon WHERE coupon_id = ? LIMIT ?"),
 	deleteSettlements,
 	deleteBy("DELETE FROM audit_event WHERE coupon_id = ? LIMIT ?"),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -15,10 +16,11 @@ import (
 
 // Preview is the part of a Result that only a preview has.
 type Preview struct {
-	Digest  string  `json:"digest"`          // digest of the winners and the gap, as Order.Expect takes it
-	First   *Winner `json:"first,omitempty"` // first winner
-	Last    *Winner `json:"last,omitempty"`
-	Reviews causes  `json:"underReviewBy,omitempty"` // numbers of applications that would move to the DLQ, by cause
+	Digest  string        `json:"digest"`          // digest of the winners and the gap, as Order.Expect takes it
+	Plan    approval.Plan `json:"-"`               // what a second person would approve
+	First   *Winner       `json:"first,omitempty"` // first winner
+	Last    *Winner       `json:"last,omitempty"`
+	Reviews causes        `json:"underReviewBy,omitempty"` // numbers of applications that would move to the DLQ, by cause
 
 	// These lists are empty unless Order.List is set.
 	Winners     []Winner    `json:"winners,omitempty"`
@@ -86,7 +88,7 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 	if err != nil {
 		return settled{issued: seats.issued}, err
 	}
-	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin}}
+	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin, Plan: s.approvalPlan(seats.issued)}}
 	seated := seats.seated
 	if all := seats.winners.all; len(all) > 0 {
 		first, last := all[0], all[len(all)-1]

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
@@ -112,7 +113,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 		return err
 	})
 	if err != nil {
-		return settled{}, err
+		return settled{}, approval.Void(ctx, s.DB, err)
 	}
 	result := settled{issued: done.issued}
 	if done.seated.tally.changed() { // otherwise another run has settled the entries and cleans up
@@ -135,6 +136,11 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
+	}
+	if len(all) > 0 {
+		if err := s.run.ticket(locked.ID).Use(ctx, tx, dropPlan(locked.ID, all), s.run.origin()); err != nil {
+			return done, err
+		}
 	}
 	refused := s.run.newRefusals(locked.TotalQuantity, 0)
 	for page := range slices.Chunk(all, cleanUpApplications) {

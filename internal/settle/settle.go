@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -145,6 +146,9 @@ type Order struct {
 	Canaries []string                   // members of the DLQ entries to try; nil: all entries
 	Expect   map[coupon.CouponID]string // approved digests; a coupon with another digest gets nothing issued
 	List     bool                       // the preview lists every application, not only the first and the last winner
+
+	Approvals map[coupon.CouponID]approval.ID // of a run or a drop by hand that the policy of approvals names
+	Person    approval.Person                 // who executes the order
 
 	MayBeGone bool // Retry and Drop skip members that have left the DLQ; false: such a member is an error
 

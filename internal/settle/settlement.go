@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
@@ -101,8 +102,8 @@ func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settl
 
 // due reports whether the window opened before the cutoff, or whether an approved digest must be compared.
 func (s *settlement) due() bool {
-	_, approved := s.run.Expect[s.coupon.ID]
-	return approved || s.coupon.OpensAt.Before(s.run.cutoff)
+	_, pinned := s.run.Expect[s.coupon.ID]
+	return pinned || s.run.Approvals[s.coupon.ID] > 0 || s.coupon.OpensAt.Before(s.run.cutoff)
 }
 
 // issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over or applications vanish
@@ -191,6 +192,9 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if s.run.immediate() && !done.changed() && !s.lifts(done.account) {
 		done.pending = pending
 		return done, errUnchanged
+	}
+	if err := s.permit(ctx, tx, done); err != nil {
+		return done, err
 	}
 	if done.pending, err = s.record(ctx, tx, done, pending); err != nil {
 		return done, err
@@ -323,6 +327,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 // notIssued handles an error of the fence or of the transaction.
 func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
 	done := settled{issued: known}
+	err = approval.Void(ctx, s.DB, err)
 	switch {
 	case s.run.immediate(): // the nightly run records a held coupon, and moves applications if MySQL is away
 		return done, errors.Join(err, s.countAttempts(ctx, err))

@@ -50,6 +50,13 @@ var examples = map[string][]string{
 		"EVENT_SINK=redis settle events replay --coupon 42 --yes",
 		"settle events replay --from '2026-11-27 00:00' --to '2026-11-28 00:00' --sink kafka",
 	},
+	"settle approvals":   {"settle approvals", "settle approvals 12"},
+	"settle policy show": {"settle policy show"},
+	"settle approve":     {"settle approve 12 --operator lee --reason FIN-8", "settle approve 12 --refuse --operator lee --reason 'FIN-8: wrong coupon'"},
+	"settle policy set": {
+		"settle policy set --actions accept-gap,add-seats,drop --shared-accounts settle --operator park --reason SEC-4",
+		"settle policy set --actions none --ask --operator park --reason SEC-9",
+	},
 	"settle restore": {
 		"settle restore --coupon 42 --dry-run",
 		"settle restore --coupon 42 --operator kim --reason INC-9",

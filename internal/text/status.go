@@ -66,6 +66,7 @@ var words = map[string]Message{
 	"USER_FORGOTTEN":       {"사용자 정보 삭제", "forgot a user"},
 
 	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"},
+	"APPROVAL_USED":         {"승인받은 작업 실행", "make an approved change"},
 	"RECEIPT_HONOURED":      {"접수증으로 신청 복구", "put an application back by its receipt"},
 }
 

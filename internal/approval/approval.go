@@ -1,0 +1,342 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// ID is the number of an approval, from 1.
+type ID uint64
+
+// goodFor is how long an approval can be given and used. A plan that is a day old is asked for again.
+const goodFor = 24 * time.Hour
+
+// State of an approval.
+type State string
+
+const (
+	Requested State = "REQUESTED"
+	Approved  State = "APPROVED"
+	Refused   State = "REFUSED"
+	Expired   State = "EXPIRED"
+	Voided    State = "VOID" // the plan had changed when it was to be executed
+	Used      State = "USED"
+)
+
+// Approval is a row of table approval.
+type Approval struct {
+	ID        ID        `json:"id"`
+	State     State     `json:"state"` // by MySQL's clock
+	Plan      Plan      `json:"plan"`
+	Digest    string    `json:"digest"`
+	Reason    string    `json:"reason"`
+	Maker     string    `json:"maker"`
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	Checker   string       `json:"checker,omitempty"`
+	DecidedAt *time.Time   `json:"decidedAt,omitempty"`
+	Remark    string       `json:"remark,omitempty"`
+	VoidedAt  *time.Time   `json:"voidedAt,omitempty"`
+	VoidPlan  *Plan        `json:"voidPlan,omitempty"` // what the plan was when it was to be executed
+	UsedAt    *time.Time   `json:"usedAt,omitempty"`
+	Run       coupon.RunID `json:"run,omitempty"`
+
+	makerAccount string // of MySQL; empty: the maker was signed in at the console
+}
+
+// Person asks, approves or executes.
+type Person struct {
+	Name string
+	// Console says that the person is signed in there. In the terminal the account of MySQL identifies a person, too.
+	Console bool
+}
+
+// names identify a person, without the part after the @ of an address or an account. Two persons with a common name count as one.
+func names(name, account string) (all []string) {
+	for _, one := range []string{name, account} {
+		one, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(one)), "@")
+		if one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func same(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
+}
+
+const accountSQL = "SELECT CURRENT_USER()"
+
+// account returns the account of MySQL that identifies the person; empty for a person at the console.
+func (p Person) account(ctx context.Context, q mysqltx.Querier) (account string, err error) {
+	if p.Console {
+		return "", nil
+	}
+	err = q.QueryRowContext(ctx, accountSQL).Scan(&account)
+	return account, mysqltx.Wrap(err, "read the account of this session")
+}
+
+const askSQL = `
+INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_account, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`
+
+// Ask records a plan that another person shall approve. It is not safe to repeat: a second call asks a second time.
+func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason string) (id ID, err error) {
+	plan = plan.salted()
+	err = db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		account, err := maker.account(ctx, q)
+		if err != nil {
+			return err
+		}
+		user := sql.Null[coupon.UserID]{V: plan.User, Valid: plan.User > 0}
+		done, err := q.ExecContext(ctx, askSQL, plan.Action, plan.Coupon, user, plan.JSON(), plan.Digest(), reason, maker.Name, account, int(goodFor.Seconds()))
+		if err != nil {
+			return err
+		}
+		last, err := done.LastInsertId()
+		id = ID(last)
+		return err
+	})
+	return id, mysqltx.Wrap(err, "ask for approval")
+}
+
+const (
+	columns = `
+SELECT id, plan, digest, reason, maker, maker_account, created_at, expires_at, COALESCE(checker, ''), decided_at, COALESCE(approved, FALSE),
+       COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6) FROM approval `
+	readSQL = columns + "WHERE id = ?"
+	lockSQL = columns + "WHERE id = ? FOR UPDATE"
+	listSQL = columns + "WHERE (? = 0 OR id < ?) AND (? = 0 OR coupon_id = ?) ORDER BY id DESC LIMIT ?"
+)
+
+func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
+	var plan, voidPlan string
+	var approved bool
+	var now time.Time
+	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.makerAccount, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.DecidedAt, &approved,
+		&a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
+	if err == nil && plan != "" { // it is empty after its person was forgotten
+		err = json.Unmarshal([]byte(plan), &a.Plan)
+	}
+	if err == nil && voidPlan != "" {
+		a.VoidPlan = new(Plan)
+		err = json.Unmarshal([]byte(voidPlan), a.VoidPlan)
+	}
+	a.State = a.state(approved, now)
+	return a, err
+}
+
+func (a Approval) state(approved bool, now time.Time) State {
+	switch {
+	case a.UsedAt != nil:
+		return Used
+	case a.VoidedAt != nil:
+		return Voided
+	case a.DecidedAt != nil && !approved:
+		return Refused
+	case !a.ExpiresAt.After(now):
+		return Expired
+	case a.DecidedAt != nil:
+		return Approved
+	default:
+		return Requested
+	}
+}
+
+func Read(ctx context.Context, q mysqltx.Querier, id ID) (Approval, error) {
+	return read(ctx, q, readSQL, id)
+}
+
+func read(ctx context.Context, q mysqltx.Querier, query string, id ID) (Approval, error) {
+	a, err := scan(q.QueryRowContext(ctx, query, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, text.UsageErrorf(text.NoSuchApproval, id)
+	}
+	return a, mysqltx.Wrap(err, "read approval %d", id)
+}
+
+// Filter chooses approvals. Zero fields choose all.
+type Filter struct {
+	Coupon coupon.CouponID
+	Before ID
+	Limit  int
+}
+
+// List returns approvals, the newest first.
+func List(ctx context.Context, q mysqltx.Querier, f Filter) (all []Approval, err error) {
+	all = []Approval{}
+	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		a, err := scan(rows)
+		all = append(all, a)
+		return err
+	}, listSQL, f.Before, f.Before, f.Coupon, f.Coupon, f.Limit)
+	return all, mysqltx.Wrap(err, "read approvals")
+}
+
+const decideSQL = `
+UPDATE approval SET checker = ?, checker_account = ?, decided_at = UTC_TIMESTAMP(6), approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
+
+// Decide approves or refuses a request. The checker is another person than the maker, and no shared account. The maker may
+// refuse it, which takes the request back. Repeating the same decision changes nothing.
+func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve bool, remark string) (decided Approval, err error) {
+	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		policy, err := lockPolicy(ctx, tx, sharePolicySQL)
+		if err != nil {
+			return err
+		}
+		if decided, err = read(ctx, tx, lockSQL, id); err != nil {
+			return err
+		}
+		account, err := checker.account(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if repeated, err := mayDecide(decided, policy, checker, account, approve); err != nil || repeated {
+			return err
+		}
+		if err := mysqltx.Exec(ctx, tx, 1, decideSQL, checker.Name, account, approve, remark, id); err != nil {
+			return mysqltx.Wrap(err, "decide about approval %d", id)
+		}
+		decided, err = read(ctx, tx, readSQL, id)
+		return err
+	})
+	return decided, err
+}
+
+func mayDecide(a Approval, policy Policy, checker Person, account string, approve bool) (repeated bool, err error) {
+	want := map[bool]State{true: Approved, false: Refused}[approve]
+	mine, own := names(checker.Name, account), names(a.Maker, a.makerAccount)
+	user, _, _ := strings.Cut(account, "@")
+	switch {
+	case a.State == want && a.Checker == checker.Name:
+		return true, nil
+	case a.State != Requested:
+		return false, text.UsageErrorf(text.ApprovalNotOpen, a.ID, a.State)
+	case approve && same(mine, own):
+		return false, text.UsageErrorf(text.ApprovalIsOwn, a.ID, a.Maker)
+	case approve && slices.ContainsFunc(policy.SharedAccounts, func(s string) bool { return account == s || user != "" && user == s }):
+		return false, text.UsageErrorf(text.AccountIsShared, account)
+	}
+	return false, nil
+}
+
+// Ticket is what the executor of a change presents.
+type Ticket struct {
+	Approval ID // 0: none
+	Person   Person
+}
+
+// Refusal means that a change was not made because it is not approved. It is a *text.UsageError.
+type Refusal struct {
+	error
+	Plan    Plan // what the change would do now
+	changed ID   // the approval that is void
+}
+
+func (r *Refusal) Unwrap() error { return r.error }
+
+func refuse(plan Plan, m text.Message, args ...any) error {
+	return &Refusal{error: text.UsageErrorf(m, args...), Plan: plan}
+}
+
+// Needed reports whether Use looks at the approval of an action at all.
+func (t Ticket) Needed(ctx context.Context, tx mysqltx.Querier, action Action) (bool, error) {
+	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
+	return err == nil && (t.Approval > 0 || policy.Names(action)), err
+}
+
+const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ? WHERE id = ? AND used_at IS NULL AND voided_at IS NULL"
+
+// Use lets a change pass that the policy does not name, or that is approved. tx makes the change, and holds the lock of the
+// coupon's row. The approval is then used up, and an audit event names it.
+func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin audit.Origin) error {
+	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
+	if err != nil {
+		return err
+	}
+	used, err := t.use(ctx, tx, policy, plan, origin)
+	if err != nil || used.ID == 0 {
+		return err
+	}
+	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon, audit.Entry{User: plan.User,
+		Detail: fmt.Sprintf("%d, %s, %s, asked by %s, approved by %s", used.ID, plan.Action, used.Digest, used.Maker, used.Checker)})
+}
+
+// use returns the approval that was used; none if none is needed.
+func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan, origin audit.Origin) (used Approval, err error) {
+	if t.Approval == 0 {
+		if policy.Names(plan.Action) {
+			return used, refuse(plan, text.ApprovalNeeded, plan.Action)
+		}
+		return used, nil
+	}
+	if used, err = read(ctx, tx, lockSQL, t.Approval); err != nil {
+		return used, err
+	}
+	account, err := t.Person.account(ctx, tx)
+	if err != nil {
+		return used, err
+	}
+	plan.Salt = used.Plan.Salt
+	switch {
+	case used.State != Approved:
+		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
+	case !used.Plan.sameRequest(plan):
+		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)
+	case !same(names(t.Person.Name, account), names(used.Maker, used.makerAccount)):
+		return used, refuse(plan, text.ApprovalOfOtherPerson, used.ID, used.Maker)
+	case origin.Reason != used.Reason:
+		return used, refuse(plan, text.ApprovalOfOtherReason, used.ID, used.Reason)
+	case used.Digest != plan.Digest():
+		return used, &Refusal{error: text.UsageErrorf(text.ApprovalChanged, used.ID, difference(used.Plan, plan)), Plan: plan, changed: used.ID}
+	}
+	run := sql.Null[coupon.RunID]{V: origin.Run, Valid: origin.Run > 0}
+	return used, mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, useSQL, run, used.ID), "use approval %d", used.ID)
+}
+
+// difference lists the values that are no longer as approved.
+func difference(was, is Plan) string {
+	var parts []string
+	for i := range max(len(was.Changes), len(is.Changes)) {
+		var a, b Change
+		if i < len(was.Changes) {
+			a = was.Changes[i]
+		}
+		if i < len(is.Changes) {
+			b = is.Changes[i]
+		}
+		if a != b {
+			parts = append(parts, fmt.Sprintf("%s: %s → %s (%s → %s)", cmp.Or(b.What, a.What), cmp.Or(b.From, "–"), cmp.Or(b.To, "–"), cmp.Or(a.From, "–"), cmp.Or(a.To, "–")))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+const voidSQL = `
+UPDATE approval SET voided_at = UTC_TIMESTAMP(6), void_plan = ? WHERE id = ? AND used_at IS NULL AND voided_at IS NULL`
+
+// Void records, after the transaction was rolled back, that an approval is void because its plan has changed. It returns err.
+func Void(ctx context.Context, db *mysqltx.DB, err error) error {
+	refused, ok := errors.AsType[*Refusal](err)
+	if !ok || refused.changed == 0 {
+		return err
+	}
+	failed := db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		return mysqltx.Upsert(ctx, q, voidSQL, refused.Plan.JSON(), refused.changed)
+	})
+	return errors.Join(err, mysqltx.Wrap(failed, "void approval %d", refused.changed))
+}

@@ -1,0 +1,153 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Policy says which actions need an approval.
+type Policy struct {
+	Version        uint64    `json:"version"`
+	Actions        []Action  `json:"actions"`
+	SharedAccounts []string  `json:"sharedAccounts"` // accounts of MySQL that several persons use: they cannot approve
+	SetAt          time.Time `json:"setAt"`
+	SetBy          string    `json:"setBy"`
+	Reason         string    `json:"reason"`
+	Approval       ID        `json:"approval,omitempty"` // 0: none was needed
+}
+
+// Names reports whether an action needs an approval.
+func (p Policy) Names(a Action) bool {
+	switch a {
+	case SetPolicy:
+		return len(p.Actions) > 0
+	case AcceptGap:
+		return slices.Contains(p.Actions, a) || slices.Contains(p.Actions, Run)
+	default:
+		return slices.Contains(p.Actions, a)
+	}
+}
+
+const (
+	readPolicySQL = `
+SELECT id, actions, shared_accounts, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
+
+	// Adding a version locks row 1 for writing: see table policy.
+	sharePolicySQL = "SELECT id FROM policy WHERE id = 1 LOCK IN SHARE MODE"
+	lockPolicySQL  = "SELECT id FROM policy WHERE id = 1 FOR UPDATE"
+
+	insertPolicySQL = `
+INSERT INTO policy (actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+SELECT ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
+)
+
+// ReadPolicy returns the version in force.
+func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
+	var actions, shared string
+	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
+	if err != nil {
+		return p, mysqltx.Wrap(err, "read the policy of approvals")
+	}
+	p.Actions, p.SharedAccounts = split[Action](actions), split[string](shared)
+	return p, nil
+}
+
+func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, error) {
+	var row uint64
+	if err := tx.QueryRowContext(ctx, how).Scan(&row); err != nil {
+		return Policy{}, mysqltx.Wrap(err, "lock the policy of approvals")
+	}
+	return ReadPolicy(ctx, tx)
+}
+
+// maxShared is the width of the column shared_accounts, in characters.
+const maxShared = 2000
+
+// PlanPolicy plans a new version of the policy. The lists are sorted; an unknown action is refused.
+func PlanPolicy(ctx context.Context, q mysqltx.Querier, actions []Action, shared []string) (Plan, error) {
+	now, err := ReadPolicy(ctx, q)
+	if err != nil {
+		return Plan{}, err
+	}
+	return planPolicy(now, actions, shared)
+}
+
+func planPolicy(now Policy, actions []Action, shared []string) (Plan, error) {
+	for _, a := range actions {
+		if !slices.Contains(Actions, a) {
+			return Plan{}, text.UsageErrorf(text.UnknownAction, a, join(Actions))
+		}
+	}
+	for _, account := range shared {
+		if strings.ContainsAny(account, ", ") || account == "" {
+			return Plan{}, text.UsageErrorf(text.WrongSharedAccount, account)
+		}
+	}
+	if len([]rune(join(shared))) > maxShared {
+		return Plan{}, text.UsageErrorf(text.TooManyShared, maxShared)
+	}
+	to, with := join(unique(actions)), join(unique(shared))
+	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": to, "shared": with}, Changes: []Change{
+		{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
+		{What: "actions", From: join(now.Actions), To: to},
+		{What: "shared accounts", From: join(now.SharedAccounts), To: with},
+	}}, nil
+}
+
+// Set adds a version. While the policy names an action, ticket must have the approval of this change.
+func Set(ctx context.Context, db *mysqltx.DB, actions []Action, shared []string, ticket Ticket, origin audit.Origin) (set Policy, err error) {
+	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		now, err := lockPolicy(ctx, tx, lockPolicySQL)
+		if err != nil {
+			return err
+		}
+		plan, err := planPolicy(now, actions, shared)
+		if err != nil {
+			return err
+		}
+		change := plan.Arguments
+		if change["actions"] == join(now.Actions) && change["shared"] == join(now.SharedAccounts) {
+			set = now // also after a COMMIT whose reply was lost
+			return nil
+		}
+		if _, err := ticket.use(ctx, tx, now, plan, origin); err != nil {
+			return err
+		}
+		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
+		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, change["actions"], change["shared"], origin.Actor, origin.Reason, approval); err != nil {
+			return mysqltx.Wrap(err, "set the policy of approvals")
+		}
+		set, err = ReadPolicy(ctx, tx)
+		return err
+	})
+	return set, Void(ctx, db, err)
+}
+
+func unique[T cmp.Ordered](list []T) []T { return slices.Compact(slices.Sorted(slices.Values(list))) }
+
+func join[T ~string](list []T) string {
+	parts := make([]string, len(list))
+	for i, one := range list {
+		parts[i] = string(one)
+	}
+	return strings.Join(parts, ",")
+}
+
+func split[T ~string](list string) []T {
+	all := []T{}
+	for part := range strings.SplitSeq(list, ",") {
+		if part != "" {
+			all = append(all, T(part))
+		}
+	}
+	return all
+}

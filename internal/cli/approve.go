@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// approvalFlags are the flags of a verb that a policy may name.
+type approvalFlags struct {
+	Ask      bool        `xor:"approval"`
+	Approval approval.ID `xor:"approval" placeholder:"N"`
+}
+
+func (f approvalFlags) ticket(person operatorFlags) approval.Ticket {
+	return approval.Ticket{Approval: f.Approval, Person: approval.Person{Name: person.Operator}}
+}
+
+func (f approvalFlags) approvals(id coupon.CouponID) map[coupon.CouponID]approval.ID {
+	return map[coupon.CouponID]approval.ID{id: f.Approval}
+}
+
+// asked is the JSON of --ask.
+type asked struct {
+	Approval approval.ID   `json:"approval"`
+	Digest   string        `json:"digest"`
+	Plan     approval.Plan `json:"plan"`
+}
+
+// requestApproval records a plan, and prints what another person shall do. A plan of no action changes nothing.
+func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, person operatorFlags, format string) error {
+	if plan.Action == "" {
+		p.warn(text.NothingToApprove)
+		return nil
+	}
+	id, err := approval.Ask(ctx, mysqltx.New(s.MySQL), plan, approval.Person{Name: person.Operator}, person.Reason)
+	if err != nil {
+		return err
+	}
+	a, err := approval.Read(ctx, s.MySQL, id)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return output.JSON(p.Stdout, asked{id, a.Digest, a.Plan})
+	}
+	p.view().Approval(a)
+	p.warn(text.ApprovalAsked, id, id, id)
+	return nil
+}
+
+type approvalsCmd struct {
+	ID     approval.ID     `arg:"" optional:"" name:"id"`
+	Coupon coupon.CouponID `placeholder:"ID"`
+	Before approval.ID     `placeholder:"N"`
+	Limit  int             `default:"20" placeholder:"N"`
+	Output string          `enum:"table,json" default:"table"`
+}
+
+func (c *approvalsCmd) Validate() error {
+	return refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongLimit, c.Limit, maxRunsListed, "--before")
+}
+
+func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
+	if c.ID > 0 {
+		a, err := approval.Read(ctx, s.MySQL, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.Output == "json" {
+			return output.JSON(p.Stdout, a)
+		}
+		p.view().Approval(a)
+		return nil
+	}
+	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Before: c.Before, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return output.JSON(p.Stdout, all)
+	}
+	p.view().Approvals(all)
+	return nil
+}
+
+type approveCmd struct {
+	ID            approval.ID `arg:"" name:"id"`
+	Refuse        bool
+	operatorFlags `embed:""`
+	Yes           bool
+	Output        string `enum:"table,json" default:"table"`
+}
+
+func (c *approveCmd) Validate() error { return c.operatorFlags.check(text.OperatorIsRecorded) }
+
+func (c *approveCmd) run(ctx context.Context, p *program) error {
+	s, err := p.openWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if !c.Yes && !c.Refuse {
+		if may, err := c.confirm(ctx, p, s); err != nil || !may {
+			return err
+		}
+	}
+	a, err := approval.Decide(ctx, mysqltx.New(s.MySQL), c.ID, approval.Person{Name: c.Operator}, !c.Refuse, c.Reason)
+	if err != nil {
+		return p.printRefusal(err)
+	}
+	if c.Output == "json" {
+		return output.JSON(p.Stdout, a)
+	}
+	p.view().Approval(a)
+	return nil
+}
+
+// confirm shows the plan and asks. Without a terminal the plan must have been looked at: --yes says so.
+func (c *approveCmd) confirm(ctx context.Context, p *program, s *servers) (bool, error) {
+	a, err := approval.Read(ctx, s.MySQL, c.ID)
+	if err != nil {
+		return false, err
+	}
+	if !p.isTerminal() {
+		return false, text.UsageErrorf(text.ApproveNeedsYes, c.ID)
+	}
+	p.errors().Approval(a)
+	return p.ask(ctx, p.Sprintf(text.AskApprove))
+}
+
+type policyCmd struct {
+	Show policyShowCmd `cmd:""`
+	Set  policySetCmd  `cmd:""`
+}
+
+type policyShowCmd struct {
+	Output string `enum:"table,json" default:"table"`
+}
+
+func (c *policyShowCmd) read(ctx context.Context, p *program, s *servers) error {
+	policy, err := approval.ReadPolicy(ctx, s.MySQL)
+	if err != nil {
+		return err
+	}
+	return p.printPolicy(policy, c.Output)
+}
+
+func (p *program) printPolicy(policy approval.Policy, format string) error {
+	if format == "json" {
+		return output.JSON(p.Stdout, policy)
+	}
+	p.view().Policy(policy)
+	return nil
+}
+
+// noActions is the word for an empty policy, because an empty flag is an error.
+const noActions = "none"
+
+type policySetCmd struct {
+	Actions        []string `required:"" placeholder:"ACTION"`
+	SharedAccounts []string `placeholder:"ACCOUNT"`
+	operatorFlags  `embed:""`
+	approvalFlags  `embed:""`
+	Output         string `enum:"table,json" default:"table"`
+}
+
+func (c *policySetCmd) Validate() error {
+	return errors.Join(c.operatorFlags.check(text.OperatorIsRecorded),
+		about("--actions", refuse(slices.Contains(c.Actions, noActions) && len(c.Actions) > 1, text.UnknownAction, noActions, strings.Join(c.Actions, ", "))))
+}
+
+func (c *policySetCmd) named() (actions []approval.Action) {
+	for _, a := range c.Actions {
+		if a != noActions {
+			actions = append(actions, approval.Action(a))
+		}
+	}
+	return actions
+}
+
+func (c *policySetCmd) run(ctx context.Context, p *program) error {
+	s, err := p.openWriting(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if c.Ask {
+		plan, err := approval.PlanPolicy(ctx, s.MySQL, c.named(), c.SharedAccounts)
+		if err != nil {
+			return p.printRefusal(err)
+		}
+		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
+	}
+	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
+	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.named(), c.SharedAccounts, c.ticket(c.operatorFlags), origin)
+	if err != nil {
+		return p.printRefusal(err)
+	}
+	return p.printPolicy(set, c.Output)
+}

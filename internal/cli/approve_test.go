@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
+)
+
+// kim asks and executes with the operators' account. lee approves with an account of her own.
+func (w *world) kim(args ...string) (code int, stdout, stderr string) {
+	w.T.Helper()
+	return w.settle(append(args, "--operator=kim", "--reason=FIN-7", "--lang=en")...)
+}
+
+func (w *world) lee(args ...string) (code int, stdout, stderr string) {
+	w.T.Helper()
+	return w.withServers(append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...)).settle(append(args, "--operator=lee", "--reason=FIN-8", "--lang=en")...)
+}
+
+func (w *world) withServers(servers []string) *world { return &world{w.Deployment, servers} }
+
+// setPolicy names the actions that need an approval, while the policy is empty.
+func (w *world) setPolicy(actions string) {
+	w.T.Helper()
+	code, _, stderr := w.kim("policy", "set", "--actions="+actions)
+	require.Zero(w.T, code, stderr)
+}
+
+// ask asks for approval of a command, and returns its number and digest.
+func (w *world) ask(args ...string) (a asked) {
+	w.T.Helper()
+	code, stdout, stderr := w.kim(append(args, "--ask", "--output=json")...)
+	require.Zero(w.T, code, stderr)
+	require.NoError(w.T, json.Unmarshal([]byte(stdout), &a), stdout)
+	return a
+}
+
+func (a asked) flag() string { return fmt.Sprint("--approval=", a.Approval) }
+
+func (w *world) approve(a asked) {
+	w.T.Helper()
+	code, stdout, stderr := w.lee("approve", fmt.Sprint(a.Approval), "--yes")
+	require.Zero(w.T, code, stderr)
+	require.Contains(w.T, stdout, "APPROVED")
+}
+
+func (w *world) stateOf(a asked) approval.State {
+	w.T.Helper()
+	is, err := approval.Read(w.T.Context(), w.DB, a.Approval)
+	require.NoError(w.T, err)
+	return is.State
+}
+
+// Each action that a policy can name is refused without an approval, made once with it, and found by verify if it is forged.
+func TestApprovals_OfEveryAction(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[approval.Action]struct {
+		prepare func(w *world) coupon.CouponID
+		command func(id coupon.CouponID) []string
+		changed func(w *world, id coupon.CouponID) bool
+	}{
+		approval.AddSeats: {
+			func(w *world) coupon.CouponID { return w.AddQueue(2, 1) },
+			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} },
+			func(w *world, id coupon.CouponID) bool {
+				return w.Number("SELECT total_quantity FROM coupon WHERE id = ?", id) == 5
+			}},
+		approval.Grant: {
+			func(w *world) coupon.CouponID { w.AddUsers(3); return w.AddQueue(2, 1) },
+			func(id coupon.CouponID) []string { return []string{"coupon", "grant", id.String(), "--user=3"} },
+			func(w *world, id coupon.CouponID) bool { return len(w.Issued(id)) == 1 }},
+		approval.Revoke: {
+			func(w *world) coupon.CouponID { id := w.AddQueue(2, 1); w.SettleNow(id); return id },
+			func(id coupon.CouponID) []string {
+				return []string{"coupon", "revoke", id.String(), "--user=1", "--free-seat"}
+			},
+			func(w *world, id coupon.CouponID) bool {
+				return w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'REVOKED'", id) == 1
+			}},
+		approval.Drop: {
+			func(w *world) coupon.CouponID {
+				id := w.AddQueue(2, 1)
+				w.MoveToReview(id, "1", coupon.Failure{Cause: coupon.CauseBadRow})
+				return id
+			},
+			func(id coupon.CouponID) []string {
+				return []string{"dlq", "drop", "--coupon=" + id.String(), "--cause=BAD_ROW"}
+			},
+			func(w *world, id coupon.CouponID) bool { return len(w.Outcome(id, "REJECTED")) == 1 }},
+		approval.Restore: {
+			func(w *world) coupon.CouponID {
+				id := w.AddQueue(2, 1, 2)
+				w.Journal(id)
+				w.LoseRedis(id)
+				w.PodsDie()
+				return id
+			},
+			func(id coupon.CouponID) []string { return []string{"restore", "--coupon=" + id.String()} },
+			func(w *world, id coupon.CouponID) bool { return len(w.Waiting(id)) == 2 }},
+		approval.Run: {
+			func(w *world) coupon.CouponID { return w.AddQueue(2, 1, 2, 3) },
+			func(id coupon.CouponID) []string {
+				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+			},
+			func(w *world, id coupon.CouponID) bool { return len(w.Issued(id)) == 2 }},
+		approval.AcceptGap: {
+			func(w *world) coupon.CouponID { id := w.AddQueue(2, 1); w.AddPromises(id, 2); return id },
+			func(id coupon.CouponID) []string {
+				return []string{"run", "--accept-gap", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+			},
+			func(w *world, id coupon.CouponID) bool {
+				return w.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id) == 2
+			}},
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := of.prepare(w)
+			command := of.command(id)
+			with := func(flags ...string) []string { return append(append([]string{}, command...), flags...) }
+			w.setPolicy(string(name))
+
+			code, _, stderr := w.kim(with(yes(command)...)...)
+			require.Equal(t, exitUse, code, stderr)
+			require.Contains(t, stderr, "needs the approval of a second person")
+			require.False(t, of.changed(w, id))
+
+			a := w.ask(command...)
+			code, _, stderr = w.kim(with(append(yes(command), a.flag())...)...)
+			require.Equal(t, exitUse, code)
+			require.Contains(t, stderr, "is REQUESTED")
+			code, _, stderr = w.kim("approve", fmt.Sprint(a.Approval), "--yes")
+			require.Equal(t, exitUse, code)
+			require.Contains(t, stderr, "another person must approve it")
+			w.approve(a)
+			code, _, stderr = w.lee(with(append(yes(command), a.flag())...)...)
+			require.Equal(t, exitUse, code, stderr)
+			require.False(t, of.changed(w, id), "only the person who asked can use it")
+
+			code, _, stderr = w.kim(with(append(yes(command), a.flag())...)...)
+			require.Zero(t, code, stderr)
+			require.True(t, of.changed(w, id))
+			require.Equal(t, approval.Used, w.stateOf(a))
+			details := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ?", id, audit.ApprovalUsed)
+			require.Equal(t, []string{fmt.Sprintf("%d, %s, %s, asked by kim, approved by lee", a.Approval, name, a.Digest)}, details)
+			w.Verify(id)
+
+			w.Exec("UPDATE approval SET used_at = NULL WHERE id = ?", a.Approval)
+			require.Equal(t, []ledger.Code{ledger.ApprovalWrong}, w.Findings(id))
+			w.Exec("UPDATE approval SET used_at = decided_at, checker = maker WHERE id = ?", a.Approval)
+			require.Contains(t, w.Findings(id), ledger.ApprovalMissing)
+		})
+	}
+}
+
+// yes is the flag that some commands need without a terminal.
+func yes(command []string) []string {
+	if command[0] == "dlq" {
+		return []string{"--yes"}
+	}
+	return nil
+}
+
+// What has changed since the approval is not made, and the approval is void.
+func TestApprovals_AreVoidAfterChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 3)
+	id := w.AddQueue(1, 2)
+	w.setPolicy("run,add-seats,drop")
+	seats := []string{"coupon", "add-seats", id.String(), "--seats=1"}
+	first, second := w.ask(seats...), w.ask(seats...)
+	w.approve(first)
+	w.approve(second)
+	code, _, stderr := w.kim(append(seats, first.flag())...)
+	require.Zero(t, code, stderr)
+	code, _, stderr = w.kim(append(seats, second.flag())...)
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "total_quantity: 2 → 3 (1 → 2)")
+	require.Equal(t, approval.Voided, w.stateOf(second))
+	code, _, _ = w.kim(append(seats, second.flag())...)
+	require.Equal(t, exitUse, code)
+	require.EqualValues(t, 2, w.Number("SELECT total_quantity FROM coupon WHERE id = ?", id))
+
+	cutoff := w.Now().Add(-time.Minute)
+	w.ApplyAt(id, "1", cutoff.Add(-time.Second))
+	run := []string{"run", "--coupon=" + id.String(), "--cutoff=" + cutoff.UTC().Format(time.RFC3339Nano)}
+	a := w.ask(run...)
+	w.approve(a)
+	w.ApplyAt(id, "3", cutoff.Add(-2*time.Second)) // put back after a failover, say
+	code, _, stderr = w.kim(append(run, a.flag())...)
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "is void now")
+	require.Empty(t, w.Issued(id))
+	code, stdout, _ := w.settle("approvals", fmt.Sprint(a.Approval), "--lang=ko")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "VOID")
+
+	again := w.ask(run...)
+	require.NotEqual(t, a.Digest, again.Digest)
+	w.approve(again)
+	code, _, stderr = w.kim(append(run, again.flag())...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, []coupon.UserID{3, 1}, w.Issued(id))
+	w.Verify(id)
+}
+
+// An approval is good for what was approved, by whom, why and when.
+func TestApprovals_AreGoodForOneThing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id, other := w.AddQueue(1, 1), w.AddQueue(1)
+	w.setPolicy("add-seats")
+	seats := []string{"coupon", "add-seats", id.String(), "--seats=1"}
+	a := w.ask(seats...)
+	w.approve(a)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"another number":   {[]string{"coupon", "add-seats", id.String(), "--seats=2", a.flag(), "--operator=kim", "--reason=FIN-7"}, "is for something else"},
+		"another coupon":   {[]string{"coupon", "add-seats", other.String(), "--seats=1", a.flag(), "--operator=kim", "--reason=FIN-7"}, "is for something else"},
+		"another reason":   {append(seats, a.flag(), "--operator=kim", "--reason=FIN-9"), `for the reason "FIN-7"`},
+		"another approval": {append(seats, "--approval=999", "--operator=kim", "--reason=FIN-7"), "there is no approval 999"},
+		"both flags":       {append(seats, a.flag(), "--ask", "--operator=kim", "--reason=FIN-7"), "--ask"},
+	} {
+		code, _, stderr := w.settle(append(c.args, "--lang=en")...)
+		require.Equal(t, exitUse, code, name)
+		require.Contains(t, stderr, c.want, name)
+	}
+	w.Exec("UPDATE approval SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", a.Approval)
+	code, _, stderr := w.kim(append(seats, a.flag())...)
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "is EXPIRED")
+	require.EqualValues(t, 1, w.Number("SELECT total_quantity FROM coupon WHERE id = ?", id))
+
+	refused := w.ask(seats...)
+	code, stdout, stderr := w.lee("approve", fmt.Sprint(refused.Approval), "--refuse")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "REFUSED")
+	code, _, _ = w.kim(append(seats, refused.flag())...)
+	require.Equal(t, exitUse, code)
+	w.Verify()
+}
+
+// The policy itself needs an approval as soon as it names an action. A shared account asks and executes, but does not approve.
+func TestPolicy_IsChangedWithApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1)
+	var account string
+	require.NoError(t, w.DB.QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
+	code, stdout, stderr := w.kim("policy", "set", "--actions=add-seats", "--shared-accounts="+account)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "add-seats")
+
+	code, _, stderr = w.kim("policy", "set", "--actions=none")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "needs the approval")
+	seats := w.ask("coupon", "add-seats", id.String(), "--seats=1")
+	code, _, stderr = w.lee("approve", fmt.Sprint(seats.Approval), "--yes")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "several persons use the account")
+
+	none := w.ask("policy", "set", "--actions=none")
+	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", Console: true}, true, "SEC-4")
+	require.NoError(t, err)
+	code, stdout, stderr = w.kim("policy", "set", "--actions=none", none.flag())
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "No action needs an approval")
+	code, _, stderr = w.kim("coupon", "add-seats", id.String(), "--seats=1")
+	require.Zero(t, code, stderr)
+	w.verify()
+
+	w.Exec("UPDATE policy SET approval_id = NULL")
+	code, report := w.verifyCode()
+	require.Equal(t, exitInvariant, code)
+	require.Len(t, report.Strays, 2)
+	require.Equal(t, ledger.ApprovalMissing, report.Strays[0].Code)
+
+	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions="} {
+		code, _, stderr := w.kim("policy", "set", wrong)
+		require.Equal(t, exitUse, code, wrong)
+		require.Equal(t, 1, strings.Count(stderr, "settle: "), stderr)
+	}
+}
+
+// The digest of a plan reveals no user after the user was forgotten.
+func TestForgotten_LeavesApprovalWithoutUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(7)
+	id := w.AddQueue(1)
+	w.setPolicy("grant")
+	a := w.ask("coupon", "grant", id.String(), "--user=7")
+	again := w.ask("coupon", "grant", id.String(), "--user=7")
+	require.NotEqual(t, a.Digest, again.Digest, "the plan has a salt")
+	code, stdout, stderr := w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...)).settle("user", "export", "--user=7")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `"action": "grant"`)
+	code, _, stderr = w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...)).kim("user", "forget", "--user=7")
+	require.Zero(t, code, stderr)
+	require.Zero(t, w.Number("SELECT COUNT(*) FROM approval WHERE user_id IS NOT NULL OR plan <> ''"))
+	code, _, stderr = w.settle("approvals", "--lang=en")
+	require.Zero(t, code, stderr)
+	w.Verify()
+}

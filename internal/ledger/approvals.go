@@ -1,0 +1,241 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// approvalRules say which audited action needs an approval: if the policy names one of named, one of given must have been used.
+var approvalRules = map[audit.Action]struct{ named, given []string }{
+	audit.ManualSettle:         {[]string{"run"}, []string{"run", "accept-gap"}},
+	audit.GapAccepted:          {[]string{"run", "accept-gap"}, []string{"accept-gap"}},
+	audit.CouponSeats:          {[]string{"add-seats"}, []string{"add-seats"}},
+	audit.DLQDropped:           {[]string{"drop"}, []string{"drop"}},
+	audit.ApplicationsRestored: {[]string{"restore"}, []string{"restore"}},
+	audit.CouponGranted:        {[]string{"grant"}, []string{"grant"}},
+	audit.CouponRevoked:        {[]string{"revoke"}, []string{"revoke"}},
+}
+
+// policyVersion is a row of table policy.
+type policyVersion struct {
+	id, runsAfter, eventsAfter, approval uint64
+	actions, account                     string
+}
+
+const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, account FROM policy ORDER BY id"
+
+func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
+	all, err := mysqltx.Collect(ctx, q, func(p *policyVersion) []any {
+		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.account}
+	}, policiesSQL)
+	return all, mysqltx.Wrap(err, "read the policies of approvals")
+}
+
+// approvedEvent is an audit event that a policy may concern, or that names an approval.
+type approvedEvent struct {
+	id     uint64
+	action audit.Action
+	actor  string
+	at     time.Time
+	run    *uint64
+	detail string
+}
+
+// change identifies the transaction, or the run, whose events name one approval.
+func (e approvedEvent) change() string {
+	if e.run != nil {
+		return fmt.Sprint("run ", *e.run)
+	}
+	return fmt.Sprint(e.at.UnixMicro(), " ", e.actor)
+}
+
+// named reports whether the policy in force at the event names one of the actions.
+func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
+	in := ""
+	for _, p := range policies {
+		if e.run != nil && *e.run > p.runsAfter || e.run == nil && e.id > p.eventsAfter {
+			in = p.actions
+		}
+	}
+	return slices.ContainsFunc(strings.Split(in, ","), func(a string) bool { return slices.Contains(actions, a) })
+}
+
+const approvedEventsSQL = `
+SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail` + audit.Chained + `WHERE e.coupon_id = ?
+AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED', 'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
+ORDER BY e.seq`
+
+// checkApprovals checks invariant 10: every audited change that the policy names has an approval by another person, used once.
+func (c *check) checkApprovals(ctx context.Context) error {
+	policies, err := readPolicies(ctx, c.tx)
+	if err != nil {
+		return err
+	}
+	events, err := mysqltx.Collect(ctx, c.tx, func(e *approvedEvent) []any {
+		return []any{&e.id, &e.action, &e.actor, &e.at, &e.run, &e.detail}
+	}, approvedEventsSQL, c.Coupon)
+	if err != nil {
+		return mysqltx.Wrap(err, "read the approved changes of coupon %d", c.Coupon)
+	}
+	given, err := readApprovals(ctx, c.tx, "coupon_id = ?", c.Coupon)
+	if err != nil {
+		return err
+	}
+	used := map[string][]string{} // the actions of the approvals that a change names
+	var missing, wrong int64
+	for _, e := range events {
+		if e.action != audit.ApprovalUsed {
+			continue
+		}
+		a, action := given.named(e.detail)
+		if a == nil || a.fault() || a.seen || a.action != action {
+			wrong++
+		}
+		if a != nil {
+			a.seen = true
+			used[e.change()] = append(used[e.change()], action)
+		}
+	}
+	for _, e := range events {
+		rule, concerned := approvalRules[e.action]
+		if !concerned || e.actor == audit.NightlyActor || !e.named(policies, rule.named) {
+			continue
+		}
+		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {
+			missing++
+		}
+	}
+	for _, a := range given {
+		if a.usedAt != nil && !a.seen || a.forged() {
+			wrong++
+		}
+	}
+	c.findAny(10, ApprovalMissing, missing, "changes that needed an approval by the policy and have none: %d")
+	c.findAny(10, ApprovalWrong, wrong, "approvals that are not by another person, not of their plan, or not used once as given: %d")
+	return nil
+}
+
+// checkPolicies checks invariant 10 for the policy itself: a version that follows one that names an action has its approval.
+func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
+	policies, err := readPolicies(ctx, q)
+	if err != nil {
+		return err
+	}
+	given, err := readApprovals(ctx, q, "coupon_id = 0")
+	if err != nil {
+		return err
+	}
+	var missing, wrong int64
+	for i, p := range policies {
+		a := given[p.approval]
+		switch {
+		case p.approval == 0 && i > 0 && policies[i-1].actions != "":
+			missing++
+		case p.approval == 0:
+		case a == nil || a.fault() || a.seen || a.action != "policy":
+			wrong++
+		}
+		if a != nil {
+			a.seen = true
+		}
+	}
+	for _, a := range given {
+		if a.usedAt != nil && !a.seen || a.forged() {
+			wrong++
+		}
+	}
+	v.findAny(10, ApprovalMissing, missing, "versions of the policy that needed an approval and have none: %d")
+	v.findAny(10, ApprovalWrong, wrong, "approvals of the policy that are not by another person, not of their plan, or not used once as given: %d")
+	return nil
+}
+
+// givenApproval is a row of table approval.
+type givenApproval struct {
+	id                      uint64
+	action, plan, digest    string
+	maker, makerAccount     string
+	checker, checkerAccount string
+	approved                bool
+	createdAt, expiresAt    time.Time
+	decidedAt, usedAt       *time.Time
+
+	seen bool // an audit event, or a version of the policy, names it
+}
+
+type givenApprovals map[uint64]*givenApproval
+
+const approvalsSQL = `
+SELECT id, action, plan, digest, maker, maker_account, COALESCE(checker, ''), COALESCE(checker_account, ''), COALESCE(approved, FALSE),
+       created_at, expires_at, decided_at, used_at FROM approval WHERE `
+
+func readApprovals(ctx context.Context, q mysqltx.Querier, where string, args ...any) (givenApprovals, error) {
+	all := givenApprovals{}
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		a := new(givenApproval)
+		err := rows.Scan(&a.id, &a.action, &a.plan, &a.digest, &a.maker, &a.makerAccount, &a.checker, &a.checkerAccount, &a.approved,
+			&a.createdAt, &a.expiresAt, &a.decidedAt, &a.usedAt)
+		all[a.id] = a
+		return err
+	}, approvalsSQL+where, args...)
+	return all, mysqltx.Wrap(err, "read approvals")
+}
+
+// named returns the approval that the detail of an APPROVAL_USED event names, and the action there. It is nil if there is no such
+// approval, or one with another digest or other persons.
+func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
+	var id uint64
+	parts := strings.SplitN(detail, ", ", 4)
+	if len(parts) != 4 {
+		return nil, ""
+	}
+	_, _ = fmt.Sscan(parts[0], &id)
+	a = g[id]
+	if a == nil || parts[2] != a.digest || parts[3] != fmt.Sprintf("asked by %s, approved by %s", a.maker, a.checker) {
+		return nil, ""
+	}
+	return a, parts[1]
+}
+
+// fault reports whether the approval was not given by another person in time, or was not used in time.
+func (a *givenApproval) fault() bool {
+	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.samePerson() || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
+		a.usedAt.After(a.expiresAt)
+}
+
+func (a *givenApproval) samePerson() bool {
+	person := func(name string) string {
+		name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), "@")
+		return name
+	}
+	for _, maker := range []string{a.maker, a.makerAccount} {
+		for _, checker := range []string{a.checker, a.checkerAccount} {
+			if person(maker) != "" && person(maker) == person(checker) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// forged reports whether the plan is not that of the digest, or names another action.
+func (a *givenApproval) forged() bool {
+	if a.plan == "" { // its person was forgotten
+		return false
+	}
+	var is struct{ Action, Pin string }
+	if json.Unmarshal([]byte(a.plan), &is) != nil || is.Action != a.action {
+		return true
+	}
+	sum := sha256.Sum256([]byte(a.plan))
+	return a.digest != is.Pin && a.digest != "sha256:"+hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,58 @@
+package settle
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/coupon"
+)
+
+// ticket is what the run presents for a coupon.
+func (r run) ticket(id coupon.CouponID) approval.Ticket {
+	return approval.Ticket{Approval: r.Approvals[id], Person: r.Person}
+}
+
+// permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs none.
+func (s *settlement) permit(ctx context.Context, tx *sql.Tx, done issued) error {
+	if s.run.Trigger != coupon.Manual || !done.changed() && done.account.Waiting+done.account.UnderReview == 0 {
+		return nil
+	}
+	return s.run.ticket(s.coupon.ID).Use(ctx, tx, s.approvalPlan(done), s.run.origin())
+}
+
+// approvalPlan is what an operator asks approval for: the winners and the gap up to a cutoff.
+func (s *settlement) approvalPlan(done issued) approval.Plan {
+	gap := max(done.account.Gap(), 0)
+	action := approval.Run
+	if s.run.AcceptGap && (gap > 0 || s.run.Approvals[s.coupon.ID] > 0) {
+		action = approval.AcceptGap
+	}
+	return approval.Plan{Action: action, Coupon: s.coupon.ID, Pin: done.pin,
+		Arguments: map[string]string{"cutoff": s.run.cutoff.UTC().Format(time.RFC3339Nano)},
+		Changes: []approval.Change{{What: "winners", To: fmt.Sprint(done.seated.winners.count)},
+			{What: "written off", To: fmt.Sprint(gap)}, {What: "digest", To: done.pin}}}
+}
+
+// PlanDrop plans a drop of the DLQ entries of these members. Members that have left the DLQ are left out.
+func (s *Settler) PlanDrop(ctx context.Context, couponID coupon.CouponID, members []string) (approval.Plan, error) {
+	found, err := s.underReview(ctx, couponID, members, true)
+	return dropPlan(couponID, found), err
+}
+
+func dropPlan(id coupon.CouponID, entries []coupon.Application) approval.Plan {
+	entries = slices.SortedFunc(slices.Values(entries), func(a, b coupon.Application) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Member, b.Member))
+	})
+	list := sha256.New()
+	for _, e := range entries {
+		fmt.Fprintf(list, "%d %q\n", e.Arrival, e.Member)
+	}
+	return approval.Plan{Action: approval.Drop, Coupon: id, Changes: []approval.Change{
+		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: sum([sha256.Size]byte(list.Sum(nil)))}}}
+}

@@ -1,0 +1,58 @@
+package text
+
+// Messages about approvals by a second person.
+var (
+	ApprovalNeeded = Message{"이 작업(%v)에는 다른 사람의 승인이 필요합니다. 같은 명령에 --ask를 붙여 승인을 요청한 뒤, 승인되면 --approval 번호를 붙여 다시 실행하세요.",
+		"this change (%v) needs the approval of a second person: ask for it with --ask in the same command; once it is approved, run it with --approval and the number."}
+	ApprovalNotGiven = Message{"승인 요청 %d번의 상태가 %v이므로 실행할 수 없습니다. APPROVED 상태의 요청만 한 번 실행할 수 있습니다.",
+		"approval %d is %v: only one that is APPROVED can be used, once."}
+	ApprovalNotOpen = Message{"승인 요청 %d번의 상태가 %v이므로 승인하거나 반려할 수 없습니다. REQUESTED 상태의 요청만 처리할 수 있습니다.",
+		"approval %d is %v: only one that is REQUESTED can be approved or refused."}
+	ApprovalIsOwn = Message{"승인 요청 %d번은 %s 님이 올린 요청입니다. 자신의 요청은 승인할 수 없으므로 다른 사람이 승인해야 합니다.",
+		"approval %d was asked for by %s: another person must approve it."}
+	AccountIsShared = Message{"%s 계정은 여러 사람이 함께 쓰는 계정이므로 승인할 수 없습니다. 자신의 MySQL 계정으로 접속하거나 콘솔에서 승인하세요.",
+		"several persons use the account %s, so it cannot approve: connect with an account of your own, or approve at the console."}
+	ApprovalOfOther = Message{"승인 요청 %d번은 다른 작업(%v, 쿠폰 %v)에 대한 승인입니다. 승인받은 명령과 똑같이 실행하세요.",
+		"approval %d is for something else (%v, coupon %v): give the command the same arguments as approved."}
+	ApprovalOfOtherPerson = Message{"승인 요청 %d번은 %s 님의 요청입니다. 요청한 사람만 실행할 수 있습니다.",
+		"approval %d was asked for by %s: only the person who asked can use it."}
+	ApprovalOfOtherReason = Message{"승인 요청 %d번은 사유 %q로 승인되었습니다. 같은 사유로 실행하세요.",
+		"approval %d was given for the reason %q: give the same --reason."}
+	ApprovalChanged = Message{"승인 후에 대상이 바뀌어 승인 요청 %d번은 무효가 되었습니다. 아무것도 바꾸지 않았습니다. 바뀐 내용(괄호 안은 승인 당시): %s. 다시 승인을 요청하세요.",
+		"the plan has changed since approval %d, which is void now; nothing was changed. Now (and as approved): %s. Ask again."}
+	NoSuchApproval     = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
+	UnknownAction      = Message{"승인 대상으로 지정할 수 없는 작업입니다: %v. 가능한 값: %s.", "%v is no action that can need an approval: want %s."}
+	WrongSharedAccount = Message{"공용 계정 이름이 올바르지 않습니다: %q. 쉼표와 공백 없이 계정 이름을 하나씩 지정하세요.",
+		"wrong name of a shared account: %q. Give names of MySQL accounts without commas and spaces."}
+	TooManyShared = Message{"공용 계정 이름을 모두 합쳐 %d자까지 지정할 수 있습니다.", "the names of the shared accounts may have %d characters together."}
+
+	NothingToApprove = Message{"바뀌는 것이 없어 승인을 요청하지 않았습니다.", "Nothing would change: no approval was asked for."}
+	ApprovalAsked    = Message{"승인 요청 %d번을 올렸습니다. 다른 사람이 `settle approve %d`로 승인하면, --ask 대신 --approval %d를 붙여 같은 명령을 실행하세요.",
+		"Approval %d is asked for. Another person gives it with `settle approve %d`. Then run the same command with --approval %d instead of --ask."}
+	ApproveNeedsYes = Message{"터미널이 아닌 환경에서는 `settle approvals %d`로 내용을 확인한 뒤 --yes를 붙여 승인하세요.",
+		"without a terminal, look at `settle approvals %d` first, and approve with --yes."}
+	AskApprove    = Message{"이대로 승인할까요?", "Approve this?"}
+	NeedOneCoupon = Message{"승인은 쿠폰 하나, 지난 기준 시각 하나에 대해 요청합니다: --coupon 하나와 --date 또는 --cutoff를 지정하세요.",
+		"an approval is for one coupon and a cutoff that does not move: give one --coupon, and --date or --cutoff."}
+
+	NoApprovals        = Message{"승인 요청이 없습니다.", "There are no approvals."}
+	ApprovalIs         = Message{"승인 요청 %d번: %s, 작업 %s, 쿠폰 %d, 요청한 사람 %s, 사유: %s", "Approval %d: %s, %s of coupon %d, asked for by %s: %s"}
+	ApprovalDigest     = Message{"%s (%s까지 유효)", "%s (good until %s)"}
+	ApprovalDecided    = Message{"처리한 사람 %s, %s: %s", "decided by %s at %s: %s"}
+	ApprovalVoided     = Message{"%s에 실행하려 했을 때 대상이 바뀌어 무효가 되었습니다. 그때의 내용:", "void since %s, when the plan had changed. It was then:"}
+	ApprovalVoidChange = Message{"  %s: %s → %s", "  %s: %s → %s"}
+	ApprovalUsedAt     = Message{"%s에 실행되었습니다.", "used at %s."}
+	PolicyEmpty        = Message{"승인이 필요한 작업이 없습니다.", "No action needs an approval."}
+	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}
+	PolicyShared       = Message{"승인할 수 없는 공용 계정: %s", "These shared accounts cannot approve: %s"}
+	PolicySetBy        = Message{"정책 %d판, 설정한 사람 %s, %s: %s", "version %d, set by %s at %s: %s"}
+
+	ColumnApproval   = Message{"승인", "approval"}
+	ColumnState      = Message{"상태", "state"}
+	ColumnAskedBy    = Message{"요청한 사람", "asked by"}
+	ColumnApprovedBy = Message{"처리한 사람", "decided by"}
+	ColumnExpires    = Message{"유효 기한", "good until"}
+	ColumnChange     = Message{"바뀌는 것", "what changes"}
+	ColumnBefore     = Message{"이전", "before"}
+	ColumnAfter      = Message{"이후", "after"}
+)

@@ -1,0 +1,58 @@
+package view
+
+import (
+	"cmp"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Approvals prints a list of approvals.
+func (v View) Approvals(all []approval.Approval) {
+	if len(all) == 0 {
+		v.Println(text.NoApprovals)
+		return
+	}
+	t := v.table(text.ColumnApproval, text.ColumnState, text.ColumnAction, text.ColumnCoupon, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
+	for _, a := range all {
+		t.AppendRow([]any{a.ID, a.State, a.Plan.Action, a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+	}
+	t.Render()
+}
+
+// Approval prints one approval with its plan.
+func (v View) Approval(a approval.Approval) {
+	v.Println(text.ApprovalIs, a.ID, a.State, a.Plan.Action, a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Reason))
+	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
+	for _, c := range a.Plan.Changes {
+		t.AppendRow([]any{c.What, cmp.Or(c.From, "–"), cmp.Or(c.To, "–")})
+	}
+	t.Render()
+	v.Println(text.ApprovalDigest, a.Digest, a.ExpiresAt)
+	if a.DecidedAt != nil {
+		v.Println(text.ApprovalDecided, output.Printable(a.Checker), *a.DecidedAt, output.Printable(a.Remark))
+	}
+	if a.VoidPlan != nil {
+		v.Println(text.ApprovalVoided, *a.VoidedAt)
+		for _, c := range a.VoidPlan.Changes {
+			v.Println(text.ApprovalVoidChange, c.What, cmp.Or(c.From, "–"), cmp.Or(c.To, "–"))
+		}
+	}
+	if a.UsedAt != nil {
+		v.Println(text.ApprovalUsedAt, *a.UsedAt)
+	}
+}
+
+// Policy prints which actions need an approval.
+func (v View) Policy(p approval.Policy) {
+	if len(p.Actions) == 0 {
+		v.Println(text.PolicyEmpty)
+	} else {
+		v.Println(text.PolicyNames, p.Actions)
+	}
+	if len(p.SharedAccounts) > 0 {
+		v.Println(text.PolicyShared, p.SharedAccounts)
+	}
+	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
+}
