@@ -17,8 +17,8 @@ import (
 // .golangci.yaml.
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
-	known := []string{"api", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "coupon", "couponadmin", "decision", "events", "explain", "history",
-		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "standing", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
+	known := []string{"api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "console", "coupon", "couponadmin", "decision", "events", "explain", "history",
+		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)

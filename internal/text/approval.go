@@ -40,7 +40,7 @@ var (
 	ApprovalDigest     = Message{"%s (%s까지 유효)", "%s (good until %s)"}
 	ApprovalDecided    = Message{"처리한 사람 %s, %s: %s", "decided by %s at %s: %s"}
 	ApprovalVoided     = Message{"%s에 실행하려 했을 때 대상이 바뀌어 무효가 되었습니다. 그때의 내용:", "void since %s, when the plan had changed. It was then:"}
-	ApprovalVoidChange = Message{"  %s: %s → %s", "  %s: %s → %s"}
+	ApprovalVoidChange = Message{"  %s: 지금은 %s → %s", "  %s: now %s → %s"}
 	ApprovalUsedAt     = Message{"%s에 실행되었습니다.", "used at %s."}
 	PolicyEmpty        = Message{"승인이 필요한 작업이 없습니다.", "No action needs an approval."}
 	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}

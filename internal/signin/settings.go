@@ -1,0 +1,163 @@
+package signin
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Settings say how persons sign in: by OpenID Connect, at a proxy, or as the development user.
+type Settings struct {
+	URL            string   `name:"console-url" env:"CONSOLE_URL" placeholder:"URL"`
+	Issuer         string   `name:"oidc-issuer" env:"CONSOLE_OIDC_ISSUER" placeholder:"URL"`
+	ClientID       string   `name:"oidc-client-id" env:"CONSOLE_OIDC_CLIENT_ID" placeholder:"ID"`
+	SecretFile     string   `name:"oidc-client-secret-file" env:"CONSOLE_OIDC_CLIENT_SECRET_FILE" type:"path" placeholder:"FILE"`
+	GroupsClaim    string   `name:"oidc-groups-claim" env:"CONSOLE_OIDC_GROUPS_CLAIM" default:"groups" placeholder:"NAME"`
+	TrustedProxies []string `name:"console-trusted-proxies" env:"CONSOLE_TRUSTED_PROXIES" placeholder:"CIDR"`
+	Roles          []string `name:"console-roles" env:"CONSOLE_ROLES" placeholder:"GROUP=ROLE"`
+	DevUser        string   `name:"console-dev-user" env:"CONSOLE_DEV_USER" placeholder:"NAME"`
+
+	secret  string            `kong:"-"` // these four are set by Validate
+	proxies []netip.Prefix    `kong:"-"`
+	roles   map[string][]Role `kong:"-"` // by group
+	dev     Person            `kong:"-"`
+}
+
+// maxSecretBytes bounds the file of the client's secret.
+const maxSecretBytes = 4096
+
+func (s *Settings) Validate() error {
+	oidc := s.Issuer+s.ClientID+s.SecretFile+s.URL != ""
+	ways := 0
+	for _, given := range []bool{oidc, len(s.TrustedProxies) > 0, s.DevUser != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return text.UsageErrorf(text.OneSignIn)
+	}
+	if s.DevUser != "" {
+		return s.validateDevUser()
+	}
+	problems := []error{s.validateRoles()}
+	if oidc {
+		problems = append(problems, s.validateOIDC())
+	}
+	s.proxies = nil
+	for _, one := range s.TrustedProxies {
+		prefix, err := netip.ParsePrefix(one)
+		if address, wrong := netip.ParseAddr(one); err != nil && wrong == nil {
+			prefix, err = address.Prefix(address.BitLen())
+		}
+		if err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
+			problems = append(problems, text.UsageErrorf(text.WrongConsoleProxy, one))
+		}
+		s.proxies = append(s.proxies, prefix)
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Settings) validateDevUser() error {
+	name, role, given := strings.Cut(s.DevUser, "=")
+	if !given {
+		role = string(Operator)
+	}
+	if name = strings.TrimSpace(name); name == "" || !slices.Contains(allRoles, Role(role)) {
+		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
+	}
+	s.dev = Person{Name: name, Roles: []Role{Role(role)}}
+	return nil
+}
+
+func (s *Settings) validateRoles() error {
+	s.roles = map[string][]Role{}
+	for _, pair := range s.Roles {
+		at := strings.LastIndex(pair, "=")
+		if at < 1 || !slices.Contains(allRoles, Role(pair[at+1:])) {
+			return text.UsageErrorf(text.WrongConsoleRole, pair)
+		}
+		s.roles[pair[:at]] = append(s.roles[pair[:at]], Role(pair[at+1:]))
+	}
+	if len(s.roles) == 0 {
+		return text.UsageErrorf(text.NoConsoleRoles)
+	}
+	return nil
+}
+
+func (s *Settings) validateOIDC() error {
+	var problems []error
+	for _, one := range []struct{ name, value string }{{"CONSOLE_URL", s.URL}, {"CONSOLE_OIDC_ISSUER", s.Issuer},
+		{"CONSOLE_OIDC_CLIENT_ID", s.ClientID}, {"CONSOLE_OIDC_CLIENT_SECRET_FILE", s.SecretFile}} {
+		if one.value == "" {
+			problems = append(problems, text.UsageErrorf(text.OIDCSettingMissing, one.name))
+		}
+	}
+	for name, value := range map[string]string{"CONSOLE_URL": s.URL, "CONSOLE_OIDC_ISSUER": s.Issuer} {
+		at, err := url.Parse(value)
+		if value != "" && (err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" || at.Scheme != "https" && !(at.Scheme == "http" && local(at.Hostname()))) {
+			problems = append(problems, text.UsageErrorf(text.WrongConsoleURL, name))
+		}
+	}
+	if at, err := url.Parse(s.URL); err == nil && strings.Trim(at.Path, "/") != "" {
+		problems = append(problems, text.UsageErrorf(text.WrongConsoleURL, "CONSOLE_URL"))
+	}
+	s.URL = strings.TrimSuffix(s.URL, "/")
+	if s.SecretFile != "" {
+		content, err := os.ReadFile(s.SecretFile)
+		s.secret = strings.TrimSpace(string(content))
+		if err != nil || s.secret == "" || len(content) > maxSecretBytes {
+			problems = append(problems, text.UsageErrorf(text.WrongClientSecret, s.SecretFile))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// local reports whether a host is this machine.
+func local(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
+// isLocal reports whether a Host header, with or without a port, names this machine.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return local(name)
+	}
+	return local(strings.Trim(host, "[]"))
+}
+
+// Open returns the sign-in of the settings, which are valid.
+func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
+	in := &SignIn{settings: s, logger: logger, now: now}
+	switch {
+	case s.DevUser != "":
+		in.who = in.devUser
+		logger.Warn("no sign-in: the development user reaches the console from this machine", zap.String("user", s.dev.Name))
+	case len(s.proxies) > 0:
+		in.who = in.proxied
+		logger.Info("persons are signed in by X-Forwarded-User from these addresses", zap.Stringers("trusted_proxies", s.proxies))
+	default:
+		in.openOIDC()
+		logger.Info("persons sign in by OpenID Connect", zap.String("issuer", s.Issuer))
+	}
+	return in
+}
+
+// rolesOf returns the roles of groups.
+func (s *Settings) rolesOf(groups []string) (roles []Role) {
+	for _, group := range groups {
+		roles = append(roles, s.roles[group]...)
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}

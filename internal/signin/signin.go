@@ -1,0 +1,143 @@
+package signin
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// SignIn finds out who sends a request to the console.
+type SignIn struct {
+	settings *Settings
+	logger   *zap.Logger
+	now      func() time.Time
+
+	// who returns the person of a request. With done, it has answered the request itself.
+	who  func(w http.ResponseWriter, r *http.Request, refuse Refuse) (p Person, done bool)
+	oidc *openID // nil: another sign-in
+
+	sessions *scs.SessionManager // nil: each request says who sends it
+}
+
+// Refuse answers a request that is not let in, with a page.
+type Refuse func(w http.ResponseWriter, r *http.Request, status int, m text.Message, args ...any)
+
+// DevUser is the name of the development user, for a banner on each page; empty if persons sign in.
+func (s *SignIn) DevUser() string { return s.settings.dev.Name }
+
+// CanSignOut reports whether the console itself ends sessions.
+func (s *SignIn) CanSignOut() bool { return s.sessions != nil }
+
+// Paths of the sign-in.
+const (
+	signInPath   = "/sign-in"
+	callbackPath = "/sign-in/callback"
+	SignOutPath  = "/sign-out"
+)
+
+// Guard lets only signed-in persons with a role pass, and no request that another site makes a browser send.
+func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusForbidden, text.OtherOrigin)
+	}))
+	guarded := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		switch {
+		case s.oidc != nil && r.URL.Path == signInPath && r.Method == http.MethodGet:
+			s.oidc.begin(w, r, refuse)
+			return
+		case s.oidc != nil && r.URL.Path == callbackPath && r.Method == http.MethodGet:
+			s.finish(w, r, refuse)
+			return
+		}
+		p, done := s.who(w, r, refuse)
+		switch {
+		case done:
+		case len(p.Roles) == 0:
+			s.logger.Warn("person without a role", zap.String("person", p.Name))
+			refuse(w, r, http.StatusForbidden, text.NoRole, p.Name)
+		case s.sessions != nil && r.URL.Path == SignOutPath && r.Method == http.MethodPost:
+			s.signOut(w, r, refuse)
+		default:
+			next.ServeHTTP(w, r.WithContext(With(r.Context(), p)))
+		}
+	}))
+	if s.sessions != nil {
+		guarded = s.sessions.LoadAndSave(guarded)
+	}
+	return protection.Handler(guarded)
+}
+
+// devUser believes a request of this machine to this machine.
+func (s *SignIn) devUser(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLocal(r.Host) {
+		refuse(w, r, http.StatusForbidden, text.DevUserElsewhere)
+		return Person{}, true
+	}
+	return s.settings.dev, false
+}
+
+// Headers of a proxy.
+const (
+	userHeader   = "X-Forwarded-User"
+	groupsHeader = "X-Forwarded-Groups"
+	// maxName is the width of the columns for names, in characters.
+	maxName = 100
+)
+
+// proxied believes the headers of a trusted proxy. A header that was sent twice, in whatever spelling, is refused: the proxy
+// may have added its own beside that of the client.
+func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	address := peer.Addr().Unmap().WithZone("")
+	trusted := false
+	for _, prefix := range s.settings.proxies {
+		trusted = trusted || err == nil && prefix.Contains(address)
+	}
+	user, ok := single(r.Header, userHeader)
+	groups, okGroups := single(r.Header, groupsHeader)
+	if !trusted || !ok || !okGroups || !goodName(user) {
+		s.logger.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
+		refuse(w, r, http.StatusForbidden, text.NotSignedInAtProxy)
+		return Person{}, true
+	}
+	var all []string
+	for group := range strings.SplitSeq(groups, ",") {
+		all = append(all, strings.TrimSpace(group))
+	}
+	return Person{Name: user, Roles: s.settings.rolesOf(all)}, false
+}
+
+// single returns the value of a header that may be there once, in one spelling.
+func single(h http.Header, name string) (value string, ok bool) {
+	n := 0
+	for key, values := range h {
+		if plain(key) == plain(name) {
+			n += len(values)
+			value = strings.Join(values, "")
+		}
+	}
+	return value, n <= 1
+}
+
+// plain maps the spellings that programs take for the same header to one.
+func plain(header string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(header))
+}
+
+func goodName(name string) bool {
+	return strings.TrimSpace(name) != "" && len([]rune(name)) <= maxName
+}
