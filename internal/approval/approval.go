@@ -340,3 +340,6 @@ func Void(ctx context.Context, db *mysqltx.DB, err error) error {
 	})
 	return errors.Join(err, mysqltx.Wrap(failed, "void approval %d", refused.changed))
 }
+
+// IsOf reports whether a person at the console asked for the approval.
+func (a Approval) IsOf(p Person) bool { return same(names(p.Name, ""), names(a.Maker, a.makerAccount)) }

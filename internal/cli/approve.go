@@ -21,8 +21,12 @@ type approvalFlags struct {
 	Approval approval.ID `xor:"approval" placeholder:"N"`
 }
 
-func (f approvalFlags) ticket(person operatorFlags) approval.Ticket {
-	return approval.Ticket{Approval: f.Approval, Person: approval.Person{Name: person.Operator}}
+func (f approvalFlags) ticket(p *program, person operatorFlags) approval.Ticket {
+	return approval.Ticket{Approval: f.Approval, Person: p.person(person)}
+}
+
+func (p *program) person(of operatorFlags) approval.Person {
+	return approval.Person{Name: of.Operator, Console: p.onPage}
 }
 
 func (f approvalFlags) approvals(id coupon.CouponID) map[coupon.CouponID]approval.ID {
@@ -42,7 +46,7 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 		p.warn(text.NothingToApprove)
 		return nil
 	}
-	id, err := approval.Ask(ctx, mysqltx.New(s.MySQL), plan, approval.Person{Name: person.Operator}, person.Reason)
+	id, err := approval.Ask(ctx, mysqltx.New(s.MySQL), plan, p.person(person), person.Reason)
 	if err != nil {
 		return err
 	}
@@ -114,7 +118,7 @@ func (c *approveCmd) run(ctx context.Context, p *program) error {
 			return err
 		}
 	}
-	a, err := approval.Decide(ctx, mysqltx.New(s.MySQL), c.ID, approval.Person{Name: c.Operator}, !c.Refuse, c.Reason)
+	a, err := approval.Decide(ctx, mysqltx.New(s.MySQL), c.ID, p.person(c.operatorFlags), !c.Refuse, c.Reason)
 	if err != nil {
 		return p.printRefusal(err)
 	}
@@ -202,7 +206,7 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
 	}
 	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
-	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.named(), c.SharedAccounts, c.ticket(c.operatorFlags), origin)
+	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.named(), c.SharedAccounts, c.ticket(p, c.operatorFlags), origin)
 	if err != nil {
 		return p.printRefusal(err)
 	}

@@ -72,6 +72,7 @@ type cli struct {
 	Approvals approvalsCmd `cmd:""`
 	Approve   approveCmd   `cmd:""`
 	Policy    policyCmd    `cmd:""`
+	Console   consoleCmd   `cmd:""`
 
 	Completion completion.Command `cmd:""`
 }
@@ -104,8 +105,11 @@ type program struct {
 	*cli
 	Process
 	output.Locale
-	verb   string // such as "close" for settle coupon close
+	verb   string   // such as "close" for settle coupon close
+	onPage bool     // the verb runs for a page of the console, whose person is signed in
+	shared *servers // of the console; nil: the verb opens its own
 	logger *zap.Logger
+	parsed *kong.Context
 }
 
 func (p *program) view() view.View   { return view.View{Locale: p.Locale, W: p.Stdout} }
@@ -137,12 +141,13 @@ func Run(ctx context.Context, process Process) int {
 }
 
 func (p *program) parseAndRun(ctx context.Context) int {
-	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_"}, Language: p.Language},
+	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_", "CONSOLE_"}, Language: p.Language},
 		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
+		p.parsed = selected
 		p.verb, p.logger = selected.Selected().Name, p.Logger(p.Stderr)
 		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // no error: Validate has loaded this zone
 		err = p.run(ctx, selected.Selected().Target.Addr().Interface())

@@ -53,16 +53,20 @@ func (p *program) printRefusal(err error) error {
 // change holds the common flags of the verbs that change an existing coupon.
 type change struct {
 	ID            coupon.CouponID `arg:"" name:"id"`
+	DryRun        bool
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
 
 func (c *change) Validate() error {
+	if c.DryRun {
+		return c.operatorFlags.tooLong()
+	}
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
-	err = p.administer(ctx, person, approved, func(a *couponadmin.Admin, s *servers) error {
+func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool, format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
+	err = p.administer(ctx, person, approved, dryRun, func(a *couponadmin.Admin, s *servers) error {
 		made, err = make(a)
 		if err == nil && approved.Ask {
 			return cmp.Or(p.requestApproval(ctx, s, made.Plan, person, format), error(errAsked))
@@ -72,14 +76,17 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approv
 	return made, err
 }
 
-func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, work func(*couponadmin.Admin, *servers) error) error {
+func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool, work func(*couponadmin.Admin, *servers) error) error {
+	if dryRun { // nobody is recorded
+		person = operatorFlags{"-", "-"}
+	}
 	s, err := p.openWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
-		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask, Ticket: approved.ticket(person)})
+		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask || dryRun, Ticket: approved.ticket(p, person)})
 	if err != nil {
 		return err
 	}
@@ -92,6 +99,15 @@ type changing struct {
 	done, already text.Message                         // already is printed if there was nothing to change
 	details       func(view.View, *couponadmin.Change) // prints more about a change that was made; may be nil
 	approved      approvalFlags
+}
+
+// planned prints what a change would do.
+func (p *program) planned(made *couponadmin.Change, summary any, format string) error {
+	if format == "json" {
+		return output.JSON(p.Stdout, summary)
+	}
+	p.view().Planned(made)
+	return nil
 }
 
 // errAsked ends a verb that has asked for an approval instead of making its change.
@@ -127,9 +143,12 @@ func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.DryRun, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
 	if err != nil {
 		return unlessAsked(err)
+	}
+	if c.DryRun {
+		return p.planned(made, made.Summary(), c.Output)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())
@@ -235,7 +254,7 @@ func (c *couponCreateCmd) Validate() error {
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	n, _ := c.coupon(p.Zone) // no error: Validate has read the flags
-	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
 	}

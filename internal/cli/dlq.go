@@ -254,7 +254,8 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		return c.askApproval(ctx, p, members)
 	}
 	order := c.order()
-	order.Approvals, order.Person = c.approvals(c.Coupon), c.ticket(c.operatorFlags).Person
+	order.Chosen = c.chosenBy()
+	order.Approvals, order.Person = c.approvals(c.Coupon), c.ticket(p, c.operatorFlags).Person
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
 		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
 			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)
@@ -263,13 +264,21 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 	})
 }
 
+// chosenBy are the flags that choose the entries.
+func (c *dlqDropCmd) chosenBy() map[string]string {
+	if len(c.Cause) > 0 {
+		return map[string]string{"cause": strings.Join(c.Cause, ",")}
+	}
+	return map[string]string{"user": strings.Join(c.User, ",")}
+}
+
 func (c *dlqDropCmd) askApproval(ctx context.Context, p *program, members []string) error {
 	s, err := p.openSettler(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	plan, err := s.PlanDrop(ctx, c.Coupon, members)
+	plan, err := s.PlanDrop(ctx, c.Coupon, c.chosenBy(), members)
 	if err != nil {
 		return err
 	}

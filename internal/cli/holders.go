@@ -31,7 +31,7 @@ type holderVerb struct {
 
 func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
-	err := p.administer(ctx, c.operatorFlags, how.approved, func(a *couponadmin.Admin, s *servers) (err error) {
+	err := p.administer(ctx, c.operatorFlags, how.approved, c.DryRun, func(a *couponadmin.Admin, s *servers) (err error) {
 		made, err = how.make(a, s)
 		if err == nil && how.approved.Ask {
 			return cmp.Or(p.requestApproval(ctx, s, made.Plan, c.operatorFlags, c.Output), error(errAsked))
@@ -40,6 +40,9 @@ func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	})
 	if err != nil {
 		return unlessAsked(err)
+	}
+	if c.DryRun {
+		return p.planned(&made.Change, made.Summary(), c.Output)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())

@@ -43,7 +43,7 @@ func (c *restoreCmd) run(ctx context.Context, p *program) error {
 	last := int64(0)
 	restorer.Progress = func(compared, _ int64) { bar.Add("", int(compared-last)); last = compared }
 	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason, DryRun: c.DryRun || c.Ask, FromMarks: c.FromMarks,
-		Ticket: c.ticket(c.operatorFlags)})
+		Ticket: c.ticket(p, c.operatorFlags)})
 	bar.End()
 	if err != nil {
 		return p.printRefusal(err)

@@ -33,6 +33,9 @@ func (s *servers) restorer(now func() time.Time) *journal.Restorer {
 }
 
 func (p *program) open() (*servers, error) {
+	if p.shared != nil {
+		return p.shared, nil
+	}
 	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
 	if err != nil {
 		return nil, err

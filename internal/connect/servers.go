@@ -15,6 +15,15 @@ import (
 type Servers struct {
 	MySQL *sql.DB
 	Redis redis.UniversalClient // nil: the program uses no Redis
+
+	shared bool
+}
+
+// Shared returns the same servers for a part of the program that may not close them.
+func (s *Servers) Shared() *Servers {
+	other := *s
+	other.shared = true
+	return &other
 }
 
 // Open makes both clients. It does not connect, so the servers may be unreachable.
@@ -33,7 +42,11 @@ func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, err
 
 func (s *Servers) Metrics() prometheus.Collector { return (*pools)(s) }
 
+// Close closes the connections, unless they are shared.
 func (s *Servers) Close() {
+	if s.shared {
+		return
+	}
 	_ = s.Redis.Close()
 	_ = s.MySQL.Close()
 }

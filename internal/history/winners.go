@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -61,4 +62,15 @@ func (r Reader) winners(ctx context.Context, visit func(w Winner, asOf time.Time
 		return visit(w, asOf)
 	}, query, args...)
 	return mysqltx.Wrap(err, "read the winners of coupon %d", args[0])
+}
+
+const orderSQL = "SELECT u.coupon_id, o.user_id FROM coupon_order o JOIN user_coupon u ON u.id = o.user_coupon_id WHERE o.order_id = ?"
+
+// Order returns which coupon an order has or had, and whose it is; zeros if there is no such order.
+func (r Reader) Order(ctx context.Context, orderID string) (couponID coupon.CouponID, user coupon.UserID, err error) {
+	err = r.DB.QueryRowContext(ctx, orderSQL, orderID).Scan(&couponID, &user)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, nil
+	}
+	return couponID, user, mysqltx.Wrap(err, "read order")
 }

@@ -15,8 +15,12 @@ import (
 	pretty "github.com/jedib0t/go-pretty/v6/text"
 )
 
+// Table returns a table that is printed to w. A Document gets its cells.
 func Table(w io.Writer) table.Writer {
 	t := table.NewWriter()
+	if d := documentOf(w); d != nil {
+		return &sheetWriter{Writer: t, to: d}
+	}
 	t.SetOutputMirror(w)
 	style := table.StyleLight
 	style.Format.Header, style.Format.Footer = pretty.FormatDefault, pretty.FormatDefault
@@ -51,8 +55,9 @@ func Printable(name string) string {
 
 func Millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// Progress shows a count on one line of a terminal. A nil Progress shows nothing. It is safe for concurrent use.
+// Progress shows a count on one line of a terminal, or in a Document. A nil Progress shows nothing. It is safe for concurrent use.
 type Progress struct {
+	page  *Document // nil: a terminal
 	to    io.Writer
 	every *time.Ticker
 	mu    sync.Mutex
@@ -65,6 +70,9 @@ const (
 )
 
 func NewProgress(w io.Writer, what string) *Progress {
+	if d := documentOf(w); d != nil {
+		return &Progress{page: d}
+	}
 	if !IsTerminal(w) {
 		return nil
 	}
@@ -75,7 +83,11 @@ func NewProgress(w io.Writer, what string) *Progress {
 
 // Add adds n to the count. what names the work in hand, such as a coupon.
 func (p *Progress) Add(what string, n int) {
-	if p == nil {
+	switch {
+	case p == nil:
+		return
+	case p.page != nil:
+		p.page.addCount(n)
 		return
 	}
 	p.mu.Lock()
@@ -93,7 +105,7 @@ func (p *Progress) draw(what string) {
 }
 
 func (p *Progress) End() {
-	if p != nil {
+	if p != nil && p.page == nil {
 		p.every.Stop()
 		fmt.Fprint(p.to, eraseLine)
 	}

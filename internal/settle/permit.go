@@ -40,12 +40,12 @@ func (s *settlement) approvalPlan(done issued) approval.Plan {
 }
 
 // PlanDrop plans a drop of the DLQ entries of these members. Members that have left the DLQ are left out.
-func (s *Settler) PlanDrop(ctx context.Context, couponID coupon.CouponID, members []string) (approval.Plan, error) {
+func (s *Settler) PlanDrop(ctx context.Context, couponID coupon.CouponID, chosen map[string]string, members []string) (approval.Plan, error) {
 	found, err := s.underReview(ctx, couponID, members, true)
-	return dropPlan(couponID, found), err
+	return dropPlan(couponID, chosen, found), err
 }
 
-func dropPlan(id coupon.CouponID, entries []coupon.Application) approval.Plan {
+func dropPlan(id coupon.CouponID, chosen map[string]string, entries []coupon.Application) approval.Plan {
 	entries = slices.SortedFunc(slices.Values(entries), func(a, b coupon.Application) int {
 		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Member, b.Member))
 	})
@@ -53,6 +53,6 @@ func dropPlan(id coupon.CouponID, entries []coupon.Application) approval.Plan {
 	for _, e := range entries {
 		fmt.Fprintf(list, "%d %q\n", e.Arrival, e.Member)
 	}
-	return approval.Plan{Action: approval.Drop, Coupon: id, Changes: []approval.Change{
+	return approval.Plan{Action: approval.Drop, Coupon: id, Arguments: chosen, Changes: []approval.Change{
 		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: sum([sha256.Size]byte(list.Sum(nil)))}}}
 }

@@ -138,7 +138,7 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return done, err
 	}
 	if len(all) > 0 {
-		if err := s.run.ticket(locked.ID).Use(ctx, tx, dropPlan(locked.ID, all), s.run.origin()); err != nil {
+		if err := s.run.ticket(locked.ID).Use(ctx, tx, dropPlan(locked.ID, s.run.Chosen, all), s.run.origin()); err != nil {
 			return done, err
 		}
 	}

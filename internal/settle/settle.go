@@ -150,6 +150,8 @@ type Order struct {
 	Approvals map[coupon.CouponID]approval.ID // of a run or a drop by hand that the policy of approvals names
 	Person    approval.Person                 // who executes the order
 
+	Chosen map[string]string // how the entries of a drop were chosen, for its approval
+
 	MayBeGone bool // Retry and Drop skip members that have left the DLQ; false: such a member is an error
 
 	dryRun bool

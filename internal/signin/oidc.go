@@ -101,7 +101,7 @@ func (o *openID) begin(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
 		return
 	}
-	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: localPath(r.URL.Query().Get("to"))}
+	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: LocalPath(r.URL.Query().Get("to"))}
 	kept, _ := json.Marshal(f) // texts alone
 	http.SetCookie(w, &http.Cookie{Name: flowCookie, Value: base64.RawURLEncoding.EncodeToString(kept), Path: "/", MaxAge: int(flowEnds.Seconds()),
 		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
@@ -177,12 +177,12 @@ func readFlow(r *http.Request) (f flow, err error) {
 	case given.Get("error") != "":
 		return f, fmt.Errorf("the provider answers %q", given.Get("error"))
 	}
-	f.To = localPath(f.To)
+	f.To = LocalPath(f.To)
 	return f, nil
 }
 
-// localPath returns a path of the console to return to; "/" for anything else.
-func localPath(to string) string {
+// LocalPath returns a path of the console to return to; "/" for anything else.
+func LocalPath(to string) string {
 	at, err := url.Parse(to)
 	if err != nil || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") || strings.HasPrefix(at.Path, "//") || strings.Contains(to, "\\") {
 		return "/"

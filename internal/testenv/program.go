@@ -23,7 +23,7 @@ const (
 // Program is a running server program, such as apply-api, with the addresses that it logs as "listening".
 type Program struct {
 	*exec.Cmd
-	Apply, Live, Wallet, Admin string // host:port; may be empty
+	Apply, Live, Wallet, Console, Admin string // host:port; may be empty
 
 	logged  chan struct{} // closed at the end of its log
 	warning atomic.Value  // string: the last line that is not at level info
@@ -58,11 +58,11 @@ func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
 func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 	defer close(p.logged)
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct{ Level, Msg, Apply, Live, Wallet, Admin string }
+		var line struct{ Level, Msg, Apply, Live, Wallet, Console, Admin string }
 		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
 		switch {
 		case parsed && line.Msg == "listening":
-			p.Apply, p.Live, p.Wallet, p.Admin = line.Apply, line.Live, line.Wallet, line.Admin
+			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console, line.Admin
 			close(listening)
 		case !parsed || line.Level != "info":
 			p.warning.Store(lines.Text())

@@ -114,6 +114,7 @@ var help = map[string]Message{
 	"--lang": {"출력 문구의 언어: ko 또는 en. auto는 LANG을 따릅니다. 기본값 ${default}.",
 		"Language of what people read: ko or en; auto follows LANG. Default ${default}."},
 	"--output":   {"출력 형식: table 또는 json. 기본값 ${default}.", "table or json. Default ${default}."},
+	"--dry-run":  {"무엇이 바뀌는지만 보여 주고, 아무것도 바꾸지 않습니다.", "Only show what would change; change nothing."},
 	"--ask":      {"실행하지 않고, 다른 사람의 승인을 요청합니다.", "Change nothing, and ask for the approval of another person."},
 	"--approval": {"승인받은 요청의 번호. 요청한 사람만, 승인받은 그대로 한 번 실행할 수 있습니다.", "Number of the approval; the person who asked can use it once, for what was approved."},
 	"--operator": {"담당자 이름. 기록에 남습니다.", "Name of the operator; it is recorded."},

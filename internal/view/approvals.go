@@ -3,7 +3,10 @@ package view
 import (
 	"cmp"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+
 	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -55,4 +58,34 @@ func (v View) Policy(p approval.Policy) {
 		v.Println(text.PolicyShared, p.SharedAccounts)
 	}
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
+}
+
+// Planned prints what a change of a coupon would do.
+func (v View) Planned(c *couponadmin.Change) {
+	if !c.Changed {
+		v.Println(text.PlannedNothing, c.After.ID, output.Printable(c.After.Name))
+		return
+	}
+	v.Println(text.PlannedChange, c.After.ID, output.Printable(c.After.Name))
+	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
+	row := func(what text.Message, was, is any) {
+		if was != is {
+			t.AppendRow(table.Row{what.In(v.Language), was, is})
+		}
+	}
+	row(text.ColumnSeats, c.Before.TotalQuantity, c.After.TotalQuantity)
+	row(text.ColumnIssued, c.Before.IssuedCount, c.After.IssuedCount)
+	row(text.ColumnCloses, v.Instant(c.Before.ClosesAt), v.Instant(c.After.ClosesAt))
+	row(text.ColumnStatus, c.Before.Status, c.After.Status)
+	row(text.ColumnFrozen, c.Before.Frozen, c.After.Frozen)
+	row(text.ColumnCadence, v.cadence(c.Before.Cadence), v.cadence(c.After.Cadence))
+	if c.Before.Finalised() && !c.After.Finalised() {
+		row(text.ColumnFinalisedAt, v.Instant(c.Before.FinalisedAt), "–")
+	}
+	for _, change := range c.Plan.Changes {
+		if change.What != "total_quantity" {
+			row(text.ColumnUserCoupon, cmp.Or(change.From, "–"), change.To)
+		}
+	}
+	t.Render()
 }

@@ -1,0 +1,178 @@
+package console
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
+	p := c.page(r, language(r).Sprintf(text.ConsoleApprovals))
+	c.verb(r.Context(), p, join([]string{"approvals", "--limit=" + perPage}, flag("coupon", r.URL.Query().Get("coupon")), flag("before", r.URL.Query().Get("before")))...)
+	p.nextPage("/approvals", "coupon", r.URL.Query().Get("coupon"), "before")
+	p.Links = append(p.Links, link{Text: p.say(text.ConsolePolicy), Href: "/policy"})
+	c.show(w, p.status(), p)
+}
+
+func (c *Console) policyPage(w http.ResponseWriter, r *http.Request) {
+	p := c.page(r, language(r).Sprintf(text.ConsolePolicy))
+	c.verb(r.Context(), p, "policy", "show")
+	if p.Person.May(signin.SetPolicy) {
+		p.Links = []link{{Text: p.say(text.ConsoleSetPolicy), Href: "/do/policy"}}
+	}
+	c.show(w, p.status(), p)
+}
+
+// approvalPage has what may be done with an approval.
+type approvalPage struct {
+	ID                   approval.ID
+	Digest               string
+	Job                  string
+	Approve, Refuse, Use bool
+}
+
+// approval shows a request, and to the right person the buttons. Customer service sees its own requests alone.
+func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
+	own := a.IsOf(approval.Person{Name: p.Person.Name, Console: true})
+	if !own && !c.may(w, r, signin.SeeLists) {
+		return
+	}
+	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
+	requested := a.State == approval.Requested
+	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !own && p.Person.May(signin.Approve),
+		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
+	switch {
+	case requested && own:
+		p.Lead = []string{p.say(text.ConsoleWaitForOther)}
+	case p.Approval.Use:
+		p.Lead = []string{p.say(text.ConsoleMayUse)}
+	}
+	if a.Plan.Coupon > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, a.Plan.Coupon), Href: fmt.Sprint("/coupons/", a.Plan.Coupon)})
+	}
+	c.show(w, p.status(), p)
+}
+
+// decide approves, refuses or uses an approval in a job.
+func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, err)
+		return
+	}
+	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	person := signin.From(r.Context())
+	own := a.IsOf(approval.Person{Name: person.Name, Console: true})
+	args, title := []string{"approve", fmt.Sprint(n)}, text.ConsoleApprove
+	reason, jobID := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job")
+	switch r.PathValue("decision") {
+	case "approve":
+		if !c.may(w, r, signin.Approve) {
+			return
+		}
+		if r.PostForm.Get("digest") != a.Digest {
+			c.refused(w, r, http.StatusConflict, text.ConsoleOtherDigest)
+			return
+		}
+		args = append(args, "--yes")
+	case "refuse":
+		if !own && !c.may(w, r, signin.Approve) {
+			return
+		}
+		args, title = append(args, "--refuse"), text.ConsoleRefuse
+	case "use":
+		one, v := changeOfPlan(a.Plan)
+		if one == nil || !own || !person.May(one.right(v)) {
+			c.refused(w, r, http.StatusForbidden, text.ConsoleNoRight)
+			return
+		}
+		args, title, reason = append(argsOfPlan(a.Plan), fmt.Sprint("--approval=", n)), one.title, a.Reason
+	default:
+		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
+		return
+	}
+	if reason == "" || len(jobID) < 20 || len(jobID) > 40 {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
+		return
+	}
+	args = append(args, "--operator="+person.Name, "--reason="+reason)
+	c.start(w, r, &job{ID: jobID, Person: person.Name, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n), Command: commandLine(args)}, args)
+}
+
+// changeOfPlan returns the change that a plan is of, with what decides about its right.
+func changeOfPlan(plan approval.Plan) (*change, map[string]string) {
+	v := map[string]string{"user": plan.Arguments["user"], "cause": plan.Arguments["cause"]}
+	if plan.Action == approval.AcceptGap {
+		return changeOf(string(approval.Run)), v
+	}
+	return changeOf(string(plan.Action)), v
+}
+
+// argsOfPlan is the command that was asked for.
+func argsOfPlan(plan approval.Plan) []string {
+	id := fmt.Sprint(plan.Coupon)
+	of := func(names ...string) (flags []string) {
+		for _, name := range names {
+			flags = append(flags, flag(name, plan.Arguments[name])...)
+		}
+		return flags
+	}
+	switch plan.Action {
+	case approval.Run:
+		return join([]string{"run", "--coupon=" + id}, of("cutoff"))
+	case approval.AcceptGap:
+		return join([]string{"run", "--coupon=" + id, "--accept-gap"}, of("cutoff"))
+	case approval.AddSeats:
+		return join([]string{"coupon", "add-seats", id}, of("seats", "total"))
+	case approval.Drop:
+		return join([]string{"dlq", "drop", "--yes", "--coupon=" + id}, of("user", "cause"))
+	case approval.Restore:
+		args := []string{"restore", "--coupon=" + id}
+		if plan.Arguments["from-marks"] == "true" {
+			args = append(args, "--from-marks")
+		}
+		return args
+	case approval.Grant:
+		return []string{"coupon", "grant", id, fmt.Sprint("--user=", plan.User)}
+	case approval.Revoke:
+		args := []string{"coupon", "revoke", id, fmt.Sprint("--user=", plan.User)}
+		if plan.Arguments["free-seat"] == "true" {
+			args = append(args, "--free-seat")
+		}
+		return args
+	case approval.SetPolicy:
+		return join([]string{"policy", "set"}, flag("actions", output.Printable(orNone(plan.Arguments["actions"]))), flag("shared-accounts", plan.Arguments["shared"]))
+	default:
+		return nil
+	}
+}
+
+func orNone(actions string) string {
+	if actions == "" {
+		return "none"
+	}
+	return actions
+}

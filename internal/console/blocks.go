@@ -1,0 +1,95 @@
+package console
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
+)
+
+// block is a line or a table of a page.
+type block struct {
+	Text  string
+	Table *tableOf
+}
+
+type tableOf struct {
+	Caption      string
+	Header       []cell
+	Rows, Footer [][]cell
+	Plain        bool // it has no header: the first column has the names
+}
+
+type cell struct {
+	Text, Href string
+	Number     bool
+}
+
+// blocks turns what a verb has printed into parts of a page. Ids become links that the person may follow.
+func blocks(printed []output.Block, p signin.Person) (all []block) {
+	for _, b := range printed {
+		if b.Sheet == nil {
+			all = append(all, block{Text: strings.TrimSpace(output.Printable(b.Text))})
+			continue
+		}
+		t := &tableOf{Header: cells(b.Sheet.Header, p), Plain: b.Sheet.Header == nil}
+		for _, row := range b.Sheet.Rows {
+			t.Rows = append(t.Rows, cells(row, p))
+		}
+		if b.Sheet.Footer != nil {
+			t.Footer = [][]cell{cells(b.Sheet.Footer, p)}
+		}
+		all = append(all, block{Table: t})
+	}
+	return all
+}
+
+func cells(row []any, p signin.Person) []cell {
+	all := make([]cell, len(row))
+	for i, value := range row {
+		all[i] = cellOf(value, p)
+	}
+	return all
+}
+
+func cellOf(value any, p signin.Person) cell {
+	c := cell{Text: strings.TrimSpace(fmt.Sprint(value))}
+	switch id := value.(type) {
+	case coupon.CouponID:
+		if id != 0 {
+			c.Href = fmt.Sprintf("/coupons/%d", id)
+		}
+	case coupon.RunID:
+		if id != 0 {
+			c.Href = fmt.Sprintf("/runs/%d", id)
+		}
+	case coupon.UserID:
+		if p.May(signin.SeePerson) {
+			c.Href = fmt.Sprintf("/people/%d", id)
+		}
+	case approval.ID:
+		c.Href = fmt.Sprintf("/approvals/%d", id)
+	default:
+		switch reflect.ValueOf(value).Kind() {
+		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint32, reflect.Int32:
+			c.Number, c.Text = true, output.Grouped(c.Text)
+		default:
+		}
+	}
+	c.Text = output.Printable(c.Text)
+	return c
+}
+
+// lines returns the lines that a verb has printed.
+func lines(printed []output.Block) (all []string) {
+	for _, b := range printed {
+		if line := strings.TrimSpace(output.Printable(strings.TrimPrefix(b.Text, "settle: "))); b.Sheet == nil && line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -1,0 +1,420 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// Where the link to a change stands.
+const (
+	elsewhere = iota
+	onCoupon
+	onPerson
+)
+
+// change is a verb that changes something.
+type change struct {
+	name    string // in paths
+	title   text.Message
+	menu    int
+	right   func(values map[string]string) signin.Right
+	fields  []field
+	args    func(v map[string]string) []string // of the verb; the names of fields that are flags are those of the verb
+	preview func(v map[string]string) []string // nil: args with --dry-run
+	action  approval.Action                    // that a policy can name; empty: none can
+	back    func(v map[string]string) string
+}
+
+// field is an input of a form.
+type field struct {
+	Name, Kind, Label, Value, Hint string
+	Required                       bool
+	Options                        []option
+
+	label, hint text.Message
+}
+
+type option struct{ Value, Text string }
+
+func always(r signin.Right) func(map[string]string) signin.Right {
+	return func(map[string]string) signin.Right { return r }
+}
+
+// ofOne needs less for one person than for many.
+func ofOne(v map[string]string) signin.Right {
+	if v["user"] != "" && v["cause"] == "" {
+		return signin.ChangePerson
+	}
+	return signin.Settle
+}
+
+var (
+	couponField = field{Name: "coupon", Kind: "number", label: text.ColumnCoupon, Required: true}
+	userField   = field{Name: "user", Kind: "number", label: text.ColumnUser, Required: true}
+	someUser    = field{Name: "user", Kind: "text", label: text.ColumnUser}
+	causeField  = field{Name: "cause", Kind: "select", label: text.ColumnCause}
+	yesNo       = "checkbox"
+)
+
+func toCoupon(v map[string]string) string { return "/coupons/" + pathPart(v["coupon"]) }
+
+func toPerson(v map[string]string) string {
+	return "/people/" + pathPart(v["user"]) + "/coupons/" + pathPart(v["coupon"])
+}
+
+// ofCoupon is settle coupon VERB ID with the flags of the fields.
+func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
+	return func(v map[string]string) []string {
+		args := []string{"coupon", verb, v["coupon"]}
+		for _, name := range flags {
+			if v[name] == "on" {
+				args = append(args, "--"+name)
+			} else {
+				args = append(args, flag(name, v[name])...)
+			}
+		}
+		return args
+	}
+}
+
+func simple(name string, title text.Message) change {
+	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon), fields: []field{couponField}, args: ofCoupon(name), back: toCoupon}
+}
+
+func ofPerson(name string, title text.Message, action approval.Action, more ...field) change {
+	flags := []string{"user"}
+	for _, f := range more {
+		flags = append(flags, f.Name)
+	}
+	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson), fields: append([]field{couponField, userField}, more...),
+		args: ofCoupon(name, flags...), action: action, back: toPerson}
+}
+
+func chosen(v map[string]string) []string {
+	return join(flag("coupon", v["coupon"]), flag("user", v["user"]), flag("cause", v["cause"]))
+}
+
+func listChosen(v map[string]string) []string {
+	args := join([]string{"dlq", "list"}, chosen(v))
+	if v["user"] != "" {
+		args = append(args, "--list")
+	}
+	return args
+}
+
+var changes = []change{
+	simple("pause", text.ConsolePause), simple("resume", text.ConsoleResume), simple("freeze", text.ConsoleFreeze), simple("unfreeze", text.ConsoleUnfreeze),
+	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
+	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
+		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd, Required: true}}, args: ofCoupon("extend", "closes"), back: toCoupon},
+	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.AddSeats,
+		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}}, args: ofCoupon("add-seats", "seats"), back: toCoupon},
+	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.Restore, fields: []field{couponField},
+		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} }, back: toCoupon},
+	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run,
+		fields: []field{{Name: "coupon", Kind: "number", label: text.ColumnCoupon, hint: text.ConsoleAllCoupons},
+			{Name: "date", Kind: "date", label: text.ConsoleNight, Required: true}, {Name: "accept-gap", Kind: yesNo, label: text.ConsoleAcceptGap}},
+		args: func(v map[string]string) []string {
+			args := join([]string{"run"}, flag("coupon", v["coupon"]), flag("date", v["date"]))
+			if v["accept-gap"] == "on" {
+				args = append(args, "--accept-gap")
+			}
+			return args
+		},
+		back: func(v map[string]string) string {
+			if v["coupon"] == "" {
+				return "/runs"
+			}
+			return toCoupon(v)
+		}},
+	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, preview: listChosen,
+		fields: []field{couponField, someUser, causeField, {Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
+			{Name: "now", Kind: yesNo, label: text.ConsoleCutoffNow}},
+		args: func(v map[string]string) []string {
+			args := join([]string{"dlq", "retry"}, chosen(v), flag("canary", v["canary"]))
+			if v["now"] == "on" {
+				args = append(args, "--cutoff=now")
+			}
+			return args
+		}, back: toCoupon},
+	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, preview: listChosen, action: approval.Drop,
+		fields: []field{couponField, someUser, causeField},
+		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) }, back: toCoupon},
+	ofPerson("grant", text.ConsoleGrant, approval.Grant),
+	ofPerson("revoke", text.ConsoleRevoke, approval.Revoke, field{Name: "free-seat", Kind: yesNo, label: text.ConsoleFreeSeat}),
+	ofPerson("reissue", text.ConsoleReissue, ""),
+	ofPerson("extend-user", text.ConsoleExtendUser, "", field{Name: "until", Kind: "date", label: text.ConsoleUntil, Required: true}),
+	{name: "honour", title: text.ConsoleHonour, right: always(signin.ChangePerson), fields: []field{{Name: "receipt", Kind: "text", label: text.ConsoleReceipt, Required: true}},
+		args:    func(v map[string]string) []string { return []string{"receipt", "honour", v["receipt"]} },
+		preview: func(v map[string]string) []string { return []string{"receipt", "show", v["receipt"]} },
+		back:    func(map[string]string) string { return "/" }},
+	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy,
+		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint, Required: true},
+			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared}},
+		args: func(v map[string]string) []string {
+			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]))
+		},
+		preview: func(map[string]string) []string { return []string{"policy", "show"} },
+		back:    func(map[string]string) string { return "/policy" }},
+}
+
+func changeOf(name string) *change {
+	for i := range changes {
+		if changes[i].name == name {
+			return &changes[i]
+		}
+	}
+	return nil
+}
+
+// form asks for values.
+type form struct {
+	Action, Method, Button string
+	Fields                 []field
+}
+
+// do executes what a preview shows.
+type do struct {
+	Action, Button string
+	Hidden         []option
+	Ask            bool // another person must approve it first
+}
+
+// values reads the fields of a change. complete reports whether every required one is there.
+func (one *change) values(given url.Values) (v map[string]string, complete bool) {
+	v, complete = map[string]string{}, true
+	for _, f := range one.fields {
+		v[f.Name] = strings.TrimSpace(given.Get(f.Name))
+		complete = complete && (v[f.Name] != "" || !f.Required)
+	}
+	return v, complete
+}
+
+// wrong says which value does not have its form: a value becomes one argument of a verb, and the verb checks what it means.
+func (one *change) wrong(v map[string]string) (wrong field, found bool) {
+	for _, f := range one.fields {
+		value := v[f.Name]
+		switch ok := true; f.Kind {
+		case "number":
+			ok = value == "" || pathPart(value) == value
+			if !ok {
+				return f, true
+			}
+		case yesNo:
+			if value != "" && value != "on" {
+				return f, true
+			}
+		case "select":
+			if value != "" && !slices.Contains(coupon.Causes, coupon.Cause(value)) && value != "UNKNOWN" {
+				return f, true
+			}
+		default:
+			if strings.HasPrefix(value, "-") || len(value) > maxQuery {
+				return f, true
+			}
+		}
+	}
+	return field{}, false
+}
+
+func (one *change) shown(l text.Language, v map[string]string) (fields []field) {
+	for _, f := range one.fields {
+		f.Label, f.Hint, f.Value = l.Sprintf(f.label), l.Sprintf(f.hint), v[f.Name]
+		if f.Kind == "select" {
+			f.Options = []option{{"", l.Sprintf(text.ConsoleAll)}}
+			for _, cause := range coupon.Causes {
+				f.Options = append(f.Options, option{string(cause), string(cause) + " " + text.Word(l, string(cause))})
+			}
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// open returns the change of a path and its values, if the person may make it.
+func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values) (one *change, v map[string]string, complete bool) {
+	if one = changeOf(r.PathValue("change")); one == nil {
+		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
+		return nil, nil, false
+	}
+	v, complete = one.values(given)
+	if !c.may(w, r, one.right(v)) {
+		return nil, nil, false
+	}
+	if f, wrong := one.wrong(v); wrong {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrongField, language(r).Sprintf(f.label))
+		return nil, nil, false
+	}
+	return one, v, complete
+}
+
+var (
+	digestLine = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	// runCutoffs keeps a bound on typed dates.
+	dateForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+)
+
+// form shows the fields of a change and, when they are filled in, its preview and the button that makes it.
+func (c *Console) form(w http.ResponseWriter, r *http.Request) {
+	one, v, complete := c.open(w, r, r.URL.Query())
+	if one == nil {
+		return
+	}
+	p := c.page(r, language(r).Sprintf(one.title))
+	p.Form = &form{Action: "/do/" + one.name, Method: "get", Button: p.say(text.ConsolePreview), Fields: one.shown(p.Language, v)}
+	p.Links = []link{{Text: p.say(text.ConsoleBack), Href: one.back(v)}}
+	if !complete {
+		p.Command = commandLine(one.args(v))
+		c.show(w, http.StatusOK, p)
+		return
+	}
+	if one.preview != nil {
+		c.verb(r.Context(), p, one.preview(v)...)
+	} else {
+		c.verb(r.Context(), p, append(one.args(v), "--dry-run")...)
+	}
+	p.Command = commandLine(append(one.args(v), "--operator="+p.Person.Name, "--reason=…"))
+	if p.Bad && one.name != "run" {
+		c.show(w, http.StatusOK, p)
+		return
+	}
+	policy, err := c.policy(r.Context())
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	p.Do = &do{Action: "/do/" + one.name, Button: p.say(one.title), Ask: one.action != "" && policy.Names(one.needs(v))}
+	p.Do.Hidden = []option{{"job", rand.Text()}}
+	for _, f := range one.fields {
+		p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
+	}
+	if one.name == "run" && !c.previewed(p, v) {
+		p.Do = nil
+	}
+	c.show(w, http.StatusOK, p)
+}
+
+// needs is the action that the policy may name.
+func (one *change) needs(v map[string]string) approval.Action {
+	if one.action == approval.Run && v["accept-gap"] == "on" {
+		return approval.AcceptGap
+	}
+	return one.action
+}
+
+// previewed pins a run of one coupon to the digest that the page shows. A run of all coupons that needs approvals is left to runs
+// of single coupons. It reports whether the run may be made.
+func (c *Console) previewed(p *page, v map[string]string) bool {
+	if v["coupon"] == "" {
+		for _, b := range p.Blocks {
+			if b.Table != nil {
+				for _, row := range b.Table.Rows {
+					if strings.HasPrefix(row[0].Href, "/coupons/") {
+						row[0].Href = query("/do/run", "coupon", row[0].Text, "date", v["date"])
+					}
+				}
+			}
+		}
+		if p.Do.Ask {
+			p.Lead = append(p.Lead, p.say(text.ConsoleOneByOne))
+		}
+		return !p.Do.Ask && !p.Bad
+	}
+	for _, b := range p.Blocks {
+		if digestLine.MatchString(b.Text) {
+			p.Do.Hidden = append(p.Do.Hidden, option{"digest", b.Text})
+			return true
+		}
+	}
+	return false // the coupon is held, or not due
+}
+
+// post makes a change in a job, or asks for its approval.
+func (c *Console) post(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, err)
+		return
+	}
+	one, v, complete := c.open(w, r, r.PostForm)
+	if one == nil {
+		return
+	}
+	person := signin.From(r.Context())
+	reason, jobID, digest := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job"), r.PostForm.Get("digest")
+	if !complete || reason == "" || len(jobID) < 20 || len(jobID) > 40 || digest != "" && !digestLine.MatchString(digest) {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
+		return
+	}
+	policy, err := c.policy(r.Context())
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	args := one.args(v)
+	title := language(r).Sprintf(one.title)
+	switch asks := one.action != "" && policy.Names(one.needs(v)); {
+	case asks:
+		args = append(slices.DeleteFunc(args, func(a string) bool { return a == "--yes" }), "--ask")
+		title = language(r).Sprintf(text.ConsoleAsk, title)
+	case one.name == "run" && v["coupon"] != "":
+		args = append(args, "--expect-digest="+digest)
+	}
+	args = append(args, "--operator="+person.Name, "--reason="+reason)
+	c.start(w, r, &job{ID: jobID, Person: person.Name, Title: title, Back: one.back(v), Command: commandLine(args)}, args)
+}
+
+// start runs a verb in a job, and shows its page: with the result, if it ends soon.
+func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, args []string) {
+	l := language(r)
+	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
+		return c.Run(ctx, Call{Person: j.Person, Language: l, Args: args, Stdout: &j.Out, Stderr: &j.Notes})
+	})
+	if started == nil {
+		c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleBusy)
+		return
+	}
+	timer := time.NewTimer(quickly)
+	defer timer.Stop()
+	select {
+	case <-started.done:
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	http.Redirect(w, r, "/jobs/"+started.ID, http.StatusSeeOther)
+}
+
+// jobPage shows a job to the person who began it.
+func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
+	j := c.jobs.find(r.PathValue("id"))
+	if j == nil || j.Person != signin.From(r.Context()).Name {
+		c.refused(w, r, http.StatusNotFound, text.ConsoleNoJob)
+		return
+	}
+	p := c.page(r, j.Title)
+	p.Command, p.Links = j.Command, []link{{Text: p.say(text.ConsoleBack), Href: j.Back}}
+	p.Blocks = blocks(j.Out.Blocks(), p.Person)
+	p.Notes = lines(j.Notes.Blocks())
+	switch {
+	case !j.ended():
+		p.Refresh = true
+		p.Lead = []string{p.say(text.ConsoleWorking, output.Locale{Language: p.Language, Zone: c.Zone}.Instant(j.Began), output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
+	case j.exit == 0:
+		p.Lead = []string{p.say(text.ConsoleDone)}
+	default:
+		p.Lead, p.Bad = []string{p.say(text.ConsoleNotDone, j.exit)}, true
+	}
+	c.show(w, http.StatusOK, p)
+}

@@ -1,0 +1,476 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	get := func(path string, right signin.Right, show func(w http.ResponseWriter, r *http.Request)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if c.may(w, r, right) {
+				ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+				defer cancel()
+				show(w, r.WithContext(ctx))
+			}
+		})
+	}
+	get("/{$}", signin.See, c.tonight)
+	get("/coupons", signin.See, c.coupons)
+	get("/coupons/{id}", signin.See, c.coupon)
+	get("/coupons/{id}/winners", signin.SeeLists, c.winners)
+	get("/runs", signin.See, c.runs)
+	get("/runs/{id}", signin.See, c.run)
+	get("/report", signin.SeeLists, c.reportForm)
+	get("/dlq", signin.SeeLists, c.dlq)
+	get("/dlq/{id}", signin.SeeLists, c.dlqOf)
+	get("/search", signin.SeePerson, c.search)
+	get("/people/{user}", signin.SeePerson, c.person)
+	get("/people/{user}/coupons/{id}", signin.SeePerson, c.explain)
+	get("/approvals", signin.SeeLists, c.approvals)
+	get("/approvals/{id}", signin.SeePerson, c.approval)
+	get("/policy", signin.SeeLists, c.policyPage)
+	get("/jobs/{id}", signin.SeePerson, c.jobPage)
+	get("/do/{change}", signin.SeePerson, c.form)
+	mux.HandleFunc("POST /do/{change}", c.post)
+	mux.HandleFunc("POST /approvals/{id}/{decision}", c.decide)
+	for path, file := range files {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			if c.may(w, r, signin.SeeLists) {
+				c.file(w, r, file)
+			}
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage) })
+	return mux
+}
+
+// verb runs a verb that reads, and puts what it prints on the page.
+func (c *Console) verb(ctx context.Context, p *page, args ...string) {
+	var out, notes output.Document
+	p.Command = commandLine(args)
+	exit := c.Run(ctx, Call{Language: p.Language, Args: args, Stdout: &out, Stderr: &notes})
+	p.Blocks = append(p.Blocks, blocks(out.Blocks(), p.Person)...)
+	p.Notes = append(p.Notes, lines(notes.Blocks())...)
+	if exit != 0 {
+		p.Bad = true
+	}
+}
+
+// status is 404 or 503 if the verb printed nothing but errors.
+func (p *page) status() int {
+	switch {
+	case !p.Bad || len(p.Blocks) > 0:
+		return http.StatusOK
+	case len(p.Notes) > 0:
+		return http.StatusUnprocessableEntity
+	default:
+		return http.StatusServiceUnavailable
+	}
+}
+
+// id returns the number in a path; 0 if it is none.
+func id(r *http.Request, name string) uint64 {
+	n, err := strconv.ParseUint(r.PathValue(name), 10, 64)
+	if err != nil || r.PathValue(name) != strconv.FormatUint(n, 10) {
+		return 0
+	}
+	return n
+}
+
+// numbered returns the number in the path, and shows a page if there is none.
+func (c *Console) numbered(w http.ResponseWriter, r *http.Request, name string) (uint64, bool) {
+	n := id(r, name)
+	if n == 0 {
+		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
+	}
+	return n, n > 0
+}
+
+func (p *page) say(m text.Message, args ...any) string { return p.Language.Sprintf(m, args...) }
+
+// flag returns --name=value; nothing for an empty value.
+func flag(name, value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{"--" + name + "=" + value}
+}
+
+func join(parts ...[]string) (all []string) {
+	for _, part := range parts {
+		all = append(all, part...)
+	}
+	return all
+}
+
+const perPage = "50"
+
+func (c *Console) coupons(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	p := c.page(r, language(r).Sprintf(text.ConsoleCoupons))
+	c.verb(r.Context(), p, join([]string{"coupon", "list", "--limit=" + perPage}, flag("status", q.Get("status")), flag("after", q.Get("after")))...)
+	p.Form = &form{Action: "/coupons", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
+		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: couponStatuses(p.Language)}}}
+	p.nextPage("/coupons", "status", q.Get("status"), "after")
+	c.show(w, p.status(), p)
+}
+
+// nextPage adds a link to the page after the last row, if this page is full.
+func (p *page) nextPage(path, filter, value, after string) {
+	for _, b := range p.Blocks {
+		if b.Table != nil && fmt.Sprint(len(b.Table.Rows)) == perPage {
+			last := b.Table.Rows[len(b.Table.Rows)-1][0].Text
+			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext), Href: query(path, filter, value, after, last)})
+		}
+	}
+}
+
+func couponStatuses(l text.Language) []option {
+	all := []option{{"", l.Sprintf(text.ConsoleAll)}}
+	for _, status := range []string{"SCHEDULED", "OPEN", "PAUSED", "CLOSED", "FINALISED"} {
+		all = append(all, option{strings.ToLower(status), output.Word(l, status)})
+	}
+	return all
+}
+
+func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	coupon := fmt.Sprint(n)
+	p := c.page(r, language(r).Sprintf(text.ConsoleCoupon, n))
+	c.verb(r.Context(), p, "coupon", "show", coupon)
+	add := func(right signin.Right, m text.Message, href string) {
+		if p.Person.May(right) {
+			p.Links = append(p.Links, link{Text: p.say(m), Href: href})
+		}
+	}
+	add(signin.See, text.ConsoleRunsOfCoupon, query("/runs", "coupon", coupon))
+	add(signin.SeeLists, text.ConsoleWinners, "/coupons/"+coupon+"/winners")
+	add(signin.SeeLists, text.ConsoleDLQ, "/dlq/"+coupon)
+	add(signin.SeeLists, text.ConsoleApprovals, query("/approvals", "coupon", coupon))
+	for _, one := range changes {
+		if one.menu == onCoupon {
+			add(one.right(nil), one.title, query("/do/"+one.name, "coupon", coupon))
+		}
+	}
+	if p.status() == http.StatusOK {
+		c.line(r.Context(), p, n)
+	}
+	c.show(w, p.status(), p)
+}
+
+func (c *Console) winners(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	p := c.page(r, language(r).Sprintf(text.ConsoleWinnersOf, n))
+	c.verb(r.Context(), p, "coupon", "winners", fmt.Sprint(n))
+	p.Links = []link{{Text: "CSV", Href: fmt.Sprintf("/coupons/%d/winners.csv", n)}}
+	c.show(w, p.status(), p)
+}
+
+func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	p := c.page(r, language(r).Sprintf(text.ConsoleRuns))
+	filter := join(flag("date", q.Get("date")), flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
+	c.verb(r.Context(), p, join([]string{"runs", "--limit=" + perPage}, filter, flag("before", q.Get("before")))...)
+	statuses := []option{{"", p.say(text.ConsoleAll)}}
+	for _, status := range []coupon.RunStatus{coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed, coupon.RunAbandoned, coupon.RunRunning} {
+		statuses = append(statuses, option{string(status), output.Word(p.Language, status)})
+	}
+	p.Form = &form{Action: "/runs", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
+		{Name: "date", Kind: "date", Label: p.say(text.ConsoleNight), Value: q.Get("date")},
+		{Name: "coupon", Kind: "number", Label: p.say(text.ColumnCoupon), Value: q.Get("coupon")},
+		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: statuses}}}
+	p.nextPage("/runs", "status", q.Get("status"), "before")
+	if p.Person.May(signin.SeeLists) {
+		p.Links = append(p.Links, link{Text: "CSV", Href: query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))})
+	}
+	p.change("run", "", "")
+	c.show(w, p.status(), p)
+}
+
+// change adds a link to the form of a change, if the person may make it.
+func (p *page) change(name, key, value string) {
+	one := changeOf(name)
+	if p.Person.May(one.right(map[string]string{key: value})) {
+		p.Links = append(p.Links, link{Text: p.say(one.title), Href: query("/do/"+name, key, value)})
+	}
+}
+
+func (c *Console) run(w http.ResponseWriter, r *http.Request) {
+	if n, ok := c.numbered(w, r, "id"); ok {
+		p := c.page(r, language(r).Sprintf(text.ConsoleRun, n))
+		c.verb(r.Context(), p, "show", fmt.Sprint(n))
+		c.show(w, p.status(), p)
+	}
+}
+
+func (c *Console) reportForm(w http.ResponseWriter, r *http.Request) {
+	p := c.page(r, language(r).Sprintf(text.ConsoleReport))
+	q := r.URL.Query()
+	date, month, campaign := q.Get("date"), q.Get("month"), q.Get("campaign")
+	p.Form = &form{Action: "/report", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
+		{Name: "date", Kind: "date", Label: p.say(text.ConsoleDay), Value: date},
+		{Name: "month", Kind: "month", Label: p.say(text.ConsoleMonth), Value: month},
+		{Name: "campaign", Kind: "number", Label: p.say(text.ColumnCampaign), Value: campaign}}}
+	if date+month+campaign != "" {
+		c.verb(r.Context(), p, join([]string{"report"}, reportFlags(q.Get))...)
+		if !p.Bad {
+			rest := []string{"date", date, "month", month, "campaign", campaign}
+			p.Links = []link{{Text: p.say(text.ConsoleReportPage), Href: query("/report.html", rest...)}, {Text: "CSV", Href: query("/report.csv", rest...)}}
+		}
+	}
+	c.show(w, http.StatusOK, p)
+}
+
+func reportFlags(value func(string) string) []string {
+	return join(flag("date", value("date")), flag("month", value("month")), flag("campaign", value("campaign")))
+}
+
+func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
+	p := c.page(r, language(r).Sprintf(text.ConsoleDLQTitle))
+	c.verb(r.Context(), p, "dlq", "list")
+	for _, b := range p.Blocks {
+		if b.Table != nil {
+			for _, row := range b.Table.Rows {
+				row[0].Href = "/dlq/" + row[0].Text
+			}
+		}
+	}
+	p.Links = []link{{Text: "CSV", Href: "/dlq.csv"}}
+	c.show(w, p.status(), p)
+}
+
+func (c *Console) dlqOf(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	coupon, cause := fmt.Sprint(n), r.URL.Query().Get("cause")
+	p := c.page(r, language(r).Sprintf(text.ConsoleDLQOf, n))
+	if cause == "" {
+		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon)
+		for _, b := range p.Blocks {
+			if b.Table != nil {
+				for _, row := range b.Table.Rows {
+					row[1].Href = query("/dlq/"+coupon, "cause", row[1].Text)
+				}
+			}
+		}
+	} else {
+		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon, "--cause="+cause, "--list")
+		p.cut()
+	}
+	for _, name := range []string{"retry", "drop"} {
+		p.Links = append(p.Links, link{Text: p.say(changeOf(name).title), Href: query("/do/"+name, "coupon", coupon, "cause", cause)})
+	}
+	p.Links = append(p.Links, link{Text: "CSV", Href: query("/dlq.csv", "coupon", coupon, "cause", cause)})
+	c.show(w, p.status(), p)
+}
+
+// maxRows bounds a table on a page; the file has all rows.
+const maxRows = 1000
+
+func (p *page) cut() {
+	for _, b := range p.Blocks {
+		if b.Table != nil && len(b.Table.Rows) > maxRows {
+			p.Lead = append(p.Lead, p.say(text.ConsoleCut, maxRows, len(b.Table.Rows)))
+			b.Table.Rows = b.Table.Rows[:maxRows]
+		}
+	}
+}
+
+func (c *Console) person(w http.ResponseWriter, r *http.Request) {
+	n, ok := c.numbered(w, r, "user")
+	if !ok {
+		return
+	}
+	user := fmt.Sprint(n)
+	p := c.page(r, language(r).Sprintf(text.ConsolePerson, n))
+	c.verb(r.Context(), p, "user", "show", "--user="+user)
+	for _, b := range p.Blocks {
+		if b.Table != nil {
+			for _, row := range b.Table.Rows {
+				row[0].Href = "/people/" + user + row[0].Href
+			}
+		}
+	}
+	p.Form = &form{Action: "/search", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
+		{Name: "user", Kind: "hidden", Value: user}, {Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
+	p.change("grant", "user", user)
+	p.Lead = append(p.Lead, p.say(text.ConsoleForget, user))
+	c.show(w, p.status(), p)
+}
+
+// explain shows the sentence to read out first.
+func (c *Console) explain(w http.ResponseWriter, r *http.Request) {
+	user, ok := c.numbered(w, r, "user")
+	if !ok {
+		return
+	}
+	n, ok := c.numbered(w, r, "id")
+	if !ok {
+		return
+	}
+	coupon := fmt.Sprint(n)
+	p := c.page(r, language(r).Sprintf(text.ConsoleExplain, user, n))
+	c.verb(r.Context(), p, "explain", "--coupon="+coupon, fmt.Sprint("--user=", user))
+	if last := len(p.Blocks) - 1; last >= 0 && p.Blocks[last].Table == nil {
+		p.Lead, p.Blocks = []string{p.Blocks[last].Text}, p.Blocks[:last]
+	}
+	for _, one := range changes {
+		if one.menu == onPerson && p.Person.May(one.right(map[string]string{"user": "1"})) {
+			p.Links = append(p.Links, link{Text: p.say(one.title), Href: query("/do/"+one.name, "coupon", coupon, "user", fmt.Sprint(user))})
+		}
+	}
+	p.Links = append(p.Links, link{Text: p.say(text.ConsolePerson, user), Href: fmt.Sprint("/people/", user)},
+		link{Text: p.say(text.ConsoleCoupon, n), Href: "/coupons/" + coupon})
+	c.show(w, p.status(), p)
+}
+
+// receiptForm is what a receipt looks like: three parts of base64url.
+var receiptForm = regexp.MustCompile(`^[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}$`)
+
+// maxQuery is longer than a receipt.
+const maxQuery = 2000
+
+func (c *Console) search(w http.ResponseWriter, r *http.Request) {
+	values := r.URL.Query()
+	if user, coupon := values.Get("user"), values.Get("coupon"); user != "" && coupon != "" {
+		http.Redirect(w, r, query("/people/"+pathPart(user)+"/coupons/"+pathPart(coupon)), http.StatusSeeOther)
+		return
+	}
+	q := strings.TrimSpace(values.Get("q"))
+	if q == "" || len(q) > maxQuery {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleSearchWhat)
+		return
+	}
+	p := c.page(r, language(r).Sprintf(text.ConsoleSearch))
+	p.Query = output.Printable(q)
+	if receipt := strings.Join(strings.Fields(q), ""); receiptForm.MatchString(receipt) {
+		c.verb(r.Context(), p, "receipt", "show", receipt)
+		p.Links = append(p.Links, link{Text: p.say(changeOf("honour").title), Href: query("/do/honour", "receipt", receipt)})
+		c.show(w, p.status(), p)
+		return
+	}
+	found, err := c.Reads.Search(r.Context(), q)
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	if found.OrderUser > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleOrder, p.Query, found.OrderUser, found.OrderCoupon),
+			Href: fmt.Sprintf("/people/%d/coupons/%d", found.OrderUser, found.OrderCoupon)})
+	}
+	if found.Number > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsolePersonText, q), Href: "/people/" + q})
+	}
+	if found.Coupon > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, found.Coupon), Href: "/coupons/" + q})
+	}
+	if found.Run > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleRun, found.Run), Href: "/runs/" + q})
+	}
+	switch len(p.Links) {
+	case 0:
+		p.Lead = []string{p.say(text.ConsoleNothingFound, p.Query)}
+	case 1:
+		http.Redirect(w, r, p.Links[0].Href, http.StatusSeeOther)
+		return
+	}
+	c.show(w, http.StatusOK, p)
+}
+
+// pathPart keeps the digits of a typed number, so that a path has nothing else.
+func pathPart(typed string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, typed)
+}
+
+// fileOf is a verb whose output is a file.
+type fileOf struct {
+	name, kind string
+	args       func(r *http.Request) []string
+	html       bool
+}
+
+var files = map[string]fileOf{
+	"/report.csv": {"report.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
+		return join([]string{"report", "--output=csv"}, reportFlags(r.URL.Query().Get))
+	}, false},
+	"/report.html": {"report.html", "text/html; charset=utf-8", func(r *http.Request) []string {
+		return join([]string{"report", "--output=html"}, reportFlags(r.URL.Query().Get))
+	}, true},
+	"/runs.csv": {"runs.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
+		q := r.URL.Query()
+		return join([]string{"runs", "--output=csv", "--limit=500"}, flag("date", q.Get("date")), flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
+	}, false},
+	"/dlq.csv": {"dlq.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
+		q := r.URL.Query()
+		args := join([]string{"dlq", "list", "--output=csv"}, flag("coupon", q.Get("coupon")), flag("cause", q.Get("cause")))
+		if q.Get("cause") != "" {
+			args = append(args, "--list")
+		}
+		return args
+	}, false},
+	"/coupons/{id}/winners.csv": {"winners.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
+		return []string{"coupon", "winners", "--output=csv", fmt.Sprint(id(r, "id"))}
+	}, false},
+}
+
+// fileWriter begins the answer with the first byte, so that an error before it can still be a page.
+type fileWriter struct {
+	http.ResponseWriter
+	begin func()
+	begun bool
+}
+
+func (f *fileWriter) Write(p []byte) (int, error) {
+	if !f.begun {
+		f.begun = true
+		f.begin()
+	}
+	return f.ResponseWriter.Write(p)
+}
+
+func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
+	ctx, cancel := context.WithTimeout(r.Context(), fileTimeout)
+	defer cancel()
+	var notes output.Document
+	to := &fileWriter{ResponseWriter: w, begin: func() {
+		w.Header().Set("Content-Type", file.kind)
+		if file.html { // the report has its own style sheet inside, and its chart has styles
+			w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'; base-uri 'none'")
+		} else {
+			w.Header().Set("Content-Disposition", `attachment; filename="`+file.name+`"`)
+		}
+	}}
+	exit := c.Run(ctx, Call{Language: language(r), Args: file.args(r), Stdout: to, Stderr: &notes})
+	switch said := lines(notes.Blocks()); {
+	case exit == 0 && !to.begun:
+		to.begin()
+	case !to.begun:
+		c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrong, strings.Join(said, " "))
+	case exit != 0:
+		panic(http.ErrAbortHandler) // half a file must not look like a whole one
+	}
+}

@@ -1,0 +1,175 @@
+// Package overview reads what the console shows beside the verbs: the coupons of tonight, where a search leads, and the arrivals of a
+// coupon over time. It changes nothing.
+package overview
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/report"
+	"github.com/jajeong/jajeong/internal/users"
+)
+
+// Reader reads. All fields are required.
+type Reader struct {
+	DB     *sql.DB
+	Store  *candidates.Store
+	Ledger *ledger.Ledger
+	Users  *users.Directory
+	Now    func() time.Time
+	Next   func(after time.Time) time.Time // the next nightly run
+}
+
+// Tonight is what an operator wants to know before midnight.
+type Tonight struct {
+	Next    time.Time    // the next nightly run
+	Last    *history.Run // the last nightly run; nil: there was none
+	Coupons []Due
+	Cut     bool  // there are more coupons
+	Unread  error // of Redis; its figures are then not known
+}
+
+// Due is a coupon that takes applications, or that a run may settle.
+type Due struct {
+	history.Coupon
+	Waiting, DLQ, Missing *int64        // nil: not known
+	Behind                time.Duration // of the journal; 0: it has everything
+}
+
+// maxDue bounds the coupons: each costs calls to Redis, and its account a count of rows.
+const maxDue = 100
+
+func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
+	t.Next = r.Next(r.Now())
+	reader := history.Reader{DB: r.DB}
+	runs, err := reader.Runs(ctx, history.RunFilter{Trigger: string(coupon.Cron), Limit: 1})
+	if err != nil {
+		return t, err
+	}
+	if len(runs) > 0 {
+		t.Last = &runs[0]
+	}
+	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} {
+		coupons, err := reader.List(ctx, history.CouponFilter{Status: status, Limit: maxDue + 1})
+		if err != nil {
+			return t, err
+		}
+		for _, c := range coupons {
+			t.Coupons = append(t.Coupons, Due{Coupon: c})
+		}
+	}
+	if t.Cut = len(t.Coupons) > maxDue; t.Cut {
+		t.Coupons = t.Coupons[:maxDue]
+	}
+	t.Unread = r.fill(ctx, t.Coupons)
+	return t, nil
+}
+
+// fill adds what Redis and the journal know of coupons, and what is missing by their accounts.
+func (r *Reader) fill(ctx context.Context, all []Due) error {
+	ids := make([]coupon.CouponID, len(all))
+	for i, d := range all {
+		ids[i] = d.ID
+	}
+	lines, unread := r.Store.Lines(ctx, ids)
+	open, err := journal.ListOpen(ctx, mysqltx.New(r.DB))
+	if err != nil {
+		return err
+	}
+	upTo := make(map[coupon.CouponID]coupon.Arrival, len(open))
+	for _, o := range open {
+		upTo[o.ID] = o.UpTo
+	}
+	for i := range all {
+		d := &all[i]
+		line, known := lines[d.ID]
+		if !known {
+			continue
+		}
+		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
+		if has := min(line.Journalled, upTo[d.ID]); line.Window && has > 0 && line.Last > has {
+			d.Behind = line.Last.Time().Sub(has.Time())
+		}
+		missing, err := r.Ledger.Missing(ctx, r.DB, d.ID)
+		if err != nil {
+			unread = errors.Join(unread, err)
+			continue
+		}
+		d.Missing = &missing
+	}
+	return unread
+}
+
+// Found is where a search leads.
+type Found struct {
+	Number uint64          // the typed number, which may be a user's: users are the shop's, and are not looked up; 0: it is none
+	Coupon coupon.CouponID // 0: no coupon has the number
+	Run    coupon.RunID    // 0: no run has it
+
+	OrderCoupon coupon.CouponID // of the order with this id; 0: there is none
+	OrderUser   coupon.UserID
+}
+
+func (r *Reader) Search(ctx context.Context, typed string) (f Found, err error) {
+	reader := history.Reader{DB: r.DB}
+	if f.OrderCoupon, f.OrderUser, err = reader.Order(ctx, typed); err != nil {
+		return f, err
+	}
+	n, err := strconv.ParseUint(typed, 10, 64)
+	if err != nil || n == 0 || strconv.FormatUint(n, 10) != typed {
+		return f, nil
+	}
+	f.Number = n
+	coupons, err := reader.List(ctx, history.CouponFilter{After: coupon.CouponID(n - 1), Limit: 1})
+	if err != nil {
+		return f, err
+	}
+	if len(coupons) > 0 && uint64(coupons[0].ID) == n {
+		f.Coupon = coupons[0].ID
+	}
+	run, err := reader.Run(ctx, coupon.RunID(n))
+	if err == nil {
+		f.Run = run.ID
+	} else if mysqltx.ClassOf(err) == coupon.Setup { // there is none
+		err = nil
+	}
+	return f, err
+}
+
+// Timeline is how many applications arrived in each part of a period.
+type Timeline struct {
+	From, To time.Time
+	Part     time.Duration
+	Counts   []int64
+}
+
+// maxParts is how many parts a timeline has at most.
+const maxParts = 120
+
+// Timeline counts the arrivals of a coupon from its opening to its end.
+func (r *Reader) Timeline(ctx context.Context, id coupon.CouponID) (t Timeline, err error) {
+	c, err := history.Reader{DB: r.DB}.Coupon(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	t.From, t.To = c.OpensAt.Truncate(time.Minute), c.ClosesAt
+	t.Part = max((t.To.Sub(t.From)/maxParts).Truncate(time.Minute)+time.Minute, time.Minute)
+	found, err := (&report.Reporter{DB: r.DB, Store: r.Store, Users: r.Users}).Report(ctx, report.Period{From: t.From, To: t.To, Bucket: t.Part}, []coupon.CouponID{id})
+	if err != nil {
+		return t, err
+	}
+	if len(found.Unread) > 0 {
+		return t, found.Unread[0].Err
+	}
+	t.Counts = found.Timeline
+	return t, nil
+}
