@@ -42,9 +42,9 @@ func TestLook(t *testing.T) {
 			_, err = chromedp.Run(ctx, chromedp.EmulateViewport(width, 900))
 			_ = picture
 			require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 900), chromedp.Navigate("http://"+p.Console+path)))
-			shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(90))
+			shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(fmt.Sprintf("/tmp/look/%s-%s.jpg", name, size), shot, 0o644))
+			require.NoError(t, os.WriteFile(fmt.Sprintf("/tmp/look/%s-%s.png", name, size), shot, 0o644))
 		}
 	}
 }
