@@ -40,6 +40,11 @@ func blocks(printed []output.Block, p signin.Person) (all []block) {
 		for _, row := range b.Sheet.Rows {
 			t.Rows = append(t.Rows, cells(row, p))
 		}
+		if len(t.Rows) > 0 && len(t.Header) <= len(t.Rows[0]) {
+			for i := range t.Header {
+				t.Header[i].Number = t.Rows[0][i].Number
+			}
+		}
 		if b.Sheet.Footer != nil {
 			t.Footer = [][]cell{cells(b.Sheet.Footer, p)}
 		}

@@ -174,6 +174,7 @@ type page struct {
 	Blocks  []block
 	Notes   []string // what the verb printed to standard error
 	Links   []link
+	Changes []link // forms of changes
 	Form    *form
 	Do      *do
 	Command string

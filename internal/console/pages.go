@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
@@ -149,25 +150,26 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	coupon := fmt.Sprint(n)
+	id := fmt.Sprint(n)
 	p := c.page(r, language(r).Sprintf(text.ConsoleCoupon, n))
-	c.verb(r.Context(), p, "coupon", "show", coupon)
+	c.verb(r.Context(), p, "coupon", "show", id)
 	add := func(right signin.Right, m text.Message, href string) {
 		if p.Person.May(right) {
 			p.Links = append(p.Links, link{Text: p.say(m), Href: href})
 		}
 	}
-	add(signin.See, text.ConsoleRunsOfCoupon, query("/runs", "coupon", coupon))
-	add(signin.SeeLists, text.ConsoleWinners, "/coupons/"+coupon+"/winners")
-	add(signin.SeeLists, text.ConsoleDLQ, "/dlq/"+coupon)
-	add(signin.SeeLists, text.ConsoleApprovals, query("/approvals", "coupon", coupon))
+	add(signin.See, text.ConsoleRunsOfCoupon, query("/runs", "coupon", id))
+	add(signin.SeeLists, text.ConsoleWinners, "/coupons/"+id+"/winners")
+	add(signin.SeeLists, text.ConsoleDLQ, "/dlq/"+id)
+	add(signin.SeeLists, text.ConsoleApprovals, query("/approvals", "coupon", id))
 	for _, one := range changes {
 		if one.menu == onCoupon {
-			add(one.right(nil), one.title, query("/do/"+one.name, "coupon", coupon))
+			p.change(one.name, "coupon", id)
 		}
 	}
 	if p.status() == http.StatusOK {
 		c.line(r.Context(), p, n)
+		c.chain(r.Context(), p, n)
 	}
 	c.show(w, p.status(), p)
 }
@@ -200,15 +202,26 @@ func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 	if p.Person.May(signin.SeeLists) {
 		p.Links = append(p.Links, link{Text: "CSV", Href: query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))})
 	}
-	p.change("run", "", "")
+	p.change("run")
 	c.show(w, p.status(), p)
 }
 
-// change adds a link to the form of a change, if the person may make it.
-func (p *page) change(name, key, value string) {
-	one := changeOf(name)
-	if p.Person.May(one.right(map[string]string{key: value})) {
-		p.Links = append(p.Links, link{Text: p.say(one.title), Href: query("/do/"+name, key, value)})
+// change adds a link to the form of a change with these values, if the person may make it.
+func (p *page) change(name string, pairs ...string) {
+	one, v := changeOf(name), map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v[pairs[i]] = pairs[i+1]
+	}
+	if p.Person.May(one.right(v)) {
+		p.Changes = append(p.Changes, link{Text: p.say(one.title), Href: query("/do/"+name, pairs...)})
+	}
+}
+
+// chain adds the end of the coupon's audit chain: a copy of it reveals later changes of the events.
+func (c *Console) chain(ctx context.Context, p *page, id uint64) {
+	head, err := audit.ReadHead(ctx, c.DB, coupon.CouponID(id))
+	if err == nil && head.Seq > 0 {
+		p.Blocks = append(p.Blocks, block{Text: p.say(text.ConsoleChain, head.Seq, head.Hash)})
 	}
 }
 
@@ -276,9 +289,8 @@ func (c *Console) dlqOf(w http.ResponseWriter, r *http.Request) {
 		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon, "--cause="+cause, "--list")
 		p.cut()
 	}
-	for _, name := range []string{"retry", "drop"} {
-		p.Links = append(p.Links, link{Text: p.say(changeOf(name).title), Href: query("/do/"+name, "coupon", coupon, "cause", cause)})
-	}
+	p.change("retry", "coupon", coupon, "cause", cause)
+	p.change("drop", "coupon", coupon, "cause", cause)
 	p.Links = append(p.Links, link{Text: "CSV", Href: query("/dlq.csv", "coupon", coupon, "cause", cause)})
 	c.show(w, p.status(), p)
 }
@@ -334,8 +346,8 @@ func (c *Console) explain(w http.ResponseWriter, r *http.Request) {
 		p.Lead, p.Blocks = []string{p.Blocks[last].Text}, p.Blocks[:last]
 	}
 	for _, one := range changes {
-		if one.menu == onPerson && p.Person.May(one.right(map[string]string{"user": "1"})) {
-			p.Links = append(p.Links, link{Text: p.say(one.title), Href: query("/do/"+one.name, "coupon", coupon, "user", fmt.Sprint(user))})
+		if one.menu == onPerson {
+			p.change(one.name, "coupon", coupon, "user", fmt.Sprint(user))
 		}
 	}
 	p.Links = append(p.Links, link{Text: p.say(text.ConsolePerson, user), Href: fmt.Sprint("/people/", user)},
@@ -364,7 +376,7 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request) {
 	p.Query = output.Printable(q)
 	if receipt := strings.Join(strings.Fields(q), ""); receiptForm.MatchString(receipt) {
 		c.verb(r.Context(), p, "receipt", "show", receipt)
-		p.Links = append(p.Links, link{Text: p.say(changeOf("honour").title), Href: query("/do/honour", "receipt", receipt)})
+		p.change("honour", "receipt", receipt)
 		c.show(w, p.status(), p)
 		return
 	}

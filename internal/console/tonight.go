@@ -55,7 +55,7 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Tonight, p.Command = is, "settle coupon list; settle runs --trigger=CRON --limit=1"
-	p.change("run", "", "")
+	p.change("run")
 	c.show(w, http.StatusOK, p)
 }
 

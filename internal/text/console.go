@@ -28,6 +28,7 @@ var ConsoleWords = map[string]Message{
 	"approve":     {"위 내용 그대로 승인", "Approve what is shown above"},
 	"refuse":      {"반려", "Refuse"},
 	"use":         {"승인받은 내용 실행", "Carry out what was approved"},
+	"changes":     {"변경", "Changes"},
 	"change":      {"입력한 값 바꾸기", "Change the values"},
 	"next":        {"다음 야간 정산", "Next nightly run"},
 	"last":        {"지난 야간 정산", "Last nightly run"},
@@ -77,6 +78,7 @@ var (
 	ConsoleCoupons      = Message{"쿠폰", "Coupons"}
 	ConsoleCoupon       = Message{"쿠폰 %d번", "Coupon %d"}
 	ConsoleRunsOfCoupon = Message{"이 쿠폰의 정산", "Runs of this coupon"}
+	ConsoleChain        = Message{"감사 기록 %d건, 마지막 기록의 해시 %s", "%d audit events; the chain ends with %s"}
 	ConsoleWinners      = Message{"발급받은 사용자", "Winners"}
 	ConsoleWinnersOf    = Message{"쿠폰 %d번을 발급받은 사용자", "Winners of coupon %d"}
 	ConsoleRuns         = Message{"정산", "Runs"}
