@@ -207,10 +207,9 @@ func (one *change) values(given url.Values) (v map[string]string, complete bool)
 func (one *change) wrong(v map[string]string) (wrong field, found bool) {
 	for _, f := range one.fields {
 		value := v[f.Name]
-		switch ok := true; f.Kind {
+		switch f.Kind {
 		case "number":
-			ok = value == "" || pathPart(value) == value
-			if !ok {
+			if pathPart(value) != value {
 				return f, true
 			}
 		case yesNo:
@@ -261,11 +260,7 @@ func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values)
 	return one, v, complete
 }
 
-var (
-	digestLine = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	// runCutoffs keeps a bound on typed dates.
-	dateForm = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
-)
+var digestLine = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // form shows the fields of a change and, when they are filled in, its preview and the button that makes it.
 func (c *Console) form(w http.ResponseWriter, r *http.Request) {

@@ -38,9 +38,6 @@ func TestLook(t *testing.T) {
 	for name, path := range map[string]string{"tonight": "/", "coupons": "/coupons", "coupon": fmt.Sprint("/coupons/", id), "runs": "/runs", "run": "/runs/1", "dlq": "/dlq", "dlq1": fmt.Sprint("/dlq/", id), "person": "/people/1",
 		"explain": fmt.Sprintf("/people/5/coupons/%d", id), "seats": fmt.Sprintf("/do/add-seats?coupon=%d&seats=2", id), "rerun": fmt.Sprintf("/do/run?coupon=%d&date=2026-11-22", id+1), "approvals": "/approvals", "report": "/report?month=2026-11", "drop": fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id)} {
 		for size, width := range map[string]int64{"wide": 1280, "phone": 390} {
-			var picture []byte
-			_, err = chromedp.Run(ctx, chromedp.EmulateViewport(width, 900))
-			_ = picture
 			require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 900), chromedp.Navigate("http://"+p.Console+path)))
 			shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 			require.NoError(t, err)

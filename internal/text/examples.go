@@ -50,6 +50,10 @@ var examples = map[string][]string{
 		"EVENT_SINK=redis settle events replay --coupon 42 --yes",
 		"settle events replay --from '2026-11-27 00:00' --to '2026-11-28 00:00' --sink kafka",
 	},
+	"settle console": {
+		"settle console --console-dev-user kim",
+		"CONSOLE_URL=https://coupons.example.com CONSOLE_OIDC_ISSUER=https://login.example.com CONSOLE_OIDC_CLIENT_ID=jajeong CONSOLE_OIDC_CLIENT_SECRET_FILE=/run/secrets/console CONSOLE_ROLES=finance-team=finance,cs-team=cs,sre=operator settle console",
+	},
 	"settle approvals":   {"settle approvals", "settle approvals 12"},
 	"settle policy show": {"settle policy show"},
 	"settle approve":     {"settle approve 12 --operator lee --reason FIN-8", "settle approve 12 --refuse --operator lee --reason 'FIN-8: wrong coupon'"},
