@@ -76,7 +76,12 @@ func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 // render builds an overlay with kustomize. Unknown fields are errors.
 func render(t *testing.T, overlay string) *cluster {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
+	return renderIn(t, filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
+}
+
+func renderIn(t *testing.T, files filesys.FileSystem, overlay string) *cluster {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, overlay)
 	require.NoError(t, err)
 	c := &cluster{
 		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{}, jobs: map[string]batchv1.Job{},

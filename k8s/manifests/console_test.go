@@ -1,0 +1,76 @@
+package manifests_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// withConsole is an overlay with the component of the console, in memory beside the real files.
+func withConsole(t *testing.T) (filesys.FileSystem, string) {
+	t.Helper()
+	files := filesys.MakeFsInMemory()
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".env") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return files.WriteFile(filepath.Join("/k8s", strings.TrimPrefix(path, "../")), content)
+	})
+	require.NoError(t, err)
+	require.NoError(t, files.WriteFile("/k8s/overlays/tested/kustomization.yaml", []byte("resources: [../prod]\ncomponents: [../../components/console]\nnamespace: jajeong\n")))
+	return files, "/k8s/overlays/tested"
+}
+
+func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
+	t.Parallel()
+	files, overlay := withConsole(t)
+	c := renderIn(t, files, overlay)
+	pod := c.deployments["console"].Spec.Template
+	require.Equal(t, map[string]int32{"http": 8083, "admin": 9093}, ports(pod.Spec.Containers[0]))
+	for _, service := range c.services {
+		if service.Name == "console" {
+			require.Len(t, service.Spec.Ports, 1, "the admin port is never public")
+			require.Equal(t, "http", service.Spec.Ports[0].TargetPort.StrVal)
+		}
+	}
+	require.Equal(t, []string{"console"}, pod.Spec.Containers[0].Args)
+	require.EqualValues(t, 1, *c.deployments["console"].Spec.Replicas, "sessions and jobs are in its memory")
+	require.Equal(t, new(true), pod.Spec.SecurityContext.RunAsNonRoot)
+	require.Equal(t, &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}, pod.Spec.Containers[0].SecurityContext)
+	reached := c.reach(t, pod.Labels, false)
+	require.Contains(t, reached, "3306")
+	require.Contains(t, reached, "6379")
+	require.Contains(t, reached, "443", "the provider of identities")
+	require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pod.Labels, true))
+}
+
+// The development user needs no sign-in: no manifest may set it.
+func TestNoManifestHasADevelopmentUser(t *testing.T) {
+	t.Parallel()
+	read := 0
+	for _, root := range []string{"..", "../../compose.yaml", "../../Dockerfile"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, ".go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			read++
+			require.NotContains(t, string(content), "CONSOLE_DEV_USER", path)
+			require.NotContains(t, string(content), "console-dev-user", path)
+			return err
+		})
+		require.NoError(t, err)
+	}
+	require.Greater(t, read, 10)
+}
