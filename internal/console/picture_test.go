@@ -1,0 +1,150 @@
+package console_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "draw docs/console.svg anew")
+
+// behindProxy starts the console behind a sign-in proxy, whose headers the caller sends.
+func behindProxy(d *jajeongtest.Deployment) *testenv.Program {
+	return d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8",
+		"--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer"}, d.Flags(d.Operator)...)...)
+}
+
+// visitor is a person behind the proxy.
+type visitor struct {
+	t                 *testing.T
+	site, name, group string
+}
+
+// ask sends a request and returns the page, and where it was found.
+func (v visitor) ask(method, path string, form url.Values) (status int, page, at string) {
+	v.t.Helper()
+	request, err := http.NewRequestWithContext(v.t.Context(), method, v.site+path, strings.NewReader(form.Encode()))
+	require.NoError(v.t, err)
+	request.Header.Set("X-Forwarded-User", v.name)
+	request.Header.Set("X-Forwarded-Groups", v.group)
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(v.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(v.t, err)
+	return response.StatusCode, string(text), response.Request.URL.Path
+}
+
+var hiddenInput = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+
+// fill returns the hidden inputs of the form on a page, and the reason.
+func fill(page, reason string) url.Values {
+	form := url.Values{"reason": {reason}}
+	for _, found := range hiddenInput.FindAllStringSubmatch(page, -1) {
+		form.Set(found[1], html.UnescapeString(found[2]))
+	}
+	return form
+}
+
+// The picture in the README and the handbook shows the pages as they are. Times differ.
+func TestPicture_ShowsThePages(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 9)...)
+	night := time.Date(2026, 11, 26, 15, 0, 0, 0, time.UTC)
+	id := d.AddCouponBetween(5, night.Add(-24*time.Hour), night.Add(1000*time.Hour))
+	for user := range 9 {
+		d.ApplyAt(id, fmt.Sprint(user+1), night.Add(-time.Hour+time.Duration(user)*time.Second))
+	}
+	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원' WHERE id = ?", id)
+	d.Exec("INSERT INTO policy (actions, shared_accounts, set_at, set_by, account, reason, runs_after, events_after) VALUES ('add-seats', '', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)")
+	site := "http://" + behindProxy(d).Console
+	kim, lee := visitor{t, site, "kim", "team-ops"}, visitor{t, site, "lee", "team-finance"}
+	_, tonight, _ := kim.ask(http.MethodGet, "/", nil)
+	change := fmt.Sprintf("/do/add-seats?coupon=%d&seats=100", id)
+	_, preview, _ := kim.ask(http.MethodGet, change, nil)
+	status, asked, _ := kim.ask(http.MethodPost, "/do/add-seats", fill(preview, "MKT-2"))
+	require.Equal(t, http.StatusOK, status, asked)
+	_, approval, _ := lee.ask(http.MethodGet, "/approvals/1", nil)
+
+	const path = "../../docs/console.svg"
+	picture := draw(t, tonight, preview, approval)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(picture), 0o644))
+	}
+	committed, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(committed), picture, "the pages have changed: run `go test ./internal/console -update`")
+}
+
+// Sizes of the picture, in pixels.
+const (
+	pictureWidth = 1000
+	heightOfPage = 460
+)
+
+// draw puts the main parts of pages below each other, with the style sheet of the console.
+func draw(t *testing.T, pages ...string) string {
+	t.Helper()
+	style, err := os.ReadFile("pages/style.css")
+	require.NoError(t, err)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">`+"\n<style>%s</style>\n", pictureWidth, len(pages)*heightOfPage,
+		pictureWidth, len(pages)*heightOfPage, html.EscapeString(string(style)))
+	b.WriteString("<style>div.page { background: var(--back); color: var(--text); height: 100%; overflow: hidden; border-bottom: 1px solid var(--line); }</style>\n")
+	for i, page := range pages {
+		fmt.Fprintf(&b, `<foreignObject x="0" y="%d" width="%d" height="%d"><div xmlns="http://www.w3.org/1999/xhtml" class="page">`, i*heightOfPage, pictureWidth, heightOfPage)
+		b.WriteString(steady(mainOf(t, page)))
+		b.WriteString("</div></foreignObject>\n")
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// mainOf returns the main element of a page as XML.
+func mainOf(t *testing.T, page string) string {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(page))
+	require.NoError(t, err)
+	for node := range root.Descendants() {
+		if node.DataAtom == atom.Main {
+			var b strings.Builder
+			require.NoError(t, html.Render(&b, node))
+			return b.String()
+		}
+	}
+	require.Fail(t, "no main element", page)
+	return ""
+}
+
+var (
+	anInstant = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?`)
+	aDigest   = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
+	aJob      = regexp.MustCompile(`name="job" value="[^"]*"`)
+)
+
+// steady replaces what differs from run to run.
+func steady(page string) string {
+	page = anInstant.ReplaceAllString(page, "2026-11-27 00:00:00")
+	page = aJob.ReplaceAllString(page, `name="job" value=""`)
+	return aDigest.ReplaceAllString(page, "sha256:5f3c…")
+}
