@@ -137,7 +137,7 @@ func TestServe_RefusesOldSchema(t *testing.T) {
 	for _, table := range w.tables() {
 		changes["no "+table] = "RENAME TABLE " + table + " TO gone"
 	}
-	require.Len(t, changes, 6+16)
+	require.Len(t, changes, 6+18)
 	changes["no right to a table to come"] = changes["no cadence"] +
 		"; DROP TABLE settled; REVOKE SELECT, INSERT, UPDATE ON settled FROM "
 	for name, change := range changes {

@@ -44,6 +44,9 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 		append([]string{"coupon", "pause", "1"}, person...), append([]string{"coupon", "resume", "1", "--output=json"}, person...),
 		append([]string{"coupon", "close", "1"}, person...), {"coupon", "winners", "1"}, {"coupon", "winners", "1", "--output=csv"},
 		append([]string{"coupon", "revoke", "1", "--user=1"}, person...), append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
+		append([]string{"coupon", "add-seats", "1", "--seats=1", "--ask"}, person...), {"approvals"}, {"approvals", "1", "--output=json"},
+		append([]string{"approve", "1", "--refuse"}, person...), {"policy", "show"}, append([]string{"policy", "set", "--actions=none", "--output=json"}, person...),
+		{"coupon", "pause", "1", "--dry-run"},
 		{"restore", "--coupon=1", "--dry-run"}, append([]string{"restore", "--coupon=1", "--output=json"}, person...),
 		{"receipt", "show", token, receipts.flag}, append([]string{"receipt", "honour", token, receipts.flag, "--output=json"}, person...),
 		{"events", "status"}, {"events", "status", "--output=json"}, {"events", "replay", "--coupon=1", "--dry-run"},
@@ -75,7 +78,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
 	require.NoError(t, err)
 	for _, verb := range parser.Model.Children {
-		require.True(t, spoken[verb.Name] || verb.Name == "serve" || verb.Hidden, "%s prints, too", verb.Name) // serve logs
+		require.True(t, spoken[verb.Name] || verb.Name == "serve" || verb.Name == "console" || verb.Hidden, "%s prints, too", verb.Name) // these two log
 	}
 	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
 	require.Equal(t, exitUse, code)

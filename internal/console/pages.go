@@ -256,7 +256,7 @@ func reportFlags(value func(string) string) []string {
 }
 
 func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
-	p := c.page(r, language(r).Sprintf(text.ConsoleDLQTitle))
+	p := c.page(r, language(r).Sprintf(text.ConsoleDLQ))
 	c.verb(r.Context(), p, "dlq", "list")
 	for _, b := range p.Blocks {
 		if b.Table != nil {

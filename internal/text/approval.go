@@ -52,7 +52,6 @@ var (
 
 	ColumnUserCoupon = Message{"사용자의 쿠폰", "coupon of the user"}
 	ColumnApproval   = Message{"승인", "approval"}
-	ColumnState      = Message{"상태", "state"}
 	ColumnAskedBy    = Message{"요청한 사람", "asked by"}
 	ColumnApprovedBy = Message{"처리한 사람", "decided by"}
 	ColumnExpires    = Message{"유효 기한", "good until"}

@@ -85,7 +85,6 @@ var (
 	ConsoleRun          = Message{"정산 %d번", "Run %d"}
 	ConsoleReport       = Message{"보고서", "Report"}
 	ConsoleDLQ          = Message{"검토 대기 중인 신청", "Applications under review"}
-	ConsoleDLQTitle     = Message{"검토 대기 중인 신청", "Applications under review"}
 	ConsoleDLQOf        = Message{"쿠폰 %d번의 검토 대기 신청", "Applications of coupon %d under review"}
 	ConsolePerson       = Message{"고객 %d번", "Customer %d"}
 	ConsolePersonText   = Message{"고객 %s번", "Customer %s"}

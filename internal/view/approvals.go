@@ -17,7 +17,7 @@ func (v View) Approvals(all []approval.Approval) {
 		v.Println(text.NoApprovals)
 		return
 	}
-	t := v.table(text.ColumnApproval, text.ColumnState, text.ColumnAction, text.ColumnCoupon, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
+	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
 		t.AppendRow([]any{a.ID, a.State, a.Plan.Action, a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
