@@ -66,8 +66,21 @@ var words = map[string]Message{
 	"USER_FORGOTTEN":       {"사용자 정보 삭제", "forgot a user"},
 
 	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"},
-	"APPROVAL_USED":         {"승인받은 작업 실행", "make an approved change"},
-	"RECEIPT_HONOURED":      {"접수증으로 신청 복구", "put an application back by its receipt"},
+	"REQUESTED":             {"승인 대기 (REQUESTED)", "REQUESTED"},
+	"APPROVED":              {"승인됨 (APPROVED)", "APPROVED"},
+	"REFUSED":               {"반려됨 (REFUSED)", "REFUSED"},
+	"VOID":                  {"무효 (VOID)", "VOID"},
+
+	"run": {"정산 실행", "run by hand"}, "accept-gap": {"유실 인정", "accept a gap"}, "add-seats": {"수량 추가", "add seats"}, "drop": {"검토 대기 종료", "drop"},
+	"restore": {"신청 복구", "restore"}, "grant": {"쿠폰 지급", "grant"}, "revoke": {"쿠폰 회수", "revoke"}, "policy": {"승인 정책", "policy"},
+
+	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"사용자의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
+	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
+	"put back": {"되돌릴 신청", "put back"}, "winners entered again": {"다시 넣을 당첨자", "winners entered again"},
+	"version": {"판", "version"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
+
+	"APPROVAL_USED":    {"승인받은 작업 실행", "make an approved change"},
+	"RECEIPT_HONOURED": {"접수증으로 신청 복구", "put an application back by its receipt"},
 }
 
 // Word returns the word for a code; empty for a code that this version does not know.

@@ -19,17 +19,17 @@ func (v View) Approvals(all []approval.Approval) {
 	}
 	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
-		t.AppendRow([]any{a.ID, a.State, a.Plan.Action, a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
 	t.Render()
 }
 
 // Approval prints one approval with its plan.
 func (v View) Approval(a approval.Approval) {
-	v.Println(text.ApprovalIs, a.ID, a.State, a.Plan.Action, a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Reason))
+	v.Println(text.ApprovalIs, a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Reason))
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	for _, c := range a.Plan.Changes {
-		t.AppendRow([]any{c.What, cmp.Or(c.From, "–"), cmp.Or(c.To, "–")})
+		t.AppendRow([]any{output.Word(v.Language, c.What), cmp.Or(c.From, "–"), cmp.Or(c.To, "–")})
 	}
 	t.Render()
 	v.Println(text.ApprovalDigest, a.Digest, a.ExpiresAt)
@@ -39,7 +39,7 @@ func (v View) Approval(a approval.Approval) {
 	if a.VoidPlan != nil {
 		v.Println(text.ApprovalVoided, *a.VoidedAt)
 		for _, c := range a.VoidPlan.Changes {
-			v.Println(text.ApprovalVoidChange, c.What, cmp.Or(c.From, "–"), cmp.Or(c.To, "–"))
+			v.Println(text.ApprovalVoidChange, output.Word(v.Language, c.What), cmp.Or(c.From, "–"), cmp.Or(c.To, "–"))
 		}
 	}
 	if a.UsedAt != nil {
