@@ -1,0 +1,157 @@
+package signin_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// The table is written out: a change of the rights must change it, too.
+func TestMay(t *testing.T) {
+	t.Parallel()
+	rights := []signin.Right{signin.See, signin.SeePerson, signin.ChangePerson, signin.SeeLists, signin.Settle, signin.ChangeCoupon, signin.Approve, signin.SetPolicy}
+	for role, want := range map[signin.Role]string{
+		signin.Viewer: "+-------", signin.CS: "+++-----", signin.Finance: "++-++-+-", signin.Operator: "++++++++", "": "--------", "root": "--------",
+	} {
+		got := ""
+		for _, right := range rights {
+			got += map[bool]string{true: "+", false: "-"}[signin.Person{Roles: []signin.Role{role}}.May(right)]
+		}
+		require.Equal(t, want, got, role)
+	}
+	require.False(t, signin.Person{}.May(signin.See))
+	require.True(t, signin.Person{Roles: []signin.Role{signin.Viewer, signin.CS}}.May(signin.ChangePerson))
+}
+
+func guarded(t *testing.T, s signin.Settings) http.Handler {
+	t.Helper()
+	require.NoError(t, s.Validate())
+	return s.Open(zap.NewNop(), time.Now).Guard(http.HandlerFunc(page), refuse)
+}
+
+func TestProxy_IsBelievedAlone(t *testing.T) {
+	t.Parallel()
+	h := guarded(t, signin.Settings{TrustedProxies: []string{"10.0.0.0/8", "192.0.2.1"}, Roles: []string{"a=b=viewer", "team=finance"}})
+	ask := func(from string, headers ...string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, "/x", nil)
+		r.RemoteAddr = from
+		for i := 0; i+1 < len(headers); i += 2 {
+			r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	status, body := ask("10.1.2.3:4", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "other, team")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "kim is [finance] at /x", body)
+	_, body = ask("192.0.2.1:4", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "a=b")
+	require.Equal(t, "kim is [viewer] at /x", body)
+	for name, wrong := range map[string]struct {
+		from    string
+		headers []string
+	}{
+		"another address":   {"11.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+		"no address":        {"@", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+		"no user":           {"10.1.2.3:4", []string{"X-Forwarded-Groups", "team"}},
+		"a blank user":      {"10.1.2.3:4", []string{"X-Forwarded-User", " ", "X-Forwarded-Groups", "team"}},
+		"two users":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-User", "choi", "X-Forwarded-Groups", "team"}},
+		"another spelling":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi", "X-Forwarded-Groups", "team"}},
+		"two lists":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x", "x.forwarded.groups", "team"}},
+		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
+		"a long name":       {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups", "team"}},
+		"the client's hint": {"11.1.2.3:4", []string{"X-Forwarded-For", "10.1.2.3", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+	} {
+		status, body := ask(wrong.from, wrong.headers...)
+		require.Equal(t, http.StatusForbidden, status, name)
+		require.NotContains(t, body, " is [", name)
+	}
+}
+
+func TestDevUser_IsOfThisMachine(t *testing.T) {
+	t.Parallel()
+	h := guarded(t, signin.Settings{DevUser: "kim=cs"})
+	for name, c := range map[string]struct {
+		host, from string
+		want       int
+	}{
+		"localhost":              {"localhost:8083", "127.0.0.1:5", http.StatusOK},
+		"loopback":               {"127.0.0.1:8083", "127.0.0.1:5", http.StatusOK},
+		"loopback of IPv6":       {"[::1]:8083", "[::1]:5", http.StatusOK},
+		"a name that resolves":   {"console.example.com", "127.0.0.1:5", http.StatusForbidden},
+		"a name like localhost":  {"localhost.example.com", "127.0.0.1:5", http.StatusForbidden},
+		"a peer on the network":  {"localhost:8083", "192.0.2.7:5", http.StatusForbidden},
+		"a peer that is not one": {"localhost:8083", "", http.StatusForbidden},
+		"no host":                {"", "127.0.0.1:5", http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host, r.RemoteAddr = c.host, c.from
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, c.want, w.Code, name)
+		if c.want == http.StatusOK {
+			require.Equal(t, "kim is [cs] at /", w.Body.String())
+		}
+	}
+}
+
+// Another site cannot make a browser send forms.
+func TestForms_OfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	h := guarded(t, signin.Settings{DevUser: "kim"})
+	for name, c := range map[string]struct {
+		header, value string
+		want          int
+	}{
+		"same origin":    {"Sec-Fetch-Site", "same-origin", http.StatusOK},
+		"typed":          {"Sec-Fetch-Site", "none", http.StatusOK},
+		"cross site":     {"Sec-Fetch-Site", "cross-site", http.StatusForbidden},
+		"same site":      {"Sec-Fetch-Site", "same-site", http.StatusForbidden},
+		"another origin": {"Origin", "https://evil.example", http.StatusForbidden},
+		"the origin":     {"Origin", "http://localhost:8083", http.StatusOK},
+		"a null origin":  {"Origin", "null", http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/do/close", nil)
+		r.Host, r.RemoteAddr = "localhost:8083", "127.0.0.1:5"
+		r.Header.Set(c.header, c.value)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, c.want, w.Code, name)
+		require.Equal(t, c.want == http.StatusOK, strings.Contains(w.Body.String(), "kim is"), name)
+	}
+}
+
+func TestSettings_SayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	roles := []string{"team=finance"}
+	for name, c := range map[string]struct {
+		settings signin.Settings
+		want     string
+	}{
+		"nothing":              {signin.Settings{}, "one way to sign in"},
+		"two ways":             {signin.Settings{DevUser: "kim", TrustedProxies: []string{"10.0.0.0/8"}, Roles: roles}, "one way to sign in"},
+		"three ways":           {signin.Settings{DevUser: "kim", Issuer: "https://login.example.com"}, "one way to sign in"},
+		"no roles":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}}, "CONSOLE_ROLES is missing"},
+		"an unknown role":      {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"team=root"}}, `CONSOLE_ROLES has "team=root"`},
+		"no group":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"=cs"}}, `CONSOLE_ROLES has "=cs"`},
+		"a wrong network":      {signin.Settings{TrustedProxies: []string{"10.0.0.1/8"}, Roles: roles}, `CONSOLE_TRUSTED_PROXIES has "10.0.0.1/8"`},
+		"an unknown dev role":  {signin.Settings{DevUser: "kim=root"}, "CONSOLE_DEV_USER is"},
+		"an empty dev name":    {signin.Settings{DevUser: "=cs"}, "CONSOLE_DEV_USER is"},
+		"no client":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", SecretFile: "/dev/null", Roles: roles}, "needs CONSOLE_OIDC_CLIENT_ID"},
+		"an unreadable secret": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/nowhere", Roles: roles}, "cannot be read"},
+		"http":                 {signin.Settings{URL: "http://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
+		"a path":               {signin.Settings{URL: "https://c.example.com/console", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
+	} {
+		err := c.settings.Validate()
+		require.ErrorContains(t, err, c.want, name)
+		require.Regexp(t, `\p{Hangul}`, text.In(text.Korean, err), name)
+	}
+}
