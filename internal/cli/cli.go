@@ -148,7 +148,10 @@ func (p *program) parseAndRun(ctx context.Context) int {
 	}
 	if err == nil {
 		p.parsed = selected
-		p.verb, p.logger = selected.Selected().Name, p.Logger(p.Stderr)
+		p.verb = selected.Selected().Name
+		if p.logger == nil { // the console gives the verbs of its pages its own log
+			p.logger = p.Logger(p.Stderr)
+		}
 		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // no error: Validate has loaded this zone
 		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}

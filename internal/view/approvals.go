@@ -2,6 +2,8 @@ package view
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -52,12 +54,20 @@ func (v View) Policy(p approval.Policy) {
 	if len(p.Actions) == 0 {
 		v.Println(text.PolicyEmpty)
 	} else {
-		v.Println(text.PolicyNames, p.Actions)
+		v.Println(text.PolicyNames, v.actions(p.Actions))
 	}
 	if len(p.SharedAccounts) > 0 {
-		v.Println(text.PolicyShared, p.SharedAccounts)
+		v.Println(text.PolicyShared, output.Printable(strings.Join(p.SharedAccounts, ", ")))
 	}
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
+}
+
+func (v View) actions(all []approval.Action) string {
+	parts := make([]string, len(all))
+	for i, a := range all {
+		parts[i] = fmt.Sprintf("%s (%s)", output.Word(v.Language, a), a)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Planned prints what a change of a coupon would do.

@@ -1,0 +1,195 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+)
+
+// roles are the groups of behindProxy, in the order of the tables.
+var roles = []string{"all", "team-cs", "team-finance", "team-ops"}
+
+// world is a coupon of which user 1 has one, user 2 is under review and user 3 was not selected, and a coupon that waits.
+func world(t *testing.T) (d *jajeongtest.Deployment, settled, waiting coupon.CouponID) {
+	t.Helper()
+	d = jajeongtest.New(t)
+	settled = d.AddQueue(1, 2, 1, 3)
+	d.MoveToReview(settled, "2", coupon.Failure{Cause: coupon.CauseBadRow})
+	d.SettleNow(settled)
+	waiting = d.AddQueue(5, 11, 12)
+	return d, settled, waiting
+}
+
+// Each page is seen by the roles of the table alone: + in the order of roles.
+func TestPages_AreForTheirRoles(t *testing.T) {
+	t.Parallel()
+	d, id, _ := world(t)
+	site := "http://" + behindProxy(d).Console
+	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_account, created_at, expires_at) VALUES ('add-seats', ?, '{\"action\":\"add-seats\"}', 'sha256:x', 'r', 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", id)
+	for path, want := range map[string]string{
+		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++", "/runs": "++++", "/runs/1": "++++",
+		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
+		"/report": "--++", "/report?month=2026-11": "--++", "/dlq": "--++", fmt.Sprint("/dlq/", id): "--++", fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "--++",
+		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "--++", "/approvals/1": "--++", "/policy": "--++",
+		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++", "/dlq.csv": "--++", fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
+		fmt.Sprint("/do/pause?coupon=", id): "---+", fmt.Sprint("/do/close?coupon=", id): "---+", fmt.Sprint("/do/freeze?coupon=", id): "---+",
+		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+", "/do/policy": "---+",
+		"/do/run": "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id): "--++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2", id): "-+-+", fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--++",
+		fmt.Sprintf("/do/grant?coupon=%d&user=3", id): "-+-+", fmt.Sprintf("/do/revoke?coupon=%d&user=1", id): "-+-+",
+		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id): "-+-+", "/do/honour": "-+-+",
+	} {
+		got := ""
+		for _, group := range roles {
+			status, page, _ := visitor{t, site, "p-" + group, group}.ask(http.MethodGet, path, nil)
+			switch status {
+			case http.StatusOK:
+				got += "+"
+			case http.StatusForbidden:
+				got += "-"
+			default:
+				got += fmt.Sprint(status)
+			}
+			require.NotContains(t, page, "%!", path)
+		}
+		require.Equal(t, want, got, path)
+	}
+	status, _, _ := visitor{t, site, "nobody", "x"}.ask(http.MethodGet, "/", nil)
+	require.Equal(t, http.StatusForbidden, status, "a group without a role")
+}
+
+// A form is refused to those who may not see it, whatever they send.
+func TestForms_AreForTheirRoles(t *testing.T) {
+	t.Parallel()
+	d, id, _ := world(t)
+	site := "http://" + behindProxy(d).Console
+	before := d.Snapshot()
+	n := 0
+	for change, want := range map[string]string{"pause": "---+", "add-seats": "---+", "grant": "-+-+", "revoke": "-+-+", "run": "--++", "drop": "--++", "policy": "---+", "restore": "---+", "honour": "-+-+"} {
+		for i, group := range roles {
+			if want[i] == '+' {
+				continue
+			}
+			n++
+			form := url.Values{"coupon": {id.String()}, "seats": {"1"}, "user": {"3"}, "date": {"2026-11-20"}, "actions": {"none"}, "reason": {"r"}, "job": {fmt.Sprintf("%026d", n)}, "receipt": {"x"}}
+			if change == "drop" {
+				form.Del("user")
+				form.Set("cause", "BAD_ROW")
+			}
+			status, _, _ := visitor{t, site, "p", group}.ask(http.MethodPost, "/do/"+change, form)
+			require.Equal(t, http.StatusForbidden, status, "%s %s", change, group)
+		}
+	}
+	require.Equal(t, before, d.Snapshot())
+}
+
+// What is typed into a form cannot become another flag, nor another verb.
+func TestForms_MakeNoFlags(t *testing.T) {
+	t.Parallel()
+	d, id, _ := world(t)
+	ops := visitor{t, "http://" + behindProxy(d).Console, "choi", "team-ops"}
+	before := d.Snapshot()
+	for i, form := range []url.Values{
+		{"coupon": {"--help"}}, {"coupon": {"1 2"}}, {"coupon": {id.String()}, "seats": {"1 --total=9"}}, {"coupon": {id.String()}, "seats": {"-1"}},
+		{"coupon": {id.String()}, "seats": {"1"}, "reason": {""}}, {"coupon": {id.String()}, "seats": {"1"}, "reason": {"r"}, "job": {"short"}},
+	} {
+		for name, value := range map[string]string{"reason": "r", "job": fmt.Sprintf("%026d", i)} {
+			if !form.Has(name) {
+				form.Set(name, value)
+			}
+		}
+		status, page, _ := ops.ask(http.MethodPost, "/do/add-seats", form)
+		require.Equal(t, http.StatusBadRequest, status, page)
+	}
+	for _, path := range []string{"/do/run?date=--yes", "/do/policy?actions=--help", "/do/drop?coupon=1&cause=%3Cscript%3E", "/do/extend?coupon=1&closes=--x"} {
+		status, _, _ := ops.ask(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusBadRequest, status, path)
+	}
+	for _, path := range []string{"/coupons?status=--help", "/runs?date=--yes&coupon=x", "/report?month=%00", "/dlq/1?cause=--help", "/search?q=--help"} {
+		status, page, _ := ops.ask(http.MethodGet, path, nil)
+		require.Less(t, status, http.StatusInternalServerError, "%s: %s", path, page)
+		require.NotContains(t, page, "Usage:", path)
+	}
+	for _, path := range []string{"/coupons/0", "/coupons/007", "/coupons/abc", "/coupons/-1", "/coupons/99999999999999999999", "/runs/x", "/people/0", "/people/1/coupons/x", "/approvals/0", "/nothing", "/jobs/x", "/do/nothing"} {
+		status, _, _ := ops.ask(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusNotFound, status, path)
+	}
+	require.Equal(t, before, d.Snapshot(), "looking and failing change nothing")
+}
+
+// Names and reasons are texts, whatever is in them.
+func TestPages_EscapeWhatOthersWrote(t *testing.T) {
+	t.Parallel()
+	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+	d, id, _ := world(t)
+	d.Exec("UPDATE coupon SET name = ? WHERE id = ?", hostile, id)
+	d.Exec("UPDATE settlement_run SET operator = ?, reason = ?", hostile, hostile)
+	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_account, created_at, expires_at) VALUES ('add-seats', ?, ?, ?, ?, ?, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
+		id, `{"action":"add-seats","changes":[{"what":"\"><script>","to":"<script>"}]}`, hostile, hostile, hostile)
+	d.ApplyAt(id, hostile, d.Now())
+	d.MoveToReview(id, hostile, coupon.Failure{Cause: coupon.CauseUnknownUser, Message: hostile})
+	ops := visitor{t, "http://" + behindProxy(d).Console, hostile[:40], "team-ops"}
+	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/runs", "/runs/1", fmt.Sprint("/dlq/", id), fmt.Sprintf("/dlq/%d?cause=UNKNOWN_USER", id), "/approvals", "/approvals/1",
+		"/people/1", fmt.Sprint("/people/1/coupons/", id), "/search?q=" + url.QueryEscape(hostile), "/report?month=2026-11", fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id), fmt.Sprintf("/do/run?coupon=%d&date=2026-11-20", id)} {
+		_, page, _ := ops.ask(http.MethodGet, path, nil)
+		require.NotContains(t, page, "<script", path)
+		require.NotContains(t, page, "<img", path)
+		require.NotContains(t, page, "javascript:", path)
+	}
+}
+
+func TestEveryAnswer_HasTheHeaders(t *testing.T) {
+	t.Parallel()
+	d, _, _ := world(t)
+	site := "http://" + behindProxy(d).Console
+	for _, path := range []string{"/", "/nothing", "/coupons", "/report.csv?month=2026-11"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)
+		require.NoError(t, err)
+		request.Header.Set("X-Forwarded-User", "kim")
+		request.Header.Set("X-Forwarded-Groups", "team-ops")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		policy := response.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "style-src 'self'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"} {
+			require.Contains(t, policy, want, path)
+		}
+		require.False(t, strings.Contains(policy, "unsafe") || strings.Contains(policy, "script"), policy)
+		require.Equal(t, "nosniff", response.Header.Get("X-Content-Type-Options"))
+		require.Equal(t, "no-store", response.Header.Get("Cache-Control"))
+	}
+}
+
+// Both languages say the same things: every page has its command, and no word is left out.
+func TestPages_AreInBothLanguages(t *testing.T) {
+	t.Parallel()
+	d, id, _ := world(t)
+	site := "http://" + behindProxy(d).Console
+	for path, want := range map[string][3]string{
+		"/": {"<h1>오늘 밤</h1>", "<h1>Tonight</h1>", "settle coupon list"}, "/coupons": {"<h1>쿠폰</h1>", "<h1>Coupons</h1>", "settle coupon list --limit=50"},
+		fmt.Sprint("/coupons/", id): {fmt.Sprintf("<h1>쿠폰 %d번</h1>", id), fmt.Sprintf("<h1>Coupon %d</h1>", id), fmt.Sprint("settle coupon show ", id)},
+		"/people/1":                          {"<h1>고객 1번</h1>", "<h1>Customer 1</h1>", "settle user show --user=1"},
+		fmt.Sprint("/people/3/coupons/", id): {"고객 3번", "Customer 3", fmt.Sprintf("settle explain --coupon=%d --user=3", id)},
+		"/dlq":                               {"검토 대기", "under review", "settle dlq list"},
+	} {
+		for i, lang := range []string{"ko", "en"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)
+			require.NoError(t, err)
+			request.Header.Set("X-Forwarded-User", "kim")
+			request.Header.Set("X-Forwarded-Groups", "team-ops")
+			request.AddCookie(&http.Cookie{Name: "__Host-jajeong-language", Value: lang})
+			status, page := body(t, request)
+			require.Equal(t, http.StatusOK, status, path)
+			require.Contains(t, page, want[i], path)
+			require.Contains(t, page, want[2], path)
+			require.Contains(t, page, `<html lang="`+lang+`">`)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package console_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+)
+
+func body(t *testing.T, request *http.Request) (int, string) {
+	t.Helper()
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+var digestOnPage = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
+
+// lastNight is a coupon whose applications of yesterday wait, and the business date to settle them.
+func lastNight(d *jajeongtest.Deployment, seats, users int) (id coupon.CouponID, date string) {
+	zone := time.FixedZone("KST", 9*3600)
+	midnight := d.Now().In(zone).Truncate(time.Hour).Add(-time.Duration(d.Now().In(zone).Hour()) * time.Hour)
+	id = d.AddCouponBetween(seats, midnight.Add(-20*time.Hour), d.Now().Add(time.Hour))
+	for user := range users {
+		d.AddUsers(coupon.UserID(user + 1))
+		d.ApplyAt(id, fmt.Sprint(user+1), midnight.Add(-time.Hour+time.Duration(user)*time.Second))
+	}
+	return id, midnight.Add(-time.Hour).Format(time.DateOnly)
+}
+
+// Finance settles a missed night with the approval of a second person. Both see the digest that the audit trail has. Then everybody
+// else tries to use, repeat or forge it.
+func TestStory_OfAMissedNight(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id, date := lastNight(d, 2, 4)
+	site := "http://" + behindProxy(d).Console
+	kim, lee := visitor{t, site, "kim@example.com", "team-finance"}, visitor{t, site, "lee@example.com", "team-finance"}
+	park, choi := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "choi@example.com", "team-ops"}
+	_, policy, _ := choi.ask(http.MethodGet, "/do/policy?actions=run", nil)
+	_, done, _ := choi.ask(http.MethodPost, "/do/policy", fill(policy, "SEC-4"))
+	require.Contains(t, done, "정산 실행")
+
+	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/run?coupon=%d&date=%s", id, date), nil)
+	require.Contains(t, preview, "승인 요청")
+	seen := digestOnPage.FindString(preview)
+	require.NotEmpty(t, seen)
+	form := fill(preview, "FIN-5")
+	_, asked, _ := kim.ask(http.MethodPost, "/do/run", form)
+	require.Contains(t, asked, "승인 요청 1번")
+	_, again, _ := kim.ask(http.MethodPost, "/do/run", form)
+	require.Equal(t, asked, again, "a form that is sent twice asks once")
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM approval WHERE action = 'run'"))
+	require.Empty(t, d.Issued(id))
+
+	own := func(v visitor, decision, digest string) int {
+		form := url.Values{"reason": {"FIN-6"}, "digest": {digest}, "job": {fmt.Sprintf("%026d", time.Now().UnixNano())}}
+		status, _, _ := v.ask(http.MethodPost, "/approvals/"+fmt.Sprint(d.Number("SELECT MAX(id) FROM approval"))+"/"+decision, form)
+		return status
+	}
+	_, shownToKim, _ := kim.ask(http.MethodGet, "/approvals/2", nil)
+	if d.Number("SELECT MAX(id) FROM approval") == 1 {
+		_, shownToKim, _ = kim.ask(http.MethodGet, "/approvals/1", nil)
+	}
+	require.NotContains(t, shownToKim, "/approve\"", "one's own request has no button to approve it")
+	require.Equal(t, http.StatusForbidden, own(park, "approve", seen), "customer service approves nothing")
+	require.Equal(t, http.StatusConflict, own(lee, "approve", "sha256:"+strings.Repeat("0", 64)), "another digest")
+	require.Equal(t, http.StatusForbidden, own(lee, "use", seen))
+	own(kim, "approve", seen)
+	require.Zero(t, d.Number("SELECT COUNT(*) FROM approval WHERE approved"), "kim cannot approve for herself")
+	own(kim, "use", seen)
+	require.Empty(t, d.Issued(id), "it is not approved yet")
+
+	number := fmt.Sprint(d.Number("SELECT MAX(id) FROM approval"))
+	_, shown, _ := lee.ask(http.MethodGet, "/approvals/"+number, nil)
+	require.Contains(t, shown, seen, "the checker sees what the maker saw")
+	_, approved, _ := lee.ask(http.MethodPost, "/approvals/"+number+"/approve", onlyForm(shown, "approve", "FIN-6"))
+	require.Contains(t, approved, "승인됨")
+
+	_, ready, _ := kim.ask(http.MethodGet, "/approvals/"+number, nil)
+	use := onlyForm(ready, "use", "")
+	_, ran, _ := kim.ask(http.MethodPost, "/approvals/"+number+"/use", use)
+	require.Contains(t, ran, "끝났습니다")
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	_, repeated, _ := kim.ask(http.MethodPost, "/approvals/"+number+"/use", use)
+	require.Equal(t, ran, repeated)
+	use.Set("job", fmt.Sprintf("%026d", 77))
+	_, refused, _ := kim.ask(http.MethodPost, "/approvals/"+number+"/use", use)
+	require.Contains(t, refused, "UNCHANGED", "running again is safe, and finds everything done")
+	require.NotContains(t, refused, "level", "the log is no part of a page")
+	require.Equal(t, []string{fmt.Sprintf("%s, run, %s, asked by kim@example.com, approved by lee@example.com", number, seen)},
+		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id))
+	d.Verify(id)
+}
+
+// onlyForm returns the hidden inputs of one of the forms of an approval's page.
+func onlyForm(page, decision, reason string) url.Values {
+	_, form, _ := strings.Cut(page, "/"+decision+`">`)
+	form, _, _ = strings.Cut(form, "</form>")
+	return fill(form, reason)
+}
+
+// A long retry goes on when its page is left, and its page shows how far it came.
+func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddCoupon(3000)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 2000)...)
+	d.ApplyLine(id, jajeongtest.Between[coupon.UserID](1, 2000)...)
+	for user := range 2000 {
+		d.MoveToReview(id, fmt.Sprint(user+1), coupon.Failure{Cause: coupon.CauseBadRow})
+	}
+	release := d.Lock(id) // the settlement waits for the coupon's row
+	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
+	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", id), nil)
+	_, working, at := kim.ask(http.MethodPost, "/do/retry", fill(preview, "INC-9"))
+	require.Contains(t, working, "이 화면을 떠나도 계속됩니다")
+	require.Contains(t, working, `http-equiv="refresh"`)
+	_, tonight, _ := kim.ask(http.MethodGet, "/", nil)
+	require.Contains(t, tonight, at, "the first page lists the job")
+	status, _, _ := visitor{t, kim.site, "lee", "team-finance"}.ask(http.MethodGet, at, nil)
+	require.Equal(t, http.StatusNotFound, status, "a job is its person's")
+	release()
+	require.Eventually(t, func() bool { _, page, _ := kim.ask(http.MethodGet, at, nil); return strings.Contains(page, "끝났습니다") }, time.Minute, 100*time.Millisecond)
+	require.Len(t, d.Issued(id), 2000)
+}
