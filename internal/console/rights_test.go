@@ -174,7 +174,7 @@ func TestPages_AreInBothLanguages(t *testing.T) {
 	site := "http://" + behindProxy(d).Console
 	for path, want := range map[string][3]string{
 		"/": {"<h1>오늘 밤</h1>", "<h1>Tonight</h1>", "settle coupon list"}, "/coupons": {"<h1>쿠폰</h1>", "<h1>Coupons</h1>", "settle coupon list --limit=50"},
-		fmt.Sprint("/coupons/", id): {fmt.Sprintf("<h1>쿠폰 %d번</h1>", id), fmt.Sprintf("<h1>Coupon %d</h1>", id), fmt.Sprint("settle coupon show ", id)},
+		fmt.Sprint("/coupons/", id):          {fmt.Sprintf("<h1>쿠폰 %d번</h1>", id), fmt.Sprintf("<h1>Coupon %d</h1>", id), fmt.Sprint("settle coupon show ", id)},
 		"/people/1":                          {"<h1>고객 1번</h1>", "<h1>Customer 1</h1>", "settle user show --user=1"},
 		fmt.Sprint("/people/3/coupons/", id): {"고객 3번", "Customer 3", fmt.Sprintf("settle explain --coupon=%d --user=3", id)},
 		"/dlq":                               {"검토 대기", "under review", "settle dlq list"},

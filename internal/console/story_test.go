@@ -133,6 +133,9 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	status, _, _ := visitor{t, kim.site, "lee", "team-finance"}.ask(http.MethodGet, at, nil)
 	require.Equal(t, http.StatusNotFound, status, "a job is its person's")
 	release()
-	require.Eventually(t, func() bool { _, page, _ := kim.ask(http.MethodGet, at, nil); return strings.Contains(page, "끝났습니다") }, time.Minute, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, page, _ := kim.ask(http.MethodGet, at, nil)
+		return strings.Contains(page, "끝났습니다")
+	}, time.Minute, 100*time.Millisecond)
 	require.Len(t, d.Issued(id), 2000)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -119,10 +120,15 @@ type Found struct {
 	OrderUser   coupon.UserID
 }
 
+// orderForm is what an order id looks like.
+var orderForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 func (r *Reader) Search(ctx context.Context, typed string) (f Found, err error) {
 	reader := history.Reader{DB: r.DB}
-	if f.OrderCoupon, f.OrderUser, err = reader.Order(ctx, typed); err != nil {
-		return f, err
+	if orderForm.MatchString(typed) { // the column has ASCII alone
+		if f.OrderCoupon, f.OrderUser, err = reader.Order(ctx, typed); err != nil {
+			return f, err
+		}
 	}
 	n, err := strconv.ParseUint(typed, 10, 64)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != typed {

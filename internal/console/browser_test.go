@@ -1,0 +1,229 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
+)
+
+const within = time.Minute
+
+// browser is headless Chromium.
+type browser struct {
+	t *testing.T
+	context.Context
+	complaints *[]string // of the browser, such as a broken Content-Security-Policy
+}
+
+func newBrowser(t *testing.T) browser {
+	t.Helper()
+	path, err := process.Find("chromium", "chromium-browser", "google-chrome")
+	require.NoError(t, err)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work for root
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, closePage := chromedp.NewContext(allocator)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); closePage() })
+	require.NoError(t, chromedp.Do(ctx)) // the browser ends with the first context that it gets
+	b := browser{t, ctx, new([]string)}
+	var mu sync.Mutex
+	require.NoError(t, chromedp.Listen(ctx, func(event any) {
+		if entry, ok := event.(*log.EventEntryAdded); ok && entry.Entry.Level == log.EntryLevelError {
+			mu.Lock()
+			defer mu.Unlock()
+			*b.complaints = append(*b.complaints, entry.Entry.Text)
+		}
+	}))
+	b.run(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, log.Enable, cdp.Empty{})
+		return err
+	}))
+	return b
+}
+
+func (b browser) run(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b, within)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
+}
+
+func read[T any](b browser, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b, within)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	require.NoError(b.t, err, expression)
+	return value
+}
+
+func media(of emulation.SetEmulatedMediaParams) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, of)
+		return err
+	})
+}
+
+// devConsole is the console of the development user with a role.
+func devConsole(d *jajeongtest.Deployment, role string) string {
+	p := d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-dev-user=kim=" + role}, d.Flags(d.Operator)...)...)
+	return "http://" + p.Console
+}
+
+// violation is what axe-core found.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML string }
+}
+
+// Every page can be read and used by everybody, at the width of a laptop and of a phone, light and dark: axe-core finds nothing serious, the
+// page does not scroll sideways, and the browser has nothing to complain about.
+func TestPages_AreAccessible(t *testing.T) {
+	t.Parallel()
+	d, id, waiting := world(t)
+	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원 할인 쿠폰, 아주 긴 이름을 가진 한정 수량 행사의 첫 번째 회차' WHERE id = ?", id)
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	require.NoError(t, err)
+	site := devConsole(d, "operator")
+	b := newBrowser(t)
+	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), fmt.Sprintf("/coupons/%d/winners", id), "/runs", "/runs/1", "/report?month=2026-11", "/dlq", fmt.Sprint("/dlq/", id), "/people/1",
+		fmt.Sprint("/people/3/coupons/", id), "/search?q=" + url.QueryEscape("주문-1"), "/approvals", "/policy", fmt.Sprintf("/do/add-seats?coupon=%d", id), fmt.Sprintf("/do/add-seats?coupon=%d&seats=2", id),
+		fmt.Sprintf("/do/run?coupon=%d&date=2026-11-20", waiting), fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id), "/nothing"} {
+		for width, scheme := range map[int64]string{1280: "light", 390: "dark"} {
+			b.run(chromedp.EmulateViewport(width, 900), media(emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}), chromedp.Navigate(site+path))
+			require.LessOrEqual(t, read[int64](b, "document.documentElement.scrollWidth"), width, "%s scrolls sideways at %d pixels", path, width)
+			read[bool](b, string(axe)+"; true")
+			found := read[string](b, "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))")
+			if path != "/nothing" { // a browser notes its status
+				require.Empty(t, *b.complaints, path)
+			}
+			var violations []violation
+			require.NoError(t, json.Unmarshal([]byte(found), &violations))
+			for _, v := range violations {
+				require.NotContains(t, []string{"serious", "critical"}, v.Impact, "%s at %d pixels, %s: %s %+v", path, width, scheme, v.Help, v.Nodes)
+			}
+		}
+	}
+}
+
+// On paper there are no forms and no menu.
+func TestPages_CanBePrinted(t *testing.T) {
+	t.Parallel()
+	d, id, _ := world(t)
+	b := newBrowser(t)
+	b.run(chromedp.Navigate(devConsole(d, "operator")+fmt.Sprint("/coupons/", id)), media(emulation.SetEmulatedMediaParams{Media: "print"}))
+	require.False(t, read[bool](b, "document.querySelector('header').checkVisibility()"))
+	require.False(t, read[bool](b, "document.querySelector('.links').checkVisibility()"))
+	require.True(t, read[bool](b, "document.querySelector('table').checkVisibility()"))
+}
+
+// Customer service finds a customer and gives a coupon by the keyboard alone, without JavaScript.
+func TestKeyboard_FromTheSearchToAGrant(t *testing.T) {
+	t.Parallel()
+	d, _, waiting := world(t)
+	d.AddUsers(77)
+	b := newBrowser(t)
+	site := devConsole(d, "cs")
+	b.run(chromedp.Navigate(site+"/"), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+	keys := func(text string) { b.run(chromedp.KeyEvent(text)) }
+	tabTo := func(selector string) {
+		for range 60 {
+			if b.focused(selector) {
+				return
+			}
+			keys(kb.Tab)
+		}
+		require.Fail(t, "the keyboard does not reach "+selector)
+	}
+	tabTo("#q")
+	keys("77" + kb.Enter)
+	b.awaitTitle("고객 77번")
+	tabTo("main input[name=coupon]")
+	keys(waiting.String() + kb.Enter)
+	b.awaitTitle(fmt.Sprintf("고객 77번과 쿠폰 %d번", waiting))
+	tabTo("main a[href^='/do/grant']")
+	keys(kb.Enter)
+	b.awaitTitle("쿠폰 지급")
+	tabTo("#reason")
+	keys("CS-102" + kb.Enter)
+	testenv.Eventually(t, within, "the coupon is given", func() bool {
+		return d.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = 77", waiting) == 1
+	})
+	require.Equal(t, []string{"kim: CS-102"}, jajeongtest.Column[string](d, "SELECT CONCAT(actor, ': ', reason) FROM audit_event WHERE action = 'COUPON_GRANTED'"))
+}
+
+// focused reports whether the element has the focus. Scripts of the page are off; those of the debugger are not.
+func (b browser) focused(selector string) bool {
+	return read[bool](b, fmt.Sprintf("document.activeElement !== null && document.activeElement.matches(%q)", selector))
+}
+
+func (b browser) awaitTitle(title string) {
+	b.t.Helper()
+	testenv.Eventually(b.t, within, "the page "+title, func() bool { return strings.HasPrefix(read[string](b, "document.title"), title+" ·") })
+}
+
+// Two persons sign in at a real provider with two browsers: one asks, the other approves, the first carries it out.
+func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	d.Exec("INSERT INTO policy (actions, shared_accounts, set_at, set_by, account, reason, runs_after, events_after) VALUES ('run', '', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close()) // the provider must know the address before the console starts
+	site := "http://localhost:" + address[strings.LastIndex(address, ":")+1:]
+	provider := testenv.StartOIDC(t, site+"/sign-in/callback")
+	d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=" + address, "--console-url=" + site, "--oidc-issuer=" + provider.Issuer, "--oidc-client-id=" + provider.ClientID,
+		"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"}, d.Flags(d.Operator)...)...)
+	signIn := func(name string) browser {
+		b := newBrowser(t)
+		b.run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name), chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
+		b.awaitTitle("정산")
+		require.Contains(t, read[string](b, "document.querySelector('.who').innerText"), name)
+		return b
+	}
+	kim, lee := signIn("kim"), signIn("lee")
+	today := time.Now().In(time.FixedZone("KST", 9*3600)).AddDate(0, 0, -1).Format(time.DateOnly)
+	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY WHERE id = ?", id)
+	kim.run(chromedp.Navigate(site + fmt.Sprintf("/do/run?coupon=%d&date=%s", id, today)))
+	digest := digestOnPage.FindString(read[string](kim, "document.querySelector('main').innerText"))
+	require.NotEmpty(t, digest)
+	kim.run(chromedp.SendKeys("#reason", "FIN-5"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
+	lee.run(chromedp.Navigate(site + "/approvals/1"))
+	require.Contains(t, read[string](lee, "document.querySelector('main').innerText"), digest)
+	lee.run(chromedp.SendKeys("#approve-reason", "FIN-6"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
+	kim.run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
+	kim.awaitTitle("정산 실행")
+	require.Equal(t, []string{fmt.Sprintf("1, run, %s, asked by kim, approved by lee", digest)}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
+	d.Verify(coupon.CouponID(id))
+	park := newBrowser(t)
+	park.run(chromedp.Navigate(site+"/"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", "park"), chromedp.SendKeys("#password", "park"+kb.Enter), chromedp.WaitVisible("h1"))
+	park.run(chromedp.Navigate(site + "/dlq"))
+	park.awaitTitle("권한이 없습니다")
+}
