@@ -325,7 +325,7 @@ func (c *Console) person(w http.ResponseWriter, r *http.Request) {
 	p.Form = &form{Action: "/search", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "user", Kind: "hidden", Value: user}, {Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
 	p.change("grant", "user", user)
-	p.Lead = append(p.Lead, p.say(text.ConsoleForget, user))
+	p.Blocks = append(p.Blocks, block{Text: p.say(text.ConsoleForget, user)})
 	c.show(w, p.status(), p)
 }
 
