@@ -34,6 +34,7 @@ type change struct {
 	fields  []field
 	args    func(v map[string]string) []string // of the verb; the names of fields that are flags are those of the verb
 	preview func(v map[string]string) []string // nil: args with --dry-run
+	lists   bool                               // without a table in its preview nothing would change
 	action  approval.Action                    // that a policy can name; empty: none can
 	back    func(v map[string]string) string
 }
@@ -91,7 +92,7 @@ func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
 }
 
 func simple(name string, title text.Message) change {
-	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon), fields: []field{couponField}, args: ofCoupon(name), back: toCoupon}
+	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon), fields: []field{couponField}, args: ofCoupon(name), lists: true, back: toCoupon}
 }
 
 func ofPerson(name string, title text.Message, action approval.Action, more ...field) change {
@@ -100,7 +101,7 @@ func ofPerson(name string, title text.Message, action approval.Action, more ...f
 		flags = append(flags, f.Name)
 	}
 	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson), fields: append([]field{couponField, userField}, more...),
-		args: ofCoupon(name, flags...), action: action, back: toPerson}
+		args: ofCoupon(name, flags...), action: action, lists: true, back: toPerson}
 }
 
 func chosen(v map[string]string) []string {
@@ -119,9 +120,9 @@ var changes = []change{
 	simple("pause", text.ConsolePause), simple("resume", text.ConsoleResume), simple("freeze", text.ConsoleFreeze), simple("unfreeze", text.ConsoleUnfreeze),
 	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
 	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
-		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd, Required: true}}, args: ofCoupon("extend", "closes"), back: toCoupon},
+		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd, Required: true}}, args: ofCoupon("extend", "closes"), lists: true, back: toCoupon},
 	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.AddSeats,
-		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}}, args: ofCoupon("add-seats", "seats"), back: toCoupon},
+		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}}, args: ofCoupon("add-seats", "seats"), lists: true, back: toCoupon},
 	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.Restore, fields: []field{couponField},
 		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} }, back: toCoupon},
 	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run,
@@ -140,7 +141,7 @@ var changes = []change{
 			}
 			return toCoupon(v)
 		}},
-	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, preview: listChosen,
+	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, preview: listChosen, lists: true,
 		fields: []field{couponField, someUser, causeField, {Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
 			{Name: "now", Kind: yesNo, label: text.ConsoleCutoffNow}},
 		args: func(v map[string]string) []string {
@@ -150,7 +151,7 @@ var changes = []change{
 			}
 			return args
 		}, back: toCoupon},
-	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, preview: listChosen, action: approval.Drop,
+	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, preview: listChosen, lists: true, action: approval.Drop,
 		fields: []field{couponField, someUser, causeField},
 		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) }, back: toCoupon},
 	ofPerson("grant", text.ConsoleGrant, approval.Grant),
@@ -296,10 +297,14 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 	for _, f := range one.fields {
 		p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
 	}
-	if one.name == "run" && !c.previewed(p, v) {
+	if one.name == "run" && !c.previewed(p, v) || one.lists && !p.hasTable() {
 		p.Do = nil
 	}
 	c.show(w, http.StatusOK, p)
+}
+
+func (p *page) hasTable() bool {
+	return slices.ContainsFunc(p.Blocks, func(b block) bool { return b.Table != nil })
 }
 
 // needs is the action that the policy may name.

@@ -215,6 +215,9 @@ var menu = []struct {
 }
 
 func (c *Console) show(w http.ResponseWriter, status int, p *page) {
+	if status >= http.StatusBadRequest { // nothing leads on from what is not there
+		p.Changes = nil
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := c.sets[p.Language].ExecuteTemplate(w, "layout.html", p); err != nil {
