@@ -85,9 +85,11 @@ func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	of(2, decided).click("거절", "/do/drop").sees("거절")                  // decided to end it
 	person(7).sees("사용 가능", fmt.Sprint(decided))                       // which coupons do I have?
 	of(7, decided).click("유효 기한", "/do/extend-user").sees("유효한 마지막 날") // it has expired
-	person(7).sees("settle user forget")                               // delete what you have stored
-	of(8, decided).sees("선정되지 않으셨습니다")                                 // why did I get none?
-	of(8, decided).click("지급", "/do/grant").sees("쿠폰 지급")              // give one all the same
+	_, cs.page, _ = cs.ask(http.MethodGet, fmt.Sprintf("/do/extend-user?coupon=%d&user=7&until=2027-01-31", decided), nil)
+	cs.sees("2027-02-01 00:00:00 KST", "사유")
+	person(7).sees("settle user forget")                  // delete what you have stored
+	of(8, decided).sees("선정되지 않으셨습니다")                    // why did I get none?
+	of(8, decided).click("지급", "/do/grant").sees("쿠폰 지급") // give one all the same
 	d.Exec("INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) SELECT 'A-2', id, 7, 1000, 0, 'RELEASED', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ? AND user_id = 7", decided)
 	cs.find("A-2").sees("고객 7번") // was my coupon used twice? one order leads to the page at once
 	d.Exec("DELETE FROM coupon_order")

@@ -243,10 +243,8 @@ func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChang
 		}
 	}
 	made.Changed = true
-	if op.asked.Action != "" {
-		made.Plan = op.asked
-		made.Plan.Changes = holderChanges(f, found, d)
-	}
+	made.Plan = op.asked
+	made.Plan.Changes = holderChanges(f, found, d)
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
 	}
@@ -267,7 +265,13 @@ func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Cha
 	if found {
 		state.From = string(f.Coupon.Status)
 	}
-	changes := []approval.Change{state}
+	changes := []approval.Change{}
+	if state.From != state.To {
+		changes = append(changes, state)
+	}
+	if found && !d.Coupon.ExpiresAt.Equal(f.Coupon.ExpiresAt) {
+		changes = append(changes, approval.Change{What: "expires_at", From: stamp(f.Coupon.ExpiresAt), To: stamp(d.Coupon.ExpiresAt)})
+	}
 	for _, entry := range d.Entries {
 		if entry.Seats != 0 {
 			changes = append(changes, approval.Change{What: "total_quantity", To: fmt.Sprintf("%+d", entry.Seats)})

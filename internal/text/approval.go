@@ -50,7 +50,6 @@ var (
 	PolicyShared       = Message{"승인할 수 없는 공용 계정: %s", "These shared accounts cannot approve: %s"}
 	PolicySetBy        = Message{"정책 %d판, 설정한 사람 %s, %s: %s", "version %d, set by %s at %s: %s"}
 
-	ColumnUserCoupon = Message{"사용자의 쿠폰", "coupon of the user"}
 	ColumnApproval   = Message{"승인", "approval"}
 	ColumnAskedBy    = Message{"요청한 사람", "asked by"}
 	ColumnApprovedBy = Message{"처리한 사람", "decided by"}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -31,7 +32,7 @@ func (v View) Approval(a approval.Approval) {
 	v.Println(text.ApprovalIs, a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Reason))
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	for _, c := range a.Plan.Changes {
-		t.AppendRow([]any{output.Word(v.Language, c.What), cmp.Or(c.From, "–"), cmp.Or(c.To, "–")})
+		t.AppendRow([]any{output.Word(v.Language, c.What), v.planned(c.From), v.planned(c.To)})
 	}
 	t.Render()
 	v.Println(text.ApprovalDigest, a.Digest, a.ExpiresAt)
@@ -70,6 +71,14 @@ func (v View) actions(all []approval.Action) string {
 	return strings.Join(parts, ", ")
 }
 
+// planned returns a value of a plan: an instant in the reader's zone, or a state in words.
+func (v View) planned(value string) string {
+	if at, err := time.Parse(time.RFC3339Nano, value); err == nil {
+		return v.Instant(at)
+	}
+	return cmp.Or(output.Word(v.Language, value), "–")
+}
+
 // Planned prints what a change of a coupon would do.
 func (v View) Planned(c *couponadmin.Change) {
 	if !c.Changed {
@@ -94,7 +103,7 @@ func (v View) Planned(c *couponadmin.Change) {
 	}
 	for _, change := range c.Plan.Changes {
 		if change.What != "total_quantity" {
-			row(text.ColumnUserCoupon, cmp.Or(change.From, "–"), change.To)
+			t.AppendRow(table.Row{output.Word(v.Language, change.What), v.planned(change.From), v.planned(change.To)})
 		}
 	}
 	t.Render()
