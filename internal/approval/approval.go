@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -67,7 +69,7 @@ type Person struct {
 // names identify a person, without the part after the @ of an address or an account. Two persons with a common name count as one.
 func names(name, account string) (all []string) {
 	for _, one := range []string{name, account} {
-		one, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(one)), "@")
+		one, _, _ = strings.Cut(strings.ToLower(norm.NFKC.String(strings.TrimSpace(one))), "@")
 		if one != "" {
 			all = append(all, one)
 		}

@@ -253,6 +253,21 @@ func TestApprovals_AreGoodForOneThing(t *testing.T) {
 	w.Verify()
 }
 
+// An order that would accept a gap needs no approval where there is none: the nights of many coupons go on.
+func TestApprovals_OfGapsThatAreNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1, 1)
+	w.setPolicy("accept-gap")
+	code, _, stderr := w.kim("run", "--accept-gap", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []coupon.UserID{1}, w.Issued(id))
+	code, _, stderr = w.kim("coupon", "add-seats", id.String(), "--seats=1", "--ask", "--dry-run")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "--dry-run")
+	w.Verify()
+}
+
 // The policy itself needs an approval as soon as it names an action. A shared account asks and executes, but does not approve.
 func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	t.Parallel()

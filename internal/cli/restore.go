@@ -12,14 +12,14 @@ import (
 type restoreCmd struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
 	FromMarks     bool
-	DryRun        bool
+	DryRun        bool `xor:"approval"`
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
 
 func (c *restoreCmd) Validate() error {
-	if c.DryRun && !c.Ask {
+	if c.DryRun {
 		return c.operatorFlags.tooLong()
 	}
 	return c.operatorFlags.check(text.OperatorIsRecorded)

@@ -61,7 +61,13 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 	var out, notes output.Document
 	p.Command = commandLine(args)
 	exit := c.Run(ctx, Call{Language: p.Language, Args: args, Stdout: &out, Stderr: &notes})
-	p.Blocks = append(p.Blocks, blocks(out.Blocks(), p.Person)...)
+	printed := out.Blocks()
+	for _, b := range printed {
+		if b.Sheet != nil && b.Sheet.Left > 0 {
+			p.Lead = append(p.Lead, p.say(text.ConsoleCut, len(b.Sheet.Rows), len(b.Sheet.Rows)+b.Sheet.Left))
+		}
+	}
+	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)
 	p.Notes = append(p.Notes, lines(notes.Blocks())...)
 	if exit != 0 {
 		p.Bad = true
@@ -287,24 +293,11 @@ func (c *Console) dlqOf(w http.ResponseWriter, r *http.Request) {
 		}
 	} else {
 		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon, "--cause="+cause, "--list")
-		p.cut()
 	}
 	p.change("retry", "coupon", coupon, "cause", cause)
 	p.change("drop", "coupon", coupon, "cause", cause)
 	p.Links = append(p.Links, link{Text: "CSV", Href: query("/dlq.csv", "coupon", coupon, "cause", cause)})
 	c.show(w, p.status(), p)
-}
-
-// maxRows bounds a table on a page; the file has all rows.
-const maxRows = 1000
-
-func (p *page) cut() {
-	for _, b := range p.Blocks {
-		if b.Table != nil && len(b.Table.Rows) > maxRows {
-			p.Lead = append(p.Lead, p.say(text.ConsoleCut, maxRows, len(b.Table.Rows)))
-			b.Table.Rows = b.Table.Rows[:maxRows]
-		}
-	}
 }
 
 func (c *Console) person(w http.ResponseWriter, r *http.Request) {

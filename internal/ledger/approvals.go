@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -214,7 +216,7 @@ func (a *givenApproval) fault() bool {
 
 func (a *givenApproval) samePerson() bool {
 	person := func(name string) string {
-		name, _, _ = strings.Cut(strings.ToLower(strings.TrimSpace(name)), "@")
+		name, _, _ = strings.Cut(strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))), "@")
 		return name
 	}
 	for _, maker := range []string{a.maker, a.makerAccount} {

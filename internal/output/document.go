@@ -28,7 +28,11 @@ type Sheet struct {
 	Header []any // may be nil
 	Rows   [][]any
 	Footer []any // may be nil
+	Left   int   // rows that were left out at the end
 }
+
+// maxSheetRows bounds the memory of a table. A file has all rows.
+const maxSheetRows = 1000
 
 // maxBlocks bounds the memory of a document; what comes after is left out.
 const maxBlocks = 20_000
@@ -98,6 +102,10 @@ type sheetWriter struct {
 func (s *sheetWriter) AppendHeader(row table.Row, _ ...table.RowConfig) { s.sheet.Header = row }
 func (s *sheetWriter) AppendFooter(row table.Row, _ ...table.RowConfig) { s.sheet.Footer = row }
 func (s *sheetWriter) AppendRow(row table.Row, _ ...table.RowConfig) {
+	if len(s.sheet.Rows) == maxSheetRows {
+		s.sheet.Left++
+		return
+	}
 	s.sheet.Rows = append(s.sheet.Rows, row)
 }
 

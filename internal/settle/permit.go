@@ -23,14 +23,18 @@ func (s *settlement) permit(ctx context.Context, tx *sql.Tx, done issued) error 
 	if s.run.Trigger != coupon.Manual || !done.changed() && done.account.Waiting+done.account.UnderReview == 0 {
 		return nil
 	}
-	return s.run.ticket(s.coupon.ID).Use(ctx, tx, s.approvalPlan(done), s.run.origin())
+	plan, ticket := s.approvalPlan(done), s.run.ticket(s.coupon.ID)
+	if ticket.Approval == 0 && done.account.Gap() <= 0 { // nothing is written off, whatever the order allows
+		plan.Action = approval.Run
+	}
+	return ticket.Use(ctx, tx, plan, s.run.origin())
 }
 
 // approvalPlan is what an operator asks approval for: the winners and the gap up to a cutoff.
 func (s *settlement) approvalPlan(done issued) approval.Plan {
 	gap := max(done.account.Gap(), 0)
 	action := approval.Run
-	if s.run.AcceptGap && (gap > 0 || s.run.Approvals[s.coupon.ID] > 0) {
+	if s.run.AcceptGap {
 		action = approval.AcceptGap
 	}
 	return approval.Plan{Action: action, Coupon: s.coupon.ID, Pin: done.pin,
