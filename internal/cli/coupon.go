@@ -53,7 +53,7 @@ func (p *program) printRefusal(err error) error {
 // change holds the common flags of the verbs that change an existing coupon.
 type change struct {
 	ID            coupon.CouponID `arg:"" name:"id"`
-	DryRun        bool `xor:"approval"`
+	DryRun        bool            `xor:"approval"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }

@@ -21,7 +21,7 @@ type runCmd struct {
 	From          string            `xor:"cutoff" placeholder:"DATE"`
 	To            string            `placeholder:"DATE"`
 	Coupon        []coupon.CouponID `placeholder:"ID"`
-	DryRun        bool `xor:"approval"`
+	DryRun        bool              `xor:"approval"`
 	List          bool
 	ExpectDigest  string `placeholder:"DIGEST"`
 	AcceptGap     bool
