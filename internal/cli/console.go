@@ -59,7 +59,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Run:    func(ctx context.Context, call console.Call) int { return p.onPageRun(ctx, s, own, call) },
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
-		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Ledger: s.ledger(), Users: s.users, Now: p.Now, Next: p.timetable().Next},
+		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Next: p.timetable().Next},
 		Zone:   p.Zone, Now: p.Now, Logger: p.logger, Version: p.Process.Version,
 	})
 	defer pages.Close()

@@ -146,6 +146,9 @@ func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Or
 	if err != nil || !needed {
 		return err
 	}
+	if used, err := audit.Recorded(ctx, tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used { // by an attempt whose COMMIT got no reply
+		return err
+	}
 	dry := o
 	dry.DryRun = true
 	var planned Restored

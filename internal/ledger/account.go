@@ -239,13 +239,3 @@ func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	})
 	return a, err
 }
-
-// Missing returns how many accepted applications of a coupon cannot be found.
-func (l *Ledger) Missing(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (missing int64, err error) {
-	err = mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
-		a, err := l.Account(ctx, tx, couponID)
-		missing = max(a.Gap(), 0)
-		return err
-	})
-	return missing, err
-}

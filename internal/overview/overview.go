@@ -5,7 +5,6 @@ package overview
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"regexp"
 	"strconv"
 	"time"
@@ -14,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/journal"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/users"
@@ -22,12 +21,11 @@ import (
 
 // Reader reads. All fields are required.
 type Reader struct {
-	DB     *sql.DB
-	Store  *candidates.Store
-	Ledger *ledger.Ledger
-	Users  *users.Directory
-	Now    func() time.Time
-	Next   func(after time.Time) time.Time // the next nightly run
+	DB    *sql.DB
+	Store *candidates.Store
+	Users *users.Directory
+	Now   func() time.Time
+	Next  func(after time.Time) time.Time // the next nightly run
 }
 
 // Tonight is what an operator wants to know before midnight.
@@ -46,7 +44,7 @@ type Due struct {
 	Behind                time.Duration // of the journal; 0: it has everything
 }
 
-// maxDue bounds the coupons: each costs calls to Redis, and its account a count of rows.
+// maxDue bounds the coupons of the first page.
 const maxDue = 100
 
 func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
@@ -75,20 +73,24 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	return t, nil
 }
 
-// fill adds what Redis and the journal know of coupons, and what is missing by their accounts.
+// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too.
 func (r *Reader) fill(ctx context.Context, all []Due) error {
 	ids := make([]coupon.CouponID, len(all))
 	for i, d := range all {
 		ids[i] = d.ID
 	}
-	lines, unread := r.Store.Lines(ctx, ids)
 	open, err := journal.ListOpen(ctx, mysqltx.New(r.DB))
 	if err != nil {
 		return err
 	}
-	upTo := make(map[coupon.CouponID]coupon.Arrival, len(open))
+	before := make(map[coupon.CouponID]journal.Open, len(open))
 	for _, o := range open {
-		upTo[o.ID] = o.UpTo
+		before[o.ID] = o
+	}
+	lines, unread := r.Store.LinesWithoutMarks(ctx, ids)
+	after, err := missing.ReadBooks(ctx, r.DB, ids...)
+	if err != nil {
+		return err
 	}
 	for i := range all {
 		d := &all[i]
@@ -97,15 +99,10 @@ func (r *Reader) fill(ctx context.Context, all []Due) error {
 			continue
 		}
 		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
-		if has := min(line.Journalled, upTo[d.ID]); line.Window && has > 0 && line.Last > has {
+		if has := min(line.Journalled, before[d.ID].UpTo); line.Window && has > 0 && line.Last > has {
 			d.Behind = line.Last.Time().Sub(has.Time())
 		}
-		missing, err := r.Ledger.Missing(ctx, r.DB, d.ID)
-		if err != nil {
-			unread = errors.Join(unread, err)
-			continue
-		}
-		d.Missing = &missing
+		d.Missing = new(max(missing.Missing(before[d.ID].Books, line, after[d.ID]), 0))
 	}
 	return unread
 }
