@@ -3,7 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,6 +253,30 @@ func TestApprovals_AreGoodForOneThing(t *testing.T) {
 	require.Contains(t, stdout, "REFUSED")
 	code, _, _ = w.kim(append(seats, refused.flag())...)
 	require.Equal(t, exitUse, code)
+	w.Verify()
+}
+
+// One approval is used once, however often it is presented at the same time.
+func TestApprovals_AreUsedOnceInARace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(2, 1)
+	w.setPolicy("add-seats")
+	seats := []string{"coupon", "add-seats", id.String(), "--seats=1"}
+	a := w.ask(seats...)
+	w.approve(a)
+	var done atomic.Int64
+	var racing sync.WaitGroup
+	for range 6 {
+		racing.Go(func() {
+			if code, _, _ := w.kim(append(slices.Clone(seats), a.flag())...); code == exitDone {
+				done.Add(1)
+			}
+		})
+	}
+	racing.Wait()
+	require.EqualValues(t, 1, done.Load())
+	require.EqualValues(t, 3, w.Number("SELECT total_quantity FROM coupon WHERE id = ?", id))
 	w.Verify()
 }
 

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// An approved change is made once, also if the reply to a COMMIT is lost.
+func TestApprovals_AfterLostCommits(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		prepare func(w *world) coupon.CouponID
+		command func(id coupon.CouponID) []string
+	}{
+		"add-seats": {func(w *world) coupon.CouponID { return w.AddCoupon(2) },
+			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} }},
+		"restore": {func(w *world) coupon.CouponID {
+			id := w.AddQueue(2, 1, 2)
+			w.Journal(id)
+			require.NoError(w.T, w.Redis.ZRem(w.T.Context(), w.Queue(id), "1").Err())
+			return id
+		}, func(id coupon.CouponID) []string { return []string{"restore", "--coupon=" + id.String()} }},
+		"run": {func(w *world) coupon.CouponID { return w.AddQueue(2, 1, 2, 3) },
+			func(id coupon.CouponID) []string {
+				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for lost, more := int64(1), true; more; lost++ {
+				w := newWorldBehindProxies(t)
+				id := of.prepare(w)
+				w.setPolicy(name)
+				command := of.command(id)
+				a := w.ask(command...)
+				w.approve(a)
+				var commits atomic.Int64
+				_, d := w.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+					if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("COMMIT")) && commits.Add(1) == lost {
+						return faultproxy.DropReply(nil)
+					}
+					return faultproxy.Pass()
+				})
+				through := w.withServers(d.Flags(d.Operator))
+				code, _, stderr := through.kim(append(command, a.flag())...)
+				require.Zero(t, code, "commit %d: %s", lost, stderr)
+				require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND action = 'APPROVAL_USED'", id), fmt.Sprint("commit ", lost))
+				w.Verify(id)
+				more = commits.Load() >= lost
+			}
+		})
+	}
+}
