@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
@@ -78,15 +79,16 @@ func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	of := func(user coupon.UserID, id coupon.CouponID) *reader {
 		return person(user).click(id.String(), fmt.Sprint("/coupons/", id))
 	}
-	of(7, waits).sees("신청하셨", "정산")                                    // the screen froze: did I apply?
-	of(7, decided).click("회수", "/do/revoke").sees("회수", "사유")          // please take it back
-	of(2, decided).sees("검토")                                          // my account was closed, or blocked by mistake
-	of(2, decided).click("재시도", "/do/retry").sees("재시도")               // you blocked my account
-	of(2, decided).click("거절", "/do/drop").sees("거절")                  // decided to end it
-	person(7).sees("사용 가능", fmt.Sprint(decided))                       // which coupons do I have?
+	of(7, waits).sees("신청하셨", "정산")                           // the screen froze: did I apply?
+	of(7, decided).click("회수", "/do/revoke").sees("회수", "사유") // please take it back
+	of(2, decided).sees("검토")                                 // my account was closed, or blocked by mistake
+	of(2, decided).click("재시도", "/do/retry").sees("재시도")      // you blocked my account
+	of(2, decided).click("거절", "/do/drop").sees("거절")         // decided to end it
+	person(7).sees("사용 가능", fmt.Sprint(decided))              // which coupons do I have?
+	lastDay := time.Now().AddDate(0, 0, 60)
 	of(7, decided).click("유효 기한", "/do/extend-user").sees("유효한 마지막 날") // it has expired
-	_, cs.page, _ = cs.ask(http.MethodGet, fmt.Sprintf("/do/extend-user?coupon=%d&user=7&until=2027-01-31", decided), nil)
-	cs.sees("2027-02-01 00:00:00 KST", "사유")
+	_, cs.page, _ = cs.ask(http.MethodGet, fmt.Sprintf("/do/extend-user?coupon=%d&user=7&until=%s", decided, lastDay.Format(time.DateOnly)), nil)
+	cs.sees(lastDay.AddDate(0, 0, 1).Format(time.DateOnly)+" 00:00:00 KST", "사유")
 	person(7).sees("settle user forget")                  // delete what you have stored
 	of(8, decided).sees("선정되지 않으셨습니다")                    // why did I get none?
 	of(8, decided).click("지급", "/do/grant").sees("쿠폰 지급") // give one all the same

@@ -65,9 +65,13 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 	t := &tableOf{Caption: p.say(text.ConsoleDue), Header: cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
 		text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal), p.Person)}
 	for _, d := range all {
-		behind := p.say(text.ConsoleJournalWhole)
-		if d.Behind > 0 {
+		behind := p.say(text.ConsoleJournalNone)
+		switch {
+		case d.Behind == nil:
+		case *d.Behind > 0:
 			behind = p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond))
+		default:
+			behind = p.say(text.ConsoleJournalWhole)
 		}
 		status := output.Word(p.Language, d.Status)
 		if d.Frozen {

@@ -40,8 +40,8 @@ type Tonight struct {
 // Due is a coupon that takes applications, or that a run may settle.
 type Due struct {
 	history.Coupon
-	Waiting, DLQ, Missing *int64        // nil: not known
-	Behind                time.Duration // of the journal; 0: it has everything
+	Waiting, DLQ, Missing *int64         // nil: not known
+	Behind                *time.Duration // of the journal; 0: it has everything; nil: it has nothing yet, or that is not known
 }
 
 // maxDue bounds the coupons of the first page.
@@ -99,8 +99,11 @@ func (r *Reader) fill(ctx context.Context, all []Due) error {
 			continue
 		}
 		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
-		if has := min(line.Journalled, before[d.ID].UpTo); line.Window && has > 0 && line.Last > has {
-			d.Behind = line.Last.Time().Sub(has.Time())
+		switch has := min(line.Journalled, before[d.ID].UpTo); {
+		case line.Last == 0 || line.Window && has >= line.Last:
+			d.Behind = new(time.Duration)
+		case line.Window && has > 0:
+			d.Behind = new(line.Last.Time().Sub(has.Time()))
 		}
 		d.Missing = new(max(missing.Missing(before[d.ID].Books, line, after[d.ID]), 0))
 	}

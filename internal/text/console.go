@@ -144,6 +144,7 @@ var (
 
 	ConsoleDue           = Message{"신청을 받고 있거나 정산을 기다리는 쿠폰", "Coupons that take applications or wait for a run"}
 	ConsoleJournal       = Message{"신청 사본(저널)", "Journal"}
+	ConsoleJournalNone   = Message{"아직 없음", "none yet"}
 	ConsoleJournalWhole  = Message{"모두 있음", "complete"}
 	ConsoleJournalBehind = Message{"%v 뒤처짐", "%v behind"}
 	ConsoleLastNight     = Message{"%d번, %s, %s, 발급 %d장", "run %d, %s, %s, issued %d"}
