@@ -29,11 +29,14 @@ CREATE TABLE IF NOT EXISTS approval (
     digest CHAR(71) NOT NULL,
     reason VARCHAR(500) NOT NULL,
     maker VARCHAR(100) NOT NULL,
-    maker_account VARCHAR(400) NOT NULL,    -- of MySQL; empty: the maker was signed in at the console
+    maker_sign_in VARCHAR(400) NOT NULL,    -- who the sign-in of the console says the maker is; empty: the maker was at a terminal
+    maker_account VARCHAR(400) NOT NULL,    -- of MySQL: the maker's own, or the console's
     created_at DATETIME(6) NOT NULL,        -- UTC, as all times
     expires_at DATETIME(6) NOT NULL,        -- it must be approved and used before
     checker VARCHAR(100) NULL,
+    checker_sign_in VARCHAR(400) NULL,
     checker_account VARCHAR(400) NULL,
+    policy_id BIGINT UNSIGNED NULL,         -- the version in force when it was decided
     decided_at DATETIME(6) NULL,
     approved BOOLEAN NULL,                  -- FALSE: refused
     remark VARCHAR(500) NULL,               -- of the checker

@@ -79,9 +79,9 @@ GRANT SELECT ON journal TO jajeong_operator;
 
 -- Approvals: settle approve, policy, and the changes that a policy names. The locks of the policy also require UPDATE.
 GRANT SELECT, UPDATE (id) ON policy TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE (checker, checker_account, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_settle;
 GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after) ON policy TO jajeong_operator;
-GRANT SELECT, INSERT, UPDATE (checker, checker_account, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at, void_plan, used_at, run_id) ON approval TO jajeong_operator;
 
 -- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
 GRANT SELECT ON coupon TO jajeong_wallet;

@@ -7,11 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -56,56 +53,23 @@ type Approval struct {
 	UsedAt    *time.Time   `json:"usedAt,omitempty"`
 	Run       coupon.RunID `json:"run,omitempty"`
 
-	makerAccount string // of MySQL; empty: the maker was signed in at the console
-}
-
-// Person asks, approves or executes.
-type Person struct {
-	Name string
-	// Console says that the person is signed in there. In the terminal the account of MySQL identifies a person, too.
-	Console bool
-}
-
-// names identify a person, without the part after the @ of an address or an account. Two persons with a common name count as one.
-func names(name, account string) (all []string) {
-	for _, one := range []string{name, account} {
-		one, _, _ = strings.Cut(strings.ToLower(norm.NFKC.String(strings.TrimSpace(one))), "@")
-		if one != "" {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-func same(a, b []string) bool {
-	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
-}
-
-const accountSQL = "SELECT CURRENT_USER()"
-
-// account returns the account of MySQL that identifies the person; empty for a person at the console.
-func (p Person) account(ctx context.Context, q mysqltx.Querier) (account string, err error) {
-	if p.Console {
-		return "", nil
-	}
-	err = q.QueryRowContext(ctx, accountSQL).Scan(&account)
-	return account, mysqltx.Wrap(err, "read the account of this session")
+	maker identity
 }
 
 const askSQL = `
-INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_account, created_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`
+INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`
 
 // Ask records a plan that another person shall approve. It is not safe to repeat: a second call asks a second time.
 func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason string) (id ID, err error) {
 	plan = plan.salted()
 	err = db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		account, err := maker.account(ctx, q)
+		by, err := maker.identify(ctx, q)
 		if err != nil {
 			return err
 		}
 		user := sql.Null[coupon.UserID]{V: plan.User, Valid: plan.User > 0}
-		done, err := q.ExecContext(ctx, askSQL, plan.Action, plan.Coupon, user, plan.JSON(), plan.Digest(), reason, maker.Name, account, int(goodFor.Seconds()))
+		done, err := q.ExecContext(ctx, askSQL, plan.Action, plan.Coupon, user, plan.JSON(), plan.Digest(), reason, by.Name, by.SignIn, by.account, int(goodFor.Seconds()))
 		if err != nil {
 			return err
 		}
@@ -118,7 +82,7 @@ func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason st
 
 const (
 	columns = `
-SELECT id, plan, digest, reason, maker, maker_account, created_at, expires_at, COALESCE(checker, ''), decided_at, COALESCE(approved, FALSE),
+SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, COALESCE(checker, ''), decided_at, COALESCE(approved, FALSE),
        COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6) FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"
@@ -129,8 +93,9 @@ func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
 	var plan, voidPlan string
 	var approved bool
 	var now time.Time
-	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.makerAccount, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.DecidedAt, &approved,
+	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.DecidedAt, &approved,
 		&a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
+	a.maker.Name = a.Maker
 	if err == nil && plan != "" { // it is empty after its person was forgotten
 		err = json.Unmarshal([]byte(plan), &a.Plan)
 	}
@@ -190,7 +155,7 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) (all []Approval, err
 }
 
 const decideSQL = `
-UPDATE approval SET checker = ?, checker_account = ?, decided_at = UTC_TIMESTAMP(6), approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
+UPDATE approval SET checker = ?, checker_sign_in = ?, checker_account = ?, policy_id = ?, decided_at = UTC_TIMESTAMP(6), approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
 
 // Decide approves or refuses a request. The checker is another person than the maker, and no shared account. The maker may
 // refuse it, which takes the request back. Repeating the same decision changes nothing.
@@ -203,14 +168,14 @@ func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve 
 		if decided, err = read(ctx, tx, lockSQL, id); err != nil {
 			return err
 		}
-		account, err := checker.account(ctx, tx)
+		by, err := checker.identify(ctx, tx)
 		if err != nil {
 			return err
 		}
-		if repeated, err := mayDecide(decided, policy, checker, account, approve); err != nil || repeated {
+		if repeated, err := mayDecide(decided, policy, by, approve); err != nil || repeated {
 			return err
 		}
-		if err := mysqltx.Exec(ctx, tx, 1, decideSQL, checker.Name, account, approve, remark, id); err != nil {
+		if err := mysqltx.Exec(ctx, tx, 1, decideSQL, by.Name, by.SignIn, by.account, policy.Version, approve, remark, id); err != nil {
 			return mysqltx.Wrap(err, "decide about approval %d", id)
 		}
 		decided, err = read(ctx, tx, readSQL, id)
@@ -219,19 +184,17 @@ func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve 
 	return decided, err
 }
 
-func mayDecide(a Approval, policy Policy, checker Person, account string, approve bool) (repeated bool, err error) {
+func mayDecide(a Approval, policy Policy, checker identity, approve bool) (repeated bool, err error) {
 	want := map[bool]State{true: Approved, false: Refused}[approve]
-	mine, own := names(checker.Name, account), names(a.Maker, a.makerAccount)
-	user, _, _ := strings.Cut(account, "@")
 	switch {
 	case a.State == want && a.Checker == checker.Name:
 		return true, nil
 	case a.State != Requested:
 		return false, text.UsageErrorf(text.ApprovalNotOpen, a.ID, a.State)
-	case approve && same(mine, own):
+	case approve && checker.mayBe(a.maker):
 		return false, text.UsageErrorf(text.ApprovalIsOwn, a.ID, a.Maker)
-	case approve && slices.ContainsFunc(policy.SharedAccounts, func(s string) bool { return account == s || user != "" && user == s }):
-		return false, text.UsageErrorf(text.AccountIsShared, account)
+	case approve && (checker.shares(policy.SharedAccounts) || checker.sharesConsole(a.maker)):
+		return false, text.UsageErrorf(text.AccountIsShared, checker.account)
 	}
 	return false, nil
 }
@@ -289,7 +252,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	if used, err = read(ctx, tx, lockSQL, t.Approval); err != nil {
 		return used, err
 	}
-	account, err := t.Person.account(ctx, tx)
+	by, err := t.Person.identify(ctx, tx)
 	if err != nil {
 		return used, err
 	}
@@ -299,7 +262,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
 	case !used.Plan.sameRequest(plan):
 		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)
-	case !same(names(t.Person.Name, account), names(used.Maker, used.makerAccount)):
+	case !by.is(used.maker):
 		return used, refuse(plan, text.ApprovalOfOtherPerson, used.ID, used.Maker)
 	case origin.Reason != used.Reason:
 		return used, refuse(plan, text.ApprovalOfOtherReason, used.ID, used.Reason)
@@ -343,5 +306,8 @@ func Void(ctx context.Context, db *mysqltx.DB, err error) error {
 	return errors.Join(err, mysqltx.Wrap(failed, "void approval %d", refused.changed))
 }
 
-// IsOf reports whether a person at the console asked for the approval.
-func (a Approval) IsOf(p Person) bool { return same(names(p.Name, ""), names(a.Maker, a.makerAccount)) }
+// IsOf reports whether a person at the console asked for the approval there.
+func (a Approval) IsOf(p Person) bool { return p.SignIn != "" && identity{Person: p}.is(a.maker) }
+
+// MayBeOf reports whether a person at the console may have asked for the approval, and therefore cannot approve it.
+func (a Approval) MayBeOf(p Person) bool { return identity{Person: p}.mayBe(a.maker) }

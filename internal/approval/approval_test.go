@@ -30,40 +30,75 @@ func TestDigest_CoversWhatIsApproved(t *testing.T) {
 	require.Equal(t, "sha256:pin", Plan{Action: Run, Pin: "sha256:pin", Coupon: 1}.Digest())
 }
 
+func at(name, account string) identity { return identity{Person{Name: name}, account} }
+
+func signedIn(name, signIn string) identity { return identity{Person{name, signIn}, "console@%"} }
+
 // Two spellings of a person are one person.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
 	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%"}}
+	kim := signedIn("kim@example.com", "https://id 1")
 	for name, c := range map[string]struct {
-		maker, makerAccount     string
-		checker, checkerAccount string
-		console                 bool
-		want                    text.Message
+		maker, checker identity
+		want           text.Message
 	}{
-		"another person at the console":  {maker: "kim@example.com", checker: "lee@example.com", console: true},
-		"the same person":                {maker: "kim@example.com", checker: "kim@example.com", console: true, want: text.ApprovalIsOwn},
-		"another spelling":               {maker: "kim@example.com", checker: " KIM@example.org ", console: true, want: text.ApprovalIsOwn},
-		"full-width letters":             {maker: "kim", checker: "ｋｉｍ", console: true, want: text.ApprovalIsOwn},
-		"console, then terminal":         {maker: "kim@example.com", checker: "lee", checkerAccount: "kim@%", want: text.ApprovalIsOwn},
-		"one account, two names":         {maker: "kim", makerAccount: "operator@%", checker: "lee", checkerAccount: "operator@10.0.0.1", want: text.ApprovalIsOwn},
-		"two accounts, one name":         {maker: "kim", makerAccount: "kim@%", checker: "kim", checkerAccount: "lee@%", want: text.ApprovalIsOwn},
-		"two accounts":                   {maker: "kim", makerAccount: "kim@%", checker: "lee", checkerAccount: "lee@%"},
-		"a shared account":               {maker: "kim", makerAccount: "kim@%", checker: "lee", checkerAccount: "settle@%", want: text.AccountIsShared},
-		"a shared account with its host": {maker: "kim", makerAccount: "kim@%", checker: "lee", checkerAccount: "ops@10.%", want: text.AccountIsShared},
+		"another person at the console":                     {maker: kim, checker: signedIn("lee@example.com", "https://id 2")},
+		"the same subject":                                  {maker: kim, checker: signedIn("minji@example.com", "https://id 1"), want: text.ApprovalIsOwn},
+		"the same name":                                     {maker: kim, checker: signedIn(" KIM@example.com", "https://id 2"), want: text.ApprovalIsOwn},
+		"full-width letters":                                {maker: kim, checker: signedIn("ｋｉｍ@example.com", "https://id 2"), want: text.ApprovalIsOwn},
+		"a namesake of another company":                     {maker: kim, checker: signedIn("kim@example.org", "https://id 2")},
+		"console, then terminal":                            {maker: kim, checker: at("lee", "kim@%"), want: text.ApprovalIsOwn},
+		"console, then terminal, typed name":                {maker: kim, checker: at("Kim", "lee@%"), want: text.ApprovalIsOwn},
+		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.AccountIsShared},
+		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim, want: text.AccountIsShared},
+		"console, then another person at a terminal":        {maker: kim, checker: at("lee", "lee@%")},
+		"one account, two names":                            {maker: at("kim", "operator@%"), checker: at("lee", "operator@10.0.0.1"), want: text.ApprovalIsOwn},
+		"two accounts, one name":                            {maker: at("kim", "kim@%"), checker: at("kim", "lee@%"), want: text.ApprovalIsOwn},
+		"two accounts":                                      {maker: at("kim", "kim@%"), checker: at("lee", "lee@%")},
+		"a shared account":                                  {maker: at("kim", "kim@%"), checker: at("lee", "settle@%"), want: text.AccountIsShared},
+		"a shared account with its host":                    {maker: at("kim", "kim@%"), checker: at("lee", "ops@10.%"), want: text.AccountIsShared},
 	} {
-		a := Approval{ID: 1, State: Requested, Maker: c.maker, makerAccount: c.makerAccount}
-		_, err := mayDecide(a, policy, Person{Name: c.checker, Console: c.console}, c.checkerAccount, true)
+		a := Approval{ID: 1, State: Requested, Maker: c.maker.Name, maker: c.maker}
+		_, err := mayDecide(a, policy, c.checker, true)
 		if c.want == (text.Message{}) {
 			require.NoError(t, err, name)
 		} else {
 			require.True(t, text.Is(err, c.want), "%s: %v", name, err)
 		}
-		_, err = mayDecide(a, policy, Person{Name: c.checker, Console: c.console}, c.checkerAccount, false)
+		_, err = mayDecide(a, policy, c.checker, false)
 		require.NoError(t, err, "%s: refusing, or taking back, is for everybody who may ask", name)
 		a.State = Used
-		_, err = mayDecide(a, policy, Person{Name: "choi"}, "choi@%", true)
+		_, err = mayDecide(a, policy, at("choi", "choi@%"), true)
 		require.True(t, text.Is(err, text.ApprovalNotOpen))
 	}
+}
+
+// Only the one who asked executes.
+func TestIdentity_Is(t *testing.T) {
+	t.Parallel()
+	kim, terminal := signedIn("kim@example.com", "https://id 1"), at("kim", "kim@%")
+	for name, c := range map[string]struct {
+		maker, executor identity
+		want            bool
+	}{
+		"the same session":                     {kim, kim, true},
+		"a new name, the same subject":         {kim, signedIn("minji@example.com", "https://id 1"), true},
+		"the same name, another subject":       {kim, signedIn("kim@example.com", "https://id 2"), false},
+		"a namesake":                           {kim, signedIn("kim@example.org", "https://id 2"), false},
+		"the name of the maker at a terminal":  {kim, at("kim@example.com", "lee@%"), false},
+		"the console's account at a terminal":  {kim, at("kim@example.com", "console@%"), false},
+		"the name of the maker at the console": {terminal, signedIn("kim", "kim"), false},
+		"the same account and name":            {terminal, at("KIM", "kim@10.%"), true},
+		"the same account, another name":       {terminal, at("lee", "kim@%"), false},
+		"another account with the same name":   {terminal, at("kim", "lee@%"), false},
+	} {
+		require.Equal(t, c.want, c.executor.is(c.maker), name)
+		require.Equal(t, c.want && c.executor.SignIn != "", Approval{maker: c.maker}.IsOf(c.executor.Person), name)
+	}
+	require.True(t, Approval{maker: kim}.MayBeOf(kim.Person))
+	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person), "kim at a terminal may be the one at the console")
+	require.False(t, Approval{maker: terminal}.MayBeOf(signedIn("lee@example.com", "https://id 2").Person))
 }
 
 func TestState(t *testing.T) {

@@ -26,7 +26,7 @@ func (f approvalFlags) ticket(p *program, person operatorFlags) approval.Ticket 
 }
 
 func (p *program) person(of operatorFlags) approval.Person {
-	return approval.Person{Name: of.Operator, Console: p.onPage}
+	return approval.Person{Name: of.Operator, SignIn: p.signIn}
 }
 
 func (f approvalFlags) approvals(id coupon.CouponID) map[coupon.CouponID]approval.ID {

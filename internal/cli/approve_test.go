@@ -315,7 +315,7 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Contains(t, stderr, "several persons use the account")
 
 	none := w.ask("policy", "set", "--actions=none")
-	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", Console: true}, true, "SEC-4")
+	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", SignIn: "park@example.com"}, true, "SEC-4")
 	require.NoError(t, err)
 	code, stdout, stderr = w.kim("policy", "set", "--actions=none", none.flag())
 	require.Zero(t, code, stderr)

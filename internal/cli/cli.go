@@ -106,7 +106,8 @@ type program struct {
 	Process
 	output.Locale
 	verb   string   // such as "close" for settle coupon close
-	onPage bool     // the verb runs for a page of the console, whose person is signed in
+	onPage bool     // the verb runs for a page of the console
+	signIn string   // who is signed in there
 	shared *servers // of the console; nil: the verb opens its own
 	logger *zap.Logger
 	parsed *kong.Context

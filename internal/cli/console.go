@@ -121,7 +121,7 @@ func (p *program) onPageRun(ctx context.Context, s *servers, own []string, call 
 	shared := *s
 	shared.Servers = s.Servers.Shared()
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	child := &program{cli: new(cli), onPage: true, shared: &shared, logger: p.logger, Locale: output.Locale{Language: call.Language},
+	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: &shared, logger: p.logger, Locale: output.Locale{Language: call.Language},
 		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version, Now: p.Now}}
 	code := child.parseAndRun(ctx)
 	if err := stdout.Failure(); err != nil && code == exitDone {

@@ -37,6 +37,10 @@ type approvalPage struct {
 	Approve, Refuse, Use bool
 }
 
+func approver(p signin.Person) approval.Person {
+	return approval.Person{Name: p.Name, SignIn: p.SignIn}
+}
+
 // approval shows a request, and to the right person the buttons. Customer service sees its own requests alone.
 func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	n, ok := c.numbered(w, r, "id")
@@ -49,13 +53,13 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
-	own := a.IsOf(approval.Person{Name: p.Person.Name, Console: true})
+	own := a.IsOf(approver(p.Person))
 	if !own && !c.may(w, r, signin.SeeLists) {
 		return
 	}
 	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
 	requested := a.State == approval.Requested
-	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !own && p.Person.May(signin.Approve),
+	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !a.MayBeOf(approver(p.Person)) && p.Person.May(signin.Approve),
 		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
 	switch {
 	case requested && own:
@@ -85,7 +89,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person := signin.From(r.Context())
-	own := a.IsOf(approval.Person{Name: person.Name, Console: true})
+	own := a.IsOf(approver(person))
 	args, title := []string{"approve", fmt.Sprint(n)}, text.ConsoleApprove
 	reason, jobID := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job")
 	switch r.PathValue("decision") {
@@ -119,7 +123,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	args = append(args, "--operator="+person.Name, "--reason="+reason)
-	c.start(w, r, &job{ID: jobID, Person: person.Name, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n), Command: commandLine(args)}, args)
+	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n), Command: commandLine(args)}, args)
 }
 
 // changeOfPlan returns the change that a plan is of, with what decides about its right.

@@ -373,14 +373,14 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		args = append(args, "--expect-digest="+digest)
 	}
 	args = append(args, "--operator="+person.Name, "--reason="+reason)
-	c.start(w, r, &job{ID: jobID, Person: person.Name, Title: title, Back: one.back(v), Command: commandLine(args)}, args)
+	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: one.back(v), Command: commandLine(args)}, args)
 }
 
 // start runs a verb in a job, and shows its page: with the result, if it ends soon.
 func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, args []string) {
 	l := language(r)
 	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
-		return c.Run(ctx, Call{Person: j.Person, Language: l, Args: args, Stdout: &j.Out, Stderr: &j.Notes})
+		return c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Args: args, Stdout: &j.Out, Stderr: &j.Notes})
 	})
 	if started == nil {
 		c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleBusy)
@@ -399,7 +399,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, args []s
 // jobPage shows a job to the person who began it.
 func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	j := c.jobs.find(r.PathValue("id"))
-	if j == nil || j.Person != signin.From(r.Context()).Name {
+	if j == nil || j.Person.SignIn != signin.From(r.Context()).SignIn {
 		c.refused(w, r, http.StatusNotFound, text.ConsoleNoJob)
 		return
 	}

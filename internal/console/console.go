@@ -35,7 +35,7 @@ import (
 
 // Call is one run of a verb.
 type Call struct {
-	Person         string // who is signed in; empty: nobody is recorded
+	SignIn         string // who makes a change: the SignIn of the person; empty for a verb that reads
 	Language       text.Language
 	Args           []string // without the program's name and its settings
 	Stdout, Stderr io.Writer

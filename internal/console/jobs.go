@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 // job is one run of a verb that changes something.
 type job struct {
 	ID      string
-	Person  string
+	Person  signin.Person
 	Title   string // in the language of the person
 	Back    string // path of what was changed
 	Command string
@@ -64,11 +65,11 @@ func (s *jobs) find(id string) *job {
 }
 
 // mine returns the person's jobs that run, and those that ended, the newest first.
-func (s *jobs) mine(person string) (all []*job) {
+func (s *jobs) mine(person signin.Person) (all []*job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range slices.Backward(s.all) {
-		if j.Person == person {
+		if j.Person.SignIn == person.SignIn {
 			all = append(all, j)
 		}
 	}

@@ -32,7 +32,7 @@ func TestPages_AreForTheirRoles(t *testing.T) {
 	t.Parallel()
 	d, id, _ := world(t)
 	site := "http://" + behindProxy(d).Console
-	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_account, created_at, expires_at) VALUES ('add-seats', ?, '{\"action\":\"add-seats\"}', 'sha256:x', 'r', 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", id)
+	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at) VALUES ('add-seats', ?, '{\"action\":\"add-seats\"}', 'sha256:x', 'r', 'somebody', 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", id)
 	for path, want := range map[string]string{
 		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++", "/runs": "++++", "/runs/1": "++++",
 		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
@@ -131,7 +131,7 @@ func TestPages_EscapeWhatOthersWrote(t *testing.T) {
 	d, id, _ := world(t)
 	d.Exec("UPDATE coupon SET name = ? WHERE id = ?", hostile, id)
 	d.Exec("UPDATE settlement_run SET operator = ?, reason = ?", hostile, hostile)
-	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_account, created_at, expires_at) VALUES ('add-seats', ?, ?, ?, ?, ?, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
+	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at) VALUES ('add-seats', ?, ?, ?, ?, ?, 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
 		id, `{"action":"add-seats","changes":[{"what":"\"><script>","to":"<script>"}]}`, hostile, hostile, hostile)
 	d.ApplyAt(id, hostile, d.Now())
 	d.MoveToReview(id, hostile, coupon.Failure{Cause: coupon.CauseUnknownUser, Message: hostile})

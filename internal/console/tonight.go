@@ -45,7 +45,7 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 	if t.Cut {
 		p.Lead = append(p.Lead, p.say(text.ConsoleMoreDue, len(t.Coupons)))
 	}
-	for _, j := range c.jobs.mine(p.Person.Name) {
+	for _, j := range c.jobs.mine(p.Person) {
 		if len(is.Jobs) < maxShownJobs {
 			state := text.ConsoleJobEnded
 			if !j.ended() {

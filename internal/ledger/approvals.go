@@ -31,14 +31,14 @@ var approvalRules = map[audit.Action]struct{ named, given []string }{
 // policyVersion is a row of table policy.
 type policyVersion struct {
 	id, runsAfter, eventsAfter, approval uint64
-	actions, account                     string
+	actions, shared                      string
 }
 
-const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, account FROM policy ORDER BY id"
+const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts FROM policy ORDER BY id"
 
 func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
 	all, err := mysqltx.Collect(ctx, q, func(p *policyVersion) []any {
-		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.account}
+		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared}
 	}, policiesSQL)
 	return all, mysqltx.Wrap(err, "read the policies of approvals")
 }
@@ -51,6 +51,8 @@ type approvedEvent struct {
 	at     time.Time
 	run    *uint64
 	detail string
+
+	account string // of MySQL, by which it was written
 }
 
 // change identifies the transaction, or the run, whose events name one approval.
@@ -61,19 +63,31 @@ func (e approvedEvent) change() string {
 	return fmt.Sprint(e.at.UnixMicro(), " ", e.actor)
 }
 
-// named reports whether the policy in force at the event names one of the actions.
+// named reports whether the policy names one of the actions: every version that was in force between the beginning of the run, which
+// gets its number long before it asks the policy, and the event.
 func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
-	in := ""
-	for _, p := range policies {
-		if e.run != nil && *e.run > p.runsAfter || e.run == nil && e.id > p.eventsAfter {
-			in = p.actions
+	first, last := -1, -1
+	for i, p := range policies {
+		if e.id > p.eventsAfter {
+			last = i
+		}
+		if e.run == nil || *e.run > p.runsAfter {
+			first = i
 		}
 	}
-	return slices.ContainsFunc(strings.Split(in, ","), func(a string) bool { return slices.Contains(actions, a) })
+	if first > last {
+		first = last
+	}
+	for i := max(first, 0); i <= last; i++ {
+		if !slices.ContainsFunc(strings.Split(policies[i].actions, ","), func(a string) bool { return slices.Contains(actions, a) }) {
+			return false
+		}
+	}
+	return last >= 0
 }
 
 const approvedEventsSQL = `
-SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail` + audit.Chained + `WHERE e.coupon_id = ?
+SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail, e.account` + audit.Chained + `WHERE e.coupon_id = ?
 AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED', 'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
 ORDER BY e.seq`
 
@@ -84,7 +98,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 		return err
 	}
 	events, err := mysqltx.Collect(ctx, c.tx, func(e *approvedEvent) []any {
-		return []any{&e.id, &e.action, &e.actor, &e.at, &e.run, &e.detail}
+		return []any{&e.id, &e.action, &e.actor, &e.at, &e.run, &e.detail, &e.account}
 	}, approvedEventsSQL, c.Coupon)
 	if err != nil {
 		return mysqltx.Wrap(err, "read the approved changes of coupon %d", c.Coupon)
@@ -100,7 +114,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 			continue
 		}
 		a, action := given.named(e.detail)
-		if a == nil || a.fault() || a.seen || a.action != action {
+		if a == nil || a.fault(policies) || a.seen || a.action != action || !a.usedBy(e) {
 			wrong++
 		}
 		if a != nil {
@@ -144,7 +158,7 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 		case p.approval == 0 && i > 0 && policies[i-1].actions != "":
 			missing++
 		case p.approval == 0:
-		case a == nil || a.fault() || a.seen || a.action != "policy":
+		case a == nil || a.fault(policies) || a.seen || a.action != "policy":
 			wrong++
 		}
 		if a != nil {
@@ -163,28 +177,36 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 
 // givenApproval is a row of table approval.
 type givenApproval struct {
-	id                      uint64
-	action, plan, digest    string
-	maker, makerAccount     string
-	checker, checkerAccount string
-	approved                bool
-	createdAt, expiresAt    time.Time
-	decidedAt, usedAt       *time.Time
+	id                   uint64
+	action, plan, digest string
+	maker, checker       approver
+	policy               uint64 // the version in force when it was decided
+	approved             bool
+	createdAt, expiresAt time.Time
+	decidedAt, usedAt    *time.Time
 
 	seen bool // an audit event, or a version of the policy, names it
+}
+
+type approver struct {
+	name    string
+	signIn  string // empty: at a terminal
+	account string // of MySQL
 }
 
 type givenApprovals map[uint64]*givenApproval
 
 const approvalsSQL = `
-SELECT id, action, plan, digest, maker, maker_account, COALESCE(checker, ''), COALESCE(checker_account, ''), COALESCE(approved, FALSE),
+SELECT id, action, plan, digest, maker, maker_sign_in, maker_account, COALESCE(checker, ''), COALESCE(checker_sign_in, ''), COALESCE(checker_account, ''),
+       COALESCE(policy_id, 0), COALESCE(approved, FALSE),
        created_at, expires_at, decided_at, used_at FROM approval WHERE `
 
 func readApprovals(ctx context.Context, q mysqltx.Querier, where string, args ...any) (givenApprovals, error) {
 	all := givenApprovals{}
 	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		a := new(givenApproval)
-		err := rows.Scan(&a.id, &a.action, &a.plan, &a.digest, &a.maker, &a.makerAccount, &a.checker, &a.checkerAccount, &a.approved,
+		err := rows.Scan(&a.id, &a.action, &a.plan, &a.digest, &a.maker.name, &a.maker.signIn, &a.maker.account,
+			&a.checker.name, &a.checker.signIn, &a.checker.account, &a.policy, &a.approved,
 			&a.createdAt, &a.expiresAt, &a.decidedAt, &a.usedAt)
 		all[a.id] = a
 		return err
@@ -202,31 +224,65 @@ func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
 	}
 	_, _ = fmt.Sscan(parts[0], &id)
 	a = g[id]
-	if a == nil || parts[2] != a.digest || parts[3] != fmt.Sprintf("asked by %s, approved by %s", a.maker, a.checker) {
+	if a == nil || parts[2] != a.digest || parts[3] != fmt.Sprintf("asked by %s, approved by %s", a.maker.name, a.checker.name) {
 		return nil, ""
 	}
 	return a, parts[1]
 }
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.
-func (a *givenApproval) fault() bool {
-	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.samePerson() || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
+func (a *givenApproval) fault(policies []policyVersion) bool {
+	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.maker.mayBe(a.checker) || a.shared(policies) || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
 		a.usedAt.After(a.expiresAt)
 }
 
-func (a *givenApproval) samePerson() bool {
-	person := func(name string) string {
-		name, _, _ = strings.Cut(strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))), "@")
-		return name
+// mayBe reports whether two may be one person.
+func (p approver) mayBe(other approver) bool {
+	if p.signIn != "" && other.signIn != "" {
+		return p.signIn == other.signIn || spelled(p.name) == spelled(other.name)
 	}
-	for _, maker := range []string{a.maker, a.makerAccount} {
-		for _, checker := range []string{a.checker, a.checkerAccount} {
-			if person(maker) != "" && person(maker) == person(checker) {
+	if (p.signIn != "") != (other.signIn != "") && accountName(p.account) == accountName(other.account) { // of the console
+		return true
+	}
+	for _, one := range p.names() {
+		for _, two := range other.names() {
+			if one != "" && one == two {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func spelled(name string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) }
+
+func accountName(account string) string {
+	name, _, _ := strings.Cut(spelled(account), "@")
+	return name
+}
+
+func (p approver) names() []string {
+	if p.signIn != "" {
+		return []string{accountName(p.name)}
+	}
+	return []string{accountName(p.name), accountName(p.account)}
+}
+
+// shared reports whether an account that several persons use has approved.
+func (a *givenApproval) shared(policies []policyVersion) bool {
+	user, _, _ := strings.Cut(a.checker.account, "@")
+	for _, p := range policies {
+		if p.id == a.policy && a.checker.signIn == "" {
+			accounts := strings.Split(p.shared, ",")
+			return slices.Contains(accounts, a.checker.account) || slices.Contains(accounts, user)
+		}
+	}
+	return false
+}
+
+// usedBy reports whether the one who asked has made the change of an event. At a terminal, the account of MySQL is compared, too.
+func (a *givenApproval) usedBy(e approvedEvent) bool {
+	return spelled(e.actor) == spelled(a.maker.name) && (a.maker.signIn != "" || accountName(e.account) == accountName(a.maker.account))
 }
 
 // forged reports whether the plan is not that of the digest, or names another action.

@@ -63,15 +63,16 @@ func (s *SignIn) openOIDC() {
 
 // The values of a session.
 const (
-	nameKey  = "name"
-	rolesKey = "roles"
+	nameKey   = "name"
+	rolesKey  = "roles"
+	signInKey = "sign-in"
 )
 
 // inSession returns the person of the session. Without one, a page sends the browser to the provider, and a form is refused.
 func (s *SignIn) inSession(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	ctx := r.Context()
 	if name := s.sessions.GetString(ctx, nameKey); name != "" {
-		p := Person{Name: name}
+		p := Person{Name: name, SignIn: s.sessions.GetString(ctx, signInKey)}
 		for role := range strings.SplitSeq(s.sessions.GetString(ctx, rolesKey), ",") {
 			p.Roles = append(p.Roles, Role(role))
 		}
@@ -142,6 +143,7 @@ func (s *SignIn) finish(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	}
 	s.sessions.Put(r.Context(), nameKey, p.Name)
 	s.sessions.Put(r.Context(), rolesKey, strings.Join(roles, ","))
+	s.sessions.Put(r.Context(), signInKey, p.SignIn)
 	s.logger.Info("signed in", zap.String("person", p.Name), zap.Strings("roles", roles))
 	http.Redirect(w, r, f.To, http.StatusSeeOther)
 }
@@ -224,6 +226,9 @@ func readClaims(from interface{ Claims(any) error }, groupsClaim string) (c clai
 		return c, err
 	}
 	for _, key := range []string{"preferred_username", "email", "sub"} {
+		if key == "email" && all["email_verified"] == false {
+			continue
+		}
 		if name, ok := all[key].(string); ok && c.name == "" {
 			c.name = name
 		}
@@ -272,10 +277,12 @@ func (o *openID) person(ctx context.Context, f flow, code string) (Person, error
 	if err != nil {
 		return Person{}, err
 	}
-	if !goodName(c.name) {
-		return Person{}, errors.New("the id token has no usable name")
+	// A name may change, or be given to another person. The subject may not.
+	signIn := id.Issuer + " " + id.Subject
+	if !goodName(c.name) || id.Subject == "" || len([]rune(signIn)) > maxSignIn {
+		return Person{}, errors.New("the id token has no usable name or subject")
 	}
-	return Person{Name: c.name, Roles: o.settings.rolesOf(c.groups)}, nil
+	return Person{Name: c.name, Roles: o.settings.rolesOf(c.groups), SignIn: signIn}, nil
 }
 
 func (o *openID) userInfo(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, subject string) (claims, error) {

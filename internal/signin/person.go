@@ -51,6 +51,8 @@ var rights = map[Right][]Role{
 type Person struct {
 	Name  string
 	Roles []Role
+	// SignIn identifies the person: the issuer and subject of OpenID Connect, or the name that the proxy sends.
+	SignIn string
 }
 
 // May reports whether one of the person's roles gives the right.

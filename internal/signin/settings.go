@@ -75,7 +75,7 @@ func (s *Settings) validateDevUser() error {
 	if name = strings.TrimSpace(name); name == "" || !slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
-	s.dev = Person{Name: name, Roles: []Role{Role(role)}}
+	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}
 	return nil
 }
 

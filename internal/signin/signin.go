@@ -91,6 +91,8 @@ const (
 	groupsHeader = "X-Forwarded-Groups"
 	// maxName is the width of the columns for names, in characters.
 	maxName = 100
+	// maxSignIn is that of the columns for Person.SignIn.
+	maxSignIn = 400
 )
 
 // proxied believes the headers of a trusted proxy. A header that was sent twice, in whatever spelling, is refused: the proxy
@@ -113,7 +115,7 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	for group := range strings.SplitSeq(groups, ",") {
 		all = append(all, strings.TrimSpace(group))
 	}
-	return Person{Name: user, Roles: s.settings.rolesOf(all)}, false
+	return Person{Name: user, Roles: s.settings.rolesOf(all), SignIn: user}, false
 }
 
 // single returns the value of a header that may be there once, in one spelling.
