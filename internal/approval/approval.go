@@ -86,7 +86,9 @@ SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at
        COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6) FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"
-	listSQL = columns + "WHERE (? = 0 OR id < ?) AND (? = 0 OR coupon_id = ?) ORDER BY id DESC LIMIT ?"
+	listSQL = columns + `WHERE (? = 0 OR id < ?) AND (? = 0 OR coupon_id = ?) AND (? = '' OR maker = ?)
+  AND (NOT ? OR decided_at IS NULL AND expires_at > UTC_TIMESTAMP(6)) ORDER BY id DESC LIMIT ?`
+	openSQL = "SELECT COUNT(*) FROM approval WHERE decided_at IS NULL AND expires_at > UTC_TIMESTAMP(6)"
 )
 
 func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
@@ -139,6 +141,8 @@ func read(ctx context.Context, q mysqltx.Querier, query string, id ID) (Approval
 // Filter chooses approvals. Zero fields choose all.
 type Filter struct {
 	Coupon coupon.CouponID
+	Maker  string
+	Open   bool // those that wait for a decision
 	Before ID
 	Limit  int
 }
@@ -150,8 +154,14 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) (all []Approval, err
 		a, err := scan(rows)
 		all = append(all, a)
 		return err
-	}, listSQL, f.Before, f.Before, f.Coupon, f.Coupon, f.Limit)
+	}, listSQL, f.Before, f.Before, f.Coupon, f.Coupon, f.Maker, f.Maker, f.Open, f.Limit)
 	return all, mysqltx.Wrap(err, "read approvals")
+}
+
+// Waiting returns how many requests wait for a decision.
+func Waiting(ctx context.Context, q mysqltx.Querier) (n int, err error) {
+	err = q.QueryRowContext(ctx, openSQL).Scan(&n)
+	return n, mysqltx.Wrap(err, "count requests")
 }
 
 const decideSQL = `

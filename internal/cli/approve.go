@@ -58,6 +58,11 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 		return output.JSON(p.Stdout, asked{id, a.Digest, a.Plan})
 	}
 	p.view().Approval(a)
+	if p.onPage { // the number in the list is a link
+		p.view().Approvals([]approval.Approval{a})
+		p.warn(text.ApprovalAskedOnPage)
+		return nil
+	}
 	p.warn(text.ApprovalAsked, id, id, id)
 	return nil
 }
@@ -65,9 +70,11 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 type approvalsCmd struct {
 	ID     approval.ID     `arg:"" optional:"" name:"id"`
 	Coupon coupon.CouponID `placeholder:"ID"`
-	Before approval.ID     `placeholder:"N"`
-	Limit  int             `default:"20" placeholder:"N"`
-	Output string          `enum:"table,json" default:"table"`
+	By     string          `placeholder:"NAME"`
+	Open   bool
+	Before approval.ID `placeholder:"N"`
+	Limit  int         `default:"20" placeholder:"N"`
+	Output string      `enum:"table,json" default:"table"`
 }
 
 func (c *approvalsCmd) Validate() error {
@@ -86,7 +93,7 @@ func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
 		p.view().Approval(a)
 		return nil
 	}
-	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Before: c.Before, Limit: c.Limit})
+	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open, Before: c.Before, Limit: c.Limit})
 	if err != nil {
 		return err
 	}

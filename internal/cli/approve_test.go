@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 )
 
@@ -356,4 +357,142 @@ func TestForgotten_LeavesApprovalWithoutUser(t *testing.T) {
 	code, _, stderr = w.settle("approvals", "--lang=en")
 	require.Zero(t, code, stderr)
 	w.Verify()
+}
+
+// Each state that no program leaves is found. Every change leaves the audit chain alone, unless it is about it.
+func TestVerify_FindsBrokenApprovals(t *testing.T) {
+	t.Parallel()
+	seats := func(w *world) (id coupon.CouponID, a asked) {
+		id = w.AddQueue(2, 1)
+		w.setPolicy("add-seats")
+		command := []string{"coupon", "add-seats", id.String(), "--seats=3"}
+		a = w.ask(command...)
+		w.approve(a)
+		code, _, stderr := w.kim(append(command, a.flag())...)
+		require.Zero(w.T, code, stderr)
+		return id, a
+	}
+	run := func(w *world) (id coupon.CouponID, a asked) {
+		id = w.AddQueue(2, 1)
+		w.setPolicy("run")
+		command := []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+		a = w.ask(command...)
+		w.approve(a)
+		code, _, stderr := w.kim(append(command, a.flag())...)
+		require.Zero(w.T, code, stderr)
+		return id, a
+	}
+	set := func(change string) func(w *world, _ coupon.CouponID, a asked) {
+		return func(w *world, _ coupon.CouponID, a asked) {
+			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
+		}
+	}
+	used := func(again func(a asked, detail string) string) func(w *world, id coupon.CouponID, a asked) {
+		return func(w *world, id coupon.CouponID, a asked) {
+			detail := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'")[0]
+			w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Detail: again(a, detail)})
+		}
+	}
+	for name, c := range map[string]struct {
+		made  func(w *world) (coupon.CouponID, asked)
+		broke func(w *world, id coupon.CouponID, a asked)
+		want  ledger.Code
+	}{
+		"not approved":          {seats, set("approved = FALSE"), ledger.ApprovalWrong},
+		"never decided":         {seats, set("approved = NULL, decided_at = NULL"), ledger.ApprovalWrong},
+		"decided before asked":  {seats, set("decided_at = created_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
+		"used before decided":   {seats, set("used_at = decided_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
+		"used after its expiry": {seats, set("expires_at = used_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
+		"used, but no event": {seats, func(w *world, id coupon.CouponID, _ asked) {
+			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval")
+		}, ledger.ApprovalWrong},
+		"one account":             {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
+		"one sign-in":             {seats, set("maker_sign_in = 'x', checker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"the console's account":   {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
+		"another account used it": {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},
+		"a shared account": {seats, func(w *world, _ coupon.CouponID, a asked) {
+			w.Exec("UPDATE policy SET shared_accounts = (SELECT SUBSTRING_INDEX(checker_account, '@', 1) FROM approval) WHERE id = (SELECT policy_id FROM approval)")
+		}, ledger.ApprovalWrong},
+		"another plan":             {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), ledger.ApprovalWrong},
+		"another digest":           {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), ledger.ApprovalMissing},
+		"another action":           {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), ledger.ApprovalWrong},
+		"used twice":               {seats, used(func(_ asked, detail string) string { return detail }), ledger.ApprovalWrong},
+		"an event without one":     {seats, used(func(a asked, detail string) string { return strings.Replace(detail, fmt.Sprint(a.Approval), "999", 1) }), ledger.ApprovalWrong},
+		"an event that is no list": {seats, used(func(asked, string) string { return "7" }), ledger.ApprovalWrong},
+		"without an event": {seats, func(w *world, id coupon.CouponID, _ asked) {
+			w.Exec("DELETE FROM audit_event WHERE action = 'APPROVAL_USED'")
+		}, ledger.ApprovalMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id, a := c.made(w)
+			w.Verify(id)
+			c.broke(w, id, a)
+			require.Contains(t, w.Findings(id), c.want)
+		})
+	}
+}
+
+// A retry that would issue to the line needs the approval of a run, which it cannot have. One of DLQ entries alone needs none.
+func TestApprovals_OfRunsAreNotPassedByWithRetry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(2, 1, 2)
+	w.MoveToReview(id, "1", coupon.Failure{Cause: coupon.CauseBadRow})
+	w.setPolicy("run")
+	code, _, stderr := w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now")
+	require.Equal(t, exitUse, code, stderr)
+	require.Contains(t, stderr, "1 applications that are not under review")
+	require.Empty(t, w.Issued(id))
+	w.SetStatus("BLOCKED", 2)
+	code, _, stderr = w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []coupon.UserID{1}, w.Issued(id))
+	w.Verify(id)
+}
+
+// To honour a receipt is no restore: it needs no approval, also where it lowers what was written off.
+func TestApprovals_OfRestoresLeaveReceipts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := newReceipts(w)
+	id := w.AddQueue(2, 1, 2)
+	w.Refresh()
+	tokens := r.given(id)
+	w.PodsDie()
+	w.LoseRedis(id)
+	w.Refresh()
+	w.settleNow("--accept-gap")
+	require.EqualValues(t, 2, w.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id))
+	w.setPolicy("restore")
+	require.Equal(t, journal.PutBack, r.story(exitDone, "honour", tokens[1], honouredBy...).Fate)
+	require.EqualValues(t, 1, w.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id))
+	w.Verify(id)
+}
+
+// A drop by user is forgotten with the user, and asked for one by one.
+func TestForgotten_LeavesDropWithoutUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1, 7, 8)
+	w.MoveToReview(id, "7", coupon.Failure{Cause: coupon.CauseBadRow})
+	w.MoveToReview(id, "8", coupon.Failure{Cause: coupon.CauseBadRow})
+	w.setPolicy("drop")
+	code, _, stderr := w.kim("dlq", "drop", "--coupon="+id.String(), "--user=7", "--user=8", "--ask")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "--ask takes one --user")
+	a := w.ask("dlq", "drop", "--coupon="+id.String(), "--user=7")
+	code, stdout, _ := w.settle("approvals", fmt.Sprint(a.Approval), "--lang=en")
+	require.Zero(t, code)
+	require.Contains(t, stdout, "of user 7")
+	w.approve(a)
+	code, _, stderr = w.kim("dlq", "drop", "--coupon="+id.String(), "--user=7", a.flag())
+	require.Zero(t, code, stderr)
+	w.Verify(id)
+	private := w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...))
+	code, stdout, stderr = private.settle("user", "export", "--user=7")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, `"action": "drop"`)
+	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM approval WHERE user_id = 7"))
 }

@@ -102,11 +102,11 @@ type changing struct {
 }
 
 // planned prints what a change would do.
-func (p *program) planned(made *couponadmin.Change, summary any, format string) error {
+func (p *program) planned(made *couponadmin.Change, user coupon.UserID, summary any, format string) error {
 	if format == "json" {
 		return output.JSON(p.Stdout, summary)
 	}
-	p.view().Planned(made)
+	p.view().Planned(made, user)
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (c *change) do(ctx context.Context, p *program, how changing) error {
 		return unlessAsked(err)
 	}
 	if c.DryRun {
-		return p.planned(made, made.Summary(), c.Output)
+		return p.planned(made, 0, made.Summary(), c.Output)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())

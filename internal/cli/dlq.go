@@ -220,7 +220,7 @@ type dlqDropCmd struct {
 }
 
 func (c *dlqDropCmd) Validate() error {
-	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing), c.reviewFlags.Validate())
+	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing), refuse(c.Ask && len(c.User) > 1, text.AskForOneUser), c.reviewFlags.Validate())
 }
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {

@@ -42,7 +42,7 @@ func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 		return unlessAsked(err)
 	}
 	if c.DryRun {
-		return p.planned(&made.Change, made.Summary(), c.Output)
+		return p.planned(&made.Change, c.User, made.Summary(), c.Output)
 	}
 	if c.Output == "json" {
 		err = output.JSON(p.Stdout, made.Summary())

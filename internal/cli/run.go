@@ -274,7 +274,14 @@ func (c *runCmd) askApproval(ctx context.Context, p *program, order settle.Order
 	}
 	shown := report.Coupons[0]
 	if shown.Preview == nil {
-		return p.outcome(c.Output, report, nil)
+		if err := p.outcome(c.Output, report, nil); err != nil {
+			return err
+		}
+		p.warn(text.NothingToApprove)
+		if c.Output == "json" {
+			return output.JSON(p.Stdout, report)
+		}
+		return nil
 	}
 	return p.requestApproval(ctx, s.servers, shown.Preview.Plan, c.operatorFlags, c.Output)
 }

@@ -13,10 +13,23 @@ import (
 )
 
 func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleApprovals))
-	c.verb(r.Context(), p, join([]string{"approvals", "--limit=" + perPage}, flag("coupon", r.URL.Query().Get("coupon")), flag("before", r.URL.Query().Get("before")))...)
-	p.nextPage("/approvals", "coupon", r.URL.Query().Get("coupon"), "before")
-	p.Links = append(p.Links, link{Text: p.say(text.ConsolePolicy), Href: "/policy"})
+	args := join([]string{"approvals", "--limit=" + perPage}, flag("coupon", q.Get("coupon")), flag("before", q.Get("before")))
+	if q.Get("open") != "" {
+		args = append(args, "--open")
+	}
+	if !p.Person.May(signin.SeeLists) { // customer service sees its own requests alone
+		args = append(args, "--by="+p.Person.Name)
+	}
+	c.verb(r.Context(), p, args...)
+	p.nextPage("/approvals", "before", "coupon", q.Get("coupon"), "open", q.Get("open"))
+	p.Form = &form{Action: "/approvals", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
+		{Name: "coupon", Kind: "number", Label: p.say(text.ColumnCoupon), Value: q.Get("coupon")},
+		{Name: "open", Kind: yesNo, Label: p.say(text.ConsoleOpenRequests), Value: q.Get("open")}}}
+	if p.Person.May(signin.SeeLists) {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsolePolicy), Href: "/policy"})
+	}
 	c.show(w, p.status(), p)
 }
 
@@ -69,6 +82,9 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.Plan.Coupon > 0 {
 		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, a.Plan.Coupon), Href: fmt.Sprint("/coupons/", a.Plan.Coupon)})
+	}
+	if a.Plan.User > 0 {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleExplain, a.Plan.User, a.Plan.Coupon), Href: fmt.Sprintf("/people/%d/coupons/%d", a.Plan.User, a.Plan.Coupon)})
 	}
 	c.show(w, p.status(), p)
 }
@@ -129,6 +145,9 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 // changeOfPlan returns the change that a plan is of, with what decides about its right.
 func changeOfPlan(plan approval.Plan) (*change, map[string]string) {
 	v := map[string]string{"user": plan.Arguments["user"], "cause": plan.Arguments["cause"]}
+	if plan.User > 0 {
+		v["user"] = plan.User.Member()
+	}
 	if plan.Action == approval.AcceptGap {
 		return changeOf(string(approval.Run)), v
 	}
@@ -152,7 +171,11 @@ func argsOfPlan(plan approval.Plan) []string {
 	case approval.AddSeats:
 		return join([]string{"coupon", "add-seats", id}, of("seats", "total"))
 	case approval.Drop:
-		return join([]string{"dlq", "drop", "--yes", "--coupon=" + id}, of("user", "cause"))
+		args := join([]string{"dlq", "drop", "--yes", "--coupon=" + id}, of("user", "cause"))
+		if plan.User > 0 {
+			args = append(args, "--user="+plan.User.Member())
+		}
+		return args
 	case approval.Restore:
 		args := []string{"restore", "--coupon=" + id}
 		if plan.Arguments["from-marks"] == "true" {

@@ -54,9 +54,9 @@ func always(r signin.Right) func(map[string]string) signin.Right {
 	return func(map[string]string) signin.Right { return r }
 }
 
-// ofOne needs less for one person than for many.
+// ofOne needs less for the entry of one person than for many, or for the whole line.
 func ofOne(v map[string]string) signin.Right {
-	if v["user"] != "" && v["cause"] == "" {
+	if coupon.ParseUserID(v["user"]) > 0 && v["cause"] == "" && v["now"] == "" {
 		return signin.ChangePerson
 	}
 	return signin.Settle
@@ -282,8 +282,8 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 	} else {
 		c.verb(r.Context(), p, append(one.args(v), "--dry-run")...)
 	}
-	p.Command = commandLine(append(one.args(v), "--operator="+p.Person.Name, "--reason=…"))
 	if p.Bad && one.name != "run" {
+		p.Command = commandLine(append(one.args(v), "--operator="+p.Person.Name, "--reason=…"))
 		c.show(w, http.StatusOK, p)
 		return
 	}
@@ -293,6 +293,7 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Do = &do{Action: "/do/" + one.name, Button: p.say(one.title), Ask: one.action != "" && policy.Names(one.needs(v))}
+	p.Command = commandLine(append(one.execution(v, p.Do.Ask), "--operator="+p.Person.Name, "--reason=…"))
 	p.Do.Hidden = []option{{"job", rand.Text()}}
 	for _, f := range one.fields {
 		p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
@@ -301,6 +302,14 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		p.Do = nil
 	}
 	c.show(w, http.StatusOK, p)
+}
+
+// execution is the command that makes the change, or asks for its approval.
+func (one *change) execution(v map[string]string, ask bool) []string {
+	if !ask {
+		return one.args(v)
+	}
+	return append(slices.DeleteFunc(one.args(v), func(a string) bool { return a == "--yes" }), "--ask")
 }
 
 func (p *page) hasTable() bool {
@@ -363,13 +372,12 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, err)
 		return
 	}
-	args := one.args(v)
-	title := language(r).Sprintf(one.title)
-	switch asks := one.action != "" && policy.Names(one.needs(v)); {
-	case asks:
-		args = append(slices.DeleteFunc(args, func(a string) bool { return a == "--yes" }), "--ask")
+	title, asks := language(r).Sprintf(one.title), one.action != "" && policy.Names(one.needs(v))
+	args := one.execution(v, asks)
+	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)
-	case one.name == "run" && v["coupon"] != "":
+	}
+	if one.name == "run" && v["coupon"] != "" {
 		args = append(args, "--expect-digest="+digest)
 	}
 	args = append(args, "--operator="+person.Name, "--reason="+reason)

@@ -211,7 +211,7 @@ var menu = []struct {
 	right      signin.Right
 }{
 	{"tonight", "/", signin.See}, {"coupons", "/coupons", signin.See}, {"runs", "/runs", signin.See}, {"report", "/report", signin.SeeLists},
-	{"dlq", "/dlq", signin.SeeLists}, {"approvals", "/approvals", signin.SeeLists},
+	{"dlq", "/dlq", signin.SeeLists}, {"approvals", "/approvals", signin.SeePerson},
 }
 
 func (c *Console) show(w http.ResponseWriter, status int, p *page) {

@@ -38,7 +38,7 @@ func (c *Console) routes() http.Handler {
 	get("/search", signin.SeePerson, c.search)
 	get("/people/{user}", signin.SeePerson, c.person)
 	get("/people/{user}/coupons/{id}", signin.SeePerson, c.explain)
-	get("/approvals", signin.SeeLists, c.approvals)
+	get("/approvals", signin.SeePerson, c.approvals)
 	get("/approvals/{id}", signin.SeePerson, c.approval)
 	get("/policy", signin.SeeLists, c.policyPage)
 	get("/jobs/{id}", signin.SeePerson, c.jobPage)
@@ -129,16 +129,16 @@ func (c *Console) coupons(w http.ResponseWriter, r *http.Request) {
 	c.verb(r.Context(), p, join([]string{"coupon", "list", "--limit=" + perPage}, flag("status", q.Get("status")), flag("after", q.Get("after")))...)
 	p.Form = &form{Action: "/coupons", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: couponStatuses(p.Language)}}}
-	p.nextPage("/coupons", "status", q.Get("status"), "after")
+	p.nextPage("/coupons", "after", "status", q.Get("status"))
 	c.show(w, p.status(), p)
 }
 
 // nextPage adds a link to the page after the last row, if this page is full.
-func (p *page) nextPage(path, filter, value, after string) {
+func (p *page) nextPage(path, after string, filters ...string) {
 	for _, b := range p.Blocks {
 		if b.Table != nil && fmt.Sprint(len(b.Table.Rows)) == perPage {
 			last := b.Table.Rows[len(b.Table.Rows)-1][0].Text
-			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext), Href: query(path, filter, value, after, last)})
+			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext), Href: query(path, append(filters, after, last)...)})
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 		{Name: "date", Kind: "date", Label: p.say(text.ConsoleNight), Value: q.Get("date")},
 		{Name: "coupon", Kind: "number", Label: p.say(text.ColumnCoupon), Value: q.Get("coupon")},
 		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: statuses}}}
-	p.nextPage("/runs", "status", q.Get("status"), "before")
+	p.nextPage("/runs", "before", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))
 	if p.Person.May(signin.SeeLists) {
 		p.Links = append(p.Links, link{Text: "CSV", Href: query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))})
 	}

@@ -37,11 +37,12 @@ func TestPages_AreForTheirRoles(t *testing.T) {
 		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++", "/runs": "++++", "/runs/1": "++++",
 		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
 		"/report": "--++", "/report?month=2026-11": "--++", "/dlq": "--++", fmt.Sprint("/dlq/", id): "--++", fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "--++", "/approvals/1": "--++", "/policy": "--++",
+		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "-+++", "/approvals/1": "--++", "/policy": "--++",
 		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++", "/dlq.csv": "--++", fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
 		fmt.Sprint("/do/pause?coupon=", id): "---+", fmt.Sprint("/do/close?coupon=", id): "---+", fmt.Sprint("/do/freeze?coupon=", id): "---+",
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+", "/do/policy": "---+",
 		"/do/run": "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id): "--++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id): "--++", fmt.Sprintf("/do/drop?coupon=%d&user=x", id): "--++",
 		fmt.Sprintf("/do/retry?coupon=%d&user=2", id): "-+-+", fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--++",
 		fmt.Sprintf("/do/grant?coupon=%d&user=3", id): "-+-+", fmt.Sprintf("/do/revoke?coupon=%d&user=1", id): "-+-+",
 		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id): "-+-+", "/do/honour": "-+-+",
@@ -85,6 +86,18 @@ func TestForms_AreForTheirRoles(t *testing.T) {
 			}
 			status, _, _ := visitor{t, site, "p", group}.ask(http.MethodPost, "/do/"+change, form)
 			require.Equal(t, http.StatusForbidden, status, "%s %s", change, group)
+		}
+	}
+	for _, form := range []url.Values{{"user": {"2,3"}}, {"user": {"2"}, "now": {"on"}}, {"user": {"2"}, "cause": {"BAD_ROW"}}} {
+		for _, change := range []string{"drop", "retry"} {
+			if n++; change == "drop" && form.Has("now") {
+				continue
+			}
+			form.Set("coupon", id.String())
+			form.Set("reason", "r")
+			form.Set("job", fmt.Sprintf("%026d", n))
+			status, _, _ := visitor{t, site, "p", "team-cs"}.ask(http.MethodPost, "/do/"+change, form)
+			require.Equal(t, http.StatusForbidden, status, "customer service changes one person at a time: %s %v", change, form)
 		}
 	}
 	require.Equal(t, before, d.Snapshot())

@@ -139,3 +139,95 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond)
 	require.Len(t, d.Issued(id), 2000)
 }
+
+// number is that of the last request.
+func number(d *jajeongtest.Deployment) string {
+	return fmt.Sprint(d.Number("SELECT MAX(id) FROM approval"))
+}
+
+// asks fills in a form and asks for its approval. It returns the page that answers.
+func (v visitor) asks(form, reason string) string {
+	v.t.Helper()
+	_, preview, _ := v.ask(http.MethodGet, form, nil)
+	path, _, _ := strings.Cut(form, "?")
+	_, asked, _ := v.ask(http.MethodPost, path, fill(preview, reason))
+	return asked
+}
+
+// decides presses one of the buttons of an approval's page.
+func (v visitor) decides(id, decision string) (status int, page string) {
+	v.t.Helper()
+	_, shown, _ := v.ask(http.MethodGet, "/approvals/"+id, nil)
+	status, page, _ = v.ask(http.MethodPost, "/approvals/"+id+"/"+decision, onlyForm(shown, decision, "CS-9"))
+	return status, page
+}
+
+// Changes of one person are asked for, approved and carried out from pages alone, exactly as approved.
+func TestStory_OfOnePerson(t *testing.T) {
+	t.Parallel()
+	d, id, line := world(t)
+	d.AddUsers(91)
+	reviewed := d.Waiting(line)[0]
+	d.MoveToReview(line, reviewed, coupon.Failure{Cause: coupon.CauseBadRow})
+	d.Exec("UPDATE policy SET actions = 'drop,grant,revoke'")
+	site := "http://" + behindProxy(d).Console
+	park, jung, lee := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "jung@example.com", "team-cs"}, visitor{t, site, "lee@example.com", "team-finance"}
+	holder := d.Issued(id)[0]
+	seats := d.Number("SELECT total_quantity FROM coupon WHERE id = ?", id)
+	for _, c := range []struct {
+		form    string
+		sees    []string // what the checker reads
+		carried func() bool
+	}{
+		{fmt.Sprintf("/do/revoke?coupon=%d&user=%d&free-seat=on", id, holder), []string{fmt.Sprintf("고객번호: %d<", holder), "수량 돌려놓기: 예"},
+			func() bool {
+				return d.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND status = 'REVOKED'", id, holder) == 1 &&
+					d.Number("SELECT total_quantity FROM coupon WHERE id = ?", id) == seats+1
+			}},
+		{fmt.Sprintf("/do/drop?coupon=%d&user=%s", line, reviewed), []string{"고객번호: " + reviewed + "<"}, func() bool { return len(d.Outcome(line, "REJECTED")) == 1 }},
+		{fmt.Sprintf("/do/grant?coupon=%d&user=91", id), []string{"고객번호: 91<"}, func() bool {
+			return len(d.Issued(id)) > 0 && d.Number("SELECT COUNT(*) FROM user_coupon WHERE user_id = 91") == 1
+		}},
+	} {
+		asked := park.asks(c.form, "CS-8")
+		require.Contains(t, asked, fmt.Sprintf(`<a href="/approvals/%s">`, number(d)), "the page leads to the request: %s", c.form)
+		require.NotContains(t, asked, "--approval")
+		_, list, _ := park.ask(http.MethodGet, "/approvals", nil)
+		require.Contains(t, list, "/approvals/"+number(d), "customer service finds its requests again")
+		_, list, _ = jung.ask(http.MethodGet, "/approvals", nil)
+		require.NotContains(t, list, "/approvals/"+number(d), "and those of nobody else")
+		for _, decision := range []string{"approve", "refuse", "use"} {
+			status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/"+decision, url.Values{"reason": {"x"}, "job": {strings.Repeat("j", 26)}})
+			require.Equal(t, http.StatusForbidden, status, "%s of another's request", decision)
+		}
+		_, tonight, _ := lee.ask(http.MethodGet, "/", nil)
+		require.Contains(t, tonight, "승인을 기다리는 요청 1건")
+		_, shown, _ := lee.ask(http.MethodGet, "/approvals/"+number(d), nil)
+		for _, what := range c.sees {
+			require.Contains(t, shown, what, c.form)
+		}
+		_, approved := lee.decides(number(d), "approve")
+		require.Contains(t, approved, "승인됨")
+		status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/use", url.Values{"job": {strings.Repeat("k", 26)}})
+		require.Equal(t, http.StatusForbidden, status, "an approved request of another person")
+		require.False(t, c.carried(), c.form)
+		_, done := park.decides(number(d), "use")
+		require.True(t, c.carried(), "%s: %s", c.form, done)
+	}
+	_, tonight, _ := lee.ask(http.MethodGet, "/", nil)
+	require.NotContains(t, tonight, "승인을 기다리는 요청")
+	d.Verify(id, line)
+}
+
+// A run is made only if it has the digest that its page showed.
+func TestRun_IsPinnedToItsPage(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id, date := lastNight(d, 2, 4)
+	kim := visitor{t, "http://" + behindProxy(d).Console, "kim@example.com", "team-finance"}
+	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/run?coupon=%d&date=%s", id, date), nil)
+	d.SetStatus("BLOCKED", 1)
+	_, done, _ := kim.ask(http.MethodPost, "/do/run", fill(preview, "FIN-5"))
+	require.Contains(t, done, "HELD")
+	require.Empty(t, d.Issued(id), "another winner than the page showed")
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/overview"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -42,6 +43,9 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 		is.Bad = append(is.Bad, p.say(text.ConsoleRedisAway, output.Printable(text.In(p.Language, t.Unread))))
 	}
 	is.Table = c.due(p, locale, t.Coupons, is)
+	if t.ToApprove > 0 && p.Person.May(signin.Approve) {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleToApprove, t.ToApprove), Href: "/approvals?open=on"})
+	}
 	if t.Cut {
 		p.Lead = append(p.Lead, p.say(text.ConsoleMoreDue, len(t.Coupons)))
 	}

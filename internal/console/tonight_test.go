@@ -28,6 +28,35 @@ func TestTonight_SaysWhatIsWrong(t *testing.T) {
 	require.NotContains(t, page, "/people/", "a viewer sees figures without persons")
 }
 
+// A coupon that misses applications is shown, however many others there are.
+func TestTonight_ShowsMissingApplicationsFirst(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	for range 101 {
+		d.AddCoupon(1)
+	}
+	held := d.AddQueue(5, 4)
+	d.AddPromises(held, 2) // lost
+	_, page, _ := visitor{t, "http://" + behindProxy(d).Console, "kim", "all"}.ask(http.MethodGet, "/", nil)
+	require.Contains(t, page, "접수한 신청 2건을 찾을 수 없습니다")
+	require.Contains(t, page, fmt.Sprintf(`href="/coupons/%d"`, held))
+}
+
+// The next page keeps what was chosen.
+func TestLists_KeepTheirFilters(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(60, 1)
+	for user := range coupon.UserID(51) {
+		d.AddUsers(user + 2)
+		d.Apply(id, user+2)
+		d.SettleNow(id)
+	}
+	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
+	_, page, _ := kim.ask(http.MethodGet, fmt.Sprintf("/runs?coupon=%d&status=SUCCEEDED", id), nil)
+	require.Regexp(t, fmt.Sprintf(`/runs\?before=\d+&amp;coupon=%d&amp;status=SUCCEEDED`, id), page)
+}
+
 // Without Redis the first page says what is not known; without MySQL each page says that a server is away.
 func TestPages_WithoutTheirServers(t *testing.T) {
 	t.Parallel()

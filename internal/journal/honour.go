@@ -119,7 +119,7 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, origin audit.Origin
 	if err != nil {
 		return w, err
 	}
-	return w, r.keep(ctx, tx, id, account, Order{Operator: origin.Actor, Reason: origin.Reason, at: origin.At}, Restored{})
+	return w, r.keep(ctx, tx, id, account, Order{Operator: origin.Actor, Reason: origin.Reason, at: origin.At}, audit.ReceiptHonoured, Restored{})
 }
 
 func (r *Restorer) putBack(ctx context.Context, tx *sql.Tx, c coupon.Coupon, p proof) (Whereabouts, error) {

@@ -219,7 +219,7 @@ func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o O
 		done.plan(o)
 		return false, nil
 	}
-	if err := r.keep(ctx, tx, c.ID, account, o, *done); err != nil {
+	if err := r.keep(ctx, tx, c.ID, account, o, audit.ApplicationsRestored, *done); err != nil {
 		return false, err
 	}
 	kept, err := r.Line.KeepRestored(ctx, c.ID, epoch, done.Missing)
@@ -364,7 +364,7 @@ const lessWrittenOffSQL = "UPDATE promise SET written_off = written_off - ? WHER
 
 // keep writes what the restore has found out: who came back is not written off any more, and no application that is found
 // lacks a promise. An excess would hide as many losses.
-func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order, done Restored) error {
+func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order, action audit.Action, done Restored) error {
 	excess := max(-a.Gap(), 0)
 	less := min(excess, a.WrittenOff)
 	a.Accepted += excess - less
@@ -390,5 +390,5 @@ func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a l
 		}
 	}
 	detail := strings.Join(parts, ", ")
-	return audit.Append(ctx, tx, o.origin(), audit.ApplicationsRestored, id, audit.Entry{Detail: detail})
+	return audit.Append(ctx, tx, o.origin(), action, id, audit.Entry{Detail: detail})
 }

@@ -3,12 +3,15 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
@@ -33,8 +36,10 @@ type Tonight struct {
 	Next    time.Time    // the next nightly run
 	Last    *history.Run // the last nightly run; nil: there was none
 	Coupons []Due
-	Cut     bool  // there are more coupons
+	Cut     bool  // there are more coupons; those that miss applications come first
 	Unread  error // of Redis; its figures are then not known
+
+	ToApprove int // requests that wait for a decision
 }
 
 // Due is a coupon that takes applications, or that a run may settle.
@@ -44,8 +49,19 @@ type Due struct {
 	Behind                *time.Duration // of the journal; 0: it has everything; nil: it has nothing yet, or that is not known
 }
 
-// maxDue bounds the coupons of the first page.
-const maxDue = 100
+const (
+	// maxDue bounds the coupons that are shown, and maxLooked those that are looked at: the catalog holds no more.
+	maxDue    = 100
+	maxLooked = 10_000
+)
+
+// lost is the number of missing applications; 0 if it is not known.
+func (d Due) lost() int64 {
+	if d.Missing == nil {
+		return 0
+	}
+	return *d.Missing
+}
 
 func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	t.Next = r.Next(r.Now())
@@ -57,8 +73,8 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	if len(runs) > 0 {
 		t.Last = &runs[0]
 	}
-	for _, status := range []history.CouponStatus{history.Open, history.Paused, history.Closed} {
-		coupons, err := reader.List(ctx, history.CouponFilter{Status: status, Limit: maxDue + 1})
+	for _, status := range []history.CouponStatus{history.Closed, history.Paused, history.Open} { // the next run settles closed ones first of all
+		coupons, err := reader.List(ctx, history.CouponFilter{Status: status, Limit: maxLooked})
 		if err != nil {
 			return t, err
 		}
@@ -66,11 +82,13 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 			t.Coupons = append(t.Coupons, Due{Coupon: c})
 		}
 	}
+	t.Unread = r.fill(ctx, t.Coupons)
+	slices.SortStableFunc(t.Coupons, func(a, b Due) int { return cmp.Compare(b.lost(), a.lost()) })
 	if t.Cut = len(t.Coupons) > maxDue; t.Cut {
 		t.Coupons = t.Coupons[:maxDue]
 	}
-	t.Unread = r.fill(ctx, t.Coupons)
-	return t, nil
+	t.ToApprove, err = approval.Waiting(ctx, r.DB)
+	return t, err
 }
 
 // fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too.

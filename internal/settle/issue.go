@@ -32,6 +32,7 @@ type seated struct {
 	returned []coupon.Failure            // NOT_SELECTED applications that are rejected now
 	recorded int                         // number of rows by which application_outcome grows; negative if records are deleted
 	firstRow coupon.UserCouponID         // not above the id of any inserted row
+	others   int                         // number of winners that were not under review
 	moved    map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
 }
 
@@ -132,6 +133,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 				return seated{}, err
 			}
 			got.recorded -= len(fromRecords(on.stored))
+			got.others += len(notUnderReview(on.stored))
 			digest.add(on.stored)
 			winners.add(on.stored)
 			s.progress(len(on.stored))
@@ -214,6 +216,12 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 // fromRecords returns the applications that were recorded as NOT_SELECTED.
 func fromRecords(all []coupon.Application) []coupon.Application {
 	return slices.DeleteFunc(slices.Clone(all), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
+}
+
+func notUnderReview(all []coupon.Application) []coupon.Application {
+	return slices.DeleteFunc(slices.Clone(all), func(a coupon.Application) bool {
+		return a.Source != coupon.SourceQueue && a.Source != coupon.SourceNotSelected
+	})
 }
 
 // recordReturned updates the records of NOT_SELECTED applications. If the application has a seat now, its record is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // ticket is what the run presents for a coupon.
@@ -18,8 +19,16 @@ func (r run) ticket(id coupon.CouponID) approval.Ticket {
 	return approval.Ticket{Approval: r.Approvals[id], Person: r.Person}
 }
 
-// permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs none.
+// permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs none. A retry
+// needs it if it would issue to applications that are not under review; it cannot have one.
 func (s *settlement) permit(ctx context.Context, tx *sql.Tx, done issued) error {
+	if s.run.Trigger == coupon.DLQRetry && done.seated.others > 0 {
+		needed, err := s.run.ticket(s.coupon.ID).Needed(ctx, tx, approval.Run)
+		if err == nil && needed {
+			err = text.UsageErrorf(text.RetryNeedsRun, done.seated.others)
+		}
+		return err
+	}
 	if s.run.Trigger != coupon.Manual || !done.changed() && done.account.Waiting+done.account.UnderReview == 0 {
 		return nil
 	}
@@ -57,6 +66,11 @@ func dropPlan(id coupon.CouponID, chosen map[string]string, entries []coupon.App
 	for _, e := range entries {
 		fmt.Fprintf(list, "%d %q\n", e.Arrival, e.Member)
 	}
-	return approval.Plan{Action: approval.Drop, Coupon: id, Arguments: chosen, Changes: []approval.Change{
-		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: sum([sha256.Size]byte(list.Sum(nil)))}}}
+	plan := approval.Plan{Action: approval.Drop, Coupon: id, Arguments: chosen}
+	if user := coupon.ParseUserID(chosen["user"]); user > 0 { // a person, who may be forgotten
+		plan.User, plan.Arguments = user, nil
+	}
+	plan.Changes = []approval.Change{
+		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: sum([sha256.Size]byte(list.Sum(nil)))}}
+	return plan
 }

@@ -26,9 +26,16 @@ var (
 		"wrong name of a shared account: %q. Give names of MySQL accounts without commas and spaces."}
 	TooManyShared = Message{"공용 계정 이름을 모두 합쳐 %d자까지 지정할 수 있습니다.", "the names of the shared accounts may have %d characters together."}
 
+	RetryNeedsRun = Message{"이 재처리는 검토 대기 중이 아닌 신청 %d건에도 쿠폰을 발급하므로, 정산과 같은 승인이 필요합니다. `settle run --ask`로 승인받아 먼저 정산한 뒤 다시 실행하세요. 아무것도 바꾸지 않았습니다.",
+		"this retry would also issue to %d applications that are not under review, which needs the approval of a run: settle them first with `settle run --ask`, and retry then. Nothing was changed."}
+	AskForOneUser = Message{"--ask에는 --user를 한 명만 지정할 수 있습니다. 여러 명이면 한 명씩 승인을 요청하거나 --cause를 쓰세요.",
+		"--ask takes one --user: ask for each one, or give --cause."}
+
 	NothingToApprove = Message{"바뀌는 것이 없어 승인을 요청하지 않았습니다.", "Nothing would change: no approval was asked for."}
 	ApprovalAsked    = Message{"승인 요청 %d번을 올렸습니다. 다른 사람이 `settle approve %d`로 승인하면, --ask 대신 --approval %d를 붙여 같은 명령을 실행하세요.",
 		"Approval %d is asked for. Another person gives it with `settle approve %d`. Then run the same command with --approval %d instead of --ask."}
+	ApprovalAskedOnPage = Message{"승인 요청을 올렸습니다. 승인 목록에서 번호를 눌러 진행 상황을 확인하세요. 다른 사람이 승인하면 그 화면에서 실행할 수 있습니다.",
+		"The approval is asked for. Its number above leads to its page; once another person has approved it, it can be carried out there."}
 	ApproveNeedsYes = Message{"터미널이 아닌 환경에서는 `settle approvals %d`로 내용을 확인한 뒤 --yes를 붙여 승인하세요.",
 		"without a terminal, look at `settle approvals %d` first, and approve with --yes."}
 	AskApprove    = Message{"이대로 승인할까요?", "Approve this?"}
@@ -40,10 +47,13 @@ var (
 
 	NoApprovals        = Message{"승인 요청이 없습니다.", "There are no approvals."}
 	ApprovalIs         = Message{"승인 요청 %d번: %s, 작업 %s, 쿠폰 %d, 요청한 사람 %s, 사유: %s", "Approval %d: %s, %s of coupon %d, asked for by %s: %s"}
+	ApprovalOfPolicy   = Message{"승인 요청 %d번: %s, 승인 정책 변경, 요청한 사람 %s, 사유: %s", "Approval %d: %s, a change of the policy, asked for by %s: %s"}
+	ApprovalUser       = Message{"대상 고객번호: %d", "of user %d"}
+	ApprovalArgument   = Message{"요청 조건 - %s: %s", "with %s: %s"}
 	ApprovalDigest     = Message{"%s (%s까지 유효)", "%s (good until %s)"}
 	ApprovalDecided    = Message{"처리한 사람 %s, %s: %s", "decided by %s at %s: %s"}
 	ApprovalVoided     = Message{"%s에 실행하려 했을 때 대상이 바뀌어 무효가 되었습니다. 그때의 내용:", "void since %s, when the plan had changed. It was then:"}
-	ApprovalVoidChange = Message{"  %s: 지금은 %s → %s", "  %s: now %s → %s"}
+	ApprovalVoidChange = Message{"  %s: 그때는 %s → %s", "  %s: then %s → %s"}
 	ApprovalUsedAt     = Message{"%s에 실행되었습니다.", "used at %s."}
 	PolicyEmpty        = Message{"승인이 필요한 작업이 없습니다.", "No action needs an approval."}
 	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}

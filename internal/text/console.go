@@ -140,6 +140,8 @@ var (
 	ConsoleApprove      = Message{"승인", "Approve"}
 	ConsoleRefuse       = Message{"반려", "Refuse"}
 	ConsoleWaitForOther = Message{"다른 사람의 승인을 기다리고 있습니다.", "This waits for the approval of another person."}
+	ConsoleOpenRequests = Message{"승인을 기다리는 요청만", "only those that wait"}
+	ConsoleToApprove    = Message{"승인을 기다리는 요청 %d건", "%d requests wait for approval"}
 	ConsoleMayUse       = Message{"승인되었습니다. 아래 단추를 누르면 승인받은 내용 그대로 실행됩니다.", "This is approved. The button below carries out exactly what was approved."}
 
 	ConsoleDue           = Message{"신청을 받고 있거나 정산을 기다리는 쿠폰", "Coupons that take applications or wait for a run"}

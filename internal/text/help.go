@@ -100,6 +100,8 @@ var help = map[string]Message{
 	"settle approvals":               {"승인 요청의 목록이나, 번호를 지정하면 한 건의 내용을 보여 줍니다.", "List the approvals, or show one with its plan."},
 	"settle approvals <id>":          {"승인 요청의 번호.", "Number of an approval."},
 	"settle approvals --coupon":      {"이 쿠폰에 대한 요청만.", "Only those of this coupon."},
+	"settle approvals --by":          {"이 이름으로 올린 요청만.", "Only those that were asked for by this name."},
+	"settle approvals --open":        {"승인을 기다리는 요청만.", "Only those that wait for a decision."},
 	"settle approvals --before":      {"이 번호보다 앞선 요청만.", "Only those before this number."},
 	"settle approvals --limit":       {"최대 건수(기본 ${default}).", "At most so many (default ${default})."},
 	"settle approve":                 {"다른 사람의 승인 요청을 승인하거나 반려합니다. 자신의 요청은 반려(철회)만 할 수 있습니다.", "Approve or refuse what another person asked for. One's own request can only be refused."},

@@ -3,12 +3,15 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -20,16 +23,22 @@ func (v View) Approvals(all []approval.Approval) {
 		v.Println(text.NoApprovals)
 		return
 	}
-	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
+	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnUser, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
-		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon), orDash(a.Plan.User), output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
 	t.Render()
 }
 
 // Approval prints one approval with its plan.
 func (v View) Approval(a approval.Approval) {
-	v.Println(text.ApprovalIs, a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, output.Printable(a.Maker), output.Printable(a.Reason))
+	state, maker, reason := output.Word(v.Language, a.State), output.Printable(a.Maker), output.Printable(a.Reason)
+	if a.Plan.Action == approval.SetPolicy {
+		v.Println(text.ApprovalOfPolicy, a.ID, state, maker, reason)
+	} else {
+		v.Println(text.ApprovalIs, a.ID, state, output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, maker, reason)
+		v.request(a.Plan)
+	}
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	for _, c := range a.Plan.Changes {
 		t.AppendRow([]any{output.Word(v.Language, c.What), v.planned(c.From), v.planned(c.To)})
@@ -48,6 +57,23 @@ func (v View) Approval(a approval.Approval) {
 	if a.UsedAt != nil {
 		v.Println(text.ApprovalUsedAt, *a.UsedAt)
 	}
+}
+
+// request prints what a plan was asked with. That of a policy is in its changes.
+func (v View) request(plan approval.Plan) {
+	if plan.User > 0 {
+		v.Println(text.ApprovalUser, plan.User)
+	}
+	for _, name := range slices.Sorted(maps.Keys(plan.Arguments)) {
+		v.Println(text.ApprovalArgument, output.Word(v.Language, name), v.planned(plan.Arguments[name]))
+	}
+}
+
+func orDash[ID coupon.CouponID | coupon.UserID](id ID) any {
+	if id == 0 {
+		return "–"
+	}
+	return id
 }
 
 // Policy prints which actions need an approval.
@@ -79,13 +105,16 @@ func (v View) planned(value string) string {
 	return cmp.Or(output.Word(v.Language, value), "–")
 }
 
-// Planned prints what a change of a coupon would do.
-func (v View) Planned(c *couponadmin.Change) {
+// Planned prints what a change of a coupon, or of the coupon of one user, would do.
+func (v View) Planned(c *couponadmin.Change, user coupon.UserID) {
 	if !c.Changed {
 		v.Println(text.PlannedNothing, c.After.ID, output.Printable(c.After.Name))
 		return
 	}
 	v.Println(text.PlannedChange, c.After.ID, output.Printable(c.After.Name))
+	if user > 0 {
+		v.Println(text.ApprovalUser, user)
+	}
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	row := func(what text.Message, was, is any) {
 		if was != is {
@@ -102,7 +131,7 @@ func (v View) Planned(c *couponadmin.Change) {
 		row(text.ColumnFinalisedAt, v.Instant(c.Before.FinalisedAt), "–")
 	}
 	for _, change := range c.Plan.Changes {
-		if change.What != "total_quantity" {
+		if change.What != "total_quantity" || c.Before.TotalQuantity == c.After.TotalQuantity {
 			t.AppendRow(table.Row{output.Word(v.Language, change.What), v.planned(change.From), v.planned(change.To)})
 		}
 	}
