@@ -390,7 +390,7 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	used := func(again func(a asked, detail string) string) func(w *world, id coupon.CouponID, a asked) {
 		return func(w *world, id coupon.CouponID, a asked) {
 			detail := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'")[0]
-			w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Detail: again(a, detail)})
+			require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Detail: again(a, detail)}))
 		}
 	}
 	for name, c := range map[string]struct {
