@@ -92,7 +92,7 @@ func (c *applicants) awaitAnswers(t *testing.T, more int64) {
 
 func failOver(t *testing.T) {
 	const name = "coupons"
-	redis := topology.StartPair(t, name, 500*time.Millisecond)
+	redis := topology.StartPair(t, name, 1500*time.Millisecond)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, lots)...)

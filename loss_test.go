@@ -218,7 +218,7 @@ func podCommand(t *testing.T, d *deployment) *exec.Cmd {
 func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	t.Parallel()
 	const name = "coupons"
-	redis := topology.StartPair(t, name, 500*time.Millisecond)
+	redis := topology.StartPair(t, name, 3*time.Second)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 900)...)

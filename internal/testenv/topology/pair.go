@@ -22,7 +22,7 @@ type Pair struct {
 }
 
 // StartPair starts a pair for this test alone. The Sentinel knows the master by this name and considers it down after
-// downAfter without an answer.
+// downAfter without an answer. It never promotes a replica whose link broke ten times downAfter before the master died.
 func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 	t.Helper()
 	p := &Pair{Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
