@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/line"
@@ -38,7 +39,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 // eachPage visits the line in Redis up to the cutoff, page by page. After a request to stop it returns an error.
 func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
 	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range line.Ahead(ctx, rest.NextOrNil) {
+	for page, err := range ahead.Pages(ctx, rest.NextOrNil) {
 		if err == nil {
 			err = s.run.stopped()
 		}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -138,7 +139,7 @@ type pageReader struct {
 
 // read reads as many pages as the free seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
-	return line.Ahead(ctx, func(ctx context.Context) (*selection, error) {
+	return ahead.Pages(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {
 			return nil, nil
 		}
