@@ -14,9 +14,11 @@ const cleanUpApplications = 5_000
 
 // removeRemembered removes winners from Redis in order of arrival, the order that costs Redis least.
 func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
-	for some := range slices.Chunk(winners.all, cleanUpApplications) {
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, applications(some, Winner.application)); err != nil {
-			return err
+	for _, page := range winners.pages {
+		for some := range slices.Chunk(page, cleanUpApplications) {
+			if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, mapped(some, Winner.application)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -37,7 +39,7 @@ func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark cou
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, applications(rows, records.Row.Application)); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, mapped(rows, records.Row.Application)); err != nil {
 			return err
 		}
 		last = rows[len(rows)-1]

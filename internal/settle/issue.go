@@ -190,7 +190,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 			return err
 		})
 		if mysqltx.IsDuplicate(err) {
-			page := applications(next.from, func(c decision.Application) coupon.Application { return c.Application })
+			page := mapped(next.from, func(c decision.Application) coupon.Application { return c.Application })
 			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 			if err != nil {
 				return on, err
@@ -312,8 +312,8 @@ func (s *settlement) moveToReview(ctx context.Context, failures []coupon.Failure
 	return reviewed(failures[:min(int(n), len(failures))]), err
 }
 
-func applications[T any](list []T, of func(T) coupon.Application) []coupon.Application {
-	all := make([]coupon.Application, len(list))
+func mapped[T, U any](list []T, of func(T) U) []U {
+	all := make([]U, len(list))
 	for i, one := range list {
 		all[i] = of(one)
 	}

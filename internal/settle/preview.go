@@ -90,7 +90,7 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 	}
 	done := settled{issued: seats.issued, preview: &Preview{Digest: seats.pin, Plan: s.approvalPlan(seats.issued)}}
 	seated := seats.seated
-	if all := seats.winners.all; len(all) > 0 {
+	if all := seats.winners.all(); len(all) > 0 {
 		first, last := all[0], all[len(all)-1]
 		done.preview.First, done.preview.Last = &first, &last
 		if s.run.List {
@@ -151,7 +151,7 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	for _, f := range seats.seated.refused.failures {
 		refused[f.Application] = true
 	}
-	byUser := slices.Clone(seats.winners.all)
+	byUser := seats.winners.all()
 	slices.SortFunc(byUser, func(a, b Winner) int { return cmp.Compare(a.User, b.User) })
 	err = s.eachPage(ctx, func(page []coupon.Application) error {
 		rest := slices.DeleteFunc(page, func(a coupon.Application) bool { return refused[a] })

@@ -13,11 +13,11 @@ func TestRemembered_HoldsAllWinnersOrNone(t *testing.T) {
 	r.reset()
 	r.add(threeInLine[:1])
 	r.add(threeInLine[1:])
-	require.Equal(t, []Winner{{1, 1000}, {2, 2000}, {3, 3000}}, r.all)
+	require.Equal(t, []Winner{{1, 1000}, {2, 2000}, {3, 3000}}, r.all())
 	require.True(t, r.complete)
 	r.add(threeInLine[:1])
 	require.False(t, r.complete, "seats were added")
-	require.Empty(t, r.all)
+	require.Empty(t, r.all())
 	r.reset()
 	require.True(t, r.complete)
 
@@ -30,5 +30,5 @@ func TestRemembered_HoldsAllWinnersOrNone(t *testing.T) {
 	other = m.reserve(maxRemembered - 2)
 	other.reset()
 	other.add(threeInLine)
-	require.Len(t, other.all, 3)
+	require.Len(t, other.all(), 3)
 }

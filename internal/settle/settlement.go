@@ -44,7 +44,7 @@ type settled struct {
 	closed    tally     // counts of the close-out
 	finished  *finished // nil until the settlement has finished
 	preview   *Preview  // nil unless this is a preview
-	winners   []Winner  // empty if the run did not remember them
+	winners   []Winner  // of an immediate run; empty if the run did not remember them
 }
 
 // issued is what the transaction committed.
@@ -75,7 +75,9 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if done.issued, err = s.issueBehindFence(ctx, winners); err != nil {
 		return s.notIssued(ctx, done.issued, err)
 	}
-	done.winners = winners.all
+	if s.run.immediate() {
+		done.winners = winners.all()
+	}
 	if done.cleaned, err = s.cleanUp(ctx, done.issued, winners); err != nil {
 		return done, err
 	}
@@ -304,7 +306,7 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, c
 // inserts the settlement row and the audit event, and adds this run to the pending clean-ups.
 func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []records.Pending) ([]records.Pending, error) {
 	id, seats := done.coupon.ID, done.seated
-	returned := applications(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
+	returned := mapped(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
 	if err := records.DeleteNotSelected(ctx, tx, id, returned); err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func TestIssue(t *testing.T) {
 			return driver.ErrBadConn
 		}))
 		require.Equal(t, 2, done.seated.tally.Issued)
-		require.Len(t, winners.all, 2)
+		require.Len(t, winners.all(), 2)
 	})
 	t.Run("IsRolledBackWhenItsContextEnds", func(t *testing.T) {
 		t.Parallel()
