@@ -66,14 +66,7 @@ const couponsPerPage = 1000
 
 // eachCoupon visits the given coupons; all coupons if none is given.
 func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit func(id coupon.CouponID) error) error {
-	page := slices.Compact(slices.Sorted(slices.Values(given)))
-	for after := coupon.CouponID(0); ; {
-		if len(given) == 0 {
-			var err error
-			if page, err = s.ledger().Coupons(ctx, s.MySQL, after, couponsPerPage); err != nil {
-				return err
-			}
-		}
+	return s.eachPage(ctx, given, func(page []coupon.CouponID) error {
 		for _, id := range page {
 			if ctx.Err() != nil {
 				return settle.Stopped(ctx)
@@ -81,11 +74,25 @@ func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit
 			if err := visit(id); err != nil {
 				return err
 			}
-			after = id
 		}
-		if len(given) > 0 || len(page) < couponsPerPage {
-			return nil
+		return nil
+	})
+}
+
+// eachPage visits the given coupons together; all coupons, in pages, if none is given. Each page is sorted.
+func (s *servers) eachPage(ctx context.Context, given []coupon.CouponID, visit func(page []coupon.CouponID) error) error {
+	if len(given) > 0 {
+		return visit(slices.Compact(slices.Sorted(slices.Values(given))))
+	}
+	for after := coupon.CouponID(0); ; {
+		page, err := s.ledger().Coupons(ctx, s.MySQL, after, couponsPerPage)
+		if err == nil {
+			err = visit(page)
 		}
+		if err != nil || len(page) < couponsPerPage {
+			return err
+		}
+		after = page[len(page)-1]
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/ops"
@@ -59,17 +60,25 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
 	l := s.ledger()
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
-	err = s.eachCoupon(ctx, c.Coupon, func(id coupon.CouponID) error {
-		v, err := (*ledger.Verdict)(nil), p.notPurged(ctx, s, id)
-		if err == nil {
-			v, err = l.Check(ctx, s.MySQL, id)
+	err = s.eachPage(ctx, c.Coupon, func(page []coupon.CouponID) error {
+		for v, err := range ahead.Items(ctx, p.SettleParallel, page, func(ctx context.Context, id coupon.CouponID) (*ledger.Verdict, error) {
+			if len(c.Coupon) > 0 { // else the page has left out purged coupons
+				if err := p.notPurged(ctx, s, id); err != nil {
+					return nil, err
+				}
+			}
+			return l.Check(ctx, s.MySQL, id)
+		}) {
+			switch {
+			case ctx.Err() != nil:
+				return settle.Stopped(ctx)
+			case err != nil:
+				unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
+			default:
+				found.Add(v)
+				bar.Add(v.Name, 1)
+			}
 		}
-		if err != nil {
-			unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
-			return nil
-		}
-		found.Add(v)
-		bar.Add(v.Name, 1)
 		return nil
 	})
 	bar.End()

@@ -78,6 +78,8 @@ type check struct {
 	row        coupon.Coupon
 	counts     candidates.Counts // in Redis
 	lastIssued coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
+	byRuns     int64             // coupons that runs issued; checkIssued sets it
+	seats      seatFaults        // checkRecords sets it
 	invalid    int64             // changed coupons with a wrong time of issue or expiry; checkLogs sets it
 	events     runEvents         // what the audit chain says about runs; checkAudit fills it
 }

@@ -16,7 +16,7 @@ const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND clea
 func (c *check) checkRedis(ctx context.Context) error {
 	pending, err := c.number(ctx, pendingSQL, c.Coupon)
 	c.findAny(6, CleanUpToDo, pending, "settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
-	if err != nil || pending > 0 {
+	if err != nil || pending > 0 || c.counts.Waiting+c.counts.DLQ == 0 {
 		return err
 	}
 	var passed, settled, halfMoved int64
@@ -48,6 +48,7 @@ func (c *check) checkKept(ctx context.Context) error {
 	case kept.DLQ != kept.Reasons:
 		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "DLQ entries: %d, reasons: %d", kept.DLQ, kept.Reasons)
 	}
+	c.otherWindow = differ(c.row, kept)
 	c.checkExpiry(kept)
 	return c.checkDue(ctx)
 }
@@ -121,6 +122,9 @@ func (c *check) countUnfounded(ctx context.Context, mark coupon.Mark, query stri
 			} else {
 				unfounded++
 			}
+		}
+		if len(users) == 0 {
+			continue
 		}
 		n, err := c.number(ctx, query, jsonArray(users), c.Coupon)
 		if err != nil {

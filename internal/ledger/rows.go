@@ -3,20 +3,30 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
+// issuedSQL reads everything in one pass. The last column counts the coupons of runs without a seat or with another coupon's seat.
+// Position 0 means no seat, which is right for a coupon given by hand; NULLIF leaves it out.
 const issuedSQL = `
-SELECT COUNT(*), COUNT(DISTINCT user_id), MAX(IF(run_id IS NULL, NULL, applied_at)) FROM user_coupon WHERE coupon_id = ?`
+SELECT COUNT(*), COUNT(DISTINCT user_id), MAX(IF(run_id IS NULL, NULL, applied_at)), COUNT(run_id),
+       COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0) + COUNT(NULLIF(position, 0)) - COUNT(DISTINCT NULLIF(position, 0)), COALESCE(MAX(position), 0)
+FROM user_coupon WHERE coupon_id = ?`
 
 // checkIssued checks invariants 1 and 2: there are no more coupons than seats, and no user has two.
 func (c *check) checkIssued(ctx context.Context) error {
-	var users int64
+	var users, wrong, highest int64
 	var last sql.NullTime
-	if err := c.tx.QueryRowContext(ctx, issuedSQL, c.Coupon).Scan(&c.Coupons, &users, &last); err != nil {
+	if err := c.tx.QueryRowContext(ctx, issuedSQL, c.Coupon).Scan(&c.Coupons, &users, &last, &c.byRuns, &wrong, &highest); err != nil {
 		return err
+	}
+	if seats := max(c.TotalQuantity, c.Coupons); highest > seats { // if coupons are oversold, that is found below
+		above, err := c.number(ctx, seatsAboveSQL, c.Coupon, seats)
+		if err != nil {
+			return err
+		}
+		wrong += above
 	}
 	if last.Valid {
 		c.lastIssued = coupon.ArrivalAt(last.Time)
@@ -25,9 +35,12 @@ func (c *check) checkIssued(ctx context.Context) error {
 	if c.Coupons != c.IssuedCount {
 		c.find(1, CountWrong, c.IssuedCount-c.Coupons, "issued_count is %d, but the number of rows in user_coupon is %d", c.IssuedCount, c.Coupons)
 	}
+	c.findAny(1, SeatWrong, wrong, "coupons without a seat, with the seat of another coupon, or with a seat above %[2]d: %[1]d", c.TotalQuantity)
 	c.findAny(2, HeldTwice, c.Coupons-users, "coupons beyond one for each user: %d; coupons %d, users %d", c.Coupons, users)
 	return nil
 }
+
+const seatsAboveSQL = "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND position > ?"
 
 type rule struct {
 	invariant int
@@ -38,20 +51,13 @@ type rule struct {
 }
 
 const (
+	// unrecordedSQL and arrivalsWrongSQL add the outcomes to the coupons that checkRecords has counted.
 	unrecordedSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon c WHERE c.coupon_id = ? AND c.run_id IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = c.run_id AND s.coupon_id = c.coupon_id))
-     + (SELECT COUNT(*) FROM application_outcome o WHERE o.coupon_id = ? AND o.run_id IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupon_id = o.coupon_id))`
-
-	runMissingSQL = `
-SELECT COUNT(*) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND r.id IS NULL`
+SELECT ? + COUNT(*) FROM application_outcome o WHERE o.coupon_id = ? AND o.run_id IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupon_id = o.coupon_id)`
 
 	// settledAt is the time that run r writes into all its rows: its start, or a cutoff that comes after its start.
 	settledAt = "GREATEST(r.started_at, r.cutoff)"
-
-	recordTimesSQL = `
-SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ? AND s.settled_at <> ` + settledAt
 
 	// immediateWrongSQL counts immediate runs that did not end when they began, have no nonce or settled another coupon, too.
 	// An arrival at or above the cutoff is found in the rows, as for every run.
@@ -84,29 +90,13 @@ SELECT COUNT(*) FROM application_outcome o
 JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
 WHERE o.coupon_id = ?`
 
-	// seatsWrongSQL counts coupons of runs without a seat, with another coupon's seat, or with a seat above a number.
-	// Position 0 means no seat, which is right for a coupon given by hand; NULLIF leaves it out.
-	seatsWrongSQL = `
-SELECT COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0)
-     + COUNT(NULLIF(position, 0)) - COUNT(DISTINCT NULLIF(position, 0))
-     + COALESCE(SUM(position > ?), 0)
-FROM user_coupon WHERE coupon_id = ?`
-
-	orderSQL = `
-SELECT COUNT(*) FROM (
-	SELECT applied_at, LAG(applied_at) OVER (PARTITION BY run_id ORDER BY position, user_id) AS before_it
-	FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL
-) seats WHERE applied_at < before_it`
-
 	passedOverSQL = `
 SELECT COUNT(*) FROM application_outcome o JOIN {users} ON {id} = o.user_id AND o.user_id <= {last} AND {active}
 WHERE o.coupon_id = ? AND o.outcome = 'NOT_SELECTED' AND o.applied_at < ?`
 
 	arrivalsWrongSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon c LEFT JOIN settlement_run r ON r.id = c.run_id
-        WHERE c.coupon_id = ? AND c.run_id IS NOT NULL AND (c.applied_at IS NULL OR c.applied_at >= r.cutoff))
-     + (SELECT COUNT(*) FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
-        WHERE o.coupon_id = ? AND o.outcome <> 'REJECTED' AND o.applied_at >= r.cutoff)`
+SELECT ? + COUNT(*) FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
+WHERE o.coupon_id = ? AND o.outcome <> 'REJECTED' AND o.applied_at >= r.cutoff`
 )
 
 func (c *check) checkRows(ctx context.Context) error {
@@ -115,19 +105,14 @@ func (c *check) checkRows(ctx context.Context) error {
 		return err
 	}
 	id := c.Coupon
-	seats := max(c.TotalQuantity, c.Coupons) // if coupons are oversold, checkIssued reports it
 	for _, r := range []rule{
-		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{id, id}},
-		{6, RunMissing, "records of a run that does not exist: %d", runMissingSQL, []any{id}},
+		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{c.seats.unrecorded, id}},
 		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end or a nonce, or with another coupon: %d", immediateWrongSQL, []any{id}},
-		{6, RecordWrong, "records with another time than their run: %d", recordTimesSQL, []any{id}},
 		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},
-		{1, SeatWrong, fmt.Sprintf("coupons without a seat, with the seat of another coupon, or with a seat above %d: %%d", c.TotalQuantity), seatsWrongSQL, []any{seats, id}},
-		{3, OrderWrong, "seats with a later arrival than the next seat: %d", orderSQL, []any{id}},
 		{3, PassedOver, "active users who are NOT_SELECTED, but arrived before the last user with a seat: %d", directory.SQL(passedOverSQL), []any{id, c.lastIssued.Time()}},
-		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{id, id}},
+		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{c.seats.late, id}},
 	} {
 		n, err := c.number(ctx, r.query, r.args...)
 		if err != nil {

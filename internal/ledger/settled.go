@@ -13,36 +13,30 @@ func (s Sums) String() string {
 }
 
 const (
-	// storedSumsSQL returns zeros if there is no row: that is right for a coupon of which nothing is settled.
-	storedSumsSQL = `
-SELECT COALESCE(MAX(issued), 0), COALESCE(MAX(concluded), 0), COALESCE(MAX(settled_up_to), 0), COALESCE(MAX(last_issued), 0)
-FROM settled WHERE coupon_id = ?`
+	countedSumsSQL = "SELECT COUNT(*), MAX(applied_at) FROM application_outcome WHERE coupon_id = ?"
 
-	countedSumsSQL = `
-SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL), COUNT(*), MAX(applied_at)
-FROM application_outcome WHERE coupon_id = ?`
-
-	// lastSettledSQL returns the highest arrival with a seat and the highest cutoff of the coupon's runs.
-	lastSettledSQL = `
-SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff) FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?`
+	// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many records name a run that
+	// does not exist, or another time than that of their run.
+	settlementsSQL = `
+SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff), COUNT(*) - COUNT(r.id), COALESCE(SUM(s.settled_at <> ` + settledAt + `), 0)
+FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?`
 )
 
-// checkSums checks invariant 6: the sums that settlements keep are those of the rows.
+// checkSums checks invariant 6: the sums that settlements keep are those of the rows, and records agree with their runs.
 func (c *check) checkSums(ctx context.Context) error {
-	var stored, counted Sums
+	stored, counted := c.Account.Stored, Sums{Issued: c.byRuns}
 	var lastOutcome, lastCutoff sql.NullTime
-	for _, q := range []struct {
-		query string
-		args  []any
-		into  []any
-	}{
-		{storedSumsSQL, []any{c.Coupon}, stored.fields()},
-		{countedSumsSQL, []any{c.Coupon, c.Coupon}, []any{&counted.Issued, &counted.Concluded, &lastOutcome}},
-		{lastSettledSQL, []any{c.Coupon}, []any{&counted.LastIssued, &lastCutoff}},
-	} {
-		if err := c.tx.QueryRowContext(ctx, q.query, q.args...).Scan(q.into...); err != nil {
-			return err
-		}
+	var withoutRun, otherTime int64
+	err := c.tx.QueryRowContext(ctx, countedSumsSQL, c.Coupon).Scan(&counted.Concluded, &lastOutcome)
+	if err == nil {
+		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.LastIssued, &lastCutoff, &withoutRun, &otherTime)
+	}
+	if err != nil {
+		return err
+	}
+	c.findAny(6, RunMissing, withoutRun, "records of a run that does not exist: %d")
+	if otherTime > 0 { // RECORD_WRONG counts missing coupons, and here none is missing
+		c.find(6, RecordWrong, 0, "records with another time than their run: %d", otherTime)
 	}
 	counted.SettledUpTo = max(counted.LastIssued, arrivalOf(lastOutcome))
 	if n := stored.wrong(counted, arrivalOf(lastCutoff)); n > 0 {

@@ -76,6 +76,8 @@ type Verdict struct {
 	Uses          Uses            `json:"uses"`
 	AuditHead     audit.Head      `json:"auditHead"` // a copy reveals later changes of the events
 	Findings      []Finding       `json:"findings"`
+
+	otherWindow bool // Redis had another window than the row; CheckWindows looks again
 }
 
 // Uses counts what was compared about the coupons after they were issued.

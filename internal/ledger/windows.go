@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -22,13 +23,17 @@ func describe(w coupon.Window) string {
 	return fmt.Sprintf("from %s to %s, paused %t, line limit %d", stamp(w.Opens), stamp(w.Closes), w.Paused, w.LineLimit)
 }
 
-// CheckWindows finds coupons whose window was published, although Redis has another one. It compares twice. wait must
-// take longer than a change takes to reach Redis, so that a change under way is no finding.
+// CheckWindows finds coupons whose window was published, although Redis has another one. It compares those that Check found to
+// differ, twice. wait must take longer than a change takes to reach Redis, so that a change under way is no finding.
 //
 // A window was published if the catalog's snapshot has it, which API pods write after the windows, or if Redis has the
 // version of the coupon's row or a newer one. Without either, for example while no pod runs, there is no finding.
 func (l *Ledger) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
-	first, err := l.differences(ctx, db, coupons)
+	suspects := slices.DeleteFunc(slices.Clone(coupons), func(v *Verdict) bool { return !v.otherWindow })
+	if len(suspects) == 0 {
+		return nil
+	}
+	first, err := l.differences(ctx, db, suspects)
 	if err != nil || len(first) == 0 {
 		return err
 	}
@@ -44,7 +49,16 @@ func (l *Ledger) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdic
 	return err
 }
 
-// differences compares each coupon once. It skips finalised coupons, which have no window in Redis.
+// differ reports whether a coupon has another window in Redis. A finalised coupon has none there.
+func differ(row coupon.Coupon, redis candidates.Inspection) bool {
+	return redis.Known && !row.Finalised() && !sameWindow(row.Window(), windowOf(redis))
+}
+
+func windowOf(is candidates.Inspection) coupon.Window {
+	return coupon.Window{Opens: is.Opens, Closes: is.Closes, Paused: is.Paused, LineLimit: is.LineLimit}
+}
+
+// differences compares each coupon once.
 func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (map[*Verdict]difference, error) {
 	published, err := l.publishedWindows(ctx) // first, because pods write the snapshot after the windows in Redis
 	if err != nil {
@@ -54,7 +68,7 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 	for _, v := range coupons {
 		var c coupon.Coupon
 		err := db.QueryRowContext(ctx, checkedSQL, v.Coupon).Scan(c.Fields()...)
-		if errors.Is(err, sql.ErrNoRows) || c.Finalised() {
+		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
 		if err != nil {
@@ -64,10 +78,9 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 		if err != nil {
 			return nil, err
 		}
-		d := difference{c.Window(), coupon.Window{Opens: is.Opens, Closes: is.Closes, Paused: is.Paused, LineLimit: is.LineLimit}}
 		was, known := published[v.Coupon]
-		if is.Known && !sameWindow(d.row, d.redis) && (known && sameWindow(was, d.row) || is.Version >= d.row.Version) {
-			found[v] = d
+		if differ(c, is) && (known && sameWindow(was, c.Window()) || is.Version >= c.Window().Version) {
+			found[v] = difference{c.Window(), windowOf(is)}
 		}
 	}
 	return found, nil

@@ -60,7 +60,9 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t, 5)
 			test.do(c)
-			v := &ledger.Verdict{Coupon: c.id}
+			v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+			require.NoError(t, err)
+			v.Findings = nil // of the coupon itself
 			waits := 0
 			require.NoError(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error {
 				if waits++; test.meanwhile != nil {
@@ -82,6 +84,8 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		c := newCoupon(t, 5)
 		all(refresh, paused)(c)
 		stop := errors.New("stop")
-		require.ErrorIs(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{{Coupon: c.id}}, func(context.Context) error { return stop }), stop)
+		v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+		require.NoError(t, err)
+		require.ErrorIs(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error { return stop }), stop)
 	})
 }

@@ -27,6 +27,7 @@ var (
 	// OutcomesErased follows AccountFigures.
 	OutcomesErased = Message{", 개인정보 삭제 %d", ", erased %d"}
 	Checking       = Message{"확인 중", "checking"}
+	Counting       = Message{"집계 중", "counting"}
 	AuditChainEnds = Message{"쿠폰 %d: 감사 체인의 마지막 기록은 %d번입니다 (%s)", "coupon %d: the audit chain ends with event %d, %s"}
 	VerdictOK      = Message{"정상", "ok"}
 	Warning        = Message{"경고", "warning"}
