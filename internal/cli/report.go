@@ -70,7 +70,7 @@ func (c *reportCmd) life(campaign report.Campaign, zone *time.Location) (p repor
 }
 
 func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
-	reporter, coupons := &report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users}, c.Coupon
+	reporter, coupons := &report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users, Parallel: p.SettleParallel}, c.Coupon
 	period, _ := c.period(p.Zone) // no error: Validate has read the flags
 	name := c.Date + c.Month
 	if c.Campaign > 0 {
@@ -88,7 +88,10 @@ func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 			return err
 		}
 	}
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Counting))
+	reporter.Progress = func(name string) { bar.Add(name, 1) }
 	found, err := reporter.Report(ctx, period, coupons)
+	bar.End()
 	if err != nil {
 		return err
 	}

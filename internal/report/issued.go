@@ -74,21 +74,24 @@ const (
 	// asOfSQL reads a table, so that it begins the snapshot of its transaction.
 	asOfSQL = "SELECT UTC_TIMESTAMP(6), (SELECT MAX(id) FROM coupon)"
 
-	// spanSQL reads an index alone.
-	spanSQL = "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0), COUNT(*) FROM user_coupon WHERE coupon_id = ?"
+	// spansSQL reads an index alone.
+	spansSQL = "SELECT coupon_id, MIN(id), MAX(id), COUNT(*) FROM user_coupon WHERE coupon_id IN %s GROUP BY coupon_id"
 
 	countedColumns = `
-SELECT u.status, COALESCE(o.reserved_until > ?, FALSE), COALESCE(u.expires_at <= ?, FALSE), u.run_id IS NULL, COUNT(*),
+SELECT u.coupon_id, u.status, COALESCE(o.reserved_until > ?, FALSE), COALESCE(u.expires_at <= ?, FALSE), u.run_id IS NULL, COUNT(*),
        CAST(COALESCE(SUM(IF(o.state = 'USED', o.discount_won, 0)), 0) AS CHAR)
 FROM user_coupon u `
 	countedRows = `LEFT JOIN coupon_order o ON o.order_id = u.order_id
-WHERE u.coupon_id = ? AND u.id BETWEEN ? AND ? GROUP BY 1, 2, 3, 4`
+WHERE u.coupon_id IN %s AND u.id BETWEEN ? AND ? GROUP BY 1, 2, 3, 4, 5`
 
 	userCouponsSQL = countedColumns + countedRows
 
 	// denseSQL reads the rows in the order in which they are stored. A million take half the time.
 	denseSQL = countedColumns + "FORCE INDEX (PRIMARY) " + countedRows
-	maxSpan  = 4 // denseSQL reads at most so many rows for each one of the coupon
+	maxSpan  = 4 // denseSQL reads at most so many rows for each one of the coupons
+
+	// rowsTogether is how many issued coupons of small coupons one statement counts.
+	rowsTogether = 20_000
 )
 
 // addUserCoupons counts the issued coupons of all coupons of the report in one snapshot, and adds up the campaigns.
@@ -98,12 +101,20 @@ func (r *Reporter) addUserCoupons(ctx context.Context, report *Report) error {
 		if err := tx.QueryRowContext(ctx, asOfSQL).Scan(&report.AsOf, &last); err != nil {
 			return fmt.Errorf("read the clock: %w", err)
 		}
-		for i := range report.Coupons {
-			c := &report.Coupons[i]
-			if err := c.readUserCoupons(ctx, tx, report.AsOf); err != nil {
-				return fmt.Errorf("count the issued coupons of coupon %d: %w", c.Coupon, err)
+		for page := range slices.Chunk(report.Coupons, couponsPerPage) {
+			all, err := readSpans(ctx, tx, page)
+			for _, s := range all {
+				if err == nil {
+					err = s.readUserCoupons(ctx, tx, report.AsOf)
+				}
 			}
-			report.Total.UserCoupons.add(c.UserCoupons)
+			if err != nil {
+				return err
+			}
+		}
+		for i := range report.Coupons {
+			report.Coupons[i].addAmounts()
+			report.Total.UserCoupons.add(report.Coupons[i].UserCoupons)
 		}
 		return nil
 	})
@@ -111,24 +122,57 @@ func (r *Reporter) addUserCoupons(ctx context.Context, report *Report) error {
 	return err
 }
 
-func (c *Coupon) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	var first, last, n int64
-	if err := tx.QueryRowContext(ctx, spanSQL, c.Coupon).Scan(&first, &last, &n); err != nil {
-		return err
+// span is coupons whose issued coupons are counted together.
+type span struct {
+	coupons        map[coupon.CouponID]*Coupon
+	first, last, n int64 // lowest and highest id, and the number of the rows of user_coupon
+}
+
+// readSpans returns the coupons with issued coupons.
+func readSpans(ctx context.Context, tx *sql.Tx, page []Coupon) (all []span, err error) {
+	ids, byID := make([]any, len(page)), make(map[coupon.CouponID]*Coupon, len(page))
+	for i := range page {
+		ids[i], byID[page[i].Coupon] = page[i].Coupon, &page[i]
 	}
+	err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var id coupon.CouponID
+		var one span
+		if err := rows.Scan(&id, &one.first, &one.last, &one.n); err != nil {
+			return err
+		}
+		if end := len(all) - 1; end >= 0 && all[end].n+one.n <= rowsTogether {
+			before := all[end]
+			one = span{before.coupons, min(before.first, one.first), max(before.last, one.last), before.n + one.n}
+			all = all[:end]
+		} else {
+			one.coupons = map[coupon.CouponID]*Coupon{}
+		}
+		one.coupons[id] = byID[id]
+		all = append(all, one)
+		return nil
+	}, fmt.Sprintf(spansSQL, mysqltx.In(len(ids))), ids...)
+	return all, mysqltx.Wrap(err, "count issued coupons")
+}
+
+func (s span) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	query := userCouponsSQL
-	if last-first < maxSpan*n {
+	if s.last-s.first < maxSpan*s.n {
 		query = denseSQL
 	}
-	u := &c.UserCoupons
+	args := []any{now.UTC(), now.UTC()}
+	for id := range s.coupons {
+		args = append(args, id)
+	}
 	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var id coupon.CouponID
 		var status coupon.UserCouponStatus
 		var live, over, byHand bool
 		var n int64
 		var used string
-		if err := rows.Scan(&status, &live, &over, &byHand, &n, &used); err != nil {
+		if err := rows.Scan(&id, &status, &live, &over, &byHand, &n, &used); err != nil {
 			return err
 		}
+		u := &s.coupons[id].UserCoupons
 		var until, expires time.Time // coupon.StateAt decides, by instants that compare with now like those of the rows
 		if live {
 			until = now.Add(time.Microsecond)
@@ -146,12 +190,16 @@ func (c *Coupon) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time)
 		}
 		u.UsedWon.Add(u.UsedWon, won)
 		return nil
-	}, query, now.UTC(), now.UTC(), c.Coupon, first, last)
-	most := big.NewInt(c.Most())
+	}, fmt.Sprintf(query, mysqltx.In(len(s.coupons))), append(args, s.first, s.last)...)
+	return mysqltx.Wrap(err, "count issued coupons")
+}
+
+// addAmounts adds the limits of what is open, expired and revoked.
+func (c *Coupon) addAmounts() {
+	u, most := &c.UserCoupons, big.NewInt(c.Most())
 	u.OpenWon.Mul(most, big.NewInt(u.Usable+u.Reserved))
 	u.ExpiredWon.Mul(most, big.NewInt(u.Expired))
 	u.RevokedWon.Mul(most, big.NewInt(u.Revoked))
-	return err
 }
 
 func (r *Report) addCampaigns() {

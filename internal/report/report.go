@@ -18,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
@@ -37,6 +38,9 @@ type Reporter struct {
 	DB    *sql.DB
 	Store Store
 	Users *users.Directory
+
+	Parallel int               // how many coupons are counted at the same time; 0: one
+	Progress func(name string) // is called after each coupon; nil: nobody looks
 }
 
 // Report has the outcomes of the applications of a period. It stays the same until an application is settled, or the
@@ -246,11 +250,15 @@ func (r *Reporter) applications(ctx context.Context, period Period, coupons []co
 
 // addAll adds coupons to the report: all if named, else those that were open or have applications in the period.
 func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID, named bool) error {
-	for _, id := range coupons {
-		c, err := r.count(ctx, id, period)
+	for c, err := range ahead.Items(ctx, r.Parallel, coupons, func(ctx context.Context, id coupon.CouponID) (*counter, error) {
+		return r.count(ctx, id, period)
+	}) {
+		if r.Progress != nil && err == nil {
+			r.Progress(c.Name)
+		}
 		switch {
 		case mysqltx.IsLockWait(err) && len(report.Unread) < maxUnread:
-			report.Unread = append(report.Unread, Unread{id, c.Name, err.Error(), err})
+			report.Unread = append(report.Unread, Unread{c.Coupon.Coupon, c.Name, err.Error(), err})
 		case err != nil:
 			return err
 		case named || c.open || c.Applications > 0:
