@@ -33,12 +33,18 @@ type settled struct {
 
 // settle measures a run. If beside is not nil, it runs at the same time.
 func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
-	return s.settleAfter(ctx, c, func(context.Context, *sql.DB, string) (func(), error) { return func() {}, nil }, beside)
+	return s.settleWith(ctx, c, around{beside: beside})
 }
 
-// settleAfter measures a run after something was prepared in its database. end is called when the run has ended.
-func (s *stage) settleAfter(ctx context.Context, c campaign, prepare func(ctx context.Context, db *sql.DB, name string) (end func(), err error),
-	beside func(ctx context.Context, db *sql.DB, prefix string) error) (r settled, err error) {
+// around is what happens around a run, in its database and in Redis below the prefix "<name>:". Fields may be nil.
+type around struct {
+	prepare func(ctx context.Context, db *sql.DB, name string) (end func(), err error) // end is called when the run has ended
+	beside  func(ctx context.Context, db *sql.DB, prefix string) error
+	after   func(ctx context.Context, db *sql.DB, name string) error
+}
+
+func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled, err error) {
+	beside := a.beside
 	db, name, drop, err := s.Fresh(ctx, c.coupons, c.seats)
 	if err != nil {
 		return r, err
@@ -68,11 +74,14 @@ func (s *stage) settleAfter(ctx context.Context, c campaign, prepare func(ctx co
 		return r, fmt.Errorf("write promises: %w", err)
 	}
 
-	endPrepared, err := prepare(ctx, db, name)
-	endPrepared = sync.OnceFunc(endPrepared)
-	defer endPrepared()
-	if err != nil {
-		return r, fmt.Errorf("prepare the run: %w", err)
+	endPrepared := func() {}
+	if a.prepare != nil {
+		end, err := a.prepare(ctx, db, name)
+		endPrepared = sync.OnceFunc(end)
+		defer endPrepared()
+		if err != nil {
+			return r, fmt.Errorf("prepare the run: %w", err)
+		}
 	}
 	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
 		"--mysql-dsn="+s.DSN(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
@@ -113,7 +122,10 @@ func (s *stage) settleAfter(ctx context.Context, c campaign, prepare func(ctx co
 	if beside == nil && blocked > 0 || report.Total.Issued+blocked != c.issued() {
 		return r, fmt.Errorf("settle run issued %d of %d and did not issue %d", report.Total.Issued, c.issued(), blocked)
 	}
-	return r, <-ended
+	if err := <-ended; err != nil || a.after == nil {
+		return r, err
+	}
+	return r, a.after(ctx, db, name)
 }
 
 // watchIssued returns the time until the last coupon is issued, with a precision of some milliseconds.

@@ -97,7 +97,7 @@ func (s *stage) settleBeside(ctx context.Context, sink *testenv.Redis, kind rela
 	}
 	c := campaign{1, eventSeats, eventSeats}
 	var published int64
-	r.settled, err = s.settleAfter(ctx, c, func(ctx context.Context, db *sql.DB, name string) (func(), error) {
+	r.settled, err = s.settleWith(ctx, c, around{prepare: func(ctx context.Context, db *sql.DB, name string) (func(), error) {
 		stop, err := s.relay(ctx, db, name, sink, stream, kind)
 		if err == nil {
 			err = issueOthers(ctx, db)
@@ -111,7 +111,7 @@ func (s *stage) settleBeside(ctx context.Context, sink *testenv.Redis, kind rela
 			}
 			stop()
 		}, err
-	}, nil)
+	}})
 	r.published = published
 	return r, err
 }

@@ -34,14 +34,16 @@ type options struct {
 	scenes     []string
 	candidates int
 	big        int
+	other      string
 	out        string
 }
 
 func parse() (o options, err error) {
 	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "numbers of seats, separated by commas; none: no contender runs")
-	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas; there is also: events")
+	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas; there are also: events, reads")
 	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest queue of the scene long")
 	flag.IntVar(&o.big, "big", 1_000_000, "seats of the scene beside")
+	flag.StringVar(&o.other, "other", "", "path of another build of settle, which the scene reads asks in turn with this one")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; without it the table is printed only")
 	flag.Parse()

@@ -28,6 +28,7 @@ var scenes = []scene{
 	{"long", longQueue},
 	{"beside", besideARun},
 	{"events", besideRelay},
+	{"reads", reads},
 }
 
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
