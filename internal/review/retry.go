@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -83,44 +82,54 @@ func (r Retry) Do(ctx context.Context) error {
 	return err
 }
 
-// Chosen returns the selected entries by arrival. To save memory, it leaves out messages and attempts.
-func (r Retry) Chosen(ctx context.Context) (chosen []history.DLQEntry, err error) {
+// Entry is what a retry keeps of a DLQ entry: there may be hundreds of thousands.
+type Entry struct {
+	User     string // the member of the DLQ
+	Arrival  coupon.Arrival
+	Attempts int
+}
+
+// Chosen returns the selected entries by arrival.
+func (r Retry) Chosen(ctx context.Context) (chosen []Entry, err error) {
 	err = r.Each(ctx, func(e history.DLQEntry) {
 		if r.Has(e) {
-			e.Message, e.Tried = "", nil
-			chosen = append(chosen, e)
+			chosen = append(chosen, Entry{e.User, coupon.ArrivalAt(e.Arrival), e.Attempts})
 		}
 	})
 	return chosen, err
 }
 
 // round makes one run. It returns which of the tried entries stay in the DLQ.
-func (r Retry) round(ctx context.Context, round Round, tried []history.DLQEntry, members []string) (stay Stay, err error) {
+func (r Retry) round(ctx context.Context, round Round, tried []Entry, members []string) (stay Stay, err error) {
 	if round.Report, err = r.Run(ctx, round.Canaries > 0, members); err != nil {
 		return Stay{}, err
 	}
-	still, err := r.still(ctx, tried)
+	places := make(map[string]int, len(tried))
+	for i, e := range tried {
+		places[e.User] = i
+	}
+	err = r.Each(ctx, func(e history.DLQEntry) {
+		if i, mine := places[e.User]; mine && tried[i].Arrival == coupon.ArrivalAt(e.Arrival) {
+			round.Stay.add(tried[i], e.Attempts, round)
+		}
+	})
 	if err != nil {
 		return Stay{}, err
-	}
-	for _, e := range tried {
-		if now, stays := still[e.User]; stays {
-			round.Stay.add(e, now, round)
-		}
 	}
 	r.Done(round)
 	return round.Stay, nil
 }
 
-func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) {
+// add counts an entry that is still in the DLQ. attempts are those of now.
+func (s *Stay) add(before Entry, attempts int, round Round) {
 	switch {
 	case round.Report.Coupons[0].Status == coupon.Frozen:
 		s.Frozen++
-	case now.Attempts > before.Attempts:
+	case attempts > before.Attempts:
 		s.Again++
-	case !before.Arrival.Before(round.Report.Cutoff):
+	case !before.Arrival.Time().Before(round.Report.Cutoff):
 		s.Late++
-		s.LastArrival = before.Arrival
+		s.LastArrival = before.Arrival.Time()
 	case round.Report.Coupons[0].SeatsLeft == 0:
 		s.Seatless++
 	case round.Canaries > 0:
@@ -128,21 +137,6 @@ func (s *Stay) add(before history.DLQEntry, now candidates.Reason, round Round) 
 	default:
 		s.Again++
 	}
-}
-
-// still returns those of the tried entries that are still in the DLQ, as reasons by user.
-func (r Retry) still(ctx context.Context, tried []history.DLQEntry) (map[string]candidates.Reason, error) {
-	arrivals := make(map[string]time.Time, len(tried))
-	for _, e := range tried {
-		arrivals[e.User] = e.Arrival
-	}
-	still := map[string]candidates.Reason{}
-	err := r.Each(ctx, func(e history.DLQEntry) {
-		if at, mine := arrivals[e.User]; mine && at.Equal(e.Arrival) {
-			still[e.User] = e.Reason
-		}
-	})
-	return still, err
 }
 
 // Selection selects DLQ entries. An empty field allows every value.
@@ -157,7 +151,7 @@ func (s Selection) Has(e history.DLQEntry) bool {
 	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) && (len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
 }
 
-func Users(entries []history.DLQEntry) []string {
+func Users(entries []Entry) []string {
 	users := make([]string, len(entries))
 	for i, e := range entries {
 		users[i] = e.User

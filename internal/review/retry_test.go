@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
 )
@@ -85,20 +86,20 @@ func TestRetry(t *testing.T) {
 
 func TestStay_CountsEachEntryByOneReason(t *testing.T) {
 	t.Parallel()
-	before := entries("1")[0]
-	for want, change := range map[Stay]func(r *Round, before, now *history.DLQEntry){
-		{Again: 1}:    func(_ *Round, _, now *history.DLQEntry) { now.Attempts++ },
-		{Seatless: 1}: func(r *Round, _, _ *history.DLQEntry) { r.Report.Coupons[0].SeatsLeft = 0 },
-		{Kept: 1}:     func(r *Round, _, _ *history.DLQEntry) { r.Canaries = 1 },
-		{Late: 1, LastArrival: time.Unix(100, 0)}: func(_ *Round, before, _ *history.DLQEntry) {
-			before.Arrival = time.Unix(100, 0)
+	before := Entry{User: "1", Arrival: 1, Attempts: 1}
+	for want, change := range map[Stay]func(r *Round, before *Entry, attempts *int){
+		{Again: 1}:    func(_ *Round, _ *Entry, attempts *int) { *attempts++ },
+		{Seatless: 1}: func(r *Round, _ *Entry, _ *int) { r.Report.Coupons[0].SeatsLeft = 0 },
+		{Kept: 1}:     func(r *Round, _ *Entry, _ *int) { r.Canaries = 1 },
+		{Late: 1, LastArrival: coupon.Arrival(100_000_000).Time()}: func(_ *Round, before *Entry, _ *int) {
+			before.Arrival = 100_000_000
 		},
 	} {
 		round := Round{Report: &settle.Report{Cutoff: time.Unix(100, 0), Coupons: []settle.Result{{SeatsLeft: 1}}}}
-		tried, now := before, before
-		change(&round, &tried, &now)
+		tried, attempts := before, before.Attempts
+		change(&round, &tried, &attempts)
 		var stay Stay
-		stay.add(tried, now.Reason, round)
+		stay.add(tried, attempts, round)
 		require.Equal(t, want, stay)
 		require.Equal(t, 1, stay.All())
 	}
