@@ -18,7 +18,7 @@ var version = "dev" // set by -ldflags "-X main.version=…"
 // Garbage collection is rare until the heap nears the soft memory limit. GOGC and GOMEMLIMIT override these values.
 const (
 	gcPercent       = 400
-	softMemoryLimit = 64 << 20 // bytes
+	softMemoryLimit = 44 << 20 // bytes
 )
 
 func main() {
