@@ -86,7 +86,7 @@ type loss struct {
 	mu     sync.Mutex
 	pods   []*lossPod // that live
 	told   map[coupon.UserID]told
-	unsaid int64 // applications without an answer: Redis may have accepted them
+	unsaid int64      // applications without an answer: Redis may have accepted them
 	dying  []*lossPod // die with Redis
 	lostAt coupon.Arrival
 	upTo   coupon.Arrival // of the journal, before the loss
