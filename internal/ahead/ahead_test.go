@@ -108,8 +108,8 @@ func TestItems_YieldsResultsInOrder(t *testing.T) {
 		require.Equal(t, len(items), want)
 		require.LessOrEqual(t, most.Load(), int64(n))
 	}
-	for range Items(t.Context(), 4, nil, func(context.Context, int) (int, error) { panic("no item") }) {
-		t.Error("nothing was given")
+	for _, err := range Items(t.Context(), 4, nil, func(context.Context, int) (int, error) { panic("no item") }) {
+		t.Error("nothing was given", err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestItems_CancelsAndAwaitsCurrentReads(t *testing.T) {
 	var reads, running atomic.Int64
 	items := make([]bool, 1000)
 	items[0] = true
-	for range Items(t.Context(), 4, items, func(ctx context.Context, first bool) (int, error) {
+	for _, err := range Items(t.Context(), 4, items, func(ctx context.Context, first bool) (int, error) {
 		if reads.Add(1); first {
 			return 0, nil
 		}
@@ -127,6 +127,7 @@ func TestItems_CancelsAndAwaitsCurrentReads(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}) {
+		require.NoError(t, err)
 		break
 	}
 	require.Zero(t, running.Load())
@@ -136,7 +137,7 @@ func TestItems_CancelsAndAwaitsCurrentReads(t *testing.T) {
 func TestItems_PanicsInConsumer(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
-	for range Items(t.Context(), 2, make([]int, 3), func(context.Context, int) (int, error) { panic("a bug") }) {
-		t.Error("nothing was read")
+	for _, err := range Items(t.Context(), 2, make([]int, 3), func(context.Context, int) (int, error) { panic("a bug") }) {
+		t.Error("nothing was read", err)
 	}
 }
