@@ -1,5 +1,5 @@
 // Command apply compares the API with an empty handler, a simple handler that calls Redis once per request, and a handler
-// that locks a row in MySQL. It measures the peak rate of each, the latency at 80 % of the peak, and the goodput under
+// that locks a row in MySQL. It measures the peak rate of each, the latency at shares of the peak, and the goodput under
 // ten times the load. The contenders run in turn with the same load generator. Each server, the generator, Redis and
 // MySQL are processes that share the cores. The results are ratios for a reader; no test depends on a time.
 package main

@@ -11,13 +11,14 @@ import (
 const (
 	// warmUp is the time for heaps and pools to grow.
 	warmUp = 2 * time.Second
-	// steadyShare is the share of its peak that a server should sustain.
-	steadyShare = 0.8
 	// overloadFactor multiplies the rate and the connections of the peak.
 	overloadFactor = 10
 	// quietShare is the share of the peak at which an idle server is measured.
 	quietShare = 0.1
 )
+
+// steadyShares are the shares of its peak at which the latency of a server is measured. It should sustain each of them.
+var steadyShares = []float64{0.25, 0.5, 0.8}
 
 // measured has the samples of one contender, by round.
 type measured struct {
@@ -75,18 +76,23 @@ func (s *stage) peaks(ctx context.Context, o options) ([]measured, error) {
 // paced has the samples of a contender at a share of its peak, and of the yardstick at the same rate.
 type paced struct {
 	measured
-	rate      float64
+	share     float64
+	rate      float64 // requests per second
 	yardstick []sample
 }
 
-// steady measures the latency at 80 % of the peak. Requests are due at fixed times, independent of answers.
+// steady measures the latency at shares of the peak. Requests are due at fixed times, independent of answers.
 func (s *stage) steady(ctx context.Context, o options, peaks []measured) ([]paced, error) {
-	all := make([]paced, len(peaks))
+	var all []paced
+	for _, share := range steadyShares {
+		for _, m := range peaks {
+			all = append(all, paced{measured: measured{contender: m.contender}, share: share, rate: share * median(m.rounds, goodput)})
+		}
+	}
 	for round := range o.rounds {
-		for i, m := range peaks {
+		for i := range all {
 			p := &all[i]
-			p.contender, p.rate = m.contender, steadyShare*median(m.rounds, goodput)
-			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length, Again: m.again}
+			l := load{Connections: o.connections, Rate: p.rate, Warmup: warmUp, Length: o.length, Again: p.again}
 			r, err := s.once(ctx, p.contender, l)
 			if err != nil {
 				return nil, err

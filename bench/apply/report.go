@@ -83,15 +83,15 @@ func cpu(d time.Duration) string {
 
 func renderSteady(o options, all []paced) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%.0f %% of the own peak, and an empty handler at the same rate; latency counts from the time a request was due:\n\n", 100*steadyShare)
-	fmt.Fprintf(&b, "| contender | requests/s | p50 | p99 | p99.9 | errors | unsent | p99 of nothing | ratio |\n"+
-		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	b.WriteString("A share of the own peak, and an empty handler at the same rate; latency counts from the time a request was due:\n\n" +
+		"| contender | share | requests/s | p50 | p99 | p99.9 | errors | unsent | p99 of nothing | ratio |\n" +
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, p := range all {
 		unsent := 0
 		for _, r := range p.rounds {
 			unsent += r.Unsent
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %s | %s | %s | %d | %d | %s | %s |\n", p.title, p.rate,
+		fmt.Fprintf(&b, "| %s | %.0f %% | %.0f | %s | %s | %s | %d | %d | %s | %s |\n", p.title, 100*p.share, p.rate,
 			micros(median(p.rounds, p50)), micros(median(p.rounds, p99)), micros(median(p.rounds, p999)), wrong(p.rounds), unsent,
 			micros(median(p.yardstick, p99)), ratios(o.rounds, func(i int) float64 { return float64(p99(p.rounds[i])) / float64(p99(p.yardstick[i])) }))
 	}
