@@ -25,8 +25,8 @@ const maxBodyBytes = 1 << 10
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := s.admit(r, at, &s.metrics.apply)
-	if refusal != nil {
-		return *refusal
+	if refusal.result != "" {
+		return refusal
 	}
 	waited, problem := s.awaitBody(w, r)
 	if problem != "" {
@@ -37,19 +37,19 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) ans
 	return a
 }
 
-func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal *answer) {
-	var a answer
+// admit returns coupon and user of a request that is within the limits. The refusal is the zero answer if there is none.
+func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal answer) {
 	if httpapi.IsSurplus(r) {
-		a = m.turnAway(overloaded, "connections")
-	} else if couponID, user, a = s.ids(r); a.result == "" {
-		wait := s.users.Wait(user, at)
-		if wait == 0 {
-			return couponID, user, nil
-		}
-		a = m.turnAway(tooManyRequests, "user_rate")
-		a.retryAfter = wait
+		return 0, 0, m.turnAway(overloaded, "connections")
 	}
-	return 0, 0, &a
+	if couponID, user, refusal = s.ids(r); refusal.result != "" {
+		return 0, 0, refusal
+	}
+	if wait := s.users.Wait(user, at); wait > 0 {
+		refusal = m.turnAway(tooManyRequests, "user_rate")
+		refusal.retryAfter = wait
+	}
+	return couponID, user, refusal
 }
 
 func (s *server) applyFor(r *http.Request, id coupon.CouponID, user coupon.UserID) answer {
@@ -185,8 +185,8 @@ const standingTimeout = 2 * time.Second
 
 func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := s.admit(r, at, &s.metrics.standing)
-	if refusal != nil {
-		return *refusal
+	if refusal.result != "" {
+		return refusal
 	}
 	found, problem := s.lookup(id)
 	if problem != "" {

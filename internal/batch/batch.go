@@ -66,6 +66,7 @@ type Batcher[R any] struct {
 	call   Call[R]
 	now    func() time.Time
 	queues *lru.Cache[coupon.CouponID, *couponQueue[R]]
+	spare  sync.Pool // of *application[R], each with its channel
 	sizes  prometheus.Histogram
 }
 
@@ -76,6 +77,7 @@ func New[R any](call Call[R], metrics prometheus.Registerer, now func() time.Tim
 		panic(err) // happens only for a size below 1
 	}
 	b := &Batcher[R]{Limits: DefaultLimits, call: call, now: now, queues: queues}
+	b.spare.New = func() any { return &application[R]{answer: make(chan answer[R], 1)} }
 	b.sizes = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "jajeong_apply_batch_size", Help: "Applications in one call of Redis.",
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, 250},
@@ -95,6 +97,7 @@ type couponQueue[R any] struct {
 	calls   int // number of calls under way
 }
 
+// application waits for its one answer. Apply uses it again once that has come.
 type application[R any] struct {
 	user   coupon.UserID
 	since  time.Time
@@ -110,9 +113,11 @@ type answer[R any] struct {
 // application may be on its way already.
 func (b *Batcher[R]) Apply(_ context.Context, couponID coupon.CouponID, user coupon.UserID) (R, error) {
 	q := b.queue(couponID)
-	a := &application[R]{user: user, since: b.now(), answer: make(chan answer[R], 1)}
+	a := b.spare.Get().(*application[R])
+	a.user, a.since = user, b.now()
 	startCall, err := b.enqueue(q, a)
 	if err != nil {
+		b.spare.Put(a)
 		var none R
 		return none, err
 	}
@@ -120,6 +125,7 @@ func (b *Batcher[R]) Apply(_ context.Context, couponID coupon.CouponID, user cou
 		go b.send(q)
 	}
 	r := <-a.answer
+	b.spare.Put(a)
 	return r.receipt, r.err
 }
 

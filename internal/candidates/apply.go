@@ -60,7 +60,7 @@ func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []
 	carried := s.Recorder.Seen(couponID)
 	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
 	for _, user := range users {
-		args = append(args, user.Member())
+		args = append(args, uint64(user)) // the client writes it as user.Member() would
 	}
 	reply, err := s.run(ctx, applyScript, couponID, args...)
 	if err != nil {
@@ -79,9 +79,9 @@ func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []
 
 // readReceipts also returns the server's counts. Their LastArrival is 0 if no application was accepted.
 func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
-	const common, each = 5, 3
-	if len(reply) != common+each*len(users) {
-		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d", len(reply), len(users), common+each*len(users))
+	const common, together, each = 5, 2, 3
+	if len(reply) != common+together && len(reply) != common+each*len(users) {
+		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d or %d", len(reply), len(users), common+together, common+each*len(users))
 	}
 	n, err := values[int64](reply[:common-1], common-1)
 	if err != nil {
@@ -92,11 +92,19 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 		return nil, Reply{}, fmt.Errorf("epoch %v, want text", reply[common-1])
 	}
 	promises = Reply{Seen: Seen{Epoch: epoch, Accepted: n[2], Twice: n[3]}, Now: n[0]}
-	receipts = make([]Receipt, len(users))
-	for i := range receipts {
-		r, err := readReceipt(reply[common+each*i:][:each])
-		if err != nil {
+	receipts, promises.Answers = make([]Receipt, len(users)), make([]Answer, 0, len(users))
+	var first Receipt // of users who are all accepted, one behind the other
+	if len(reply) == common+together {
+		if first, err = readReceipt(append([]any{string(Accepted)}, reply[common:]...)); err != nil {
 			return nil, Reply{}, err
+		}
+	}
+	for i := range receipts {
+		r := Receipt{Code: Accepted, Arrival: first.Arrival + coupon.Arrival(i), Position: first.Position + int64(i)}
+		if first.Code == "" {
+			if r, err = readReceipt(reply[common+each*i:][:each]); err != nil {
+				return nil, Reply{}, err
+			}
 		}
 		r.Now = time.UnixMicro(n[0]).UTC()
 		if r.Code == NoWindow {

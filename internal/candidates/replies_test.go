@@ -83,6 +83,15 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 	c.on.answer.Store(ptr(any(good)))
 	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
 
+	together := []any{int64(4), int64(5), int64(5), int64(6), "run:1", int64(9), int64(3)}
+	c.on.answer.Store(ptr(any(together)))
+	both, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{7, 8})
+	require.NoError(t, err)
+	require.Equal(t, []Receipt{
+		{Code: Accepted, Arrival: 9, Position: 3, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()},
+		{Code: Accepted, Arrival: 10, Position: 4, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()},
+	}, both)
+
 	but := func(place int, value any) []any {
 		bad := slices.Clone(good)
 		bad[place] = value
@@ -107,6 +116,8 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 		"position nil":   but(7, nil),
 		"accepted float": but(2, 3.0),
 		"no epoch":       but(4, nil),
+		"together text":  append(slices.Clone(together[:5]), "9", int64(3)),
+		"together nil":   append(slices.Clone(together[:6]), nil),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.on.answer.Store(ptr(answer))
@@ -115,7 +126,7 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 			require.Zero(t, receipt)
 		})
 	}
-	require.Equal(t, Seen{LastArrival: 1, Epoch: "run:1", Accepted: 3, Twice: 6}, c.Recorder.Seen(c.id), "an invalid reply is not recorded")
+	require.Equal(t, Seen{LastArrival: 10, Epoch: "run:1", Accepted: 5, Twice: 6}, c.Recorder.Seen(c.id), "an invalid reply is not recorded")
 }
 
 func TestOperationsRejectInvalidReplies(t *testing.T) {

@@ -2,8 +2,10 @@
 -- new application, but still gives all other answers.
 -- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that the process knows
 --       3, 4 accepted and twice as the process has seen them in that epoch  5 ttl (s)  6… user ids
--- Returns {now, opens, accepted, twice, epoch, …}; code, arrival and position of each user follow. A number that has no
--- meaning is 0. If applying is not possible, accepted and twice are 0 and epoch is ''. The codes are:
+-- Returns {now, opens, accepted, twice, epoch, …}; code, arrival and position of each user follow. If all users are
+-- ACCEPTED and stand one behind the other, only arrival and position of the first user follow: each other user has one
+-- more of both than the user before. A number that has no meaning is 0. If applying is not possible, accepted and twice
+-- are 0 and epoch is ''. The codes are:
 --   ACCEPTED, DUPLICATE (arrival: the first one; position: the current one), UNDER_REVIEW (arrival)
 --   ALREADY_ISSUED, REJECTED, SOLD_OUT, NOT_OPEN, PAUSED
 --   LINE_FULL  as many applications as line_limit says wait in the queue (arrival: the lowest one among them)
@@ -88,6 +90,7 @@ redis.call('EXPIREAT', state, expires)
 -- Two ZRANKs suffice if the accepted users are neighbours. Only an entry written by hand can lie between them.
 local ahead = redis.call('ZRANK', queue, accepted[2])
 local together = redis.call('ZRANK', queue, accepted[2 * count]) - ahead == count - 1
+if together and count == #users then return {reply[1], reply[2], reply[3], reply[4], reply[5], first, ahead + 1} end
 for i, user in ipairs(users) do
   local arrival = arrivals[user]
   if arrival then
