@@ -29,6 +29,19 @@ type settled struct {
 	took   time.Duration // the whole process
 	issued time.Duration // until the commit of the coupons
 	peak   int64         // bytes of resident memory
+	cpu    cpu
+}
+
+// cpu is the processor time that a run costs. That of a database that the bench did not start is unknown.
+type cpu struct{ job, redis, database time.Duration }
+
+// servers returns the processor time of the servers so far.
+func (s *stage) servers() (used cpu) {
+	used.redis = process.CPUTime(s.redis.Pid())
+	if pid := s.Pid(); pid != 0 {
+		used.database = process.CPUTime(pid)
+	}
+	return used
 }
 
 // settle measures a run. If beside is not nil, it runs at the same time.
@@ -91,6 +104,7 @@ func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled
 	besideCtx, end := context.WithCancel(ctx)
 	defer end()
 	ended := make(chan error, 1)
+	before := s.servers()
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return r, fmt.Errorf("settle run: %w", err)
@@ -106,6 +120,8 @@ func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled
 	}()
 	err = cmd.Wait()
 	r.took = time.Since(began)
+	after := s.servers()
+	r.cpu = cpu{cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), after.redis - before.redis, after.database - before.database}
 	endPrepared()
 	end()
 	if err != nil {

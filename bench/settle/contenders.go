@@ -13,7 +13,19 @@ import (
 // settleRun is the product. It measures the whole process, from its start to its exit.
 func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
 	r, err := s.settle(ctx, campaign{1, n, n}, nil)
+	if err == nil {
+		say("issued after %s, processor time: the job %s, Redis %s, the database %s", r.issued.Round(time.Millisecond), r.cpu.job, r.cpu.redis, r.cpu.database)
+	}
 	return r.took, r.peak, err
+}
+
+// otherBuild is settleRun with another build of settle.
+func otherBuild(path string) contender {
+	return contender{"settle run, the other build", 10_000_000, func(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
+		other := *s
+		other.bin = path
+		return settleRun(ctx, &other, n)
+	}}
 }
 
 const userCouponColumns = "coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id"

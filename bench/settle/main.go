@@ -32,6 +32,7 @@ type options struct {
 	sizes      []int
 	rounds     int
 	scenes     []string
+	contenders []contender
 	candidates int
 	big        int
 	other      string
@@ -40,10 +41,11 @@ type options struct {
 
 func parse() (o options, err error) {
 	sizes := flag.String("seats", "1000,10000,100000,200000,1000000", "numbers of seats, separated by commas; none: no contender runs")
+	only := flag.String("contenders", "", "names of contenders, separated by commas; without it all take part")
 	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas; there are also: events, reads")
 	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest queue of the scene long")
 	flag.IntVar(&o.big, "big", 1_000_000, "seats of the scene beside")
-	flag.StringVar(&o.other, "other", "", "path of another build of settle, which the scene reads asks in turn with this one")
+	flag.StringVar(&o.other, "other", "", "path of another build of settle, which takes turns with this one at every size and in the scene reads")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; without it the table is printed only")
 	flag.Parse()
@@ -53,6 +55,14 @@ func parse() (o options, err error) {
 			return o, fmt.Errorf("-seats: %q is not a number from 1 to 10000000", text)
 		}
 		o.sizes = append(o.sizes, n)
+	}
+	if o.other != "" {
+		o.contenders = append(o.contenders, otherBuild(o.other))
+	}
+	for _, c := range contenders {
+		if *only == "" || slices.Contains(strings.Split(*only, ","), c.name) {
+			o.contenders = append(o.contenders, c)
+		}
 	}
 	for name := range strings.FieldsFuncSeq(*names, func(r rune) bool { return r == ',' }) {
 		if !slices.ContainsFunc(scenes, func(s scene) bool { return s.name == name }) {
@@ -108,7 +118,7 @@ func run(ctx context.Context) error {
 
 	var all []measured
 	for _, n := range o.sizes {
-		found, err := measure(ctx, s, n, o.rounds)
+		found, err := measure(ctx, s, n, o)
 		if err != nil {
 			return err
 		}
@@ -139,26 +149,30 @@ func run(ctx context.Context) error {
 	return os.WriteFile(name+".svg", []byte(drawChart(s.Version, all)), 0o644)
 }
 
-// measure runs the contenders in turn, so that other work of the machine affects all of them.
-func measure(ctx context.Context, s *stage, n, rounds int) ([]measured, error) {
+// measure runs the contenders in turn, so that other work of the machine affects all of them. Each round begins with another one.
+func measure(ctx context.Context, s *stage, n int, o options) ([]measured, error) {
 	took := map[string][]time.Duration{}
 	peak := map[string]int64{}
-	for round := range rounds {
-		for _, c := range contenders {
-			if n > c.limit {
-				continue
-			}
+	var able []contender
+	for _, c := range o.contenders {
+		if n <= c.limit {
+			able = append(able, c)
+		}
+	}
+	for round := range o.rounds {
+		for turn := range able {
+			c := able[(round+turn)%len(able)]
 			d, p, err := c.run(ctx, s, n)
 			if err != nil {
 				return nil, fmt.Errorf("%s with %d seats: %w", c.name, n, err)
 			}
 			took[c.name] = append(took[c.name], d)
 			peak[c.name] = max(peak[c.name], p)
-			say("%d of %d  %9d seats  %-22s %10s  %9.0f rows/s", round+1, rounds, n, c.name, d.Round(time.Millisecond), float64(n)/d.Seconds())
+			say("%d of %d  %9d seats  %-26s %10s  %9.0f rows/s", round+1, o.rounds, n, c.name, d.Round(time.Millisecond), float64(n)/d.Seconds())
 		}
 	}
 	var found []measured
-	for _, c := range contenders {
+	for _, c := range able {
 		if all := took[c.name]; all != nil {
 			slices.Sort(all)
 			found = append(found, measured{c.name, n, all[len(all)/2], peak[c.name]})
