@@ -1,10 +1,8 @@
 package mysqltx
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"slices"
 	"strconv"
 	"time"
 
@@ -19,14 +17,33 @@ const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // AppliedAt converts the arrival of ApplicationsTable into DATETIME(6). FROM_UNIXTIME would lose microseconds.
 const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// ByUser returns the indexes of a page sorted by user id, which is the order of the tables' keys.
+// ByUser returns the indexes of a page sorted by user id, which is the order of the tables' keys. It sorts by some bits of
+// the ids at a time, from the lowest to the highest: comparing takes several times as long.
 func ByUser(page []coupon.Application) []int {
-	places := make([]int, len(page))
-	for i := range places {
-		places[i] = i
+	const bits = 11
+	users, highest := make([]coupon.UserID, len(page)), coupon.UserID(0)
+	sorted, next := make([]int, len(page)), make([]int, len(page))
+	for i, a := range page {
+		users[i], sorted[i] = a.User(), i
+		highest = max(highest, users[i])
 	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(page[a].User(), page[b].User()) })
-	return places
+	for shift := 0; highest>>shift > 0; shift += bits {
+		digit := func(u coupon.UserID) int { return int(u >> shift & (1<<bits - 1)) }
+		var starts [1<<bits + 1]int
+		for _, u := range users {
+			starts[digit(u)+1]++
+		}
+		for d := range 1 << bits {
+			starts[d+1] += starts[d]
+		}
+		for _, i := range sorted {
+			start := &starts[digit(users[i])]
+			next[*start] = i
+			*start++
+		}
+		sorted, next = next, sorted
+	}
+	return sorted
 }
 
 // ApplicationsJSON returns [[user id, µs], …], as a string: MySQL does not accept the driver's bytes as JSON.
