@@ -11,10 +11,13 @@ import (
 	"github.com/jajeong/jajeong/internal/records"
 )
 
+// moreApplications is how many an immediate run issues if more have probably applied meanwhile.
+const moreApplications = 2_500
+
 // Issuance is the result of an immediate run.
 type Issuance struct {
 	Result
-	More   bool            // so many were issued that more have probably applied meanwhile: the caller calls again at once
+	More   bool            // moreApplications were issued: the caller calls again at once
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
 
@@ -48,7 +51,7 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	if done.Result = t.result(); done.Status == coupon.NotDue {
 		done.Status = coupon.Unchanged
 	}
-	done.More = done.Issued >= firstApplications
+	done.More = done.Issued >= moreApplications
 	for _, w := range t.done.winners {
 		done.Delays = append(done.Delays, now.shard.Time().Add(t.done.issued.at.Sub(now.at)).Sub(w.Arrival.Time()))
 	}

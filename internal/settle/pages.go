@@ -18,8 +18,9 @@ import (
 const (
 	// pageApplications is the size of a full page: large enough to save round trips, and less than 1 MB of JSON.
 	pageApplications = 20_000
-	// firstApplications is the size of the first page. It is small, so that inserting begins soon. Sizes then double.
-	firstApplications = 2_500
+	// firstApplications is the size of the first page. It is small, so that inserting begins soon. Sizes then double. A page
+	// half as large is inserted before the second page has been read.
+	firstApplications = 5_000
 	// minApplications is the least size of a page, however few seats are free: some of its rows may be refused.
 	minApplications = 1_000
 )
