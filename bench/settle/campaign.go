@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -51,6 +52,7 @@ func (s *stage) settle(ctx context.Context, c campaign, beside func(ctx context.
 
 // around is what happens around a run, in its database and in Redis below the prefix "<name>:". Fields may be nil.
 type around struct {
+	bin     string                                                                     // another build of settle
 	prepare func(ctx context.Context, db *sql.DB, name string) (end func(), err error) // end is called when the run has ended
 	beside  func(ctx context.Context, db *sql.DB, prefix string) error
 	after   func(ctx context.Context, db *sql.DB, name string) error
@@ -97,7 +99,7 @@ func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled
 			return r, fmt.Errorf("prepare the run: %w", err)
 		}
 	}
-	job := s.jobCommand(s.bin, "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
+	job := s.jobCommand(cmp.Or(a.bin, s.bin), "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
 		"--mysql-dsn="+s.DSN(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
 	cmd := exec.CommandContext(ctx, job[0], job[1:]...)
 	var out bytes.Buffer

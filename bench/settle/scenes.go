@@ -78,6 +78,9 @@ func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
 
 // longQueue measures few seats at the head of a long queue.
 func longQueue(ctx context.Context, s *stage, o options) (string, error) {
+	if o.other != "" {
+		return longInTurn(ctx, s, o)
+	}
 	const seats = 1000
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seats at the head of a queue; `NOT_SELECTED` is recorded after the coupons are issued:\n\n", seats)
@@ -93,6 +96,40 @@ func longQueue(ctx context.Context, s *stage, o options) (string, error) {
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %s |\n", candidates, r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond),
 			float64(candidates)/r.took.Seconds(), process.MiB(r.peak))
+	}
+	return b.String(), nil
+}
+
+// longInTurn compares two builds with the longest queue. CPU times are those of the processes.
+func longInTurn(ctx context.Context, s *stage, o options) (string, error) {
+	const seats = 1000
+	builds := []string{"this build", "the other build"}
+	runs := map[string][]settled{}
+	for round := range o.rounds {
+		for turn := range builds {
+			build := builds[(round+turn)%len(builds)]
+			around := around{bin: map[string]string{"the other build": o.other}[build]}
+			r, err := s.settleWith(ctx, campaign{1, seats, o.candidates}, around)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", build, err)
+			}
+			runs[build] = append(runs[build], r)
+			say("%d of %d  %s: %s; CPU of the database %s, of Redis %s, of the job %s; %s", round+1, o.rounds, build, r.took.Round(time.Millisecond),
+				r.cpu.database, r.cpu.redis, r.cpu.job.Round(time.Millisecond), process.MiB(r.peak))
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seats at the head of a queue of %d, builds in turn, medians of %d rounds:\n\n", seats, o.candidates, o.rounds)
+	fmt.Fprint(&b, "| | whole run | fastest to slowest | candidates/s | CPU of the database | of Redis | of the job | peak memory |\n")
+	fmt.Fprint(&b, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, build := range builds {
+		all := runs[build]
+		peak := slices.MaxFunc(all, func(a, b settled) int { return int(a.peak - b.peak) }).peak
+		slices.SortFunc(all, func(a, b settled) int { return int(a.took - b.took) })
+		m := all[len(all)/2]
+		fmt.Fprintf(&b, "| %s | %s | %s to %s | %.0f | %s | %s | %s | %s |\n", build, m.took.Round(10*time.Millisecond), all[0].took.Round(10*time.Millisecond),
+			all[len(all)-1].took.Round(10*time.Millisecond), float64(o.candidates)/m.took.Seconds(), m.cpu.database, m.cpu.redis,
+			m.cpu.job.Round(10*time.Millisecond), process.MiB(peak))
 	}
 	return b.String(), nil
 }
