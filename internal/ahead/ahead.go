@@ -68,6 +68,19 @@ func Pages[T any](ctx context.Context, read func(ctx context.Context) (*T, error
 	}
 }
 
+// Beside runs work in a goroutine of its own. wait returns its result, or panics if work has panicked.
+func Beside[T any](work func() (T, error)) (wait func() (T, error)) {
+	done := make(chan result[T], 1)
+	go func() { done <- call(work) }()
+	return sync.OnceValues(func() (T, error) {
+		r := <-done
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		return r.value, r.err
+	})
+}
+
 // Items reads each item, up to n at the same time, and ranges over the results in the order of the items. An error does
 // not end the range. Leaving the range cancels the current reads and waits for their end.
 func Items[I, T any](ctx context.Context, n int, items []I, read func(ctx context.Context, item I) (T, error)) iter.Seq2[T, error] {

@@ -141,3 +141,22 @@ func TestItems_PanicsInConsumer(t *testing.T) {
 		t.Error("nothing was read", err)
 	}
 }
+
+func TestBeside_WaitsForTheResult(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("broken")
+	begun, end := make(chan bool), make(chan bool)
+	wait := Beside(func() (int, error) {
+		begun <- true
+		<-end
+		return 7, failure
+	})
+	<-begun // it does not wait for wait
+	close(end)
+	for range 2 {
+		n, err := wait()
+		require.Equal(t, 7, n)
+		require.Equal(t, failure, err)
+	}
+	require.Panics(t, func() { _, _ = Beside(func() (int, error) { panic("a bug") })() })
+}
