@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,6 +109,30 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 		return all, findDropped(ctx, q, couponID, all)
 	}
 	return all, nil
+}
+
+// ClassifyAgain returns the page with new verdicts for those applications that are not sure.
+func ClassifyAgain(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, page []Application,
+	sure func(Application) bool) ([]Application, error) {
+	var unsure []coupon.Application
+	var at []int
+	for i, c := range page {
+		if !sure(c) {
+			unsure, at = append(unsure, c.Application), append(at, i)
+		}
+	}
+	if len(unsure) == 0 {
+		return page, nil
+	}
+	again, err := Classify(ctx, q, directory, couponID, AssumeExisting, unsure)
+	if err != nil || len(again) == len(page) {
+		return again, err
+	}
+	page = slices.Clone(page)
+	for i, c := range again {
+		page[at[i]] = c
+	}
+	return page, nil
 }
 
 func arrivedAt(t sql.NullTime, arrival coupon.Arrival) bool {

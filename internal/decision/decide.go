@@ -47,6 +47,9 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 		case free > 0: // the next run gives these kept or added seats in order
 		case stays(c.Application):
 		default:
+			if d.NotSelected == nil {
+				d.NotSelected = make([]coupon.Application, 0, len(all)-i) // almost all of a long line
+			}
 			d.NotSelected = append(d.NotSelected, c.Application)
 		}
 	}

@@ -64,15 +64,6 @@ func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Applicat
 	return r.merge(), nil
 }
 
-// NextOrNil is Next for Ahead: it returns nil at the end. It reads only Redis.
-func (r *Reader) NextOrNil(ctx context.Context) (*[]coupon.Application, error) {
-	page, err := r.Next(ctx, nil)
-	if err != nil || len(page) == 0 {
-		return nil, err
-	}
-	return &page, nil
-}
-
 // merge takes the next page out of both sources, by arrival. If all applications read from one source are used up, but
 // that source has more, the page ends early: the next application of that source may be the earliest.
 func (r *Reader) merge() []coupon.Application {

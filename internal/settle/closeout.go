@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
@@ -19,27 +20,69 @@ import (
 // progressEvery is the interval between log lines about the progress of a long close-out.
 const progressEvery = 10 * time.Second
 
-// closeOut decides the applications that got no seat, page by page.
+// closeOut decides the applications that got no seat, page by page. While a page is recorded, the next one is read and
+// classified, and the one before leaves Redis.
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
-	logged, refusedAnew := s.Now(), done.seated.refused.anew
-	err = s.eachPage(ctx, func(page []coupon.Application) error {
+	logged, before := s.Now(), asOf(done)
+	var leaving func() (tally, error) // waits for the end of the page that leaves Redis; nil: there is none
+	left := func() error {
+		if leaving == nil {
+			return nil
+		}
+		wait := leaving
+		leaving = nil
+		moved, err := wait()
+		sum = sum.plus(moved)
+		return err
+	}
+	defer func() {
+		if failed := left(); err == nil {
+			err = failed
+		}
+	}()
+	// The lookup of outcomes is left out if the account found none whose application is still in Redis.
+	past := ledger.Past{Held: true, Recorded: done.account.Twice > 0}
+	err = s.eachPage(ctx, past, func(page restPage) error {
 		s.begin(StepCloseOut)
-		d, err := s.closePage(ctx, page, done.seated, refusedAnew)
-		sum = sum.plus(d.tally)
-		refusedAnew = d.refused.anew
+		d, err := s.closePage(ctx, page, before)
+		if err != nil {
+			return err
+		}
+		sum, before.refusedAnew = sum.plus(d.tally), d.refused.anew
+		if err := left(); err != nil {
+			return err
+		}
+		copied := *s // the next transaction sets the id of the run
+		leaving = ahead.Beside(func() (tally, error) { return copied.leave(ctx, d) })
 		if now := s.Now(); now.Sub(logged) >= progressEvery {
 			s.logger.Info("recording the rest of the line", zap.Int("read", sum.Read), zap.Int("not_selected", sum.NotSelected))
 			logged = now
 		}
-		return err
+		return nil
 	})
 	return sum, err
 }
 
+// restPage is a page of the line that was classified before its transaction.
+type restPage struct {
+	classified []decision.Application
+	eligible   []coupon.Application
+	rows       *records.OutcomeRows // of the eligible
+	sure       bool                 // the classification still holds, but for rows that are recorded already
+}
+
+// rowsOf returns the rows of a part of the page. Those of all eligible applications are packed already.
+func (p restPage) rowsOf(part []coupon.Application) *records.OutcomeRows {
+	if slices.Equal(part, p.eligible) {
+		return p.rows
+	}
+	return records.PackOutcomes(part)
+}
+
 // eachPage visits the line in Redis up to the cutoff, page by page. After a request to stop it returns an error.
-func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Application) error) error {
-	rest := line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range ahead.Pages(ctx, rest.NextOrNil) {
+func (s *settlement) eachPage(ctx context.Context, past ledger.Past, visit func(page restPage) error) error {
+	rest := &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
+	for page, err := range ahead.Pages(ctx, func(ctx context.Context) (*restPage, error) { return s.readRest(ctx, rest, past) }) {
 		if err == nil {
 			err = s.run.stopped()
 		}
@@ -49,9 +92,43 @@ func (s *settlement) eachPage(ctx context.Context, visit func(page []coupon.Appl
 		if err := visit(*page); err != nil {
 			return err
 		}
-		s.progress(len(*page))
+		s.progress(len(page.classified))
 	}
 	return nil
+}
+
+// readRest returns nil at the end of the line.
+func (s *settlement) readRest(ctx context.Context, rest *line.Reader, past ledger.Past) (*restPage, error) {
+	applications, err := rest.Next(ctx, nil)
+	if err != nil || len(applications) == 0 {
+		return nil, err
+	}
+	page := &restPage{eligible: make([]coupon.Application, 0, len(applications))}
+	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		page.classified, err = decision.Classify(ctx, q, s.Users, s.coupon.ID, past, applications)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range page.classified {
+		if c.Verdict == decision.Eligible {
+			page.eligible = append(page.eligible, c.Application)
+		}
+	}
+	page.rows = records.PackOutcomes(page.eligible)
+	return page, nil
+}
+
+// closing is what a page has to know of the settlement so far.
+type closing struct {
+	seated      seated
+	issuedCount int // of the coupon, after this settlement has issued
+	refusedAnew int // rows that were refused for the first time
+}
+
+func asOf(done issued) closing {
+	return closing{done.seated, done.coupon.IssuedCount + done.seated.winners.count, done.seated.refused.anew}
 }
 
 type closedPage struct {
@@ -60,42 +137,54 @@ type closedPage struct {
 	tally   tally
 }
 
-// closePage decides one page in its own transaction, under the coupon's lock, and then moves the applications in Redis.
-func (s *settlement) closePage(ctx context.Context, page []coupon.Application, before seated, refusedAnew int) (done closedPage, err error) {
+// closePage decides one page in its own transaction, under the coupon's lock. After a duplicate the transaction is repeated;
+// the second attempt classifies the whole page under the lock.
+func (s *settlement) closePage(ctx context.Context, page restPage, before closing) (done closedPage, err error) {
+	attempt := 0
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
-		done, err = s.recordPage(ctx, tx, locked, page, before.winners, refusedAnew)
+		attempt++
+		done, err = s.recordPage(ctx, tx, locked, page, before, attempt)
 		return err
 	})
 	if err != nil {
 		return closedPage{}, err
 	}
-	done.tally = tally{Counts: Counts{Read: done.Read - before.readAgain(page), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
+	done.tally = tally{Counts: Counts{Read: done.Read - before.seated.readAgain(page.classified), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
+	return done, nil
+}
+
+// leave moves the applications of a recorded page in Redis, and counts those that go to the DLQ.
+func (s *settlement) leave(ctx context.Context, done closedPage) (tally, error) {
 	// Failures move to the DLQ first, so that the rest of the page is one range of the queue. If the user of a failure
 	// has another DLQ entry, the failure stays in the queue until the next run.
 	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
-	done.tally = done.tally.plus(moved)
 	if err != nil {
-		return done, err
+		return moved, err
 	}
 	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
 	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
-		return done, err
+		return moved, err
 	}
 	others := slices.Concat(done.RecordedBefore, done.NotSelected)
 	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
-	return done, err
+	return moved, err
 }
 
-func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page []coupon.Application, winners winners, refusedAnew int) (closedPage, error) {
+func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page restPage, before closing, attempt int) (closedPage, error) {
 	boundary, err := records.LastIssued(ctx, tx, locked.ID)
 	if err != nil {
 		return closedPage{}, err
 	}
-	all, err := decision.Classify(ctx, tx, s.Users, locked.ID, decision.AssumeExisting, page)
+	// If nobody got a seat meanwhile, an application that will be NOT_SELECTED needs no second look: if it is recorded
+	// already, its row is a duplicate.
+	page.sure = attempt == 1 && locked.Free() == 0 && locked.IssuedCount == before.issuedCount
+	all, err := decision.ClassifyAgain(ctx, tx, s.Users, locked.ID, page.classified, func(c decision.Application) bool {
+		return page.sure && c.Verdict == decision.Eligible && c.Source == coupon.SourceQueue && c.Arrival > boundary
+	})
 	if err != nil {
 		return closedPage{}, err
 	}
-	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, refusedAnew)}
+	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, before.refusedAnew)}
 	changes := len(d.AlreadyIssued) + len(d.NotSelected) + len(d.Review)
 	if changes > 0 {
 		if err := s.recordRun(ctx, tx); err != nil {
@@ -108,17 +197,17 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 			return d, err
 		}
 	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused, page); err != nil {
 		return d, err
 	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused, page); err != nil {
 		return d, err
 	}
 	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
 	if len(outcomes) == 0 && (changes == 0 || !s.run.immediate()) { // an immediate run is never recorded without a settlement
 		return d, nil
 	}
-	if err := s.auditManual(ctx, tx, winners); err != nil {
+	if err := s.auditManual(ctx, tx, before.seated.winners); err != nil {
 		return d, err
 	}
 	if err := records.AddToSums(ctx, tx, locked.ID, outcomes...); err != nil {
@@ -127,12 +216,13 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, len(d.AlreadyIssued), len(d.NotSelected))
 }
 
-// recordOutcome returns the applications whose rows were stored.
+// recordOutcome returns the applications whose rows were stored. Unless page is sure, it was classified under the lock; a
+// duplicate is then a bad row, because a trigger has found the row of another table.
 func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
-	refused *refusals) ([]coupon.Application, error) {
+	refused *refusals, page restPage) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, outcome, reason, part)
-		if part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
+		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, outcome, reason, page.rowsOf(part))
+		if !page.sure && part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
 			err = mysqltx.DuplicateAsBadRow(err)
 		}
 		return err

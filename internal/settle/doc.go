@@ -23,7 +23,9 @@
 //     read and classified on other connections, which do not see the uncommitted rows of this transaction.
 //   - Clean-up: the issued and rejected applications are removed from Redis.
 //   - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is
-//     free. Each page has its own transaction. A long line waits until all coupons of the run are issued.
+//     free. Each page has its own transaction. A long line waits until all coupons of the run are issued. A page is
+//     classified before its transaction, and leaves Redis while the next page is recorded. If a seat was given or added
+//     in between, or a row is recorded already, the page is classified again under the lock.
 //   - Finish: the settlement is marked as cleaned up. If seats are left, Redis accepts applications again. If the
 //     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
 //
@@ -66,6 +68,7 @@
 //   - After the commit of an immediate run: cleaned_at is NULL, as above. The next look that finds somebody in the
 //     queue repairs it. If nobody is left there, `settle serve` finds the coupon as it refreshes its list of coupons.
 //   - Between the commit of a page and its removal from Redis: the next run finds the page recorded, and removes it.
+//     There are two such pages at most.
 //   - After the sweep, before finalised_at: the coupon is due again, has an empty line, and is finalised.
 //   - Refused rows and unsuitable users move to the DLQ after the commit. After a crash they are still in the queue,
 //     before the last arrival that got a seat. The next run moves them, as PASSED_OVER if they are eligible by then.

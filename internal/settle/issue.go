@@ -259,10 +259,10 @@ func (s seated) refusedOf(returned bool) []coupon.Failure {
 }
 
 // readAgain counts the applications of a page that this settlement has counted before, as NOT_SELECTED ones.
-func (s seated) readAgain(page []coupon.Application) (n int) {
+func (s seated) readAgain(page []decision.Application) (n int) {
 	last := coupon.Application{}
 	for _, a := range page {
-		is := withoutSource(a)
+		is := withoutSource(a.Application)
 		if a.Source != coupon.SourceHeld && s.moved[is] && is != last {
 			n++
 		}
@@ -288,7 +288,8 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 		sum.causes[f.Cause]--
 		sum.Rejected++
 		seats.recorded++
-		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message, []coupon.Application{f.Application}); err != nil {
+		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message,
+			records.PackOutcomes([]coupon.Application{f.Application})); err != nil {
 			return seats, err
 		}
 	}

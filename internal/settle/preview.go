@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
-	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // Preview is the part of a Result that only a preview has.
@@ -153,17 +152,9 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	}
 	byUser := seats.winners.all()
 	slices.SortFunc(byUser, func(a, b Winner) int { return cmp.Compare(a.User, b.User) })
-	err = s.eachPage(ctx, func(page []coupon.Application) error {
-		rest := slices.DeleteFunc(page, func(a coupon.Application) bool { return refused[a] })
-		var all []decision.Application
-		err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
-			all, err = decision.Classify(ctx, q, s.Users, s.coupon.ID, decision.AssumeExisting, rest)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		d := decision.Decide(withWinners(all, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
+	err = s.eachPage(ctx, decision.AssumeExisting, func(page restPage) error {
+		rest := slices.DeleteFunc(page.classified, func(c decision.Application) bool { return refused[c.Application] })
+		d := decision.Decide(withWinners(rest, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
 		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{Read: d.Read, NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
 		if s.run.List {
 			review = append(review, d.Review...)

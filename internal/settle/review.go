@@ -191,7 +191,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			users = append(users, c.Application)
 		default: // a malformed member has no user id: only the reason identifies it
 			reason := ledger.Malformed(c.Member) + ": " + s.run.Reason
-			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused)
+			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused, restPage{})
 			switch {
 			case mysqltx.IsDuplicate(err):
 				done.stay = append(done.stay, text.Errorf(text.SameArrival, coupon.ShownMember(c.Member)))
@@ -202,7 +202,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			}
 		}
 	}
-	recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, s.run.Reason, users, refused)
+	recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, s.run.Reason, users, refused, restPage{})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,72 @@
+package settle_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+)
+
+// A page is classified before it locks the coupon. What others commit in between counts.
+func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
+	t.Parallel()
+	type found struct{ notSelected, alreadyIssued, rejected []coupon.UserID }
+	for name, test := range map[string]struct {
+		change func(d *jajeongtest.Deployment, id coupon.CouponID)
+		want   found
+		counts settle.Counts // of the run
+	}{
+		"nothing": {func(*jajeongtest.Deployment, coupon.CouponID) {},
+			found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+		"another run has recorded the page": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SettleNow(id) },
+			found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1}},
+		"a part of the page is recorded": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
+				SELECT coupon_id, 3, ?, 'NOT_SELECTED', run_id, settled_at FROM settlement WHERE coupon_id = ?`, d.Arrivals(id)["3"].Time(), id)
+			d.Exec("UPDATE settlement SET not_selected_count = 1 WHERE coupon_id = ?", id)
+			d.Exec("UPDATE settled SET concluded = 1 WHERE coupon_id = ?", id)
+		}, found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+		"a user gets the coupon by hand": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", id)
+			d.Exec("UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?", id)
+		}, found{notSelected: []coupon.UserID{2, 4}, alreadyIssued: []coupon.UserID{3}}, settle.Counts{Read: 4, Issued: 1, AlreadyIssued: 1, NotSelected: 2}},
+		"a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SetSeats(id, 2) },
+			found{}, settle.Counts{Read: 4, Issued: 1}},
+		"a seat is added and given": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			d.SetSeats(id, 2)
+			d.SettleNow(id)
+		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Read: 4, Issued: 1}},
+		"a DLQ entry is dropped": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Drop(id, "9") },
+			found{notSelected: []coupon.UserID{2, 3, 4}, rejected: []coupon.UserID{9}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(1, 1, 2, 3, 4)
+			d.Apply(id, 9) // no such user exists
+			d.MoveToReview(id, "9", coupon.Failure{Cause: coupon.CauseUnknownUser, Message: "there is no user 9"})
+			between := sync.OnceFunc(func() { test.change(d, id) })
+			s := d.Settler(func(s *settle.Settler) {
+				s.Hook = func(_ coupon.CouponID, step settle.Step) {
+					if step == settle.StepCloseOut {
+						between()
+					}
+				}
+			})
+			report, err := s.RunOnce(t.Context(), jajeongtest.Manual(id))
+			require.NoError(t, err)
+			require.Empty(t, report.Classes())
+			require.Equal(t, test.counts, report.Total.Counts)
+			require.ElementsMatch(t, test.want.notSelected, d.Outcome(id, "NOT_SELECTED"))
+			require.ElementsMatch(t, test.want.alreadyIssued, d.Outcome(id, "ALREADY_ISSUED"))
+			require.ElementsMatch(t, test.want.rejected, d.Outcome(id, "REJECTED"))
+			d.SettleNow(id)
+			require.Empty(t, d.Waiting(id))
+			d.Verify(id)
+		})
+	}
+}
