@@ -15,39 +15,50 @@ import (
 func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 	t.Parallel()
 	type found struct{ notSelected, alreadyIssued, rejected []coupon.UserID }
+	partRecorded := func(d *jajeongtest.Deployment, id coupon.CouponID) {
+		d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
+			SELECT coupon_id, 3, ?, 'NOT_SELECTED', run_id, settled_at FROM settlement WHERE coupon_id = ?`, d.Arrivals(id)["3"].Time(), id)
+		d.Exec("UPDATE settlement SET not_selected_count = 1 WHERE coupon_id = ?", id)
+		d.Exec("UPDATE settled SET concluded = 1 WHERE coupon_id = ?", id)
+	}
+	others := []coupon.UserID{2, 3, 4}
 	for name, test := range map[string]struct {
-		change func(d *jajeongtest.Deployment, id coupon.CouponID)
-		want   found
-		counts settle.Counts // of the run
+		change  func(d *jajeongtest.Deployment, id coupon.CouponID)
+		want    found
+		counts  settle.Counts // of the run
+		waiting []string      // after the run
 	}{
 		"nothing": {func(*jajeongtest.Deployment, coupon.CouponID) {},
-			found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+			found{notSelected: others}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 		"another run has recorded the page": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SettleNow(id) },
-			found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1}},
-		"a part of the page is recorded": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
-			d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
-				SELECT coupon_id, 3, ?, 'NOT_SELECTED', run_id, settled_at FROM settlement WHERE coupon_id = ?`, d.Arrivals(id)["3"].Time(), id)
-			d.Exec("UPDATE settlement SET not_selected_count = 1 WHERE coupon_id = ?", id)
-			d.Exec("UPDATE settled SET concluded = 1 WHERE coupon_id = ?", id)
-		}, found{notSelected: []coupon.UserID{2, 3, 4}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+			found{notSelected: others}, settle.Counts{Read: 5, Issued: 1}, nil},
+		"a part of the page is recorded": {partRecorded,
+			found{notSelected: others}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
+		"a part of the page is recorded, and a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			partRecorded(d, id)
+			d.SetSeats(id, 2)
+		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 1, UnderReview: 1}, []string{"2", "4"}},
 		"a user gets the coupon by hand": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 3)", id)
 			d.Exec("UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?", id)
-		}, found{notSelected: []coupon.UserID{2, 4}, alreadyIssued: []coupon.UserID{3}}, settle.Counts{Read: 4, Issued: 1, AlreadyIssued: 1, NotSelected: 2}},
+		}, found{notSelected: []coupon.UserID{2, 4}, alreadyIssued: []coupon.UserID{3}},
+			settle.Counts{Read: 5, Issued: 1, AlreadyIssued: 1, NotSelected: 2, UnderReview: 1}, nil},
 		"a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SetSeats(id, 2) },
-			found{}, settle.Counts{Read: 4, Issued: 1}},
+			found{}, settle.Counts{Read: 5, Issued: 1, UnderReview: 1}, []string{"2", "3", "4"}},
 		"a seat is added and given": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.SetSeats(id, 2)
 			d.SettleNow(id)
-		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Read: 4, Issued: 1}},
+		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Read: 5, Issued: 1}, nil},
+		"an unknown user is added": {func(d *jajeongtest.Deployment, _ coupon.CouponID) { d.AddUsers(8) },
+			found{notSelected: []coupon.UserID{2, 3, 4, 8}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 4}, nil},
 		"a DLQ entry is dropped": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Drop(id, "9") },
-			found{notSelected: []coupon.UserID{2, 3, 4}, rejected: []coupon.UserID{9}}, settle.Counts{Read: 4, Issued: 1, NotSelected: 3}},
+			found{notSelected: others, rejected: []coupon.UserID{9}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			id := d.AddQueue(1, 1, 2, 3, 4)
-			d.Apply(id, 9) // no such user exists
+			d.Apply(id, 8, 9) // no such users exist
 			d.MoveToReview(id, "9", coupon.Failure{Cause: coupon.CauseUnknownUser, Message: "there is no user 9"})
 			between := sync.OnceFunc(func() { test.change(d, id) })
 			s := d.Settler(func(s *settle.Settler) {
@@ -64,6 +75,7 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 			require.ElementsMatch(t, test.want.notSelected, d.Outcome(id, "NOT_SELECTED"))
 			require.ElementsMatch(t, test.want.alreadyIssued, d.Outcome(id, "ALREADY_ISSUED"))
 			require.ElementsMatch(t, test.want.rejected, d.Outcome(id, "REJECTED"))
+			require.ElementsMatch(t, test.waiting, d.Waiting(id))
 			d.SettleNow(id)
 			require.Empty(t, d.Waiting(id))
 			d.Verify(id)
