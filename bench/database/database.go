@@ -141,7 +141,7 @@ func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, nam
 	}
 	for id := 1; id <= coupons && err == nil; id++ {
 		_, err = own.ExecContext(ctx, `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
-			VALUES (?, 'bench', ?, UTC_TIMESTAMP(6) - INTERVAL 1 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id, seats)
+			VALUES (?, 'bench', ?, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id, seats)
 	}
 	return own, name, remove, err
 }

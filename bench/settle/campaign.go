@@ -21,7 +21,34 @@ import (
 )
 
 // campaign describes the input of a run. Each coupon has the same numbers of seats and candidates.
-type campaign struct{ coupons, seats, candidates int }
+type campaign struct {
+	coupons, seats, candidates int
+	nightly                    bool // the run is a nightly one, instead of a run by hand
+}
+
+func (c campaign) String() string {
+	kind := "run by hand"
+	if c.nightly {
+		kind = "nightly run"
+	}
+	return fmt.Sprintf("%s, coupons of %d seats: %d", kind, c.seats, c.coupons)
+}
+
+// waited is how long ago the first application arrived: for a nightly run, before the last midnight.
+func (c campaign) waited() time.Duration {
+	if c.nightly {
+		return 25 * time.Hour
+	}
+	return time.Hour
+}
+
+// args are what the run says beside its servers.
+func (c campaign) args() []string {
+	if c.nightly {
+		return nil
+	}
+	return []string{"--cutoff=now", "--operator=bench", "--reason=bench"}
+}
 
 func (c campaign) issued() int { return c.coupons * min(c.seats, c.candidates) }
 
@@ -78,7 +105,7 @@ func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled
 	}
 	prefix := name + ":"
 	defer s.clear(prefix)
-	start := time.Now().Add(-time.Hour).UnixMicro()
+	start := time.Now().Add(-c.waited()).UnixMicro()
 	for coupon := 1; coupon <= c.coupons; coupon++ {
 		if err := s.fillQueue(ctx, prefix, coupon, start, c.candidates); err != nil {
 			return r, err
@@ -99,8 +126,8 @@ func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled
 			return r, fmt.Errorf("prepare the run: %w", err)
 		}
 	}
-	job := s.jobCommand(cmp.Or(a.bin, s.bin), "run", "--cutoff=now", "--operator=bench", "--reason=bench", "--output=json",
-		"--mysql-dsn="+s.DSN(name), "--redis-addrs="+s.redis.Addr(), "--redis-key-prefix="+prefix)
+	job := s.jobCommand(append([]string{cmp.Or(a.bin, s.bin), "run", "--output=json", "--mysql-dsn=" + s.DSN(name), "--redis-addrs=" + s.redis.Addr(),
+		"--redis-key-prefix=" + prefix}, c.args()...)...)
 	cmd := exec.CommandContext(ctx, job[0], job[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr

@@ -12,7 +12,7 @@ import (
 
 // settleRun is the product. It measures the whole process, from its start to its exit.
 func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	r, err := s.settleWith(ctx, campaign{1, n, n}, around{alone: true})
+	r, err := s.settleWith(ctx, campaign{coupons: 1, seats: n, candidates: n}, around{alone: true})
 	if err == nil {
 		say("processor time: the job %s, Redis %s, the database %s", r.cpu.job.Round(time.Millisecond), r.cpu.redis, r.cpu.database)
 	}

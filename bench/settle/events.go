@@ -95,7 +95,7 @@ func (s *stage) settleBeside(ctx context.Context, sink *testenv.Redis, kind rela
 		defer rdb.Close()
 		return rdb.XLen(ctx, stream).Result()
 	}
-	c := campaign{1, eventSeats, eventSeats}
+	c := campaign{coupons: 1, seats: eventSeats, candidates: eventSeats}
 	var published int64
 	r.settled, err = s.settleWith(ctx, c, around{prepare: func(ctx context.Context, db *sql.DB, name string) (func(), error) {
 		stop, err := s.relay(ctx, db, name, sink, stream, kind)

@@ -45,7 +45,7 @@ func parse() (o options, err error) {
 	names := flag.String("scenes", "small,long,beside", "further measurements, separated by commas; there are also: events, reads")
 	flag.IntVar(&o.candidates, "candidates", 10_000_000, "the longest queue of the scene long")
 	flag.IntVar(&o.big, "big", 1_000_000, "seats of the scene beside")
-	flag.StringVar(&o.other, "other", "", "path of another build of settle, which takes turns with this one at every size and in the scenes long and reads")
+	flag.StringVar(&o.other, "other", "", "path of another build of settle, which takes turns with this one at every size and in the scenes small, long and reads")
 	flag.IntVar(&o.rounds, "rounds", 3, "number of measurements of each contender; the median counts")
 	flag.StringVar(&o.out, "out", "", "folder for the table and the chart; without it the table is printed only")
 	flag.Parse()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -49,29 +50,55 @@ func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(set
 	return all[len(all)/2], nil
 }
 
-func took(r settled) time.Duration   { return r.took }
 func issued(r settled) time.Duration { return r.issued }
 
-// smallCoupons compares many small coupons with one coupon of as many seats.
+// smallCoupons compares many small coupons with one coupon of as many seats, in turn. A run by hand records its operator for
+// each coupon, and asks for the policy of approvals; a nightly run does not.
 func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
 	const coupons, seats = 1000, 100
-	one, err := s.median(ctx, campaign{1, coupons * seats, coupons * seats}, o.rounds, took)
-	if err != nil {
-		return "", err
+	big := campaign{coupons: 1, seats: coupons * seats, candidates: coupons * seats}
+	many := campaign{coupons: coupons, seats: seats, candidates: seats}
+	nightly := many
+	nightly.nightly = true
+	builds := map[string]string{"": s.bin}
+	if o.other != "" {
+		builds[", the other build"] = o.other
 	}
-	many, err := s.median(ctx, campaign{coupons, seats, seats}, o.rounds, took)
-	if err != nil {
-		return "", err
+	type way struct {
+		campaign
+		build string
+	}
+	var ways []way
+	for _, c := range []campaign{big, many, nightly} {
+		for _, build := range slices.Sorted(maps.Keys(builds)) {
+			ways = append(ways, way{c, build})
+		}
+	}
+	all := map[way][]settled{}
+	for round := range o.rounds {
+		for turn := range ways {
+			w := ways[(round+turn)%len(ways)]
+			r, err := s.settleWith(ctx, w.campaign, around{bin: builds[w.build], alone: true})
+			if err != nil {
+				return "", err
+			}
+			say("%d of %d  %s: %s, CPU %s", round+1, o.rounds, w.String()+w.build, r.took.Round(time.Millisecond), r.cpu)
+			all[w] = append(all[w], r)
+		}
+	}
+	mid := func(w way) settled {
+		slices.SortFunc(all[w], func(a, b settled) int { return int(a.took - b.took) })
+		return all[w][len(all[w])/2]
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Many small coupons compared with a big one, the whole process, `--parallel` at its default:\n\n")
-	fmt.Fprintf(&b, "| coupons | seats each | time | rows/s | ratio to the big one | peak memory |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, row := range []struct {
-		campaign
-		settled
-	}{{campaign{1, coupons * seats, 0}, one}, {campaign{coupons, seats, 0}, many}} {
-		fmt.Fprintf(&b, "| %d | %d | %s | %.0f | %.2f | %s |\n", row.coupons, row.seats, row.took.Round(time.Millisecond),
-			coupons*seats/row.took.Seconds(), one.took.Seconds()/row.took.Seconds(), process.MiB(row.peak))
+	fmt.Fprintf(&b, "Many small coupons compared with a big one, the whole process, `--parallel` at its default, in turn, medians of %d rounds:\n\n", o.rounds)
+	fmt.Fprintf(&b, "| | time | rows/s | ratio to the big one | CPU of the job | of the database | of Redis | peak memory |\n"+
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, w := range ways {
+		r := mid(w)
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.2f | %s | %s | %s | %s |\n", w.String()+w.build, r.took.Round(time.Millisecond), coupons*seats/r.took.Seconds(),
+			mid(way{big, w.build}).took.Seconds()/r.took.Seconds(), r.cpu.job.Round(time.Millisecond), r.cpu.database.Round(time.Millisecond),
+			r.cpu.redis.Round(time.Millisecond), process.MiB(r.peak))
 	}
 	return b.String(), nil
 }
@@ -90,7 +117,7 @@ func longQueue(ctx context.Context, s *stage, o options) (string, error) {
 		if candidates > 1_000_000 {
 			rounds = 1
 		}
-		r, err := s.median(ctx, campaign{1, seats, candidates}, rounds, issued)
+		r, err := s.median(ctx, campaign{coupons: 1, seats: seats, candidates: candidates}, rounds, issued)
 		if err != nil {
 			return "", err
 		}
@@ -109,7 +136,7 @@ func longInTurn(ctx context.Context, s *stage, o options) (string, error) {
 		for turn := range builds {
 			build := builds[(round+turn)%len(builds)]
 			around := around{bin: map[string]string{"the other build": o.other}[build]}
-			r, err := s.settleWith(ctx, campaign{1, seats, o.candidates}, around)
+			r, err := s.settleWith(ctx, campaign{coupons: 1, seats: seats, candidates: o.candidates}, around)
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", build, err)
 			}
@@ -181,7 +208,7 @@ func besideARun(ctx context.Context, s *stage, o options) (string, error) {
 		return "", err
 	}
 	var busy noticed
-	r, err := s.settle(ctx, campaign{1, o.big, o.big}, func(ctx context.Context, db *sql.DB, prefix string) (err error) {
+	r, err := s.settle(ctx, campaign{coupons: 1, seats: o.big, candidates: o.big}, func(ctx context.Context, db *sql.DB, prefix string) (err error) {
 		busy, err = s.others(ctx, db, prefix, o.big)
 		return err
 	})
