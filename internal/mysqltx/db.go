@@ -188,7 +188,11 @@ func transact(ctx context.Context, conn *sql.Conn, work func(tx *sql.Tx) error) 
 		}
 		return err
 	}
-	err = bounded(ctx, tx.Commit)
+	return commit(ctx, conn, tx)
+}
+
+func commit(ctx context.Context, conn *sql.Conn, tx *sql.Tx) error {
+	err := bounded(ctx, tx.Commit)
 	switch {
 	case err == nil:
 		return nil
