@@ -62,11 +62,14 @@ func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
 }
 
 func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, error) {
-	var row uint64
-	if err := tx.QueryRowContext(ctx, how).Scan(&row); err != nil {
-		return Policy{}, mysqltx.Wrap(err, "lock the policy of approvals")
-	}
-	return ReadPolicy(ctx, tx)
+	return mysqltx.Together(ctx, tx, "lock the policy", how, func(ctx context.Context, tx mysqltx.Querier, all []string) ([]Policy, error) {
+		var row uint64
+		if err := tx.QueryRowContext(ctx, all[0]).Scan(&row); err != nil {
+			return nil, mysqltx.Wrap(err, "lock the policy of approvals")
+		}
+		p, err := ReadPolicy(ctx, tx)
+		return slices.Repeat([]Policy{p}, len(all)), err
+	})
 }
 
 // maxShared is the width of the column shared_accounts, in characters.

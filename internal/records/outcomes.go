@@ -51,7 +51,7 @@ func PackOutcomes(applications []coupon.Application) *OutcomeRows {
 
 // InsertOutcomes inserts one row for each application.
 func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, rows *OutcomeRows) error {
-	err := mysqltx.Exec(ctx, tx, rows.n, insertOutcomesSQL, couponID, timestamp(rows.first.Time()), outcome,
+	err := mysqltx.ExecSingly(ctx, tx, rows.n, insertOutcomesSQL, couponID, timestamp(rows.first.Time()), outcome,
 		mysqltx.Shorten(reason, maxReasonLetters), run.ID, timestamp(run.At), rows.json)
 	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
 }
@@ -82,7 +82,9 @@ func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon
 const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
 
 func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (found bool, err error) {
-	err = tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
+	found, err = mysqltx.Singly(ctx, tx, func(ctx context.Context, q mysqltx.Querier) (found bool, err error) {
+		return found, q.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
+	})
 	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
 }
 

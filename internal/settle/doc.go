@@ -29,6 +29,14 @@
 //   - Finish: the settlement is marked as cleaned up. If seats are left, Redis accepts applications again. If the
 //     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
 //
+// # Small coupons
+//
+// If a run has many coupons, the small ones are settled in groups, see mysqltx.Member. The members of a group are settled as
+// any coupon is, but share one transaction and its statements: each statement is sent for all of them. Every coupon still has
+// its seats, count and record in one transaction. If anything is unusual about one member, such as an error, a refused row, a
+// lock that another session holds, or a freeze, then nothing of the group's transaction is committed, and each of its coupons
+// is settled alone, one after the other.
+//
 // # Immediate runs
 //
 // `settle serve` looks at the queues of immediate coupons. Where somebody waits, it calls IssueNow, which does the same

@@ -27,7 +27,7 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 		}
 	}
 	var end finished
-	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+	err := s.onConn(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
 		end, err = s.completeRecords(ctx, q, done)
 		return err
 	})

@@ -1,0 +1,186 @@
+package settle_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+)
+
+// many are small coupons that a run with one worker settles in a group. Each has two seats. Users 1 to 4 have applied for each
+// but the last, for which nobody has.
+type many struct {
+	*jajeongtest.Deployment
+	coupons []coupon.CouponID
+}
+
+func newMany(t *testing.T) many {
+	d := jajeongtest.NewOnPrivateRedis(t)
+	d.AddUsers(between(1, 4)...)
+	m := many{Deployment: d}
+	for range 6 {
+		m.coupons = append(m.coupons, d.AddCoupon(2))
+	}
+	for i, couponID := range m.queues() { // everywhere in another order
+		d.Apply(couponID, coupon.UserID(1+i%4), coupon.UserID(1+(i+1)%4), coupon.UserID(1+(i+2)%4), coupon.UserID(1+(i+3)%4))
+	}
+	return m
+}
+
+func (m many) queues() []coupon.CouponID { return m.coupons[:len(m.coupons)-1] }
+
+func (m many) run(d *jajeongtest.Deployment) *settle.Report {
+	m.T.Helper()
+	report, err := d.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(m.T.Context(), jajeongtest.Manual())
+	require.NoError(m.T, err)
+	return report
+}
+
+// requireSettled requires that a coupon of newMany has the result of an undisturbed run.
+func (m many) requireSettled(i int) {
+	m.T.Helper()
+	first := coupon.UserID(i)
+	require.Equal(m.T, []coupon.UserID{1 + first%4, 1 + (first+1)%4}, m.Issued(m.coupons[i]), "coupon %d", i)
+	require.Equal(m.T, []uint64{1, 2}, m.Seats(m.coupons[i]))
+	require.ElementsMatch(m.T, []coupon.UserID{1 + (first+2)%4, 1 + (first+3)%4}, m.Outcome(m.coupons[i], "NOT_SELECTED"))
+	require.Empty(m.T, m.Waiting(m.coupons[i]))
+}
+
+// requests counts the requests to MySQL that contain each text.
+func requests(texts ...string) (faultproxy.Rule, map[string]int) {
+	counts := map[string]int{}
+	return func(turn faultproxy.Turn) faultproxy.Action {
+		for _, text := range texts {
+			if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte(text)) {
+				counts[text]++
+			}
+		}
+		return faultproxy.Pass()
+	}, counts
+}
+
+const (
+	insertsOfMany = "SELECT j.coupon_id, j.user_id"
+	insertsOfOne  = "0 + (j.packed & 32767)"
+	marksClean    = "cleaned_at = COALESCE(cleaned_at, VALUES(cleaned_at))"
+)
+
+func TestGroups_ShareStatements(t *testing.T) {
+	t.Parallel()
+	m := newMany(t)
+	m.SetWindow(m.coupons[4], m.Now().Add(-2*time.Hour), m.Now()) // it is finalised, too
+	rule, counts := requests(insertsOfMany, insertsOfOne, marksClean)
+	_, proxied := m.Proxied(rule)
+	report := m.run(proxied)
+	require.Empty(t, report.Classes())
+	require.Equal(t, map[string]int{insertsOfMany: 1, marksClean: 1}, counts)
+	require.Equal(t, settle.Counts{Read: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
+	require.Equal(t, coupon.Unchanged, report.Coupons[5].Status)
+	for i := range m.queues() {
+		m.requireSettled(i)
+	}
+	require.Len(t, m.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"), 1)
+	m.Verify()
+}
+
+// A reply that is lost at any statement of a group changes no result.
+func TestGroups_LostRepliesChangeNothing(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string]func(func()) faultproxy.Action{"request": faultproxy.DropRequest, "reply": faultproxy.DropReply} {
+		for _, at := range []string{"START TRANSACTION", "FOR UPDATE NOWAIT", "UNION ALL", insertsOfMany, "CASE id", "INSERT INTO promise", "INSERT INTO settled", "\x03COMMIT", marksClean} {
+			t.Run(name+" of "+at, func(t *testing.T) {
+				t.Parallel()
+				m := newMany(t)
+				lost := false
+				_, proxied := m.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+					if !lost && turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte(at)) {
+						lost = true
+						return action(nil)
+					}
+					return faultproxy.Pass()
+				})
+				report := m.run(proxied)
+				require.True(t, lost)
+				require.Empty(t, report.Classes())
+				require.Equal(t, settle.Counts{Read: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
+				for i := range m.queues() {
+					m.requireSettled(i)
+					require.Len(t, m.Runs(m.coupons[i]), 1)
+				}
+				m.Verify()
+			})
+		}
+	}
+}
+
+// What is wrong with coupon 1 is its own matter.
+func TestGroups_OneDisturbedCouponDoesNotAffectOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		disturb func(m many)
+		status  coupon.ResultStatus
+		issued  []coupon.UserID
+	}{
+		"frozen":    {func(m many) { m.Exec("UPDATE coupon SET frozen = TRUE WHERE id = ?", m.coupons[1]) }, coupon.Frozen, nil},
+		"a gap":     {func(m many) { m.AddPromises(m.coupons[1], 1) }, coupon.HeldBack, nil},
+		"the count": {func(m many) { m.Exec("UPDATE coupon SET issued_count = 1 WHERE id = ?", m.coupons[1]) }, coupon.HeldBack, nil},
+		"by hand": {func(m many) {
+			m.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", m.coupons[1])
+			m.Exec("UPDATE coupon SET issued_count = 1 WHERE id = ?", m.coupons[1])
+		}, coupon.Settled, []coupon.UserID{2, 3}},
+		"a refused row": {func(m many) {
+			m.Exec("CREATE TRIGGER refuses BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.coupon_id = " + m.coupons[1].String() +
+				" AND NEW.user_id = 2 THEN SIGNAL SQLSTATE '45000'; END IF")
+		}, coupon.Settled, []coupon.UserID{3, 4}},
+		"an unknown user":    {func(m many) { m.ApplyAt(m.coupons[1], "99", m.Now().Add(-time.Hour)) }, coupon.Settled, []coupon.UserID{2, 3}},
+		"a malformed member": {func(m many) { m.ApplyAt(m.coupons[1], "x", m.Now().Add(-time.Hour)) }, coupon.Settled, []coupon.UserID{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMany(t)
+			c.disturb(m)
+			report := m.run(m.Deployment)
+			require.Equal(t, c.status, report.Coupons[1].Status, report.Coupons[1].Error)
+			require.Equal(t, append([]coupon.UserID{}, c.issued...), append([]coupon.UserID{}, m.Issued(m.coupons[1])...))
+			for i := range m.queues() {
+				if i != 1 {
+					require.Equal(t, coupon.Settled, report.Coupons[i].Status)
+					m.requireSettled(i)
+				}
+			}
+			if c.status == coupon.Settled {
+				m.Verify()
+			}
+		})
+	}
+}
+
+// While a member waits for a coupon that somebody else has locked, no other coupon is locked.
+func TestGroups_WaitForLocksAlone(t *testing.T) {
+	t.Parallel()
+	m := newMany(t)
+	release := m.Lock(m.coupons[3])
+	ended := make(chan *settle.Report, 1)
+	go func() { ended <- m.run(m.Deployment) }()
+	m.AwaitLockWait()
+	testenv.Eventually(t, 8*time.Second, "the other coupons are not locked", func() bool {
+		return !slices.ContainsFunc(m.coupons, func(id coupon.CouponID) bool {
+			_, err := m.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", id)
+			return err != nil && id != m.coupons[3]
+		})
+	})
+	release()
+	require.Empty(t, (<-ended).Classes())
+	for i := range m.queues() {
+		m.requireSettled(i)
+	}
+	m.Verify()
+}
