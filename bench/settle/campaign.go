@@ -63,6 +63,10 @@ type settled struct {
 // cpu is the processor time that a run costs. That of a database that the bench did not start is unknown.
 type cpu struct{ job, redis, database time.Duration }
 
+func (c cpu) String() string {
+	return fmt.Sprintf("job %s, database %s, Redis %s", c.job.Round(time.Millisecond), c.database, c.redis)
+}
+
 // servers returns the processor time of the servers so far.
 func (s *stage) servers() (used cpu) {
 	used.redis = process.CPUTime(s.redis.Pid())

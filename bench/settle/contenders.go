@@ -14,7 +14,7 @@ import (
 func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
 	r, err := s.settleWith(ctx, campaign{coupons: 1, seats: n, candidates: n}, around{alone: true})
 	if err == nil {
-		say("processor time: the job %s, Redis %s, the database %s", r.cpu.job.Round(time.Millisecond), r.cpu.redis, r.cpu.database)
+		say("processor time: %s", r.cpu)
 	}
 	return r.took, r.peak, err
 }
