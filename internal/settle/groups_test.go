@@ -163,6 +163,23 @@ func TestGroups_OneDisturbedCouponDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
+// Seats are numbered after those that were taken before.
+func TestGroups_NumberSeatsAfterThoseTaken(t *testing.T) {
+	t.Parallel()
+	m := newMany(t)
+	m.AddUsers(9)
+	m.Exec("INSERT INTO user_coupon (coupon_id, user_id) SELECT id, 9 FROM coupon")
+	m.Exec("UPDATE coupon SET issued_count = 1")
+	rule, counts := requests(insertsOfMany)
+	_, proxied := m.Proxied(rule)
+	require.Empty(t, m.run(proxied).Classes())
+	require.Equal(t, map[string]int{insertsOfMany: 1}, counts)
+	for i, couponID := range m.queues() {
+		require.EqualValues(t, 2, m.Number("SELECT position FROM user_coupon WHERE coupon_id = ? AND user_id = ?", couponID, 1+i%4))
+	}
+	m.Verify()
+}
+
 // While a member waits for a coupon that somebody else has locked, no other coupon is locked.
 func TestGroups_WaitForLocksAlone(t *testing.T) {
 	t.Parallel()
