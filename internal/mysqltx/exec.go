@@ -28,7 +28,7 @@ func Exec(ctx context.Context, q Querier, want int, query string, args ...any) e
 	return err
 }
 
-// ExecSingly is Exec for one member of a group.
+// ExecSingly is Exec. In a group it runs on the shared transaction, for this member alone.
 func ExecSingly(ctx context.Context, q Querier, want int, query string, args ...any) error {
 	_, err := Singly(ctx, q, func(ctx context.Context, q Querier) (struct{}, error) {
 		return struct{}{}, Exec(ctx, q, want, query, args...)
@@ -131,6 +131,14 @@ func Each(ctx context.Context, q Querier, visit func(*sql.Rows) error, query str
 		}
 	}
 	return rows.Err()
+}
+
+// EachSingly is Each. In a group it runs on the shared transaction, for this member alone.
+func EachSingly(ctx context.Context, q Querier, visit func(*sql.Rows) error, query string, args ...any) error {
+	_, err := Singly(ctx, q, func(ctx context.Context, q Querier) (struct{}, error) {
+		return struct{}{}, Each(ctx, q, visit, query, args...)
+	})
+	return err
 }
 
 // Collect returns the rows of a query, never nil. fields returns the scan destinations of a row.

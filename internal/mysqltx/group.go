@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Member is one of a group. The members do the same work in one transaction, with statements that they share. Every member has
-// its own goroutine, and does not know the others. One member works at a time. When it comes to a shared statement, it waits
-// until every member waits for one. Then one member sends the statement for all of them.
+// Member is one of a group. The members do the same work in one transaction, with statements that they share. Each member runs
+// in its own goroutine, but only one runs at a time. At a shared statement a member waits until all members wait for one. Then
+// one of them sends it for all.
 //
 // A group is for work that goes well. After any error, or a statement that cannot be shared, the transaction is rolled back
 // and the group is broken up. Each member then works alone, one after the other.
@@ -34,7 +34,6 @@ type group struct {
 	tx      *sql.Tx
 	inTx    int // number of members in the transaction
 	broken  bool
-	unknown *CommitUnknown // set if the reply to the shared COMMIT was lost
 }
 
 // part is what one member wants done.
@@ -54,6 +53,7 @@ const (
 	committing = "commit"
 )
 
+// errAlone is the error of a member's work if the group was broken up, for whatever reason.
 var errAlone = errors.New("the group was broken up")
 
 // NewGroup returns the members of a group. Each calls Join, works, and calls Leave.
@@ -76,7 +76,8 @@ type sharing struct {
 
 // Together does something for every member of the group at once. do gets what the members have given, and returns one result
 // for each of them, in the order of the members. Without a group, do gets one. Members that call it at the same time under the
-// same name are taken together.
+// same name are taken together, and the function of one of them is called: it may use only its arguments, and what is the same
+// for all members.
 func Together[I, O any](ctx context.Context, q Querier, name string, in I, do func(ctx context.Context, q Querier, all []I) ([]O, error)) (out O, err error) {
 	with, ok := ctx.Value(memberKey{}).(sharing)
 	if !ok {
@@ -105,7 +106,8 @@ func Together[I, O any](ctx context.Context, q Querier, name string, in I, do fu
 
 // Singly does something for one member, as a part of the shared transaction.
 func Singly[O any](ctx context.Context, q Querier, do func(ctx context.Context, q Querier) (O, error)) (O, error) {
-	return Together(ctx, q, fmt.Sprintf("singly, %T", do), do, OneByOne(func(ctx context.Context, q Querier, do func(ctx context.Context, q Querier) (O, error)) (O, error) {
+	name := fmt.Sprintf("singly, %T", do) // the parts of one name have one type
+	return Together(ctx, q, name, do, OneByOne(func(ctx context.Context, q Querier, do func(ctx context.Context, q Querier) (O, error)) (O, error) {
 		return do(ctx, q)
 	}))
 }
@@ -130,13 +132,17 @@ func Shared(ctx context.Context) bool {
 	return ok
 }
 
-// Do is DB.Do. All members do their work in one transaction. If that fails, each does it again, alone.
+// Do is DB.Do. All members do their work in one transaction. If that fails, each does it again, alone, unless its own work
+// has failed with an error after which DB.Do would not repeat it either.
 func (g *Member) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
-	if g.share(ctx, work) == nil {
-		return nil
+	var unknown *CommitUnknown
+	err := g.share(ctx, work)
+	if err == nil || !errors.Is(err, errAlone) && !repeatable(err) {
+		return err
 	}
-	err := g.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error { return work(ctx, tx) })
-	if err == nil || g.unknown == nil || errors.As(err, new(*CommitUnknown)) {
+	lost := errors.As(err, &unknown)
+	err = g.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error { return work(ctx, tx) })
+	if err == nil || !lost || errors.As(err, &unknown) {
 		return err
 	}
 	return &CommitUnknown{err}
@@ -243,6 +249,7 @@ func (g *group) send(parts []*part) {
 		err := g.sendSome(some)
 		if err != nil {
 			g.breakUp()
+			err = fmt.Errorf("%w: %w", errAlone, err) // it may concern another member
 		}
 		for _, p := range some {
 			p.fail(err)
@@ -291,7 +298,6 @@ func (g *group) begin(members int) (err error) {
 
 func (g *group) commit() error {
 	err := commit(g.ctx, g.conn, g.tx)
-	errors.As(err, &g.unknown)
 	g.end()
 	return err
 }

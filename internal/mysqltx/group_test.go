@@ -131,6 +131,28 @@ func TestGroup_BreaksUp(t *testing.T) {
 	}
 }
 
+// What a member has decided under the lock stands: it is not decided again. The others work alone.
+func TestGroup_KeepsTheErrorOfAMembersOwnWork(t *testing.T) {
+	t.Parallel()
+	db := newDB(t)
+	own, calls := errors.New("held"), make([]int, 4)
+	failed := members(t, db, 3, func(g *Member, member int) error {
+		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			calls[member]++
+			if err := new(scribes).write(ctx, tx, member); err != nil {
+				return err
+			}
+			if member == 2 {
+				return own
+			}
+			return nil
+		})
+	})
+	require.Equal(t, []error{nil, own, nil}, failed)
+	require.Equal(t, []int{0, 2, 1, 2}, calls)
+	require.Equal(t, []int{1, 3}, db.written(t))
+}
+
 func unknownTable(ctx context.Context, tx *sql.Tx) error {
 	_, err := Together(ctx, tx, "fail", 0, func(ctx context.Context, q Querier, all []int) ([]int, error) {
 		return all, Exec(ctx, q, 1, "INSERT INTO no_such_table VALUES (1)")

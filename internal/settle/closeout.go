@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -35,11 +36,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 		sum = sum.plus(moved)
 		return err
 	}
-	defer func() {
-		if failed := left(); err == nil {
-			err = failed
-		}
-	}()
+	defer func() { err = errors.Join(err, left()) }()
 	// The lookup of outcomes is left out if the account found none whose application is still in Redis.
 	past := ledger.Past{Held: true, Recorded: done.account.Twice > 0}
 	err = s.eachPage(ctx, past, func(page restPage) error {
