@@ -336,7 +336,8 @@ func serveWithTimeouts(t *testing.T, within ops.Timeouts) (site string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	connections := httpapi.NewConnections(listener.(*net.TCPListener), 100, 100, prometheus.NewRegistry())
-	server, ended := httpapi.NewFront(handler, within, zap.NewNop()), make(chan struct{})
+	server, ended := ops.NewServer(handler, within, zap.NewNop()), make(chan struct{})
+	server.ConnContext = connections.Context
 	go func() { defer close(ended); _ = server.Serve(connections) }()
 	t.Cleanup(func() { _ = server.Close(); <-ended })
 	return "http://" + listener.Addr().String()
@@ -357,7 +358,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		"header": {ops.Timeouts{Header: short, Read: never, Write: never, Idle: never},
 			func(c rawConn) { trickle(c, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa") }, ""},
 		"body": {ops.Timeouts{Header: never, Read: short, Write: never, Idle: never},
-			func(c rawConn) { c.send(application(7, "Content-Length: 1000\r\n")); trickle(c, "{ ") }, "HTTP/1.1 400 Bad Request"},
+			func(c rawConn) { trickle(c, application(7, "Content-Length: 1000\r\n")) }, "HTTP/1.1 400 Bad Request"},
 		"nothing after a response": {ops.Timeouts{Header: never, Read: never, Write: never, Idle: short},
 			func(c rawConn) { c.send(application(7, "")) }, "HTTP/1.1 202 Accepted"},
 	} {

@@ -28,7 +28,7 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}, testenv.ServerLeaks...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 // program is the shipped binary, started with an environment of its own.
 type program struct {

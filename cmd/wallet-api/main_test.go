@@ -32,7 +32,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}, testenv.ServerLeaks...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
 // soon is milliseconds; the rest is for a busy machine.
 const soon = 30 * time.Second

@@ -17,14 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
-	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -225,7 +223,10 @@ func listen(t *testing.T, limit int, write time.Duration, handler http.HandlerFu
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
-	server := httpapi.NewFront(handler, ops.Timeouts{Header: within, Read: within, Write: write, Idle: within}, zap.NewNop())
+	server := &http.Server{
+		Handler: handler, ConnContext: connections.Context,
+		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
+	}
 	t.Cleanup(func() {
 		_ = server.Close()
 		require.Zero(t, open(), "Close closes every connection")
@@ -294,8 +295,8 @@ func TestConnections_KeepPipelinedRequests(t *testing.T) {
 	require.Equal(t, "200 /4 ", read(t, in))
 }
 
-// A client may open a connection in advance. It gets no answer before it has asked.
-func TestConnections_SayNothingUnasked(t *testing.T) {
+// A read without a deadline returns nothing and consumes nothing.
+func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -305,21 +306,23 @@ func TestConnections_SayNothingUnasked(t *testing.T) {
 	conn, err := connections.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	write := func(text string) {
-		n, err := io.WriteString(conn, text)
+	_, err = io.WriteString(client, "ab")
+	require.NoError(t, err)
+
+	for _, want := range []string{"a", "b"} {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(within)))
+		one := make([]byte, 1)
+		n, err := conn.Read(one)
 		require.NoError(t, err)
-		require.Len(t, text, n)
+		require.Equal(t, want, string(one[:n]))
+		require.NoError(t, conn.SetReadDeadline(time.Time{}))
+		n, err = conn.Read(one)
+		require.NoError(t, err)
+		require.Zero(t, n)
 	}
-	write("unasked")
-	_, err = io.WriteString(client, "?")
-	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Unix(1, 0)))
 	_, err = conn.Read(make([]byte, 1))
-	require.NoError(t, err)
-	write("asked")
-	require.NoError(t, conn.Close())
-	said, err := io.ReadAll(client)
-	require.NoError(t, err)
-	require.Equal(t, "asked", string(said))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
 // Connections above the surplus are closed, until others have closed.

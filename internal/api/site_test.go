@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(testenv.WithServers{M: m}, append(testenv.ServerLeaks, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))...)
+	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // plenty are limits that no test reaches.

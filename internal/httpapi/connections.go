@@ -1,10 +1,9 @@
 package httpapi
 
 import (
-	"maps"
+	"context"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,21 +28,19 @@ func fit(files, asked int) (connections, surplus int) {
 // deadlineSlack is how much too early a connection may time out. A smaller change of a deadline makes no system call.
 const deadlineSlack = time.Second
 
-// Connections is the listener of a Front, whose timeouts must be longer than deadlineSlack.
+// Connections is the listener of the public port. The timeouts of the http.Server must be longer than deadlineSlack.
+// The handlers must not hijack a connection, and must not wait for a client to hang up.
 type Connections struct {
 	*net.TCPListener
-	served int // so many connections are served
-	limit  int // so many connections are accepted; those above served get 503
-
-	mu   sync.Mutex
-	open map[*connection]struct{}
+	max, all int64
+	open     atomic.Int64
 }
 
 func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometheus.Registerer) *Connections {
-	c := &Connections{TCPListener: listener, served: max, limit: max + surplus, open: map[*connection]struct{}{}}
+	c := &Connections{TCPListener: listener, max: int64(max), all: int64(max + surplus)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_connections_open", Help: "Open connections of clients.",
-	}, func() float64 { return float64(len(c.all())) }))
+	}, func() float64 { return float64(c.open.Load()) }))
 	return c
 }
 
@@ -53,40 +50,11 @@ func (c *Connections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := &connection{TCPConn: tcp, of: c, remote: tcp.RemoteAddr().String()}
-		if c.add(one) {
+		open := c.open.Add(1)
+		one := &connection{TCPConn: tcp, surplus: open > c.max, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
+		if open <= c.all {
 			return one, nil
 		}
-		_ = tcp.Close()
-	}
-}
-
-// add reports whether there was room for the connection.
-func (c *Connections) add(one *connection) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.open) >= c.limit {
-		return false
-	}
-	one.surplus = len(c.open) >= c.served
-	c.open[one] = struct{}{}
-	return true
-}
-
-func (c *Connections) remove(one *connection) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.open, one)
-}
-
-func (c *Connections) all() []*connection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.open))
-}
-
-func (c *Connections) closeAll() {
-	for _, one := range c.all() {
 		_ = one.Close()
 	}
 }
@@ -124,35 +92,37 @@ func (c *counted) Close() error {
 
 type surplusKey struct{}
 
+// Context is for http.Server.ConnContext. It marks the requests of surplus connections.
+func (*Connections) Context(ctx context.Context, conn net.Conn) context.Context {
+	if one, ok := conn.(*connection); ok && one.surplus {
+		return context.WithValue(ctx, surplusKey{}, true)
+	}
+	return ctx
+}
+
 // IsSurplus reports whether the request came on a connection above the limit. It gets 503.
 func IsSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) != nil }
 
-// connection is used by one goroutine, which may also close it. Another one may close it, too.
+// connection avoids a read: while a handler runs, net/http reads without a deadline to notice that the client hangs up.
+// Such a read returns immediately here. No handler needs it: a change on its way to a server is not withdrawn.
 type connection struct {
 	*net.TCPConn
-	of              *Connections
-	remote          string // address of the client
 	surplus         bool
-	asked           bool // the client has sent something, and may get an answer
+	closed          func()
+	unbounded       atomic.Bool // no read deadline is set
 	readBy, writeBy deadline
 }
 
 func (c *connection) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
-	c.asked = c.asked || n > 0
-	return n, err
-}
-
-// Write says nothing to a client that has not asked: it may have opened the connection in advance.
-func (c *connection) Write(p []byte) (int, error) {
-	if !c.asked {
-		return len(p), nil
+	if c.unbounded.Load() {
+		return 0, nil
 	}
-	return c.TCPConn.Write(p)
+	return c.TCPConn.Read(p)
 }
 
 func (c *connection) SetReadDeadline(t time.Time) error {
-	if !c.readBy.move(t) {
+	c.unbounded.Store(t.IsZero())
+	if t.IsZero() || !c.readBy.move(t) {
 		return nil
 	}
 	return c.TCPConn.SetReadDeadline(t)
@@ -177,6 +147,6 @@ func (d *deadline) move(t time.Time) bool {
 }
 
 func (c *connection) Close() error {
-	c.of.remove(c)
+	c.closed()
 	return c.TCPConn.Close()
 }

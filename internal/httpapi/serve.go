@@ -19,7 +19,7 @@ import (
 // Timeouts are the timeouts of the public port. A request and its response have a few hundred bytes.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
-	Read:   5 * time.Second,  // equal to Header, because a Front has one timeout for both; bodies are small
+	Read:   5 * time.Second,  // equal to Header, so that one deadline serves both; bodies are small
 	Write:  15 * time.Second, // includes reading the body, and waiting for Redis or MySQL
 	Idle:   2 * time.Minute,  // longer than a load balancer's, so that the load balancer closes the connection
 }
@@ -61,17 +61,10 @@ type ServerConfig struct {
 // streamsShare is the part of the time after Delay over which streams end; the rest is for the last ones to be closed.
 const streamsShare = 0.8
 
-// portServer serves a public port: a Front, or net/http on a port with streams.
-type portServer interface {
-	Serve(listener net.Listener) error
-	Shutdown(ctx context.Context) error
-	Close() error
-}
-
 type Server struct {
 	ServerConfig
-	public    []portServer // as Ports
-	streams   atomic.Int64 // open connections of the port with streams
+	public    []*http.Server // as Ports
+	streams   atomic.Int64   // open connections of the port with streams
 	operators *http.Server
 	admin     net.Listener
 }
@@ -80,11 +73,11 @@ type Server struct {
 func Listen(config ServerConfig) (*Server, error) {
 	s := &Server{ServerConfig: config, operators: ops.NewServer(config.Admin, ops.AdminTimeouts, config.Logger)}
 	for _, p := range config.Ports {
+		within := Timeouts
 		if p.EndStreams != nil {
-			s.public = append(s.public, ops.NewServer(p.Handler, StreamTimeouts, config.Logger))
-			continue
+			within = StreamTimeouts
 		}
-		s.public = append(s.public, NewFront(p.Handler, Timeouts, config.Logger))
+		s.public = append(s.public, ops.NewServer(p.Handler, within, config.Logger))
 	}
 	var err error
 	if s.admin, err = ops.ListenAdmin(config.AdminListen, config.Logger); err == nil {
@@ -172,7 +165,7 @@ func (s *Server) open(ctx context.Context) ([]net.Listener, error) {
 	}
 	var listeners []net.Listener
 	addresses := []zap.Field{zap.Stringer("admin", s.admin.Addr())}
-	for _, p := range s.Ports {
+	for i, p := range s.Ports {
 		listener, err := net.Listen("tcp", p.Listen)
 		if err != nil {
 			for _, open := range listeners {
@@ -185,7 +178,9 @@ func (s *Server) open(ctx context.Context) ([]net.Listener, error) {
 			listeners = append(listeners, limited{listener, int64(p.Connections + p.Surplus), &s.streams})
 			continue
 		}
-		listeners = append(listeners, NewConnections(listener.(*net.TCPListener), p.Connections, p.Surplus, s.Metrics))
+		connections := NewConnections(listener.(*net.TCPListener), p.Connections, p.Surplus, s.Metrics)
+		s.public[i].ConnContext = connections.Context
+		listeners = append(listeners, connections)
 	}
 	s.Logger.Info("listening", addresses...)
 	return listeners, nil

@@ -184,8 +184,8 @@ var AdminTimeouts = Timeouts{
 	Idle:   2 * time.Minute,
 }
 
-// MaxHeaderBytes leaves space for the cookies and tracing headers of a gateway.
-const MaxHeaderBytes = 16 << 10
+// maxHeaderBytes leaves space for the cookies and tracing headers of a gateway.
+const maxHeaderBytes = 16 << 10
 
 func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.Server {
 	errorLog, _ := zap.NewStdLogAt(logger.Named("http"), zap.WarnLevel) // fails only for an unknown level
@@ -195,7 +195,7 @@ func NewServer(handler http.Handler, within Timeouts, logger *zap.Logger) *http.
 		ReadTimeout:       within.Read,
 		WriteTimeout:      within.Write,
 		IdleTimeout:       within.Idle,
-		MaxHeaderBytes:    MaxHeaderBytes,
+		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
 
 		DisableGeneralOptionsHandler: true, // so that the handler answers "OPTIONS *", too
