@@ -1,4 +1,4 @@
-// Package ahead reads ahead of the loop that uses what is read: pages one after the other, or items side by side.
+// Package ahead works beside a loop: it reads the next pages or items before they are used, or ends the work on the last one.
 package ahead
 
 import (
@@ -20,7 +20,7 @@ type result[T any] struct {
 func call[T any](read func() (T, error)) (r result[T]) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.panicked = fmt.Sprintf("%v, reading ahead:\n%s", p, debug.Stack())
+			r.panicked = fmt.Sprintf("%v, beside the loop:\n%s", p, debug.Stack())
 		}
 	}()
 	r.value, r.err = read()

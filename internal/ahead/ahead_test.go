@@ -77,7 +77,7 @@ func TestPages_CancelsAndAwaitsCurrentRead(t *testing.T) {
 
 func TestPages_PanicsInConsumer(t *testing.T) {
 	t.Parallel()
-	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
+	defer func() { require.Contains(t, recover(), "a bug, beside the loop:") }()
 	for _, err := range Pages(t.Context(), func(context.Context) (*int, error) { panic("a bug") }) {
 		t.Error("nothing was read", err)
 	}
@@ -136,7 +136,7 @@ func TestItems_CancelsAndAwaitsCurrentReads(t *testing.T) {
 
 func TestItems_PanicsInConsumer(t *testing.T) {
 	t.Parallel()
-	defer func() { require.Contains(t, recover(), "a bug, reading ahead:") }()
+	defer func() { require.Contains(t, recover(), "a bug, beside the loop:") }()
 	for _, err := range Items(t.Context(), 2, make([]int, 3), func(context.Context, int) (int, error) { panic("a bug") }) {
 		t.Error("nothing was read", err)
 	}

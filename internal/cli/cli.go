@@ -35,7 +35,7 @@ const (
 	exitInvariant      = 3
 )
 
-// maxParallel leaves eight of the 32 MySQL connections for heartbeats and run records, because a coupon takes two.
+// maxParallel leaves eight of the 32 MySQL connections for heartbeats and run records, because a worker takes two.
 const maxParallel = 12
 
 type cli struct {

@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// Member is one of a group. The members do the same work in one transaction, with statements that they share. Each member runs
+// GroupMember is one of a group. The members do the same work in one transaction, with statements that they share. Each member runs
 // in its own goroutine, but only one runs at a time. At a shared statement a member waits until all members wait for one. Then
 // one of them sends it for all.
 //
 // A group is for work that goes well. After any error, or a statement that cannot be shared, the transaction is rolled back
 // and the group is broken up. Each member then works alone, one after the other.
-type Member struct {
+type GroupMember struct {
 	*group
 	number int
 }
@@ -57,11 +57,11 @@ const (
 var errAlone = errors.New("the group was broken up")
 
 // NewGroup returns the members of a group. Each calls Join, works, and calls Leave.
-func (d *DB) NewGroup(ctx context.Context, members int) []*Member {
+func (d *DB) NewGroup(ctx context.Context, members int) []*GroupMember {
 	g := &group{ctx: ctx, db: d, own: sql.OpenDB(refuser{}), members: members}
-	all := make([]*Member, members)
+	all := make([]*GroupMember, members)
 	for i := range all {
-		all[i] = &Member{g, i}
+		all[i] = &GroupMember{g, i}
 	}
 	return all
 }
@@ -70,7 +70,7 @@ type memberKey struct{}
 
 // sharing is what the context of a member's work knows.
 type sharing struct {
-	*Member
+	*GroupMember
 	tx bool
 }
 
@@ -134,7 +134,7 @@ func Shared(ctx context.Context) bool {
 
 // Do is DB.Do. All members do their work in one transaction. If that fails, each does it again, alone, unless its own work
 // has failed with an error after which DB.Do would not repeat it either.
-func (g *Member) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+func (g *GroupMember) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	var unknown *CommitUnknown
 	err := g.share(ctx, work)
 	if err == nil || !errors.Is(err, errAlone) && !repeatable(err) {
@@ -149,7 +149,7 @@ func (g *Member) Do(ctx context.Context, work func(ctx context.Context, tx *sql.
 }
 
 // share returns an error if the transaction was not committed, or if nobody knows whether it was.
-func (g *Member) share(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+func (g *GroupMember) share(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	if err := g.wait(&part{of: g.number, name: beginning}); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (g *Member) share(ctx context.Context, work func(ctx context.Context, tx *s
 }
 
 // OnConn is DB.OnConn. If shared work fails, each member does it again, alone.
-func (g *Member) OnConn(ctx context.Context, work func(ctx context.Context, q Querier) error) error {
+func (g *GroupMember) OnConn(ctx context.Context, work func(ctx context.Context, q Querier) error) error {
 	if work(context.WithValue(ctx, memberKey{}, sharing{g, false}), g.own) == nil {
 		return nil
 	}
@@ -182,10 +182,10 @@ func (g *Member) OnConn(ctx context.Context, work func(ctx context.Context, q Qu
 }
 
 // Join begins the work of a member, when the others wait or have not begun.
-func (g *Member) Join() { g.turn.Lock() }
+func (g *GroupMember) Join() { g.turn.Lock() }
 
 // Leave ends the work of a member.
-func (g *Member) Leave() {
+func (g *GroupMember) Leave() {
 	defer g.turn.Unlock()
 	g.members--
 	g.send(g.ready())

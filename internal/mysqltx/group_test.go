@@ -13,7 +13,7 @@ import (
 )
 
 // members runs work for each number from 1 to n, as members of a group, and returns the errors.
-func members(t *testing.T, db *DB, n int, work func(g *Member, member int) error) []error {
+func members(t *testing.T, db *DB, n int, work func(g *GroupMember, member int) error) []error {
 	t.Helper()
 	failed := make([]error, n)
 	var all sync.WaitGroup
@@ -63,7 +63,7 @@ func TestGroup_SharesStatementsAndCommit(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	var s scribes
-	failed := members(t, db, 3, func(g *Member, member int) error {
+	failed := members(t, db, 3, func(g *GroupMember, member int) error {
 		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			if member == 2 { // has nothing to write
 				return nil
@@ -80,7 +80,7 @@ func TestGroup_SharesFurtherTransactionsOfSomeMembers(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	var s scribes
-	failed := members(t, db, 3, func(g *Member, member int) error {
+	failed := members(t, db, 3, func(g *GroupMember, member int) error {
 		for round := range member {
 			if err := g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return s.write(ctx, tx, 10*round+member) }); err != nil {
 				return err
@@ -113,7 +113,7 @@ func TestGroup_BreaksUp(t *testing.T) {
 			t.Parallel()
 			db := newDB(t)
 			var s scribes
-			failed := members(t, db, 3, func(g *Member, member int) error {
+			failed := members(t, db, 3, func(g *GroupMember, member int) error {
 				return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 					if err := s.write(ctx, tx, member); err != nil || member != 2 {
 						return err
@@ -136,7 +136,7 @@ func TestGroup_KeepsTheErrorOfAMembersOwnWork(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	own, calls := errors.New("held"), make([]int, 4)
-	failed := members(t, db, 3, func(g *Member, member int) error {
+	failed := members(t, db, 3, func(g *GroupMember, member int) error {
 		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			calls[member]++
 			if err := new(scribes).write(ctx, tx, member); err != nil {
@@ -173,7 +173,7 @@ func unknownTableAlone(ctx context.Context, tx *sql.Tx) error {
 func TestGroup_DoesStatementsThatAreNotShared(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
-	failed := members(t, db, 3, func(g *Member, member int) error {
+	failed := members(t, db, 3, func(g *GroupMember, member int) error {
 		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			return Exec(ctx, tx, 1, "INSERT INTO settled (coupon_id) VALUES (?)", member)
 		})

@@ -22,7 +22,8 @@ func Coupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.
 	})
 }
 
-// Lock reads a coupon and locks its row. If another transaction has locked it, Lock waits for the end of that one.
+// Lock reads a coupon and locks its row. If another transaction has locked it, Lock waits for the end of that one. In a group
+// it does not wait: a coupon that is locked must not delay the others.
 func Lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
 	return mysqltx.Together(ctx, tx, "lock coupon", id, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([]coupon.Coupon, error) {
 		return readCoupons(ctx, q, coupon.LockSQL, lockingSQL, ids)
@@ -34,7 +35,7 @@ func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon
 	return readCoupon(ctx, tx, coupon.LockSQL+" NOWAIT", id)
 }
 
-// Several coupons are read by one statement. It does not wait for a lock: who has locked one coupon must not delay the others.
+// Several coupons are read by one statement.
 const (
 	selectCouponsSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id IN %s ORDER BY c.id"
 	lockingSQL       = " FOR UPDATE NOWAIT"

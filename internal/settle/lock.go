@@ -18,7 +18,7 @@ var (
 )
 
 // lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An
-// immediate run does not wait for it.
+// immediate run does not wait for it, nor does a group.
 func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
 	lock := records.Lock
 	if s.run.immediate() {

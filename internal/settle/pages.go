@@ -141,8 +141,8 @@ func inTurn(ctx context.Context, read func(ctx context.Context) (*selection, err
 	}
 }
 
-// pageReader reads the line, classifies it and selects from it. Its connections do not see the uncommitted rows of the
-// transaction, so a user who is in two pages is noticed only by the duplicate row.
+// pageReader reads the line, classifies it and selects from it. Without a group, its connections do not see the uncommitted
+// rows of the transaction, so a user who is in two pages is noticed only by the duplicate row.
 type pageReader struct {
 	*settlement
 	tx    *sql.Tx

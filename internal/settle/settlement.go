@@ -30,7 +30,7 @@ type settlement struct {
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
 
-	group *mysqltx.Member // of a group of small coupons; nil: this coupon is settled alone
+	group *mysqltx.GroupMember // of a group of small coupons; nil: this coupon is settled alone
 
 	restored bool // the journal was compared with Redis during this settlement
 }
