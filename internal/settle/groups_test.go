@@ -193,6 +193,37 @@ func TestGroups_LockOnlyTheirCoupons(t *testing.T) {
 	require.Equal(t, map[string]int{insertsOfMany: 1}, counts)
 }
 
+// The longer lines of a group are closed out alone: a transaction locks one coupon then.
+func TestGroups_CloseOutLongerLinesAlone(t *testing.T) {
+	t.Parallel()
+	m := newMany(t)
+	users := between(5, 5+settle.MaxClosedTogether)
+	m.AddUsers(users...)
+	for _, couponID := range m.queues() {
+		m.ApplyLine(couponID, users...)
+	}
+	var locked []int
+	_, proxied := m.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("INSERT INTO application_outcome")) {
+			locked = append(locked, m.locked())
+		}
+		return faultproxy.Pass()
+	})
+	require.Empty(t, m.run(proxied).Classes())
+	require.Equal(t, slices.Repeat([]int{1}, len(m.queues())), locked)
+	m.Verify()
+}
+
+// locked counts the coupons that another transaction has locked.
+func (m many) locked() (n int) {
+	for _, id := range m.coupons {
+		if _, err := m.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", id); err != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Coupons with a past share their statements, too: NOT_SELECTED applications get seats that were added, and an entry is in the DLQ.
 func TestGroups_ShareStatementsOfCouponsWithAPast(t *testing.T) {
 	t.Parallel()
@@ -224,10 +255,7 @@ func TestGroups_WaitForLocksAlone(t *testing.T) {
 	go func() { ended <- m.run(m.Deployment) }()
 	m.AwaitLockWait()
 	testenv.Eventually(t, 8*time.Second, "the other coupons are not locked", func() bool {
-		return !slices.ContainsFunc(m.coupons, func(id coupon.CouponID) bool {
-			_, err := m.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", id)
-			return err != nil && id != m.coupons[3]
-		})
+		return m.locked() == 1
 	})
 	release()
 	require.Empty(t, (<-ended).Classes())

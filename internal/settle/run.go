@@ -267,9 +267,10 @@ func (s *Settler) each(all []*task, do func(t *task)) {
 // Bounds of the coupons that are settled together. Their rows are locked as long as it takes to settle all of them. Fewer
 // coupons are settled at the same time instead.
 const (
-	minTogether      = 4
-	maxTogether      = 16
-	maxTogetherSeats = 2_000 // in all
+	minTogether       = 4
+	maxTogether       = 16
+	maxTogetherSeats  = 2_000                          // in all
+	maxClosedTogether = pageApplications / maxTogether // applications of one coupon
 )
 
 // eachGroup is each, but settles small coupons in groups.
@@ -299,14 +300,15 @@ func (s *Settler) eachGroup(ctx context.Context, r run, all []*task, do func(t *
 	_ = workers.Wait()
 }
 
-// groups divides the coupons. A coupon that is settled alone is a group of one.
+// groups divides the coupons. A coupon that is settled alone is a group of one, so a sold-out coupon: it may have millions of
+// outcomes to count.
 func (s *Settler) groups(r run, all []*task) (groups [][]*task) {
 	most := min(maxTogether, len(all)/s.Parallel)
 	var some []*task
 	seats := 0
 	for _, t := range all {
 		n := t.coupon.Free()
-		if most < minTogether || !r.together() || n > maxTogetherSeats || t.coupon.TotalQuantity > records.MaxSeatRows {
+		if most < minTogether || !r.together() || n == 0 || n > maxTogetherSeats || t.coupon.TotalQuantity > records.MaxSeatRows {
 			groups = append(groups, []*task{t})
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,11 +89,24 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 			return done, err
 		}
 	}
-	if done.issued.waiting > pageApplications && !s.run.immediate() {
+	if done.issued.waiting > s.closedAtOnce() {
 		done.postponed = true
 		return done, nil
 	}
 	return s.closeOutAndFinish(ctx, done)
+}
+
+// closedAtOnce is the longest line that is closed out right after the clean-up. A longer one waits until every coupon of the
+// run is issued, and is closed out without a group.
+func (s *settlement) closedAtOnce() int {
+	switch {
+	case s.run.immediate():
+		return math.MaxInt
+	case s.group != nil:
+		return maxClosedTogether
+	default:
+		return pageApplications
+	}
 }
 
 func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settled, error) {

@@ -1,0 +1,3 @@
+package settle
+
+const MaxClosedTogether = maxClosedTogether
