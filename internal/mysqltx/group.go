@@ -133,14 +133,17 @@ func Shared(ctx context.Context) bool {
 }
 
 // Do is DB.Do. All members do their work in one transaction. If that fails, each does it again, alone, unless its own work
-// has failed with an error after which DB.Do would not repeat it either.
-func (g *GroupMember) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+// has failed with an error after which DB.Do would not repeat it either. An error of mayBegin keeps it from working alone.
+func (g *GroupMember) Do(ctx context.Context, mayBegin func() error, work func(ctx context.Context, tx *sql.Tx) error) error {
 	var unknown *CommitUnknown
 	err := g.share(ctx, work)
 	if err == nil || !errors.Is(err, errAlone) && !repeatable(err) {
 		return err
 	}
 	lost := errors.As(err, &unknown)
+	if err := mayBegin(); err != nil && !lost {
+		return err
+	}
 	err = g.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error { return work(ctx, tx) })
 	if err == nil || !lost || errors.As(err, &unknown) {
 		return err

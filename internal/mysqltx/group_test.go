@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// free lets a member work alone.
+func free() error { return nil }
+
 // members runs work for each number from 1 to n, as members of a group, and returns the errors.
 func members(t *testing.T, db *DB, n int, work func(g *GroupMember, member int) error) []error {
 	t.Helper()
@@ -64,7 +67,7 @@ func TestGroup_SharesStatementsAndCommit(t *testing.T) {
 	db := newDB(t)
 	var s scribes
 	failed := members(t, db, 3, func(g *GroupMember, member int) error {
-		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		return g.Do(t.Context(), free, func(ctx context.Context, tx *sql.Tx) error {
 			if member == 2 { // has nothing to write
 				return nil
 			}
@@ -82,7 +85,7 @@ func TestGroup_SharesFurtherTransactionsOfSomeMembers(t *testing.T) {
 	var s scribes
 	failed := members(t, db, 3, func(g *GroupMember, member int) error {
 		for round := range member {
-			if err := g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return s.write(ctx, tx, 10*round+member) }); err != nil {
+			if err := g.Do(t.Context(), free, func(ctx context.Context, tx *sql.Tx) error { return s.write(ctx, tx, 10*round+member) }); err != nil {
 				return err
 			}
 		}
@@ -114,7 +117,7 @@ func TestGroup_BreaksUp(t *testing.T) {
 			db := newDB(t)
 			var s scribes
 			failed := members(t, db, 3, func(g *GroupMember, member int) error {
-				return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+				return g.Do(t.Context(), free, func(ctx context.Context, tx *sql.Tx) error {
 					if err := s.write(ctx, tx, member); err != nil || member != 2 {
 						return err
 					}
@@ -137,7 +140,7 @@ func TestGroup_KeepsTheErrorOfAMembersOwnWork(t *testing.T) {
 	db := newDB(t)
 	own, calls := errors.New("held"), make([]int, 4)
 	failed := members(t, db, 3, func(g *GroupMember, member int) error {
-		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		return g.Do(t.Context(), free, func(ctx context.Context, tx *sql.Tx) error {
 			calls[member]++
 			if err := new(scribes).write(ctx, tx, member); err != nil {
 				return err
@@ -151,6 +154,26 @@ func TestGroup_KeepsTheErrorOfAMembersOwnWork(t *testing.T) {
 	require.Equal(t, []error{nil, own, nil}, failed)
 	require.Equal(t, []int{0, 2, 1, 2}, calls)
 	require.Equal(t, []int{1, 3}, db.written(t))
+}
+
+func TestGroup_AsksBeforeAMemberWorksAlone(t *testing.T) {
+	t.Parallel()
+	db := newDB(t)
+	own, stopped := errors.New("held"), errors.New("stopped")
+	failed := members(t, db, 3, func(g *GroupMember, member int) error {
+		mayBegin := free
+		if member == 3 {
+			mayBegin = func() error { return stopped }
+		}
+		return g.Do(t.Context(), mayBegin, func(ctx context.Context, tx *sql.Tx) error {
+			if member == 2 {
+				return own
+			}
+			return new(scribes).write(ctx, tx, member)
+		})
+	})
+	require.Equal(t, []error{nil, own, stopped}, failed)
+	require.Equal(t, []int{1}, db.written(t))
 }
 
 func unknownTable(ctx context.Context, tx *sql.Tx) error {
@@ -174,7 +197,7 @@ func TestGroup_DoesStatementsThatAreNotShared(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	failed := members(t, db, 3, func(g *GroupMember, member int) error {
-		return g.Do(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		return g.Do(t.Context(), free, func(ctx context.Context, tx *sql.Tx) error {
 			return Exec(ctx, tx, 1, "INSERT INTO settled (coupon_id) VALUES (?)", member)
 		})
 	})

@@ -44,7 +44,7 @@ func (s *settlement) transaction(ctx context.Context, work func(ctx context.Cont
 	}
 	var err error
 	if s.group != nil {
-		err = s.group.Do(ctx, again)
+		err = s.group.Do(ctx, s.run.stopped, again)
 	} else {
 		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error { return again(ctx, tx) })
 	}
