@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -171,7 +170,6 @@ func (b *Batcher[R]) enqueue(q *couponQueue[R], a *application[R]) (startCall bo
 
 // next moves the next applications from the queue into batch. The sender ends if the result is empty.
 func (b *Batcher[R]) next(q *couponQueue[R], batch []*application[R]) []*application[R] {
-	runtime.Gosched() // requests that are ready to run join the batch
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(len(q.waiting), b.Limits.Users)
