@@ -65,7 +65,7 @@ func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	if len(applications) == 0 {
 		return nil
 	}
-	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
+	err := mysqltx.ExecSingly(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
 	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
@@ -75,7 +75,7 @@ WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECT
 
 // UpdateNotSelected gives the record of an application that cannot get a seat any more its final outcome.
 func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
+	err := mysqltx.ExecSingly(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
 	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 
