@@ -87,7 +87,7 @@ type around struct {
 	prepare func(ctx context.Context, db *sql.DB, name string) (end func(), err error) // end is called when the run has ended
 	beside  func(ctx context.Context, db *sql.DB, prefix string) error
 	after   func(ctx context.Context, db *sql.DB, name string) error
-	alone   bool // nobody asks the database when the coupons are issued, which costs the run a little; issued is then unknown
+	alone   bool // the bench does not poll the database, which costs the run a little; issued is then unknown
 }
 
 func (s *stage) settleWith(ctx context.Context, c campaign, a around) (r settled, err error) {

@@ -151,7 +151,7 @@ func (g *GroupMember) Do(ctx context.Context, mayBegin func() error, work func(c
 	return &CommitUnknown{err}
 }
 
-// share returns an error if the transaction was not committed, or if nobody knows whether it was.
+// share returns an error if the transaction was not committed, or if its COMMIT got no reply.
 func (g *GroupMember) share(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	if err := g.wait(&part{of: g.number, name: beginning}); err != nil {
 		return err

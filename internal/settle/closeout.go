@@ -37,7 +37,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 		return err
 	}
 	defer func() { err = errors.Join(err, left()) }()
-	// The lookup of outcomes is left out if the account found none whose application is still in Redis.
+	// Outcomes are not looked up if the account found no recorded application that is still in Redis.
 	past := ledger.Past{Held: true, Recorded: done.account.Twice > 0}
 	err = s.eachPage(ctx, past, func(page restPage) error {
 		s.begin(StepCloseOut)
@@ -172,8 +172,8 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if err != nil {
 		return closedPage{}, err
 	}
-	// If nobody got a seat meanwhile, an application that will be NOT_SELECTED needs no second look: if it is recorded
-	// already, its row is a duplicate.
+	// If no seat was given or added meanwhile, an application that will be NOT_SELECTED needs no second look: if it is
+	// recorded already, its row is a duplicate.
 	page.sure = attempt == 1 && locked.Free() == 0 && locked.IssuedCount == before.issuedCount
 	all, err := decision.ClassifyAgain(ctx, tx, s.Users, locked.ID, page.classified, func(c decision.Application) bool {
 		return page.sure && c.Verdict == decision.Eligible && c.Source == coupon.SourceQueue && c.Arrival > boundary
@@ -213,8 +213,8 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, len(d.AlreadyIssued), len(d.NotSelected))
 }
 
-// recordOutcome returns the applications whose rows were stored. Unless page is sure, it was classified under the lock; a
-// duplicate is then a bad row, because a trigger has found the row of another table.
+// recordOutcome returns the applications whose rows were stored. A page that is not sure was classified under the lock. A
+// duplicate in it is a bad row, because a trigger has found the row of another table.
 func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
 	refused *refusals, page restPage) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // many are small coupons that a run with one worker settles in a group. Each has two seats. Users 1 to 4 have applied for each
-// but the last, for which nobody has.
+// but the last, which has no applications.
 type many struct {
 	*jajeongtest.Deployment
 	coupons []coupon.CouponID
@@ -246,7 +246,7 @@ func TestGroups_ShareStatementsOfCouponsWithAPast(t *testing.T) {
 	m.Verify()
 }
 
-// While a member waits for a coupon that somebody else has locked, no other coupon is locked.
+// While a member waits for a coupon that another session has locked, no other coupon is locked.
 func TestGroups_WaitForLocksAlone(t *testing.T) {
 	t.Parallel()
 	m := newMany(t)
