@@ -55,7 +55,7 @@ var settleNow = []string{"run", "--cutoff=now", "--operator=kim", "--reason=acce
 func (d *deployment) serve(couponID coupon.CouponID) *deployment {
 	d.T.Helper()
 	d.pod = d.Start(d.env, "./cmd/apply-api")
-	testenv.Eventually(d.T, 20*time.Second, "the catalog is loaded", func() bool {
+	testenv.Eventually(d.T, "the catalog is loaded", func() bool {
 		return d.apply(couponID+1, 1).HTTP == http.StatusNotFound // 503 until then
 	})
 	pod := *d
@@ -236,7 +236,7 @@ func TestApplying_WorksWhileMySQLIsDown(t *testing.T) {
 	require.False(t, mysql)
 
 	require.NoError(t, server.Restart(t.Context()))
-	testenv.Eventually(t, 30*time.Second, "the pods have MySQL again", func() bool {
+	testenv.Eventually(t, "the pods have MySQL again", func() bool {
 		_, mysql := d.ready()
 		return mysql
 	})
@@ -255,7 +255,7 @@ func TestCatalog_AppliesChangesToRunningPod(t *testing.T) {
 	becomes := func(change, want string, seats int64) {
 		t.Helper()
 		d.Exec("UPDATE coupon SET "+change+" WHERE id = ?", couponID)
-		testenv.Eventually(t, 15*time.Second, want+" after "+change, func() bool {
+		testenv.Eventually(t, want+" after "+change, func() bool {
 			user++
 			a := d.apply(couponID, user)
 			return a.Status == want && (seats == 0 || a.Seats == seats)

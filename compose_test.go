@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -56,7 +55,7 @@ func TestComposeDemo(t *testing.T) {
 	d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+stream), "./cmd/settle", "serve", "--tasks=events")
 
 	output := demo()
-	testenv.Eventually(t, 20*time.Second, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
+	testenv.Eventually(t, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })
 	commands := regexp.MustCompile(`(?m)^    ((?:curl|for|docker) .*)$`).FindAllStringSubmatch(output, -1)
 	require.Len(t, commands, 12, output)
 	redisHost, redisPort, err := net.SplitHostPort(d.Admin.RedisAddrs[0])
@@ -68,7 +67,7 @@ func TestComposeDemo(t *testing.T) {
 			require.NotContains(t, shell("-c", here.Replace(command[1])), "urn:jajeong:problem", command[1])
 			continue
 		}
-		testenv.Eventually(t, 20*time.Second, "three coupons are issued and one order is refunded", func() bool {
+		testenv.Eventually(t, "three coupons are issued and one order is refunded", func() bool {
 			events := shell("-c", here.Replace(command[1]))
 			return strings.Count(events, "kr.jajeong.coupon.issued.v1") == 3 && strings.Contains(events, "kr.jajeong.coupon.refunded.v1")
 		})

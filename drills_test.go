@@ -190,7 +190,7 @@ func (d *drilled) nextSecond() time.Time {
 	var now time.Time
 	require.NoError(d.T, d.DB.QueryRow("SELECT UTC_TIMESTAMP(6)").Scan(&now))
 	second := now.Truncate(time.Second).Add(time.Second)
-	testenv.Eventually(d.T, 10*time.Second, "the second begins", func() bool {
+	testenv.Eventually(d.T, "the second begins", func() bool {
 		require.NoError(d.T, d.DB.QueryRow("SELECT UTC_TIMESTAMP(6)").Scan(&now))
 		return !now.Before(second)
 	})
@@ -201,7 +201,7 @@ func (d *drilled) nextSecond() time.Time {
 func (d *drilled) awaitLine(users ...string) {
 	d.T.Helper()
 	d.Start(d.env, "./cmd/settle", "serve", "--tasks=journal")
-	testenv.Eventually(d.T, 20*time.Second, "the journal puts everybody back", func() bool {
+	testenv.Eventually(d.T, "the journal puts everybody back", func() bool {
 		return fmt.Sprint(d.Waiting(d.coupon)) == fmt.Sprint(users)
 	})
 }

@@ -85,7 +85,7 @@ func (c *applicants) count() int {
 func (c *applicants) awaitAnswers(t *testing.T, more int64) {
 	t.Helper()
 	enough := c.answered.Load() + more
-	testenv.Eventually(t, time.Minute, fmt.Sprintf("%d more applications are acknowledged", more), func() bool {
+	testenv.Eventually(t, fmt.Sprintf("%d more applications are acknowledged", more), func() bool {
 		return c.answered.Load() >= enough
 	})
 }
@@ -114,7 +114,7 @@ func failOver(t *testing.T) {
 
 	var code int
 	var stdout, stderr string
-	testenv.Eventually(t, 60*time.Second, "the Sentinel names the new master to the job", func() bool {
+	testenv.Eventually(t, "the Sentinel names the new master to the job", func() bool {
 		code, stdout, stderr = d.settle(settleNow...)
 		return code != 1 // 1 is safe to run again, and a Job does
 	})

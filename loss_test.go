@@ -106,7 +106,7 @@ func loseRedis(t *testing.T, podDies bool) {
 	first := *d
 	first.pod = dying
 	pods := []*deployment{&first, d.serve(id)}
-	testenv.Eventually(t, 20*time.Second, "the first pod has the catalog", func() bool { return first.me(id, 1).HTTP == 404 })
+	testenv.Eventually(t, "the first pod has the catalog", func() bool { return first.me(id, 1).HTTP == 404 })
 	for range 2 {
 		d.Start(d.env, "./cmd/settle", "serve", "--tasks=issue,journal")
 	}
@@ -149,10 +149,10 @@ func loseRedis(t *testing.T, podDies bool) {
 			}
 		})
 	}
-	testenv.Eventually(t, time.Minute, "newcomers apply", func() bool { return len(clients.inOrder()) > early+3*perSecond })
+	testenv.Eventually(t, "newcomers apply", func() bool { return len(clients.inOrder()) > early+3*perSecond })
 
 	oldest := clients.inOrder()[:early]
-	testenv.Eventually(t, time.Minute, "the journal has the oldest", func() bool { // no receipt may be needed for them
+	testenv.Eventually(t, "the journal has the oldest", func() bool { // no receipt may be needed for them
 		return coupon.Arrival(d.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", id)) >= oldest[early-1].arrival
 	})
 	lost := coupon.ArrivalAt(d.Now())
@@ -163,7 +163,7 @@ func loseRedis(t *testing.T, podDies bool) {
 	} else {
 		t.Cleanup(func() { assert.NoError(t, dying.Stop()) })
 	}
-	testenv.Eventually(t, 20*time.Second, "applicants are refused", func() bool { return pods[1].apply(id, 1).HTTP == 503 })
+	testenv.Eventually(t, "applicants are refused", func() bool { return pods[1].apply(id, 1).HTTP == 503 })
 	upTo := coupon.Arrival(d.Number("SELECT up_to FROM journal WHERE coupon_id = ?", id))
 	require.NoError(t, server.Restart(t.Context()))
 	back := time.Now()
@@ -171,14 +171,14 @@ func loseRedis(t *testing.T, podDies bool) {
 	young := func(one answered) bool { // younger than the journal, and accepted by the pod that died
 		return podDies && one.only && one.arrival > upTo
 	}
-	testenv.Eventually(t, time.Minute, "everybody stands again", func() bool {
+	testenv.Eventually(t, "everybody stands again", func() bool {
 		return !slices.ContainsFunc(clients.absent(d, id), func(one answered) bool { return one.arrival < lost && !young(one) })
 	})
 	t.Logf("%d users stand again %v after Redis returned", early, time.Since(back).Round(100*time.Millisecond))
 	close(stop)
 	applying.Wait()
 
-	testenv.Eventually(t, time.Minute, "the last answers are settled", func() bool {
+	testenv.Eventually(t, "the last answers are settled", func() bool {
 		return !slices.ContainsFunc(clients.absent(d, id), func(one answered) bool { return !young(one) })
 	})
 	holders := clients.absent(d, id)
@@ -230,7 +230,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 			pod := *d
 			pod.pod = program
 			t.Cleanup(func() { _ = program.Process.Kill(); _ = program.Wait() })
-			testenv.Eventually(t, 30*time.Second, "the pod has the catalog", func() bool { return pod.me(id, 1).HTTP == 404 || pod.me(id, 1).HTTP == 200 })
+			testenv.Eventually(t, "the pod has the catalog", func() bool { return pod.me(id, 1).HTTP == 404 || pod.me(id, 1).HTTP == 200 })
 			pods = append(pods, &pod)
 		}
 		return pods
@@ -248,7 +248,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	redis.Link.Down()
 	apply(301, 600)
 	require.Len(t, clients.inOrder(), 600)
-	testenv.Eventually(t, 30*time.Second, "the line is journalled", func() bool {
+	testenv.Eventually(t, "the line is journalled", func() bool {
 		return d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) == 600
 	})
 	for _, pod := range pods {
@@ -257,12 +257,12 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	require.NoError(t, redis.Master.Kill())
 	redis.Promoted(t)
 	pods = start()
-	testenv.Eventually(t, 30*time.Second, "the new master takes applications", func() bool {
+	testenv.Eventually(t, "the new master takes applications", func() bool {
 		clients.apply(t, pods, id, 0, 601)
 		return len(clients.inOrder()) == 601
 	})
 	apply(602, 700)
-	testenv.Eventually(t, time.Minute, "everybody has a place", func() bool {
+	testenv.Eventually(t, "everybody has a place", func() bool {
 		for user := coupon.UserID(301); user <= 600; user++ {
 			if pods[0].me(id, user).Status != "PENDING" {
 				return false
@@ -278,7 +278,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 
 func (d *deployment) settleEventually(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, time.Minute, "the settlement succeeds", func() bool {
+	testenv.Eventually(t, "the settlement succeeds", func() bool {
 		code, stdout, stderr := d.settle(settleNow...)
 		require.NotContains(t, []int{2, 3}, code, "%s%s", stdout, stderr)
 		return code == 0

@@ -289,7 +289,7 @@ func (s *storm) keepKillingAll() {
 func (s *storm) calm() {
 	s.T.Helper()
 	s.Start(s.env, "./cmd/settle", append([]string{"serve", "--tasks=issue"}, s.Flags(s.Job)...)...)
-	testenv.Eventually(s.T, time.Minute, "a settle serve issues and cleans up everything", func() bool {
+	testenv.Eventually(s.T, "a settle serve issues and cleans up everything", func() bool {
 		for _, couponID := range s.coupons()[:5] {
 			if len(s.Waiting(couponID)) > 0 {
 				return false
@@ -298,7 +298,7 @@ func (s *storm) calm() {
 		return s.Number(`SELECT COUNT(*) FROM coupon c WHERE cadence = 'IMMEDIATE' AND issued_count < total_quantity
 			AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id AND o.outcome = 'NOT_SELECTED')`) == 0
 	})
-	testenv.Eventually(s.T, time.Minute, "nightly runs settle everything", func() bool {
+	testenv.Eventually(s.T, "nightly runs settle everything", func() bool {
 		cmd, _ := s.nightly()
 		output, err := cmd.CombinedOutput()
 		require.NoError(s.T, err, string(output))

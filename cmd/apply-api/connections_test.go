@@ -146,16 +146,16 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	for _, p := range old {
 		b.add(p)
 	}
-	testenv.Eventually(t, soon, "both pods are ready", func() bool { return len(b.ready()) == 2 })
+	testenv.Eventually(t, "both pods are ready", func() bool { return len(b.ready()) == 2 })
 	c := startCrowd(t, b.URL, crowdSize)
 	c.awaitResponses(http.StatusAccepted, 100)
 	for _, p := range old {
 		b.add(startAt(t, listening, settings...))
-		testenv.Eventually(t, soon, "the new pod is ready", func() bool { return len(b.ready()) == 3 })
+		testenv.Eventually(t, "the new pod is ready", func() bool { return len(b.ready()) == 3 })
 		c.awaitResponses(http.StatusAccepted, 50)
 		p.terminate()
 		require.Equal(t, 0, p.exit(soon))
-		testenv.Eventually(t, soon, "the old pod is gone", func() bool { return len(b.ready()) == 2 })
+		testenv.Eventually(t, "the old pod is gone", func() bool { return len(b.ready()) == 2 })
 		c.awaitResponses(http.StatusAccepted, 50)
 	}
 	require.Zero(t, c.count(http.StatusServiceUnavailable))
@@ -436,7 +436,7 @@ func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 	}
-	testenv.Eventually(t, soon, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 798 })
+	testenv.Eventually(t, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 798 })
 	first.send(application(2, ""))
 	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
 	require.NoError(t, redis.Restart(t.Context()))

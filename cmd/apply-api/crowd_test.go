@@ -214,7 +214,7 @@ func (c *crowd) read(response *http.Response, text []byte, user int) (w result) 
 func (c *crowd) awaitResponses(status, more int) {
 	c.t.Helper()
 	enough := c.count(status) + more
-	testenv.Eventually(c.t, soon, fmt.Sprintf("%d more responses with status %d", more, status), func() bool {
+	testenv.Eventually(c.t, fmt.Sprintf("%d more responses with status %d", more, status), func() bool {
 		return c.count(status) >= enough
 	})
 }
@@ -223,7 +223,7 @@ func (c *crowd) awaitResponses(status, more int) {
 func (c *crowd) awaitResults() {
 	c.t.Helper()
 	c.stop()
-	testenv.Eventually(c.t, soon, "every user has a result", func() bool {
+	testenv.Eventually(c.t, "every user has a result", func() bool {
 		user, ok := c.takeUnanswered()
 		for ; ok; user, ok = c.takeUnanswered() {
 			if w := c.apply(user); !w.queued() && w.problem == "" {

@@ -77,7 +77,7 @@ func TestFailoverToLaggingReplicaLosesNoApplication(t *testing.T) {
 	c.awaitResults()
 
 	first := c.firstArrivals()
-	testenv.Eventually(t, soon, "every acknowledged user is in the queue", func() bool {
+	testenv.Eventually(t, "every acknowledged user is in the queue", func() bool {
 		standing := map[string]bool{}
 		for _, p := range readQueue(t, redis.OnReplica).queue {
 			standing[p.user] = true
@@ -99,7 +99,7 @@ func TestFailoverToLaggingReplicaLosesNoApplication(t *testing.T) {
 	}
 	require.Equal(t, int64(len(stored.queue)), stored.accepted, "every application is counted once")
 	// Some were in flight when the link went down. Users who applied again before the comparison were moved, not put back.
-	testenv.Eventually(t, soon, "the metrics count them", func() bool {
+	testenv.Eventually(t, "the metrics count them", func() bool {
 		return p.metric("jajeong_promises_put_back_total")+p.metric("jajeong_promises_moved_total") > 50.0-2*crowdSize
 	})
 }
@@ -124,15 +124,15 @@ func TestPromotedReplicaIsFoundWithinSeconds(t *testing.T) {
 			status, text := p.ask(1, 1)
 			require.Equal(t, http.StatusAccepted, status, text)
 			onMaster, promoted := redisClient(t, holder.Addr()), redisClient(t, replica.Addr())
-			testenv.Eventually(t, soon, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
+			testenv.Eventually(t, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
 
 			require.NoError(t, fail(holder))
-			testenv.Eventually(t, soon, "the replica is promoted", func() bool {
+			testenv.Eventually(t, "the replica is promoted", func() bool {
 				_, _ = p.ask(1, 2) // applications continue
 				return strings.Contains(promoted.Info(t.Context(), "replication").Val(), "role:master")
 			})
 			at := time.Now()
-			testenv.Eventually(t, promotedWithin, "the promoted replica accepts applications", func() bool {
+			testenv.Eventually(t, "the promoted replica accepts applications", func() bool {
 				status, _ := p.ask(1, 3)
 				return status == http.StatusAccepted
 			})
@@ -397,14 +397,14 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	healthy := s.healthy // without the coupons that follow
 	s.crowd(4, healthy, true)
 	first := s.healthyAnswers.Load()
-	testenv.Eventually(t, soon, "every healthy coupon has had applicants", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
-	testenv.Eventually(t, soon, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })
+	testenv.Eventually(t, "every healthy coupon has had applicants", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
+	testenv.Eventually(t, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })
 
 	id := 1000
 	for s.add(id) {
 		id++
 	}
-	testenv.Eventually(t, soon, "a new coupon has its window", func() bool {
+	testenv.Eventually(t, "a new coupon has its window", func() bool {
 		return s.ask(http.MethodPost, id, 1, "") == http.StatusAccepted
 	})
 	lengths := s.api.lengths()
@@ -416,7 +416,7 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 
 	s.end()
 	require.NoError(t, s.frozen.Thaw())
-	testenv.Eventually(t, soon, "the hung coupons accept applications again", func() bool {
+	testenv.Eventually(t, "the hung coupons accept applications again", func() bool {
 		return s.ask(http.MethodGet, s.hung[0], 1, "/me") == http.StatusOK && s.ask(http.MethodPost, s.hung[1], s.users.Add(1), "") == http.StatusAccepted
 	})
 }

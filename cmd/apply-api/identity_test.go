@@ -47,11 +47,11 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 	from := provider.Serve(t)
 	p := takingTokens(t, from)
 	p.await(adminOpen)
-	testenv.Eventually(t, soon, "readiness says what is missing", func() bool {
+	testenv.Eventually(t, "readiness says what is missing", func() bool {
 		status, text := p.get("/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(text, `"identity":{"ok":false,"detail":"fetch `+from.URL)
 	})
-	testenv.Eventually(t, soon, "the log says so", func() bool {
+	testenv.Eventually(t, "the log says so", func() bool {
 		return strings.Contains(p.stderr.String(), "keys of tokens not fetched") && strings.Contains(p.stderr.String(), "JWT_JWKS_URL is not https")
 	})
 	require.NotContains(t, p.stderr.String(), `"msg":"`+listening+`"`, "the public ports are closed")
@@ -98,7 +98,7 @@ func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		before := applied.Load()
-		testenv.Eventually(t, soon, "people go on applying", func() bool { return applied.Load() > before+50 || t.Failed() })
+		testenv.Eventually(t, "people go on applying", func() bool { return applied.Load() > before+50 || t.Failed() })
 	}
 
 	goOn()
@@ -108,7 +108,7 @@ func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
 	require.Contains(t, challenge, "the key of the token is not known")
 	goOn()
 	from.Publish(older, newer)
-	testenv.Eventually(t, time.Minute, "the new key is known", func() bool {
+	testenv.Eventually(t, "the new key is known", func() bool {
 		status, _ := p.applyWith(newer.Of(1_000_000))
 		return status != http.StatusUnauthorized
 	})
@@ -116,7 +116,7 @@ func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
 	stopped()
 
 	from.Publish(newer)
-	testenv.Eventually(t, 2*time.Minute, "the old key has ended", func() bool {
+	testenv.Eventually(t, "the old key has ended", func() bool {
 		_, _ = p.applyWith(provider.NewKey(t, "unknown").Of(7)) // hastens the next fetch
 		status, _ := p.applyWith(older.Of(1))
 		return status == http.StatusUnauthorized

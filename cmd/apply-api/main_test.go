@@ -110,7 +110,7 @@ func anywhere(environment []string) []string {
 // await waits for a log line with addresses.
 func (p *program) await(msg string) {
 	p.t.Helper()
-	testenv.Eventually(p.t, 20*time.Second, "apply-api logs: "+msg, func() bool {
+	testenv.Eventually(p.t, "apply-api logs: "+msg, func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
 			var event struct{ Msg, Apply, Live, Admin string }
 			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
@@ -154,13 +154,13 @@ func (p *program) ready() int {
 
 func (p *program) awaitReady(status int) {
 	p.t.Helper()
-	testenv.Eventually(p.t, soon, fmt.Sprintf("readiness is %d", status), func() bool { return p.ready() == status })
+	testenv.Eventually(p.t, fmt.Sprintf("readiness is %d", status), func() bool { return p.ready() == status })
 }
 
 // awaitNoConnections waits until the public port is closed.
 func (p *program) awaitNoConnections() {
 	p.t.Helper()
-	testenv.Eventually(p.t, soon, "the public port is closed", func() bool {
+	testenv.Eventually(p.t, "the public port is closed", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
 		if err == nil {
 			_ = conn.Close()
@@ -368,7 +368,7 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 			}
 		}
 	}()
-	testenv.Eventually(t, 20*time.Second, "the catalog has been read without Redis", func() bool {
+	testenv.Eventually(t, "the catalog has been read without Redis", func() bool {
 		status, text := p.get("/readyz")
 		require.Equal(t, http.StatusServiceUnavailable, status, text)
 		return strings.Contains(text, `"catalog":{"ok":true}`)
@@ -386,7 +386,7 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status, "the port stays open")
 	p.awaitReady(http.StatusServiceUnavailable)
 	require.NoError(t, redis.Restart(t.Context()))
-	testenv.Eventually(t, 30*time.Second, "applications are accepted", func() bool {
+	testenv.Eventually(t, "applications are accepted", func() bool {
 		status, _ := p.ask(1, 7)
 		return status == http.StatusAccepted
 	})

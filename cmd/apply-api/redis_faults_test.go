@@ -32,7 +32,7 @@ func TestKilledRedisLosesNoApplication(t *testing.T) {
 		c.awaitResponses(http.StatusAccepted, 50)
 		require.NoError(t, server.Kill())
 		c.awaitResponses(http.StatusServiceUnavailable, 50)
-		testenv.Eventually(t, soon, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
+		testenv.Eventually(t, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
 		p.awaitReady(http.StatusServiceUnavailable)
 		require.NoError(t, server.Restart(t.Context()))
 	}
@@ -50,7 +50,7 @@ func TestFrozenRedisLosesNoApplication(t *testing.T) {
 	c.recovers(redisClient(t, server.Addr()), func() {
 		require.NoError(t, server.Freeze())
 		c.awaitResponses(http.StatusServiceUnavailable, 20)
-		testenv.Eventually(t, soon, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
+		testenv.Eventually(t, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
 		require.Equal(t, http.StatusServiceUnavailable, p.ready())
 		require.NoError(t, server.Thaw())
 	})
@@ -103,7 +103,7 @@ func TestLostRepliesLoseNoApplication(t *testing.T) {
 		require.NoError(t, err)
 		node := redisClient(t, server.Addr())
 		require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
-		testenv.Eventually(t, soon, "its address is the wire's", func() bool {
+		testenv.Eventually(t, "its address is the wire's", func() bool {
 			shards := node.ClusterShards(t.Context()).Val()
 			return len(shards) == 1 && strconv.FormatInt(shards[0].Nodes[0].Port, 10) == port
 		})
@@ -199,7 +199,7 @@ func TestApplicationsAboveTheInFlightLimitAreRefused(t *testing.T) {
 	c.awaitResponses(http.StatusAccepted, 50)
 	require.NoError(t, redis.Freeze())
 	refused := p.metric(refusedInFlight)
-	testenv.Eventually(t, soon, "applications above the limit are refused", func() bool { return p.metric(refusedInFlight) >= refused+50 })
+	testenv.Eventually(t, "applications above the limit are refused", func() bool { return p.metric(refusedInFlight) >= refused+50 })
 	require.Equal(t, http.StatusServiceUnavailable, p.ready(), "the admin port answers")
 	require.NoError(t, redis.Thaw())
 	c.awaitResponses(http.StatusAccepted, 50)
@@ -214,7 +214,7 @@ func TestApplicationsAboveTheInFlightLimitAreRefused(t *testing.T) {
 	c.verify(redisClient(t, redis.Addr()))
 	require.Equal(t, before, c.count(http.StatusServiceUnavailable))
 	require.InDelta(t, refused, p.metric(refusedInFlight), 0)
-	testenv.Eventually(t, soon, "no application is in flight", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
+	testenv.Eventually(t, "no application is in flight", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
 }
 
 func TestUserAboveTheRateIsRefused(t *testing.T) {
@@ -230,7 +230,7 @@ func TestUserAboveTheRateIsRefused(t *testing.T) {
 	asking.Wait()
 	require.Positive(t, c.count(http.StatusTooManyRequests))
 	require.Equal(t, http.StatusAccepted, c.apply(8).status)
-	testenv.Eventually(t, soon, "the user is admitted again", func() bool { return c.apply(7).status == http.StatusOK })
+	testenv.Eventually(t, "the user is admitted again", func() bool { return c.apply(7).status == http.StatusOK })
 	require.Empty(t, c.violations(readQueue(t, redisClient(t, redis.Addr())), nil))
 }
 
@@ -239,7 +239,7 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "MAX_CONNECTIONS=2")
 	const open, refused = "jajeong_connections_open", `jajeong_apply_refused_total{reason="connections"}`
-	testenv.Eventually(t, soon, "no connection is open", func() bool { return p.metric(open) == 0 })
+	testenv.Eventually(t, "no connection is open", func() bool { return p.metric(open) == 0 })
 	before := p.metric(refused)
 	taken := []rawConn{connectTo(t, p.apply), connectTo(t, p.apply)}
 	for i, conn := range taken {
@@ -255,7 +255,7 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 	_, err := third.answers.Peek(1)
 	require.ErrorIs(t, err, io.EOF)
 	require.InDelta(t, before+1, p.metric(refused), 0)
-	testenv.Eventually(t, soon, "the third connection is closed", func() bool { return p.metric(open) == 2 })
+	testenv.Eventually(t, "the third connection is closed", func() bool { return p.metric(open) == 2 })
 	for path, metric := range map[string]string{
 		"/v1/coupons/1": "jajeong_coupons", "/v1/coupons?ids=1": "jajeong_coupons", "/v1/coupons/1/time": "jajeong_time",
 	} {
@@ -266,14 +266,14 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 		require.True(t, answer.Close)
 		require.InDelta(t, before+1, p.metric(metric+`_refused_total{reason="connections"}`), 0)
-		testenv.Eventually(t, soon, "the connection is closed", func() bool { return p.metric(open) == 2 })
+		testenv.Eventually(t, "the connection is closed", func() bool { return p.metric(open) == 2 })
 	}
 
 	require.Equal(t, http.StatusOK, p.ready(), "the admin port answers")
 	taken[0].send(application(4, ""))
 	require.Equal(t, http.StatusAccepted, taken[0].receive().StatusCode)
 	require.NoError(t, taken[0].Close())
-	testenv.Eventually(t, soon, "one connection is closed", func() bool { return p.metric(open) == 1 })
+	testenv.Eventually(t, "one connection is closed", func() bool { return p.metric(open) == 1 })
 	third = connectTo(t, p.apply)
 	third.send(application(3, ""))
 	require.Equal(t, http.StatusAccepted, third.receive().StatusCode)

@@ -54,19 +54,19 @@ func newFleet(t *testing.T) *fleet {
 		t.Cleanup(func() { client.Close() })
 		// Sentinels look at replicas every ten seconds. More often, they decide the same.
 		require.NoError(t, client.Process(t.Context(), redis.NewCmd(t.Context(), "sentinel", "debug", "info-period", "500")))
-		testenv.Eventually(t, soon, "the sentinel knows the replicas", func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
+		testenv.Eventually(t, "the sentinel knows the replicas", func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
 		if f.sentinels = append(f.sentinels, s); f.asked == nil {
 			f.asked = client
 		}
 	}
-	testenv.Eventually(t, soon, "the sentinels know each other", func() bool { return len(f.asked.Sentinels(t.Context(), masterName).Val()) == 2 })
+	testenv.Eventually(t, "the sentinels know each other", func() bool { return len(f.asked.Sentinels(t.Context(), masterName).Val()) == 2 })
 	return f
 }
 
 // follow waits until both replicas follow a primary, and it takes writes.
 func (f *fleet) follow(primary int) {
 	f.t.Helper()
-	testenv.Eventually(f.t, soon, "all follow the primary", func() bool {
+	testenv.Eventually(f.t, "all follow the primary", func() bool {
 		info := f.clients[primary].Info(f.t.Context(), "replication").Val()
 		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == 2 && strings.Contains(info, "min_slaves_good_slaves:2")
 	})
@@ -144,13 +144,13 @@ func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 			f.runLine(line, old, new)
 			switch {
 			case i == 0:
-				testenv.Eventually(t, soon, "the sentinel prefers the new primary", func() bool { return f.preferred(new, "1") })
+				testenv.Eventually(t, "the sentinel prefers the new primary", func() bool { return f.preferred(new, "1") })
 			case strings.Contains(line, "SENTINEL FAILOVER"):
-				testenv.Eventually(t, soon, "the sentinel names the new primary", func() bool { return f.named() == f.nodes[new].Addr() })
+				testenv.Eventually(t, "the sentinel names the new primary", func() bool { return f.named() == f.nodes[new].Addr() })
 			}
 		}
 		f.follow(new)
-		testenv.Eventually(t, soon, "the new primary has the normal priority again", func() bool {
+		testenv.Eventually(t, "the new primary has the normal priority again", func() bool {
 			info, err := f.clients[new].ConfigGet(t.Context(), "replica-priority").Result()
 			return err == nil && info["replica-priority"] == "100"
 		})

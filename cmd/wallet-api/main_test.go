@@ -95,7 +95,7 @@ func start(t *testing.T, args ...string) *program {
 
 func (p *program) await(msg string) *program {
 	p.t.Helper()
-	testenv.Eventually(p.t, soon, "wallet-api logs: "+msg, func() bool {
+	testenv.Eventually(p.t, "wallet-api logs: "+msg, func() bool {
 		for line := range strings.Lines(p.stderr.String()) {
 			var event struct{ Msg, Wallet, Admin string }
 			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
@@ -135,7 +135,7 @@ func (p *program) page(path string) (status int, text string) {
 
 func (p *program) awaitReady(status int) {
 	p.t.Helper()
-	testenv.Eventually(p.t, soon, fmt.Sprint("readiness is ", status), func() bool {
+	testenv.Eventually(p.t, fmt.Sprint("readiness is ", status), func() bool {
 		got, _ := p.page("/readyz")
 		return got == status
 	})
@@ -214,13 +214,13 @@ func TestCheckoutAndShutdown(t *testing.T) {
 		status, text := p.reserve("A-1", id, "k1")
 		answered <- result{status, text}
 	}()
-	testenv.Eventually(t, soon, "the call is in flight", func() bool {
+	testenv.Eventually(t, "the call is in flight", func() bool {
 		_, metrics := p.page("/metrics")
 		return strings.Contains(metrics, "jajeong_wallet_in_flight 1\n")
 	})
 	testDocumentedMetrics(t, p)
 	p.sigterm()
-	testenv.Eventually(t, soon, "the public port is closed", func() bool {
+	testenv.Eventually(t, "the public port is closed", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
 		if err == nil {
 			_ = conn.Close()
@@ -266,7 +266,7 @@ func TestKeysAreRotatedWithoutRestart(t *testing.T) {
 	status, _ = p.reserve("A-1", id, "new")
 	require.Equal(t, http.StatusUnauthorized, status)
 	writeKeys(t, path, "old", "new")
-	testenv.Eventually(t, soon, "the new key is accepted", func() bool {
+	testenv.Eventually(t, "the new key is accepted", func() bool {
 		status, _ := p.reserve("A-1", id, "new")
 		return status == http.StatusOK
 	})
@@ -369,7 +369,7 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
 	require.NoError(t, err)
 	defer first.Close()
-	testenv.Eventually(t, soon, "the first connection is open", func() bool {
+	testenv.Eventually(t, "the first connection is open", func() bool {
 		_, metrics := p.page("/metrics")
 		return strings.Contains(metrics, "jajeong_connections_open 1\n")
 	})
@@ -377,7 +377,7 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, text, "too many requests")
 	require.NoError(t, first.Close())
-	testenv.Eventually(t, soon, "there is room again", func() bool {
+	testenv.Eventually(t, "there is room again", func() bool {
 		status, _ := p.reserve("A-1", 1, "k1")
 		return status == http.StatusNotFound
 	})

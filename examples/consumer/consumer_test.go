@@ -40,7 +40,7 @@ func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 		}
 		victim, _ := s.start(s.runArgs(name, claimSoon)...)
 		until := max(0, s.handled()) + rand.IntN(2*len(all)/(kills+1))
-		testenv.Eventually(t, soon, "some events are handled", func() bool { return s.handled() >= min(until, len(all)) })
+		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= min(until, len(all)) })
 		s.kill(victim)
 	}
 	s.kill(stays)
@@ -79,7 +79,7 @@ func TestSIGTERM_FinishesTheEventInHand(t *testing.T) {
 	_, err = held.ExecContext(t.Context(), insertEvent, "/coupons/42", "issued-1")
 	require.NoError(t, err)
 	consumer, stdout := s.start(s.runArgs("a", claimNever)...)
-	testenv.Eventually(t, soon, "the page is delivered", func() bool {
+	testenv.Eventually(t, "the page is delivered", func() bool {
 		pending, err := s.redis.XPending(t.Context(), s.stream, "shop").Result()
 		return err == nil && pending.Count == n
 	})
@@ -115,12 +115,12 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 		Kill() error
 		Restart(ctx context.Context) error
 	}{m, r, m, r} {
-		testenv.Eventually(t, soon, "some events are handled", func() bool { return s.handled() >= 500*(round+1) })
+		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= 500*(round+1) })
 		require.NoError(t, server.Kill())
-		testenv.Eventually(t, soon, "the consumer waits", func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
+		testenv.Eventually(t, "the consumer waits", func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
 		require.NoError(t, server.Restart(t.Context()))
 	}
-	testenv.Eventually(t, soon, "every event is handled", func() bool { return s.handled() == len(all) })
+	testenv.Eventually(t, "every event is handled", func() bool { return s.handled() == len(all) })
 	require.NoError(t, consumer.Stop())
 	counts, _ := s.drain("a", claimSoon)
 	require.Zero(t, counts["failed"])
@@ -171,11 +171,11 @@ func TestLostGroup_IsReported(t *testing.T) {
 	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN, client, m.DB}
 	s.publish(issued(1))
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
-	testenv.Eventually(t, soon, "the event", func() bool { return s.handled() == 1 })
+	testenv.Eventually(t, "the event", func() bool { return s.handled() == 1 })
 	require.NoError(t, r.Kill())
 	require.NoError(t, r.Restart(t.Context()))
-	testenv.Eventually(t, soon, "the report", func() bool { return strings.Contains(consumer.LastWarning(), "the group was gone") })
+	testenv.Eventually(t, "the report", func() bool { return strings.Contains(consumer.LastWarning(), "the group was gone") })
 	s.publish(issued(1), issued(2))
-	testenv.Eventually(t, soon, "the next event", func() bool { return s.handled() == 2 })
+	testenv.Eventually(t, "the next event", func() bool { return s.handled() == 2 })
 	require.NoError(t, consumer.Stop())
 }

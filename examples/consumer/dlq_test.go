@@ -152,12 +152,12 @@ func TestFullDLQ_StopsTheConsumer(t *testing.T) {
 	s.publishRaw("{}")
 	s.publish(issued(1))
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
-	testenv.Eventually(t, soon, "the consumer waits", func() bool {
+	testenv.Eventually(t, "the consumer waits", func() bool {
 		return strings.Contains(consumer.LastWarning(), "it is full with 1000 entries")
 	})
 	require.EqualValues(t, maxDLQ, s.redis.XLen(t.Context(), s.dlq).Val())
 	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.dlq, maxDLQ-1).Err())
-	testenv.Eventually(t, soon, "it goes on", func() bool { return s.handled() == 1 })
+	testenv.Eventually(t, "it goes on", func() bool { return s.handled() == 1 })
 	require.NoError(t, consumer.Stop())
 	require.EqualValues(t, maxDLQ, s.redis.XLen(t.Context(), s.dlq).Val())
 	require.Zero(t, s.pending())

@@ -115,7 +115,7 @@ func TestPage_RestsAsAnswersAsk(t *testing.T) {
 			page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
 			page.awaitText("try later")
 			page.awaitText(example.shown)
-			testenv.Eventually(t, within, "the button is as it should be", func() bool {
+			testenv.Eventually(t, "the button is as it should be", func() bool {
 				return read[bool](page, "document.getElementById('apply').disabled") == (example.retryAfter == "30")
 			})
 		})
@@ -140,7 +140,7 @@ func TestPage_SendsOneApplicationAtATime(t *testing.T) {
 	pressed := "(async () => { for (const until = performance.now() + 2500; performance.now() < until;) " +
 		"{ document.getElementById('apply').click(); await new Promise(done => setTimeout(done, 100)) } window.pressed = true })(), 0"
 	read[int](page, pressed)
-	testenv.Eventually(t, within, "the user has pressed for a while", func() bool { return read[bool](page, "window.pressed === true") })
+	testenv.Eventually(t, "the user has pressed for a while", func() bool { return read[bool](page, "window.pressed === true") })
 	require.Empty(t, received)
 	close(answer)
 	page.awaitText("쿠폰이 발급되었습니다")
@@ -164,5 +164,5 @@ func TestPage_ShowsAtOnceWhatIsIssuedAtOnce(t *testing.T) {
 	require.Equal(t, 1, read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
 
 	late := open(t, gateway.URL, id, 8)
-	testenv.Eventually(t, within, "the page refuses another user", func() bool { return strings.Contains(late.sees(), "소진") })
+	testenv.Eventually(t, "the page refuses another user", func() bool { return strings.Contains(late.sees(), "소진") })
 }

@@ -86,7 +86,7 @@ func (b browser) sees() string {
 
 func (b browser) awaitText(text string) {
 	b.t.Helper()
-	testenv.Eventually(b.t, within, "the page says: "+text, func() bool { return strings.Contains(b.sees(), text) })
+	testenv.Eventually(b.t, "the page says: "+text, func() bool { return strings.Contains(b.sees(), text) })
 }
 
 // The page counts down, the button opens by the clock of Redis, 2,000 others rush in, the place moves, and the outcome
@@ -119,7 +119,7 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 
 	// The page's timer is compared with another timer of the same browser, since a busy machine delays both.
 	read[int](page, fmt.Sprintf("setTimeout(() => window.due = serverNow(), %d - serverNow()), 0", opens.UnixMilli()))
-	testenv.Eventually(t, within, "the button opens", func() bool { return !read[bool](page, "document.getElementById('apply').disabled") })
+	testenv.Eventually(t, "the button opens", func() bool { return !read[bool](page, "document.getElementById('apply').disabled") })
 	opened := read[float64](page, "+document.getElementById('apply').dataset.openedAt")
 	due := read[float64](page, "window.due")
 	require.GreaterOrEqual(t, opened, float64(opens.UnixMicro())/1000)
@@ -141,7 +141,7 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	page.awaitText("확인이 지연되고 있습니다")
 	require.Contains(t, page.sees(), fmt.Sprintf("대기 순번 %d번", ahead))
 	require.NoError(t, redis.Restart(t.Context()))
-	testenv.Eventually(t, within, "the page is up to date", func() bool { return !strings.Contains(page.sees(), "지연") })
+	testenv.Eventually(t, "the page is up to date", func() bool { return !strings.Contains(page.sees(), "지연") })
 	require.Contains(t, page.sees(), fmt.Sprintf("대기 순번 %d번", ahead))
 
 	d.SettleByProgram(id)
@@ -149,7 +149,7 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	requirePicture(t, countdown, waiting, read[moment](page, readMoment))
 	require.Equal(t, 1, read[int](page, "performance.getEntriesByType('navigation').length"))
 	require.Equal(t, "navigate", read[string](page, "performance.getEntriesByType('navigation')[0].type"), "no reload")
-	testenv.Eventually(t, within, "the browser asks no more", func() bool { return read[int](page, "stream.readyState") == 2 })
+	testenv.Eventually(t, "the browser asks no more", func() bool { return read[int](page, "stream.readyState") == 2 })
 
 	loser := open(t, gateway.URL, id, others)
 	loser.awaitText("이번에는 쿠폰을 받지 못하셨습니다")

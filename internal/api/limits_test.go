@@ -344,7 +344,7 @@ func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 	for _, conn := range conns {
 		require.NoError(t, conn.Close())
 	}
-	testenv.Eventually(t, within, "all connections are closed", func() bool { return open() == 0 })
+	testenv.Eventually(t, "all connections are closed", func() bool { return open() == 0 })
 }
 
 // The write deadline of an earlier response may have passed.

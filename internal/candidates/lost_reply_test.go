@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -140,7 +139,7 @@ func announce(t *testing.T, node *redis.Client, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
-	testenv.Eventually(t, 20*time.Second, "address announced", func() bool {
+	testenv.Eventually(t, "address announced", func() bool {
 		shards, err := node.ClusterShards(t.Context()).Result()
 		return err == nil && len(shards) == 1 && fmt.Sprint(shards[0].Nodes[0].Port) == port
 	})

@@ -392,7 +392,7 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	require.ErrorContains(t, second.Refresh(t.Context()), "decode catalog snapshot")
 
 	require.NoError(t, server.Restart(t.Context()))
-	testenv.Eventually(t, 30*time.Second, "a refresh works again", func() bool { return fresh.Refresh(t.Context()) == nil })
+	testenv.Eventually(t, "a refresh works again", func() bool { return fresh.Refresh(t.Context()) == nil })
 	_, known = fresh.Age()
 	require.True(t, known)
 }
@@ -412,7 +412,7 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
 
 	require.Error(t, w.catalog.Refresh(t.Context()))
-	testenv.Eventually(t, 10*time.Second, "the user is in the queue again", func() bool {
+	testenv.Eventually(t, "the user is in the queue again", func() bool {
 		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
 		return err == nil && coupon.Arrival(arrival) == receipt.Arrival
 	})
@@ -474,7 +474,7 @@ func TestRunRefreshesUntilItsContextEnds(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); coupons.Run(ctx) }()
 	w.coupon(1)
-	testenv.Eventually(t, 10*time.Second, "the catalog has the coupon", func() bool { _, ok := coupons.Lookup(1); return ok })
+	testenv.Eventually(t, "the catalog has the coupon", func() bool { _, ok := coupons.Lookup(1); return ok })
 	cancel()
 	<-done
 }

@@ -26,12 +26,12 @@ func (w *world) published(users ...coupon.UserID) coupon.CouponID {
 		r.end()
 		require.Zero(w.T, r.code, r.stderr.String())
 	}()
-	testenv.Eventually(w.T, issued, "events are turned on", func() bool {
+	testenv.Eventually(w.T, "events are turned on", func() bool {
 		return w.Number("SELECT COUNT(*) FROM event_relay WHERE from_at IS NOT NULL") == 1
 	})
 	couponID := w.AddQueue(len(users), users...)
 	w.settleNow()
-	testenv.Eventually(w.T, issued, "everything is published", func() bool {
+	testenv.Eventually(w.T, "everything is published", func() bool {
 		return w.Number("SELECT COUNT(*) FROM settlement WHERE issued_count > 0 AND published_at IS NULL") == 0
 	})
 	return couponID

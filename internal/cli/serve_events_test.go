@@ -43,7 +43,7 @@ func TestServe_PublishesWhatIsIssued(t *testing.T) {
 			assert.NotContains(t, r.stderr.String(), "not published")
 		})
 	}
-	testenv.Eventually(t, issued, "events are turned on", func() bool {
+	testenv.Eventually(t, "events are turned on", func() bool {
 		return w.Number("SELECT COUNT(*) FROM event_relay WHERE from_at IS NOT NULL") == 1
 	})
 	night := w.AddQueue(100, between(1, 120)...)
@@ -51,7 +51,7 @@ func TestServe_PublishesWhatIsIssued(t *testing.T) {
 	w.Apply(now, between(1, 50)...)
 	w.settleNow()
 	w.awaitEmptyLine(now)
-	testenv.Eventually(t, issued, "everything is published", func() bool {
+	testenv.Eventually(t, "everything is published", func() bool {
 		return len(w.Issued(now)) == 50 && w.Number("SELECT COUNT(*) FROM settlement WHERE issued_count > 0 AND published_at IS NULL") == 0
 	})
 	got := map[string][]string{}

@@ -40,7 +40,7 @@ func (w *world) serve(replicas int, args ...string) {
 // awaitEmptyLine waits until nobody waits for the coupon, and every settlement of it is cleaned up.
 func (w *world) awaitEmptyLine(couponID coupon.CouponID) {
 	w.T.Helper()
-	testenv.Eventually(w.T, issued, "the line is empty", func() bool {
+	testenv.Eventually(w.T, "the line is empty", func() bool {
 		return len(w.Waiting(couponID)) == 0 &&
 			w.Number("SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID) == 0
 	})
@@ -119,7 +119,7 @@ func TestServe_AddedSeatsGoToNotSelected(t *testing.T) {
 	require.Equal(t, between(1, 2), w.Issued(couponID))
 	code, _, stderr := w.settle("coupon", "add-seats", couponID.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
 	require.Zero(t, code, stderr)
-	testenv.Eventually(t, issued, "the added seats are issued", func() bool { return len(w.Issued(couponID)) == 4 })
+	testenv.Eventually(t, "the added seats are issued", func() bool { return len(w.Issued(couponID)) == 4 })
 	w.awaitEmptyLine(couponID)
 	require.Equal(t, between(1, 4), w.Issued(couponID))
 	require.Equal(t, between(5, 5), w.Outcome(couponID, "NOT_SELECTED"))
@@ -137,7 +137,7 @@ func TestServe_AddedSeatsReopenTheCoupon(t *testing.T) {
 	require.Equal(t, candidates.SoldOut, w.Answer(couponID, 3))
 	code, _, stderr := w.settle("coupon", "add-seats", couponID.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
 	require.Zero(t, code, stderr)
-	testenv.Eventually(t, issued, "applications are accepted", func() bool { return w.Answer(couponID, 3) != candidates.SoldOut })
+	testenv.Eventually(t, "applications are accepted", func() bool { return w.Answer(couponID, 3) != candidates.SoldOut })
 	w.awaitEmptyLine(couponID)
 	require.Equal(t, between(1, 3), w.Issued(couponID))
 	w.verify()
@@ -201,7 +201,7 @@ func TestServe_FinishesCrashedRun(t *testing.T) {
 			require.EqualValues(t, 1, w.Number(unclean))
 			require.Equal(t, between(1, 2), w.Issued(couponID))
 			w.serve(2)
-			testenv.Eventually(t, issued, "the run is finished", func() bool { return w.Number(unclean) == 0 })
+			testenv.Eventually(t, "the run is finished", func() bool { return w.Number(unclean) == 0 })
 			w.awaitEmptyLine(couponID)
 			require.Equal(t, between(1, 2), w.Issued(couponID))
 			require.Equal(t, between(3, 3), w.Outcome(couponID, "NOT_SELECTED"))
@@ -224,7 +224,7 @@ func TestServe_SIGTERMFinishesImmediateRun(t *testing.T) {
 	first, second := w.AddImmediate(2, 1), w.AddImmediate(2)
 	logs, stop, ended := w.startServe("--tasks=issue", "--shutdown-grace=1m")
 	go func() { _, _ = io.Copy(io.Discard, logs) }()
-	testenv.Eventually(t, issued, "the run inserts", func() bool {
+	testenv.Eventually(t, "the run inserts", func() bool {
 		return testenv.Sessions(t, w.DB, func(s testenv.Session) bool { return s.State == "User lock" }) > 0
 	})
 	stop()

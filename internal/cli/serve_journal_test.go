@@ -28,14 +28,14 @@ func (w *world) serveJournal(replicas int, args ...string) {
 
 func (w *world) awaitJournalled(id coupon.CouponID, applications int) {
 	w.T.Helper()
-	testenv.Eventually(w.T, issued, "the line is journalled", func() bool {
+	testenv.Eventually(w.T, "the line is journalled", func() bool {
 		return w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) >= int64(applications)
 	})
 }
 
 func (w *world) awaitLine(id coupon.CouponID, want []string) {
 	w.T.Helper()
-	testenv.Eventually(w.T, issued, "everybody stands again", func() bool { return slices.Equal(w.Waiting(id), want) })
+	testenv.Eventually(w.T, "everybody stands again", func() bool { return slices.Equal(w.Waiting(id), want) })
 }
 
 func membersOf(users []coupon.UserID) (all []string) {
@@ -113,10 +113,10 @@ func TestServe_PutsBackAsManyAsWereMissingBefore(t *testing.T) {
 	w.PodsDie()
 	w.LoseRedis(id)
 	w.serveJournal(1)
-	testenv.Eventually(t, issued, "the restore ends", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "1" })
+	testenv.Eventually(t, "the restore ends", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "1" })
 	_, err := w.Store.PutBack(t.Context(), id, []candidates.Answer{{User: 20, Arrival: young}})
 	require.NoError(t, err)
-	testenv.Eventually(t, issued, "none is missing", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "0" })
+	testenv.Eventually(t, "none is missing", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "0" })
 	w.awaitJournalled(id, len(users))
 	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(id), "5").Err())
 	w.PodsDie()
@@ -136,7 +136,7 @@ func TestServe_MarksUsersAgain(t *testing.T) {
 	w.Apply(id, between(1, 5)...)
 	w.settleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), w.Key("issued", id)).Err())
-	testenv.Eventually(t, issued, "the marks are back", func() bool { return w.Redis.SCard(t.Context(), w.Key("issued", id)).Val() == 3 })
+	testenv.Eventually(t, "the marks are back", func() bool { return w.Redis.SCard(t.Context(), w.Key("issued", id)).Val() == 3 })
 	w.verify()
 }
 
@@ -179,10 +179,10 @@ func TestServe_JournalWaitsForMySQL(t *testing.T) {
 	w.awaitJournalled(id, 10)
 	w.Exec("RENAME TABLE line_journal TO away")
 	w.Apply(id, between(11, 20)...)
-	testenv.Eventually(t, issued, "a failure is logged", func() bool { return strings.Contains(r.stderr.String(), "journal not written") })
+	testenv.Eventually(t, "a failure is logged", func() bool { return strings.Contains(r.stderr.String(), "journal not written") })
 	w.Exec("RENAME TABLE away TO line_journal")
 	w.awaitJournalled(id, 20)
-	testenv.Eventually(t, issued, "the recovery is logged", func() bool { return strings.Contains(r.stderr.String(), "journal written again") })
+	testenv.Eventually(t, "the recovery is logged", func() bool { return strings.Contains(r.stderr.String(), "journal written again") })
 	r.stop()
 	r.end()
 	require.Zero(t, r.code)

@@ -40,7 +40,7 @@ func TestServe_SettlesLastNightAndStops(t *testing.T) {
 	for runs := range 2 { // started again, it settles the night again, which changes nothing
 		logs, stop, ended := n.startServe()
 		go func() { _, _ = io.Copy(io.Discard, logs) }()
-		testenv.Eventually(t, 20*time.Second, "the night is settled", func() bool {
+		testenv.Eventually(t, "the night is settled", func() bool {
 			return len(n.IDs("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
 		})
 		stop()
@@ -74,12 +74,12 @@ func TestServe_ServesAdminPort(t *testing.T) {
 	status, text := get("/readyz")
 	require.Equal(t, http.StatusOK, status, text)
 	require.NotContains(t, text, "catalog")
-	testenv.Eventually(t, 20*time.Second, "the night is told", func() bool {
+	testenv.Eventually(t, "the night is told", func() bool {
 		_, text := get("/metrics")
 		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) && strings.Contains(text, `jajeong_pool_connections{`)
 	})
 	w.AddImmediate(1, 1)
-	testenv.Eventually(t, 20*time.Second, "the coupon is issued", func() bool {
+	testenv.Eventually(t, "the coupon is issued", func() bool {
 		_, text := get("/metrics")
 		return strings.Contains(text, "jajeong_issue_delay_seconds_count 1") && strings.Contains(text, `jajeong_issue_runs_total{status="SETTLED"} 1`)
 	})

@@ -72,13 +72,13 @@ func (n *night) requireRepaired() {
 // awaitTurn waits until a session waits for the row of the coupon, which the test has locked.
 func (w *world) awaitTurn(couponID coupon.CouponID) {
 	w.T.Helper()
-	testenv.Eventually(w.T, hangs, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
+	testenv.Eventually(w.T, "a session waits for the coupon", func() bool { return w.turns(couponID) > 0 })
 }
 
 // awaitNobody waits until no session waits, including sessions that an ended process has left at the server.
 func (w *world) awaitNobody(couponID coupon.CouponID) {
 	w.T.Helper()
-	testenv.Eventually(w.T, hangs, "no session waits for the coupon", func() bool { return w.turns(couponID) == 0 })
+	testenv.Eventually(w.T, "no session waits for the coupon", func() bool { return w.turns(couponID) == 0 })
 }
 
 func (w *world) turns(couponID coupon.CouponID) int {
@@ -247,7 +247,7 @@ func TestStop_SecondSignalEndsProcess(t *testing.T) {
 		ended.Store(true)
 	}()
 	// Two signals before the program reads the first count as one.
-	testenv.Eventually(t, hangs, "a further signal ends it", func() bool {
+	testenv.Eventually(t, "a further signal ends it", func() bool {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		return ended.Load()
 	})

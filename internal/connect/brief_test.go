@@ -32,7 +32,7 @@ func TestOpenBrief_EndsSessionThatDoesNotRead(t *testing.T) {
 	require.NoError(t, err)
 	defer unread.Close()
 
-	testenv.Eventually(t, 30*time.Second, "another session gets the lock", func() bool {
+	testenv.Eventually(t, "another session gets the lock", func() bool {
 		var id int
 		return handle.DB.QueryRow("SELECT id FROM held FOR UPDATE NOWAIT").Scan(&id) == nil
 	})

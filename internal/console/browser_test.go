@@ -171,7 +171,7 @@ func TestKeyboard_FromTheSearchToAGrant(t *testing.T) {
 	b.awaitTitle("쿠폰 지급")
 	tabTo("#reason")
 	keys("CS-102" + kb.Enter)
-	testenv.Eventually(t, within, "the coupon is given", func() bool {
+	testenv.Eventually(t, "the coupon is given", func() bool {
 		return d.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = 77", waiting) == 1
 	})
 	require.Equal(t, []string{"kim: CS-102"}, jajeongtest.Column[string](d, "SELECT CONCAT(actor, ': ', reason) FROM audit_event WHERE action = 'COUPON_GRANTED'"))
@@ -184,7 +184,7 @@ func (b browser) focused(selector string) bool {
 
 func (b browser) awaitTitle(title string) {
 	b.t.Helper()
-	testenv.Eventually(b.t, within, "the page "+title, func() bool { return strings.HasPrefix(read[string](b, "document.title"), title+" ·") })
+	testenv.Eventually(b.t, "the page "+title, func() bool { return strings.HasPrefix(read[string](b, "document.title"), title+" ·") })
 }
 
 // Two persons sign in at a real provider with two browsers: one asks, the other approves, the first carries it out.

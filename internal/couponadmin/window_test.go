@@ -186,7 +186,7 @@ func TestClose_LeavesRowAndWindowWithoutCommit(t *testing.T) {
 	_, err := proxied.CouponAdmin().Close(t.Context(), c.id)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
 	require.True(t, found.Load())
-	testenv.Eventually(t, 20*time.Second, "the transaction is rolled back", func() bool {
+	testenv.Eventually(t, "the transaction is rolled back", func() bool {
 		_, err := c.DB.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE NOWAIT", c.id)
 		return err == nil
 	})
@@ -220,7 +220,7 @@ func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
 			}
 		})
 	}
-	testenv.Eventually(t, 20*time.Second, "users apply", func() bool { return accepted.Load() > 200 })
+	testenv.Eventually(t, "users apply", func() bool { return accepted.Load() > 200 })
 	c.done(c.admin.Close(t.Context(), c.id))
 	applying.Wait()
 	require.Greater(t, c.closesAt(), c.latest())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -87,7 +86,7 @@ func (d *Deployment) Lock(couponID coupon.CouponID) (release func()) {
 // AwaitLockWait waits until a session of this database waits for a row lock.
 func (d *Deployment) AwaitLockWait() {
 	d.T.Helper()
-	testenv.Eventually(d.T, 20*time.Second, "a session waits for the lock", func() bool {
+	testenv.Eventually(d.T, "a session waits for the lock", func() bool {
 		return testenv.Sessions(d.T, d.DB, func(s testenv.Session) bool {
 			return s.Command == "Query" && strings.HasSuffix(s.Statement, "FOR UPDATE")
 		}) > 0

@@ -132,7 +132,7 @@ func (p *pod) misses() map[string]float64 {
 // awaitMissing refreshes, as the pod does until nothing is open, until the metric has the value.
 func (p *pod) awaitMissing(id coupon.CouponID, want float64) {
 	p.T.Helper()
-	testenv.Eventually(p.T, 20*time.Second, "the metric shows what is missing", func() bool {
+	testenv.Eventually(p.T, "the metric shows what is missing", func() bool {
 		p.refresh()
 		return p.misses()[id.String()] == want
 	})
@@ -250,7 +250,7 @@ func TestMembersDeletedByHandAreRemembered(t *testing.T) {
 	p := newPod(d)
 	p.accepts(id, 1, 2, 3)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 1, 3).Err())
-	testenv.Eventually(t, 20*time.Second, "everybody waits again", func() bool {
+	testenv.Eventually(t, "everybody waits again", func() bool {
 		p.refresh()
 		return len(d.Waiting(id)) == 3
 	})
@@ -328,7 +328,7 @@ func TestStaleReplicaBeforeAnyRefresh(t *testing.T) {
 
 	require.Equal(t, restoring, p.me(id, 3))
 	require.Equal(t, pending, p.me(id, 2))
-	testenv.Eventually(t, 20*time.Second, "the pod puts it back", func() bool {
+	testenv.Eventually(t, "the pod puts it back", func() bool {
 		p.refresh()
 		return p.me(id, 3) == pending
 	})
@@ -352,7 +352,7 @@ func TestNoAlarmForPutBack(t *testing.T) {
 		first.refresh()
 	}
 	require.Empty(t, first.misses())
-	testenv.Eventually(t, 20*time.Second, "all are put back", func() bool {
+	testenv.Eventually(t, "all are put back", func() bool {
 		second.refresh()
 		return len(d.Waiting(id)) == 40
 	})

@@ -212,7 +212,7 @@ func TestDo_ReplacesSessionThatTheServerEnded(t *testing.T) {
 			if _, err := tx.ExecContext(ctx, "SET SESSION wait_timeout = 1"); err != nil {
 				return err
 			}
-			testenv.Eventually(t, 20*time.Second, "the server gives the session up", func() bool {
+			testenv.Eventually(t, "the server gives the session up", func() bool {
 				return testenv.Sessions(t, d.Pool(), func(s testenv.Session) bool { return s.ID == id }) == 0
 			})
 		}
@@ -237,7 +237,7 @@ func TestDo_RepeatsAfterKillQuery(t *testing.T) {
 	go func() {
 		defer close(killed)
 		var waiting uint64
-		testenv.Eventually(t, 20*time.Second, "the transaction waits", func() bool {
+		testenv.Eventually(t, "the transaction waits", func() bool {
 			return testenv.Sessions(t, d.Pool(), func(s testenv.Session) bool {
 				waits := strings.Contains(s.Statement, "SET name = 'e'")
 				if waits {

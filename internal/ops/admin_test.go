@@ -184,7 +184,7 @@ func TestReadiness_WithoutAShard(t *testing.T) {
 	require.NoError(t, nodes[1].Freeze())
 	require.False(t, look().Ready, "no shard answers")
 	require.NoError(t, nodes[1].Thaw())
-	testenv.Eventually(t, 10*time.Second, "ready with the other shard", func() bool { return look().Ready })
+	testenv.Eventually(t, "ready with the other shard", func() bool { return look().Ready })
 }
 
 func TestAdmin_ServesMetricsAndProfiles(t *testing.T) {

@@ -44,7 +44,7 @@ func TestIdle_LookAtThousandCouponsTakesTwoCommands(t *testing.T) {
 	}()
 	defer func() { stop(); <-ended }()
 	looks := func() float64 { return testutil.ToFloat64(task.measured.looks.WithLabelValues(lookEmpty)) }
-	testenv.Eventually(t, time.Minute, "100 looks", func() bool { return looks() >= 100 })
+	testenv.Eventually(t, "100 looks", func() bool { return looks() >= 100 })
 	needed := commands(t, rdb) - before
 	require.LessOrEqual(t, needed, 2*looks()+20)
 	require.Empty(t, s.ran())

@@ -130,7 +130,7 @@ func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 		}
 		ended <- err
 	}()
-	testenv.Eventually(t, healthyWithin, "the healthy coupon is settled", func() bool { return len(d.Issued(healthy)) == 2 })
+	testenv.Eventually(t, "the healthy coupon is settled", func() bool { return len(d.Issued(healthy)) == 2 })
 	stop()
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(<-ended))
 }
@@ -168,7 +168,7 @@ func TestSettle_WaitsForMigratingSlot(t *testing.T) {
 		}
 		ended <- err
 	}()
-	testenv.Eventually(t, restartWithin, "it has been refused again and again", func() bool {
+	testenv.Eventually(t, "it has been refused again and again", func() bool {
 		refused := from.Info(ctx, "errorstats").Val() + to.Info(ctx, "errorstats").Val()
 		return len(ended) > 0 || strings.Contains(refused, "errorstat_TRYAGAIN:count=") && !strings.Contains(refused, "errorstat_TRYAGAIN:count=1\r")
 	})

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -97,7 +96,7 @@ func awaitInsert(d *jajeongtest.Deployment) {
 // awaitStatement waits until a session executes a statement with these words.
 func awaitStatement(d *jajeongtest.Deployment, words string) {
 	d.T.Helper()
-	testenv.Eventually(d.T, 20*time.Second, "a session is at "+words, func() bool {
+	testenv.Eventually(d.T, "a session is at "+words, func() bool {
 		return testenv.Sessions(d.T, d.DB, func(s testenv.Session) bool {
 			return s.Command == "Query" && strings.Contains(s.Statement, words)
 		}) > 0
@@ -181,7 +180,7 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	requireUnchanged(d, busy, 1, 2, 3)
 	require.NoError(t, long.tx.Rollback())
 
-	testenv.Eventually(t, 30*time.Second, "both settlements begin again", func() bool { return r.locked.Load() == 4 })
+	testenv.Eventually(t, "both settlements begin again", func() bool { return r.locked.Load() == 4 })
 	requireUnchanged(d, row, 1, 2, 3)
 	requireUnchanged(d, seat, 1, 2, 3)
 	require.NoError(t, short.tx.Rollback())
@@ -243,7 +242,7 @@ func TestSettle_WaitsForBlockedInsertOfAnotherCoupon(t *testing.T) {
 		ended <- report
 	}()
 	var report *settle.Report
-	testenv.Eventually(t, 20*time.Second, "the other coupon is settled, or tried again", func() bool {
+	testenv.Eventually(t, "the other coupon is settled, or tried again", func() bool {
 		select {
 		case report = <-ended:
 			return true

@@ -109,7 +109,7 @@ func TestSettle_HoldsGapAfterFailoverToLaggingReplica(t *testing.T) {
 	ctx := t.Context()
 	l := newLosing(t, jajeongtest.RedisAt(t, primary.Addr()))
 	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, host, port).Err())
-	testenv.Eventually(t, 20*time.Second, "the replica has caught up", func() bool {
+	testenv.Eventually(t, "the replica has caught up", func() bool {
 		return promoted.Client.ZCard(ctx, l.Queue(l.hurt)).Val() == 50 && promoted.Client.ZCard(ctx, l.Queue(l.whole)).Val() == 100
 	})
 	require.NoError(t, promoted.Client.(*redis.Client).ReplicaOf(ctx, "NO", "ONE").Err())
@@ -147,7 +147,7 @@ func TestPods_PutBackLossBetweenRefreshes(t *testing.T) {
 	require.NoError(t, l.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
 	l.Refresh()
 	l.Apply(l.hurt, between(91, 100)...)
-	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), key).Val() == 100 })
+	testenv.Eventually(t, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), key).Val() == 100 })
 	l.SettleNow()
 	require.Equal(t, between(1, 100), l.Issued(l.hurt))
 	l.Verify()
@@ -200,7 +200,7 @@ func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 	require.NoError(t, d.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
 	require.NoError(t, server.Restart(t.Context()))
 	d.Refresh()
-	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return d.Redis.ZCard(t.Context(), key).Val() == 100 })
+	testenv.Eventually(t, "everybody is back", func() bool { return d.Redis.ZCard(t.Context(), key).Val() == 100 })
 	d.SettleNow()
 	require.Equal(t, between(1, 100), d.Issued(couponID))
 }
@@ -290,7 +290,7 @@ func TestPods_PutBackLossWithoutNewApplications(t *testing.T) {
 	}
 	require.NoError(t, l.Redis.HSet(t.Context(), l.Key("state", l.hurt), "accepted", 50).Err())
 	l.Refresh()
-	testenv.Eventually(t, 20*time.Second, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), l.Queue(l.hurt)).Val() == 90 })
+	testenv.Eventually(t, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), l.Queue(l.hurt)).Val() == 90 })
 	l.SettleNow()
 	require.Equal(t, between(1, 90), l.Issued(l.hurt))
 }

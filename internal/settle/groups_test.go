@@ -254,7 +254,7 @@ func TestGroups_WaitForLocksAlone(t *testing.T) {
 	ended := make(chan *settle.Report, 1)
 	go func() { ended <- m.run(m.Deployment) }()
 	m.AwaitLockWait()
-	testenv.Eventually(t, 8*time.Second, "the other coupons are not locked", func() bool {
+	testenv.Eventually(t, "the other coupons are not locked", func() bool {
 		return m.locked() == 1
 	})
 	release()

@@ -86,7 +86,7 @@ func (c *companions) begin(held *heldLine) {
 // await fails if the event does not happen, for example because a run has ended before.
 func (c *companions) await(happened <-chan struct{}, what string) {
 	c.T.Helper()
-	testenv.Eventually(c.T, time.Minute, what, func() bool {
+	testenv.Eventually(c.T, what, func() bool {
 		select {
 		case <-happened:
 			return true
@@ -261,7 +261,7 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 		_, err := session.ExecContext(context.Background(), "ALTER TABLE user_coupon COMMENT = 'altered at midnight'")
 		altered <- err
 	}()
-	testenv.Eventually(t, 20*time.Second, "the table is about to be altered", func() bool {
+	testenv.Eventually(t, "the table is about to be altered", func() bool {
 		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
 	})
 	close(held.gate.open)

@@ -311,7 +311,7 @@ func TestSettle_RecordsAbandonedRun(t *testing.T) {
 		return s.Number("SELECT COUNT(*) FROM settlement_run WHERE id = ? AND status = 'ABANDONED'", dead.ID)
 	}
 	s.Exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", history.SilentSeconds, dead.ID)
-	testenv.Eventually(t, 20*time.Second, "the run is shown as abandoned", func() bool { return runs()[0].Status == coupon.RunAbandoned })
+	testenv.Eventually(t, "the run is shown as abandoned", func() bool { return runs()[0].Status == coupon.RunAbandoned })
 	require.Zero(t, stored(), "reading changes nothing")
 
 	s.SettleNow()

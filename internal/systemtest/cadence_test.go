@@ -1,8 +1,6 @@
 package systemtest
 
 import (
-	"time"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -97,7 +95,7 @@ func (m *machine) issueBy(s *settle.Settler, o order) (*settle.Report, error) {
 	id, before := o.Coupons[0], m.lastRun()
 	var done settle.Issuance
 	state := m.readState(id)
-	testenv.Eventually(m.T, 20*time.Second, "the immediate run is not BUSY", func() bool {
+	testenv.Eventually(m.T, "the immediate run is not BUSY", func() bool {
 		done = s.IssueNow(m.T.Context(), id)
 		if done.Status == coupon.Busy {
 			require.Equal(m.T, state, m.readState(id), "a run that is BUSY changed the coupon")

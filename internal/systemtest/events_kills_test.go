@@ -143,7 +143,7 @@ func newMall(t *testing.T, o jajeongtest.Options, sink mallSink, relays int) *ma
 		m.startRelay(i)
 		t.Cleanup(func() { _ = m.relays[i].Process.Kill() })
 	}
-	testenv.Eventually(t, time.Minute, "events are turned on", func() bool {
+	testenv.Eventually(t, "events are turned on", func() bool {
 		return m.Number("SELECT COUNT(*) FROM event_relay WHERE from_at IS NOT NULL") == 1
 	})
 	return m
@@ -196,7 +196,7 @@ const strikeEvents = 30
 func (m *mall) strike() {
 	m.T.Helper()
 	before, target := m.heard.distinct.Load(), m.heard.all.Load()+1+rand.Int64N(strikeEvents)
-	testenv.Eventually(m.T, 2*time.Minute, "events arrive", func() bool {
+	testenv.Eventually(m.T, "events arrive", func() bool {
 		enough := m.heard.all.Load() > target
 		if m.strikes%4 == 3 { // not only repeated ones
 			enough = enough && m.heard.distinct.Load() > before
@@ -319,14 +319,14 @@ func (m *mall) keepOrdering(over context.Context) {
 // awaitIssued waits until the relays' processes have issued what users applied for.
 func (m *mall) awaitIssued() {
 	m.T.Helper()
-	testenv.Eventually(m.T, 5*time.Minute, "all immediate coupons are issued", func() bool {
+	testenv.Eventually(m.T, "all immediate coupons are issued", func() bool {
 		return m.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id >= ?", m.immediate[0]) == int64(len(m.immediate)*mallApplications())
 	})
 }
 
 func (m *mall) awaitPublished() {
 	m.T.Helper()
-	testenv.Eventually(m.T, 5*time.Minute, "all events are published and read", func() bool {
+	testenv.Eventually(m.T, "all events are published and read", func() bool {
 		return m.unpublished() == 0 && m.heard.distinct.Load() >= m.Number("SELECT (SELECT COUNT(*) FROM user_coupon) + (SELECT COUNT(*) FROM coupon_log)")
 	})
 }

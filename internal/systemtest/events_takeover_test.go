@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,7 +29,7 @@ func TestEvents_AnotherRelayTakesOver(t *testing.T) {
 			}
 			m.settleLine(20_000)
 			first := m.relays[0]
-			testenv.Eventually(t, time.Minute, "a relay is frozen in the middle of a round", func() bool {
+			testenv.Eventually(t, "a relay is frozen in the middle of a round", func() bool {
 				require.NoError(t, first.Process.Signal(syscall.SIGSTOP))
 				if m.relayWorks() && m.unpublished() > 0 {
 					return true
@@ -64,7 +63,7 @@ func TestEvents_SinkThatHangsDelaysNoNight(t *testing.T) {
 	stop := m.consume()
 	require.NoError(t, sink.server.Freeze())
 	m.settleLine(1_000)
-	testenv.Eventually(t, time.Minute, "a publication hangs", m.relayWorks)
+	testenv.Eventually(t, "a publication hangs", m.relayWorks)
 	id := m.settleLine(5_000)
 	require.Len(t, m.Issued(id), 5_000)
 	require.Positive(t, m.unpublished())

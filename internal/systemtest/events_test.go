@@ -129,7 +129,7 @@ func (m *machine) couponCloses(t *rapid.T) {
 	change := m.change(m.admin.Close(m.T.Context(), c.id))
 	c.closesAt, c.closed = coupon.ArrivalAt(change.After.ClosesAt), true
 	// The end is behind the last arrival, which may be ahead of the clock. Applications are answered CLOSED from the end on.
-	testenv.Eventually(m.T, 20*time.Second, "the clock has reached the end", func() bool { return !m.Now().Before(change.After.ClosesAt) })
+	testenv.Eventually(m.T, "the clock has reached the end", func() bool { return !m.Now().Before(change.After.ClosesAt) })
 }
 
 // refresh refreshes the catalog of the living pod.

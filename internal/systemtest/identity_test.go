@@ -306,11 +306,11 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	// A key that is gone ends its tokens, those that were good a moment ago, too.
 	next := provider.NewKey(t, "k2")
 	require.NoError(t, os.WriteFile(published, provider.JWKS(next), 0o600))
-	testenv.Eventually(t, time.Minute, "the token has ended", func() bool {
+	testenv.Eventually(t, "the token has ended", func() bool {
 		status, _ := h.send(h.doors[1], "Authorization: Bearer "+good)
 		return status == http.StatusUnauthorized
 	})
-	testenv.Eventually(t, time.Minute, "the wallet knows it, too", func() bool {
+	testenv.Eventually(t, "the wallet knows it, too", func() bool {
 		status, _ := h.send(h.doors[3], "Authorization: Bearer "+good)
 		return status == http.StatusUnauthorized
 	})
@@ -374,7 +374,7 @@ func TestToken_RunsOutOnAnOpenConnection(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, said)
 	}
 	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
-		testenv.Eventually(t, 25*time.Second, "the token has run out", func() bool {
+		testenv.Eventually(t, "the token has run out", func() bool {
 			status, _ := conn.ask(at, short)
 			return status == http.StatusUnauthorized
 		})

@@ -233,7 +233,7 @@ func TestLive_StreamsEndOverTheDrain(t *testing.T) {
 		}
 		return n
 	}
-	testenv.Eventually(t, time.Minute, "some streams have ended, and others not", func() bool { n := ended(); return 0 < n && n < len(streams) })
-	testenv.Eventually(t, time.Minute, "all streams have ended", func() bool { return ended() == len(streams) })
+	testenv.Eventually(t, "some streams have ended, and others not", func() bool { n := ended(); return 0 < n && n < len(streams) })
+	testenv.Eventually(t, "all streams have ended", func() bool { return ended() == len(streams) })
 	require.NoError(t, <-over, "exit code 0")
 }

@@ -320,7 +320,7 @@ func (l *loss) applyAll(first, last coupon.UserID) {
 	require.Len(l.t, l.told, int(last))
 	const known = `
 SELECT COUNT(*) FROM (SELECT user_id FROM line_journal WHERE coupon_id = ? UNION SELECT user_id FROM user_coupon WHERE coupon_id = ?) known`
-	testenv.Eventually(l.t, time.Minute, "the line is journalled", func() bool { return l.Number(known, l.id, l.id) == int64(last) })
+	testenv.Eventually(l.t, "the line is journalled", func() bool { return l.Number(known, l.id, l.id) == int64(last) })
 }
 
 // keepSnapshot keeps what Redis has now, for the kinds that fall back to it.
@@ -475,7 +475,7 @@ func (l *loss) check() {
 				(l.lostAt - l.told[user].arrival).Time().Sub(time.UnixMicro(0)), len(l.told[user].by), l.young(user), standing[user])
 		}
 	}()
-	testenv.Eventually(l.t, time.Minute, "everybody has a place", func() bool {
+	testenv.Eventually(l.t, "everybody has a place", func() bool {
 		return !slices.ContainsFunc(l.displaced(), func(user coupon.UserID) bool { return !l.young(user) })
 	})
 	lost := l.displaced()

@@ -55,7 +55,7 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 	for s.kills() < kills && !t.Failed() {
 		s.strike()
 	}
-	testenv.Eventually(t, time.Minute, "an operator changes coupons", func() bool { return s.acts.Load() >= 3 || t.Failed() })
+	testenv.Eventually(t, "an operator changes coupons", func() bool { return s.acts.Load() >= 3 || t.Failed() })
 	stop()
 	working.Wait()
 	require.False(t, t.Failed())
@@ -145,7 +145,7 @@ func (s *shop) kills() int { return s.podKills + s.mysqlKills }
 func (s *shop) strike() {
 	s.T.Helper()
 	target := s.answered.Load() + 50 + rand.Int64N(400)
-	testenv.Eventually(s.T, time.Minute, "clients get answers", func() bool { return s.answered.Load() > target || s.T.Failed() })
+	testenv.Eventually(s.T, "clients get answers", func() bool { return s.answered.Load() > target || s.T.Failed() })
 	mysql, pods := s.strikes%2 == 0, s.pods[:0]
 	switch {
 	case s.strikes%5 == 4:

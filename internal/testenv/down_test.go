@@ -88,7 +88,7 @@ func TestKillDuringInstallation(t *testing.T) {
 	t.Parallel()
 	child := startChild(t, "installs")
 	child.line(t)
-	Eventually(t, mysqlInstallWithin, "installation under way", func() bool {
+	Eventually(t, "installation under way", func() bool {
 		begun, err := filepath.Glob(filepath.Join(child.tmp, "jajeong-mysql-*", "data", "*"))
 		require.NoError(t, err)
 		return len(begun) > 0
@@ -135,7 +135,7 @@ func (c *child) line(t *testing.T) []byte {
 
 func (c *child) eventuallyClean(t *testing.T) {
 	t.Helper()
-	Eventually(t, downWithin, "folders removed", func() bool { return len(entries(t, c.tmp)) == 0 })
+	Eventually(t, "folders removed", func() bool { return len(entries(t, c.tmp)) == 0 })
 }
 
 func entries(t *testing.T, dir string) []os.DirEntry {

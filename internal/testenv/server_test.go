@@ -143,7 +143,7 @@ func TestFailedInstallationLeavesNothing(t *testing.T) {
 // requireGone waits until the supervisor has reaped the process.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
-	Eventually(t, downWithin, "process gone", func() bool {
+	Eventually(t, "process gone", func() bool {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})
 }

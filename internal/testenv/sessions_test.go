@@ -3,7 +3,6 @@ package testenv
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,7 +28,7 @@ func TestSessionsWithEmoji(t *testing.T) {
 		done <- err
 	}()
 	waits := func(s Session) bool { return s.Command == "Query" && strings.HasSuffix(s.Statement, says) }
-	Eventually(t, 20*time.Second, "a session waits for the lock", func() bool { return Sessions(t, here.DB, waits) == 1 })
+	Eventually(t, "a session waits for the lock", func() bool { return Sessions(t, here.DB, waits) == 1 })
 	require.Zero(t, Sessions(t, there.DB, waits), "it is in another database")
 	_, err = holder.ExecContext(t.Context(), "DO RELEASE_LOCK(?)", name)
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func TestStore_AddsUpAfterLostReplies(t *testing.T) {
 		group.Go(func() { s.keepCalling(ctx, coupon.UserID(client+1), &calls, &unknown) })
 	}
 	target := int64(testenv.Rounds(2_000, 100_000))
-	testenv.Eventually(t, 10*time.Minute, "clients make calls", func() bool { return calls.Load() > target || t.Failed() })
+	testenv.Eventually(t, "clients make calls", func() bool { return calls.Load() > target || t.Failed() })
 	stop()
 	group.Wait()
 	require.False(t, t.Failed())
@@ -206,7 +206,7 @@ func TestStore_CallOfLostCallerDoesNotRun(t *testing.T) {
 				t.Error(d, err)
 			}
 		})
-		testenv.Eventually(t, 20*time.Second, "the group waits", func() bool {
+		testenv.Eventually(t, "the group waits", func() bool {
 			return testenv.Sessions(t, g.DB, func(s testenv.Session) bool {
 				return s.Command == "Query" && strings.HasPrefix(s.Statement, "INSERT INTO coupon_order")
 			}) == int(user)

@@ -76,7 +76,7 @@ func (d *deployment) shell(line string) {
 // apply applies for a coupon until the application is accepted.
 func (d *deployment) apply(couponID coupon.CouponID, user coupon.UserID) {
 	d.T.Helper()
-	testenv.Eventually(d.T, patience, fmt.Sprintf("user %d is accepted", user), func() bool {
+	testenv.Eventually(d.T, fmt.Sprintf("user %d is accepted", user), func() bool {
 		return d.ask(http.MethodPost, couponID, user, "") == http.StatusAccepted
 	})
 }

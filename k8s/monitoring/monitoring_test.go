@@ -74,7 +74,7 @@ func TestMetricsAndQueries(t *testing.T) {
 	d.shell("settle verify --push-gateway http://" + d.gateway)
 	d.apply(couponID, 4)
 	d.apply(immediateID, 1)
-	testenv.Eventually(t, patience, "an immediate coupon is issued", func() bool { return len(d.Issued(immediateID)) == 1 })
+	testenv.Eventually(t, "an immediate coupon is issued", func() bool { return len(d.Issued(immediateID)) == 1 })
 	d.redeem(http.MethodPut, "A-1", "")
 	d.redeem(http.MethodPost, "A-1", "/confirm")
 	d.redeem(http.MethodPost, "A-1", "/refund")
@@ -108,7 +108,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	for addr, want := range map[string][]string{
 		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9), d.gateway: documented(5, 6),
 	} {
-		testenv.Eventually(t, patience, "all documented metrics exist", func() bool { // the first nightly run may not have ended
+		testenv.Eventually(t, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
 			return len(got) >= len(want)
 		})
@@ -125,7 +125,7 @@ func (d *deployment) testQueries(t *testing.T) {
 	for _, q := range queries {
 		// The query may need two more scrapes and evaluations.
 		var problem error
-		testenv.Eventually(t, patience, q.where, func() bool {
+		testenv.Eventually(t, q.where, func() bool {
 			d.ask(http.MethodPost, couponID, 4, "") // increases a counter
 			d.redeem(http.MethodPut, "A-3", "")
 			d.redeem(http.MethodDelete, "A-3", "")

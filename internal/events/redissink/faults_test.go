@@ -117,7 +117,7 @@ func TestPublish_NoticesPromotionOfTheSameServer(t *testing.T) {
 	host, port, err := net.SplitHostPort(other.Addr())
 	require.NoError(t, err)
 	require.NoError(t, f.admin.Do(t.Context(), "REPLICAOF", host, port).Err())
-	testenv.Eventually(t, time.Minute, "the replica follows", func() bool {
+	testenv.Eventually(t, "the replica follows", func() bool {
 		return strings.Contains(f.admin.Do(t.Context(), "INFO", "replication").String(), "master_link_status:up")
 	})
 	require.NoError(t, f.admin.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
@@ -184,7 +184,7 @@ func TestPublish_NoticesFailover(t *testing.T) {
 	require.Equal(t, 3*pageSize, delivered)
 
 	pair.Promoted(t)
-	testenv.Eventually(t, within, "the sink finds the promoted server", func() bool {
+	testenv.Eventually(t, "the sink finds the promoted server", func() bool {
 		delivered, err = f.Publish(t.Context(), server, all)
 		require.Zero(t, delivered)
 		return err != nil && mysqltx.ClassOf(err) != coupon.Infrastructure

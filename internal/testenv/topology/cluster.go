@@ -37,7 +37,7 @@ func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 	}
 	for _, node := range cluster {
 		client := newClient(t, node.Addr())
-		testenv.Eventually(t, within, "a node knows the whole cluster", func() bool {
+		testenv.Eventually(t, "a node knows the whole cluster", func() bool {
 			info := client.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r\n", nodes))
 		})
@@ -64,11 +64,11 @@ func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *
 		t.Fatalf("testenv: cluster replica: %v", err)
 	}
 	id := newClient(t, master.Addr()).ClusterMyID(t.Context()).Val()
-	testenv.Eventually(t, within, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
+	testenv.Eventually(t, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
 	awaitLink(t, node)
 	for _, one := range cluster {
 		client := newClient(t, one.Addr())
-		testenv.Eventually(t, within, "a node knows the replica", func() bool {
+		testenv.Eventually(t, "a node knows the replica", func() bool {
 			return strings.Contains(client.ClusterNodes(t.Context()).Val(), "slave "+id)
 		})
 	}

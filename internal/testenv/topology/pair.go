@@ -42,7 +42,7 @@ func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 	p.Sentinel = StartSentinel(t, name, p.Master, downAfter).Addr()
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
 	t.Cleanup(func() { sentinel.Close() })
-	testenv.Eventually(t, within, "the sentinel knows the replica", func() bool {
+	testenv.Eventually(t, "the sentinel knows the replica", func() bool {
 		return len(sentinel.Replicas(t.Context(), name).Val()) == 1
 	})
 	return p
@@ -58,7 +58,7 @@ func newClient(t testing.TB, addr string) *redis.Client {
 // awaitLink waits until a replica has the data of its master.
 func awaitLink(t testing.TB, replica *redis.Client) {
 	t.Helper()
-	testenv.Eventually(t, within, "the replica follows", func() bool {
+	testenv.Eventually(t, "the replica follows", func() bool {
 		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 }
@@ -66,7 +66,7 @@ func awaitLink(t testing.TB, replica *redis.Client) {
 // Replicated waits until the replica has everything that the master has acknowledged until now.
 func (p *Pair) Replicated(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, within, "the replica has caught up", func() bool {
+	testenv.Eventually(t, "the replica has caught up", func() bool {
 		return p.OnMaster.Wait(t.Context(), 1, time.Second).Val() == 1
 	})
 }
@@ -74,7 +74,7 @@ func (p *Pair) Replicated(t *testing.T) {
 // Promoted waits until the replica is a master.
 func (p *Pair) Promoted(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, within, "the replica is promoted", func() bool {
+	testenv.Eventually(t, "the replica is promoted", func() bool {
 		return strings.Contains(p.OnReplica.Info(t.Context(), "replication").Val(), "role:master")
 	})
 }
