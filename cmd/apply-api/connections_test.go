@@ -140,7 +140,7 @@ func TestShutdownEndsAfterItsGrace(t *testing.T) {
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=1500ms", "MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN)}
+	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=1500ms", "MYSQL_DSN=" + apiDSN(t)}
 	b := newBalancer(t)
 	old := []*program{startAt(t, listening, settings...), startAt(t, listening, settings...)}
 	for _, p := range old {
@@ -423,7 +423,7 @@ func limited(t *testing.T, files int, environment ...string) *program {
 func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	p := limited(t, 1024, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "MAX_STREAMS=1")
+	p := limited(t, 1024, "MYSQL_DSN="+apiDSN(t), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "MAX_STREAMS=1")
 	p.await(listening)
 	p.awaitReady(http.StatusOK)
 	require.Contains(t, p.stderr.String(), `"max_connections":719,"default":16384,"open_files_limit":1024,"kept":226`)

@@ -50,7 +50,7 @@ func serving(t *testing.T, environment ...string) *program {
 	if found := regexp.MustCompile(`(?m)^REDIS_ADDRS=(.*)$`).FindStringSubmatch(all); !strings.Contains(all, "REDIS_MASTER_NAME") {
 		environment = append(environment, asAPI(t, "", strings.Split(found[1], ",")...)...)
 	}
-	p := startAt(t, listening, append([]string{"MYSQL_DSN=" + migrated(t, testenv.MySQLFor(t).DSN), "USER_RATE=0"}, environment...)...)
+	p := startAt(t, listening, append([]string{"MYSQL_DSN=" + apiDSN(t), "USER_RATE=0"}, environment...)...)
 	p.awaitReady(http.StatusOK)
 	return p
 }

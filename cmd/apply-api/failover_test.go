@@ -15,9 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
@@ -284,12 +282,8 @@ func newShards(t *testing.T, coupons int) *shards {
 		require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
 		addrs = append(addrs, node.Addr())
 	}
-	dsn := testenv.MySQLFor(t).DSN
-	api := migrated(t, dsn)
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	s := &shards{t: t, db: db, any: redisClient(t, nodes[1].Addr()), frozen: nodes[0], stop: make(chan struct{}),
+	database, api := withCoupon(t)
+	s := &shards{t: t, db: database.DB, any: redisClient(t, nodes[1].Addr()), frozen: nodes[0], stop: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: answeredWithin}}
 	s.end = sync.OnceFunc(func() {
 		close(s.stop)

@@ -21,7 +21,7 @@ import (
 func takingTokens(t *testing.T, from *provider.Server) *program {
 	t.Helper()
 	redis := testenv.RedisFor(t)
-	environment := append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+	environment := append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+apiDSN(t),
 		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix, "USER_RATE=0")
 	return start(t, anywhere(environment), append(provider.Flags, "--jwt-jwks-url="+from.URL)...)
 }

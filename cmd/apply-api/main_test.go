@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,13 +20,11 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
-	migrations "github.com/jajeong/jajeong/sql"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
@@ -183,27 +182,27 @@ func (p *program) ask(couponID, user int) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-func migrated(t *testing.T, dsn string) string {
+// withCoupon is a migrated database with coupon 1, and the DSN of the account of apply-api.
+func withCoupon(t *testing.T) (database testenv.SchemaHandle, api string) {
 	t.Helper()
-	settings := connect.MySQLSettings{MySQLDSN: dsn}
-	db, err := settings.Open(zap.NewNop())
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+	database = migrated.Database(t)
+	_, err := database.DB.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 VALUES (1, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
 	require.NoError(t, err)
-	return testenv.Accounts(t, dsn, migrations.Grants)["jajeong_api"]
+	return database, database.Accounts["jajeong_api"]
+}
+
+// apiDSN is the DSN of withCoupon for apply-api.
+func apiDSN(t *testing.T) string {
+	t.Helper()
+	_, api := withCoupon(t)
+	return api
 }
 
 // addImmediate adds coupon 3, an immediate coupon for whose line one applicant is enough.
-func addImmediate(t *testing.T, dsn string) {
+func addImmediate(t *testing.T, db *sql.DB) {
 	t.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, cadence, line_limit)
+	_, err := db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, cadence, line_limit)
 VALUES (3, 'i', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY, 'IMMEDIATE', 1)`)
 	require.NoError(t, err)
 }
@@ -296,9 +295,8 @@ func TestPortInUseIsNamed(t *testing.T) {
 func TestApplying(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	dsn := testenv.MySQLFor(t).DSN
-	api := migrated(t, dsn)
-	addImmediate(t, dsn)
+	database, api := withCoupon(t)
+	addImmediate(t, database.DB)
 	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+api, "ISSUE_INTERVAL=5s",
 		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)...)
 	p.awaitReady(http.StatusOK)
@@ -345,7 +343,7 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 	former := testenv.PrivateRedis(t, testenv.RedisOptions{}) // reserves a port that no outgoing connection takes
 	address := former.Addr()
 	require.NoError(t, former.Kill())
-	p := startAt(t, adminOpen, "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
+	p := startAt(t, adminOpen, "MYSQL_DSN="+apiDSN(t), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
 
 	// A load balancer without health checks sends a request as soon as the port is open: it must succeed.
 	ended, firstStatus := make(chan struct{}), make(chan int, 1)

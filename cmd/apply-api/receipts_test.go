@@ -27,7 +27,7 @@ func TestReceiptKeysAreRotated(t *testing.T) {
 	redis := testenv.RedisFor(t)
 	path := filepath.Join(t.TempDir(), "receipt-keys")
 	require.NoError(t, os.WriteFile(path, []byte(oldKey), 0o600))
-	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+migrated(t, testenv.MySQLFor(t).DSN),
+	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+apiDSN(t),
 		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix, "RECEIPT_KEYS_FILE="+path, "USER_RATE=0")...)
 	p.awaitReady(http.StatusOK)
 	onlyWith := func(line string) *receipt.Keys {

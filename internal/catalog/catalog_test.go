@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
@@ -348,6 +349,7 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	_, err = setup.ExecContext(t.Context(), "CREATE DATABASE jajeong CHARACTER SET utf8mb4")
 	require.NoError(t, err)
 	require.NoError(t, setup.Close())
+	require.NoError(t, migrated.Migrate(t.Context(), server.DSN("jajeong"), ""))
 	w := newWorldOn(t, server.DSN("jajeong"))
 	w.coupon(1)
 	w.refresh()
@@ -441,9 +443,8 @@ func TestRefresh_IsNotLoadedWithoutMySQLAndSnapshot(t *testing.T) {
 }
 
 func TestRefresh_RefreshesMemoryWithoutRedis(t *testing.T) {
-	t.Parallel()
+	w := newWorld(t)
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldOn(t, testenv.MySQLFor(t).DSN)
 	coupons := w.catalogOver(storeAt(t, server.Addr()))
 	require.NoError(t, server.Kill())
 	w.coupon(1)

@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
@@ -34,15 +35,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Parallel()
-	return newWorldOn(t, testenv.MySQLFor(t).DSN)
+	return newWorldOn(t, migrated.Database(t).DSN)
 }
 
 func newWorldOn(t *testing.T, dsn string) *world {
 	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zaptest.NewLogger(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
 	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}
 	w.store, w.catalog = w.process()
 	return w

@@ -28,6 +28,7 @@ import (
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 	"github.com/jajeong/jajeong/internal/users"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -69,7 +70,7 @@ type Access struct {
 // Options choose the servers and the users' table of a deployment. New takes the zero Options.
 type Options struct {
 	Redis *testenv.RedisHandle // nil: a share of the shared Redis
-	MySQL *testenv.MySQLHandle // nil: a database on the shared server
+	MySQL *testenv.MySQLHandle // nil: a migrated database on the shared server
 	Users *UserTable           // nil: MigratedUsers
 }
 
@@ -86,26 +87,18 @@ func NewWith(t testing.TB, o Options) *Deployment {
 		r := testenv.RedisFor(t)
 		o.Redis = &r
 	}
-	if o.MySQL == nil {
-		m := testenv.MySQLFor(t)
-		o.MySQL = &m
-	}
 	if o.Users == nil {
 		o.Users = &MigratedUsers
 	}
+	database := databaseOf(t, o)
 	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users, Users: o.Users.Settings().Directory()}
-	d.Admin.MySQLDSN, d.Admin.RedisAddrs = o.MySQL.DSN, o.Redis.Addrs
-	d.DB = d.open(o.MySQL.DSN)
-	if o.Users.DDL != "" {
-		d.Exec(o.Users.DDL)
-	}
-	_, err := connect.Migrate(t.Context(), d.DB)
-	require.NoError(t, err)
+	d.Admin.MySQLDSN, d.Admin.RedisAddrs = database.DSN, o.Redis.Addrs
+	d.DB = d.open(database.DSN)
 	d.PodsDie()
 
-	d.Accounts = testenv.Accounts(t, o.MySQL.DSN, o.Users.grants(migrations.Grants))
+	d.Accounts = map[string]string{}
 	settings := hostile.Settings(t, d.DB)
-	for name, dsn := range d.Accounts {
+	for name, dsn := range database.Accounts {
 		d.Accounts[name] = hostile.DSN(t, dsn, settings)
 	}
 	d.RedisUsers = testenv.RedisUsersFor(t, o.Redis.Client, o.Redis.Prefix, docs.RedisUsers)
@@ -120,6 +113,17 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	d.API = access("jajeong_api", "jajeong_api")
 	d.Wallet.MySQLDSN = d.Accounts["jajeong_wallet"]
 	return d
+}
+
+// databaseOf is one of the pool, unless the options bring a database.
+func databaseOf(t testing.TB, o Options) testenv.SchemaHandle {
+	t.Helper()
+	grants := o.Users.grants(migrations.Grants)
+	if o.MySQL == nil {
+		return migrated.DatabaseWith(t, migrated.Users{DDL: o.Users.DDL, Grants: grants})
+	}
+	require.NoError(t, migrated.Migrate(t.Context(), o.MySQL.DSN, o.Users.DDL))
+	return testenv.SchemaHandle{MySQLHandle: *o.MySQL, Accounts: testenv.Accounts(t, o.MySQL.DSN, grants)}
 }
 
 // NewOnPrivateRedis makes a deployment with a Redis of its own, for proxies and full memory, and with some table of users.

@@ -26,6 +26,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -34,12 +35,8 @@ func TestMain(m *testing.M) { testenv.MainHostile(m) }
 // newDB is a migrated database with one coupon.
 func newDB(t *testing.T) *DB {
 	t.Helper()
-	pool, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
-	_, err = connect.Migrate(t.Context(), pool)
-	require.NoError(t, err)
-	_, err = pool.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('c', 1, '2026-11-01', '2026-12-01')")
+	pool := migrated.Open(t)
+	_, err := pool.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('c', 1, '2026-11-01', '2026-12-01')")
 	require.NoError(t, err)
 	return New(pool)
 }

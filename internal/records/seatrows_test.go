@@ -8,24 +8,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 )
 
 func TestMain(m *testing.M) { testenv.MainHostile(m) }
 
 // begin begins a transaction, which is rolled back, in a database that has coupon 1.
 func begin(t *testing.T, seats int) *sql.Tx {
-	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
-	_, err = db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	db := migrated.Open(t)
+	_, err := db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
 	require.NoError(t, err)
 	tx, err := db.BeginTx(context.Background(), nil)
 	require.NoError(t, err)

@@ -13,13 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
-	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/migrated"
 )
 
 type quietDoor struct{ Door }
@@ -45,12 +44,8 @@ func (balanced) Vanished(context.Context, *sql.Tx, coupon.CouponID, ledger.Accou
 }
 
 func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
-	db, err := (&connect.MySQLSettings{MySQLDSN: testenv.MySQLFor(t).DSN}).Open(zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	_, err = connect.Migrate(t.Context(), db)
-	require.NoError(t, err)
-	_, err = db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	db := migrated.Open(t)
+	_, err := db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
 	require.NoError(t, err)
 	for _, a := range line {
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,37 +19,71 @@ var granted = regexp.MustCompile(`\bTO (\w+);`)
 // to create accounts and to grant these rights. The accounts are dropped at the end of the test.
 func Accounts(t testing.TB, dsn, script string) map[string]string {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
+	at, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		t.Fatal("testenv: parse DSN for accounts") // the cause would quote the password
 	}
-	inUTC(cfg)
-	cfg.MultiStatements = true
-	own, password := "_"+randomName(), randomName()+"-Aa1"
-	accounts := map[string]string{}
-	var create, drop strings.Builder
-	for _, found := range granted.FindAllStringSubmatch(script, -1) {
-		name := found[1]
-		if accounts[name] != "" {
-			continue
-		}
-		account := cfg.Clone()
-		account.User, account.Passwd, account.MultiStatements = name+own, password, false
-		accounts[name] = account.FormatDSN()
-		create.WriteString("CREATE USER " + account.User + " IDENTIFIED BY '" + password + "'; ")
-		drop.WriteString("DROP USER IF EXISTS " + account.User + "; ")
-	}
+	inUTC(at)
+	accounts, err := makeAccounts(t.Context(), at, script)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 		defer cancel()
 		// A private server may be down by now.
 		var refused *mysql.MySQLError
-		if err := execAlone(ctx, cfg, drop.String()); errors.As(err, &refused) {
-			t.Errorf("testenv: drop accounts: %v", err)
+		if err := dropAccounts(ctx, at, accounts); errors.As(err, &refused) {
+			t.Errorf("testenv: %v", err)
 		}
 	})
-	if err := execAlone(t.Context(), cfg, create.String()+granted.ReplaceAllString(script, "TO ${1}"+own+";")); err != nil {
-		t.Fatalf("testenv: create accounts: %v\n%s", err, mysqlHint)
+	if err != nil {
+		t.Fatalf("testenv: %v\n%s", err, mysqlHint)
 	}
-	return accounts
+	return dsns(accounts)
+}
+
+// makeAccounts returns the accounts that it tried to create even with an error.
+func makeAccounts(ctx context.Context, at *mysql.Config, script string) (accounts map[string]*mysql.Config, err error) {
+	own, password := "_"+randomName(), randomName()+"-Aa1"
+	accounts = map[string]*mysql.Config{}
+	var create strings.Builder
+	for _, found := range granted.FindAllStringSubmatch(script, -1) {
+		name := found[1]
+		if accounts[name] != nil {
+			continue
+		}
+		accounts[name] = at.Clone()
+		accounts[name].User, accounts[name].Passwd = name+own, password
+		create.WriteString("CREATE USER " + name + own + " IDENTIFIED BY '" + password + "'; ")
+	}
+	if err := execScript(ctx, at, create.String()+granted.ReplaceAllString(script, "TO ${1}"+own+";")); err != nil {
+		return accounts, fmt.Errorf("create accounts: %w", err)
+	}
+	return accounts, nil
+}
+
+func dropAccounts(ctx context.Context, at *mysql.Config, accounts map[string]*mysql.Config) error {
+	server := at.Clone()
+	server.DBName = "" // it may be gone
+	var drop strings.Builder
+	for _, account := range accounts {
+		drop.WriteString("DROP USER IF EXISTS " + account.User + "; ")
+	}
+	if err := execScript(ctx, server, drop.String()); err != nil {
+		return fmt.Errorf("drop accounts: %w", err)
+	}
+	return nil
+}
+
+// execScript runs several statements on a connection of its own.
+func execScript(ctx context.Context, at *mysql.Config, script string) error {
+	cfg := at.Clone()
+	cfg.MultiStatements = true
+	return execAlone(ctx, cfg, script)
+}
+
+func dsns(accounts map[string]*mysql.Config) map[string]string {
+	all := map[string]string{}
+	for name, account := range accounts {
+		all[name] = account.FormatDSN()
+	}
+	return all
 }

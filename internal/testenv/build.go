@@ -10,37 +10,26 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jajeong/jajeong/internal/testenv/process"
 )
-
-// buildWithin is for a first build, which compiles every dependency, perhaps beside other tests.
-const buildWithin = 5 * time.Minute
 
 // built are the programs that this process has built, by package.
 var built struct {
 	mu    sync.Mutex
-	dir   *process.Folder
 	paths map[string]string
 	errs  map[string]error
 }
 
-// Build builds a command of this module, such as "./cmd/settle", once per process, and returns the path of the program.
+// Build builds a command of this module, such as "./cmd/settle", once per process, and returns the path of the program. The
+// program is kept in bin/testenv: go builds it again only if its source has changed.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	built.mu.Lock()
 	defer built.mu.Unlock()
-	if built.dir == nil {
-		var err error
-		if built.dir, err = process.NewFolder("jajeong-bin-"); err != nil {
-			t.Fatalf("testenv: build %s: %v", pkg, err)
-		}
+	if built.paths == nil {
 		built.paths, built.errs = map[string]string{}, map[string]error{}
 	}
 	if built.paths[pkg] == "" && built.errs[pkg] == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), buildWithin)
-		defer cancel()
-		built.paths[pkg], built.errs[pkg] = BuildBinary(ctx, built.dir.Path, pkg)
+		built.paths[pkg], built.errs[pkg] = keepBinary(Patient(t), pkg)
 	}
 	if err := built.errs[pkg]; err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -48,15 +37,15 @@ func Build(t testing.TB, pkg string) string {
 	return built.paths[pkg]
 }
 
-func removeBuilt() error {
-	built.mu.Lock()
-	defer built.mu.Unlock()
-	if built.dir == nil {
-		return nil
+func keepBinary(ctx context.Context, pkg string) (program string, err error) {
+	program, err = keptPath(path.Base(pkg))
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", pkg, err)
 	}
-	err := built.dir.Remove()
-	built.dir = nil
-	return err
+	return program, locked(program, func() error {
+		_, err := BuildBinary(ctx, filepath.Dir(program), pkg)
+		return err
+	})
 }
 
 // buildEndsWithin limits the clean-up of an interrupted build.

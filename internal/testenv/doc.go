@@ -4,7 +4,8 @@
 // # For tests
 //
 // [RedisFor] and [MySQLFor] give a test its own key prefix or database on servers that all tests of a process share; both are
-// removed at the end of the test. [PrivateRedis] and [PrivateMySQL] start a server for one test, which may kill, restart,
+// removed at the end of the test. [SchemaFor] gives a test a database with tables and accounts, which was emptied after another
+// test; package migrated gives the one of `settle migrate`. [PrivateRedis] and [PrivateMySQL] start a server for one test, which may kill, restart,
 // freeze and thaw it. TestMain of a package calls [Main], which stops the shared servers at the end. No test is skipped: a
 // missing server is a failure that names the remedy.
 //
@@ -26,8 +27,8 @@
 //
 //   - TEST_REDIS_ADDRS: existing Redis servers for RedisFor, separated by commas; more than one is a Cluster. Only keys with a
 //     test's prefix are touched.
-//   - TEST_MYSQL_DSN: an existing server for MySQLFor. The account must be allowed to create and drop databases named
-//     jajeong_test_…, and for [Accounts] to create and drop accounts named jajeong_… and to grant them rights there.
+//   - TEST_MYSQL_DSN: an existing server for MySQLFor and SchemaFor. The account must be allowed to create and drop databases
+//     named jajeong_test_… and accounts named jajeong_…, to grant them rights there, and to see and end sessions.
 //   - TESTENV_MYSQLD: the mariadbd or mysqld program to start.
 //
 // Linux and macOS.

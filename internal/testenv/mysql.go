@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -19,11 +23,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// Installation and start take about a second; the rest is for a machine that runs many tests.
-const (
-	mysqlInstallWithin = 90 * time.Second
-	mysqlWithin        = 60 * time.Second
-)
+// A start takes about a second; the rest is for a machine that runs many tests.
+const mysqlWithin = 60 * time.Second
 
 const mysqlHint = "To install what is missing: make setup. " +
 	"MySQLFor also takes an existing server: TEST_MYSQL_DSN='user:password@tcp(host:port)/'."
@@ -101,7 +102,14 @@ func inUTC(cfg *mysql.Config) {
 // daemon is a database server program.
 type daemon struct {
 	path    string
+	version string
 	install []string // the command that fills a data folder, without the folder
+}
+
+// kind names what a data folder depends on.
+func (d daemon) kind() string {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{d.path, d.version}, append(d.install, storageArgs("")...)...), "\n")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // findDaemon prefers MariaDB. It asks for the version, because MariaDB may also be named mysqld.
@@ -117,7 +125,7 @@ func findDaemon(ctx context.Context) (daemon, error) {
 	if err != nil {
 		return daemon{}, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	d := daemon{path: path}
+	d := daemon{path: path, version: string(version)}
 	if !bytes.Contains(version, []byte("MariaDB")) {
 		d.install = append(append([]string{path}, firstArgs()...), "--initialize-insecure")
 		return d, nil
@@ -160,14 +168,44 @@ func initScript(user string, further []string) []byte {
 
 func dataDir(dir string) string { return filepath.Join(dir, "data") }
 
+// installMySQL fills a data folder. Tests copy it from one that is kept in bin/testenv.
 func installMySQL(ctx context.Context, s *process.Server, d daemon) error {
-	ctx, cancel := context.WithTimeout(ctx, mysqlInstallWithin)
-	defer cancel()
+	if !testing.Testing() {
+		return install(ctx, s, d)
+	}
+	kept, err := keptPath("mysql-" + d.kind())
+	if err != nil {
+		return err
+	}
+	err = locked(kept, func() error {
+		if _, err := os.Stat(kept); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := install(ctx, s, d); err != nil {
+			return err
+		}
+		unfinished := kept + ".new"
+		if err := errors.Join(os.RemoveAll(unfinished), os.CopyFS(unfinished, os.DirFS(dataDir(s.Dir())))); err != nil {
+			return err
+		}
+		return errors.Join(os.Rename(unfinished, kept), os.RemoveAll(dataDir(s.Dir())))
+	})
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(dataDir(s.Dir()), os.DirFS(kept))
+}
+
+func install(ctx context.Context, s *process.Server, d daemon) error {
 	// An installer that had to create its folder could do so after the clean-up.
 	if err := os.Mkdir(dataDir(s.Dir()), 0o700); err != nil {
 		return err
 	}
-	return s.RunToEnd(ctx, append(slices.Clone(d.install), storageArgs(s.Dir())...))
+	if err := s.RunToEnd(ctx, append(slices.Clone(d.install), storageArgs(s.Dir())...)); err != nil {
+		return err
+	}
+	// Oracle's server writes its UUID there. Each copy makes one of its own.
+	return os.RemoveAll(filepath.Join(dataDir(s.Dir()), "auto.cnf"))
 }
 
 // storageArgs lose nothing when the process is killed, and never wait for the disk. The prefix loose- marks settings that

@@ -65,9 +65,13 @@ func StopShared() error {
 	}
 	if shared.mysql != nil {
 		errs = append(errs, shared.mysql.Stop())
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
+		defer cancel()
+		errs = append(errs, pool.dropAll(ctx))
 	}
 	shared.redis, shared.mysql = nil, nil
-	return errors.Join(append(errs, removeBuilt())...)
+	return errors.Join(errs...)
 }
 
 // RedisHandle is a test's share of a Redis.
@@ -127,32 +131,53 @@ const poolSize = 50
 // TEST_MYSQL_DSN. It is dropped at the end of the test.
 func MySQLFor(t testing.TB) MySQLHandle {
 	t.Helper()
-	cfg := mysqlServer(t)
-	name := "jajeong_test_" + randomName()
-	if err := execAlone(t.Context(), cfg, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
-		t.Fatalf("testenv: create database: %v\n%s", err, mysqlHint)
+	at := mysqlServer(t)
+	var err error
+	if at.DBName, err = createDatabase(t.Context(), at); err != nil {
+		t.Fatalf("testenv: %v\n%s", err, mysqlHint)
 	}
-	own := cfg.Clone()
-	own.DBName = name
-	h := MySQLHandle{DSN: own.FormatDSN()}
+	return openHandle(t, at, func(ctx context.Context) error { return dropDatabase(ctx, at) })
+}
+
+// openHandle opens a database. At the end of the test it closes it, and calls done.
+func openHandle(t testing.TB, at *mysql.Config, done func(context.Context) error) MySQLHandle {
+	t.Helper()
+	h := MySQLHandle{DSN: at.FormatDSN()}
 	t.Cleanup(func() {
 		if h.DB != nil {
 			h.DB.Close()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
 		defer cancel()
-		if err := execAlone(ctx, cfg, "DROP DATABASE "+name); err != nil {
-			t.Errorf("testenv: drop database, is a transaction of this test still open?: %v", err)
+		if err := done(ctx); err != nil {
+			t.Errorf("testenv: clean up MySQL: %v", err)
 		}
 	})
 	db, err := sql.Open("mysql", h.DSN)
 	if err != nil {
-		t.Fatalf("testenv: open database %s: %v", name, err)
+		t.Fatalf("testenv: open database %s: %v", at.DBName, err)
 	}
 	db.SetMaxOpenConns(poolSize)
 	db.SetMaxIdleConns(poolSize)
 	h.DB = db
 	return h
+}
+
+func createDatabase(ctx context.Context, server *mysql.Config) (name string, err error) {
+	name = "jajeong_test_" + randomName()
+	if err := execAlone(ctx, server, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
+		return "", fmt.Errorf("create database: %w", err)
+	}
+	return name, nil
+}
+
+func dropDatabase(ctx context.Context, at *mysql.Config) error {
+	server := at.Clone()
+	server.DBName = ""
+	if err := execAlone(ctx, server, "DROP DATABASE "+at.DBName); err != nil {
+		return fmt.Errorf("drop database, is a transaction of this test still open?: %w", err)
+	}
+	return nil
 }
 
 func mysqlServer(t testing.TB) *mysql.Config {
@@ -179,11 +204,13 @@ func mysqlServer(t testing.TB) *mysql.Config {
 	return mysqlConfig(shared.mysql.Addr(), shared.mysql.user)
 }
 
+// lockWait is how many seconds a clean-up waits for transactions of a test that are still open. The server's default is a year.
+const lockWait = "20"
+
 // execAlone runs a statement on a connection of its own.
 func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
 	cfg = cfg.Clone()
-	// The server's default for waiting on a table's users is one year.
-	cfg.Params["lock_wait_timeout"] = "20"
+	cfg.Params["lock_wait_timeout"] = lockWait
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
