@@ -70,15 +70,3 @@ func ReadBooks(ctx context.Context, db *sql.DB, coupons ...coupon.CouponID) (map
 	}
 	return books, mysqltx.Wrap(err, "read promises and sums of %d coupons", len(coupons))
 }
-
-const countedSQL = `
-SELECT (SELECT COUNT(applied_at) FROM user_coupon WHERE coupon_id = ?)
-     + (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ?)`
-
-// countRows counts the applications of a coupon that MySQL has settled. A coupon that was given by hand has no arrival. It takes about a second for a million rows.
-func countRows(ctx context.Context, db *sql.DB, id coupon.CouponID) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	err = db.QueryRowContext(ctx, countedSQL, id, id).Scan(&n)
-	return n, mysqltx.Wrap(err, "count the outcomes of coupon %d", id)
-}

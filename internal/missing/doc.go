@@ -10,8 +10,7 @@
 //
 // Find reads the coupons that the last refresh of the catalog suspects. The number in the metric rises only if two readings
 // in a row are above it, and falls only if two are below it. While processes put applications back after Redis has changed
-// servers, it does not rise. Before it rises, the rows in MySQL are counted: an earlier release may have settled without
-// writing table settled.
+// servers, it does not rise.
 //
 // # Answers
 //

@@ -43,8 +43,6 @@ const (
 	putBackTime = 4 * time.Second
 	// maxTries is how often Find reads a coupon that a settlement changes meanwhile.
 	maxTries = 3
-	// countTime is how long one call of Find counts rows; coupons that are left wait for the next call.
-	countTime = 2 * time.Second
 	// maxLogged is how many coupons one call of Find names in the log: a loss may concern all of them.
 	maxLogged = 100
 )
@@ -54,9 +52,7 @@ type Finder struct {
 	Options
 	reading chan struct{} // bounds the readings of fresh
 
-	// What is read from MySQL; replaced in tests.
-	books    func(ctx context.Context, coupons ...coupon.CouponID) (map[coupon.CouponID]Books, error)
-	outcomes func(ctx context.Context, id coupon.CouponID) (rows int64, err error)
+	books func(ctx context.Context, coupons ...coupon.CouponID) (map[coupon.CouponID]Books, error) // replaced in tests
 
 	mu       sync.Mutex
 	byCoupon map[coupon.CouponID]*state // of coupons in the catalog
@@ -68,7 +64,6 @@ func New(o Options) *Finder {
 	f.books = func(ctx context.Context, coupons ...coupon.CouponID) (map[coupon.CouponID]Books, error) {
 		return ReadBooks(ctx, o.DB, coupons...)
 	}
-	f.outcomes = func(ctx context.Context, id coupon.CouponID) (int64, error) { return countRows(ctx, o.DB, id) }
 	return f
 }
 
@@ -79,10 +74,7 @@ type state struct {
 	last    int64 // number in the last reading; 0: none was missing
 	doubted int64 // number for which this process has compared its memory with Redis
 
-	books      Books // as read last
-	counted    bool  // unrecorded is known
-	unrecorded int64 // outcomes that table settled lacks
-	countedAt  int64 // Books.settled when unrecorded was counted
+	books Books // as read last
 
 	due    time.Time // since when this process has known that a restore is due; zero: none is
 	dueFor int64     // promises that were missing then
@@ -122,15 +114,14 @@ func (f *Finder) Find(ctx context.Context, looks []Look) error {
 		}
 	}
 	found, err := f.compare(ctx, suspects)
-	until, open := f.Now().Add(countTime), false
+	open := false
 	var news []change
 	for _, l := range looks {
 		r, ok := found[l.Coupon]
 		if l.Unread || l.Suspected && !ok {
 			continue
 		}
-		c, settled, countErr := f.take(ctx, l, r, until)
-		err = errors.Join(err, countErr)
+		c, settled := f.take(l, r)
 		open = open || !settled
 		if c.isNews() {
 			news = append(news, c)
@@ -143,21 +134,15 @@ func (f *Finder) Find(ctx context.Context, looks []Look) error {
 	return err
 }
 
-// take takes over a reading. It counts rows only before until.
-func (f *Finder) take(ctx context.Context, l Look, r finding, until time.Time) (c change, settled bool, err error) {
-	s, mayRise := f.stateOf(l.Coupon), !r.putsBack(l.Now)
-	if mayRise && s.mustCount(r) {
-		mayRise = f.Now().Before(until)
-		if mayRise {
-			err = f.count(ctx, l.Coupon, s, r)
-		}
-	}
+// take takes over a reading.
+func (f *Finder) take(l Look, r finding) (c change, settled bool) {
+	s := f.stateOf(l.Coupon)
 	if s.doubts(r) {
 		f.Memory.Doubt(l.Coupon, r.books.SettledUpTo)
 	}
-	c, settled = s.observe(r, mayRise, f.Now())
+	c, settled = s.observe(r, !r.putsBack(l.Now), f.Now())
 	c.coupon = l.Coupon
-	return c, settled, err
+	return c, settled
 }
 
 // Open reports whether a suspicion, or the end of a loss, waits for another reading. Find is then due earlier than usual.
@@ -172,8 +157,8 @@ type finding struct {
 	read    bool
 	line    candidates.Line
 	books   Books // read after the line
-	missing int64
-	moved   bool // a settlement ran meanwhile, so that more may be missing
+	missing int64 // at least 0
+	moved   bool  // a settlement ran meanwhile, so that more may be missing
 }
 
 func (r finding) accepted() int64 { return max(r.line.Accepted, r.books.Accepted) }
@@ -203,8 +188,8 @@ func (f *Finder) compare(ctx context.Context, coupons []coupon.CouponID) (map[co
 				errs = append(errs, lineErr)
 			}
 			for id, line := range lines {
-				r := finding{true, line, after[id], Missing(before[id], line, after[id]), before[id].settled() != after[id].settled()}
-				if all[id] = r; r.missing <= 0 && r.moved {
+				r := finding{true, line, after[id], max(0, Missing(before[id], line, after[id])), before[id].settled() != after[id].settled()}
+				if all[id] = r; r.missing == 0 && r.moved {
 					again = append(again, id)
 				}
 			}
@@ -214,43 +199,14 @@ func (f *Finder) compare(ctx context.Context, coupons []coupon.CouponID) (map[co
 	return all, errors.Join(errs...)
 }
 
-// count counts the outcomes that table settled lacks.
-func (f *Finder) count(ctx context.Context, id coupon.CouponID, s *state, r finding) error {
-	n, err := f.outcomes(ctx, id)
-	if err != nil {
-		return err // the sums are believed
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counted, s.unrecorded, s.countedAt = true, max(0, n-r.books.Issued-r.books.Concluded), r.books.settled()
-	return nil
-}
-
-// missingBy returns how many promises are missing, if n are missing by the books. The caller holds s.mu.
-func (s *state) missingBy(b Books, n int64) int64 {
-	if s.counted && b.settled() == s.countedAt {
-		n -= s.unrecorded
-	}
-	return max(0, n)
-}
-
-// mustCount reports whether rows must be counted before the number of missing promises may rise.
-func (s *state) mustCount(r finding) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.missingBy(r.books, r.missing)
-	return n > s.missing && (n > s.last || !s.counted || s.countedAt != r.books.settled())
-}
-
 // doubts reports whether another number is missing than when this process last looked for them in its memory. A lower number
 // may be of others: those of the last time were put back, and further ones were lost.
 func (s *state) doubts(r finding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.missingBy(r.books, r.missing)
 	before := s.doubted
-	s.doubted = n
-	return n > 0 && n != before
+	s.doubted = r.missing
+	return r.missing > 0 && r.missing != before
 }
 
 // observe takes over a reading. The number of missing promises rises only if mayRise. settled is false if another reading
@@ -258,7 +214,7 @@ func (s *state) doubts(r finding) bool {
 func (s *state) observe(r finding, mayRise bool, local time.Time) (c change, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.missingBy(r.books, r.missing)
+	n := r.missing
 	if r.read {
 		s.books = r.books
 	}

@@ -26,11 +26,9 @@ type servers struct {
 	sync.Mutex
 	line     candidates.Line
 	sums     Books
-	rows     int64            // settled applications
 	moves    func(s *servers) // called after the line was read
 	after    func(s *servers) // called after the books were read
 	readings []time.Time      // of the books
-	counts   int              // of the rows
 	away     bool             // MySQL
 	takes    time.Duration    // a reading of the books
 	doubts   int              // how often the memory was compared
@@ -43,7 +41,7 @@ func newServers(t *testing.T) *servers {
 	core, logs := observer.New(zap.InfoLevel)
 	s := &servers{t: t, logs: logs}
 	s.Finder = New(Options{Store: s, Memory: s, Logger: zap.New(core), Now: time.Now})
-	s.Finder.books, s.Finder.outcomes = s.readBooks, s.readRows
+	s.Finder.books = s.readBooks
 	s.line.Window = true
 	return s
 }
@@ -78,13 +76,6 @@ func (s *servers) readBooks(context.Context, ...coupon.CouponID) (map[coupon.Cou
 	s.Unlock()
 	time.Sleep(takes)
 	return map[coupon.CouponID]Books{theCoupon.ID: books}, err
-}
-
-func (s *servers) readRows(context.Context, coupon.CouponID) (int64, error) {
-	s.Lock()
-	defer s.Unlock()
-	s.counts++
-	return max(s.rows, s.sums.Issued+s.sums.Concluded), nil
 }
 
 // look is a refresh that suspects the coupon. It must leave so many missing.
@@ -196,7 +187,6 @@ func TestFind_WaitsForPutBack(t *testing.T) {
 			require.True(t, s.Open())
 			time.Sleep(putBackTime / 4)
 		}
-		require.Zero(t, s.counts, "and no rows are counted")
 		s.look(10)
 	})
 }
@@ -225,27 +215,6 @@ func TestFind_WhoIsSettledMeanwhileIsNotMissing(t *testing.T) {
 	for range 20 {
 		s.look(0)
 	}
-	require.Zero(t, s.counts, "there was no suspicion")
-}
-
-// An earlier release settles without writing table settled.
-func TestFind_CountsRowsThatTheSumsLack(t *testing.T) {
-	t.Parallel()
-	s := newServers(t)
-	s.line.Accepted, s.rows = 10, 10
-	for range 5 {
-		s.look(0)
-		s.judges(NotApplied)
-	}
-	require.Equal(t, 1, s.counts)
-	s.line.Accepted, s.rows = 20, 17
-	s.look(0)
-	s.look(3)
-	s.look(3)
-	require.Equal(t, 2, s.counts, "only a suspicion that grows counts")
-	s.sums.Issued, s.rows = 20, 20 // a nightly run has set the sums right
-	s.look(3)
-	s.look(0)
 }
 
 func TestJudge_KnowsWhenARestoreIsDue(t *testing.T) {

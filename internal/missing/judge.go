@@ -40,7 +40,7 @@ func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Li
 	before := Books{Accepted: of.Promise.Accepted, Twice: of.Promise.Twice}
 	s.mu.Lock()
 	known := s.books
-	suspected := s.missingBy(known, Missing(before, line, known)) > 0
+	suspected := Missing(before, line, known) > 0
 	s.mu.Unlock()
 	if !suspected {
 		return known.ofNobody(), nil
@@ -51,7 +51,7 @@ func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Li
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.missingBy(after, Missing(before, line, after))
+	n := max(0, Missing(before, line, after))
 	if n == 0 && after.settled() != known.settled() {
 		n = s.missing // a settlement ran, so that more may be missing than were read
 	}
