@@ -22,7 +22,7 @@ func (c *fixture) addImmediateRuns(n int) {
 		SELECT ? + x.n, 'IMMEDIATE', UNHEX(LPAD(HEX(? + x.n), 32, '0')), `+at+" + INTERVAL 1 MICROSECOND, "+at+" + INTERVAL 100 MICROSECOND, "+at+
 		" + INTERVAL 200 MICROSECOND, 'SUCCEEDED' FROM "+numbers, before, before, last, last, last, n)
 	c.Exec(`INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-		SELECT ?, ? + x.n, ? + x.n, `+at+", "+at+" + INTERVAL 100 MICROSECOND, "+at+" + INTERVAL 100 MICROSECOND + INTERVAL 30 DAY, ? + x.n FROM "+numbers,
+		SELECT ?, ? + x.n, ? + x.n, `+at+", "+at+" + INTERVAL 100 MICROSECOND, DATE("+at+" + INTERVAL 100 MICROSECOND) + INTERVAL 31 DAY, ? + x.n FROM "+numbers,
 		c.id, c.user(uint64(seated)), seated, last, last, last, before, n)
 	c.Exec(`INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival, winners_digest, settled_at, cleaned_at)
 		SELECT ? + x.n, ?, 1, 1, ? + 1000 * x.n, ? + 1000 * x.n, CONCAT('sha256:', SHA2(CONCAT(? + x.n, '\n'), 256)), `+at+` + INTERVAL 100 MICROSECOND, NOW(6)
