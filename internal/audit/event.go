@@ -70,16 +70,16 @@ type Event struct {
 	Reason string
 	Detail string
 
-	Account string // of MySQL, by which the event was written; empty in events of earlier versions
+	Account string // of MySQL, by which the event was written
 
 	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
-	// then empty. It is empty in events without a user, and in events of earlier versions.
+	// then empty. It is empty in events without a user.
 	UserSalt, UserHash []byte
 }
 
 // Hash returns the SHA-256 of the previous event's hash ("" for the first event) and all columns except the id, with
-// UserHash instead of the user if there is one. The length in bytes precedes each field, and NULL is written as -, so that
-// two events never hash the same bytes.
+// UserHash instead of the user. The length in bytes precedes each field, and NULL is written as -, so that two events never
+// hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	write := func(fields ...string) {
@@ -88,23 +88,20 @@ func (e Event) Hash(previous string) string {
 		}
 	}
 	write(previous, fmt.Sprint(e.Seq), fmt.Sprint(e.At.UnixMicro()), e.Actor, string(e.Action), e.Coupon.String())
-	writeID := func(id *uint64) {
-		if id != nil {
-			write(fmt.Sprint(*id))
-		} else {
+	writeOrNull := func(field string) { // a field that is not NULL is not empty
+		if field == "" {
 			fmt.Fprint(h, "-")
+		} else {
+			write(field)
 		}
 	}
-	if len(e.UserHash) > 0 {
-		write("user:" + hex.EncodeToString(e.UserHash))
-	} else {
-		writeID((*uint64)(e.User))
+	writeOrNull(hex.EncodeToString(e.UserHash))
+	run := ""
+	if e.Run != nil {
+		run = fmt.Sprint(*e.Run)
 	}
-	writeID((*uint64)(e.Run))
-	write(e.Reason, e.Detail)
-	if e.Account != "" {
-		write(e.Account)
-	}
+	writeOrNull(run)
+	write(e.Reason, e.Detail, e.Account)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
@@ -116,11 +113,8 @@ func hashUser(salt []byte, user coupon.UserID) []byte {
 
 // userIntact reports whether the user is the one of UserHash, or was forgotten.
 func (e Event) userIntact() bool {
-	if len(e.UserHash) == 0 {
-		return len(e.UserSalt) == 0
-	}
 	if e.User == nil {
-		return len(e.UserSalt) == 0
+		return e.UserSalt == nil
 	}
 	return bytes.Equal(e.UserHash, hashUser(e.UserSalt, *e.User))
 }

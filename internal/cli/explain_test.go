@@ -432,7 +432,7 @@ func TestExplain_BoundsTimeline(t *testing.T) {
 	for n := range 70 {
 		w.Exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
 		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
-		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (?, 'kim', 'ELSE', ?, 2)", 2*n+2, couponID)
+		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id, user_hash) VALUES (?, 'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
 	}
 	w.Exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
 	x := w.explain(couponID, 1)

@@ -225,9 +225,9 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	return unsettled, unsettled
 }
 
-// auditsSQL leaves out the events about other users. Those about a forgotten user have a hash instead of an id.
+// auditsSQL leaves out the events about other users, also about those who were forgotten.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
-WHERE e.coupon_id = ? AND (e.user_id IS NULL AND e.user_hash IS NULL OR e.user_id = ?)
+WHERE e.coupon_id = ? AND (e.user_hash IS NULL OR e.user_id = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
 func (r *reader) readAudits(ctx context.Context) error {

@@ -29,7 +29,7 @@ type Remains struct {
 	Coupons       int `json:"coupons"`       // issued coupons: evidence until settle purge
 	AlreadyIssued int `json:"alreadyIssued"` // outcomes beside an issued coupon
 	NotFinalised  int `json:"notFinalised"`  // outcomes and marks of coupons that are not finalised
-	AuditEvents   int `json:"auditEvents"`   // of coupons that are not finalised, or written by an earlier version
+	AuditEvents   int `json:"auditEvents"`   // of coupons that are not finalised
 }
 
 // Forget deletes the user's outcomes NOT_SELECTED and REJECTED in finalised coupons, and takes the user out of their audit
@@ -123,8 +123,7 @@ ON DUPLICATE KEY UPDATE erased = erased + ?, erased_rejected = erased_rejected +
 	lessConcludedSQL = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
 	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the plan.
 	forgetApprovalsSQL = "UPDATE approval SET user_id = NULL, plan = '', void_plan = NULL WHERE user_id = ?"
-	// forgetEventsSQL leaves the events of earlier versions: their hash covers the id.
-	forgetEventsSQL = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ? AND user_hash IS NOT NULL"
+	forgetEventsSQL    = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ?"
 )
 
 // forgetIn forgets the user in one coupon. A coupon that is not finalised any more is left alone.

@@ -12,8 +12,8 @@ var (
 		"Remains: %d application{|s} for a coupon that the user already had. They stay with the issued coupon."}
 	RemainNotFinalised = Message{"남은 기록: 아직 종결되지 않은 쿠폰의 기록 %d건. 종결된 뒤 다시 실행하세요.",
 		"Remains: %d record{|s} of coupons that are not finalised. Run again once they are."}
-	RemainAuditEvents = Message{"남은 기록: 감사 기록 %d건. 종결되지 않은 쿠폰의 기록은 종결된 뒤 다시 실행하면 지워지고, 이전 버전의 기록은 남습니다.",
-		"Remains: %d audit event{|s}. Those of coupons that are not finalised go when you run again later; those of earlier versions stay."}
+	RemainAuditEvents = Message{"남은 기록: 종결되지 않은 쿠폰의 감사 기록 %d건. 종결된 뒤 다시 실행하세요.",
+		"Remains: %d audit event{|s} of coupons that are not finalised. Run again once they are."}
 	NothingOfUser      = Message{"사용자 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
 	RedisOfUserUnknown = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
 		"Redis cannot be read, so that it is unknown whether applications wait or are under review: %s"}
