@@ -52,22 +52,21 @@ type cli struct {
 	Lang           string        `name:"lang" enum:"ko,en,auto" default:"auto" placeholder:"LANG"`
 	Version        kong.VersionFlag
 
-	Migrate  migrateCmd  `cmd:""`
-	Run      runCmd      `cmd:""`
-	Serve    serveCmd    `cmd:""`
-	Schedule scheduleCmd `cmd:"" hidden:""`
-	DLQ      dlqCmd      `cmd:"" name:"dlq"`
-	Coupon   couponCmd   `cmd:"" name:"coupon"`
-	Verify   verifyCmd   `cmd:""`
-	Restore  restoreCmd  `cmd:""`
-	Events   eventsCmd   `cmd:""`
-	Explain  explainCmd  `cmd:""`
-	Runs     runsCmd     `cmd:""`
-	Show     showCmd     `cmd:""`
-	Report   reportCmd   `cmd:""`
-	User     userCmd     `cmd:""`
-	Receipt  receiptCmd  `cmd:""`
-	Purge    purgeCmd    `cmd:""`
+	Migrate migrateCmd `cmd:""`
+	Run     runCmd     `cmd:""`
+	Serve   serveCmd   `cmd:""`
+	DLQ     dlqCmd     `cmd:"" name:"dlq"`
+	Coupon  couponCmd  `cmd:"" name:"coupon"`
+	Verify  verifyCmd  `cmd:""`
+	Restore restoreCmd `cmd:""`
+	Events  eventsCmd  `cmd:""`
+	Explain explainCmd `cmd:""`
+	Runs    runsCmd    `cmd:""`
+	Show    showCmd    `cmd:""`
+	Report  reportCmd  `cmd:""`
+	User    userCmd    `cmd:""`
+	Receipt receiptCmd `cmd:""`
+	Purge   purgeCmd   `cmd:""`
 
 	Approvals approvalsCmd `cmd:""`
 	Approve   approveCmd   `cmd:""`

@@ -218,12 +218,3 @@ func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metri
 	}
 	return closeAdmin, nil
 }
-
-// scheduleCmd is the verb that settle serve has replaced. It names its successor, whatever flags it gets.
-type scheduleCmd struct {
-	AdminListen string `name:"admin-listen" hidden:""`
-}
-
-func (*scheduleCmd) Validate() error { return text.UsageErrorf(text.ScheduleReplaced) }
-
-func (*scheduleCmd) run(context.Context, *program) error { return nil } // never called: Validate fails

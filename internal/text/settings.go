@@ -80,9 +80,7 @@ var (
 
 	UnknownTask = Message{"SERVE_TASKS: %q 작업은 없습니다. 다음 중에서 지정하세요: %s",
 		"SERVE_TASKS: %q is not a task: want some of %s"}
-	TaskTwice        = Message{"SERVE_TASKS: %s 작업을 두 번 지정했습니다", "SERVE_TASKS names %s twice: name it once"}
-	ScheduleReplaced = Message{"settle schedule은 없어졌습니다. 대신 settle serve --tasks nights를 실행하세요. --tasks를 지정하지 않으면 즉시 발급 쿠폰도 발급합니다",
-		"settle schedule was replaced: run settle serve --tasks nights, or settle serve, which also issues immediate coupons"}
+	TaskTwice          = Message{"SERVE_TASKS: %s 작업을 두 번 지정했습니다", "SERVE_TASKS names %s twice: name it once"}
 	WrongIssueInterval = Message{"ISSUE_INTERVAL이 %s입니다. %s부터 %s까지 가능합니다. 예: 100ms",
 		"ISSUE_INTERVAL is %s: want %s to %s, such as 100ms"}
 	WrongJournalRows = Message{"JOURNAL_ROWS_PER_SECOND가 %d입니다. %d부터 %d까지 가능합니다. 예: 50000",
