@@ -113,33 +113,6 @@ func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
 }
 
-// Only the version orders changes, whether a clock was ahead or is set back.
-func TestRefresh_VersionOrdersChangesWhateverTheClock(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	w.exec("UPDATE coupon SET updated_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id = 1")
-	w.refresh()
-	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
-	w.exec("UPDATE coupon SET status = 'PAUSED', version = version + 1, updated_at = UTC_TIMESTAMP(6) WHERE id = 1")
-	w.refresh()
-	require.Equal(t, candidates.Paused, w.apply(1, 8).Code)
-}
-
-// Earlier releases used timestamps in µs as versions.
-func TestRefresh_VersionsReplaceTimestampsOfEarlierReleases(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	now := time.Now()
-	_, published, err := w.store.Publish(t.Context(), coupon.Window{
-		Coupon: 1, Version: now.Add(24 * time.Hour).UnixMicro(), Opens: now.Add(-time.Hour), Closes: now.Add(-time.Minute),
-	}, coupon.Promise{})
-	require.NoError(t, err)
-	require.True(t, published)
-	require.Equal(t, candidates.Closed, w.apply(1, 7).Code)
-	w.refresh()
-	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
-}
-
 func TestRefresh_PromiseNeverFalls(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)

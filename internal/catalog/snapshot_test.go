@@ -7,17 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/coupon"
 )
-
-// Earlier releases save no cadence, no line limit and no frozen.
-func TestSnapshotOfAnEarlierRelease(t *testing.T) {
-	t.Parallel()
-	r, err := decodeSnapshot([]byte(`{"digest":"","at":"2026-11-20T00:00:00Z","coupons":[{"id":1,"totalQuantity":10},{"id":2,"cadence":"IMMEDIATE","lineLimit":5}]}`))
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Coupon{{ID: 1, TotalQuantity: 10, Cadence: coupon.Nightly}, {ID: 2, Cadence: coupon.Immediate, LineLimit: 5}}, r.Coupons)
-}
 
 // An accepted snapshot has a time, all its coupons are found, and saving it again gives the same bytes.
 func FuzzSnapshot(f *testing.F) {

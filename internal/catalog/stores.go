@@ -68,10 +68,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 	if r.At.IsZero() {
 		return nil, errors.New("decode catalog snapshot: it has no time") // {} would remove all coupons
 	}
-	for i, one := range r.Coupons {
-		if one.Cadence == "" { // saved by an earlier release
-			r.Coupons[i].Cadence = coupon.Nightly
-		}
+	for _, one := range r.Coupons {
 		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
 			return nil, fmt.Errorf("decode catalog snapshot: coupon %d has %d of %d seats taken", one.ID, one.IssuedCount, one.TotalQuantity)
 		}

@@ -36,8 +36,7 @@ type Coupon struct {
 	CampaignID   *uint64 `json:"campaignId"`
 	ValidityDays int64   `json:"validityDays"`
 	coupon.Discount
-	UpdatedAt time.Time `json:"updatedAt"`
-	Purging   bool      `json:"purging,omitzero"` // settle purge has begun with the coupon, and has not ended
+	Purging bool `json:"purging,omitzero"` // settle purge has begun with the coupon, and has not ended
 	Issuing
 }
 
@@ -62,7 +61,7 @@ const (
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
 	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
        finalised_at, campaign_id, validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
-       updated_at, cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
+       cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
 FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = '' OR cadence = ?)
 ORDER BY id LIMIT ?`
 )
@@ -81,7 +80,7 @@ func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
 			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon,
-			&c.MinimumWon, &c.UpdatedAt, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
+			&c.MinimumWon, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
 	}, listCouponsSQL, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }
@@ -128,11 +127,11 @@ type AuditEntry struct {
 	Reason string       `json:"reason"`
 	Detail string       `json:"detail"`
 
-	Account string `json:"account,omitempty"` // of MySQL, by which the event was written; events of earlier versions have none
+	Account string `json:"account,omitempty"` // of MySQL, by which the event was written; a report leaves it out
 }
 
 const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account" + audit.Chained + `
-WHERE e.coupon_id = ? AND e.user_id IS NULL AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
+WHERE e.coupon_id = ? AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 
 // AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
