@@ -49,7 +49,7 @@ func TestReplay_RepeatsWhatTheRelayPublished(t *testing.T) {
 	require.Equal(t, append(s.issuedIDs(big)[:1000], append(s.issuedIDs(small), fmt.Sprintf("/coupons/%d %d-1", small, s.rowOf(small, 2)))...), ofFirst)
 	require.Equal(t, s.issuedIDs(big)[1000:], s.replay(events.Selection{Coupon: big, Run: s.Runs(big)[1]})[:100])
 
-	s.Exec("UPDATE settlement SET first_user_coupon_id = NULL") // as of an earlier version
+	s.Exec("UPDATE settlement SET first_user_coupon_id = NULL") // as before the events were turned on
 	require.Equal(t, s.idsOf(big), s.replay(events.Selection{Coupon: big}))
 	require.Empty(t, s.replay(events.Selection{Coupon: 999}))
 	require.Empty(t, s.replay(events.Selection{To: time.Unix(1, 0)}))

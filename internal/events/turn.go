@@ -14,9 +14,9 @@ const markRows = 1_000
 
 const insertSQL = "INSERT INTO event_relay (sink) VALUES (?)"
 
-// historySQL marks settlements from before the events were turned on. 1970 stands for "not published".
+// historySQL marks settlements from before the events were turned on: they have nothing to publish.
 const historySQL = `
-UPDATE settlement SET published_at = '1970-01-01' WHERE published_at IS NULL AND first_user_coupon_id > 0
+UPDATE settlement SET first_user_coupon_id = NULL WHERE published_at IS NULL AND first_user_coupon_id > 0
 ORDER BY published_at, first_user_coupon_id LIMIT ?`
 
 const (
@@ -80,31 +80,26 @@ func claim(ctx context.Context, tx *sql.Tx, sink string, claimed bool) error {
 // seconds behind; the rest is margin.
 const mayBeLost = 10 * time.Minute
 
-const lastPublishedSQL = "SELECT MAX(published_at) FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log"
+const lastPublishedSQL = `
+SELECT MAX(p.at) FROM (SELECT MAX(published_at) AS at FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log) p`
 
 // The oldest are first, so that the last publication stays known until the end.
 const (
 	settlementsAgainSQL = `
-UPDATE settlement SET published_at = NULL WHERE published_at >= ? AND first_user_coupon_id > 0
-ORDER BY published_at LIMIT ?`
+UPDATE settlement SET published_at = NULL WHERE published_at >= ? ORDER BY published_at LIMIT ?`
 	changesAgainSQL = "UPDATE coupon_log SET published_at = NULL WHERE published_at >= ? ORDER BY published_at LIMIT ?"
 )
 
 // publishAgain marks what was published in the ten minutes before the last publication as not published, and notes the sink's
 // new server. If that takes several rounds, the others follow.
 func publishAgain(ctx context.Context, tx *sql.Tx, at cursor, server, sink string) (again int, more bool, err error) {
-	published, err := mysqltx.Column[sql.NullTime](ctx, tx, lastPublishedSQL)
-	if err != nil {
+	var since sql.NullTime // NULL, which matches no row, if nothing was ever published
+	if err := tx.QueryRowContext(ctx, lastPublishedSQL).Scan(&since); err != nil {
 		return 0, false, mysqltx.Wrap(err, "read the last publication")
 	}
-	since := time.Unix(0, 0).Add(mayBeLost) // history is not published again
-	for _, at := range published {
-		if lost := at.Time.Add(-mayBeLost); lost.After(since) {
-			since = lost
-		}
-	}
+	since.Time = since.Time.Add(-mayBeLost)
 	for _, query := range []string{settlementsAgainSQL, changesAgainSQL} {
-		marked, err := mysqltx.Affected(tx.ExecContext(ctx, query, since.UTC(), markRows))
+		marked, err := mysqltx.Affected(tx.ExecContext(ctx, query, since, markRows))
 		if err != nil {
 			return 0, false, mysqltx.Wrap(err, "mark what sink %s may have lost", sink)
 		}

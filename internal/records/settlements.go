@@ -16,7 +16,7 @@ type Settlement struct {
 	Read, Issued, AlreadyIssued int
 	Rejected                    int                 // rejected, or moved to the DLQ
 	First, Last                 coupon.Arrival      // of the issued applications; 0 if there are none
-	FirstRow                    coupon.UserCouponID // not above the id of any row that the settlement inserted; 0 if there are none
+	FirstRow                    coupon.UserCouponID // not above the id of any row that the settlement inserted, for the relay; 0 if there are none
 	Digest                      string              // of the issued applications; ignored if there are none
 }
 
