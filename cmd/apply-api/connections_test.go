@@ -454,7 +454,7 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=720")
 	p.await(adminOpen)
-	require.Contains(t, p.stderr.String(), `"max_streams":60,"default":20000,"open_files_limit":1024,"kept":224`, "a release without streams accepted this setting")
+	require.Contains(t, p.stderr.String(), `"max_streams":60,"default":20000,"open_files_limit":1024,"kept":224`, "MAX_CONNECTIONS comes first")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=5000")
 	require.Equal(t, 2, p.exit(20*time.Second))
 	require.Equal(t, "apply-api: MAX_STREAMS is 5000, but this process may open 1024 files, 224 of them are kept for connections to databases and for the admin port, and streams get at most half of the others, or what a given MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())

@@ -334,7 +334,7 @@ func TestSettleServe(t *testing.T) {
 			return matches(t, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pod.Labels)
 		}), "the admin port is never public")
 		require.NotEmpty(t, c.settings["ISSUE_INTERVAL"], "both programs have the same interval")
-		require.Equal(t, "none", c.settings["EVENT_SINK"], "an upgrade publishes nothing that nobody asked for")
+		require.Equal(t, "none", c.settings["EVENT_SINK"], "nothing is published that nobody asked for")
 	})
 }
 
