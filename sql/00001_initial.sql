@@ -1,25 +1,29 @@
--- The whole schema. Every DATETIME is UTC with microseconds. IF NOT EXISTS lets a migration that was
--- killed half way (DDL commits by itself) be run again, and leaves a `user` table that is already there alone.
+-- The whole schema. Every DATETIME is UTC with microseconds; an arrival is µs since 1970 by the clock of Redis.
+-- IF NOT EXISTS: DDL commits by itself, so a migration that was killed half way is run again. A table `user` that is
+-- already there stays as it is.
 
 -- +goose Up
 
--- One campaign round. A row needs name, total_quantity and the window.
+-- A coupon is one round of a campaign. Name, total_quantity and window have no default.
 CREATE TABLE IF NOT EXISTS coupon (
-    id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-    name            VARCHAR(200)    NOT NULL,
-    total_quantity  INT UNSIGNED    NOT NULL,
-    issued_count    INT UNSIGNED    NOT NULL DEFAULT 0,
-    apply_opens_at  DATETIME(6)     NOT NULL,
-    apply_closes_at DATETIME(6)     NOT NULL,
-    status          ENUM('OPEN','PAUSED') NOT NULL DEFAULT 'OPEN',
-    campaign_id     BIGINT UNSIGNED NULL,
-    validity_days   INT UNSIGNED    NOT NULL DEFAULT 30,
-    discount_won    BIGINT          NOT NULL DEFAULT 0,
-    finalised_at    DATETIME(6)     NULL,
-    -- The version that orders changes of this row for the door in Redis, so that a slow pod cannot put an older
-    -- window back. TIMESTAMP, not DATETIME: its value does not depend on the time zone of whoever edits the row. It ends
-    -- in 2038 on servers that have not widened it; only the order matters, so another column can take over before.
-    updated_at      TIMESTAMP(6)    NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+    id               BIGINT UNSIGNED  NOT NULL AUTO_INCREMENT,
+    name             VARCHAR(200)     NOT NULL,
+    total_quantity   INT UNSIGNED     NOT NULL,
+    issued_count     INT UNSIGNED     NOT NULL DEFAULT 0, -- number of its user_coupon rows
+    apply_opens_at   DATETIME(6)      NOT NULL,
+    apply_closes_at  DATETIME(6)      NOT NULL,
+    status           ENUM('OPEN','PAUSED') NOT NULL DEFAULT 'OPEN',
+    campaign_id      BIGINT UNSIGNED  NULL,
+    validity_days    INT UNSIGNED     NOT NULL DEFAULT 30,
+    discount_won     BIGINT           NOT NULL DEFAULT 0,
+    finalised_at     DATETIME(6)      NULL,
+    version          BIGINT UNSIGNED  NOT NULL DEFAULT 1, -- raised under the row's lock by each change of window or status
+    cadence          ENUM('NIGHTLY','IMMEDIATE') NOT NULL DEFAULT 'NIGHTLY',
+    line_limit       INT UNSIGNED     NULL,               -- NULL: none
+    frozen           BOOLEAN          NOT NULL DEFAULT FALSE,
+    discount_percent TINYINT UNSIGNED NOT NULL DEFAULT 0, -- instead of discount_won
+    discount_max_won BIGINT           NOT NULL DEFAULT 0, -- limit of discount_percent
+    minimum_won      BIGINT           NOT NULL DEFAULT 0, -- a smaller order gets no discount
     PRIMARY KEY (id),
     KEY coupon_due (finalised_at, apply_opens_at),
     KEY coupon_closing (apply_closes_at),
@@ -29,31 +33,65 @@ CREATE TABLE IF NOT EXISTS coupon (
     CONSTRAINT coupon_opens_before_it_closes CHECK (apply_opens_at < apply_closes_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- Owned by another team. Nothing refers to it by foreign key: that would lock every winner's row until commit.
+-- The users belong to another team. No foreign key refers to them: it would lock every winner's row until commit.
 CREATE TABLE IF NOT EXISTS `user` (
     id     BIGINT UNSIGNED NOT NULL,
     status ENUM('ACTIVE','BLOCKED','WITHDRAWN') NOT NULL DEFAULT 'ACTIVE',
     PRIMARY KEY (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- Who holds a coupon. run_id is NULL for a coupon given by hand; position is the seat, 1 to total_quantity.
+-- An issued coupon belongs to one user.
 CREATE TABLE IF NOT EXISTS user_coupon (
     id         BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     coupon_id  BIGINT UNSIGNED NOT NULL,
     user_id    BIGINT UNSIGNED NOT NULL,
-    position   INT UNSIGNED    NOT NULL DEFAULT 0,
+    position   INT UNSIGNED    NOT NULL DEFAULT 0, -- the seat, 1 to total_quantity
     applied_at DATETIME(6)     NULL,
     issued_at  DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     expires_at DATETIME(6)     NULL,
-    run_id     BIGINT UNSIGNED NULL,
-    status     ENUM('ISSUED','USED','EXPIRED','REVOKED') NOT NULL DEFAULT 'ISSUED',
+    run_id     BIGINT UNSIGNED NULL,               -- NULL: given by hand
+    status     ENUM('ISSUED','USED','EXPIRED','REVOKED','RESERVED') NOT NULL DEFAULT 'ISSUED',
+    order_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the order that has it, reserved or used
+    seq        INT UNSIGNED    NOT NULL DEFAULT 0, -- of its last row in coupon_log; 0: none
     PRIMARY KEY (id),
     UNIQUE KEY user_coupon_once (coupon_id, user_id),
     KEY user_coupon_user (user_id),
     CONSTRAINT user_coupon_coupon FOREIGN KEY (coupon_id) REFERENCES coupon (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- Applications that were settled without a coupon. A member that is no user id is kept as user_id 0, the member in reason.
+-- An order has a row if it ever had a coupon. It has one while state is RESERVED or USED.
+CREATE TABLE IF NOT EXISTS coupon_order (
+    order_id       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    user_coupon_id BIGINT UNSIGNED NOT NULL,
+    user_id        BIGINT UNSIGNED NOT NULL,
+    amount_won     BIGINT          NOT NULL,
+    discount_won   BIGINT          NOT NULL,
+    state          ENUM('RESERVED','USED','RELEASED','REFUNDED') NOT NULL,
+    reserved_until DATETIME(6)     NOT NULL,
+    PRIMARY KEY (order_id),
+    KEY coupon_order_coupon (user_coupon_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- The log has every change of an issued coupon, numbered from 1 by seq. It is append-only.
+CREATE TABLE IF NOT EXISTS coupon_log (
+    id             BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    user_coupon_id BIGINT UNSIGNED NOT NULL,
+    seq            INT UNSIGNED    NOT NULL,
+    kind           ENUM('RESERVED','USED','RELEASED','REFUNDED','GRANTED','REVOKED','REISSUED','EXTENDED') NOT NULL,
+    order_id       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL,
+    amount_won     BIGINT          NULL,               -- of the order, as discount_won
+    discount_won   BIGINT          NULL,
+    expires_at     DATETIME(6)     NULL,               -- the new end of validity, with GRANTED and EXTENDED
+    seats          TINYINT         NOT NULL DEFAULT 0, -- by how much total_quantity changed with it
+    actor          VARCHAR(100)    NOT NULL,
+    at             DATETIME(6)     NOT NULL,
+    published_at   DATETIME(6)     NULL,               -- NULL: its event is not published
+    PRIMARY KEY (id),
+    UNIQUE KEY coupon_log_seq (user_coupon_id, seq),
+    KEY coupon_log_published (published_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- An outcome is an application that was settled without a coupon. A member that is no user id has user_id 0, and stands in reason.
 CREATE TABLE IF NOT EXISTS application_outcome (
     coupon_id   BIGINT UNSIGNED NOT NULL,
     user_id     BIGINT UNSIGNED NOT NULL,
@@ -66,21 +104,25 @@ CREATE TABLE IF NOT EXISTS application_outcome (
     KEY application_outcome_line (coupon_id, outcome, applied_at, user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- The highest promise counter and arrival ever seen per coupon (arrival in µs since 1970), so that a Redis that
--- lost data can neither rewind the line nor hide the loss. written_off: lost promises an operator has accepted.
+-- A promise has the highest counts that Redis ever had of a coupon. A Redis that lost data can neither give an earlier arrival nor
+-- hide the loss.
 CREATE TABLE IF NOT EXISTS promise (
-    coupon_id    BIGINT UNSIGNED NOT NULL,
-    accepted     BIGINT UNSIGNED NOT NULL DEFAULT 0,
-    last_arrival BIGINT UNSIGNED NOT NULL DEFAULT 0,
-    seen_at      DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    written_off  BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    coupon_id       BIGINT UNSIGNED NOT NULL,
+    accepted        BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    last_arrival    BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    seen_at         DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    written_off     BIGINT UNSIGNED NOT NULL DEFAULT 0, -- lost promises that an operator has accepted
+    twice           BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the part of accepted that two servers of Redis counted
+    counted_since   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- when the last server that counted began to, by its clock, µs since 1970
+    erased          BIGINT UNSIGNED NOT NULL DEFAULT 0, -- outcomes that `settle user forget` has deleted
+    erased_rejected BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the part of erased that was REJECTED
     PRIMARY KEY (coupon_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- One execution of the job over all due coupons.
+-- A run is one execution of the job over all due coupons. An immediate run inserts its row with its first change.
 CREATE TABLE IF NOT EXISTS settlement_run (
     id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-    trigger_kind ENUM('CRON','MANUAL','DLQ_RETRY') NOT NULL DEFAULT 'CRON',
+    trigger_kind ENUM('CRON','MANUAL','DLQ_RETRY','IMMEDIATE') NOT NULL DEFAULT 'CRON',
     operator     VARCHAR(100)    NOT NULL DEFAULT '',
     reason       VARCHAR(500)    NOT NULL DEFAULT '',
     cutoff       DATETIME(6)     NOT NULL,
@@ -88,13 +130,15 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     heartbeat_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     finished_at  DATETIME(6)     NULL,
     status       ENUM('RUNNING','SUCCEEDED','HELD','FAILED','ABANDONED') NOT NULL DEFAULT 'RUNNING',
+    nonce        BINARY(16)      NULL, -- made by the process, which finds its run by it: after a crash, MySQL may give an id twice
     PRIMARY KEY (id),
+    UNIQUE KEY settlement_run_nonce (nonce),
     KEY settlement_run_cutoff (cutoff),
-    KEY settlement_run_status (status, heartbeat_at)
+    KEY settlement_run_status (status, heartbeat_at),
+    KEY settlement_run_trigger (trigger_kind, cutoff)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- What one run did to one coupon; a row only where something changed. Arrivals in µs since 1970, NULL when nothing
--- was issued. cleaned_at stays NULL until Redis holds nothing of what this run settled.
+-- A settlement is what one run did to one coupon. It has a row only if something changed.
 CREATE TABLE IF NOT EXISTS settlement (
     run_id               BIGINT UNSIGNED NOT NULL,
     coupon_id            BIGINT UNSIGNED NOT NULL,
@@ -103,16 +147,60 @@ CREATE TABLE IF NOT EXISTS settlement (
     rejected_count       BIGINT UNSIGNED NOT NULL DEFAULT 0,
     already_issued_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
     not_selected_count   BIGINT UNSIGNED NOT NULL DEFAULT 0,
-    first_arrival        BIGINT UNSIGNED NULL,
+    first_arrival        BIGINT UNSIGNED NULL, -- of those that it issued, as last_arrival; NULL: it issued nothing
     last_arrival         BIGINT UNSIGNED NULL,
     winners_digest       VARCHAR(80)     NULL,
     settled_at           DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    cleaned_at           DATETIME(6)     NULL,
+    cleaned_at           DATETIME(6)     NULL, -- NULL: Redis may have something of what it settled
+    first_user_coupon_id BIGINT UNSIGNED NULL, -- the relay reads its user_coupon rows from this id on; NULL: it has no events to publish
+    published_at         DATETIME(6)     NULL, -- when the relay had published its events; NULL: not yet, or it has none
     PRIMARY KEY (run_id, coupon_id),
-    KEY settlement_coupon (coupon_id, cleaned_at)
+    KEY settlement_coupon (coupon_id, cleaned_at),
+    KEY settlement_last (coupon_id, last_arrival),
+    KEY settlement_published (published_at, first_user_coupon_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- Append-only: who did what to which coupon or user, why, when.
+-- The sums of a coupon save a run from counting rows. Only settlements write them, under the coupon's lock.
+CREATE TABLE IF NOT EXISTS settled (
+    coupon_id     BIGINT UNSIGNED NOT NULL,
+    issued        BIGINT UNSIGNED NOT NULL DEFAULT 0, -- user_coupon rows with a run
+    concluded     BIGINT UNSIGNED NOT NULL DEFAULT 0, -- application_outcome rows
+    settled_up_to BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the highest arrival with either
+    last_issued   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the highest arrival that ever got a seat
+    PRIMARY KEY (coupon_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- How one run came out for one coupon. The row is written as the run ends, if something changed or went wrong; a run that was
+-- killed has none.
+CREATE TABLE IF NOT EXISTS run_coupon (
+    run_id      BIGINT UNSIGNED NOT NULL,
+    coupon_id   BIGINT UNSIGNED NOT NULL,
+    status      ENUM('SETTLED','HELD','BUSY','FAILED','FROZEN') NOT NULL DEFAULT 'SETTLED',
+    gap         BIGINT          NOT NULL DEFAULT 0,
+    duration_ms BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    error       VARCHAR(2000)   NOT NULL DEFAULT '',
+    PRIMARY KEY (run_id, coupon_id),
+    KEY run_coupon_coupon (coupon_id, run_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- The journal is a copy of the applications that wait in Redis or are under review there. What Redis loses is put back from here.
+-- An application has a row for each arrival at which it ever stood. Rows of finalised coupons are deleted.
+CREATE TABLE IF NOT EXISTS line_journal (
+    coupon_id BIGINT UNSIGNED NOT NULL,
+    arrival   BIGINT UNSIGNED NOT NULL,
+    user_id   BIGINT UNSIGNED NOT NULL,
+    PRIMARY KEY (coupon_id, arrival, user_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- How far the journal of a coupon came. The process that writes it holds the lock of the row.
+CREATE TABLE IF NOT EXISTS journal (
+    coupon_id  BIGINT UNSIGNED NOT NULL,
+    up_to      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- line_journal has everybody who stood at this arrival or before it
+    written_at DATETIME(6)     NOT NULL,
+    PRIMARY KEY (coupon_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- An audit event says who did what to which coupon or user, why and when. It is append-only. The events of a coupon are a chain.
 CREATE TABLE IF NOT EXISTS audit_event (
     id        BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     at        DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
@@ -123,7 +211,110 @@ CREATE TABLE IF NOT EXISTS audit_event (
     run_id    BIGINT UNSIGNED NULL,
     reason    VARCHAR(500)    NOT NULL DEFAULT '',
     detail    VARCHAR(2000)   NOT NULL DEFAULT '',
+    seq       BIGINT UNSIGNED NULL,                -- within the coupon, from 1; NULL: the program did not write the row
+    hash      VARCHAR(80)     NULL,                -- SHA-256 of the hash before and the columns of this row
+    user_salt BINARY(16)      NULL,                -- with user_id NULL: the person was forgotten
+    user_hash BINARY(32)      NULL,                -- SHA-256 of user_salt and user id, which hash covers instead of them
+    account   VARCHAR(400)    NOT NULL DEFAULT '', -- of MySQL, by which the event was written
     PRIMARY KEY (id),
+    UNIQUE KEY audit_event_chain (coupon_id, seq),
     KEY audit_event_coupon (coupon_id, id),
     KEY audit_event_user (user_id, id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- The head is the last event of a coupon's chain, so that events missing at the end are noticed.
+CREATE TABLE IF NOT EXISTS audit_head (
+    coupon_id BIGINT UNSIGNED NOT NULL,
+    seq       BIGINT UNSIGNED NOT NULL,
+    hash      VARCHAR(80)     NOT NULL,
+    PRIMARY KEY (coupon_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- How far the relay of events came, by sink. The relay that works holds the lock of the row.
+CREATE TABLE IF NOT EXISTS event_relay (
+    sink        VARCHAR(20)     NOT NULL,
+    from_at     DATETIME(6)     NULL,               -- when the events were turned on; NULL: that is under way
+    run_id      BIGINT UNSIGNED NULL,               -- with coupon_id: the settlement that is published in part
+    coupon_id   BIGINT UNSIGNED NULL,
+    position    INT UNSIGNED    NOT NULL DEFAULT 0, -- its last seat that is published
+    unpublished INT UNSIGNED    NOT NULL DEFAULT 0, -- number of its events that are not
+    row_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- not above the id of any of their user_coupon rows
+    log_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the last row of coupon_log before the events were turned on
+    server      VARCHAR(100)    NOT NULL DEFAULT '', -- of the sink, that has the last event
+    claimed_at  DATETIME(6)     NULL,               -- when a process last began to publish to it; the latest sink is that of the deployment
+    PRIMARY KEY (sink)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- The policy says which actions need an approval. Each row is a version of it; the last one is in force. Whoever makes a change that
+-- a policy may name locks row 1 first, so that no change is under way while a version is added.
+CREATE TABLE IF NOT EXISTS policy (
+    id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    actions         VARCHAR(200)    NOT NULL, -- that need an approval, with commas
+    shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use, with commas: they cannot approve
+    set_at          DATETIME(6)     NOT NULL,
+    set_by          VARCHAR(100)    NOT NULL,
+    account         VARCHAR(400)    NOT NULL, -- of MySQL, by which the version was written
+    reason          VARCHAR(500)    NOT NULL,
+    approval_id     BIGINT UNSIGNED NULL,     -- NULL: none was needed
+    runs_after      BIGINT UNSIGNED NOT NULL, -- the highest settlement_run.id when the version was added; later runs follow it
+    events_after    BIGINT UNSIGNED NOT NULL, -- likewise audit_event.id, for events without a run
+    PRIMARY KEY (id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+INSERT IGNORE INTO policy (id, actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+VALUES (1, '', '', UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0);
+
+-- An approval is one person's request, and another person's decision about it.
+CREATE TABLE IF NOT EXISTS approval (
+    id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    action          VARCHAR(20)     NOT NULL,
+    coupon_id       BIGINT UNSIGNED NOT NULL, -- 0: the policy
+    user_id         BIGINT UNSIGNED NULL,     -- the person whom the plan is about; NULL: none, or forgotten
+    plan            MEDIUMTEXT      NOT NULL, -- JSON; empty after the person was forgotten
+    digest          CHAR(71)        NOT NULL,
+    reason          VARCHAR(500)    NOT NULL,
+    maker           VARCHAR(100)    NOT NULL,
+    maker_sign_in   VARCHAR(400)    NOT NULL, -- who the maker is by the sign-in of the console; empty: the maker was at a terminal
+    maker_account   VARCHAR(400)    NOT NULL, -- of MySQL: the maker's own, or the console's
+    created_at      DATETIME(6)     NOT NULL,
+    expires_at      DATETIME(6)     NOT NULL, -- it must be approved and used before
+    checker         VARCHAR(100)    NULL,
+    checker_sign_in VARCHAR(400)    NULL,
+    checker_account VARCHAR(400)    NULL,
+    policy_id       BIGINT UNSIGNED NULL,     -- the version in force when it was decided
+    decided_at      DATETIME(6)     NULL,
+    approved        BOOLEAN         NULL,     -- FALSE: refused
+    remark          VARCHAR(500)    NULL,     -- of the checker
+    voided_at       DATETIME(6)     NULL,
+    void_plan       MEDIUMTEXT      NULL,     -- what the plan was when it was to be executed
+    used_at         DATETIME(6)     NULL,
+    run_id          BIGINT UNSIGNED NULL,     -- the run that used it
+    PRIMARY KEY (id),
+    KEY coupon (coupon_id),
+    KEY person (user_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- What remains of a coupon that `settle purge` has deleted.
+CREATE TABLE IF NOT EXISTS purged_coupon (
+    coupon_id          BIGINT UNSIGNED NOT NULL,
+    name               VARCHAR(200)    NOT NULL,
+    campaign_id        BIGINT UNSIGNED NULL,
+    apply_opens_at     DATETIME(6)     NOT NULL,
+    apply_closes_at    DATETIME(6)     NOT NULL,
+    finalised_at       DATETIME(6)     NOT NULL,
+    total_quantity     INT UNSIGNED    NOT NULL,
+    accepted           BIGINT UNSIGNED NOT NULL,
+    issued_count       INT UNSIGNED    NOT NULL,
+    used_count         INT UNSIGNED    NOT NULL,
+    used_won           BIGINT          NOT NULL,
+    revoked_count      INT UNSIGNED    NOT NULL,
+    not_selected_count BIGINT UNSIGNED NOT NULL,
+    rejected_count     BIGINT UNSIGNED NOT NULL,
+    audit_seq          BIGINT UNSIGNED NOT NULL,
+    audit_hash         VARCHAR(80)     NOT NULL,
+    actor              VARCHAR(100)    NOT NULL,
+    reason             VARCHAR(500)    NOT NULL,
+    purged_at          DATETIME(6)     NOT NULL,
+    rows_deleted_at    DATETIME(6)     NULL, -- NULL: rows of the coupon may remain
+    PRIMARY KEY (coupon_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;

@@ -78,7 +78,7 @@ func TestGrants_MigratingAccountCreatesSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := w.as("jajeong_migrate")
-	_, err := db.ExecContext(t.Context(), "DROP TABLE user_coupon, coupon, `user`, application_outcome, promise, settlement_run, settlement, audit_event, audit_head, goose_db_version")
+	_, err := db.ExecContext(t.Context(), "DROP TABLE `user`, goose_db_version, "+ourTables)
 	require.NoError(t, err)
 	job := w.servers[0]
 	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_migrate"]

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // settleBare runs the program without any server settings of its own.
@@ -178,7 +180,7 @@ func TestCoupon_IsShutWithoutRedis(t *testing.T) {
 		require.Zero(t, code, stderr)
 		require.NotEmpty(t, stdout)
 		require.Contains(t, stderr, "apply-api")
-		require.Equal(t, []uint64{1}, w.IDs("SELECT COUNT(*) FROM coupon WHERE id = ? AND version = ? AND "+column, id, uint64(5000000000000001)), verb)
+		require.Equal(t, []uint64{1}, w.IDs("SELECT COUNT(*) FROM coupon WHERE id = ? AND version = ? AND "+column, id, 2), verb)
 	}
 }
 
@@ -219,6 +221,7 @@ func TestSettings_SecretsFromFiles(t *testing.T) {
 func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 	t.Parallel()
 	m := testenv.MySQLFor(t)
+	db := opened(t, m.DSN)
 	refused := make(chan string)
 	for range 8 {
 		go func() {
@@ -236,13 +239,59 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 	}
 	require.Contains(t, migrate(), "up to date")
 
-	// A migration may be killed before it records its steps, and a user table may exist.
-	for _, statements := range [][]string{{"DELETE FROM goose_db_version WHERE id > 1", "DROP TABLE audit_event, settlement"}, {"DELETE FROM goose_db_version WHERE id > 0"}} {
-		for _, statement := range statements {
-			_, err := m.DB.Exec(statement)
+	// A migration may be killed at any step, and a user table may exist.
+	for name, killed := range map[string][]string{
+		"before its first step":        {"DELETE FROM goose_db_version", "DROP TABLE IF EXISTS " + ourTables},
+		"half way":                     {"DELETE FROM goose_db_version WHERE version_id > 0", "DROP TABLE approval, policy, settlement"},
+		"before its end was recorded":  {"DELETE FROM goose_db_version WHERE version_id > 0"},
+		"before anything was recorded": {"DELETE FROM goose_db_version"},
+	} {
+		for _, statement := range killed {
+			_, err := db.Exec(statement)
 			require.NoError(t, err)
 		}
-		migrate()
+		require.Contains(t, migrate(), "applied 00001_initial.sql", name)
+		require.Contains(t, migrate(), "up to date", name)
+		require.Len(t, allTables(t, db), 20, name)
+	}
+}
+
+// ourTables are the tables of the migration but that of the users, those that refer to others first.
+const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, settlement, settled, run_coupon, " +
+	"line_journal, journal, audit_event, audit_head, event_relay, policy, approval, purged_coupon"
+
+// Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.
+func TestMigrate_RefusesAnotherSchema(t *testing.T) {
+	t.Parallel()
+	const versions = "CREATE TABLE goose_db_version (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, version_id BIGINT NOT NULL, " +
+		"is_applied BOOLEAN NOT NULL, tstamp DATETIME NULL DEFAULT CURRENT_TIMESTAMP)"
+	for name, made := range map[string][]string{
+		"another text":                  {versions + " COMMENT 'e3b0c442'", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)"},
+		"another text, killed half way": {versions + " COMMENT 'e3b0c442'", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE)"},
+		"a build without fingerprint":   {versions, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE), (12, TRUE)"},
+		"another program":               {versions},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := testenv.MySQLFor(t)
+			db := opened(t, m.DSN)
+			for _, statement := range made {
+				_, err := db.Exec(statement)
+				require.NoError(t, err)
+			}
+			versions := func() []int64 {
+				found, err := mysqltx.Column[int64](t.Context(), db, "SELECT version_id FROM goose_db_version ORDER BY id")
+				require.NoError(t, err)
+				return found
+			}
+			before := versions()
+			code, stdout, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
+			require.Equal(t, exitUse, code, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, text.OtherSchema.In(text.English))
+			require.Equal(t, before, versions())
+			require.Equal(t, []string{"goose_db_version"}, allTables(t, db))
+		})
 	}
 }
 

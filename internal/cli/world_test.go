@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -51,10 +52,24 @@ func newWorldWith(t *testing.T, o jajeongtest.Options) *world {
 func (w *world) as(account string) *sql.DB {
 	w.T.Helper()
 	require.Contains(w.T, w.Accounts, account)
-	db, err := (&connect.MySQLSettings{MySQLDSN: w.Accounts[account]}).Open(zap.NewNop())
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { _ = db.Close() })
+	return opened(w.T, w.Accounts[account])
+}
+
+// opened is a pool with the session that the programs use.
+func opened(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// allTables returns the names of all tables of a database.
+func allTables(t testing.TB, db *sql.DB) []string {
+	t.Helper()
+	tables, err := mysqltx.Column[string](t.Context(), db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+	require.NoError(t, err)
+	return tables
 }
 
 // settle runs the program and returns its exit code and its output.

@@ -10,21 +10,23 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/jajeong/jajeong/internal/text"
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
 // migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
 const migrationLockWait = time.Minute
 
-// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest.
+// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest. It returns a
+// *text.UsageError, and changes nothing, if the tables are not those of this schema.
 func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := dropEmptyVersions(ctx, db); err != nil {
-		return nil, fmt.Errorf("migrate: %w", err)
+	if err := beginVersions(ctx, db); err != nil {
+		return nil, err
 	}
 	provider, err := goose.NewProvider(goose.DialectMySQL, db, migrations.Files,
 		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
@@ -35,6 +37,25 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 		return applied, fmt.Errorf("migrate: %w", err)
 	}
 	return applied, nil
+}
+
+// beginVersions makes the version table before anything else, or refuses one that is not of this schema.
+func beginVersions(ctx context.Context, db *sql.DB) error {
+	var fingerprint string
+	_, err := db.ExecContext(ctx, fmt.Sprintf(migrations.CreateVersions, migrations.Fingerprint()))
+	if err == nil {
+		err = db.QueryRowContext(ctx, migrations.ReadFingerprint).Scan(&fingerprint)
+	}
+	if err == nil && fingerprint != migrations.Fingerprint() {
+		return text.UsageErrorf(text.OtherSchema)
+	}
+	if err == nil {
+		_, err = db.ExecContext(ctx, migrations.BeginVersions)
+	}
+	if err != nil {
+		return fmt.Errorf("begin the version table: %w", err)
+	}
+	return nil
 }
 
 const (
@@ -68,41 +89,15 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 	}, nil
 }
 
-const versionsTableSQL = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
+const (
+	// schemaSQL names every table but that of the users.
+	schemaSQL = `SELECT 1 FROM coupon, user_coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, settlement, settled,
+run_coupon, line_journal, journal, audit_event, audit_head, event_relay, policy, approval, purged_coupon LIMIT 0`
+	// walletSchemaSQL names the tables of wallet-api. Its account may read no others.
+	walletSchemaSQL = "SELECT 1 FROM coupon, user_coupon, coupon_order, coupon_log LIMIT 0"
+)
 
-// dropEmptyVersions removes an empty version table: goose was killed after creating it, and cannot continue from there.
-func dropEmptyVersions(ctx context.Context, db *sql.DB) error {
-	var tables, versions int
-	if err := db.QueryRowContext(ctx, versionsTableSQL).Scan(&tables); err != nil || tables == 0 {
-		return err
-	}
-	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM goose_db_version").Scan(&versions); err != nil || versions > 0 {
-		return err
-	}
-	_, err := db.ExecContext(ctx, "DROP TABLE goose_db_version")
-	return err
-}
-
-// schemaSQL names every table of the migrations but the table of users, and the columns that later migrations added.
-// Columns come first: this account may have no right yet to read a table that a migration will create.
-var schemaSQL = []string{
-	"SELECT version, cadence, line_limit, frozen, discount_percent, discount_max_won, minimum_won FROM coupon LIMIT 0",
-	"SELECT nonce FROM settlement_run LIMIT 0",
-	"SELECT twice, counted_since, erased, erased_rejected FROM promise LIMIT 0",
-	"SELECT seq, hash, user_salt, user_hash FROM audit_event LIMIT 0",
-	"SELECT order_id, seq FROM user_coupon LIMIT 0",
-	"SELECT first_user_coupon_id, published_at FROM settlement LIMIT 0",
-	"SELECT 1 FROM application_outcome, audit_head, run_coupon, settled, coupon_order, coupon_log, purged_coupon, event_relay, line_journal, journal, policy, approval LIMIT 0",
-}
-
-// walletSchemaSQL names the tables and columns that wallet-api reads. Its account may read no others.
-var walletSchemaSQL = []string{
-	"SELECT discount_percent, discount_max_won, minimum_won FROM coupon LIMIT 0",
-	"SELECT order_id, seq FROM user_coupon LIMIT 0",
-	"SELECT 1 FROM coupon_order, coupon_log LIMIT 0",
-}
-
-// CheckSchema returns an error if a table or column is missing, or if this account may not read it. It reads no row.
+// CheckSchema returns an error if a table is missing, or if this account may not read it. It reads no row.
 func CheckSchema(ctx context.Context, db *sql.DB) error { return checkSchema(ctx, db, schemaSQL) }
 
 // WalletDatabase is the database of wallet-api. A ping fails until it has the tables and rights that wallet-api needs.
@@ -120,11 +115,9 @@ func (w *WalletDatabase) PingContext(ctx context.Context) error {
 	return err
 }
 
-func checkSchema(ctx context.Context, db *sql.DB, queries []string) error {
-	for _, query := range queries {
-		if _, err := db.ExecContext(ctx, query); err != nil {
-			return fmt.Errorf("check schema: %w", err)
-		}
+func checkSchema(ctx context.Context, db *sql.DB, query string) error {
+	if _, err := db.ExecContext(ctx, query); err != nil {
+		return fmt.Errorf("check schema: %w", err)
 	}
 	return nil
 }
