@@ -159,7 +159,36 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = conn.Close()
 		return nil, &ConnectError{fmt.Errorf("prepare session: %w", err)}
 	}
-	return conn, nil
+	return datedConn{conn.(mysqlConn)}, nil
+}
+
+// mysqlConn is what a connection of the driver can do.
+type mysqlConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
+// datedConn refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and MariaDB takes for
+// a date before all others. Statements that are prepared are not checked; Jajeong has none.
+type datedConn struct{ mysqlConn }
+
+var errZeroTime = errors.New("a zero time is no value for a statement")
+
+func (c datedConn) CheckNamedValue(value *driver.NamedValue) error {
+	if err := c.mysqlConn.CheckNamedValue(value); err != nil {
+		return err
+	}
+	if at, is := value.Value.(time.Time); is && at.IsZero() {
+		return errZeroTime
+	}
+	return nil
 }
 
 // ConnectError says that no session was opened. If it wraps a network error, MySQL is away; else a setting is wrong.

@@ -147,6 +147,27 @@ func TestSession_RefusesOtherVariables(t *testing.T) {
 	}
 }
 
+// The driver would send a zero time as '0000-00-00': an error of MySQL, and the earliest of all dates to MariaDB.
+func TestSession_RefusesZeroTimes(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.MySQLFor(t).DSN)
+	var zero time.Time
+	for name, value := range map[string]any{"value": zero, "pointer": &zero, "valuer": sql.NullTime{Time: zero, Valid: true}} {
+		_, err := db.ExecContext(t.Context(), "DO ?", value)
+		require.ErrorIs(t, err, errZeroTime, name)
+		require.ErrorIs(t, db.QueryRowContext(t.Context(), "SELECT ?", value).Err(), errZeroTime, name)
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), "DO ?", value)
+		require.ErrorIs(t, err, errZeroTime, name)
+		require.NoError(t, tx.Rollback())
+	}
+	for name, value := range map[string]any{"null": nil, "no time": (*time.Time)(nil), "no valid time": sql.NullTime{}, "an early time": time.Unix(0, 0)} {
+		_, err := db.ExecContext(t.Context(), "DO ?", value)
+		require.NoError(t, err, name)
+	}
+}
+
 // A smaller packet would hold the statements of a small test, and refuse those of a large coupon as syntax errors.
 func TestSession_RefusesServerWithSmallPackets(t *testing.T) {
 	t.Parallel()

@@ -208,10 +208,10 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // concernedUntil returns two limits: a run that started later does not concern the user. The first is for runs that
 // settled the coupon, the second for all other runs. Both are the time of the user's last outcome. They are never
-// while the user waits or is in the DLQ; the first is also never after NOT_SELECTED, because a later settlement may
-// still issue a seat.
+// while the user waits, is in the DLQ or is to be put back; the first is also never after NOT_SELECTED, because a later
+// settlement may still issue a seat.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
-	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil {
+	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil || f.lost() != nil {
 		return never, never
 	}
 	for _, a := range f.Applications {

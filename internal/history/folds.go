@@ -60,7 +60,8 @@ func (r Reader) withFolds(ctx context.Context, f RunFilter, runs []Run) ([]Run, 
 		return firstOf(f.Limit, runs, folds), err
 	}
 	if !f.From.IsZero() {
-		folds, err := r.foldsOfTime(ctx, f, f.From, f.To)
+		after, upTo := f.cutoffs()
+		folds, err := r.foldsOfTime(ctx, f, after, upTo)
 		return firstOf(f.Limit, runs, folds), err
 	}
 	hours := []string{}

@@ -83,6 +83,7 @@ func TestRunsFoldImmediateRuns(t *testing.T) {
 		"of an hour":        {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond)}, all[4:6]},
 		"of that coupon":    {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond), Coupon: 7}, all[5:6]},
 		"of part of a fold": {history.RunFilter{From: noon.Add(30 * time.Minute), To: noon.Add(58 * time.Minute)}, []string{"2 IMMEDIATE to 2: 1 of coupon 7, 1 issued"}},
+		"without an end":    {history.RunFilter{From: noon.AddDate(-1, 0, 0)}, all},
 		"of no coupon":      {history.RunFilter{Coupon: 10}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
