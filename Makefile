@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
+.PHONY: help setup build dist demo rush gotest test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,23 +31,29 @@ rush: ## 14:00:00 on this machine: 50,000 people press, and 1,000 coupons are is
 	@scripts/setup.sh servers
 	@CGO_ENABLED=0 go run ./examples/blackfriday rush
 
-test-short: ## tests that need no server, under a minute
-	CGO_ENABLED=0 go test -short -shuffle=on -count=1 ./...
-	CGO_ENABLED=0 go -C k8s/manifests test -short -shuffle=on -count=1 .
-	CGO_ENABLED=0 go -C bench/issue test -short -shuffle=on -count=1 .
+# bin/gotest runs go test and ends with what failed: internal/testenv/gotest. The time limit is for tests that hang, on any
+# machine: testenv.Eventually gives up a minute before it.
+GOTEST := bin/gotest go
+TESTS := -shuffle=on -count=1 -timeout 60m
+gotest:
+	@CGO_ENABLED=0 go build -o bin/gotest ./internal/testenv/gotest
 
-# On a small machine the tests of one package may take several minutes. Six tests run at the same time on any machine,
-# because most of them wait for servers.
-test: setup ## run all tests, with the race detector
-	CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 14m ./...
-	CGO_ENABLED=0 go -C k8s/manifests test -shuffle=on -count=1 -timeout 10m .
-	CGO_ENABLED=0 go -C bench/issue test -shuffle=on -count=1 .
+test-short: gotest ## tests that need no server, under a minute
+	CGO_ENABLED=0 $(GOTEST) test -short $(TESTS) ./...
+	CGO_ENABLED=0 $(GOTEST) -C k8s/manifests test -short $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench/issue test -short $(TESTS) .
+
+# Six tests run at the same time on any machine, because most of them wait for servers.
+test: setup gotest ## run all tests, with the race detector
+	CGO_ENABLED=1 $(GOTEST) test -race -parallel 6 $(TESTS) ./...
+	CGO_ENABLED=0 $(GOTEST) -C k8s/manifests test $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench/issue test $(TESTS) .
 
 # The first run builds Kubernetes, which takes minutes. Ten tests run at the same time on any machine, because all of them
 # wait for the same minute.
-test-k8s: ## both overlays and whole nights in the control plane of a real Kubernetes
+test-k8s: gotest ## both overlays and whole nights in the control plane of a real Kubernetes
 	@scripts/setup.sh servers monitoring k8s
-	CGO_ENABLED=0 go -C k8s/e2e test -shuffle=on -count=1 -parallel 10 -timeout 15m .
+	CGO_ENABLED=0 $(GOTEST) -C k8s/e2e test -parallel 10 $(TESTS) .
 
 soak: setup ## kill, loss, model, storm and history tests at length, every fuzzer for a while; about an hour
 	SOAK=1 CGO_ENABLED=1 go test -race -shuffle=on -count=1 -parallel 6 -timeout 170m -v \

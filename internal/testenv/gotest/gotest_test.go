@@ -1,0 +1,154 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scratch are packages that fail in every way that a test can.
+var scratch = map[string]string{
+	"go.mod": "module scratch\n\ngo 1.26\n",
+	"good/good_test.go": `package good
+import "testing"
+func TestGood(t *testing.T) { t.Log("nobody needs this") }
+func TestSkipped(t *testing.T) { t.Skip() }`,
+	"long/long_test.go": `package long
+import ("fmt"; "testing"; "time"; "strings")
+func TestLong(t *testing.T) {
+	t.Run("part", func(t *testing.T) {
+		t.Log("repeat with LONG_SEED=17")
+		for i := range 1_000 { t.Log("line", i) }
+		fmt.Print("half "); fmt.Println("and half")
+		t.Log(strings.Repeat("x", 10_000))
+		t.Fatal("the reason")
+	})
+	t.Run("fine", func(t *testing.T) { t.Log("a part that passed") })
+}
+func TestShort(t *testing.T) { time.Sleep(time.Nanosecond); t.Error("another reason") }`,
+	"panics/panics_test.go": `package panics
+import "testing"
+func TestBefore(t *testing.T) { t.Log("has passed") }
+func TestPanics(t *testing.T) { t.Log("the last word"); for range 100 { go func() { select {} }() }; var m map[int]int; m[1] = 2 }`,
+	"race/race_test.go": "package race\n" + `import ("fmt"; "testing")
+func TestRace(t *testing.T) {
+	fmt.Println("==================\nWARNING: DATA RACE\nWrite at 0x0 by goroutine 8:\n  who()\n\nPrevious read at 0x0\n==================")
+	t.Log("after the race")
+	t.Error("race detected during execution of test")
+}`,
+	"main/main_test.go": `package main
+import ("fmt"; "os"; "testing")
+func TestMain(m *testing.M) { m.Run(); fmt.Fprintln(os.Stderr, "a server is left"); os.Exit(1) }
+func TestFine(t *testing.T) {}`,
+	"broken/broken_test.go": "package broken\nimport \"testing\"\nfunc TestNever(t *testing.T) { undefined() }",
+	"hangs/hangs_test.go": `package hangs
+import "testing"
+func TestHangs(t *testing.T) { t.Log("waits for ever"); for range 100 { go func() { select {} }() }; select {} }
+func TestParallel(t *testing.T) { t.Parallel() }`,
+}
+
+// reportOf runs gotest in a folder with the scratch packages.
+func reportOf(t *testing.T, packages ...string) (code int, output, logs string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range scratch {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	logs = filepath.Join(dir, "logs")
+	var out, errors strings.Builder
+	code = run(append([]string{"-logs", logs, "go", "-C", dir, "test", "-vet=off", "-count=1"}, packages...), &out, &errors)
+	require.Empty(t, errors.String())
+	t.Log(out.String())
+	return code, out.String(), logs
+}
+
+func TestReport_OfWhatPassed(t *testing.T) {
+	t.Parallel()
+	code, output, logs := reportOf(t, "./good")
+	require.Zero(t, code)
+	require.Regexp(t, `^ok  \tscratch/good\t\S+\n\nDONE 2 tests, 1 skipped in [\d.]+s\n$`, output)
+	left, err := os.ReadDir(logs)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestReport_OfFailedTests(t *testing.T) {
+	t.Parallel()
+	code, output, logs := reportOf(t, "-shuffle=8", "./good", "./long")
+	require.Equal(t, 1, code)
+	require.Contains(t, output, "ok  \tscratch/good\t")
+	_, closing, found := strings.Cut(output, "=== FAIL scratch/long\n")
+	require.True(t, found)
+	require.Contains(t, closing, "-shuffle=8 ")
+	require.Contains(t, closing, "--- FAIL TestLong/part (")
+	require.Contains(t, closing, "LONG_SEED=17\n")
+	require.Contains(t, closing, "lines before\n")
+	require.Contains(t, closing, "line 999\nhalf and half\n")
+	require.NotContains(t, closing, "line 900\n")
+	require.Contains(t, closing, "the reason\n")
+	require.Contains(t, closing, "--- FAIL TestShort (")
+	require.Contains(t, closing, "another reason\n")
+	require.NotContains(t, closing, "FAIL TestLong (", "its part tells why")
+	require.NotContains(t, closing, "passed")
+	require.Less(t, len(closing), 8_000)
+	require.Regexp(t, `\nDONE 6 tests, 1 skipped, 3 failures in [\d.]+s\n$`, closing)
+	all, err := os.ReadFile(filepath.Join(logs, "scratch_long.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(all), "line 7\n")
+	require.Contains(t, closing, filepath.Join(logs, "scratch_long.log"))
+}
+
+func TestReport_OfOtherFailures(t *testing.T) {
+	t.Parallel()
+	code, output, _ := reportOf(t, "./panics", "./race", "./main", "./broken")
+	require.Equal(t, 1, code)
+	closing := func(pkg string) string {
+		_, part, found := strings.Cut(output, "=== FAIL scratch/"+pkg+"\n")
+		require.True(t, found, pkg)
+		return regexp.MustCompile(`(?s)\n(=== FAIL|DONE).*`).ReplaceAllString(part, "")
+	}
+	panics := closing("panics")
+	require.Contains(t, panics, "panic: assignment to entry in nil map")
+	require.Contains(t, panics, "panics_test.go:4")
+	require.Contains(t, panics, "--- FAIL TestPanics (")
+	require.Contains(t, panics, "the last word")
+	require.Less(t, strings.Count(panics, "\n"), 40)
+	require.Contains(t, output, "\nFAIL\tscratch/panics\t")
+
+	race := closing("race")
+	require.Contains(t, race, "WARNING: DATA RACE\nWrite at 0x0 by goroutine 8:\n  who()\n\nPrevious read at 0x0\n")
+	require.Contains(t, race, "after the race")
+
+	require.Contains(t, closing("main"), "a server is left\n")
+	require.Contains(t, closing("broken"), "broken_test.go:3:32: undefined: undefined\n")
+	require.Regexp(t, `\nDONE 4 tests, 2 failures, 2 errors in [\d.]+s\n$`, output)
+}
+
+func TestReport_OfTestsThatHang(t *testing.T) {
+	t.Parallel()
+	code, output, _ := reportOf(t, "-timeout=1s", "./hangs")
+	require.Equal(t, 1, code)
+	require.Contains(t, output, "panic: test timed out after 1s\n\trunning tests:\n\t\tTestHangs (")
+	require.Contains(t, output, "hangs_test.go:3")
+	require.Contains(t, output, "waits for ever")
+	require.NotContains(t, output, "TestParallel")
+	require.Equal(t, 1, strings.Count(output, "TestHangs.func1()"), "of a hundred goroutines")
+	require.Regexp(t, `\nDONE \d tests?.* in [\d.]+s\n$`, output)
+}
+
+func TestRun_RefusesOtherCommands(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"test"}, {"go", "vet"}, {"-unknown"}} {
+		var out, errors strings.Builder
+		require.Equal(t, 2, run(args, &out, &errors), args)
+		require.NotEmpty(t, errors.String())
+	}
+	var out, errors strings.Builder
+	require.Equal(t, 1, run([]string{"-logs", t.TempDir(), "no-such-program", "test"}, &out, &errors))
+	require.Contains(t, errors.String(), "no-such-program")
+}
