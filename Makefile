@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush gotest test-short test test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
+.PHONY: help setup build dist demo rush gotest test-short test test-mysql test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ test-short: gotest ## tests that need no server, under a minute
 test: setup gotest ## run all tests, with the race detector
 	CGO_ENABLED=1 $(GOTEST) test -race -parallel 6 $(TESTS) ./...
 	CGO_ENABLED=0 $(GOTEST) -C k8s/manifests test $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench/issue test $(TESTS) .
+
+# All tests, because a list of those that use a database could be wrong. Those of manifests use none.
+test-mysql: setup gotest ## the tests on the server of TEST_MYSQL_DSN or with the mysqld of TESTENV_MYSQLD
+	@CGO_ENABLED=0 go run ./internal/testenv/mysqlfound
+	CGO_ENABLED=1 $(GOTEST) test -race -parallel 6 $(TESTS) ./...
 	CGO_ENABLED=0 $(GOTEST) -C bench/issue test $(TESTS) .
 
 # The first run builds Kubernetes, which takes minutes. Ten tests run at the same time on any machine, because all of them

@@ -231,6 +231,7 @@ func serveArgs(dir string, port int) []string {
 		"--port=" + strconv.Itoa(port),
 		"--skip-name-resolve",
 		"--skip-log-bin",
+		"--secure-file-priv=", // a distribution's MySQL may name a folder that another of its packages makes
 		"--local-infile=1",
 		"--max-connections=400", // tests in parallel, each with pools of its own
 		"--character-set-server=utf8mb4",

@@ -1,0 +1,44 @@
+package testenv
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFindMySQL(t *testing.T) {
+	server := PrivateMySQL(t, MySQLOptions{})
+	daemon, err := findDaemon(t.Context())
+	require.NoError(t, err)
+
+	t.Setenv("TEST_MYSQL_DSN", "")
+	t.Setenv("TESTENV_MYSQLD", "")
+	_, err = FindMySQL(t.Context())
+	require.ErrorContains(t, err, "Set TEST_MYSQL_DSN")
+	require.ErrorContains(t, err, "TESTENV_MYSQLD")
+
+	t.Setenv("TESTENV_MYSQLD", daemon.path)
+	found, err := FindMySQL(t.Context())
+	require.NoError(t, err)
+	require.Regexp(t, `^Tests start servers of their own with \S+: (MySQL|MariaDB) \d+\.\d+\..* at 127\.0\.0\.1:\d+\n$`, found)
+
+	t.Setenv("TEST_MYSQL_DSN", server.DSN("mysql"))
+	found, err = FindMySQL(t.Context())
+	require.NoError(t, err)
+	require.Regexp(t, `^Tests share the server of TEST_MYSQL_DSN: (MySQL|MariaDB) \d+\.\d+\..* at `+server.Addr()+`\nTests start servers of their own with .*\n$`, found)
+
+	require.NoError(t, server.Kill())
+	_, err = FindMySQL(t.Context())
+	require.ErrorContains(t, err, "TEST_MYSQL_DSN: ask "+server.Addr())
+	require.ErrorContains(t, err, "Start this server")
+	t.Setenv("TEST_MYSQL_DSN", "user:secret@")
+	_, err = FindMySQL(t.Context())
+	require.ErrorContains(t, err, "TEST_MYSQL_DSN: it is no DSN")
+	require.NotContains(t, err.Error(), "secret")
+
+	t.Setenv("TEST_MYSQL_DSN", "")
+	t.Setenv("TESTENV_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))
+	_, err = FindMySQL(t.Context())
+	require.ErrorContains(t, err, "Name a mariadbd or mysqld that exists")
+}
