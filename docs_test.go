@@ -350,6 +350,19 @@ func TestReadme_IsShort(t *testing.T) {
 	}
 }
 
+// Both READMEs name two commands near their top, each in an item: the main job, and the tests. CI runs these tests.
+func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
+	t.Parallel()
+	const top = 20 // lines
+	for _, file := range []string{"README.md", "README.ko.md"} {
+		lines := strings.SplitN(read(t, file), "\n", top+1)
+		items := regexp.MustCompile("(?m)^- `make ([a-z-]+)`").FindAllStringSubmatch(strings.Join(lines[:top], "\n"), -1)
+		require.Len(t, items, 2, file)
+		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a black Friday`, read(t, "Makefile"), file)
+		require.Regexp(t, `(?m)^step make `+items[1][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[1][0])
+	}
+}
+
 // Every test that a document names exists. A name that ends in … matches all tests with this beginning.
 func TestDocuments_NamedTestsExist(t *testing.T) {
 	t.Parallel()
