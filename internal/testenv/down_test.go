@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,9 +21,6 @@ const childRole = "TESTENV_CHILD"
 
 // childReport is printed by the child process once its servers are up.
 type childReport struct{ Pids []int }
-
-// downWithin is generous for a busy machine; usually it takes milliseconds.
-const downWithin = 20 * time.Second
 
 func runChild(role string) {
 	ctx := context.Background()

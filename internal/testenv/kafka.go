@@ -27,9 +27,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// A broker is up in a tenth of a second; the rest is for a machine that runs many tests.
-const kafkaWithin = 20 * time.Second
-
 // KafkaOptions are the settings of a private Kafka broker.
 type KafkaOptions struct {
 	Topics                        map[string]int32 // partitions of the topics that exist from the start
@@ -70,12 +67,11 @@ func StartKafka(ctx context.Context, program string, opts KafkaOptions) (*Kafka,
 		return nil, err
 	}
 	s, err := process.Start(ctx, process.Program{
-		Name:   "kafka",
-		Path:   program,
-		Within: kafkaWithin,
-		Files:  files,
-		Args:   func(dir string, port int) []string { return []string{dir, strconv.Itoa(port)} },
-		Ready:  kafkaReady,
+		Name:  "kafka",
+		Path:  program,
+		Files: files,
+		Args:  func(dir string, port int) []string { return []string{dir, strconv.Itoa(port)} },
+		Ready: kafkaReady,
 	})
 	if err != nil {
 		return nil, err
@@ -122,13 +118,11 @@ func KafkaFor(t testing.TB, partitions int32) KafkaHandle {
 	if addrs := os.Getenv("TEST_KAFKA_BROKERS"); addrs != "" {
 		NeedsServers(t)
 		h.Brokers = strings.Split(strings.ReplaceAll(addrs, " ", ""), ",")
-		if err := h.create(t.Context(), partitions); err != nil {
+		if err := h.create(Patient(t), partitions); err != nil {
 			t.Fatalf("testenv: create topic at TEST_KAFKA_BROKERS=%s: %v", addrs, err)
 		}
 		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-			defer cancel()
-			if err := h.remove(ctx); err != nil {
+			if err := h.remove(process.PatientCleanUp(t)); err != nil {
 				t.Errorf("testenv: delete topic %s: %v", h.Topic, err)
 			}
 		})
@@ -140,8 +134,6 @@ func KafkaFor(t testing.TB, partitions int32) KafkaHandle {
 
 // create leaves the number of replicas to the cluster.
 func (h KafkaHandle) create(ctx context.Context, partitions int32) error {
-	ctx, cancel := context.WithTimeout(ctx, kafkaWithin)
-	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(h.Brokers...))
 	if err != nil {
 		return err

@@ -14,24 +14,21 @@ import (
 	"time"
 )
 
-// Both take milliseconds; the rest is for a busy machine.
-const (
-	programListensWithin = 30 * time.Second
-	programEndsWithin    = 20 * time.Second
-)
-
 // Program is a running server program, such as apply-api, with the addresses that it logs as "listening".
 type Program struct {
 	*exec.Cmd
 	Apply, Live, Wallet, Console, Admin string // host:port; may be empty
 
+	until   time.Time     // when Stop gives up; zero: never
 	logged  chan struct{} // closed at the end of its log
 	warning atomic.Value  // string: the last line that is not at level info
 }
 
-// StartProgram starts a command and returns it when it listens. After an error the command has ended.
+// StartProgram starts a command and returns it when it listens, for as long as the context allows: see Patient. After an error
+// the command has ended.
 func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
 	p := &Program{Cmd: cmd, logged: make(chan struct{})}
+	p.until, _ = ctx.Deadline()
 	logs, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -46,10 +43,8 @@ func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
 		return p, nil
 	case <-p.logged:
 		err = errors.New("it ended before it listened")
-	case <-time.After(programListensWithin):
-		err = fmt.Errorf("it does not listen after %v", programListensWithin)
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		err = fmt.Errorf("it does not listen: %w", context.Cause(ctx))
 	}
 	_ = p.Stop()
 	return nil, fmt.Errorf("start %s: %w; %s", filepath.Base(cmd.Path), err, p.LastWarning())
@@ -77,11 +72,13 @@ func (p *Program) LastWarning() string {
 	return line
 }
 
-// Stop sends SIGTERM, and SIGKILL after a time limit. The program must exit with 0.
+// Stop sends SIGTERM, and SIGKILL at the deadline of the context of StartProgram. The program must exit with 0.
 func (p *Program) Stop() error {
 	err := p.Process.Signal(syscall.SIGTERM)
-	tooLate := time.AfterFunc(programEndsWithin, func() { _ = p.Process.Kill() })
-	defer tooLate.Stop()
+	if !p.until.IsZero() {
+		tooLate := time.AfterFunc(time.Until(p.until), func() { _ = p.Process.Kill() })
+		defer tooLate.Stop()
+	}
 	<-p.logged // Wait closes the pipe, so the log is read first
 	return errors.Join(err, p.Wait())
 }

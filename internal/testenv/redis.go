@@ -7,15 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
-
-// A Redis is up in a tenth of a second; the rest is for a machine that runs many tests.
-const redisWithin = 20 * time.Second
 
 // RedisHint is the advice when a Redis does not start.
 const RedisHint = "To install what is missing: make setup. " +
@@ -36,10 +32,9 @@ type Redis struct{ *process.Server }
 // with the server's own log.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	s, err := process.Start(ctx, process.Program{
-		Name:   "redis-server",
-		Hint:   RedisHint,
-		Within: redisWithin,
-		Files:  map[string][]byte{"users.acl": nil}, // keeps users over Restart
+		Name:  "redis-server",
+		Hint:  RedisHint,
+		Files: map[string][]byte{"users.acl": nil}, // keeps users over Restart
 		Args: func(dir string, port int) []string {
 			return append([]string{
 				"--bind", "127.0.0.1",

@@ -52,10 +52,8 @@ func (u *RedisUsers) MakeOn(client redis.UniversalClient) {
 		u.t.Fatalf("testenv: make Redis users: %v\n%s", err, RedisHint)
 	}
 	u.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-		defer cancel()
 		// A private server may be down by now.
-		_ = onEveryMaster(ctx, client, func(ctx context.Context, node redis.UniversalClient) error {
+		_ = onEveryMaster(context.Background(), client, func(ctx context.Context, node redis.UniversalClient) error {
 			for name := range u.rules {
 				if err := node.ACLDelUser(ctx, name+u.own).Err(); err != nil {
 					return err

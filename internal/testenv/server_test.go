@@ -150,7 +150,7 @@ func requireGone(t *testing.T, pid int) {
 
 func newClient(t *testing.T, addr string) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	return client
 }

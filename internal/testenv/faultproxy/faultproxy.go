@@ -9,15 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
-const (
-	// pieceBytes is the size of one read: a request up to this size reaches the rule whole.
-	pieceBytes = 64 << 10
-	// dialWithin limits a connection to a server on this machine.
-	dialWithin = 10 * time.Second
-)
+// pieceBytes is the size of one read: a request up to this size reaches the rule whole.
+const pieceBytes = 64 << 10
 
 // Proxy connects a program with one server, and breaks connections when its rule says so.
 type Proxy struct {
@@ -27,7 +22,8 @@ type Proxy struct {
 	rules    *ruleBook
 	listener net.Listener
 	pumps    sync.WaitGroup
-	isDown   chan struct{}
+	up       context.Context // until Down
+	end      context.CancelFunc
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // nil after Down
@@ -125,7 +121,8 @@ func NewGroup(t testing.TB, rule Rule, servers ...string) []*Proxy {
 			t.Fatalf("faultproxy: proxy to %s: %v", server, err)
 		}
 		p := &Proxy{Addr: listener.Addr().String(), server: server, rules: rules, listener: listener,
-			isDown: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+			conns: map[net.Conn]struct{}{}}
+		p.up, p.end = context.WithCancel(context.Background())
 		p.pumps.Go(func() { p.accept(i) })
 		t.Cleanup(func() { p.Down(); p.pumps.Wait() })
 		proxies[i] = p
@@ -149,7 +146,7 @@ func (p *Proxy) Down() {
 	if p.conns == nil {
 		return
 	}
-	close(p.isDown)
+	p.end()
 	p.listener.Close()
 	for conn := range p.conns {
 		conn.Close()
@@ -188,9 +185,7 @@ func (p *Proxy) accept(place int) {
 		}
 		p.keep(client)
 		p.pumps.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), dialWithin)
-			defer cancel()
-			server, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.server)
+			server, err := (&net.Dialer{}).DialContext(p.up, "tcp", p.server)
 			if err != nil { // the server is down: the client sees a closed connection
 				p.drop(client)
 				return
@@ -254,7 +249,7 @@ func (l *link) delayRequest(request []byte, until <-chan struct{}) {
 		if _, err := l.server.Write(request); err != nil {
 			l.proxy.drop(l.server)
 		}
-	case <-l.proxy.isDown:
+	case <-l.proxy.up.Done():
 	}
 }
 
@@ -272,7 +267,7 @@ func (l *link) replies() {
 		if action := l.delayed.Swap(nil); action != nil {
 			select {
 			case <-action.until:
-			case <-l.proxy.isDown:
+			case <-l.proxy.up.Done():
 				return
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 // echoServer is a server that writes a greeting and then returns each line.
@@ -65,7 +67,8 @@ func connect(t *testing.T, w *Proxy) client {
 	conn, err := net.Dial("tcp", w.Addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	deadline, _ := process.Patient(t).Deadline()
+	require.NoError(t, conn.SetDeadline(deadline))
 	return client{conn, bufio.NewReader(conn)}
 }
 
@@ -97,7 +100,8 @@ func (c client) mustWaitFor(t *testing.T, release chan<- struct{}, want string) 
 	_, err := c.replies.ReadString('\n')
 	require.Error(t, err)
 	close(release)
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	deadline, _ := process.Patient(t).Deadline()
+	require.NoError(t, c.SetReadDeadline(deadline))
 	reply, err := c.replies.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, want, reply)

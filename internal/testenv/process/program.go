@@ -13,7 +13,7 @@ type Program struct {
 	Name   string        // on PATH, and in messages
 	Path   string        // of the executable; empty: Start looks for Name
 	Hint   string        // what to do when the program is missing or does not start
-	Within time.Duration // from the start of the process until it answers
+	Within time.Duration // from the start of the process until it answers; zero: as long as the context allows
 
 	// Files are written to the server's folder before the first start, readable by this user only.
 	Files map[string][]byte
@@ -58,7 +58,7 @@ func Start(ctx context.Context, p Program) (*Server, error) {
 // StartFor starts a server for this test alone and stops it at the end of the test.
 func StartFor(t testing.TB, p Program) *Server {
 	t.Helper()
-	s, err := Start(t.Context(), p)
+	s, err := Start(Patient(t), p)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}

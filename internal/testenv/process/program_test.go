@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,7 +18,7 @@ import (
 
 // redisServer is a program for these tests.
 var redisServer = Program{
-	Name: "redis-server", Hint: "make setup", Within: 20 * time.Second,
+	Name: "redis-server", Hint: "make setup",
 	Files: map[string][]byte{"redis.conf": []byte("bind 127.0.0.1\n")},
 	Args: func(dir string, port int) []string {
 		return []string{filepath.Join(dir, "redis.conf"), "--port", strconv.Itoa(port), "--dir", dir, "--save", ""}
@@ -43,7 +44,13 @@ func TestStartAndStop(t *testing.T) {
 	require.EqualValues(t, 0o600, file.Mode().Perm())
 	pid := s.Pid()
 	require.NoError(t, s.Stop())
-	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 20*time.Second, readyInterval)
+	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // until its supervisor has waited for it
+		select {
+		case <-Patient(t).Done():
+			t.Fatal("the process does not end")
+		case <-time.After(readyInterval):
+		}
+	}
 	require.NoDirExists(t, s.Dir())
 
 	program.Name = "no-such-server"
@@ -91,6 +98,15 @@ func TestStartRetriesWhenPortIsTaken(t *testing.T) {
 	require.Equal(t, 2, attempts)
 	require.NotEqual(t, theirs.Addr(), ours.Addr())
 	require.NoError(t, ping(t, ours))
+}
+
+// A server that is down keeps its port for Restart.
+func TestPortOfKilledServerIsTakenByNoOther(t *testing.T) {
+	t.Parallel()
+	s := StartFor(t, redisServer)
+	require.NoError(t, s.Kill())
+	_, err := net.ListenPacket("udp", s.Addr())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }
 
 func ping(t *testing.T, s *Server) error {

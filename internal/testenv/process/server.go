@@ -22,13 +22,10 @@ const (
 	firstPort, ports = 10000, 10000
 	clusterBusOffset = 10000
 
-	// Two attempts in a row on a port that another process takes at the same moment are rare.
+	// A program that is no server of this package may take a port at the same moment, but hardly twice in a row.
 	portAttempts = 5
 
 	readyInterval = 10 * time.Millisecond
-
-	// The kernel needs milliseconds; the rest is for a busy machine.
-	killWithin = 30 * time.Second
 
 	// Enough for the error that a server logs before it exits.
 	logTailBytes = 4096
@@ -40,21 +37,22 @@ type Server struct {
 	dir     string
 	port    int
 
-	mu  sync.Mutex
-	sup *supervisor // nil once stopped
-	up  bool        // started and not killed by us
+	mu    sync.Mutex
+	claim io.Closer   // of the port, until Stop
+	sup   *supervisor // nil once stopped
+	up    bool        // started and not killed by us
 }
 
 func launch(ctx context.Context, p Program) (*Server, error) {
-	port, err := freePort()
+	port, claim, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	folder, err := NewFolder("jajeong-" + p.Name + "-")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, claim.Close())
 	}
-	s := &Server{program: p, dir: folder.Path, port: port, sup: folder.sup}
+	s := &Server{program: p, dir: folder.Path, port: port, claim: claim, sup: folder.sup}
 	for name, content := range p.Files {
 		err = errors.Join(err, os.WriteFile(filepath.Join(s.dir, name), content, 0o600))
 	}
@@ -123,9 +121,11 @@ func (s *Server) RunToEnd(ctx context.Context, command []string) error {
 var ErrExited = errors.New("it ended before it answered")
 
 func (s *Server) awaitReady(ctx context.Context) error {
-	ctx, cancelTimeout := context.WithTimeoutCause(ctx, s.program.Within,
-		fmt.Errorf("no answer within %v: %w", s.program.Within, context.DeadlineExceeded))
-	defer cancelTimeout()
+	if within := s.program.Within; within > 0 {
+		var cancelTimeout context.CancelFunc
+		ctx, cancelTimeout = context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v: %w", within, context.DeadlineExceeded))
+		defer cancelTimeout()
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -190,9 +190,7 @@ func (s *Server) kill() error {
 	if err := s.signal(syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killWithin)
-	defer cancel()
-	if err := s.sup.awaitEnd(ctx); err != nil {
+	if err := s.sup.awaitEnd(context.Background()); err != nil {
 		return fmt.Errorf("kill %s %d: %w", s.program.Name, s.sup.pid, err)
 	}
 	s.up = false
@@ -249,7 +247,7 @@ func (s *Server) Stop() error {
 	}
 	err := s.sup.stop()
 	s.sup, s.up = nil, false
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return errors.Join(err, os.RemoveAll(s.dir), s.claim.Close())
 }
 
 // logTail returns the end of the server's log, for the end of an error message.
@@ -272,14 +270,23 @@ func address(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-func freePort() (int, error) {
+// freePort claims a port and its second one. Only Close of the claim lets another server of this package take them, in this
+// process or in another one, so that a server finds its port free at every Restart.
+func freePort() (port int, claim io.Closer, err error) {
 	// Other tests never take all ports.
 	for range 100 {
-		if port := firstPort + rand.IntN(ports); portFree(port) && portFree(SecondPort(port)) {
-			return port, nil
+		port := firstPort + rand.IntN(ports)
+		// A UDP socket with the same number is the claim: the servers use TCP alone, and it ends with this process.
+		claim, err := net.ListenPacket("udp", address(port))
+		if err != nil {
+			continue
 		}
+		if portFree(port) && portFree(SecondPort(port)) {
+			return port, claim, nil
+		}
+		claim.Close()
 	}
-	return 0, fmt.Errorf("no free port on 127.0.0.1 from %d to %d", firstPort, firstPort+ports-1)
+	return 0, nil, fmt.Errorf("no free port on 127.0.0.1 from %d to %d", firstPort, firstPort+ports-1)
 }
 
 func portFree(port int) bool {

@@ -24,7 +24,7 @@ wait
 read -r line && exit
 
 # The children of an interrupted installation may write for a moment longer.
-tries=100
+tries=6000
 until rm -rf "$dir" || [ $((tries -= 1)) -eq 0 ]; do
 	sleep 0.1
 done

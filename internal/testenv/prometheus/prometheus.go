@@ -9,13 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
-
-const within = 30 * time.Second
 
 const hint = "To install what is missing: make setup."
 
@@ -24,7 +21,7 @@ func Start(t testing.TB, config string) *process.Server {
 	t.Helper()
 	testenv.NeedsServers(t)
 	return process.StartFor(t, process.Program{
-		Name: "prometheus", Hint: hint, Within: within,
+		Name: "prometheus", Hint: hint,
 		Files: map[string][]byte{"prometheus.yml": []byte(config)},
 		Args: func(_ string, port int) []string {
 			return []string{"--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn", listen(port)}
@@ -52,7 +49,7 @@ func StartPushgateway(t testing.TB) *process.Server {
 	}
 	persistence := func(dir string) string { return filepath.Join(dir, "pushed") }
 	return process.StartFor(t, process.Program{
-		Name: "pushgateway", Path: path, Hint: hint, Within: within,
+		Name: "pushgateway", Path: path, Hint: hint,
 		Args: func(dir string, port int) []string {
 			return []string{listen(port), "--persistence.file=" + persistence(dir), "--log.level=warn"}
 		},
