@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,15 +22,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-const (
-	// answeredWithin bounds each response: two seconds, whatever happens to Redis, and some more on a busy machine.
-	answeredWithin = 8 * time.Second
-	// soon bounds waits for events that take a few seconds at most. It is less than the minute after which a Redis client looks
-	// for the master in any case.
-	soon = 45 * time.Second
-	// pace is the time between two requests of a crowd.
-	pace = 4 * time.Millisecond
-)
+// pace is the time between two requests of a crowd.
+const pace = 4 * time.Millisecond
 
 // asAPI are the settings of a login to these Redis servers, with the rights of docs/redis-users.acl.
 func asAPI(t *testing.T, prefix string, addrs ...string) []string {
@@ -92,6 +86,7 @@ type crowd struct {
 	t          *testing.T
 	url        string
 	client     *http.Client
+	ctx        context.Context // of requests
 	size       int
 	users      atomic.Int64
 	tick       *time.Ticker
@@ -104,7 +99,7 @@ func startCrowd(t *testing.T, url string, size int) *crowd {
 	t.Helper()
 	c := &crowd{
 		record: newRecord(), t: t, url: url, size: size,
-		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size}), Timeout: answeredWithin},
+		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size})}, ctx: testenv.Patient(t),
 	}
 	c.resume()
 	t.Cleanup(c.stop)
@@ -164,7 +159,7 @@ func (c *crowd) apply(user int) result {
 }
 
 func (c *crowd) send(user int) (w result) {
-	request, err := http.NewRequest(http.MethodPost, c.url+"/v1/coupons/1/applications", plain{strings.NewReader("{}")})
+	request, err := http.NewRequestWithContext(c.ctx, http.MethodPost, c.url+"/v1/coupons/1/applications", plain{strings.NewReader("{}")})
 	if err != nil {
 		return result{problem: err.Error()}
 	}
@@ -242,14 +237,11 @@ func (c *crowd) verify(rdb redis.Cmdable) {
 	require.Empty(c.t, c.violations(readQueue(c.t, rdb), nil))
 }
 
-// faultsToRecover bounds the repetitions of a fault. One is enough as a rule.
-const faultsToRecover = 10
-
 // recovers repeats a fault until an application was queued whose response was lost. Whether a single fault meets one is chance: at
-// that moment, Redis may receive commands of the catalog only.
+// that moment, Redis may receive commands of the catalog only. One is enough as a rule.
 func (c *crowd) recovers(rdb redis.Cmdable, fault func()) {
 	c.t.Helper()
-	for range faultsToRecover {
+	for c.ctx.Err() == nil {
 		fault()
 		c.awaitResponses(http.StatusAccepted, 50)
 		c.verify(rdb)

@@ -29,10 +29,10 @@ func takingTokens(t *testing.T, from *provider.Server) *program {
 // applyWith applies with a token, and returns the status and what is wrong with the token.
 func (p *program) applyWith(token string) (status int, challenge string) {
 	p.t.Helper()
-	request, err := http.NewRequest(http.MethodPost, p.apply+"/v1/coupons/1/applications", nil)
+	request, err := http.NewRequestWithContext(p.ctx, http.MethodPost, p.apply+"/v1/coupons/1/applications", nil)
 	require.NoError(p.t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport), Timeout: p.client.Timeout}
+	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport)}
 	response, err := client.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()
@@ -87,11 +87,14 @@ func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				if status, challenge := p.applyWith(older.Of(user)); status != http.StatusAccepted {
+				switch status, challenge := p.applyWith(older.Of(user)); status {
+				case http.StatusAccepted:
+					applied.Add(1)
+				case http.StatusServiceUnavailable: // Redis was slow, and the token was believed
+				default:
 					t.Errorf("user %d: %d %s", user, status, challenge)
 					return
 				}
-				applied.Add(1)
 			}
 		})
 	}
@@ -161,11 +164,11 @@ func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
 		},
 	} {
 		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "IDENTITY=jwt", "JWT_ISSUER=i"})
-		require.Equal(t, 2, p.exit(20*time.Second))
+		require.Equal(t, 2, p.exit())
 		require.Equal(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 	}
 	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "JWT_ISSUER=i", "TRUSTED_PROXIES=gateway,10.0.0.0/8"})
-	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Equal(t, 2, p.exit())
 	require.Equal(t, []string{"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
 		`apply-api: TRUSTED_PROXIES has "gateway": want addresses or networks such as 10.0.0.0/8`}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 }
@@ -190,7 +193,7 @@ func TestWrongIdentityIsOneLine(t *testing.T) {
 	} {
 		for locale, want := range map[string]string{"C": c.english, "ko_KR.UTF-8": c.korean} {
 			p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, c.flags...)
-			require.Equal(t, 2, p.exit(20*time.Second), c.flags)
+			require.Equal(t, 2, p.exit(), c.flags)
 			said := p.stderr.String()
 			require.Contains(t, said, want)
 			require.Equal(t, 1, strings.Count(said, "\n"), said)

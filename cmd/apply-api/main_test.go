@@ -37,6 +37,7 @@ type program struct {
 	ended              chan int
 	apply, live, admin string // addresses, once it listens
 	client             *http.Client
+	ctx                context.Context // of requests
 }
 
 // buffer may be read while it is written.
@@ -66,7 +67,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 	t.Helper()
 	p := &program{
 		t: t, stdout: new(buffer), stderr: new(buffer), ended: make(chan int, 1),
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second},
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, ctx: testenv.Patient(t),
 	}
 	p.cmd = cmd
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
@@ -121,20 +122,18 @@ func (p *program) await(msg string) {
 	})
 }
 
-func (p *program) exit(within time.Duration) int {
+func (p *program) exit() int {
 	p.t.Helper()
-	select {
-	case code := <-p.ended:
-		return code
-	case <-time.After(within):
-		p.t.Fatalf("still running after %s", within)
-		return 0
-	}
+	return testenv.Receive(p.t, "apply-api ends", p.ended)
 }
 
 // get requests a page of the admin port. The status is 0 without a response.
 func (p *program) get(path string) (status int, text string) {
-	response, err := p.client.Get(p.admin + path)
+	request, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.admin+path, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	response, err := p.client.Do(request)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -170,10 +169,10 @@ func (p *program) awaitNoConnections() {
 
 func (p *program) ask(couponID, user int) (int, string) {
 	p.t.Helper()
-	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, couponID), nil)
+	request, err := http.NewRequestWithContext(p.ctx, http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, couponID), nil)
 	require.NoError(p.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
-	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport), Timeout: p.client.Timeout}
+	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport)}
 	response, err := client.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()
@@ -213,7 +212,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "CANDIDATE_TTL=1h", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
 		"REDIS_TLS=maybe", "LOG_LEVEL=loud", "SETTLE_TIME_ZONE=Mars", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null",
 	}, "--bogus", "--shutdown-grace=0s", "--apply-admin-listen=:99999")
-	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Equal(t, 2, p.exit())
 	require.Empty(t, p.stdout.String())
 	require.ElementsMatch(t, []string{
 		"apply-api: unknown flag --bogus: see --help",
@@ -256,11 +255,11 @@ func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 	} {
 		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",
 			"USER_RATE=-1", "CORS_ORIGINS=https://shop.example.com/", "MAX_IN_FLIGHT=0", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
-		require.Equal(t, 2, p.exit(20*time.Second))
+		require.Equal(t, 2, p.exit())
 		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 	}
 	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
-	require.Equal(t, 2, p.exit(20*time.Second))
+	require.Equal(t, 2, p.exit())
 	require.Contains(t, p.stderr.String(), "USER_RATE is NaN")
 }
 
@@ -286,7 +285,7 @@ func TestPortInUseIsNamed(t *testing.T) {
 		p := start(t, []string{
 			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
 		})
-		require.Equal(t, 1, p.exit(20*time.Second))
+		require.Equal(t, 1, p.exit())
 		require.Contains(t, p.stderr.String(), taken.Addr().String())
 		require.Contains(t, p.stderr.String(), name)
 	}
@@ -332,7 +331,7 @@ func TestApplying(t *testing.T) {
 	p.awaitReady(http.StatusServiceUnavailable)
 	p.awaitNoConnections()
 	require.Equal(t, http.StatusAccepted, inFlight.finish().StatusCode)
-	require.Equal(t, 0, p.exit(20*time.Second))
+	require.Equal(t, 0, p.exit())
 	require.Empty(t, p.stdout.String())
 }
 
@@ -389,7 +388,7 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 		return status == http.StatusAccepted
 	})
 	p.terminate()
-	require.Equal(t, 0, p.exit(20*time.Second))
+	require.Equal(t, 0, p.exit())
 }
 
 func TestPublicPortStaysClosedWithoutMySQL(t *testing.T) {
@@ -398,7 +397,7 @@ func TestPublicPortStaysClosedWithoutMySQL(t *testing.T) {
 	p := startAt(t, adminOpen, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
 	require.Equal(t, http.StatusServiceUnavailable, p.ready())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
-	require.Equal(t, 0, p.exit(20*time.Second))
+	require.Equal(t, 0, p.exit())
 	require.NotContains(t, p.stderr.String(), `"listening"`)
 }
 

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -22,9 +21,6 @@ import (
 var advised = testenv.RedisOptions{AppendOnly: true, Args: []string{
 	"--appendfsync", "everysec", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "10", "--repl-diskless-sync-delay", "0",
 }}
-
-// patience is how long a Sentinel waits before it regards a master as down: longer than a failover of the handbook.
-const patience = 5 * time.Second
 
 // fleet is a primary with two replicas and three Sentinels, in the order of joining.
 type fleet struct {
@@ -49,7 +45,7 @@ func newFleet(t *testing.T) *fleet {
 	}
 	f.follow(0)
 	for range 3 {
-		s := topology.StartSentinel(t, masterName, f.nodes[0], patience)
+		s := topology.StartSentinel(t, masterName, f.nodes[0])
 		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr()})
 		t.Cleanup(func() { client.Close() })
 		// Sentinels look at replicas every ten seconds. More often, they decide the same.
@@ -119,7 +115,7 @@ func (f *fleet) runLine(line string, old, new int) {
 	sentinelHost, sentinelPort := at(f.sentinels[0].Addr())
 	line = strings.NewReplacer(
 		`-h "$OLD"`, "-h "+oldHost+" -p "+oldPort, `-h "$NEW"`, "-h "+newHost+" -p "+newPort, `"$NEW" 6379`, newHost+" "+newPort,
-		`-h "$SENTINEL" -p 26379`, "-h "+sentinelHost+" -p "+sentinelPort,
+		`-h "$SENTINEL" -p 26379`, "-h "+sentinelHost+" -p "+sentinelPort, "TIMEOUT 3000", "TIMEOUT 3600000",
 	).Replace(line)
 	require.NotContains(f.t, line, "$")
 	output, err := exec.CommandContext(f.t.Context(), "/bin/sh", "-c", line).CombinedOutput()

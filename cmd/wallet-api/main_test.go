@@ -17,7 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/go-sql-driver/mysql"
@@ -33,9 +32,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
-
-// soon is milliseconds; the rest is for a busy machine.
-const soon = 30 * time.Second
 
 // program is wallet-api in the process of the test.
 type program struct {
@@ -75,7 +71,7 @@ func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{t: t, stderr: new(buffer), sigterm: cancel, ended: make(chan int, 1),
-		client: &http.Client{Transport: openapi.Wallet.Transport(t, &http.Transport{DisableKeepAlives: true}), Timeout: soon}}
+		client: &http.Client{Transport: openapi.Wallet.Transport(t, &http.Transport{DisableKeepAlives: true})}}
 	args = append([]string{"--wallet-listen=127.0.0.1:0", "--wallet-admin-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)
 	gone := make(chan struct{})
 	go func() {
@@ -110,13 +106,7 @@ func (p *program) await(msg string) *program {
 
 func (p *program) exit() int {
 	p.t.Helper()
-	select {
-	case code := <-p.ended:
-		return code
-	case <-time.After(soon):
-		p.t.Fatal("still running")
-		return 0
-	}
+	return testenv.Receive(p.t, "wallet-api ends", p.ended)
 }
 
 // page is a page of the admin port. The status is 0 without a response.

@@ -167,7 +167,7 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 func TestPublish_NoticesFailover(t *testing.T) {
 	t.Parallel()
 	const name = "events"
-	pair := topology.StartPair(t, name, 500*time.Millisecond)
+	pair := topology.StartPair(t, name)
 	f := fixtureAt(t, connect.RedisSettings{RedisAddrs: []string{pair.Sentinel}, RedisMasterName: name}, pair.Master, pair.Replica)
 	server := f.server()
 	f.publish(server, f.messages(2*pageSize))
@@ -183,7 +183,7 @@ func TestPublish_NoticesFailover(t *testing.T) {
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 	require.Equal(t, 3*pageSize, delivered)
 
-	pair.Promoted(t)
+	pair.Promote(t)
 	testenv.Eventually(t, "the sink finds the promoted server", func() bool {
 		delivered, err = f.Publish(t.Context(), server, all)
 		require.Zero(t, delivered)

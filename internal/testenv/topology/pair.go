@@ -19,13 +19,14 @@ type Pair struct {
 	Sentinel        string            // address
 
 	OnMaster, OnReplica *redis.Client
+	onSentinel          *redis.SentinelClient
+	name                string
 }
 
-// StartPair starts a pair for this test alone. The Sentinel knows the master by this name and considers it down after
-// downAfter without an answer. It never promotes a replica whose link broke ten times downAfter before the master died.
-func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
+// StartPair starts a pair for this test alone. The Sentinel knows the master by this name, and promotes the replica at Promote.
+func StartPair(t *testing.T, name string) *Pair {
 	t.Helper()
-	p := &Pair{Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
+	p := &Pair{name: name, Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
 	p.Link = faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() }, p.Master.Addr())
 	host, port, err := net.SplitHostPort(p.Link.Addr)
 	if err != nil {
@@ -39,11 +40,11 @@ func StartPair(t *testing.T, name string, downAfter time.Duration) *Pair {
 	if err := p.OnReplica.Do(t.Context(), onlyPromote...).Err(); err != nil {
 		t.Fatalf("testenv: pair: %v", err)
 	}
-	p.Sentinel = StartSentinel(t, name, p.Master, downAfter).Addr()
-	sentinel := redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
-	t.Cleanup(func() { sentinel.Close() })
+	p.Sentinel = StartSentinel(t, name, p.Master).Addr()
+	p.onSentinel = redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
+	t.Cleanup(func() { p.onSentinel.Close() })
 	testenv.Eventually(t, "the sentinel knows the replica", func() bool {
-		return len(sentinel.Replicas(t.Context(), name).Val()) == 1
+		return len(p.onSentinel.Replicas(t.Context(), name).Val()) == 1
 	})
 	return p
 }
@@ -71,10 +72,14 @@ func (p *Pair) Replicated(t *testing.T) {
 	})
 }
 
-// Promoted waits until the replica is a master.
-func (p *Pair) Promoted(t *testing.T) {
+// Promote has the Sentinel promote the replica, also when the master does not answer, and waits until it names the new master.
+func (p *Pair) Promote(t *testing.T) {
 	t.Helper()
 	testenv.Eventually(t, "the replica is promoted", func() bool {
-		return strings.Contains(p.OnReplica.Info(t.Context(), "replication").Val(), "role:master")
+		if strings.Join(p.onSentinel.GetMasterAddrByName(t.Context(), p.name).Val(), ":") == p.Replica.Addr() {
+			return true
+		}
+		_ = p.onSentinel.Failover(t.Context(), p.name).Err() // refused while one is in progress, or without a recent answer of the replica
+		return false
 	})
 }
