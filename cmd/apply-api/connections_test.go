@@ -436,12 +436,31 @@ func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 	first := connectTo(t, p.apply)
 	first.send(application(1, ""))
 	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
-	for range 1500 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
-		require.NoError(t, err)
-		t.Cleanup(func() { conn.Close() })
+	for user := range 718 { // a connection stays open for two minutes after a request
+		conn := connectTo(t, p.apply)
+		conn.send(application(1000+user, ""))
+		require.Equal(t, http.StatusAccepted, conn.receive().StatusCode)
 	}
-	testenv.Eventually(t, "the connections are open", func() bool { return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 798 })
+	var surplus []net.Conn
+	hangUp := func() {
+		for _, conn := range surplus {
+			_ = conn.Close()
+		}
+		surplus = nil
+	}
+	defer func() { hangUp() }()
+	polls := 0
+	testenv.Eventually(t, "the connections are open", func() bool {
+		if polls++; polls%50 == 1 { // a connection without a request is closed after five seconds
+			hangUp()
+			for range 500 {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
+				require.NoError(t, err)
+				surplus = append(surplus, conn)
+			}
+		}
+		return p.ready() == http.StatusOK && p.metric("jajeong_connections_open") >= 798
+	})
 	first.send(application(2, ""))
 	require.Equal(t, http.StatusAccepted, first.receive().StatusCode)
 	require.NoError(t, redis.Restart(t.Context()))
