@@ -394,6 +394,7 @@ func TestScheduler_RepeatsNightUntilMySQLIsBack(t *testing.T) {
 	t.Parallel()
 	d, server := newOnPrivateMySQL(t)
 	s := oneByOne(d)
+	s.Zone = d.Noon()
 	midnight := calendar.DefaultCutoff(d.Now(), s.Zone)
 	couponID := d.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	d.AddUsers(1, 2, 3)

@@ -2,10 +2,12 @@ package settle_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,11 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-const (
-	clusterSlots = 16384
-	// healthyWithin is much longer than a run with a few hanging calls, and shorter than one with sixty, one after the other.
-	healthyWithin = 45 * time.Second
-)
+const clusterSlots = 16384
 
 // cluster is a deployment on a Redis Cluster of three masters, each of which continues without the others.
 type cluster struct {
@@ -110,18 +108,48 @@ func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
 	}
 }
 
-// Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of them.
+// hangingDoor counts the calls that hang until their timeout.
+type hangingDoor struct {
+	settle.Door
+	hung atomic.Int64
+}
+
+func (d *hangingDoor) note(err error) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		d.hung.Add(1)
+	}
+}
+
+func (d *hangingDoor) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
+	err := d.Door.Renew(ctx, couponID, closes)
+	d.note(err)
+	return err
+}
+
+func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, known)
+	d.note(err)
+	return wait, forPods, err
+}
+
+// Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of them: most
+// calls fail without hanging.
 func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)
 	d.AddUsers(between(1, 4)...)
-	for range 60 {
+	const many = 60
+	for range many {
 		d.addCouponOn(1, 0)
 	}
 	healthy := d.addCouponOn(1, 1, 2)
 	require.NoError(t, d.masters[0].Freeze())
 	ctx, stop := context.WithCancel(t.Context())
-	s := d.Settler(func(s *settle.Settler) { s.Parallel, s.Grace = 2, time.Second })
+	door := new(hangingDoor)
+	s := d.Settler(func(s *settle.Settler) {
+		s.Parallel, s.Grace = 2, time.Second
+		door.Door, s.Door = s.Door, door
+	})
 	ended := make(chan error, 1)
 	go func() {
 		report, err := s.RunOnce(ctx, jajeongtest.Manual())
@@ -131,8 +159,11 @@ func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 		ended <- err
 	}()
 	testenv.Eventually(t, "the healthy coupon is settled", func() bool { return len(d.Issued(healthy)) == 2 })
+	hung := door.hung.Load()
 	stop()
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(<-ended))
+	require.Positive(t, hung)
+	require.Less(t, hung, int64(many/2))
 }
 
 // A slot is migrating to another master, half of its keys are on each: Redis answers TRYAGAIN. The run waits for the end of the
@@ -155,7 +186,7 @@ func TestSettle_WaitsForMigratingSlot(t *testing.T) {
 	}
 	host, port, err := net.SplitHostPort(d.masters[1].Addr())
 	require.NoError(t, err)
-	move := func(key string) { require.NoError(t, from.Migrate(ctx, host, port, key, 0, restartWithin).Err()) }
+	move := func(key string) { require.NoError(t, from.Migrate(ctx, host, port, key, 0, time.Hour).Err()) }
 
 	set(to, "importing", fromID)
 	set(from, "migrating", toID)

@@ -53,6 +53,7 @@ func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	s := d.Settler()
+	s.Zone = d.Noon()
 	last := calendar.DefaultCutoff(d.Now(), s.Zone)
 	broken := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
 	whole := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))

@@ -2,10 +2,8 @@ package settle_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,9 +33,6 @@ type process struct {
 	started chan struct{}
 }
 
-// processWithin ends a process that hangs before the limit of the tests.
-const processWithin = 2 * time.Minute
-
 // start runs the program on a scene. The rule decides about every turn.
 func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultproxy.Action) *process {
 	s.T.Helper()
@@ -47,9 +42,7 @@ func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultpr
 	defer logs.Close()
 	proxies, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
 	p.proxies = proxies
-	ctx, cancel := context.WithTimeout(s.T.Context(), processWithin)
-	s.T.Cleanup(cancel)
-	p.cmd = exec.CommandContext(ctx, testenv.Build(s.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
+	p.cmd = exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
 		"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, proxied.Flags(proxied.Job)...)...)
 	p.cmd.Stderr = logs
 	require.NoError(s.T, p.cmd.Start())
@@ -206,7 +199,6 @@ func TestSettle_NextRunCompletesKilledRun(t *testing.T) {
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
 	require.GreaterOrEqual(t, struck.total, testenv.Rounds(30, 500))
-	require.GreaterOrEqual(t, surprised.total, testenv.Rounds(1, 20))
 }
 
 func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {
@@ -250,11 +242,13 @@ func (s *scene) mustNotCountRejectionsTwice() {
 	require.LessOrEqual(s.T, counted, undisturbedTotal.UnderReview+undisturbedTotal.Rejected)
 }
 
-func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tally) {
-	for n := range testenv.Rounds(6, 200) {
+// killedAtAnyMoment kills runs that take about so long at random moments, until enough of them were killed before their end.
+func killedAtAnyMoment(t *testing.T, st stage, took time.Duration, struck *tally) {
+	chance := testenv.Random(t)
+	for n := 0; struck.total < testenv.Rounds(3, 150) && !t.Failed(); n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { // one after another: each measures a run for the next
 			s := st.scene(t)
-			moment := rand.N(within)
+			moment := time.Duration(chance.Int64N(int64(took)))
 			t.Logf("killed after %s", moment)
 			p := s.start(1+n%4, func(*process, faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() })
 			began := time.Now()
@@ -262,7 +256,7 @@ func killedAtAnyMoment(t *testing.T, st stage, within time.Duration, struck *tal
 			if _, killed := p.wait(); killed {
 				struck.count(p.step())
 			} else {
-				within = time.Since(began)
+				took = time.Since(began)
 			}
 			timer.Stop()
 			s.rerun(1 + n%2)

@@ -220,7 +220,7 @@ func TestSettle_SweepsAndFinalisesFinishedCoupon(t *testing.T) {
 	require.Equal(t, []uint64{uint64(couponID)}, finalised)
 	require.Zero(t, d.Redis.Exists(t.Context(), d.Queue(couponID), d.Key("issued", couponID)).Val())
 	ttl := d.Redis.TTL(t.Context(), d.Key("state", couponID)).Val()
-	require.InDelta(t, 600, ttl.Seconds(), 60)
+	require.InDelta(t, 600, ttl.Seconds(), 300)
 	require.Contains(t, d.UnderReview(underReview), "99")
 	d.Verify()
 

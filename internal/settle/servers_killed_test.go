@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,9 +47,6 @@ func (m *doomed) newMySQL(t testing.TB) *jajeongtest.Deployment {
 	return d
 }
 
-// restartWithin is long enough for a machine with many concurrent tests.
-const restartWithin = 90 * time.Second
-
 // strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its
 // answer, or after the run has ended. It returns the exit code of the run.
 func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.Step, struck bool) {
@@ -65,7 +61,7 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 			struck, step = true, p.step()
 			failed = server.Kill()
 			if atOnce {
-				failed = errors.Join(failed, restart(server))
+				failed = errors.Join(failed, server.Restart(context.Background())) // in a rule, the test's context does not end it
 			}
 		}
 		switch {
@@ -82,16 +78,9 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 	require.False(s.T, killed)
 	require.NoError(s.T, failed)
 	if struck && !atOnce {
-		require.NoError(s.T, restart(server))
+		require.NoError(s.T, server.Restart(testenv.Patient(s.T)))
 	}
 	return code, step, struck
-}
-
-// restart is also called in a rule, where the test's context does not end it.
-func restart(server killable) error {
-	ctx, cancel := context.WithTimeout(context.Background(), restartWithin)
-	defer cancel()
-	return server.Restart(ctx)
 }
 
 // struck is a test of one scene at one operation. It returns the step in which the server was killed, if it was.

@@ -3,7 +3,6 @@ package settle_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // takenOver is a coupon with one seat and three applicants.
@@ -40,7 +40,7 @@ func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 			d, couponID := takenOver(t)
 			putBack := make(chan recall.PutBack, 1)
 			d.Memory().OnPutBack = func(p recall.PutBack) { putBack <- p }
-			s := d.Settler()
+			s, over := d.Settler(), testenv.Patient(t)
 			s.Hook = onStep(func(step settle.Step, times int) {
 				switch {
 				case step == settle.StepLock && times == 1:
@@ -54,7 +54,7 @@ func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 					select {
 					case p := <-putBack:
 						assert.Equal(t, 1, p.Back)
-					case <-time.After(20 * time.Second):
+					case <-over.Done():
 						t.Error("no application is put back")
 					}
 				}

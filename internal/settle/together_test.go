@@ -42,6 +42,7 @@ type storm struct {
 
 	settler *settle.Settler
 	binary  string
+	chance  *rand.Rand
 
 	refused  atomic.Int64 // by a Redis that was full
 	mu       sync.Mutex
@@ -65,7 +66,7 @@ func newborn(user coupon.UserID) bool { return user%25 == 0 }
 
 func newStorm(t *testing.T, users coupon.UserID) *storm {
 	d := jajeongtest.NewOnPrivateRedis(t)
-	s := &storm{Deployment: d, users: users, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle")}
+	s := &storm{Deployment: d, users: users, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle"), chance: testenv.Random(t)}
 	s.scarce, s.plenty = s.AddCoupon(5), s.AddCoupon(int(users)/2)
 	s.AddUsers(slices.DeleteFunc(between(1, users), newborn)...)
 	for _, couponID := range s.coupons() {
@@ -84,7 +85,7 @@ func (s *storm) batch(n int, work []visit) {
 	}
 	ids := make([]coupon.UserID, 6)
 	for i := range ids {
-		ids[i] = 5 * (1 + rand.N(s.users/5))
+		ids[i] = 5 * (1 + coupon.UserID(s.chance.Int64N(int64(s.users/5))))
 	}
 	s.do(s.UserTable.Update(jajeongtest.Blocked, ids[:4]...))
 	s.do(s.UserTable.Update(jajeongtest.Withdrawn, ids[4:]...))
@@ -118,7 +119,7 @@ func (s *storm) visits() (all []visit) {
 			}
 		}
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	s.chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
