@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -46,9 +45,7 @@ func newWorkshop(t *testing.T, language string) workshop {
 // run runs a command, and returns what it printed and whether it succeeded.
 func (w workshop) run(name string, args ...string) (output string, ok bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(testenv.Patient(w.t), name, args...)
 	cmd.Dir = w.folder
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "CGO_ENABLED=0", "npm_config_update_notifier=false")
 	text, err := cmd.CombinedOutput()
@@ -112,9 +109,7 @@ func TestClients_CodeOfTheGuide(t *testing.T) {
 	driver, err := os.ReadFile(filepath.Join(w.folder, "driver.js"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(w.folder, "page.mjs"), append([]byte(strings.Join(code, "\n")), driver...), 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	page := exec.CommandContext(ctx, "node", "page.mjs", "http://"+pod.Apply, "http://"+pod.Live, id.String())
+	page := exec.CommandContext(testenv.Patient(t), "node", "page.mjs", "http://"+pod.Apply, "http://"+pod.Live, id.String())
 	page.Dir = w.folder
 	var complaints strings.Builder
 	page.Stderr = &complaints
@@ -154,9 +149,9 @@ func TestClients_StreamsConform(t *testing.T) {
 	id := d.AddQueue(1, 1, 2)
 	d.SettleNow(id)
 	pod := d.Start(d.Environment(), "./cmd/apply-api")
-	client := &http.Client{Transport: openapi.Transport(t, nil), Timeout: time.Minute}
+	client := &http.Client{Transport: openapi.Transport(t, nil)}
 	ask := func(user, lastEventID string) (status int, events string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Live+"/v1/live/coupons/"+id.String()+"/me", nil)
+		request, err := http.NewRequestWithContext(testenv.Patient(t), http.MethodGet, "http://"+pod.Live+"/v1/live/coupons/"+id.String()+"/me", nil)
 		require.NoError(t, err)
 		request.Header.Set("X-User-ID", user)
 		request.Header.Set("Last-Event-ID", lastEventID)

@@ -80,6 +80,7 @@ type mall struct {
 	heard  *heard
 	relays []*testenv.Program
 	frozen *testenv.Program // nil: none
+	chance *rand.Rand
 
 	users     []coupon.UserID
 	nights    []coupon.CouponID // settled by a person's runs
@@ -96,7 +97,7 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink) {
 	m := newMall(t, o, sink, mallRelays)
 	m.mysql, m.kills = server, testenv.Rounds(10, 300)
 	m.addCoupons()
-	over, stop := context.WithCancel(t.Context())
+	over, stop := context.WithCancel(testenv.Patient(t))
 	defer stop()
 	var consuming, issuing, ordering sync.WaitGroup
 	consuming.Go(func() { m.sink.consume(over, m.heard) })
@@ -138,7 +139,7 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink) {
 // newMall turns the events on.
 func newMall(t *testing.T, o jajeongtest.Options, sink mallSink, relays int) *mall {
 	t.Helper()
-	m := &mall{Deployment: jajeongtest.NewWith(t, o), sink: sink, heard: newHeard(), relays: make([]*testenv.Program, relays)}
+	m := &mall{Deployment: jajeongtest.NewWith(t, o), sink: sink, heard: newHeard(), chance: testenv.Random(t), relays: make([]*testenv.Program, relays)}
 	for i := range m.relays {
 		m.startRelay(i)
 		t.Cleanup(func() { _ = m.relays[i].Process.Kill() })
@@ -177,7 +178,7 @@ func (m *mall) startRelay(i int) {
 	args := append([]string{"serve", "--tasks=issue,events", "--issue-interval=50ms"}, m.sink.flags()...)
 	cmd := exec.Command(testenv.Build(m.T, "./cmd/settle"), append(args, m.Flags(m.Job)...)...)
 	cmd.Env = m.Environment()
-	program, err := testenv.StartProgram(m.T.Context(), cmd)
+	program, err := testenv.StartProgram(testenv.Patient(m.T), cmd)
 	require.NoError(m.T, err)
 	m.relays[i] = program
 }
@@ -195,7 +196,7 @@ const strikeEvents = 30
 // with the round that it was in.
 func (m *mall) strike() {
 	m.T.Helper()
-	before, target := m.heard.distinct.Load(), m.heard.all.Load()+1+rand.Int64N(strikeEvents)
+	before, target := m.heard.distinct.Load(), m.heard.all.Load()+1+m.chance.Int64N(strikeEvents)
 	testenv.Eventually(m.T, "events arrive", func() bool {
 		enough := m.heard.all.Load() > target
 		if m.strikes%4 == 3 { // not only repeated ones
@@ -206,7 +207,7 @@ func (m *mall) strike() {
 	m.thaw()
 	switch m.strikes % 8 {
 	case 0, 4:
-		m.killRelays(rand.N(mallRelays))
+		m.killRelays(m.chance.IntN(mallRelays))
 	case 1:
 		m.killRelays(0, 1, 2)
 	case 2, 6:
@@ -219,7 +220,7 @@ func (m *mall) strike() {
 		require.NoError(m.T, m.mysql.Restart(m.T.Context()))
 	case 5:
 		m.freezes++
-		m.frozen = m.relays[rand.N(mallRelays)]
+		m.frozen = m.relays[m.chance.IntN(mallRelays)]
 		require.NoError(m.T, m.frozen.Process.Signal(syscall.SIGSTOP))
 		m.sink.age(m)
 	}
@@ -257,15 +258,14 @@ func (m *mall) await(over context.Context, done, all int) {
 func (m *mall) keepSettling(over context.Context) {
 	for i, id := range m.nights {
 		m.await(over, i, len(m.nights)+1)
-		for began := time.Now(); over.Err() == nil; {
-			output, err := m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim", "--reason=test").CombinedOutput()
-			if err == nil {
-				break
-			}
-			if time.Since(began) > 2*time.Minute {
-				m.T.Errorf("settle coupon %d: %v\n%s", id, err, output)
-				return
-			}
+		var output []byte
+		err := context.Canceled
+		for err != nil && over.Err() == nil {
+			output, err = m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim", "--reason=test").CombinedOutput()
+		}
+		if err != nil {
+			m.T.Errorf("settle coupon %d: %v\n%s", id, err, output)
+			return
 		}
 	}
 }
@@ -280,15 +280,16 @@ func (m *mall) keepApplying(over context.Context) {
 			if j%10 == 0 {
 				m.await(over, i*40+j/10, len(m.immediate)*40+1)
 			}
-			for began := time.Now(); over.Err() == nil; pause(over, 20*time.Millisecond) {
+			for {
 				receipt, err := m.Store.Apply(over, id, user)
 				if err == nil && (receipt.Code == candidates.Accepted || receipt.Code == candidates.Duplicate || receipt.Code == candidates.AlreadyIssued) {
 					break
 				}
-				if time.Since(began) > time.Minute {
+				if over.Err() != nil {
 					m.T.Errorf("user %d applies for coupon %d: %+v, %v", user, id, receipt, err)
 					return
 				}
+				pause(over, 20*time.Millisecond)
 			}
 		}
 	}
@@ -304,13 +305,13 @@ func (m *mall) keepOrdering(over context.Context) {
 	db := mysqltx.New(pool)
 	all := append(append([]coupon.CouponID{}, m.nights...), m.immediate...)
 	for n := 0; over.Err() == nil; n++ {
-		pause(over, rand.N(10*time.Millisecond))
-		id, user := all[rand.N(len(all))], m.users[rand.N(min(len(m.users), 200))]
+		pause(over, time.Duration(m.chance.Int64N(int64(10*time.Millisecond))))
+		id, user := all[m.chance.IntN(len(all))], m.users[m.chance.IntN(min(len(m.users), 200))]
 		call := wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: fmt.Sprintf("A-%d", n), User: user, AmountWon: 32_000, TTL: time.Minute}
 		if d, err := wallet.Redeem(over, db, id, call); err != nil || d.Code != wallet.Done {
 			continue
 		}
-		for _, call.Verb = range [][]wallet.Verb{{wallet.Confirm}, {wallet.Release}, {wallet.Confirm, wallet.Refund}}[rand.N(3)] {
+		for _, call.Verb = range [][]wallet.Verb{{wallet.Confirm}, {wallet.Release}, {wallet.Confirm, wallet.Refund}}[m.chance.IntN(3)] {
 			_, _ = wallet.Redeem(over, db, id, call)
 		}
 	}

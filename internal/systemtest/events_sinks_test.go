@@ -22,6 +22,7 @@ import (
 type streamSink struct {
 	server *testenv.Redis
 	client *redis.Client
+	chance *rand.Rand
 	loses  bool // at a kill, the end of what it has acknowledged
 	kills  int
 	safe   int64 // size of the append-only file before which nothing gets lost
@@ -31,7 +32,7 @@ const mallStream = "coupon:events"
 
 func newStreamSink(t testing.TB, server *testenv.Redis, loses bool) *streamSink {
 	t.Helper()
-	s := &streamSink{server: server, loses: loses,
+	s := &streamSink{server: server, chance: testenv.Random(t), loses: loses,
 		client: redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: 5 * time.Second})}
 	t.Cleanup(func() { _ = s.client.Close() })
 	return s
@@ -56,7 +57,7 @@ func (s *streamSink) kill() error {
 	if err != nil {
 		return err
 	}
-	return os.Truncate(path, max(s.safe, size-rand.Int64N(mayLose)))
+	return os.Truncate(path, max(s.safe, size-s.chance.Int64N(mayLose)))
 }
 
 // file is the append-only file.
@@ -106,7 +107,7 @@ func (h *heard) addEntries(entries []redis.XMessage) (last string) {
 func (s *streamSink) contents(ctx context.Context) (*heard, error) {
 	h := newHeard()
 	for from := "-"; ; {
-		entries, err := s.client.XRangeN(ctx, mallStream, from, "+", 10_000).Result()
+		entries, err := s.client.XRangeN(ctx, mallStream, from, "+", 1_000).Result()
 		if err != nil || len(entries) == 0 {
 			return h, err
 		}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,7 +67,7 @@ func watch(t *testing.T, address string, id coupon.CouponID, user coupon.UserID,
 func (w *watcher) await(what string, right func(standing.Document) bool) standing.Document {
 	w.t.Helper()
 	var heard []standing.Document
-	deadline := time.After(time.Minute)
+	over := testenv.Patient(w.t)
 	for {
 		select {
 		case state, open := <-w.states:
@@ -78,7 +77,7 @@ func (w *watcher) await(what string, right func(standing.Document) bool) standin
 			if heard = append(heard, state); right(state) {
 				return state
 			}
-		case <-deadline:
+		case <-over.Done():
 			require.FailNow(w.t, "no such state", "%s; heard %+v", what, heard)
 		}
 	}
@@ -210,8 +209,8 @@ func TestLive_StreamsEndOverTheDrain(t *testing.T) {
 	users := jajeongtest.Between[coupon.UserID](1, 40)
 	id := d.AddQueue(1, users...)
 	cmd := exec.Command(testenv.Build(t, "./cmd/apply-api"), d.Flags(d.API)...)
-	cmd.Env = append(d.Environment(), "SHUTDOWN_GRACE=5s")
-	pod, err := testenv.StartProgram(t.Context(), cmd)
+	cmd.Env = append(d.Environment(), "SHUTDOWN_GRACE=10s")
+	pod, err := testenv.StartProgram(testenv.Patient(t), cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pod.Process.Kill() })
 	var streams []*watcher

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -65,9 +64,9 @@ type shopAnswer struct {
 
 func (c *shopClient) keepOrdering(over context.Context) {
 	for over.Err() == nil && !c.T.Failed() {
-		o := &shopOrder{id: fmt.Sprintf("%d-%d", c.number, len(c.orders)), user: c.user, amount: 10_000 + rand.Int64N(50_000)}
-		if len(c.orders) > 0 && rand.N(8) == 0 {
-			o = c.orders[max(0, len(c.orders)-1-rand.N(10))]
+		o := &shopOrder{id: fmt.Sprintf("%d-%d", c.number, len(c.orders)), user: c.user, amount: 10_000 + c.chance.Int64N(50_000)}
+		if len(c.orders) > 0 && c.chance.IntN(8) == 0 {
+			o = c.orders[max(0, len(c.orders)-1-c.chance.IntN(10))]
 		} else {
 			c.orders = append(c.orders, o)
 		}
@@ -78,8 +77,8 @@ func (c *shopClient) keepOrdering(over context.Context) {
 // process makes calls about an order. It leaves some reservations to run out. A used coupon is refunded, unless the test is over.
 func (c *shopClient) process(over context.Context, o *shopOrder) {
 	for step := 0; over.Err() == nil && !c.T.Failed(); step++ {
-		pause(over, rand.N(10*time.Millisecond))
-		draw := rand.N(100)
+		pause(over, c.upTo(10*time.Millisecond))
+		draw := c.chance.IntN(100)
 		switch o.state {
 		case coupon.OrderReserved:
 			switch {
@@ -113,7 +112,7 @@ func (c *shopClient) process(over context.Context, o *shopOrder) {
 			case draw < 15:
 				c.reserveBoth(o)
 			case draw < 75:
-				c.reserve(o, c.coupons[rand.N(len(c.coupons))])
+				c.reserve(o, c.coupons[c.chance.IntN(len(c.coupons))])
 			case draw < 83:
 				c.confirm(o)
 			case draw < 91:
@@ -127,24 +126,24 @@ func (c *shopClient) process(over context.Context, o *shopOrder) {
 
 // call makes a call until it is answered, at one pod or the other.
 func (c *shopClient) call(o *shopOrder, method, path string, body string) (a shopAnswer, repeated bool) {
-	for began := time.Now(); ; repeated = true {
+	for ; ; repeated = true {
 		a, err := c.ask(method, "/v1/orders/"+o.id+"/coupon"+path, body)
 		switch {
 		case err == nil && a.status < http.StatusInternalServerError:
 			c.answered.Add(1)
 			return a, repeated
-		case err == nil && a.Code != "UNAVAILABLE", time.Since(began) > 2*time.Minute:
+		case err == nil && a.Code != "UNAVAILABLE", c.ctx.Err() != nil:
 			c.T.Errorf("%s %s%s: %v, %+v", method, o.id, path, err, a)
 			return a, repeated
 		}
 		c.unanswered.Add(1)
-		pause(c.T.Context(), rand.N(50*time.Millisecond))
+		pause(c.ctx, c.upTo(50*time.Millisecond))
 	}
 }
 
 func (c *shopClient) ask(method, path, body string) (a shopAnswer, err error) {
-	address := c.pods[rand.N(shopPods)].address.Load().(string)
-	request, err := http.NewRequest(method, "http://"+address+path, bytes.NewBufferString(body))
+	address := c.pods[c.chance.IntN(shopPods)].address.Load().(string)
+	request, err := http.NewRequestWithContext(c.ctx, method, "http://"+address+path, bytes.NewBufferString(body))
 	if err != nil {
 		return a, err
 	}

@@ -44,7 +44,7 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	var working sync.WaitGroup
-	over, stop := context.WithCancel(t.Context())
+	over, stop := context.WithCancel(testenv.Patient(t))
 	defer stop()
 	for i := range shopClients {
 		c := s.newClient(i)
@@ -77,6 +77,8 @@ type shop struct {
 	server  *testenv.MySQL
 	coupons []coupon.CouponID
 	keys    string // SERVICE_KEYS_FILE
+	chance  *rand.Rand
+	ctx     context.Context // of calls
 	pods    [shopPods]*pod
 	clients []*shopClient
 
@@ -105,7 +107,7 @@ type pod struct {
 func newShop(t *testing.T) *shop {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	s := &shop{server: server, Deployment: jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}),
-		keys: filepath.Join(t.TempDir(), "keys"), holders: map[owned]*ofOperator{}}
+		keys: filepath.Join(t.TempDir(), "keys"), chance: testenv.Random(t), ctx: testenv.Patient(t), holders: map[owned]*ofOperator{}}
 	users := jajeongtest.Between[coupon.UserID](1, shopUsers)
 	s.AddUsers(users...)
 	for range 2 {
@@ -133,7 +135,7 @@ func (s *shop) startPod(p *pod) {
 	cmd := exec.Command(testenv.Build(s.T, "./cmd/wallet-api"), "--mysql-dsn="+s.Wallet.MySQLDSN,
 		"--service-keys-file="+s.keys, "--reserve-ttl="+shopTTL.String())
 	cmd.Env = s.Environment()
-	program, err := testenv.StartProgram(s.T.Context(), cmd)
+	program, err := testenv.StartProgram(testenv.Patient(s.T), cmd)
 	require.NoError(s.T, err)
 	p.program = program
 	p.address.Store(program.Wallet)
@@ -144,14 +146,14 @@ func (s *shop) kills() int { return s.podKills + s.mysqlKills }
 // strike waits until clients got some more answers, then kills a process or all, and starts them again.
 func (s *shop) strike() {
 	s.T.Helper()
-	target := s.answered.Load() + 50 + rand.Int64N(400)
+	target := s.answered.Load() + 50 + s.chance.Int64N(400)
 	testenv.Eventually(s.T, "clients get answers", func() bool { return s.answered.Load() > target || s.T.Failed() })
 	mysql, pods := s.strikes%2 == 0, s.pods[:0]
 	switch {
 	case s.strikes%5 == 4:
 		mysql, pods = true, s.pods[:]
 	case !mysql:
-		pods = s.pods[rand.N(shopPods):][:1]
+		pods = s.pods[s.chance.IntN(shopPods):][:1]
 	}
 	s.strikes++
 	if mysql {
@@ -186,16 +188,16 @@ func (s *shop) keepOperating(over context.Context) {
 		all = append(all, h)
 	}
 	for n := 1; over.Err() == nil && !s.T.Failed(); n++ {
-		h := all[rand.N(len(all))]
+		h := all[s.chance.IntN(len(all))]
 		told := s.holders[h]
-		if s.operate("revoke", h, [][]string{nil, {"--free-seat"}}[rand.N(2)]...) {
+		if s.operate("revoke", h, [][]string{nil, {"--free-seat"}}[s.chance.IntN(2)]...) {
 			told.revoked = true
-			pause(over, rand.N(200*time.Millisecond))
+			pause(over, s.upTo(200*time.Millisecond))
 			if !s.operate("reissue", h) {
 				s.T.Errorf("a coupon was not reissued: %+v", h)
 				return
 			}
-			told.revoked = rand.N(8) == 0 && s.operate("revoke", h) // some are revoked in the end, if no order has them
+			told.revoked = s.chance.IntN(8) == 0 && s.operate("revoke", h) // some are revoked in the end, if no order has them
 			if told.revoked {
 				all = slices.DeleteFunc(all, func(other owned) bool { return other == h })
 			}
@@ -213,7 +215,7 @@ func (s *shop) keepOperating(over context.Context) {
 // operate repeats a change until it is known whether it was made. A coupon that an order has is refused to the operator.
 func (s *shop) operate(verb string, h owned, more ...string) (made bool) {
 	args := append([]string{"coupon", verb, h.coupon.String(), "--user=" + h.user.Member(), "--operator=lee", "--reason=CS-1"}, more...)
-	for began := time.Now(); ; {
+	for {
 		cmd := s.settle(args...)
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
@@ -223,7 +225,7 @@ func (s *shop) operate(verb string, h owned, more ...string) (made bool) {
 			return true
 		}
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() > 2 || time.Since(began) > 2*time.Minute {
+		if !errors.As(err, &exit) || exit.ExitCode() > 2 || s.ctx.Err() != nil {
 			s.T.Errorf("%v: %v\n%s", args, err, &output)
 			return false
 		}
@@ -231,6 +233,11 @@ func (s *shop) operate(verb string, h owned, more ...string) (made bool) {
 			return false
 		}
 	}
+}
+
+// upTo is a random time.
+func (s *shop) upTo(longest time.Duration) time.Duration {
+	return time.Duration(s.chance.Int64N(int64(longest)))
 }
 
 // pause returns early when the test is over.
@@ -331,7 +338,7 @@ func (s *shop) requireTrueActs() {
 
 func (s *shop) newClient(i int) *shopClient {
 	c := &shopClient{shop: s, number: i, user: coupon.UserID(i%shopUsers + 1),
-		http: &http.Client{Transport: new(http.Transport), Timeout: 20 * time.Second}}
+		http: &http.Client{Transport: new(http.Transport)}}
 	s.T.Cleanup(c.http.CloseIdleConnections)
 	s.clients = append(s.clients, c)
 	return c

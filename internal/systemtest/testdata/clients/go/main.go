@@ -4,9 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"time"
 
 	"example.com/client/apply"
 	_ "example.com/client/wallet"
@@ -20,9 +18,8 @@ func main() {
 }
 
 func run(server, coupon string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	client, err := apply.NewClientWithResponses(server, apply.WithHTTPClient(&http.Client{Timeout: 10 * time.Second}))
+	ctx := context.Background()
+	client, err := apply.NewClientWithResponses(server)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,14 @@
 const { strict: assert } = await import("node:assert");
 const [server, live, coupon] = process.argv.slice(2);
 const network = globalThis.fetch;
-globalThis.fetch = (path, options = {}) =>
-  network((path.startsWith("/v1/live/") ? live : server) + path, { ...options, headers: { ...options.headers, "X-User-ID": "7" } });
+let longest = 0; // ms that an answer took: the page cannot know the server's time better
+globalThis.fetch = async (path, options = {}) => {
+  const began = performance.now();
+  const to = (path.startsWith("/v1/live/") ? live : server) + path;
+  const answer = await network(to, { ...options, headers: { ...options.headers, "X-User-ID": "7" } });
+  longest = Math.max(longest, performance.now() - began);
+  return answer;
+};
 
 await untilOpen(coupon, (left) => assert.ok(left > 0));
 for (let tries = 1; ; tries++) {
@@ -13,7 +19,7 @@ for (let tries = 1; ; tries++) {
   const problem = await answer.json();
   assert.equal(problem.code, "NOT_OPEN");
   const early = Date.parse(problem.opensAt) - Date.parse(problem.serverTime);
-  assert.ok(early < 50 && tries < 5, `${early} ms too early`);
+  assert.ok(early < 50 + longest && tries < 5, `${early} ms too early, an answer took up to ${longest} ms`);
   await new Promise((wake) => setTimeout(wake, early + 1));
 }
 await watch(coupon, async () => "token", (state) => console.log(state.status));
