@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
@@ -49,20 +47,16 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 	}
 }
 
-const runsFor = 30 * time.Second
-
-func (s *spoken) command(args ...string) (cmd *exec.Cmd, cancel func()) {
-	ctx, cancel := context.WithTimeout(s.T.Context(), runsFor)
-	cmd = exec.CommandContext(ctx, testenv.Build(s.T, "./cmd/settle"), append(args, s.serversFor(args)...)...)
+func (s *spoken) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"), append(args, s.serversFor(args)...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=" + s.lang, "TERM=xterm", "HOME=" + s.T.TempDir()}
-	return cmd, cancel
+	return cmd
 }
 
 // says runs a command with pipes as its streams, and notes the output.
 func (s *spoken) says(args ...string) {
 	s.T.Helper()
-	cmd, cancel := s.command(args...)
-	defer cancel()
+	cmd := s.command(args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	code := s.exitCode(cmd.Run())
@@ -82,8 +76,7 @@ func (s *spoken) saysOnTerminal(answers []string, args ...string) {
 // onTerminal returns the output on the terminal with its escape sequences.
 func (s *spoken) onTerminal(environment, answers []string, args ...string) (text string, code int) {
 	s.T.Helper()
-	cmd, cancel := s.command(args...)
-	defer cancel()
+	cmd := s.command(args...)
 	cmd.Env = append(cmd.Env, environment...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
 	require.NoError(s.T, err)
@@ -113,8 +106,7 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 // saysUntilStopped stops a command after a log line and notes its log, without the lines about the stop.
 func (s *spoken) saysUntilStopped(until string, args ...string) {
 	s.T.Helper()
-	cmd, cancel := s.command(args...)
-	defer cancel()
+	cmd := s.command(args...)
 	logs, err := cmd.StderrPipe()
 	require.NoError(s.T, err)
 	require.NoError(s.T, cmd.Start())

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -281,9 +282,11 @@ func TestGoldenIssuing(t *testing.T) {
 		does("create", "--name=3회차", "--seats=2", open, "--closes="+at(time.Hour), "--campaign=7")
 		does("create", "--name=4회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")
 		s.Refresh()
-		s.Apply(1, 1)
+		applied := s.Now()
+		s.ApplyAt(1, "1", applied.Add(30*time.Minute)) // by a clock that was ahead, so that no machine is too slow for it
 		s.Apply(2, 2)
 		s.says("explain", "--coupon=1", "--user=1")
+		require.NoError(t, s.Redis.ZAdd(t.Context(), s.Queue(1), redis.Z{Member: "1", Score: float64(applied.UnixMicro())}).Err())
 		s.says("run")
 		does("freeze", "1")
 		does("freeze", "1")

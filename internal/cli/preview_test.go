@@ -8,7 +8,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -73,7 +72,7 @@ func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
 func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	midnight := calendar.DefaultCutoff(w.Now(), jajeongtest.Zone)
+	midnight := calendar.DefaultCutoff(w.Now(), w.atNoon())
 	couponID := w.AddCouponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
 	w.AddUsers(1, 2)
 	w.ApplyAt(couponID, "1", midnight.Add(-time.Minute))

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,9 +19,6 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
-
-// issued is the limit for what takes an interval, or a refresh of the list.
-const issued = 30 * time.Second
 
 // serve runs replicas of `settle serve --tasks issue` in this process until the end of the test, when all must end with 0.
 func (w *world) serve(replicas int, args ...string) {
@@ -220,9 +216,9 @@ func TestServe_SIGTERMFinishesImmediateRun(t *testing.T) {
 	lock := strings.ReplaceAll(w.Prefix, ":", "") + "issuing"
 	_, err = conn.ExecContext(t.Context(), "DO GET_LOCK(?, 0)", lock)
 	require.NoError(t, err)
-	w.Exec("CREATE TRIGGER issuing BEFORE INSERT ON user_coupon FOR EACH ROW DO GET_LOCK('" + lock + "', 60)")
+	w.Exec("CREATE TRIGGER issuing BEFORE INSERT ON user_coupon FOR EACH ROW DO GET_LOCK('" + lock + "', 3600)")
 	first, second := w.AddImmediate(2, 1), w.AddImmediate(2)
-	logs, stop, ended := w.startServe("--tasks=issue", "--shutdown-grace=1m")
+	logs, stop, ended := w.startServe("--tasks=issue", "--shutdown-grace=1h")
 	go func() { _, _ = io.Copy(io.Discard, logs) }()
 	testenv.Eventually(t, "the run inserts", func() bool {
 		return testenv.Sessions(t, w.DB, func(s testenv.Session) bool { return s.State == "User lock" }) > 0

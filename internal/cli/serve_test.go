@@ -10,11 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
@@ -45,8 +43,7 @@ func TestServe_SettlesLastNightAndStops(t *testing.T) {
 		stop()
 		require.Zero(t, <-ended)
 	}
-	midnight := calendar.DefaultCutoff(n.Now(), jajeongtest.Zone)
-	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", midnight.UTC()), 2)
+	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", n.midnight.UTC()), 2)
 	n.requireRepaired()
 }
 
@@ -127,10 +124,8 @@ func TestServe_RefusesMissingTables(t *testing.T) {
 	w := newWorld(t)
 	refused := func(name, advice string) {
 		for _, task := range allTasks {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // if it stays up
-			defer cancel()
 			var stderr strings.Builder
-			code := run(ctx, append([]string{"serve", "--lang=en", "--event-sink=redis", "--tasks=" + task}, w.servers...), io.Discard, &stderr)
+			code := run(testenv.Patient(t), append([]string{"serve", "--lang=en", "--event-sink=redis", "--tasks=" + task}, w.servers...), io.Discard, &stderr)
 			require.Equal(t, exitUse, code, "%s: %s", name, stderr.String())
 			require.Contains(t, stderr.String(), advice, name)
 		}

@@ -48,6 +48,13 @@ func newWorldWith(t *testing.T, o jajeongtest.Options) *world {
 	return &world{d, d.Flags(d.Job)}
 }
 
+// atNoon has the program settle in a time zone in which it is about noon, so that no midnight strikes during the test.
+func (w *world) atNoon() *time.Location {
+	zone := w.Noon()
+	w.servers = append(slices.Clone(w.servers), "--settle-time-zone="+zone.String())
+	return zone
+}
+
 // as is a pool of an account.
 func (w *world) as(account string) *sql.DB {
 	w.T.Helper()
