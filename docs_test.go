@@ -250,19 +250,21 @@ var twoPersons = regexp.MustCompile(`^settle (policy set|approve|approvals) |--a
 type handbook struct {
 	*deployment
 	dir, run string
+	today    time.Time // at the beginning, so that midnight in the middle of a page is no difference
 }
 
 func newHandbook(t *testing.T) *handbook {
 	t.Helper()
 	h := &handbook{deployment: deploy(t), dir: t.TempDir()}
+	h.today = h.Now().In(jajeongtest.Zone)
 	h.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 		VALUES (42, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 5 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
 	h.AddUsers(5, 6, 8) // and not 7
 	for _, user := range []string{"5", "6", "7"} {
-		h.ApplyAt(42, user, time.Now().Add(-96*time.Hour))
+		h.ApplyAt(42, user, h.today.Add(-96*time.Hour))
 	}
 	h.carryOut("settle run")
-	h.ApplyAt(42, "8", time.Now().Add(-72*time.Hour)) // for the first run of the page
+	h.ApplyAt(42, "8", h.today.Add(-72*time.Hour)) // for the first run of the page
 	h.run = fmt.Sprint(h.Number("SELECT MAX(id) FROM settlement_run"))
 	return h
 }
@@ -272,7 +274,7 @@ func newHandbook(t *testing.T) *handbook {
 func (h *handbook) carryOut(line string) {
 	h.T.Helper()
 	day := func(days int) string {
-		return time.Now().In(jajeongtest.Zone).AddDate(0, 0, days).Format(time.DateOnly)
+		return h.today.AddDate(0, 0, days).Format(time.DateOnly)
 	}
 	ahead := 0
 	if strings.HasPrefix(line, "settle coupon ") {

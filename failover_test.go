@@ -1,14 +1,21 @@
 package jajeong_test
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -53,6 +60,9 @@ func (c *applicants) start(t *testing.T, couponID coupon.CouponID, pods []*deplo
 				case <-time.After(5 * time.Millisecond):
 				}
 				user := coupon.UserID(c.users.Add(1))
+				if user > lots {
+					return
+				}
 				c.apply(t, pods[n%len(pods)], couponID, user)
 				if user%7 == 0 && user > coupon.UserID(parallel) {
 					c.apply(t, pods[(n+1)%len(pods)], couponID, user-coupon.UserID(parallel)) // perhaps after a loss, and by another pod
@@ -92,9 +102,9 @@ func (c *applicants) awaitAnswers(t *testing.T, more int64) {
 
 func failOver(t *testing.T) {
 	const name = "coupons"
-	redis := topology.StartPair(t, name, 1500*time.Millisecond)
+	pair := topology.StartPair(t, name)
 	d := deploy(t)
-	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
+	d.env = append(d.env, "REDIS_ADDRS="+pair.Sentinel, "REDIS_MASTER_NAME="+name)
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, lots)...)
 	couponID := d.AddCoupon(lots)
 	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
@@ -103,22 +113,21 @@ func failOver(t *testing.T) {
 	t.Cleanup(stop)
 	c.start(t, couponID, pods, 8)
 	c.awaitAnswers(t, 200)
-	redis.Replicated(t)
-	redis.Link.Down()
+	pair.Replicated(t)
+	pair.Link.Down()
 	c.awaitAnswers(t, 100)
 	acknowledged := c.count()
 	require.NoError(t, pods[0].pod.Process.Signal(syscall.SIGSTOP)) // this pod notices the failover late
-	require.NoError(t, redis.Master.Kill())
-	redis.Promoted(t)
-	time.AfterFunc(2*time.Second, func() { _ = pods[0].pod.Process.Signal(syscall.SIGCONT) })
+	require.NoError(t, pair.Master.Kill())
+	pair.Promote(t)
 
-	var code int
-	var stdout, stderr string
-	testenv.Eventually(t, "the Sentinel names the new master to the job", func() bool {
-		code, stdout, stderr = d.settle(settleNow...)
-		return code != 1 // 1 is safe to run again, and a Job does
+	stdout := d.settleBehind(t, func() {
+		told := c.told()
+		require.NoError(t, pods[0].pod.Process.Signal(syscall.SIGCONT))
+		testenv.Eventually(t, "the pods have put back what the new master lacks", func() bool {
+			return stand(t, pair.OnReplica, d.Queue(couponID), told)
+		})
 	})
-	require.Zero(t, code, "%s%s", stdout, stderr)
 	var run struct{ Run uint64 }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &run), stdout)
 	var cutoff time.Time
@@ -137,7 +146,7 @@ func failOver(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, before, acknowledged, "the applications acknowledged by the master that died")
 
-	code, stdout, stderr = d.settle(settleNow...)
+	code, stdout, stderr := d.settle(settleNow...)
 	require.Zero(t, code, "%s%s", stdout, stderr)
 	issued = d.issuedAt(couponID)
 	for user := range c.arrivals {
@@ -146,6 +155,62 @@ func failOver(t *testing.T) {
 	}
 	code, stdout, stderr = d.settle("verify") // order, and no gap
 	require.Zero(t, code, "%s%s", stdout, stderr)
+}
+
+// told returns the first arrivals in the answers until now.
+func (c *applicants) told() map[coupon.UserID]time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.arrivals)
+}
+
+// stand reports whether these users are in the queue, at these arrivals or before.
+func stand(t *testing.T, client *redis.Client, queue string, told map[coupon.UserID]time.Time) bool {
+	t.Helper()
+	for users := range slices.Chunk(slices.Collect(maps.Keys(told)), 500) {
+		var members []string
+		for _, user := range users {
+			members = append(members, user.Member())
+		}
+		scores := client.ZMScore(t.Context(), queue, members...).Val()
+		for i, user := range users {
+			if len(scores) == 0 || scores[i] == 0 || coupon.Arrival(scores[i]) > coupon.ArrivalAt(told[user]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// settleBehind settles by a process that is stopped where it waits for the pods, until they are done. So the time that it would
+// wait for them does not matter. It returns the output of the run.
+func (d *deployment) settleBehind(t *testing.T, pods func()) (stdout string) {
+	t.Helper()
+	waited := false
+	testenv.Eventually(t, "the settlement succeeds", func() bool {
+		var out, errs bytes.Buffer
+		cmd := exec.CommandContext(testenv.Patient(t), testenv.Build(t, "./cmd/settle"), settleNow...)
+		cmd.Env, cmd.Stdout = d.env, &out
+		logs, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		for lines := bufio.NewScanner(logs); lines.Scan(); {
+			fmt.Fprintln(&errs, lines.Text())
+			if !waited && strings.Contains(lines.Text(), "pods put lost applications back first") {
+				waited = true
+				require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+				pods()
+				require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+			}
+		}
+		_ = cmd.Wait()
+		code := cmd.ProcessState.ExitCode()
+		require.Contains(t, []int{0, 1}, code, "%s%s", &out, &errs) // 1 is safe to run again, and a Job does
+		stdout = out.String()
+		return code == 0
+	})
+	require.True(t, waited, stdout)
+	return stdout
 }
 
 // issuedAt returns the arrivals of the winners.

@@ -30,10 +30,16 @@ type told struct {
 	only     map[coupon.UserID]bool           // whether the first pod alone answered the user
 }
 
-func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int, user coupon.UserID) {
+// mustApply applies until the application is acknowledged.
+func (o *told) mustApply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int, user coupon.UserID) {
+	for ctx := testenv.Patient(t); ctx.Err() == nil && !o.apply(t, pods, id, pod, user); {
+	}
+}
+
+func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int, user coupon.UserID) (acknowledged bool) {
 	a := pods[pod].apply(id, user)
 	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
-		return
+		return false
 	}
 	at := coupon.ArrivalAt(instant(t, a.AppliedAt))
 	o.mu.Lock()
@@ -43,6 +49,7 @@ func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod i
 	if !known || at < before {
 		o.arrivals[user], o.receipts[user] = at, a.Receipt
 	}
+	return true
 }
 
 func newTold() *told {
@@ -93,15 +100,16 @@ func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
 }
 
 func loseRedis(t *testing.T, podDies bool) {
-	const early, seats, perSecond, parallel = 20_000, 1_000, 500, 32
+	const seats, perSecond, parallel = 1_000, 500, 32
+	early := testenv.Rounds(5_000, 20_000)
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	d := deployWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
 	keys := filepath.Join(t.TempDir(), "receipt-keys")
 	require.NoError(t, os.WriteFile(keys, []byte("2026 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+"\n"), 0o600))
 	d.env = append(d.env, "RECEIPT_KEYS_FILE="+keys)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 3*early)...)
+	d.AddUsers(jajeongtest.Between(1, coupon.UserID(3*early))...)
 	id := d.AddCoupon(seats)
-	dying, err := testenv.StartProgram(t.Context(), podCommand(t, d))
+	dying, err := testenv.StartProgram(testenv.Patient(t), podCommand(t, d))
 	require.NoError(t, err)
 	first := *d
 	first.pod = dying
@@ -116,7 +124,7 @@ func loseRedis(t *testing.T, podDies bool) {
 	for n := range parallel {
 		applying.Go(func() {
 			for user := n + 1; user <= early; user += parallel {
-				clients.apply(t, pods, id, user%2, coupon.UserID(user))
+				clients.mustApply(t, pods, id, user%2, coupon.UserID(user))
 			}
 		})
 	}
@@ -129,7 +137,7 @@ func loseRedis(t *testing.T, podDies bool) {
 		defer close(newcomers)
 		pace := time.NewTicker(time.Second / perSecond)
 		defer pace.Stop()
-		for user := coupon.UserID(early + 1); user <= 3*early; user++ {
+		for user := coupon.UserID(early + 1); user <= coupon.UserID(3*early); user++ {
 			select {
 			case <-pace.C:
 				newcomers <- user
@@ -144,7 +152,7 @@ func loseRedis(t *testing.T, podDies bool) {
 				pod := int(user) % 2
 				clients.apply(t, pods, id, pod, user)
 				if user%10 == 0 {
-					clients.apply(t, pods, id, 1, user-early) // applies again, perhaps after the loss
+					clients.apply(t, pods, id, 1, user-coupon.UserID(early)) // applies again, perhaps after the loss
 				}
 			}
 		})
@@ -218,14 +226,14 @@ func podCommand(t *testing.T, d *deployment) *exec.Cmd {
 func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	t.Parallel()
 	const name = "coupons"
-	redis := topology.StartPair(t, name, 3*time.Second)
+	redis := topology.StartPair(t, name)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 900)...)
 	id := d.AddCoupon(500)
 	start := func() (pods []*deployment) {
 		for range 2 {
-			program, err := testenv.StartProgram(t.Context(), podCommand(t, d))
+			program, err := testenv.StartProgram(testenv.Patient(t), podCommand(t, d))
 			require.NoError(t, err)
 			pod := *d
 			pod.pod = program
@@ -240,7 +248,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	clients := newTold()
 	apply := func(first, last coupon.UserID) {
 		for user := first; user <= last; user++ {
-			clients.apply(t, pods, id, int(user)%2, user)
+			clients.mustApply(t, pods, id, int(user)%2, user)
 		}
 	}
 	apply(1, 300)
@@ -255,7 +263,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 		require.NoError(t, pod.pod.Process.Kill())
 	}
 	require.NoError(t, redis.Master.Kill())
-	redis.Promoted(t)
+	redis.Promote(t)
 	pods = start()
 	testenv.Eventually(t, "the new master takes applications", func() bool {
 		clients.apply(t, pods, id, 0, 601)
