@@ -2,13 +2,13 @@ package jajeongtest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -81,7 +81,7 @@ func settings(table, id, status string, active ...string) users.Settings {
 // SomeUserTable is another readable table in each test, for tests that must pass with all.
 func SomeUserTable(t testing.TB) *UserTable {
 	t.Helper()
-	table := ReadableUserTables[rand.N(len(ReadableUserTables))]
+	table := ReadableUserTables[testenv.Random(t).IntN(len(ReadableUserTables))]
 	t.Logf("table of users: %s", table.Name)
 	return &table
 }
