@@ -20,9 +20,10 @@ const (
 	roundTimeout = 15 * time.Second
 	// serverEvery is how often the relay looks at the sink while there is nothing to publish.
 	serverEvery = 2 * time.Second
-	// roundCoupons and roundChanges bound the events of a round: a crash repeats so many at most.
+	// roundCoupons bounds the events of a round: a crash repeats so many at most, and a fifth as many rows of coupon_log.
 	roundCoupons = 5_000
-	roundChanges = 1_000
+	// changesShare is the number of issued coupons for each row of coupon_log in the bounds of a round.
+	changesShare = 5
 	// roundSettlements bounds the settlements of a round. Immediate coupons have many small ones.
 	roundSettlements = 100
 )
@@ -42,9 +43,11 @@ type Relay struct {
 	ahead    *ahead    // what is read and not published of the settlement that the cursor names
 	lookedAt time.Time // when the relay last asked for the sink's server
 	claimed  bool      // this process has claimed the sink
+	most     int       // coupons of a round at most; tests publish fewer
+	room     int       // coupons of the next round at most; see adapt
 }
 
-func NewRelay(c Config) *Relay { return &Relay{Config: c} }
+func NewRelay(c Config) *Relay { return &Relay{Config: c, most: roundCoupons, room: roundCoupons} }
 
 // Round is the result of one round.
 type Round struct {
@@ -63,6 +66,8 @@ var errStandby = errors.New("another relay works")
 func (r *Relay) Round(ctx context.Context) (done Round, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roundTimeout)
 	defer cancel()
+	began := r.Now()
+	defer func() { r.adapt(r.Now().Sub(began), err) }()
 	var sinkError error
 	err = r.Locks.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		done, sinkError, err = r.attempt(ctx, tx)
@@ -78,6 +83,17 @@ func (r *Relay) Round(ctx context.Context) (done Round, err error) {
 	default:
 		r.claimed = r.claimed || done.on
 		return done, sinkError
+	}
+}
+
+// adapt halves the next round after a round that failed because it took too long: it would fail for ever. It doubles the next
+// round after one that took less than a quarter of that time.
+func (r *Relay) adapt(took time.Duration, err error) {
+	switch {
+	case err != nil && took >= PublishTimeout:
+		r.room = max(1, r.room/2)
+	case err == nil && took < PublishTimeout/4:
+		r.room = min(r.most, 2*r.room)
 	}
 }
 
@@ -148,7 +164,7 @@ func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, erro
 		if i > 0 && c.settlement == at.settlement {
 			continue
 		}
-		room := roundCoupons - len(events.messages)
+		room := r.room - len(events.messages)
 		if room <= 0 {
 			break
 		}
@@ -160,7 +176,7 @@ func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, erro
 		}
 		events.take(r.ahead, room)
 	}
-	changes, err := unpublishedChanges(ctx, tx, at.log, roundChanges)
+	changes, err := unpublishedChanges(ctx, tx, at.log, max(1, r.room/changesShare))
 	for i := range changes {
 		if c := &changes[i]; err == nil && !c.behind {
 			events.changes = append(events.changes, c.id)

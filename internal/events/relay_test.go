@@ -90,8 +90,13 @@ func (s *shop) newRelay() *events.Relay {
 	pool, err := s.Job.MySQLSettings.Open(zap.NewNop())
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = pool.Close() })
-	return events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
+	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
+	relay.PublishAtMost(roundOfTests)
+	return relay
 }
+
+// roundOfTests is how many coupons a round publishes, so that few are more than a round.
+const roundOfTests = 100
 
 // line is a coupon with the applications of known users.
 func (s *shop) line(seats int, users ...coupon.UserID) coupon.CouponID {
@@ -136,20 +141,20 @@ func (s *shop) idsOf(couponID coupon.CouponID) []string {
 func TestRound_PublishesInOrderOfSeats(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	users := jajeongtest.Between[coupon.UserID](1, 6000)
+	users := jajeongtest.Between[coupon.UserID](1, 600)
 	slices.SortFunc(users, func(a, b coupon.UserID) int { return int(a%77) - int(b%77) })
 	s.AddUsers(users...)
-	big, small := s.line(5500, users...), s.line(10, users[:20]...)
+	big, small := s.line(550, users...), s.line(10, users[:20]...)
 	s.SettleNow()
 	s.publish()
 	require.Equal(t, s.issuedIDs(big), s.idsOf(big))
 	require.Equal(t, s.issuedIDs(small), s.idsOf(small))
-	require.Len(t, s.sink.got, 5510)
+	require.Len(t, s.sink.got, 560)
 	require.Zero(t, s.Number("SELECT COUNT(*) FROM settlement WHERE published_at IS NULL"))
 	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM event_relay WHERE run_id IS NULL AND from_at IS NOT NULL"))
 	s.publish()
-	require.Len(t, s.sink.got, 5510, "nothing is repeated")
-	s.SetSeats(big, 5600)
+	require.Len(t, s.sink.got, 560, "nothing is repeated")
+	s.SetSeats(big, 570)
 	s.SettleNow(big)
 	s.publish()
 	require.Equal(t, s.issuedIDs(big), s.idsOf(big))
@@ -159,10 +164,10 @@ func TestRound_PublishesInOrderOfSeats(t *testing.T) {
 func TestRound_KeepsWhatAFailingSinkAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	couponID := s.longLine(5000, 5000)
+	couponID := s.longLine(500, 500)
 	s.SettleNow()
-	for at := 0; at < 5000; {
-		s.sink.room = 137
+	for at := 0; at < 500; {
+		s.sink.room = 37
 		if at%5 == 0 {
 			s.relay = s.newRelay() // another process
 		}
@@ -170,7 +175,7 @@ func TestRound_KeepsWhatAFailingSinkAcknowledged(t *testing.T) {
 		if err != nil {
 			require.ErrorIs(t, err, errSinkAway)
 		}
-		require.LessOrEqual(t, round.Published, 137)
+		require.LessOrEqual(t, round.Published, 37)
 		at += round.Published
 	}
 	s.sink.room = -1
@@ -181,17 +186,98 @@ func TestRound_KeepsWhatAFailingSinkAcknowledged(t *testing.T) {
 func TestRound_RepeatsWhatACrashLeft(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	couponID := s.longLine(6000, 6000)
+	couponID := s.longLine(120, 120)
 	s.SettleNow()
 	before := jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay")
 	round, err := s.relay.Round(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 5000, round.Published)
+	require.Equal(t, roundOfTests, round.Published)
 	s.Exec("UPDATE event_relay SET run_id = NULL, coupon_id = NULL, position = 0, unpublished = 0, row_id = 0") // as if it had not committed
 	require.Equal(t, before, jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay"))
 	s.publish()
 	want := s.issuedIDs(couponID)
-	require.Equal(t, append(slices.Clone(want[:5000]), want...), s.sink.ids())
+	require.Equal(t, append(slices.Clone(want[:roundOfTests]), want...), s.sink.ids())
+}
+
+// slow is a sink that moves a clock on. A publication that would take longer than its time ends by over.
+type slow struct {
+	*memory
+	clock time.Time
+	each  time.Duration // for each event
+	over  func() error
+	tries []int // how many events there were to publish
+}
+
+func (s *slow) Publish(ctx context.Context, server string, messages []events.Message) (int, error) {
+	s.tries = append(s.tries, len(messages))
+	s.clock = s.clock.Add(s.each * time.Duration(len(messages)))
+	if s.each*time.Duration(len(messages)) > events.PublishTimeout {
+		if err := s.over(); err != nil {
+			return 0, err
+		}
+	}
+	return s.memory.Publish(ctx, server, messages)
+}
+
+// Otherwise the next rounds would run out of time as well, for ever.
+func TestRound_TriesHalfAsManyAfterItRanOutOfTime(t *testing.T) {
+	t.Parallel()
+	t.Run("of the sink", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		sink := s.slowSink(func() error { return context.DeadlineExceeded })
+		require.Equal(t, slices.Concat([]int{100, 50}, slices.Repeat([]int{25}, 12)), s.tries(sink))
+		sink.each = 0
+		require.Equal(t, 100, slices.Max(s.tries(sink)), "the sink is fast again")
+	})
+	t.Run("of the session", func(t *testing.T) { // a round makes two attempts
+		t.Parallel()
+		s := newShop(t)
+		sink := s.slowSink(s.killSessions)
+		require.Equal(t, slices.Concat([]int{100, 100, 50, 50}, slices.Repeat([]int{25}, 12)), s.tries(sink))
+	})
+}
+
+// slowSink replaces the relay by one to a sink that takes 40 events in time. Users 1 to 300 are added.
+func (s *shop) slowSink(over func() error) *slow {
+	s.T.Helper()
+	s.AddUsers(jajeongtest.Between[coupon.UserID](1, 300)...)
+	sink := &slow{memory: s.sink, clock: time.Now(), each: events.PublishTimeout / 40, over: over}
+	s.relay = s.newRelay()
+	s.relay.Sink, s.relay.Now = sink, func() time.Time { return sink.clock }
+	return sink
+}
+
+// tries issues a coupon to users 1 to 300, and returns how many events each round tried to publish until all were.
+func (s *shop) tries(sink *slow) []int {
+	s.T.Helper()
+	sink.tries = nil
+	couponID := s.line(300, jajeongtest.Between[coupon.UserID](1, 300)...)
+	s.SettleNow()
+	for round := (events.Round{More: true}); round.More; {
+		var err error
+		if round, err = s.relay.Round(s.T.Context()); err != nil {
+			require.Equal(s.T, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
+			round.More = true
+		}
+	}
+	published := map[string]bool{}
+	require.Equal(s.T, s.issuedIDs(couponID), slices.DeleteFunc(s.idsOf(couponID), func(id string) bool {
+		again := published[id]
+		published[id] = true
+		return again
+	}))
+	return sink.tries
+}
+
+// killSessions ends every session of the deployment, as MySQL does with one that is idle for too long.
+func (s *shop) killSessions() error {
+	for _, id := range jajeongtest.Column[int64](s.Deployment, "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()") {
+		if _, err := s.DB.Exec("KILL ?", id); err != nil && !strings.Contains(err.Error(), "Unknown thread id") {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestRound_PublishesNoHistory(t *testing.T) {
@@ -229,18 +315,18 @@ func (s *shop) reserve(couponID coupon.CouponID, user coupon.UserID, order strin
 func TestRound_PublishesAChangeAfterTheIssue(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	users := jajeongtest.Between[coupon.UserID](1, 2500)
+	users := jajeongtest.Between[coupon.UserID](1, 250)
 	s.AddUsers(users...)
-	big, other := s.line(2500, users...), s.line(1, 1)
+	big, other := s.line(250, users...), s.line(1, 1)
 	s.SettleNow()
-	s.reserve(big, 2500, "A-1")
+	s.reserve(big, 250, "A-1")
 	s.reserve(other, 1, "A-2")
-	s.sink.room = 100
+	s.sink.room = 10
 	_, err := s.relay.Round(t.Context())
 	require.ErrorIs(t, err, errSinkAway)
 	s.sink.room = -1
 	s.publish()
-	require.Equal(t, append(s.issuedIDs(big), fmt.Sprintf("/coupons/%d %d-1", big, s.rowOf(big, 2500))), s.idsOf(big))
+	require.Equal(t, append(s.issuedIDs(big), fmt.Sprintf("/coupons/%d %d-1", big, s.rowOf(big, 250))), s.idsOf(big))
 	require.Equal(t, append(s.issuedIDs(other), fmt.Sprintf("/coupons/%d %d-1", other, s.rowOf(other, 1))), s.idsOf(other))
 }
 
