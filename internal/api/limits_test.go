@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
@@ -213,11 +214,11 @@ func TestDraining_ClosesConnections(t *testing.T) {
 	require.True(t, closes("x"), "also with a refusal")
 }
 
-// within is a timeout that no test reaches.
-const within = 10 * time.Second
+// never is a timeout that no test reaches.
+const never = time.Hour
 
 // listen serves a handler on connections as the public API does. open counts the open connections.
-func listen(t *testing.T, limit int, write time.Duration, handler http.HandlerFunc) (address string, open func() float64) {
+func listen(t *testing.T, limit int, handler http.HandlerFunc) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -225,7 +226,7 @@ func listen(t *testing.T, limit int, write time.Duration, handler http.HandlerFu
 	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
-		ReadTimeout: within, WriteTimeout: write, IdleTimeout: within,
+		ReadTimeout: never, WriteTimeout: never, IdleTimeout: never,
 	}
 	t.Cleanup(func() {
 		_ = server.Close()
@@ -245,8 +246,15 @@ func dial(t *testing.T, address string) net.Conn {
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(within)))
+	until(t, conn)
 	return conn
+}
+
+// until gives a connection the time of the test.
+func until(t *testing.T, conn net.Conn) {
+	t.Helper()
+	deadline, _ := testenv.Patient(t).Deadline()
+	require.NoError(t, conn.SetDeadline(deadline))
 }
 
 func read(t *testing.T, in *bufio.Reader) string {
@@ -262,7 +270,7 @@ func read(t *testing.T, in *bufio.Reader) string {
 func TestConnections_KeepPipelinedRequests(t *testing.T) {
 	t.Parallel()
 	asked, answered := make(chan string), make(chan struct{})
-	address, _ := listen(t, 1, within, func(w http.ResponseWriter, r *http.Request) {
+	address, _ := listen(t, 1, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			body = []byte(err.Error())
@@ -310,7 +318,7 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, want := range []string{"a", "b"} {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(within)))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(never)))
 		one := make([]byte, 1)
 		n, err := conn.Read(one)
 		require.NoError(t, err)
@@ -329,7 +337,7 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 	t.Parallel()
 	const limit, surplus = 1, 1024
-	address, open := listen(t, limit, within, func(http.ResponseWriter, *http.Request) {})
+	address, open := listen(t, limit, func(http.ResponseWriter, *http.Request) {})
 	var conns []net.Conn
 	for range limit + surplus {
 		conns = append(conns, dial(t, address))
@@ -350,16 +358,17 @@ func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 // The write deadline of an earlier response may have passed.
 func TestConnections_SetAWriteDeadlinePerResponse(t *testing.T) {
 	t.Parallel()
-	const short = 1500 * time.Millisecond
-	address, _ := listen(t, 1, short, func(http.ResponseWriter, *http.Request) {})
+	address, _ := listen(t, 1, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "0")
+		response := http.NewResponseController(w)
+		assert.NoError(t, response.Flush())
+		assert.NoError(t, response.SetWriteDeadline(time.Unix(1, 0)))
+	})
 	conn := dial(t, address)
 	in := bufio.NewReader(conn)
-	for range 2 {
-		for range 2 {
-			_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			require.NoError(t, err)
-			require.Equal(t, "200 ", read(t, in))
-		}
-		<-time.After(short)
+	for range 3 {
+		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		require.Equal(t, "200 ", read(t, in))
 	}
 }

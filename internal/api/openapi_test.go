@@ -290,7 +290,7 @@ func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		require.NoError(t, err)
-		require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+		until(t, conn)
 		_, err = io.WriteString(conn, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
 		require.NoError(t, err)
 		raw, err := io.ReadAll(conn)

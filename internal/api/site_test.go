@@ -60,7 +60,7 @@ func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
 
 func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limits api.Limits) *site {
 	core, logs := observer.New(zap.InfoLevel)
-	s := newSiteOf(t, api.Options{Applier: applier, Coupons: coupons, Limits: limits, Logger: zap.New(core)})
+	s := newSiteOf(t, api.Options{Applier: applier, Coupons: coupons, Limits: limits, Logger: zap.New(core, zap.WithClock(testenv.Stopped{}))})
 	s.logs = logs
 	return s
 }

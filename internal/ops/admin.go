@@ -45,6 +45,7 @@ type Config struct {
 type Admin struct {
 	http.Handler
 	config   Config
+	within   time.Duration // bounds the checks; tests set more than checkTimeout
 	draining atomic.Bool
 }
 
@@ -54,7 +55,7 @@ func New(config Config) *Admin {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	mux := http.NewServeMux()
-	a := &Admin{Handler: mux, config: config}
+	a := &Admin{Handler: mux, config: config, within: checkTimeout}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(config.Registry, promhttp.HandlerOpts{Registry: config.Registry}))
@@ -119,7 +120,7 @@ func (a *Admin) check(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.within)
 	defer cancel()
 	if a.config.Redis == nil {
 		mysql := checked(a.config.MySQL.PingContext(ctx))

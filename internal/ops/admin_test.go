@@ -42,10 +42,9 @@ type ready struct {
 	}
 }
 
-// get is a probe, with a time limit below that of a command to Redis.
+// get is a probe.
 func get(t *testing.T, client *http.Client, url string) (int, string) {
 	t.Helper()
-	client.Timeout = 2500 * time.Millisecond
 	response, err := client.Get(url)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -72,6 +71,7 @@ func TestReadiness(t *testing.T) {
 		t.Helper()
 		options.Redis, options.Registry = store, prometheus.NewRegistry()
 		admin := ops.New(options)
+		admin.TakeTime()
 		if drain {
 			admin.Drain()
 		}
@@ -155,14 +155,36 @@ func TestReadiness(t *testing.T) {
 	require.NotEmpty(t, r.Checks["redis"].Detail)
 }
 
+// stuck is a server that does not answer before the end of a check.
+type stuck struct{ left *time.Duration } // of the check's time, when it began
+
+func (s stuck) Memory(ctx context.Context) (candidates.Memory, error) {
+	return candidates.Memory{}, s.PingContext(ctx)
+}
+
+func (s stuck) PingContext(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	*s.left = time.Until(deadline)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestReadiness_IsKnownBeforeAProbeGivesUp(t *testing.T) {
+	t.Parallel()
+	var ofRedis, ofMySQL time.Duration
+	admin := ops.New(ops.Config{Redis: stuck{&ofRedis}, MySQL: stuck{&ofMySQL}, Catalog: known(true), Registry: prometheus.NewRegistry()})
+	require.ErrorContains(t, admin.Ready(t.Context()), context.DeadlineExceeded.Error())
+	require.Less(t, max(ofRedis, ofMySQL), time.Second, "the default timeout of a kubelet's probe")
+}
+
 // An unreachable shard does not make the process unready: the coupons of the others can be served.
 func TestReadiness_WithoutAShard(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	_, store := openStore(t, nodes[0].Addr(), nodes[1].Addr())
-	site := httptest.NewServer(ops.New(ops.Config{
-		Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry(),
-	}))
+	admin := ops.New(ops.Config{Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry()})
+	admin.TakeTime()
+	site := httptest.NewServer(admin)
 	t.Cleanup(site.Close)
 	look := func() (r ready) {
 		t.Helper()
