@@ -1,9 +1,7 @@
 package kafkasink
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 
@@ -14,8 +12,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/events"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -107,30 +105,22 @@ func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 	faults := []error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.InvalidRecord, kerr.MessageTooLarge,
 		kerr.TopicAuthorizationFailed, kerr.UnknownServerError, kerr.UnknownProducerID, errors.New("hang up")}
 	c, settings := cluster(t)
-	onProduce(c, func(int32) error { return faultOrNil(faults) })
+	random := testenv.Random(t)
+	onProduce(c, func(int32) error { // in one goroutine of the cluster
+		if n := random.IntN(4 * len(faults)); n < len(faults) {
+			return faults[n]
+		}
+		return nil
+	})
 	s := newSink(t, settings)
 	all := messages(0, 20_000)
-	failures, published := 0, 0
-	for published < len(all) {
-		ctx, cancel := context.WithTimeout(t.Context(), events.PublishTimeout)
-		delivered, err := s.Publish(ctx, server, all[published:min(len(all), published+5_000)])
-		cancel()
-		published += delivered
+	failures := publishAll(t, s, all, func(_ int, err error) {
 		if err != nil {
-			failures++
 			require.Contains(t, []coupon.Class{coupon.Infrastructure, coupon.Setup}, mysqltx.ClassOf(err), "%v", err)
 		}
-		require.Less(t, failures, 1_000)
-	}
+	})
 	require.Positive(t, failures)
 	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 3), 3)
-}
-
-func faultOrNil(faults []error) error {
-	if n := rand.IntN(4 * len(faults)); n < len(faults) {
-		return faults[n]
-	}
-	return nil
 }
 
 func TestErrorsOfSetup_Rights(t *testing.T) {

@@ -48,38 +48,55 @@ func TestPublish_KilledBroker(t *testing.T) {
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
 	all := messages(0, count)
-	var progress = make(chan int, count)
+	progress := make(chan int, 1)
 	var killer sync.WaitGroup
 	killer.Go(func() {
-		for delivered := range progress {
-			if delivered%(count/kills) < 5_000 {
+		next := count / (kills + 1)
+		for published := range progress {
+			if published < next {
 				continue
 			}
 			if err := broker.Restart(t.Context()); err != nil { // SIGKILL first
 				t.Error(err)
 			}
-			for len(progress) > 0 {
-				<-progress
-			}
+			next += count / (kills + 1)
 		}
 	})
-	published, failures := 0, 0
-	for published < count {
-		ctx, cancel := context.WithTimeout(t.Context(), events.PublishTimeout)
-		delivered, err := s.Publish(ctx, server, all[published:min(count, published+5_000)])
-		cancel()
+	failures := publishAll(t, s, all, func(published int, err error) {
 		if err != nil {
 			require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
-			failures++
 		}
-		published += delivered
+		select { // a progress that the killer does not see yet is replaced
+		case <-progress:
+		default:
+		}
 		progress <- published
-		require.Less(t, failures, 100)
-	}
+	})
 	close(progress)
 	killer.Wait()
 	duplicates := requireFirstInOrder(t, all, read(t, []string{broker.Addr()}, topic, partitions), partitions)
 	t.Logf("%d failures, %d duplicates", failures, duplicates)
+}
+
+// publishAll publishes as the relay does: up to 5,000 messages, and half as many after a failure.
+func publishAll(t *testing.T, s *Sink, all []events.Message, note func(published int, err error)) (failures int) {
+	t.Helper()
+	const most = 5_000
+	room, patient := most, testenv.Patient(t)
+	for published := 0; published < len(all); {
+		require.NoError(t, patient.Err(), "%d of %d are published", published, len(all))
+		ctx, cancel := context.WithTimeout(patient, events.PublishTimeout)
+		delivered, err := s.Publish(ctx, server, all[published:min(len(all), published+room)])
+		cancel()
+		published += delivered
+		room = min(most, 2*room)
+		if err != nil {
+			failures++
+			room = max(1, room/4)
+		}
+		note(published, err)
+	}
+	return failures
 }
 
 // A broker that hangs answers nothing. Publish ends with its context, and nothing of it is sent afterwards in a wrong order.
@@ -118,14 +135,11 @@ func TestPublish_HungBroker(t *testing.T) {
 
 func requireSetup(t *testing.T, s *Sink, want text.Message) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	_, err := s.Server(ctx)
+	_, err := s.Server(testenv.Patient(t))
 	requireClass(t, err, want)
-	delivered, err := s.Publish(ctx, server, messages(0, 10))
+	delivered, err := s.Publish(testenv.Patient(t), server, messages(0, 10))
 	requireClass(t, err, want)
 	require.Zero(t, delivered)
-	require.NoError(t, ctx.Err(), "no retries until the end of the time")
 }
 
 func requireClass(t *testing.T, err error, want text.Message) {

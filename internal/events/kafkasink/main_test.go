@@ -1,14 +1,12 @@
 package kafkasink
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,10 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-const (
-	topic  = "coupon-events"
-	within = 30 * time.Second
-)
+const topic = "coupon-events"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 
@@ -58,14 +53,12 @@ func read(t *testing.T, brokers []string, topic string, partitions int32, settin
 	t.Helper()
 	kcat, err := process.Find("kcat")
 	require.NoError(t, err, "to install it: make setup")
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
 	for p := range partitions {
 		args := []string{"-C", "-b", strings.Join(brokers, ","), "-t", topic, "-p", fmt.Sprint(p), "-o", "beginning", "-e", "-q", "-f", "%p\t%k\t%h\t%s\n"}
 		for _, setting := range settings {
 			args = append(args, "-X", setting)
 		}
-		output, err := exec.CommandContext(ctx, kcat, args...).CombinedOutput()
+		output, err := exec.CommandContext(testenv.Patient(t), kcat, args...).CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		for line := range strings.Lines(string(output)) {
 			fields := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
