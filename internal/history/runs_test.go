@@ -218,7 +218,7 @@ func TestAbandon(t *testing.T) {
 	silent, beating, ended := begin(), begin(), begin()
 	require.NoError(t, history.End(t.Context(), d.DB, ended, coupon.RunHeld, time.Now().UTC()))
 	silence(silent, history.SilentSeconds+1)
-	silence(beating, history.SilentSeconds-5)
+	silence(beating, 0)
 	silence(ended, 3600)
 	require.Equal(t, []coupon.RunID{silent}, mark())
 	require.Empty(t, mark())
