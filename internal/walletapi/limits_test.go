@@ -130,7 +130,7 @@ func TestLimits_WalletsLeavePlacesForOrders(t *testing.T) {
 
 func TestLimits_RequestsOfOneUser(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(walletapi.Options{Keys: keysOf(t), UserRate: 1})
+	handler := newHandler(walletapi.Options{Keys: keysOf(t), UserRate: 1, Now: func() time.Time { return noon }})
 	codes := map[int]int{}
 	for range 5 {
 		refusal := ask(handler, "GET", "/v1/wallet/coupons")

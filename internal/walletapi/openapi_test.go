@@ -78,7 +78,10 @@ func newHandler(o walletapi.Options) http.Handler {
 		o.Connections = 10
 	}
 	o.ReserveTTL, o.Zone, o.Draining = time.Minute, seoul, func() bool { return false }
-	o.Metrics, o.Now = prometheus.NewRegistry(), time.Now
+	o.Metrics = prometheus.NewRegistry()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -23,8 +22,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 	"github.com/jajeong/jajeong/internal/text"
 )
-
-const within = 30 * time.Second
 
 // A page whose reply is lost was appended, and the client does not append it again by itself.
 func TestPublish_AppendsPageOnceWhoseReplyIsLost(t *testing.T) {
@@ -129,9 +126,10 @@ func TestPublish_NoticesPromotionOfTheSameServer(t *testing.T) {
 func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 	t.Parallel()
 	f, redisServer := newFixture(t, testenv.RedisOptions{AppendOnly: true})
+	random := testenv.Random(t)
 	for range testenv.Rounds(8, 200) {
 		server, before := f.server(), f.length()
-		killAt := 1 + rand.IntN(5)
+		killAt := 1 + random.IntN(5)
 		killed := make(chan error, 1)
 		kill := &hook{before: func(page int, _ redis.Cmder) error {
 			if page == killAt {

@@ -127,9 +127,7 @@ func (f *fixture) length() int64 {
 // users reads the users of all events of the stream in order.
 func (f *fixture) users() (users []coupon.UserID) {
 	f.t.Helper()
-	entries, err := f.admin.XRange(f.t.Context(), stream, "-", "+").Result()
-	require.NoError(f.t, err)
-	for _, entry := range entries {
+	for _, entry := range f.entries() {
 		require.Len(f.t, entry.Values, 1)
 		body := entry.Values["event"].(string)
 		var event struct {
@@ -142,6 +140,19 @@ func (f *fixture) users() (users []coupon.UserID) {
 		users = append(users, event.Data.UserID)
 	}
 	return users
+}
+
+// entries reads the stream by pages, since the client waits for a reply only so long.
+func (f *fixture) entries() (all []redis.XMessage) {
+	f.t.Helper()
+	const page = 1000
+	for from := "-"; ; from = "(" + all[len(all)-1].ID {
+		entries, err := f.admin.XRangeN(f.t.Context(), stream, from, "+", page).Result()
+		require.NoError(f.t, err)
+		if all = append(all, entries...); len(entries) < page {
+			return all
+		}
+	}
 }
 
 func upTo(last coupon.UserID) (users []coupon.UserID) {

@@ -179,6 +179,14 @@ func TestPublish_RecoversFromFullMemory(t *testing.T) {
 	require.NoError(t, f.admin.Set(t.Context(), "application", "x", 0).Err())
 }
 
+// bounded is a context whose deadline comes while it is in use. The client asks for it before each command.
+type bounded struct {
+	context.Context
+	end time.Time // zero: none
+}
+
+func (b *bounded) Deadline() (time.Time, bool) { return b.end, !b.end.IsZero() }
+
 func TestPublish_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	f, redisServer := newFixture(t, testenv.RedisOptions{})
@@ -186,11 +194,11 @@ func TestPublish_StopsAtDeadline(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redisServer.Addr(), MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	f.Sink = newSink(t, client)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // nothing else ends the third page
-	defer cancel()
+	ctx := &bounded{Context: t.Context()}
 	client.AddHook(&hook{after: func(page int) {
 		if page == 2 {
 			require.NoError(t, redisServer.Freeze())
+			ctx.end = time.Now().Add(time.Second) // nothing else ends the third page
 		}
 	}})
 	delivered, err := f.Publish(ctx, server, f.messages(4*pageSize))
