@@ -19,7 +19,8 @@ import (
 )
 
 // inTwoYears is a midnight.
-func inTwoYears() time.Time { return time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour) }
+// inTwoYears is the same in all tests, also after midnight.
+var inTwoYears = time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour)
 
 // Each seat goes to exactly the next in line, while a run issues at the same time.
 func TestRevoke_FreesASeatBesideARun(t *testing.T) {
@@ -85,7 +86,7 @@ func TestRevoke_UnfinalisesForTheNextInLine(t *testing.T) {
 	d.changed(d.admin.Revoke(t.Context(), couponID, 1, false))
 	require.True(t, finalised(), "no seat, no run")
 	d.changed(d.admin.Reissue(t.Context(), couponID, 1))
-	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears()))
+	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears))
 	require.True(t, finalised())
 	d.changed(d.admin.Revoke(t.Context(), couponID, 1, true))
 	require.False(t, finalised())
@@ -113,7 +114,7 @@ func TestHolders_ChangeWhileTheCouponIsPausedOrFrozen(t *testing.T) {
 			was := jajeongtest.Column[string](d.Deployment, "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon")
 			require.True(t, d.changed(d.admin.Revoke(t.Context(), couponID, 1, true)).Changed)
 			require.True(t, d.changed(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
-			require.True(t, d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears())).Changed)
+			require.True(t, d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears)).Changed)
 			require.Equal(t, was, jajeongtest.Column[string](d.Deployment, "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon"))
 			d.Verify()
 		})
@@ -191,7 +192,7 @@ func TestHolders_ChangeOnceAfterLostCommitReply(t *testing.T) {
 		}{
 			{"grant", 1, 1, func(d *deployment) (*couponadmin.HolderChange, error) { return d.grant(couponID, user) }},
 			{"extend-user", 0, 1, func(d *deployment) (*couponadmin.HolderChange, error) {
-				return d.admin.ExtendUser(d.T.Context(), couponID, user, inTwoYears())
+				return d.admin.ExtendUser(d.T.Context(), couponID, user, inTwoYears)
 			}},
 			{"revoke", 1, 1, func(d *deployment) (*couponadmin.HolderChange, error) {
 				return d.admin.Revoke(d.T.Context(), couponID, user, true)
