@@ -20,7 +20,7 @@ func TestOpenBrief_EndsSessionThatDoesNotRead(t *testing.T) {
 	require.NoError(t, err)
 	_, err = handle.DB.Exec("INSERT INTO held VALUES (1)")
 	require.NoError(t, err)
-	brief, err := (&connect.MySQLSettings{MySQLDSN: handle.DSN}).OpenBrief(zap.NewNop(), 2*time.Second)
+	brief, err := (&connect.MySQLSettings{MySQLDSN: handle.DSN}).OpenBrief(zap.NewNop(), 5*time.Second) // more than between the statements of the test
 	require.NoError(t, err)
 	defer brief.Close()
 	tx, err := brief.BeginTx(t.Context(), nil)

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"strings"
@@ -24,8 +25,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
-
-const within = time.Minute
 
 // browser is headless Chromium.
 type browser struct {
@@ -63,16 +62,24 @@ func newBrowser(t *testing.T) browser {
 	return b
 }
 
+// patient ends with the browser, or with the test's time.
+func (b browser) patient() (context.Context, context.CancelFunc) {
+	if deadline, ok := testenv.Patient(b.t).Deadline(); ok {
+		return context.WithDeadline(b, deadline)
+	}
+	return context.WithCancel(b)
+}
+
 func (b browser) run(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b, within)
+	ctx, cancel := b.patient()
 	defer cancel()
 	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
 
 func read[T any](b browser, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b, within)
+	ctx, cancel := b.patient()
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err, expression)
@@ -193,14 +200,16 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	d := jajeongtest.New(t)
 	id := d.AddQueue(2, 1, 2, 3)
 	d.Exec("INSERT INTO policy (actions, shared_accounts, set_at, set_by, account, reason, runs_after, events_after) VALUES ('run', '', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close()) // the provider must know the address before the console starts
-	site := "http://localhost:" + address[strings.LastIndex(address, ":")+1:]
+	console := &url.URL{Scheme: "http"}
+	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the provider must know an address before the console starts
+		r.SetURL(console)
+		r.Out.Host = r.In.Host
+	}})
+	t.Cleanup(front.Close)
+	site := "http://localhost" + front.URL[strings.LastIndex(front.URL, ":"):]
 	provider := testenv.StartOIDC(t, site+"/sign-in/callback")
-	d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=" + address, "--console-url=" + site, "--oidc-issuer=" + provider.Issuer, "--oidc-client-id=" + provider.ClientID,
-		"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"}, d.Flags(d.Operator)...)...)
+	console.Host = d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-url=" + site, "--oidc-issuer=" + provider.Issuer, "--oidc-client-id=" + provider.ClientID,
+		"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"}, d.Flags(d.Operator)...)...).Console
 	signIn := func(name string) browser {
 		b := newBrowser(t)
 		b.run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name), chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))

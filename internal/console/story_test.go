@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func body(t *testing.T, request *http.Request) (int, string) {
@@ -31,8 +32,9 @@ var digestOnPage = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 // lastNight is a coupon whose applications of yesterday wait, and the business date to settle them.
 func lastNight(d *jajeongtest.Deployment, seats, users int) (id coupon.CouponID, date string) {
 	zone := time.FixedZone("KST", 9*3600)
-	midnight := d.Now().In(zone).Truncate(time.Hour).Add(-time.Duration(d.Now().In(zone).Hour()) * time.Hour)
-	id = d.AddCouponBetween(seats, midnight.Add(-20*time.Hour), d.Now().Add(time.Hour))
+	now := d.Now().In(zone)
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, zone)
+	id = d.AddCouponBetween(seats, midnight.Add(-20*time.Hour), now.Add(time.Hour))
 	for user := range users {
 		d.AddUsers(coupon.UserID(user + 1))
 		d.ApplyAt(id, fmt.Sprint(user+1), midnight.Add(-time.Hour+time.Duration(user)*time.Second))
@@ -133,10 +135,10 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	status, _, _ := visitor{t, kim.site, "lee", "team-finance"}.ask(http.MethodGet, at, nil)
 	require.Equal(t, http.StatusNotFound, status, "a job is its person's")
 	release()
-	require.Eventually(t, func() bool {
+	testenv.Eventually(t, "the job is done", func() bool {
 		_, page, _ := kim.ask(http.MethodGet, at, nil)
 		return strings.Contains(page, "끝났습니다")
-	}, time.Minute, 100*time.Millisecond)
+	})
 	require.Len(t, d.Issued(id), 2000)
 }
 
