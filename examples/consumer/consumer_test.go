@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +19,11 @@ import (
 // back, so that only a claim saves its events.
 func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	s := newShopTest(t)
+	random := testenv.Random(t)
 	all := lives(2500)
 	repeats := make([]*events.Event, 2000)
 	for i := range repeats {
-		repeats[i] = all[rand.IntN(len(all))]
+		repeats[i] = all[random.IntN(len(all))]
 	}
 	first := slices.Clone(all)
 	for i := 0; i < len(first); i += 10 { // immediate repeats, as after a lost reply
@@ -39,7 +39,7 @@ func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 			name = fmt.Sprint("never-comes-back-", kill)
 		}
 		victim, _ := s.start(s.runArgs(name, claimSoon)...)
-		until := max(0, s.handled()) + rand.IntN(2*len(all)/(kills+1))
+		until := max(0, s.handled()) + random.IntN(2*len(all)/(kills+1))
 		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= min(until, len(all)) })
 		s.kill(victim)
 	}

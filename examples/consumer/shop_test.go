@@ -24,7 +24,6 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 const (
-	soon       = time.Minute // a busy machine; the tests wait on conditions
 	claimSoon  = 300 * time.Millisecond
 	claimNever = time.Hour
 )
@@ -104,8 +103,7 @@ func (s *shopTest) runArgs(name string, claimAfter time.Duration, more ...string
 // call runs the program inside this process. It must end by itself.
 func (s *shopTest) call(args ...string) (code int, stdout, stderr string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), soon)
-	defer cancel()
+	ctx := testenv.Patient(s)
 	var out, log bytes.Buffer
 	code = run(ctx, args, &out, &log)
 	require.NoError(s, ctx.Err(), log.String())

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,9 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-// patience is the time limit on a busy machine.
-const patience = time.Minute
 
 // deployment has the built programs on real servers, and a real Prometheus with the rules.
 type deployment struct {
@@ -53,7 +49,7 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
 	d.prometheus = prometheus.Start(t, fmt.Sprintf(`
-global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 500ms}
 rule_files: [%s]
 scrape_configs:
   - {job_name: apply-api, static_configs: [{targets: [%q]}]}
