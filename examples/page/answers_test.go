@@ -19,16 +19,24 @@ import (
 // fake stands in for apply-api where a test needs answers that real servers give only by chance.
 type fake struct {
 	me, apply http.HandlerFunc
+	ahead     time.Duration // of the server's clock
+	opens     time.Time     // on that clock; zero: the coupon is open
 }
 
-// serve returns the address of a gateway before the fake. The coupon is open.
+// serve returns the address of a gateway before the fake.
 func (f fake) serve(t *testing.T) string {
 	t.Helper()
 	at := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/coupons/1/time", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"serverTime":%q}`, at(time.Now())) })
+	mux.HandleFunc("GET /v1/coupons/1/time", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"serverTime":%q}`, at(time.Now().Add(f.ahead)))
+	})
 	mux.HandleFunc("GET /v1/coupons/1", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"name":"A coupon","status":"OPEN","opensAt":%q,"closesAt":%q,"seats":1}`, at(time.Now().Add(-time.Hour)), at(time.Now().Add(time.Hour)))
+		status, opens := "SCHEDULED", f.opens // it is for ever
+		if opens.IsZero() {
+			status, opens = "OPEN", time.Now().Add(f.ahead-time.Hour)
+		}
+		fmt.Fprintf(w, `{"name":"A coupon","status":%q,"opensAt":%q,"closesAt":%q,"seats":1}`, status, at(opens), at(opens.Add(24*time.Hour)))
 	})
 	mux.HandleFunc("GET /v1/coupons/1/applications/me", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-User-ID") == "" {
@@ -50,6 +58,17 @@ func (f fake) serve(t *testing.T) string {
 }
 
 func notApplied(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+
+// The button opens when the server's clock says so. No answer says OPEN, and the device's clock is an hour behind.
+func TestPage_OpensByTheClockOfTheServer(t *testing.T) {
+	t.Parallel()
+	opens := time.Now().Add(time.Hour + 5*time.Second)
+	page := open(t, fake{me: notApplied, apply: notApplied, ahead: time.Hour, opens: opens}.serve(t), 1, 7)
+	page.run(chromedp.WaitEnabled("#apply"))
+	require.GreaterOrEqual(t, read[float64](page, "+document.getElementById('apply').dataset.openedAt"), float64(opens.UnixMicro())/1000)
+	ahead := time.Duration(read[float64](page, "serverNow() - performance.timeOrigin - performance.now()") * float64(time.Millisecond))
+	require.InDelta(t, time.Hour, ahead, float64(page.clockPrecision()))
+}
 
 // The page is Korean, and so is what it shows of an answer, whatever the language of the browser.
 func TestPage_AsksForKorean(t *testing.T) {
