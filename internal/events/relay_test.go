@@ -258,6 +258,7 @@ func (s *shop) tries(sink *slow) []int {
 		var err error
 		if round, err = s.relay.Round(s.T.Context()); err != nil {
 			require.Equal(s.T, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
+			require.Less(s.T, len(sink.tries), 100, "the same is tried again and again: %v", sink.tries)
 			round.More = true
 		}
 	}
