@@ -35,7 +35,7 @@ func (d *Deployment) Start(environment []string, pkg string, args ...string) *te
 	d.T.Helper()
 	cmd := exec.Command(testenv.Build(d.T, pkg), args...)
 	cmd.Env = environment
-	p, err := testenv.StartProgram(d.T.Context(), cmd)
+	p, err := testenv.StartProgram(testenv.Patient(d.T), cmd)
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { assert.NoError(d.T, p.Stop()) })
 	return p
@@ -45,7 +45,7 @@ func (d *Deployment) Start(environment []string, pkg string, args ...string) *te
 // product to put applications back, which matters after another Redis server took over.
 func (d *Deployment) SettleByProgram(couponID coupon.CouponID) {
 	d.T.Helper()
-	cmd := exec.CommandContext(d.T.Context(), testenv.Build(d.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
+	cmd := exec.CommandContext(testenv.Patient(d.T), testenv.Build(d.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
 		"--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
 	cmd.Env = append(d.Environment(), "PUT_BACK_TIME=10s")
 	output, err := cmd.CombinedOutput()

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 // granted matches an account in a script of GRANT statements.
@@ -26,11 +28,9 @@ func Accounts(t testing.TB, dsn, script string) map[string]string {
 	inUTC(at)
 	accounts, err := makeAccounts(t.Context(), at, script)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-		defer cancel()
 		// A private server may be down by now.
 		var refused *mysql.MySQLError
-		if err := dropAccounts(ctx, at, accounts); errors.As(err, &refused) {
+		if err := dropAccounts(process.PatientCleanUp(t), at, accounts); errors.As(err, &refused) {
 			t.Errorf("testenv: %v", err)
 		}
 	})

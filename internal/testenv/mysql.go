@@ -23,9 +23,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// A start takes about a second; the rest is for a machine that runs many tests.
-const mysqlWithin = 60 * time.Second
-
 const mysqlHint = "To install what is missing: make setup. " +
 	"MySQLFor also takes an existing server: TEST_MYSQL_DSN='user:password@tcp(host:port)/'."
 
@@ -53,11 +50,10 @@ func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
 	// Only this server knows the account: another server that took the port refuses it.
 	user := "testenv_" + randomName()
 	s, err := process.Start(ctx, process.Program{
-		Name:   "mysql",
-		Path:   daemon.path,
-		Hint:   mysqlHint,
-		Within: mysqlWithin,
-		Files:  map[string][]byte{initFile: initScript(user, opts.Init)},
+		Name:  "mysql",
+		Path:  daemon.path,
+		Hint:  mysqlHint,
+		Files: map[string][]byte{initFile: initScript(user, opts.Init)},
 		Prepare: func(ctx context.Context, s *process.Server) error {
 			return installMySQL(ctx, s, daemon)
 		},

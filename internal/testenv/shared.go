@@ -9,16 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
-
-// cleanUpWithin limits the clean-up at the end of a test.
-const cleanUpWithin = time.Minute
 
 // shared are the servers of this process. The first test that needs a server starts it. A failure is kept, because the
 // other tests would only wait for the same failure.
@@ -66,9 +63,7 @@ func StopShared() error {
 	if shared.mysql != nil {
 		errs = append(errs, shared.mysql.Stop())
 	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-		defer cancel()
-		errs = append(errs, pool.dropAll(ctx))
+		errs = append(errs, pool.dropAll(context.Background()))
 	}
 	shared.redis, shared.mysql = nil, nil
 	return errors.Join(errs...)
@@ -92,8 +87,7 @@ func RedisFor(t testing.TB) RedisHandle {
 		t.Fatalf("testenv: reach Redis at %s: %v\n%s", strings.Join(h.Addrs, ","), err, RedisHint)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-		defer cancel()
+		ctx := process.PatientCleanUp(t)
 		if err := errors.Join(removeKeys(ctx, h.Client, h.Prefix), h.Client.Close()); err != nil {
 			t.Errorf("testenv: clean up Redis: %v", err)
 		}
@@ -110,7 +104,7 @@ func redisAddrs(t testing.TB) []string {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.redis == nil && shared.redisErr == nil {
-		shared.redis, shared.redisErr = StartRedis(context.Background(), RedisOptions{})
+		shared.redis, shared.redisErr = StartRedis(Patient(t), RedisOptions{})
 	}
 	if shared.redisErr != nil {
 		t.Fatalf("testenv: %v", shared.redisErr)
@@ -147,9 +141,7 @@ func openHandle(t testing.TB, at *mysql.Config, done func(context.Context) error
 		if h.DB != nil {
 			h.DB.Close()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), cleanUpWithin)
-		defer cancel()
-		if err := done(ctx); err != nil {
+		if err := done(process.PatientCleanUp(t)); err != nil {
 			t.Errorf("testenv: clean up MySQL: %v", err)
 		}
 	})
@@ -196,7 +188,7 @@ func mysqlServer(t testing.TB) *mysql.Config {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.mysql == nil && shared.mysqlErr == nil {
-		shared.mysql, shared.mysqlErr = StartMySQL(context.Background(), shared.mysqlOptions)
+		shared.mysql, shared.mysqlErr = StartMySQL(Patient(t), shared.mysqlOptions)
 	}
 	if shared.mysqlErr != nil {
 		t.Fatalf("testenv: %v", shared.mysqlErr)
@@ -205,7 +197,7 @@ func mysqlServer(t testing.TB) *mysql.Config {
 }
 
 // lockWait is how many seconds a clean-up waits for transactions of a test that are still open. The server's default is a year.
-const lockWait = "20"
+const lockWait = "600"
 
 // execAlone runs a statement on a connection of its own.
 func execAlone(ctx context.Context, cfg *mysql.Config, statement string) error {
@@ -236,7 +228,7 @@ func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
 func private[S interface{ StopAfter(testing.TB) }, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
 	t.Helper()
 	NeedsServers(t)
-	s, err := start(t.Context(), opts)
+	s, err := start(Patient(t), opts)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
