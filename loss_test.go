@@ -101,7 +101,7 @@ func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
 
 func loseRedis(t *testing.T, podDies bool) {
 	const seats, perSecond, parallel = 1_000, 500, 32
-	early := testenv.Rounds(5_000, 20_000)
+	early := testenv.Rounds(2_000, 20_000)
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	d := deployWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
 	keys := filepath.Join(t.TempDir(), "receipt-keys")

@@ -20,8 +20,8 @@ import (
 func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	s := newShopTest(t)
 	random := testenv.Random(t)
-	all := lives(2500)
-	repeats := make([]*events.Event, 2000)
+	all := lives(testenv.Rounds(500, 2_500))
+	repeats := make([]*events.Event, len(all)/6)
 	for i := range repeats {
 		repeats[i] = all[random.IntN(len(all))]
 	}
@@ -107,7 +107,7 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 	_, err := admin.ExecContext(t.Context(), "CREATE DATABASE shop")
 	require.NoError(t, err)
 	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN("shop"), client, openDB(t, m.DSN("shop"))}
-	all := lives(1000)
+	all := lives(testenv.Rounds(300, 1_000))
 	s.publish(all...)
 
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
@@ -115,7 +115,7 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 		Kill() error
 		Restart(ctx context.Context) error
 	}{m, r, m, r} {
-		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= 500*(round+1) })
+		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= len(all)*(round+1)/6 })
 		require.NoError(t, server.Kill())
 		testenv.Eventually(t, "the consumer waits", func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
 		require.NoError(t, server.Restart(t.Context()))

@@ -219,7 +219,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	}
 	kim, lee := signIn("kim"), signIn("lee")
 	today := time.Now().In(time.FixedZone("KST", 9*3600)).AddDate(0, 0, -1).Format(time.DateOnly)
-	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY WHERE id = ?", id)
+	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?", id)
 	kim.run(chromedp.Navigate(site + fmt.Sprintf("/do/run?coupon=%d&date=%s", id, today)))
 	digest := digestOnPage.FindString(read[string](kim, "document.querySelector('main').innerText"))
 	require.NotEmpty(t, digest)

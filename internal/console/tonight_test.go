@@ -19,7 +19,7 @@ func TestTonight_SaysWhatIsWrong(t *testing.T) {
 	d.Exec("UPDATE coupon SET name = '잘되는 쿠폰' WHERE id = ?", good)
 	d.MoveToReview(good, "3", coupon.Failure{Cause: coupon.CauseBadRow})
 	d.AddPromises(held, 2) // lost
-	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY WHERE id = ?", held)
+	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?", held)
 	d.SettleAs(jajeongtest.Manual(held), coupon.Invariant)
 	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "all"}
 	_, page, _ := kim.ask(http.MethodGet, "/", nil)

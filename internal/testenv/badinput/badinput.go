@@ -13,9 +13,10 @@ import (
 
 // CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means none, twice,
 // or not plain text. The program must name each and exit with code 2. One call gives a bad value to all flags of a verb, because
-// the program must name all problems. run runs the program without any other configuration.
+// the program must name all problems. A flag that several verbs share is tried with the first of them. run runs the program
+// without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
-	tried := map[string]bool{}
+	tried, known := map[string]bool{}, shared{}
 	for _, verb := range verbsOf(app) {
 		path := strings.Fields(verb.Path())
 		refused := func(inputs ...input) {
@@ -32,9 +33,11 @@ func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (cod
 				}
 			}
 		}
-		for _, inputs := range rounds(slices.Concat(verb.AllFlags(false)...)) {
+		flags := known.news(slices.Concat(verb.AllFlags(false)...))
+		for _, inputs := range rounds(flags) {
 			refused(inputs...)
 		}
+		checkSettings(t, flags, func(args ...string) (int, string) { return run(append(slices.Clone(path), args...)...) })
 		for i, arg := range verb.Positional {
 			for _, value := range badValues(arg) {
 				refused(input{arg, append(slices.Repeat([]string{"1"}, i), value)})
@@ -44,10 +47,21 @@ func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (cod
 	if len(tried) < 40 {
 		t.Fatalf("only %d ways were tried", len(tried))
 	}
-	checkSettings(t, app.Flags, run)
-	for _, verb := range verbsOf(app) {
-		checkSettings(t, verb.Flags, func(args ...string) (int, string) { return run(append(strings.Fields(verb.Path()), args...)...) })
+}
+
+// shared are the flags that were tried, by all that their verbs say of them.
+type shared map[string]bool
+
+// news returns the flags that were not tried yet.
+func (s shared) news(flags []*kong.Flag) (news []*kong.Flag) {
+	for _, flag := range flags {
+		key := fmt.Sprintf("%s %v %v %v", flag.Name, flag.Target.Type(), flag.Envs, *flag.Tag)
+		if !s[key] {
+			s[key] = true
+			news = append(news, flag)
+		}
 	}
+	return news
 }
 
 // input is a bad value and the arguments that give it.
