@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/events"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/asyncapi"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
@@ -273,12 +274,12 @@ func (s *shop) tries(sink *slow) []int {
 
 // killSessions ends every session of the deployment, as MySQL does with one that is idle for too long.
 func (s *shop) killSessions() error {
-	for _, id := range jajeongtest.Column[int64](s.Deployment, "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()") {
-		if _, err := s.DB.Exec("KILL ?", id); err != nil && !strings.Contains(err.Error(), "Unknown thread id") {
-			return err
-		}
+	conn, err := s.DB.Conn(s.T.Context())
+	if err != nil {
+		return err
 	}
-	return nil
+	defer conn.Close()
+	return testenv.EndSessions(testenv.Patient(s.T), conn)
 }
 
 func TestRound_PublishesNoHistory(t *testing.T) {

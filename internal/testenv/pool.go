@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -134,7 +133,7 @@ func makeDatabase(ctx context.Context, server *mysql.Config, schema Schema) (d *
 // restore empties the database, and reports whether it is as it was made.
 func (d *pooledDatabase) restore(ctx context.Context) (kept bool, err error) {
 	err = d.alone(ctx, func(conn *sql.Conn) error {
-		if err := d.endSessions(ctx, conn); err != nil {
+		if err := EndSessions(ctx, conn); err != nil { // a process that was killed may have left a statement at work
 			return err
 		}
 		state, err := d.state(ctx, conn)
@@ -174,33 +173,6 @@ func (d *pooledDatabase) alone(ctx context.Context, use func(*sql.Conn) error) e
 	}
 	defer conn.Close()
 	return use(conn)
-}
-
-// endSessions ends what is left of the test: a statement of a process that was killed may still be at work.
-func (d *pooledDatabase) endSessions(ctx context.Context, conn *sql.Conn) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		sessions, err := column(ctx, conn, "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()")
-		if err != nil || len(sessions) == 0 {
-			return err
-		}
-		for _, id := range sessions {
-			if _, err := conn.ExecContext(ctx, "KILL "+id); err != nil && !isNoSuchThread(err) {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("sessions of %s do not end: %w", d.at.DBName, ctx.Err())
-		case <-tick.C:
-		}
-	}
-}
-
-func isNoSuchThread(err error) bool {
-	var refused *mysql.MySQLError
-	return errors.As(err, &refused) && refused.Number == 1094
 }
 
 // databaseState is what a database is.

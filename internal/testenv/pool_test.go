@@ -137,7 +137,7 @@ func TestSchemaFor_EndsSessions(t *testing.T) {
 		go func() {
 			defer left.Close()
 			defer conn.Close()
-			_, err := conn.ExecContext(context.Background(), "DO SLEEP(3600)")
+			_, err := conn.ExecContext(context.Background(), "DO SLEEP(3600) /* 자정 \U0001F319 */")
 			ended <- err
 		}()
 	})

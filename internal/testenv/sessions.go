@@ -3,8 +3,14 @@ package testenv
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Session is a row of the database server's process list.
@@ -30,7 +36,45 @@ func Sessions(t testing.TB, db *sql.DB, match func(Session) bool) (n int) {
 	return n
 }
 
-func sessions(ctx context.Context, db *sql.DB) (found []Session, err error) {
+// EndSessions ends all other sessions in the database of db, and returns when they have ended. It needs a connection of its own.
+func EndSessions(ctx context.Context, db *sql.Conn) error {
+	var own uint64
+	if err := db.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&own); err != nil {
+		return err
+	}
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		found, err := sessions(ctx, db)
+		found = slices.DeleteFunc(found, func(s Session) bool { return s.ID == own })
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, s := range found {
+			if _, err := db.ExecContext(ctx, fmt.Sprintf("KILL %d", s.ID)); err != nil && !isNoSuchThread(err) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d sessions do not end: %w", len(found), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func isNoSuchThread(err error) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && refused.Number == 1094
+}
+
+// querier is a pool or a connection.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func sessions(ctx context.Context, db querier) (found []Session, err error) {
 	var own string
 	if err := db.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&own); err != nil {
 		return nil, err
