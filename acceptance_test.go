@@ -208,8 +208,8 @@ func TestWindow_OpensOnEveryPodByRedisClock(t *testing.T) {
 	applying.Wait()
 }
 
-// opensBeforeAll moves the opening of a coupon to an instant that every pod has refused applications for. On a machine so slow that a
-// pod learns of it too late, it is a later instant.
+// opensBeforeAll moves the opening of a coupon to an instant that every pod has refused applications for. On a
+// machine so slow that a pod learns of it too late, it is a later instant.
 func opensBeforeAll(d *deployment, couponID coupon.CouponID, pods []*deployment) (opens time.Time) {
 	d.T.Helper()
 	const tooEarly = 1_000_000 // a user

@@ -182,8 +182,8 @@ func stand(t *testing.T, client *redis.Client, queue string, told map[coupon.Use
 	return true
 }
 
-// settleBehind settles by a process that is stopped where it waits for the pods, until they are done. So the time that it would
-// wait for them does not matter. It returns the output of the run.
+// settleBehind settles by a process that is stopped where it waits for the pods, until they are done. So the time
+// that it would wait for them does not matter. It returns the output of the run.
 func (d *deployment) settleBehind(t *testing.T, pods func()) (stdout string) {
 	t.Helper()
 	waited := false

@@ -171,7 +171,8 @@ func (s *storm) apply(couponID coupon.CouponID, users ...coupon.UserID) {
 	}
 }
 
-// mayApply waits until the storm is so far on that the user may apply: there are applications from its beginning to its end.
+// mayApply waits until the storm is so far on that the user may apply: there are applications from its beginning to
+// its end.
 func (s *storm) mayApply(user uint64) bool {
 	for uint64(s.kills.Load()+1)*s.mostUsers < user*uint64(s.mostKills) {
 		if !s.wait(10 * time.Millisecond) {

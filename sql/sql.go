@@ -18,16 +18,16 @@ var initial []byte
 //go:embed grants.sql
 var Grants string
 
-// Fingerprint is the SHA-256 of the text of the first migration. Until the first release the text changes, and a database that
-// another text has made cannot be migrated.
+// Fingerprint is the SHA-256 of the text of the first migration. Until the first release the text changes, and a
+// database that another text has made cannot be migrated.
 func Fingerprint() string {
 	sum := sha256.Sum256(initial)
 	return hex.EncodeToString(sum[:])
 }
 
 const (
-	// CreateVersions makes the table in which goose records what it has applied. The table says from its first moment by which text
-	// the database is made: its comment is the fingerprint, in place of %s.
+	// CreateVersions makes the table in which goose records what it has applied. The table says from its first moment
+	// by which text the database is made: its comment is the fingerprint, in place of %s.
 	CreateVersions = `
 CREATE TABLE IF NOT EXISTS goose_db_version (
     id         BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,

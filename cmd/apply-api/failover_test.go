@@ -104,7 +104,8 @@ func TestFailoverToLaggingReplicaLosesNoApplication(t *testing.T) {
 	})
 }
 
-// A pod that gets no answer asks the other nodes for the topology again and again. go-redis itself would ask once a minute.
+// A pod that gets no answer asks the other nodes for the topology again and again. go-redis itself would ask once a
+// minute.
 func TestPromotedReplicaIsFound(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {

@@ -104,8 +104,8 @@ func (b browser) awaitText(text string) {
 	testenv.Eventually(b.t, "the page says: "+text, func() bool { return strings.Contains(b.sees(), text) })
 }
 
-// The page counts down, the button opens by the clock of Redis, hundreds of others rush in, the place moves, and the outcome
-// appears without a reload. In between, Redis is killed and started again.
+// The page counts down, the button opens by the clock of Redis, hundreds of others rush in, the place moves, and the
+// outcome appears without a reload. In between, Redis is killed and started again.
 func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})

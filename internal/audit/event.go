@@ -78,8 +78,8 @@ type Event struct {
 }
 
 // Hash returns the SHA-256 of the previous event's hash ("" for the first event) and all columns except the id, with
-// UserHash instead of the user. The length in bytes precedes each field, and NULL is written as -, so that two events never
-// hash the same bytes.
+// UserHash instead of the user. The length in bytes precedes each field, and NULL is written as -, so that two events
+// never hash the same bytes.
 func (e Event) Hash(previous string) string {
 	h := sha256.New()
 	write := func(fields ...string) {

@@ -17,8 +17,8 @@ import (
 // migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
 const migrationLockWait = time.Minute
 
-// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest. It returns a
-// *text.UsageError, and changes nothing, if the tables are not those of this schema.
+// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest.
+// It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
 func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {

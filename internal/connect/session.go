@@ -175,8 +175,8 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// datedConn refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and MariaDB takes for
-// a date before all others. Statements that are prepared are not checked; Jajeong has none.
+// datedConn refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and MariaDB
+// takes for a date before all others. Statements that are prepared are not checked; Jajeong has none.
 type datedConn struct{ mysqlConn }
 
 var errZeroTime = errors.New("a zero time is no value for a statement")

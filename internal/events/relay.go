@@ -86,8 +86,8 @@ func (r *Relay) Round(ctx context.Context) (done Round, err error) {
 	}
 }
 
-// adapt halves the next round after a round that failed because it took too long: it would fail for ever. It doubles the next
-// round after one that took less than a quarter of that time.
+// adapt halves the next round after a round that failed because it took too long: it would fail for ever. It doubles
+// the next round after one that took less than a quarter of that time.
 func (r *Relay) adapt(took time.Duration, err error) {
 	switch {
 	case err != nil && took >= PublishTimeout:

@@ -439,7 +439,8 @@ func TestNoAlarmWhilePeopleApplyAndAreSettled(t *testing.T) {
 	}
 }
 
-// A pod whose account may not read the sums, because grants.sql was not run after a migration, still serves its coupons.
+// A pod whose account may not read the sums, because grants.sql was not run after a migration, still serves its
+// coupons.
 func TestWithoutGrantsCouponsArePublished(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

@@ -86,7 +86,8 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 	d.Verify()
 }
 
-// COMMIT and ROLLBACK take no context. On a frozen server they would last until the read timeout, and without one for ever.
+// COMMIT and ROLLBACK take no context. On a frozen server they would last until the read timeout, and without one for
+// ever.
 func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 	t.Parallel()
 	for _, statement := range []string{"COMMIT", "ROLLBACK"} {

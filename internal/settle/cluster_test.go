@@ -132,8 +132,8 @@ func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutof
 	return wait, forPods, err
 }
 
-// Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of them: most
-// calls fail without hanging.
+// Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of
+// them: most calls fail without hanging.
 func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)

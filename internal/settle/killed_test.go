@@ -242,7 +242,8 @@ func (s *scene) mustNotCountRejectionsTwice() {
 	require.LessOrEqual(s.T, counted, undisturbedTotal.UnderReview+undisturbedTotal.Rejected)
 }
 
-// killedAtAnyMoment kills runs that take about so long at random moments, until enough of them were killed before their end.
+// killedAtAnyMoment kills runs that take about so long at random moments, until enough of them were killed before
+// their end.
 func killedAtAnyMoment(t *testing.T, st stage, took time.Duration, struck *tally) {
 	chance := testenv.Random(t)
 	for n := 0; struck.total < testenv.Rounds(3, 150) && !t.Failed(); n++ {

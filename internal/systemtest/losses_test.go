@@ -60,7 +60,8 @@ const (
 	lossUsers = 600
 	lossEarly = 300 // are in the journal before the loss
 
-	// Pods and settlements are as in the product, but faster. A settlement waits for two refreshes, even on a slow machine.
+	// Pods and settlements are as in the product, but faster. A settlement waits for two refreshes, even on a slow
+	// machine.
 	lossRefresh = 800 * time.Millisecond
 	lossPutBack = 6 * time.Second
 )

@@ -19,8 +19,8 @@ var built struct {
 	errs  map[string]error
 }
 
-// Build builds a command of this module, such as "./cmd/settle", once per process, and returns the path of the program. The
-// program is kept in bin/testenv: go builds it again only if its source has changed.
+// Build builds a command of this module, such as "./cmd/settle", once per process, and returns the path of the
+// program. The program is kept in bin/testenv: go builds it again only if its source has changed.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	built.mu.Lock()

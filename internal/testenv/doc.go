@@ -3,11 +3,11 @@
 //
 // # For tests
 //
-// [RedisFor] and [MySQLFor] give a test its own key prefix or database on servers that all tests of a process share; both are
-// removed at the end of the test. [SchemaFor] gives a test a database with tables and accounts, which was emptied after another
-// test; package migrated gives the one of `settle migrate`. [PrivateRedis] and [PrivateMySQL] start a server for one test, which may kill, restart,
-// freeze and thaw it. TestMain of a package calls [Main], which stops the shared servers at the end. No test is skipped: a
-// missing server is a failure that names the remedy.
+// [RedisFor] and [MySQLFor] give a test its own key prefix or database on servers that all tests of a process share;
+// both are removed at the end of the test. [SchemaFor] gives a test a database with tables and accounts, which was
+// emptied after another test; package migrated gives the one of `settle migrate`. [PrivateRedis] and [PrivateMySQL]
+// start a server for one test, which may kill, restart, freeze and thaw it. TestMain of a package calls [Main], which
+// stops the shared servers at the end. No test is skipped: a missing server is a failure that names the remedy.
 //
 // Packages below this one: topology starts several Redis servers that know each other, faultproxy injects faults between a
 // program and a server, hostile has server defaults that break careless SQL, prometheus starts a Prometheus, openapi checks

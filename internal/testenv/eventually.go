@@ -10,8 +10,8 @@ import (
 
 const pollInterval = 10 * time.Millisecond
 
-// Eventually waits until cond is true, for as long as the test binary may run (go test -timeout), and fails the test after
-// that. what completes the sentence "never: …". To be called from the test's own goroutine.
+// Eventually waits until cond is true, for as long as the test binary may run (go test -timeout), and fails the test
+// after that. what completes the sentence "never: …". To be called from the test's own goroutine.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	ctx := process.PatientCleanUp(t)
@@ -37,8 +37,8 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	return value
 }
 
-// Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is over. It
-// is the only time limit of a wait in a test.
+// Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is
+// over. It is the only time limit of a wait in a test.
 func Patient(t testing.TB) context.Context {
 	t.Helper()
 	return process.Patient(t)

@@ -18,8 +18,8 @@ const askWithin = 30 * time.Second
 var errNoServerNamed = errors.New("no server is named. Set TEST_MYSQL_DSN='user:password@tcp(host:port)/' for a server that runs, " +
 	"or TESTENV_MYSQLD=/path/to/mysqld for a program that the tests start")
 
-// FindMySQL says which database servers TEST_MYSQL_DSN and TESTENV_MYSQLD name, each with its version, a line each. It asks
-// them: the second is started and stopped. The error has the remedy.
+// FindMySQL says which database servers TEST_MYSQL_DSN and TESTENV_MYSQLD name, each with its version, a line each.
+// It asks them: the second is started and stopped. The error has the remedy.
 func FindMySQL(ctx context.Context) (string, error) {
 	dsn, path := os.Getenv("TEST_MYSQL_DSN"), os.Getenv("TESTENV_MYSQLD")
 	if dsn == "" && path == "" {

@@ -28,9 +28,9 @@ type SchemaHandle struct {
 	Accounts map[string]string // DSNs by the names in Schema.Grants
 }
 
-// SchemaFor returns a database as Schema.Make leaves it, on the server of [MySQLFor]. At the end of the test the database is
-// emptied and kept for another test. A database that is then not as it was made is dropped instead: one with a changed table,
-// trigger, account or right, or with other rows of its own.
+// SchemaFor returns a database as Schema.Make leaves it, on the server of [MySQLFor]. At the end of the test the
+// database is emptied and kept for another test. A database that is then not as it was made is dropped instead: one
+// with a changed table, trigger, account or right, or with other rows of its own.
 func SchemaFor(t testing.TB, schema Schema) SchemaHandle {
 	t.Helper()
 	server := mysqlServer(t)

@@ -24,8 +24,8 @@ type Program struct {
 	warning atomic.Value  // string: the last line that is not at level info
 }
 
-// StartProgram starts a command and returns it when it listens, for as long as the context allows: see Patient. After an error
-// the command has ended.
+// StartProgram starts a command and returns it when it listens, for as long as the context allows: see Patient. After
+// an error the command has ended.
 func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
 	p := &Program{Cmd: cmd, logged: make(chan struct{})}
 	p.until, _ = ctx.Deadline()

@@ -36,7 +36,8 @@ func Sessions(t testing.TB, db *sql.DB, match func(Session) bool) (n int) {
 	return n
 }
 
-// EndSessions ends all other sessions in the database of db, and returns when they have ended. It needs a connection of its own.
+// EndSessions ends all other sessions in the database of db, and returns when they have ended. It needs a connection
+// of its own.
 func EndSessions(ctx context.Context, db *sql.Conn) error {
 	var own uint64
 	if err := db.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&own); err != nil {

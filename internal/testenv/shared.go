@@ -196,7 +196,8 @@ func mysqlServer(t testing.TB) *mysql.Config {
 	return mysqlConfig(shared.mysql.Addr(), shared.mysql.user)
 }
 
-// lockWait is how many seconds a clean-up waits for transactions of a test that are still open. The server's default is a year.
+// lockWait is how many seconds a clean-up waits for transactions of a test that are still open. The server's default
+// is a year.
 const lockWait = "600"
 
 // execAlone runs a statement on a connection of its own.

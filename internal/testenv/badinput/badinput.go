@@ -11,10 +11,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means none, twice,
-// or not plain text. The program must name each and exit with code 2. One call gives a bad value to all flags of a verb, because
-// the program must name all problems. A flag that several verbs share is tried with the first of them. run runs the program
-// without any other configuration.
+// CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means
+// none, twice, or not plain text. The program must name each and exit with code 2. One call gives a bad value to all
+// flags of a verb, because the program must name all problems. A flag that several verbs share is tried with the
+// first of them. run runs the program without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
 	tried, known := map[string]bool{}, shared{}
 	for _, verb := range verbsOf(app) {

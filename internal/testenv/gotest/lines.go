@@ -64,8 +64,8 @@ func (t *tail) print(w io.Writer) {
 	}
 }
 
-// excerpt keeps the first lines of a report of the runtime: all of them, or its first paragraph and the goroutines in a test, one
-// of those that stand at the same place.
+// excerpt keeps the first lines of a report of the runtime: all of them, or its first paragraph and the goroutines in
+// a test, one of those that stand at the same place.
 type excerpt struct {
 	all       bool
 	lines     []string

@@ -2,10 +2,10 @@
 //
 //	gotest [-logs FOLDER] go test -race -shuffle=on ./...
 //
-// It prints the line of each package when the package has ended. After the last one it prints, for each failed package, the
-// seed of its order (-shuffle), the last lines of each failed test, panics without the goroutines that are in no test, data races
-// and errors of the compiler. The whole output of a failed package stays in FOLDER. The last line counts the tests in the words
-// of gotestsum. The exit code is that of the command.
+// It prints the line of each package when the package has ended. After the last one it prints, for each failed
+// package, the seed of its order (-shuffle), the last lines of each failed test, panics without the goroutines that
+// are in no test, data races and errors of the compiler. The whole output of a failed package stays in FOLDER. The
+// last line counts the tests in the words of gotestsum. The exit code is that of the command.
 package main
 
 import (
@@ -55,7 +55,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// follow runs the command and reads its events. A signal goes on to the command, so that the report says what was running.
+// follow runs the command and reads its events. A signal goes on to the command, so that the report says what was
+// running.
 func (r *report) follow(command *exec.Cmd, stderr io.Writer) error {
 	command.Stderr = stderr
 	events, err := command.StdoutPipe()

@@ -1,5 +1,5 @@
-// Command mysqlfound says which database servers the tests will use, for `make test-mysql`. If the environment names none, or
-// one does not answer, it says what to do and exits with 1.
+// Command mysqlfound says which database servers the tests will use, for `make test-mysql`. If the environment names
+// none, or one does not answer, it says what to do and exits with 1.
 package main
 
 import (

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// reportTime is what remains of a test binary's time when a wait gives up: enough to report and to clean up. Without it the
-// binary panics, and the report names no condition.
+// reportTime is what remains of a test binary's time when a wait gives up: enough to report and to clean up. Without
+// it the binary panics, and the report names no condition.
 const reportTime = time.Minute
 
-// Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is over. It
-// is the only time limit of a wait in a test.
+// Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is
+// over. It is the only time limit of a wait in a test.
 func Patient(t testing.TB) context.Context {
 	t.Helper()
 	return patient(t, t.Context())

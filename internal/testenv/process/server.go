@@ -270,8 +270,8 @@ func address(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// freePort claims a port and its second one. Only Close of the claim lets another server of this package take them, in this
-// process or in another one, so that a server finds its port free at every Restart.
+// freePort claims a port and its second one. Only Close of the claim lets another server of this package take them,
+// in this process or in another one, so that a server finds its port free at every Restart.
 func freePort() (port int, claim io.Closer, err error) {
 	// Other tests never take all ports.
 	for range 100 {

@@ -23,7 +23,8 @@ type Pair struct {
 	name                string
 }
 
-// StartPair starts a pair for this test alone. The Sentinel knows the master by this name, and promotes the replica at Promote.
+// StartPair starts a pair for this test alone. The Sentinel knows the master by this name, and promotes the replica
+// at Promote.
 func StartPair(t *testing.T, name string) *Pair {
 	t.Helper()
 	p := &Pair{name: name, Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
@@ -72,7 +73,8 @@ func (p *Pair) Replicated(t *testing.T) {
 	})
 }
 
-// Promote has the Sentinel promote the replica, also when the master does not answer, and waits until it names the new master.
+// Promote has the Sentinel promote the replica, also when the master does not answer, and waits until it names the
+// new master.
 func (p *Pair) Promote(t *testing.T) {
 	t.Helper()
 	testenv.Eventually(t, "the replica is promoted", func() bool {

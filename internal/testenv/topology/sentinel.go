@@ -13,12 +13,12 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// downAfter is longer than a test. A Sentinel could take a pause of a busy machine for the death of a master, and it never
-// promotes a replica whose link broke ten times this long before.
+// downAfter is longer than a test. A Sentinel could take a pause of a busy machine for the death of a master, and it
+// never promotes a replica whose link broke ten times this long before.
 const downAfter = 24 * time.Hour
 
-// StartSentinel starts a Sentinel for this test alone, which decides without other Sentinels. It watches the master, and promotes
-// a replica when SENTINEL FAILOVER asks for it. Replicas that exist before are known immediately.
+// StartSentinel starts a Sentinel for this test alone, which decides without other Sentinels. It watches the master,
+// and promotes a replica when SENTINEL FAILOVER asks for it. Replicas that exist before are known immediately.
 func StartSentinel(t testing.TB, name string, master *testenv.Redis) *process.Server {
 	t.Helper()
 	path, err := process.Find("redis-server")
