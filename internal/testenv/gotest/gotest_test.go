@@ -96,6 +96,8 @@ func TestReport_OfFailedTests(t *testing.T) {
 	require.NotContains(t, closing, "FAIL TestLong (", "its part tells why")
 	require.NotContains(t, closing, "passed")
 	require.Less(t, len(closing), 8_000)
+	require.Contains(t, closing, "\nfailed: scratch/long TestLong/part\n")
+	require.Contains(t, closing, "\nfailed: scratch/long TestShort\n")
 	require.Regexp(t, `\nDONE 6 tests, 1 skipped, 3 failures in [\d.]+s\n$`, closing)
 	all, err := os.ReadFile(filepath.Join(logs, "scratch_long.log"))
 	require.NoError(t, err)
@@ -118,7 +120,7 @@ func TestReport_OfOtherFailures(t *testing.T) {
 	require.Contains(t, panics, "--- FAIL TestPanics (")
 	require.Contains(t, panics, "the last word")
 	require.Less(t, strings.Count(panics, "\n"), 40)
-	require.Contains(t, output, "\nFAIL\tscratch/panics\t")
+	require.Regexp(t, `(?m)^FAIL\tscratch/panics\t`, output)
 
 	race := closing("race")
 	require.Contains(t, race, "WARNING: DATA RACE\nWrite at 0x0 by goroutine 8:\n  who()\n\nPrevious read at 0x0\n")
@@ -126,6 +128,9 @@ func TestReport_OfOtherFailures(t *testing.T) {
 
 	require.Contains(t, closing("main"), "a server is left\n")
 	require.Contains(t, closing("broken"), "broken_test.go:3:32: undefined: undefined\n")
+	require.Regexp(t, `\nfailed: scratch/panics TestPanics\n`, output)
+	require.Regexp(t, `\nfailed: scratch/main\n`, output)
+	require.Regexp(t, `\nfailed: scratch/broken\n`, output)
 	require.Regexp(t, `\nDONE 4 tests, 2 failures, 2 errors in [\d.]+s\n$`, output)
 }
 
@@ -138,6 +143,7 @@ func TestReport_OfTestsThatHang(t *testing.T) {
 	require.Contains(t, output, "waits for ever")
 	require.NotContains(t, output, "TestParallel")
 	require.Equal(t, 1, strings.Count(output, "TestHangs.func1()"), "of a hundred goroutines")
+	require.Contains(t, output, "\nfailed: scratch/hangs TestHangs\n")
 	require.Regexp(t, `\nDONE \d tests?.* in [\d.]+s\n$`, output)
 }
 

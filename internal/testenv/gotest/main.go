@@ -5,7 +5,7 @@
 // It prints the line of each package when the package has ended. After the last one it prints, for each failed
 // package, the seed of its order (-shuffle), the last lines of each failed test, panics without the goroutines that
 // are in no test, data races and errors of the compiler. The whole output of a failed package stays in FOLDER. The
-// last line counts the tests in the words of gotestsum. The exit code is that of the command.
+// last lines name each failed test and count the tests in the words of gotestsum. The exit code is that of the command.
 package main
 
 import (

@@ -210,8 +210,43 @@ func (r *report) finish(took time.Duration) {
 		}
 		r.print(p)
 	}
+	for i, p := range r.failures {
+		if i == 0 {
+			fmt.Fprintln(r.out)
+		}
+		for _, name := range p.names() {
+			fmt.Fprintf(r.out, "failed: %s\n", strings.TrimSpace(p.name+" "+name))
+		}
+	}
 	fmt.Fprintf(r.out, "\nDONE %s%s%s%s in %.3fs\n", count(r.tests, "test"), more(r.skipped, "skipped", ""), more(r.failed, "failure", "s"),
 		more(broken, "error", "s"), took.Seconds())
+}
+
+// names are those of the tests that failed or did not end. A package that failed outside its tests has one empty name.
+func (p *pkg) names() (names []string) {
+	for _, t := range p.failed {
+		if !p.toldByPart(t) {
+			names = append(names, t.name)
+		}
+	}
+	for _, t := range p.running() {
+		names = append(names, t.name)
+	}
+	if len(names) == 0 {
+		return []string{""}
+	}
+	return names
+}
+
+// toldByPart reports whether only a subtest says why the test failed.
+func (p *pkg) toldByPart(t *test) bool {
+	return t.output.empty() && slices.ContainsFunc(p.failed, func(u *test) bool { return strings.HasPrefix(u.name, t.name+"/") })
+}
+
+func (p *pkg) running() []*test {
+	running := slices.DeleteFunc(slices.Collect(maps.Values(p.tests)), func(t *test) bool { return t.paused })
+	slices.SortFunc(running, func(a, b *test) int { return cmp.Compare(a.name, b.name) })
+	return running
 }
 
 func count(n int, what string) string { return strings.TrimPrefix(more(n, what, "s"), ", ") }
@@ -256,14 +291,12 @@ func (r *report) print(p *pkg) {
 
 func (r *report) printTests(p *pkg) {
 	for _, t := range p.failed {
-		if t.output.empty() && slices.ContainsFunc(p.failed, func(u *test) bool { return strings.HasPrefix(u.name, t.name+"/") }) {
-			continue // a subtest tells why
+		if p.toldByPart(t) {
+			continue
 		}
 		r.printTest(fmt.Sprintf("--- FAIL %s (%.2fs)", t.name, t.elapsed), t)
 	}
-	running := slices.DeleteFunc(slices.Collect(maps.Values(p.tests)), func(t *test) bool { return t.paused })
-	slices.SortFunc(running, func(a, b *test) int { return cmp.Compare(a.name, b.name) })
-	for _, t := range running {
+	for _, t := range p.running() {
 		r.printTest("--- NOT ENDED "+t.name, t)
 	}
 }
