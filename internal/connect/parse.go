@@ -36,7 +36,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
 	options = append(options,
-		kong.Name(program.Name), HelpIn(program.Language), kong.Help(printHelp(program.Language)),
+		kong.Name(program.Name), kong.Help(printHelp(program.Language)),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
@@ -296,15 +296,8 @@ func wanted(v *kong.Value, target reflect.Value, err error) error {
 	}
 }
 
-// HelpIn fills in the help texts in a language. A flag or argument with a help tag keeps the text of the tag.
-func HelpIn(l text.Language) kong.Option {
-	return kong.PostBuild(func(k *kong.Kong) error {
-		fillHelp(l, k.Model.Node)
-		return nil
-	})
-}
-
-func fillHelp(l text.Language, node *kong.Node) {
+// FillHelp fills in the help texts of a command and its subcommands. A flag or argument with a help tag keeps the text of the tag.
+func FillHelp(l text.Language, node *kong.Node) {
 	verb := node.FullPath()
 	if m, known := text.Help(verb, ""); known {
 		node.Help = m.In(l)
@@ -317,7 +310,7 @@ func fillHelp(l text.Language, node *kong.Node) {
 		fillValue(l, verb, "<"+argument.Name+">", argument)
 	}
 	for _, child := range node.Children {
-		fillHelp(l, child)
+		FillHelp(l, child)
 	}
 }
 
@@ -326,20 +319,19 @@ func fillValue(l text.Language, verb, name string, v *kong.Value) {
 		return
 	}
 	if m, known := text.Help(verb, name); known {
-		v.Help = m.In(l)
+		v.Help = strings.ReplaceAll(m.In(l), "${default}", v.Default)
 	}
 }
 
+// printHelp fills in the help texts when they are printed: no other call of the program needs them.
 func printHelp(l text.Language) kong.HelpPrinter {
-	if l == text.English {
-		return kong.DefaultHelpPrinter
-	}
 	var pairs []string
 	for _, heading := range text.HelpHeadings {
 		pairs = append(pairs, heading.In(text.English), heading.In(l))
 	}
 	headings := strings.NewReplacer(pairs...)
 	return func(options kong.HelpOptions, ctx *kong.Context) error {
+		FillHelp(l, ctx.Model.Node)
 		var printed bytes.Buffer
 		stdout := ctx.Stdout
 		ctx.Stdout = &printed

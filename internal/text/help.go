@@ -10,7 +10,7 @@ var HelpHeadings = []Message{
 }
 
 // help holds the help texts. The key of a verb is its path. The key of a flag or argument is its verb's path and its
-// name, or only its name if it means the same in all verbs. kong replaces ${default} by the default of the flag.
+// name, or only its name if it means the same in all verbs. ${default} is the default of the flag.
 var help = map[string]Message{
 	"apply-api": {"선착순 쿠폰의 신청을 받습니다.", "Takes applications for first-come-first-served coupons."},
 	"settle": {"선착순 쿠폰을 정산합니다. 신청한 순서대로 쿠폰을 발급합니다.",
