@@ -34,7 +34,9 @@ rush: ## 14:00:00 on this machine: 50,000 people press, and 1,000 coupons are is
 # bin/gotest runs go test and ends with what failed: internal/testenv/gotest. The time of a package is the only limit of its
 # waits: it ends what hangs, and fails no machine for being slow.
 GOTEST := bin/gotest go
-TESTS := -shuffle=on -count=1 -timeout 60m
+# -vet=off: `make check` vets. -ldflags=-w: no debugger reads a test's program. GOGC: tests allocate much and keep little.
+TESTS := -shuffle=on -count=1 -timeout 60m -vet=off -ldflags=-w
+export GOGC ?= 400
 gotest:
 	@CGO_ENABLED=0 go build -o bin/gotest ./internal/testenv/gotest
 

@@ -2,6 +2,7 @@ package jajeongtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +53,12 @@ func (d *Deployment) SetWindow(couponID coupon.CouponID, opens, closes time.Time
 // Apply lets users apply in this order. Every one must be accepted.
 func (d *Deployment) Apply(couponID coupon.CouponID, users ...coupon.UserID) {
 	d.T.Helper()
-	for _, user := range users {
-		require.Equal(d.T, candidates.Accepted, d.Answer(couponID, user), "user %d", user)
+	for chunk := range slices.Chunk(users, 500) {
+		receipts, err := d.Store.ApplyAll(d.T.Context(), couponID, chunk)
+		require.NoError(d.T, err)
+		for i, receipt := range receipts {
+			require.Equal(d.T, candidates.Accepted, receipt.Code, "user %d", chunk[i])
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -78,12 +79,18 @@ func settings(table, id, status string, active ...string) users.Settings {
 	return users.Settings{UserTable: table, UserIDColumn: id, UserStatusColumn: status, UserActiveValues: active}
 }
 
-// SomeUserTable is another readable table in each test, for tests that must pass with all.
+// SomeUserTable is another readable table in each process, for tests that must pass with all. It is the same in all tests of
+// a process, so that they can share their databases.
 func SomeUserTable(t testing.TB) *UserTable {
 	t.Helper()
-	table := ReadableUserTables[testenv.Random(t).IntN(len(ReadableUserTables))]
-	t.Logf("table of users: %s", table.Name)
-	return &table
+	some.once.Do(func() { some.table = ReadableUserTables[testenv.Random(t).IntN(len(ReadableUserTables))] })
+	t.Logf("table of users: %s", some.table.Name)
+	return &some.table
+}
+
+var some struct {
+	once  sync.Once
+	table UserTable
 }
 
 // Settings are the settings of the programs for this table.

@@ -63,7 +63,7 @@ func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
 		return "", fmt.Errorf("build %s: %w", pkg, err)
 	}
 	program := filepath.Join(dir, path.Base(pkg))
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, pkg)
 	cmd.Dir = root
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
 	cmd.WaitDelay = buildEndsWithin

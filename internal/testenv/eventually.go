@@ -8,18 +8,20 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-const pollInterval = 10 * time.Millisecond
+// A condition is asked often at first. A wait is at most a twentieth longer for it, or 100 ms.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 100 * time.Millisecond
+)
 
 // Eventually waits until cond is true, for as long as the test binary may run (go test -timeout), and fails the test
 // after that. what completes the sentence "never: …". To be called from the test's own goroutine.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	ctx := process.PatientCleanUp(t)
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for !cond() {
+	for began := time.Now(); !cond(); {
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(shortestPause, time.Since(began)/20), longestPause)):
 		case <-ctx.Done():
 			t.Fatalf("never: %s", what)
 		}

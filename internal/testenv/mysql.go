@@ -212,6 +212,7 @@ func storageArgs(dir string) []string {
 		"--tmpdir=" + dir,                    // a starting server removes files in it that look like its own
 		"--innodb-flush-log-at-trx-commit=2", // handed to the operating system at each commit
 		"--loose-innodb-flush-method=nosync",
+		"--loose-debug-no-sync", // the same for table definitions; a server that is killed keeps what it has written
 		"--loose-innodb-log-file-size=64M",
 		"--loose-innodb-redo-log-capacity=128M",
 		"--innodb-buffer-pool-size=256M", // holds the pages of a transaction of a million rows

@@ -43,7 +43,7 @@ func EndSessions(ctx context.Context, db *sql.Conn) error {
 	if err := db.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&own); err != nil {
 		return err
 	}
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(shortestPause)
 	defer tick.Stop()
 	for {
 		found, err := sessions(ctx, db)

@@ -25,7 +25,7 @@ import (
 type Contract struct {
 	file     string
 	document func() (*openapi3.T, error)
-	compiled sync.Map // schemas: *openapi3.SchemaRef → *jsonschema.Schema; without it, each value would compile its schema
+	compiled sync.Map // schemas: *openapi3.SchemaRef → func() (*jsonschema.Schema, error), which compiles it once
 }
 
 // The contracts of the programs.
@@ -180,13 +180,13 @@ func (c *Contract) headersConform(described openapi3.Headers, headers http.Heade
 func (c *Contract) fits(schema *openapi3.SchemaRef, value any) error {
 	known, ok := c.compiled.Load(schema)
 	if !ok {
-		var err error
-		if known, err = c.compile(schema); err != nil {
-			return err
-		}
-		c.compiled.Store(schema, known)
+		known, _ = c.compiled.LoadOrStore(schema, sync.OnceValues(func() (*jsonschema.Schema, error) { return c.compile(schema) }))
 	}
-	return known.(*jsonschema.Schema).Validate(value)
+	compiled, err := known.(func() (*jsonschema.Schema, error))()
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(value)
 }
 
 func (c *Contract) compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, error) {
