@@ -24,22 +24,28 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 		"add-seats": {func(w *world) coupon.CouponID { return w.AddCoupon(2) },
 			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} }},
 		"restore": {func(w *world) coupon.CouponID {
-			id := w.AddQueue(2, 1, 2)
+			id := w.AddCoupon(2)
+			w.Apply(id, 1, 2)
 			w.Journal(id)
 			require.NoError(w.T, w.Redis.ZRem(w.T.Context(), w.Queue(id), "1").Err())
 			return id
 		}, func(id coupon.CouponID) []string { return []string{"restore", "--coupon=" + id.String()} }},
-		"run": {func(w *world) coupon.CouponID { return w.AddQueue(2, 1, 2, 3) },
+		"run": {func(w *world) coupon.CouponID {
+			id := w.AddCoupon(2)
+			w.Apply(id, 1, 2, 3)
+			return id
+		},
 			func(id coupon.CouponID) []string {
 				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			w := newWorldBehindProxies(t)
+			w.AddUsers(1, 2, 3)
+			w.setPolicy(name)
 			for lost, more := int64(1), true; more; lost++ {
-				w := newWorldBehindProxies(t)
 				id := of.prepare(w)
-				w.setPolicy(name)
 				command := of.command(id)
 				a := w.ask(command...)
 				w.approve(a)

@@ -51,7 +51,7 @@ func TestGoldenDLQ(t *testing.T) {
 		person := []string{"--operator=lee", "--reason=TICKET-7"}
 		decides := func(args ...string) { s.says(append(append([]string{"dlq"}, args...), person...)...) }
 		s.says("dlq", "list")
-		s.settleNow()
+		s.SettleNow()
 		s.says("dlq", "list")
 		s.says("dlq", "list", "--user=98")
 		s.says("dlq", "list", "--output=csv")

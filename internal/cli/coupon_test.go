@@ -157,7 +157,7 @@ func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	couponID := w.AddQueue(1, 1)
-	w.settleNow()
+	w.SettleNow()
 	later := func(d time.Duration) string { return "--closes=" + w.Now().Add(d).UTC().Format(time.RFC3339) }
 
 	w.mustChange("pause", couponID)
@@ -180,7 +180,7 @@ func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {
 	_, stdout, _ := w.changes("resume", couponID, "--output=json")
 	require.Contains(t, stdout, `"soldOut": true`)
 
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, candidates.Accepted, w.Answer(couponID, 2))
 	require.Contains(t, w.mustChange("add-seats", couponID, "--seats=1"), "considers, by arrival, the applications waiting now and those that arrive before it")
 	w.mustChange("pause", couponID)

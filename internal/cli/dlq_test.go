@@ -31,7 +31,7 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	w.AddUsers(1, 2, 3, 4)
 	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
 	w.Apply(couponID, 3, 1, 2, 4, 99)
-	w.settleNow()
+	w.SettleNow()
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
 	runs := len(w.IDs("SELECT id FROM settlement_run"))
 
@@ -86,7 +86,7 @@ func TestDLQList(t *testing.T) {
 	w.ApplyAt(couponID, "=HYPERLINK(1)", w.Now())
 	w.Apply(other, 99)
 	began := w.Now()
-	w.settleNow()
+	w.SettleNow()
 	listed := func(extra ...string) (list reviewList) {
 		t.Helper()
 		code, stdout, stderr := w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...)
@@ -142,7 +142,7 @@ func TestDLQDrop_OfCauseNeedsConfirmation(t *testing.T) {
 	w.AddUsers(1)
 	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
 	w.Apply(couponID, 98, 1, 99)
-	w.settleNow()
+	w.SettleNow()
 	code, _, stderr := w.dlq("drop", couponID, "--cause=UNKNOWN_USER")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "drop 2 applications: confirm with --yes")
@@ -172,14 +172,14 @@ func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	w.Exec("INSERT INTO odd_user (id) VALUES (1), (2), (3)")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, between(1, 3)...)
-	w.settleNow()
+	w.SettleNow()
 	w.Exec("DELETE FROM odd_user")
 	code, _, stderr := w.dlq("retry", couponID, "--user=3", "--user=2", "--canary=1", "--cutoff=now", "--lang=en")
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "belong to earlier applications: 1 was not tried")
 	require.NotContains(t, stderr, "failed again")
 	require.Empty(t, w.Issued(couponID), "the seat is kept for 1")
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()
 }
@@ -197,7 +197,7 @@ func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 				w := newWorldBehindProxies(t)
 				couponID := w.AddCoupon(9)
 				w.Apply(couponID, 98, 99)
-				w.settleNow()
+				w.SettleNow()
 				seen := 0
 				_, servers := w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
 					if bytes.Contains(turn.Request, []byte(before)) {

@@ -30,7 +30,7 @@ func (w *world) published(users ...coupon.UserID) coupon.CouponID {
 		return w.Number("SELECT COUNT(*) FROM event_relay WHERE from_at IS NOT NULL") == 1
 	})
 	couponID := w.AddQueue(len(users), users...)
-	w.settleNow()
+	w.SettleNow()
 	testenv.Eventually(w.T, "everything is published", func() bool {
 		return w.Number("SELECT COUNT(*) FROM settlement WHERE issued_count > 0 AND published_at IS NULL") == 0
 	})
@@ -96,7 +96,7 @@ func TestEvents_Status(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stdout, "never turned on")
 	couponID := w.published(between(1, 5)...)
-	w.settleNow()
+	w.SettleNow()
 	require.NoError(t, w.Redis.XGroupCreate(t.Context(), w.stream(), "shop", "0").Err())
 	w.Exec("UPDATE settlement SET published_at = NULL WHERE coupon_id = ?", couponID)
 	status := func(want int, args ...string) (all []events.Status) {

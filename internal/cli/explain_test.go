@@ -51,9 +51,13 @@ func (w *world) must(couponID coupon.CouponID, user coupon.UserID, state explain
 }
 
 // happened are the kinds of events of a timeline, in order.
-func (w *world) happened(couponID coupon.CouponID, user coupon.UserID) (kinds []explain.EventKind) {
+func (w *world) happened(couponID coupon.CouponID, user coupon.UserID) []explain.EventKind {
 	w.T.Helper()
-	for _, e := range w.explain(couponID, user).Events {
+	return kindsOf(w.explain(couponID, user))
+}
+
+func kindsOf(x *explain.Explanation) (kinds []explain.EventKind) {
+	for _, e := range x.Events {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
@@ -77,7 +81,7 @@ func TestExplain_UserWithoutApplication(t *testing.T) {
 	w.must(paused, 1, explain.StateNeverPaused)
 	sold := w.AddCoupon(1)
 	w.Apply(sold, 2)
-	w.settleNow()
+	w.SettleNow()
 	w.must(sold, 1, explain.StateNeverSoldOut)
 
 	// Redis has forgotten both coupons. It should know the open one.
@@ -147,7 +151,7 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.Exec("DELETE FROM run_coupon")
 	w.Exec("DELETE FROM settlement_run")
 
-	w.settleNow()
+	w.SettleNow()
 	require.Contains(t, w.must(couponID, 1, explain.StateIssued, explain.NoteUsable), "as number 1; the coupon was issued at")
 	require.Contains(t, w.must(couponID, 5, explain.StateIssued, explain.NoteUsable), "as number 6; the coupon was issued at")
 	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
@@ -182,7 +186,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.AddUsers(between(1, 8)...)
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2, 3, 4, 5)
-	w.settleNow()
+	w.SettleNow()
 	x := w.explain(couponID, 3)
 	require.Equal(t, explain.StateNotSelected, x.Conclusion.State)
 	require.EqualValues(t, 2, x.Facts.Missed.Rank)
@@ -193,7 +197,7 @@ func TestExplain_NotSelected(t *testing.T) {
 
 	// An earlier application appears after the settlement.
 	w.ApplyAt(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
-	w.settleNow()
+	w.SettleNow()
 	w.must(couponID, 8, explain.StateReviewPassedOver, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
 	code, _, stderr := w.dlq("drop", couponID, "--user=8")
 	require.Zero(t, code, stderr)
@@ -205,7 +209,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteEarlierNotSelected)
 	w.must(couponID, 3, explain.StateSeatsFree, explain.NoteAccountInactive)
 	require.Contains(t, w.must(couponID, 4, explain.StateSeatsFree), "number 3 of those not selected; the next settlement will issue the coupons that are left now (1)")
-	w.settleNow()
+	w.SettleNow()
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteAppliedAgain)
 	w.must(couponID, 3, explain.StateRejectedInactive)
 	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
@@ -217,14 +221,14 @@ func TestExplain_NotSelected(t *testing.T) {
 	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
 	w.Apply(couponID, 3)
 	w.must(couponID, 3, explain.StateWaiting, explain.NoteEarlierRejected)
-	w.settleNow()
+	w.SettleNow()
 	w.must(couponID, 3, explain.StateNotSelected, explain.NoteEarlierRejected)
 
 	// The conclusions stay after the coupon is finalised and swept from Redis.
 	w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
 	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
 	require.NoError(t, err)
-	w.settleNow()
+	w.SettleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
 	w.must(couponID, 5, explain.StateNotSelected)
 	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
@@ -278,7 +282,7 @@ func TestExplain_PendingCleanup(t *testing.T) {
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2)
 	before := w.Arrivals(couponID)
-	w.settleNow()
+	w.SettleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), "issued:{"+w.Queue(couponID)+"}").Err())
 	for _, user := range []string{"1", "2"} {
 		w.ApplyAt(couponID, user, before[user].Time())
@@ -320,7 +324,7 @@ func TestExplain_ServerAway(t *testing.T) {
 	w.AddUsers(between(1, 4)...)
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2)
-	w.settleNow()
+	w.SettleNow()
 	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
 	w.Apply(couponID, 3)
 	const nowhere = "127.0.0.1:1"
@@ -384,7 +388,7 @@ func TestGoldenExplain(t *testing.T) {
 			s.says(append([]string{"explain", "--coupon=1", "--user=" + user}, more...)...)
 		}
 		explain("4")
-		s.settleNow()
+		s.SettleNow()
 		explain("1")
 		explain("2")
 		explain("4")
@@ -455,7 +459,7 @@ func TestExplain_ShowsEarlierAttempts(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1)
-	w.settleNow()
+	w.SettleNow()
 	w.Exec("UPDATE `user` SET status = 'ACTIVE'")
 	w.Exec("INSERT INTO odd_user (id) VALUES (1)")
 	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now")

@@ -9,7 +9,7 @@ func TestGoldenHolders(t *testing.T) {
 		w.SetStatus("BLOCKED", 4)
 		w.AddCoupon(1)
 		w.Apply(1, 1, 2)
-		w.settleNow()
+		w.SettleNow()
 	}, func(s *spoken) {
 		person := func(args ...string) []string {
 			return append(append([]string{"coupon"}, args...), "--operator=lee", "--reason=CS-1")

@@ -115,7 +115,7 @@ func TestRun_LeavesFrozenCouponAlone(t *testing.T) {
 	w.Apply(other, 3)
 	w.mustChange("freeze", frozen)
 	before := w.IDs("SELECT COUNT(*) FROM audit_event")
-	report := w.settleNow()
+	report := w.SettleNow()
 	require.Equal(t, coupon.RunSucceeded, report.Status)
 	require.Equal(t, []coupon.ResultStatus{coupon.Frozen, coupon.Settled}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status})
 	require.Empty(t, w.Issued(frozen))
@@ -136,13 +136,13 @@ func TestRun_LeavesFrozenCouponAlone(t *testing.T) {
 	w.verify()
 
 	w.mustChange("unfreeze", frozen)
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(frozen))
 
 	w.mustChange("add-seats", frozen, "--seats=1")
-	w.settleNow()
+	w.SettleNow()
 	w.Apply(frozen, 98, 99) // no such users
-	w.settleNow()
+	w.SettleNow()
 	w.mustChange("freeze", frozen)
 	for _, args := range [][]string{{"--user=99"}, {"--cause=UNKNOWN_USER"}, {"--cause=UNKNOWN_USER", "--canary=1"}} {
 		code, stdout, stderr := w.dlq("retry", frozen, append(args, "--cutoff=now", "--lang=en")...)
@@ -165,7 +165,7 @@ func TestCouponCadence(t *testing.T) {
 	refused("Pause it first")
 	w.mustChange("pause", couponID)
 	refused("has 1 waiting and 0 under review")
-	w.settleNow()
+	w.SettleNow()
 	said := w.mustChange("cadence", couponID, "immediate", "--lang=en")
 	require.Contains(t, said, "Cadence: immediate (before: nightly).")
 	require.Contains(t, said, "settle serve settles applications at once")
@@ -213,7 +213,7 @@ func TestReport_Campaign(t *testing.T) {
 	w.ApplyAt(first, "1", kst("2025-11-20 14:00:01"))
 	w.ApplyAt(first, "2", kst("2025-11-20 14:00:02"))
 	w.ApplyAt(second, "1", kst("2025-11-22 23:59:59.999999"))
-	w.settleNow()
+	w.SettleNow()
 
 	life := w.report("--campaign=7")
 	require.Equal(t, kst("2025-11-20 00:00:00").UTC(), life.From.UTC())

@@ -185,7 +185,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	other := w.ended()
 	stays := w.AddCoupon(2)
 	w.Apply(stays, 1, 2, 3)
-	w.settleNow()
+	w.SettleNow()
 	w.verify()
 	report := w.monthReport()
 	sums := w.sumsOf(stays)
@@ -418,7 +418,7 @@ func TestPurge_TellsForgottenOutcomesApart(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
 	id := w.AddCoupon(2)
 	w.Apply(id, 1, 2, 3, 4, 5)
-	w.settleNow() // 3 goes under review
+	w.SettleNow() // 3 goes under review
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
 	do := func(args ...string) {
 		t.Helper()

@@ -16,7 +16,7 @@ func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 	couponID := w.AddCoupon(2)
 	w.AddUsers(1, 2, 3)
 	w.Apply(couponID, 3, 1, 2)
-	w.settleNow()
+	w.SettleNow()
 	lost := w.AddCoupon(2)
 	w.Apply(lost, 1, 2)
 	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(lost), "1").Err())

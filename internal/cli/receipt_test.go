@@ -83,12 +83,12 @@ func everyFate(w *world) (r *receipts, id coupon.CouponID, tokens map[coupon.Use
 	w.Apply(other, 1, 2)
 	tokens = r.given(id)
 	tokens[2] = r.given(other)[2]
-	w.settleNow()
+	w.SettleNow()
 	w.Drop(id, "4")
 	code, _, stderr := w.settle(append([]string{"coupon", "grant", id.String(), "--user=6"}, honouredBy...)...)
 	require.Zero(w.T, code, stderr)
 	w.SetSeats(id, 4)
-	w.settleNow()
+	w.SettleNow()
 	w.Apply(id, 5)
 	tokens[5] = r.given(id)[5]
 	return r, id, tokens
@@ -164,7 +164,7 @@ func TestReceipt_HonourPutsBackAndMoves(t *testing.T) {
 	require.Equal(t, before, w.Snapshot(), "twice changes nothing")
 	require.Equal(t, first, w.Arrivals(id))
 	w.verify()
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2}, w.Issued(id))
 }
 
@@ -188,9 +188,9 @@ func TestReceipt_HonourOfFinalisedCoupon(t *testing.T) {
 	w := newWorld(t)
 	r := newReceipts(w)
 	id := w.AddQueue(1, 1)
-	w.settleNow()
+	w.SettleNow()
 	w.SetWindow(id, w.Now().Add(-2*time.Hour), w.Now().Add(-time.Hour))
-	w.settleNow()
+	w.SettleNow()
 	lost := r.sign(id, 2, coupon.ArrivalAt(w.Now()))
 	before := w.Snapshot()
 	require.Equal(t, journal.Final, r.story(exitDone, "show", lost).Fate)

@@ -28,7 +28,7 @@ func TestExplain_ReviewWithoutFreeSeat(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2)
-	w.settleNow() // 2 has the seat
+	w.SettleNow() // 2 has the seat
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
 	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
@@ -40,7 +40,7 @@ func TestExplain_ReviewWithoutFreeSeat(t *testing.T) {
 
 	w.Exec("UPDATE coupon SET total_quantity = 2 WHERE id = ?", couponID)
 	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NoteTriedAgain, explain.NoteAccountActive)
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, []coupon.UserID{2, 1}, w.Issued(couponID))
 }
 
@@ -52,7 +52,7 @@ func TestExplain_WithdrawnUser(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'WITHDRAWN'")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1)
-	w.settleNow()
+	w.SettleNow()
 	w.must(couponID, 1, explain.StateReviewInactiveUser, explain.NotePersonDecides)
 	ko, en := w.readOut(couponID, 1)
 	require.Contains(t, ko, "담당자가 결정해야 합니다")
@@ -69,7 +69,7 @@ func TestExplain_HidesMissedMicroseconds(t *testing.T) {
 	now := w.Now()
 	w.ApplyAt(couponID, "1", now)
 	w.ApplyAt(couponID, "2", now.Add(time.Microsecond))
-	w.settleNow()
+	w.SettleNow()
 	require.EqualValues(t, 1, w.explain(couponID, 2).Facts.Missed.Micros)
 	ko, en := w.readOut(couponID, 2)
 	require.Contains(t, ko, "2번째로 신청하셨고")
@@ -91,7 +91,7 @@ func TestAddSeats_PromisesNoSeatToNotSelected(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 1")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2, 3)
-	w.settleNow() // 2 is issued, 3 not selected
+	w.SettleNow() // 2 is issued, 3 not selected
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 1")
 	code, _, stderr := w.dlq("retry", couponID, "--user=1", "--cutoff=now")
 	require.Zero(t, code, stderr)
@@ -100,7 +100,7 @@ func TestAddSeats_PromisesNoSeatToNotSelected(t *testing.T) {
 	require.NotRegexp(t, "came first get them", en)
 	_, ko, _ := w.changes("add-seats", couponID, "--total=2", "--lang=ko")
 	require.NotContains(t, ko, "받습니다")
-	w.settleNow()
+	w.SettleNow()
 	require.Equal(t, []coupon.UserID{2, 1}, w.Issued(couponID))
 	require.Equal(t, []coupon.UserID{3}, w.Outcome(couponID, "NOT_SELECTED"))
 }
@@ -113,7 +113,7 @@ func TestSentences_DistinguishCutoffAndEnd(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1)
-	w.settleNow()
+	w.SettleNow()
 	code, _, late := w.dlq("retry", couponID, "--lang=ko") // the application is after the last midnight
 	require.Zero(t, code)
 	require.Contains(t, late, "1건은 정산 기준 시각 이후에 접수되어 시도하지 않았습니다")

@@ -49,7 +49,7 @@ func TestServe_PublishesWhatIsIssued(t *testing.T) {
 	night := w.AddQueue(100, between(1, 120)...)
 	now := w.AddImmediate(50)
 	w.Apply(now, between(1, 50)...)
-	w.settleNow()
+	w.SettleNow()
 	w.awaitEmptyLine(now)
 	testenv.Eventually(t, "everything is published", func() bool {
 		return len(w.Issued(now)) == 50 && w.Number("SELECT COUNT(*) FROM settlement WHERE issued_count > 0 AND published_at IS NULL") == 0

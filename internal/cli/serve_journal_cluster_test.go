@@ -35,7 +35,7 @@ func TestServe_PutsBackWhatOneShardHasLost(t *testing.T) {
 	for _, id := range coupons {
 		w.awaitLine(id, membersOf(users))
 	}
-	w.settleNow()
+	w.SettleNow()
 	for _, id := range coupons {
 		require.Equal(t, users[:10], w.Issued(id))
 	}

@@ -44,7 +44,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 	users := between(1, coupon.UserID(len(rows)))
 	w.AddUsers(users...)
 	w.Apply(id, users...)
-	w.settleNow()
+	w.SettleNow()
 	want, counts := map[coupon.UserID]coupon.UserCouponStatus{}, map[coupon.UserCouponStatus]int64{}
 	for i, row := range rows {
 		user, order := i+1, ""

@@ -87,7 +87,7 @@ func (d *desk) issues() {
 	d.AddCoupon(1)
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = 42")
 	d.Apply(42, 7)
-	d.settleNow()
+	d.SettleNow()
 }
 
 func (d *desk) checksOut(order string, verbs ...wallet.Verb) {
@@ -127,9 +127,9 @@ var situations = []struct {
 	{"gives it back", func(d *desk) {
 		d.AddCoupon(1)
 		d.Apply(42, 7, 8)
-		d.settleNow()
+		d.SettleNow()
 		d.answer(0, map[string]string{"ko": "쿠폰 42 심야 쿠폰: 7번 사용자에게서 회수했습니다.\n", "en": "coupon 42 심야 쿠폰 is revoked from user 7.\n"})
-		d.settleNow()
+		d.SettleNow()
 		require.Equal(d.T, []coupon.UserID{7, 8}, d.Issued(42), "8 has the seat")
 		d.verify()
 	}},
@@ -137,7 +137,7 @@ var situations = []struct {
 		d.AddCoupon(2)
 		d.Apply(42, 7)
 		d.SetStatus("WITHDRAWN", 7)
-		d.settleNow()
+		d.SettleNow()
 		d.answer(0, map[string]string{
 			"ko": "고객번호 7번 고객님은 <time>에 신청하셨고, 정산 당시 계정을 이용할 수 없는 상태여서 쿠폰이 발급되지 않았으며, 현재 검토 중입니다. 처리 방법은 담당자가 결정해야 합니다.\n",
 			"en": "Customer 7 applied at <time>; no coupon could be issued, since the account could not be used at the time. Our staff have to decide on it.\n"})
@@ -148,7 +148,7 @@ var situations = []struct {
 		d.Apply(43, 7)
 		d.AddCoupon(1)
 		d.Apply(44, 1, 7)
-		d.settleNow()
+		d.SettleNow()
 		d.AddCoupon(1)
 		d.Apply(45, 7)
 		d.checksOut("A-1", wallet.Reserve, wallet.Confirm)
@@ -184,7 +184,7 @@ var situations = []struct {
 	{"delete my data", func(d *desk) {
 		d.AddCoupon(1)
 		d.Apply(42, 1, 7)
-		d.settleNow()
+		d.SettleNow()
 		d.answer(exitUse, map[string]string{
 			"ko": "사용자 7의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
 			"en": "user 7 still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
@@ -211,9 +211,9 @@ var situations = []struct {
 	{"friend got one later", func(d *desk) {
 		d.AddCoupon(1)
 		d.Apply(42, 1, 8, 7)
-		d.settleNow()
+		d.SettleNow()
 		d.does("coupon", "revoke", "42", "--user=1", "--free-seat")
-		d.settleNow()
+		d.SettleNow()
 		d.answer(0, map[string]string{
 			"ko": "고객번호 8번 고객님은 <time>에 2번째로 신청하셨고, <time>에 쿠폰이 발급되었습니다. 전체 2장 가운데 2번째로 발급된 쿠폰입니다. 처음 정산할 때는 남은 수량이 없었고, 나중에 수량이 생겨 신청하신 순서대로 발급되었습니다. <time>까지 사용하실 수 있습니다.\n",
 			"en": "Customer 8 applied at <time> as number 2; the coupon was issued at <time>. It is coupon 2 of 2. No coupon was left at first; when one became available later, it went to the next in the order of application. It can be used until <time>.\n"})
@@ -223,7 +223,7 @@ var situations = []struct {
 		d.AddUsers(between(10, 1001)...)
 		d.AddCoupon(1000)
 		d.ApplyLine(42, slices.Concat(between(1, 6), between(8, 1001), between(7, 7))...)
-		d.settleNow()
+		d.SettleNow()
 		d.answer(0, map[string]string{
 			"ko": "고객번호 7번 고객님은 <time>에 1001번째로 신청하셨고, 쿠폰 1000장이 모두 먼저 신청하신 분들께 발급되어 선정되지 않으셨습니다. 선정되지 않으신 분들 가운데 첫 번째이며, ",
 			"en": "Customer 7 applied at <time> as number 1001; all coupons (1000) went to those who applied earlier, so the application was not selected. It is number 1 of those not selected; "})
@@ -235,7 +235,7 @@ var situations = []struct {
 			"en": "There is no record that customer 7 applied for this coupon. Applications close at <time>.\n"})
 		d.Apply(42, 7)
 		d.answer(0, map[string]string{"ko": "정산은 <time>에 예정되어 있으며", "en": "The settlement is planned for <time>"})
-		d.settleNow()
+		d.SettleNow()
 		d.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
 		d.answer(0, map[string]string{"ko": "<time>에 쿠폰의 유효 기한이 만료되었습니다.\n", "en": "expired at <time>.\n"})
 		d.does("coupon", "revoke", "42", "--user=7")

@@ -21,7 +21,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	couponID := w.AddCoupon(5)
 	w.AddUsers(1)
 	w.Apply(couponID, 1, 2, 3)
-	w.settleNow()
+	w.SettleNow()
 	person := []string{"--operator=kim", "--reason=test"}
 	closes := "--closes=" + w.Now().Add(2*time.Hour).Format(time.RFC3339)
 	month := "--month=" + w.Now().Format("2006-01")

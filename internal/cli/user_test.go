@@ -28,7 +28,7 @@ func (w *world) finalise(couponID coupon.CouponID) {
 	w.T.Helper()
 	code, _, stderr := w.settle("coupon", "close", couponID.String(), "--operator=kim", "--reason=test")
 	require.Zero(w.T, code, stderr)
-	w.settleNow()
+	w.SettleNow()
 	require.EqualValues(w.T, 1, w.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", couponID))
 }
 
@@ -59,7 +59,7 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	require.Contains(t, stderr, "not decided for good")
 	require.Len(t, w.person("3").Undecided, 2)
 
-	w.settleNow()
+	w.SettleNow()
 	code, _, _ = w.forget("3")
 	require.Equal(t, exitUse, code, "more seats may be added")
 
@@ -107,7 +107,7 @@ func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 
 	w.Restore(second)
 	require.False(t, w.person("2").Undecided[0].Lost)
-	w.settleNow()
+	w.SettleNow()
 	for _, u := range w.person("2").Undecided {
 		require.Empty(t, u.AppliedAt, "what was decided is not lost")
 	}
@@ -146,7 +146,7 @@ func TestUser_ForgetSurvivesALostCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
 	couponID := w.AddQueue(1, 1, 2)
-	w.settleNow()
+	w.SettleNow()
 	w.finalise(couponID)
 	inChange, lost := false, false
 	through := w.proxiedPrivacy(func(turn faultproxy.Turn) faultproxy.Action {
@@ -169,7 +169,7 @@ func TestUser_IsShownWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
 	w.AddQueue(1, 1, 2)
-	w.settleNow()
+	w.SettleNow()
 	for i, flag := range w.servers {
 		if len(flag) > 14 && flag[:14] == "--redis-addrs=" {
 			w.servers[i] = "--redis-addrs=127.0.0.1:1"
@@ -205,7 +205,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	w := newWorld(t)
 	const rows = 2001
 	id := w.AddQueue(1, 7)
-	w.settleNow()
+	w.SettleNow()
 	numbers := make([]int, rows)
 	for i := range numbers {
 		numbers[i] = i + 1

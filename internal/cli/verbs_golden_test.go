@@ -19,7 +19,7 @@ func TestGoldenVerify(t *testing.T) {
 		w.AddCoupon(2)
 		w.AddCoupon(3)
 		w.Apply(1, 1, 2, 3)
-		w.settleNow()
+		w.SettleNow()
 		w.Apply(2, 4)
 	}, func(s *spoken) {
 		s.says("verify")

@@ -114,14 +114,14 @@ func onlyForm(page, decision, reason string) url.Values {
 	return fill(form, reason)
 }
 
-// A long retry goes on when its page is left, and its page shows how far it came.
+// A retry that takes long goes on when its page is left, and its page shows how far it came.
 func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	id := d.AddCoupon(3000)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 2000)...)
-	d.ApplyLine(id, jajeongtest.Between[coupon.UserID](1, 2000)...)
-	for user := range 2000 {
+	id := d.AddCoupon(60)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 50)...)
+	d.ApplyLine(id, jajeongtest.Between[coupon.UserID](1, 50)...)
+	for user := range 50 {
 		d.MoveToReview(id, fmt.Sprint(user+1), coupon.Failure{Cause: coupon.CauseBadRow})
 	}
 	release := d.Lock(id) // the settlement waits for the coupon's row
@@ -139,7 +139,7 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 		_, page, _ := kim.ask(http.MethodGet, at, nil)
 		return strings.Contains(page, "끝났습니다")
 	})
-	require.Len(t, d.Issued(id), 2000)
+	require.Len(t, d.Issued(id), 50)
 }
 
 // number is that of the last request.
