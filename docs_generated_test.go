@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,7 +140,23 @@ func code(text string) string {
 	return cell("`" + value + "`" + more)
 }
 
+var helpPages sync.Map // those that helpOf has read, by program and verb
+
+// helpOf returns a copy of the page for the caller.
 func helpOf(t *testing.T, program string, verb ...string) helpPage {
+	t.Helper()
+	call := fmt.Sprint(program, verb)
+	known, ok := helpPages.Load(call)
+	if !ok {
+		known = readHelpOf(t, program, verb...)
+		helpPages.Store(call, known)
+	}
+	page := known.(helpPage)
+	page.flags, page.verbs = slices.Clone(page.flags), slices.Clone(page.verbs)
+	return page
+}
+
+func readHelpOf(t *testing.T, program string, verb ...string) helpPage {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/"+program), append(slices.Clone(verb), "--help")...)
 	command.Env = []string{"LC_ALL=C", "COLUMNS=110"}

@@ -24,14 +24,14 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-const lots = 20_000
+const lots = 6_000
 
 // Users apply through two pods. The link to the replica breaks, and the master dies with the applications since then. The run
 // begins right after the promotion, before one pod notices it. It must issue every acknowledged application before its cutoff,
 // in order of first arrivals, and hold no coupon.
 func TestFailover_IssuesApplicationsAcknowledgedAfterLinkWasCut(t *testing.T) {
 	t.Parallel()
-	for round := range testenv.Rounds(2, 50) {
+	for round := range testenv.Rounds(1, 50) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			failOver(t)
@@ -57,7 +57,7 @@ func (c *applicants) start(t *testing.T, couponID coupon.CouponID, pods []*deplo
 				select {
 				case <-c.stop:
 					return
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(40 * time.Millisecond):
 				}
 				user := coupon.UserID(c.users.Add(1))
 				if user > lots {

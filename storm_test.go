@@ -45,8 +45,9 @@ func TestStorm_KilledProcessesLoseNobodyAndIssueInOrder(t *testing.T) {
 	s.in.Go(s.keepRushing)
 	s.in.Go(s.keepAddingSeats)
 	s.in.Go(s.keepKillingAll)
-	testenv.Eventually(t, "processes are killed, lines are full, and coupons are issued immediately", func() bool {
-		return t.Failed() || s.kills.Load() >= s.mostKills && s.full.Load() > 0 && s.runs("IMMEDIATE") > s.mostKills/2
+	testenv.Eventually(t, "processes are killed, also all at once, lines are full, and runs of each kind begin", func() bool {
+		return t.Failed() || s.kills.Load() >= s.mostKills && s.killedAll.Load() && s.full.Load() > 0 &&
+			s.runs("IMMEDIATE") > s.mostKills/2 && s.runs("CRON") > 0 && s.runs("MANUAL") > 0
 	})
 	s.stop()
 	s.in.Wait()
@@ -85,6 +86,7 @@ type storm struct {
 	mostUsers uint64
 	kills     atomic.Int64
 	mostKills int64        // after so many the storm may end
+	killedAll atomic.Bool  // all together, once at least
 	full      atomic.Int64 // answers LINE_FULL
 	mu        sync.Mutex
 	alive     map[*exec.Cmd]bool
@@ -98,10 +100,10 @@ type application struct {
 
 func newStorm(t *testing.T) *storm {
 	d := jajeongtest.New(t)
-	most := uint64(testenv.Rounds(30_000, 400_000))
+	most := uint64(testenv.Rounds(12_000, 400_000))
 	s := &storm{Deployment: d, binary: testenv.Build(t, "./cmd/settle"), folder: t.TempDir(),
-		env: append(d.Environment(), "ISSUE_INTERVAL=50ms"), mostUsers: most, mostKills: int64(testenv.Rounds(80, 2_000)), chance: testenv.Random(t),
-		alive: map[*exec.Cmd]bool{}, accepted: map[coupon.CouponID]map[application]bool{}}
+		env: append(d.Environment(), "ISSUE_INTERVAL=50ms"), mostUsers: most, mostKills: int64(testenv.Rounds(40, 2_000)),
+		chance: testenv.Random(t), alive: map[*exec.Cmd]bool{}, accepted: map[coupon.CouponID]map[application]bool{}}
 	d.AddUsers(slices.DeleteFunc(jajeongtest.Between(1, coupon.UserID(most)), unknown)...)
 	d.Exec("UPDATE " + d.UserTable.Table + " SET status = 'BLOCKED' WHERE id % 50 = 2")
 	const everybody = 1_000_000
@@ -143,7 +145,7 @@ func (s *storm) keepApplying() {
 // keepRushing lets so many users apply for one coupon at once that a run does not issue them all.
 func (s *storm) keepRushing() {
 	const rush, together = 3000, 250
-	for s.wait(s.upTo(10 * time.Second)) {
+	for s.wait(s.upTo(time.Duration(testenv.Rounds(4, 10)) * time.Second)) {
 		to := s.users.Add(rush)
 		if to > s.mostUsers || !s.mayApply(to) {
 			return
@@ -305,10 +307,13 @@ func (s *storm) note(cmd *exec.Cmd, alive bool) {
 
 // keepKillingAll kills all processes at the same time.
 func (s *storm) keepKillingAll() {
-	for s.wait(s.upTo(8 * time.Second)) {
+	for s.wait(s.upTo(time.Duration(testenv.Rounds(5, 8)) * time.Second)) {
 		s.mu.Lock()
 		for cmd := range s.alive {
 			_ = cmd.Process.Kill()
+		}
+		if len(s.alive) > 1 {
+			s.killedAll.Store(true)
 		}
 		s.mu.Unlock()
 	}

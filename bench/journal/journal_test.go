@@ -48,8 +48,11 @@ func TestCopies_AreComplete(t *testing.T) {
 	s, err := openStage(t.Context(), options{rounds: 1})
 	require.NoError(t, err)
 	defer s.close()
-	for lines, among := range map[int][]copier{1: copiers, 60: shortCopiers} {
-		all, err := s.copies(t.Context(), among, lines, 200)
+	for _, size := range []struct {
+		among    []copier
+		lines, n int
+	}{{copiers, 1, 200}, {shortCopiers, 60, 10}} {
+		all, err := s.copies(t.Context(), size.among, size.lines, size.n)
 		require.NoError(t, err)
 		for _, c := range all {
 			require.Len(t, c.rates, 1)

@@ -449,10 +449,11 @@ func TestOpenFilesAreReservedForServersAndAdminPort(t *testing.T) {
 		surplus = nil
 	}
 	defer func() { hangUp() }()
-	polls := 0
+	var dialed time.Time
 	testenv.Eventually(t, "the connections are open", func() bool {
-		if polls++; polls%50 == 1 { // a connection without a request is closed after five seconds
+		if time.Since(dialed) > 4*time.Second { // a connection without a request is closed after five seconds
 			hangUp()
+			dialed = time.Now()
 			for range 500 {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(p.apply, "http://"))
 				require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 )
 
 // pace is the time between two requests of a crowd.
-const pace = 4 * time.Millisecond
+const pace = 10 * time.Millisecond
 
 // asAPI are the settings of a login to these Redis servers, with the rights of docs/redis-users.acl.
 func asAPI(t *testing.T, prefix string, addrs ...string) []string {

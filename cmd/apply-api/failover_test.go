@@ -349,15 +349,16 @@ func (s *shards) ask(method string, couponID int, user int64, path string) int {
 	return response.StatusCode
 }
 
-// crowd starts so many applicants. Each applies for the coupons in turn and looks up its standing, until the end.
-func (s *shards) crowd(size int, coupons []int, healthy bool) {
+// crowd starts so many applicants. Each applies for the coupons in turn and looks up its standing, with pauses, until
+// the end.
+func (s *shards) crowd(size int, pause time.Duration, coupons []int, healthy bool) {
 	for range size {
 		s.applicants.Go(func() {
 			for i := 0; ; i++ {
 				select {
 				case <-s.stop:
 					return
-				default:
+				case <-time.After(pause):
 				}
 				user, coupon := s.users.Add(1), coupons[i%len(coupons)]
 				applied, standing := s.ask(http.MethodPost, coupon, user, ""), s.ask(http.MethodGet, coupon, user, "/me")
@@ -379,6 +380,9 @@ func (p *program) lengths() map[int]int {
 	_, text := p.get("/metrics")
 	lengths := map[int]int{}
 	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "jajeong_queue_length{") {
+			continue
+		}
 		var coupon, length int
 		if n, _ := fmt.Sscanf(line, `jajeong_queue_length{coupon_id="%d"} %d`, &coupon, &length); n == 2 {
 			lengths[coupon] = length
@@ -390,12 +394,9 @@ func (p *program) lengths() map[int]int {
 // promised counts the healthy coupons with so many accepted applications in MySQL.
 func (s *shards) promised(minAccepted int64) (coupons int) {
 	s.t.Helper()
-	for _, id := range s.healthy {
-		var accepted int64
-		if err := s.db.QueryRowContext(s.t.Context(), "SELECT accepted FROM promise WHERE coupon_id = ?", id).Scan(&accepted); err == nil && accepted >= minAccepted {
-			coupons++
-		}
-	}
+	healthy := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.healthy)), ", "), "[]")
+	require.NoError(s.t, s.db.QueryRowContext(s.t.Context(),
+		"SELECT COUNT(*) FROM promise WHERE accepted >= ? AND coupon_id IN ("+healthy+")", minAccepted).Scan(&coupons))
 	return coupons
 }
 
@@ -406,9 +407,9 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, s.ask(http.MethodPost, s.hung[0], 1, ""))
 	require.NoError(t, s.frozen.Freeze())
 
-	s.crowd(64, s.hung, false)
+	s.crowd(64, 250*time.Millisecond, s.hung, false)
 	healthy := s.healthy // without the coupons that follow
-	s.crowd(4, healthy, true)
+	s.crowd(4, 20*time.Millisecond, healthy, true)
 	first := s.healthyAnswers.Load()
 	testenv.Eventually(t, "every healthy coupon has had applicants", func() bool { return s.healthyAnswers.Load() > first+int64(4*len(healthy)) })
 	testenv.Eventually(t, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })

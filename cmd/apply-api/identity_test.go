@@ -85,7 +85,7 @@ func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-time.After(25 * time.Millisecond):
 				}
 				switch status, challenge := p.applyWith(older.Of(user)); status {
 				case http.StatusAccepted:

@@ -348,7 +348,7 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 	ended, firstStatus := make(chan struct{}), make(chan int, 1)
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(pace)
+		tick := time.NewTicker(4 * time.Millisecond)
 		defer tick.Stop()
 		for user := 1; ; user++ {
 			request, _ := http.NewRequest(http.MethodPost, "http://"+address+"/v1/coupons/1/applications", nil)

@@ -20,7 +20,7 @@ import (
 func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	s := newShopTest(t)
 	random := testenv.Random(t)
-	all := lives(testenv.Rounds(500, 2_500))
+	all := lives(testenv.Rounds(200, 2_500))
 	repeats := make([]*events.Event, len(all)/6)
 	for i := range repeats {
 		repeats[i] = all[random.IntN(len(all))]
@@ -31,7 +31,7 @@ func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	}
 	s.publish(append(first, repeats...)...)
 
-	kills := testenv.Rounds(8, 80)
+	kills := testenv.Rounds(6, 80)
 	stays, _ := s.start(s.runArgs("stays", claimSoon)...)
 	for kill := range kills {
 		name := "comes-back"

@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/events"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -263,8 +265,11 @@ func TestAttempt_PanicFailsOneEvent(t *testing.T) {
 // A slow event is its own fault only while the database answers others.
 func TestRefused_AsksTheDatabase(t *testing.T) {
 	t.Parallel()
-	m := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	shop, err := OpenShop(m.DSN("mysql"))
+	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
+	require.NoError(t, err)
+	wire := faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() }, config.Addr)
+	config.Addr = wire.Addr
+	shop, err := OpenShop(config.FormatDSN())
 	require.NoError(t, err)
 	defer shop.Close()
 	slow := fmt.Errorf("apply: %w", context.DeadlineExceeded)
@@ -272,7 +277,7 @@ func TestRefused_AsksTheDatabase(t *testing.T) {
 	_, missing := shop.ExecContext(t.Context(), "INSERT INTO no_such_table VALUES (1)")
 	require.Error(t, missing)
 	require.False(t, shop.refused(t.Context(), missing))
-	require.NoError(t, m.Kill())
+	wire.Down()
 	require.False(t, shop.refused(t.Context(), slow))
 	require.False(t, shop.refused(t.Context(), os.ErrClosed))
 }

@@ -22,7 +22,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	code := testenv.WithServers{M: m}.Run()
+	stopChromium()
+	os.Exit(code)
+}
 
 const (
 	others = 500
@@ -30,7 +34,26 @@ const (
 	ofServer = 250 * time.Millisecond
 )
 
-// browser is a page in headless Chromium.
+// stopChromium ends what chromium has started.
+var stopChromium = func() {}
+
+// chromium starts the browser of all tests.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path, err := process.Find("chromium", "chromium-browser", "google-chrome")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work for root
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	stopChromium = func() { _ = chromedp.Cancel(ctx); cancel(); stop() }
+	return ctx, chromedp.Do(ctx) // the browser ends with the first context that it gets
+})
+
+// browser is a page in headless Chromium, without the cookies of other pages.
 type browser struct {
 	t *testing.T
 	context.Context
@@ -39,17 +62,11 @@ type browser struct {
 // open signs a user in and opens the page of a coupon.
 func open(t *testing.T, gateway string, couponID coupon.CouponID, user coupon.UserID) browser {
 	t.Helper()
-	path, err := process.Find("chromium", "chromium-browser", "google-chrome")
+	parent, err := chromium()
 	require.NoError(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work for root
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, closePage := chromedp.NewContext(allocator)
+	ctx, closePage := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	t.Cleanup(func() { _ = chromedp.Cancel(ctx); closePage() })
-	require.NoError(t, chromedp.Do(ctx)) // the browser ends with the first context that it gets
+	require.NoError(t, chromedp.Do(ctx)) // the page ends with the first context that it gets
 	b := browser{t, ctx}
 	t.Cleanup(func() {
 		if t.Failed() {

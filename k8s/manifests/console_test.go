@@ -61,6 +61,9 @@ func TestNoManifestHasADevelopmentUser(t *testing.T) {
 	read := 0
 	for _, root := range []string{"..", "../../compose.yaml", "../../Dockerfile"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && entry.Name() == "bin" { // what k8s/e2e has built
+				return fs.SkipDir
+			}
 			if err != nil || entry.IsDir() || strings.HasSuffix(path, ".go") {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -30,40 +31,51 @@ func instructions(t *testing.T) (lines []string) {
 	return lines
 }
 
-// The test runs the build command of the Dockerfile on the files that .dockerignore lets through. It needs no container
+// buildImage runs the build command of the Dockerfile on the files that .dockerignore lets through. It needs no container
 // engine, because an engine only adds the base images.
+func buildImage(t *testing.T, out string) {
+	t.Helper()
+	from := copyContext(t)
+	built := 0
+	for _, instruction := range instructions(t) {
+		command, is := strings.CutPrefix(instruction, "RUN ")
+		if !is || !strings.Contains(command, "go build") {
+			continue
+		}
+		built++
+		command = strings.ReplaceAll(command, "/out/", out+string(filepath.Separator))
+		build := exec.CommandContext(t.Context(), "sh", "-euc", command)
+		build.Dir = from
+		build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH="+runtime.GOARCH, "VERSION=v9.9.9")
+		output, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+	}
+	require.Equal(t, 1, built)
+}
+
 func TestImageBuilds(t *testing.T) {
 	t.Parallel()
-	from := copyContext(t)
-	out := t.TempDir() + string(filepath.Separator)
-	built := 0
+	out := programsDir(t)
 	var final []string
 	for _, instruction := range instructions(t) {
 		if strings.HasPrefix(instruction, "FROM ") {
 			final = nil
 		}
 		final = append(final, instruction)
-		command, is := strings.CutPrefix(instruction, "RUN ")
-		if !is || !strings.Contains(command, "go build") {
-			continue
-		}
-		built++
-		build := exec.CommandContext(t.Context(), "sh", "-euc", strings.ReplaceAll(command, "/out/", out))
-		build.Dir = from
-		build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "VERSION=v9.9.9")
-		output, err := build.CombinedOutput()
-		require.NoError(t, err, "%s", output)
 	}
-	require.Equal(t, 1, built)
 	require.Contains(t, final, "USER 65532:65532")
 	require.Contains(t, final, "COPY /out/ /usr/local/bin/")
 
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./cmd/...")
+	list.Dir = root
+	packages, err := list.Output()
+	require.NoError(t, err)
 	files, err := os.ReadDir(out)
 	require.NoError(t, err)
 	var names []string
 	for _, file := range files {
 		names = append(names, file.Name())
-		binary, err := elf.Open(out + file.Name())
+		binary, err := elf.Open(filepath.Join(out, file.Name()))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = binary.Close() })
 		for _, segment := range binary.Progs {
@@ -72,16 +84,11 @@ func TestImageBuilds(t *testing.T) {
 		libraries, err := binary.ImportedLibraries()
 		require.NoError(t, err)
 		require.Empty(t, libraries)
-		command := exec.CommandContext(t.Context(), out+file.Name(), "--version")
+		command := exec.CommandContext(t.Context(), filepath.Join(out, file.Name()), "--version")
 		version, err := command.Output()
 		require.NoError(t, err)
 		require.Equal(t, "v9.9.9", strings.TrimSpace(string(version)))
-
-		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/"+file.Name())
-		list.Dir = root
-		packages, err := list.Output()
-		require.NoError(t, err)
-		require.Contains(t, strings.Fields(string(packages)), "time/tzdata", "%s has no time zones", file.Name())
+		require.Regexp(t, `(?m)/cmd/`+file.Name()+` .*\btime/tzdata\b`, string(packages), "no time zones")
 	}
 	require.Equal(t, []string{"apply-api", "settle", "wallet-api"}, names)
 	for _, pod := range render(t, "prod").own() {

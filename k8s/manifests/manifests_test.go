@@ -41,7 +41,7 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Len(t, c.budgets, 3)
 		var args []string
 		for _, pod := range c.own() {
-			args = append(args, strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "))
+			args = append(args, strings.Join(slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args), " "))
 		}
 		require.ElementsMatch(t, []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run", "settle verify", "settle migrate"}, args)
 	})

@@ -73,12 +73,22 @@ func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	return own
 }
 
-// render builds an overlay with kustomize. Unknown fields are errors.
+// overlays are the rendered overlays. No test changes them.
+var overlays = map[string]*struct {
+	once sync.Once
+	*cluster
+}{"dev": {}, "prod": {}}
+
+// render builds an overlay with kustomize.
 func render(t *testing.T, overlay string) *cluster {
 	t.Helper()
-	return renderIn(t, filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
+	o := overlays[overlay]
+	o.once.Do(func() { o.cluster = renderIn(t, filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay)) })
+	require.NotNil(t, o.cluster, "another test could not render it")
+	return o.cluster
 }
 
+// renderIn builds an overlay with kustomize. Unknown fields are errors.
 func renderIn(t *testing.T, files filesys.FileSystem, overlay string) *cluster {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, overlay)
@@ -146,11 +156,11 @@ func matches(t *testing.T, selector *metav1.LabelSelector, of map[string]string)
 	return s.Matches(labels.Set(of))
 }
 
-// programs are the built programs of the product. TestMain removes them.
+// programs are the programs of the image. TestMain removes them.
 var programs struct {
-	once sync.Once
-	dir  string
-	err  error
+	once  sync.Once
+	dir   string
+	built bool
 }
 
 func TestMain(m *testing.M) {
@@ -164,32 +174,45 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// programsDir returns the folder of the built programs.
+func programsDir(t *testing.T) string {
+	t.Helper()
+	programs.once.Do(func() {
+		var err error
+		programs.dir, err = os.MkdirTemp("", "jajeong-k8s-")
+		require.NoError(t, err)
+		buildImage(t, programs.dir)
+		programs.built = true
+	})
+	require.True(t, programs.built, "another test could not build the programs")
+	return programs.dir
+}
+
 // program returns the path of a built program.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	programs.once.Do(func() {
-		if programs.dir, programs.err = os.MkdirTemp("", "jajeong-k8s-"); programs.err != nil {
-			return
-		}
-		build := exec.Command("go", "build", "-o", programs.dir, "./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle")
-		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if output, err := build.CombinedOutput(); err != nil {
-			programs.err = fmt.Errorf("%w\n%s", err, output)
-		}
-	})
-	require.NoError(t, programs.err)
-	return filepath.Join(programs.dir, name)
+	return filepath.Join(programsDir(t), name)
+}
+
+var helpTexts struct {
+	once sync.Once
+	said string
 }
 
 // help returns the help texts of all programs.
-func help(t *testing.T) (said string) {
+func help(t *testing.T) string {
 	t.Helper()
-	for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
-		output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
-		require.NoError(t, err, "%s", output)
-		said += string(output)
-	}
-	return said
+	helpTexts.once.Do(func() {
+		var said string
+		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
+			output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
+			require.NoError(t, err, "%s", output)
+			said += string(output)
+		}
+		helpTexts.said = said
+	})
+	require.NotEmpty(t, helpTexts.said, "another test could not read them")
+	return helpTexts.said
 }
 
 // constants returns the integer constants of a Go file.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -23,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// deployment has the built programs on real servers, and a real Prometheus with the rules.
+// deployment has the built programs on real servers, a real Pushgateway, and a real Prometheus with the rules.
 type deployment struct {
 	*jajeongtest.Deployment
 	env                 []string
@@ -31,8 +32,8 @@ type deployment struct {
 	gateway, prometheus string // host:port
 }
 
-// deploy starts all servers and programs. It creates the coupons first, so that no test waits for the catalog.
-func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
+// deploySettle makes a deployment of settle and the Pushgateway alone, with coupons.
+func deploySettle(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	t.Helper()
 	d := &deployment{Deployment: jajeongtest.New(t)}
 	d.env = d.Environment()
@@ -41,6 +42,13 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	}
 	d.gateway = prometheus.StartPushgateway(t).Addr()
+	return d
+}
+
+// deploy starts all servers and programs. It creates the coupons first, so that no test waits for the catalog.
+func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
+	t.Helper()
+	d := deploySettle(t, coupons...)
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
 	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+d.Prefix+"events"), "./cmd/settle", "serve")
@@ -130,9 +138,8 @@ func (d *deployment) promAPI(path string, parameters url.Values, data any) error
 
 // rule is a rule of rules.yaml as Prometheus reports it.
 type rule struct {
-	Name, Type, Query   string
-	Health, LastError   string
-	Labels, Annotations map[string]string
+	Name, Query       string
+	Health, LastError string
 }
 
 func (d *deployment) rules() (all []rule) {
@@ -143,5 +150,28 @@ func (d *deployment) rules() (all []rule) {
 		all = append(all, group.Rules...)
 	}
 	require.NotEmpty(d.T, all)
+	return all
+}
+
+// alert is an alert of rules.yaml.
+type alert struct {
+	Name                string `yaml:"alert"`
+	Labels, Annotations map[string]string
+}
+
+func alerts(t *testing.T) (all []alert) {
+	t.Helper()
+	text, err := os.ReadFile("rules.yaml")
+	require.NoError(t, err)
+	var file struct{ Groups []struct{ Rules []alert } }
+	require.NoError(t, yaml.Unmarshal(text, &file))
+	for _, group := range file.Groups {
+		for _, a := range group.Rules {
+			if a.Name != "" { // else it records a metric
+				all = append(all, a)
+			}
+		}
+	}
+	require.NotEmpty(t, all)
 	return all
 }
