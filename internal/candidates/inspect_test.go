@@ -77,9 +77,13 @@ func TestScanCouponsFindsThisDeployment(t *testing.T) {
 			require.NoError(t, rdb.Set(ctx, "state:{"+prefix+odd+"}", "", 0).Err())
 		}
 		require.NoError(t, rdb.Set(ctx, "note:{"+prefix+"candidates:coupon:7}", "", 0).Err())
-		for n := range 2 * scannedKeys {
-			require.NoError(t, rdb.Set(ctx, fmt.Sprintf("%sbulk:%d", prefix, n), "", 0).Err())
-		}
+		_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for n := range 2 * scannedKeys {
+				pipe.Set(ctx, fmt.Sprintf("%sbulk:%d", prefix, n), "", 0)
+			}
+			return nil
+		})
+		require.NoError(t, err)
 		return want
 	}
 	find := func(s *Store) (found []coupon.CouponID) {

@@ -21,6 +21,7 @@ import (
 func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
+	s.sink.strict = true
 	couponID := s.AddQueue(1, 1)
 	s.AddUsers(2)
 	s.Exec("UPDATE coupon SET validity_days = 30 WHERE id = ?", couponID)

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +14,11 @@ import (
 func TestMarkChanges_ReadsNoOtherRow(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
+	var values []string
 	for id := 1; id <= 1_000; id++ {
-		d.Exec("INSERT INTO coupon_log (id, user_coupon_id, seq, kind, actor, at) VALUES (?, ?, 1, 'USED', 'test', UTC_TIMESTAMP(6))", id, id)
+		values = append(values, fmt.Sprintf("(%d, %[1]d, 1, 'USED', 'test', UTC_TIMESTAMP(6))", id))
 	}
+	d.Exec("INSERT INTO coupon_log (id, user_coupon_id, seq, kind, actor, at) VALUES " + strings.Join(values, ", "))
 	tx, err := d.DB.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()

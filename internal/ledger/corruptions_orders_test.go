@@ -221,7 +221,7 @@ func TestCheckFindsNothingWhileCouponsAreUsed(t *testing.T) {
 			}
 		}
 	}()
-	for range 20 {
+	for range 8 {
 		c.requireHealthy()
 	}
 	close(stop)

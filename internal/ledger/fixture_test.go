@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -169,6 +170,29 @@ func (c *fixture) storePromises(last time.Time) {
 	figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
 	require.NoError(c.T, err)
 	c.Exec(storePromises, c.id, figures.Accepted, last.UnixMicro())
+}
+
+// tables are the tables that hold data of a deployment.
+func (c *fixture) tables() []string {
+	c.T.Helper()
+	return jajeongtest.Column[string](c.Deployment, `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_name NOT IN ('goose_db_version', 'policy')`)
+}
+
+// withoutForeignKeys executes statements in a session that checks no foreign keys.
+func (c *fixture) withoutForeignKeys(do func(exec func(query string))) {
+	c.T.Helper()
+	ctx := context.Background() // also in a cleanup
+	session, err := c.DB.Conn(ctx)
+	require.NoError(c.T, err)
+	defer session.Close()
+	exec := func(query string) {
+		_, err := session.ExecContext(ctx, query)
+		require.NoError(c.T, err, query)
+	}
+	exec("SET foreign_key_checks = 0")
+	do(exec)
+	exec("SET foreign_key_checks = 1")
 }
 
 // check checks the coupon. The account comes without fields that have a test of their own.

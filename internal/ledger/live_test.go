@@ -24,7 +24,7 @@ import (
 func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	t.Parallel()
 	const (
-		applicants   = 200
+		applicants   = 60
 		usersEach    = 30
 		allUsers     = applicants * usersEach
 		unknownUsers = allUsers / 20
@@ -74,7 +74,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	}
 	for range 2 {
 		settler := c.Settler()
-		loop("settle", time.Millisecond, func() error {
+		loop("settle", 50*time.Millisecond, func() error {
 			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []coupon.CouponID{c.id}})
 			if err != nil {
 				return err
@@ -86,7 +86,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 			_, err = c.DB.ExecContext(ctx, "UPDATE coupon SET total_quantity = total_quantity + 20 WHERE id = ?", c.id)
 			return err
 		})
-		loop("check", time.Millisecond, func() error {
+		loop("check", 50*time.Millisecond, func() error {
 			v, err := c.ledger.Check(ctx, c.DB, c.id)
 			if err != nil {
 				return err
@@ -117,7 +117,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		}
 		return tx.Commit()
 	})
-	loop("store promises", time.Millisecond, func() error {
+	loop("store promises", 20*time.Millisecond, func() error {
 		figures, err := c.Store.Counts(ctx, c.id, 0)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		return err
 	})
 	testenv.Eventually(t, "enough traffic", func() bool {
-		return over.Err() != nil || applied.Load() > allUsers && runs.Load() > 1 && checks.Load() > 1
+		return over.Err() != nil || applied.Load() > allUsers && runs.Load() > 4 && checks.Load() > 4
 	})
 	end()
 	work.Wait()

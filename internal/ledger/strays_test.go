@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,7 +21,10 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		}
 	}
 	key := func(name func(c *fixture) string) func(*fixture) {
-		return func(c *fixture) { c.redis(2, "ZADD", name(c), 1, "1", 2, "2") }
+		return func(c *fixture) {
+			c.redis(2, "ZADD", name(c), 1, "1", 2, "2")
+			c.T.Cleanup(func() { require.NoError(c.T, c.Redis.Del(context.Background(), name(c)).Err()) })
+		}
 	}
 	remove := write(1, "DELETE FROM coupon WHERE id = ?")
 	run := func(cutoff time.Duration, columns, values string) func(*fixture) {
@@ -36,6 +41,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		c.requireHealthy()
 	}
 	removeChain := func(c *fixture) { c.change(4, "DELETE FROM audit_event WHERE coupon_id = ?", c.id+77) }
+	shared := newDeployment(t)
 	for name, test := range map[string]struct {
 		do    func(c *fixture)
 		found found
@@ -59,8 +65,11 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a promise":                 {insert("promise", ", accepted", ", 1"), found{ledger.CouponMissing: 1}},
 		"sums":                      {insert("settled", ", concluded", ", 1"), found{ledger.CouponMissing: 1}},
 		"a promise row without any": {insert("promise", "", ""), found{}},
-		"a coupon of a user": {all(func(c *fixture) { c.Exec("ALTER TABLE user_coupon DROP FOREIGN KEY user_coupon_coupon") },
-			insert("user_coupon", ", user_id", ", 1")), found{ledger.CouponMissing: 1}},
+		"a coupon of a user": {func(c *fixture) {
+			c.withoutForeignKeys(func(exec func(string)) {
+				exec(fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id) VALUES (%d, 1)", c.id+77))
+			})
+		}, found{ledger.CouponMissing: 1}},
 		"audit events without a coupon": {events, found{ledger.AuditInserted: 2}},
 		"audit events":                  {chain, found{ledger.AuditInserted: 4}},
 		"audit events, also removed":    {all(events, chain, removeChain), found{ledger.AuditInserted: 2, ledger.AuditRemoved: 4}},
@@ -76,8 +85,17 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a run under way, before its cutoff": {run(4*time.Minute, "", ""), found{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t, 5)
+			c := shared.newCoupon(t, 5)
+			t.Cleanup(func() {
+				c.withoutForeignKeys(func(exec func(string)) {
+					for _, table := range c.tables() {
+						exec("DELETE FROM `" + table + "`")
+					}
+				})
+				for _, key := range c.keys() {
+					require.NoError(t, c.Redis.Del(context.Background(), key.(string)).Err())
+				}
+			})
 			test.do(c)
 			requireFindings(t, test.found, c.strays())
 		})

@@ -24,6 +24,16 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 	}
 	refresh := func(c *fixture) { c.Refresh() }
 	closesLater := func(c *fixture) { set("closes", c.Now().Add(time.Hour).UnixMicro())(c) }
+	d := newDeployment(t)
+	// newCoupon adds a coupon for a subtest, and no other has a window or a snapshot meanwhile.
+	newCoupon := func(t *testing.T) *fixture {
+		c := d.newCoupon(t, 5)
+		t.Cleanup(func() {
+			c.Exec("UPDATE coupon SET finalised_at = NOW(6) WHERE id = ?", c.id)
+			require.NoError(t, c.Redis.Del(context.Background(), c.Prefix+"catalog:coupons").Err())
+		})
+		return c
+	}
 	paused, pause := set("status", "PAUSED"), alterCoupon("status = 'PAUSED', version = version + 1")
 	for name, test := range map[string]struct {
 		do, meanwhile func(c *fixture)
@@ -57,8 +67,7 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		"an unreadable snapshot":        {do: all(refresh, snapshot("{"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t, 5)
+			c := newCoupon(t)
 			test.do(c)
 			v, err := c.ledger.Check(t.Context(), c.DB, c.id)
 			require.NoError(t, err)
@@ -80,8 +89,7 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		})
 	}
 	t.Run("stopped during the wait", func(t *testing.T) {
-		t.Parallel()
-		c := newCoupon(t, 5)
+		c := newCoupon(t)
 		all(refresh, paused)(c)
 		stop := errors.New("stop")
 		v, err := c.ledger.Check(t.Context(), c.DB, c.id)

@@ -17,7 +17,7 @@ import (
 // However many streams wait, Redis gets one question a tick, and each user is looked up once.
 func TestWaitingCostsNothingPerUser(t *testing.T) {
 	inBubble(t, 5_000, func(s *site) {
-		const users = 2_000
+		const users = 750
 		s.line(users)
 		patrons := []*patron{}
 		for user := coupon.UserID(1); user <= users; user++ {
@@ -68,7 +68,7 @@ func TestPlacesMoveWithoutLookups(t *testing.T) {
 // Winners are found in Redis, the others in MySQL, and their streams end.
 func TestOutcomesAreLookedUpInBatches(t *testing.T) {
 	inBubble(t, 5_000, func(s *site) {
-		const users, winners = 2_000, 100
+		const users, winners = 750, 100
 		s.line(users)
 		patrons := []*patron{}
 		for user := coupon.UserID(1); user <= users; user++ {

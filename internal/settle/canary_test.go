@@ -15,6 +15,9 @@ import (
 func TestRetry_TriesOnlyCanaries(t *testing.T) {
 	t.Parallel()
 	const refused = 27
+	shared, line := jajeongtest.New(t), between(1, refused)
+	shared.RefuseOddUsers()
+	shared.AddUsers(append(between(1, refused), 60, 61)...)
 	for name, c := range map[string]struct {
 		seats     int
 		unknown   coupon.UserID // number of held entries of unknown users
@@ -28,18 +31,12 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 		"the canary's for newcomers": {seats: 27, newcomers: []coupon.UserID{60, 61}, late: []string{"61"}, issued: append(append([]coupon.UserID{60}, between(1, 9)...), 61)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			d.RefuseOddUsers()
-			line := between(1, refused)
-			d.AddUsers(append(between(1, refused), c.newcomers...)...)
-			for _, user := range line {
-				d.Exec("INSERT INTO odd_user (id) VALUES (?)", user)
-			}
+			d := shared.For(t)
+			d.Exec("REPLACE INTO odd_user (id) SELECT id FROM `user` WHERE id <= ?", refused)
 			couponID := d.AddCoupon(c.seats)
 			d.Apply(couponID, line...)
 			d.Apply(couponID, between(1000, 999+c.unknown)...)
-			d.SettleNow()
+			d.SettleNow(couponID)
 			d.Apply(couponID, c.newcomers...)
 			attempts := func() (all []int) {
 				for _, user := range line {
@@ -59,13 +56,13 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 			want[0] = 2
 			require.Equal(t, want, attempts())
 			require.Equal(t, append([]string{}, c.late...), d.Waiting(couponID), "the seats before them are kept")
-			d.Verify()
+			d.Verify(couponID)
 
 			d.Exec("DELETE FROM odd_user WHERE id < 10")
 			d.RetryAs(order, couponID, "1")
 			d.Retry(couponID, strings.Fields(strings.Trim(fmt.Sprint(line[1:]), "[]"))...)
 			require.Equal(t, c.issued, d.Issued(couponID))
-			d.Verify()
+			d.Verify(couponID)
 		})
 	}
 }

@@ -22,6 +22,8 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 		d.Exec("UPDATE settled SET concluded = 1 WHERE coupon_id = ?", id)
 	}
 	others := []coupon.UserID{2, 3, 4}
+	shared := jajeongtest.New(t)
+	shared.AddUsers(1, 2, 3, 4)
 	for name, test := range map[string]struct {
 		change  func(d *jajeongtest.Deployment, id coupon.CouponID)
 		want    found
@@ -49,16 +51,18 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 			d.SetSeats(id, 2)
 			d.SettleNow(id)
 		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Read: 5, Issued: 1}, nil},
-		"an unknown user is added": {func(d *jajeongtest.Deployment, _ coupon.CouponID) { d.AddUsers(8) },
+		"an unknown user is added": {func(d *jajeongtest.Deployment, _ coupon.CouponID) {
+			d.AddUsers(8)
+			d.T.Cleanup(func() { d.RemoveUser(8) })
+		},
 			found{notSelected: []coupon.UserID{2, 3, 4, 8}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 4}, nil},
 		"a DLQ entry is dropped": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Drop(id, "9") },
 			found{notSelected: others, rejected: []coupon.UserID{9}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			id := d.AddQueue(1, 1, 2, 3, 4)
-			d.Apply(id, 8, 9) // no such users exist
+			d := shared.For(t)
+			id := d.AddCoupon(1)
+			d.Apply(id, 1, 2, 3, 4, 8, 9) // no users 8 and 9 exist
 			d.MoveToReview(id, "9", coupon.Failure{Cause: coupon.CauseUnknownUser, Message: "there is no user 9"})
 			between := sync.OnceFunc(func() { test.change(d, id) })
 			s := d.Settler(func(s *settle.Settler) {

@@ -40,10 +40,10 @@ func (l leavingLine) Remove(ctx context.Context, _ coupon.CouponID, _ time.Time,
 	return int64(len(leaving)), err
 }
 
-// newCloseOut has a coupon without seats, and a line of two full pages and one application.
-func newCloseOut(t *testing.T) (s *settlement, line []coupon.Application, removed *[]coupon.Application) {
+// newCloseOut has a coupon without seats, and a line of so many full pages and one application.
+func newCloseOut(t *testing.T, pages int) (s *settlement, line []coupon.Application, removed *[]coupon.Application) {
 	t.Helper()
-	line = make([]coupon.Application, 2*pageApplications+1)
+	line = make([]coupon.Application, pages*pageApplications+1)
 	for i := range line {
 		line[i] = application(coupon.UserID(1+(i*7919)%len(line)), coupon.Arrival(1000+i), coupon.SourceQueue)
 	}
@@ -55,7 +55,7 @@ func newCloseOut(t *testing.T) (s *settlement, line []coupon.Application, remove
 
 func TestCloseOut_RemovesPagesInOrderAfterTheirCommit(t *testing.T) {
 	t.Parallel()
-	s, line, removed := newCloseOut(t)
+	s, line, removed := newCloseOut(t, 1)
 	s.Line = leavingLine{memoryLine{all: line, size: 5000}, s, nil, removed}
 	sum, err := s.closeOut(t.Context(), issued{coupon: s.coupon})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestCloseOut_RemovesPagesInOrderAfterTheirCommit(t *testing.T) {
 // If a page cannot leave Redis, the page after it may be recorded, but no further page begins.
 func TestCloseOut_EndsIfPageCannotLeave(t *testing.T) {
 	t.Parallel()
-	s, line, removed := newCloseOut(t)
+	s, line, removed := newCloseOut(t, 2)
 	s.Line = leavingLine{memoryLine{all: line, size: 5000}, s, errors.New("redis is full"), removed}
 	sum, err := s.closeOut(t.Context(), issued{coupon: s.coupon})
 	require.ErrorContains(t, err, "redis is full")

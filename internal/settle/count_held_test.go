@@ -16,6 +16,8 @@ import (
 // seats that are free.
 func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 	t.Parallel()
+	shared := jajeongtest.New(t)
+	shared.AddUsers(between(1, 60)...)
 	for name, test := range map[string]struct {
 		do             string // to a coupon of 10 seats of which 4 are issued
 		counted, found int
@@ -30,34 +32,32 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 		"fewer seats than coupons, uncounted": {"UPDATE coupon SET issued_count = 0, total_quantity = 2 WHERE id = ?", 0, 4, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
+			d := shared.For(t)
 			couponID := d.AddCoupon(10)
-			d.AddUsers(between(1, 60)...)
 			d.Apply(couponID, between(1, 4)...)
-			d.SettleNow()
+			d.SettleNow(couponID)
 			if test.counted == 5 {
 				d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", couponID)
-				d.Exec("UPDATE coupon SET issued_count = 5")
+				d.Exec("UPDATE coupon SET issued_count = 5 WHERE id = ?", couponID)
 			}
 			d.Exec(test.do, couponID)
 			held := d.Issued(couponID)
 			d.Apply(couponID, between(11, 25)...)
 
-			order := jajeongtest.Manual()
+			order := jajeongtest.Manual(couponID)
 			order.AcceptGap = true
 			report := d.SettleAs(order, coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
 			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("user_coupon has %d row", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
-			require.Contains(t, d.Findings(), ledger.CountWrong)
+			require.Contains(t, d.Findings(couponID), ledger.CountWrong)
 			preview, err := d.Settler().Preview(t.Context(), jajeongtest.Manual(couponID))
 			require.NoError(t, err)
 			require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())
 			require.Equal(t, held, d.Issued(couponID), "nothing was issued")
 			require.EqualValues(t, 15, len(d.Waiting(couponID)))
-			require.EqualValues(t, 1, d.IDs("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim'")[0])
+			require.EqualValues(t, 1, d.IDs("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim' AND coupon_id = ?", couponID)[0])
 
 			admin := d.CouponAdmin()
 			if test.seats > 0 {
@@ -73,11 +73,11 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 				require.EqualValues(t, test.found, change.After.IssuedCount)
 			}
 
-			d.SettleNow()
+			d.SettleNow(couponID)
 			want := between(11, coupon.UserID(10+test.free))
 			require.Subset(t, d.Issued(couponID), want, "in order of arrival")
 			require.Len(t, d.Issued(couponID), len(held)+test.free)
-			d.Verify()
+			d.Verify(couponID)
 		})
 	}
 }

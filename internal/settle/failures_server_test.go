@@ -64,6 +64,8 @@ func settleThree(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 // A wrong setup is not repeated. Nothing moves, and the advice names the remedy.
 func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 	t.Parallel()
+	shared := jajeongtest.New(t)
+	shared.AddUsers(1, 2, 3)
 	for name, c := range map[string]struct {
 		password, rights string
 		breaks, mends    string
@@ -78,9 +80,9 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 		"no column":         {"secret", everyRight, "ALTER TABLE user_coupon RENAME COLUMN position TO seat", "ALTER TABLE user_coupon RENAME COLUMN seat TO position", []string{"1054", "settle migrate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			couponID := d.AddQueue(2, 3, 1, 2)
+			d := shared.For(t)
+			couponID := d.AddCoupon(2)
+			d.Apply(couponID, 3, 1, 2)
 			right := d.Job
 			account := useAccount(d, c.password, c.rights)
 			if c.breaks != "" && c.mends != "" {
@@ -88,7 +90,7 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 			} else if c.breaks != "" {
 				d.Exec(fmt.Sprintf(c.breaks, "'"+account+"'@'%'"))
 			}
-			report, err := d.Settle(jajeongtest.Manual())
+			report, err := d.Settle(jajeongtest.Manual(couponID))
 			if err == nil {
 				require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
 				err = report.Coupons[0].Err()

@@ -30,7 +30,7 @@ func TestSettle_NeedsNoMemoryOfFullRedis(t *testing.T) {
 		s.fullRedis()
 		turns, _ = s.undisturbed()
 	})
-	blows := someBlows(turns, 2)
+	blows := someBlows(turns, 1)
 	if testenv.Soaking() {
 		blows = everyBlow(len(turns), 1, 1)
 	}

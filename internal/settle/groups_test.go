@@ -25,6 +25,18 @@ type many struct {
 func newMany(t *testing.T) many {
 	d := jajeongtest.NewOnPrivateRedis(t)
 	d.AddUsers(between(1, 4)...)
+	return manyOn(d)
+}
+
+// many are such coupons in a free deployment until the end of the test. The coupons before them are finalised.
+func (st stage) many(t *testing.T) many {
+	t.Helper()
+	d := st.free(t)
+	finaliseAll(d)
+	return manyOn(d)
+}
+
+func manyOn(d *jajeongtest.Deployment) many {
 	m := many{Deployment: d}
 	for range 6 {
 		m.coupons = append(m.coupons, d.AddCoupon(2))
@@ -94,11 +106,12 @@ func TestGroups_ShareStatements(t *testing.T) {
 // A reply that is lost at any statement of a group changes no result.
 func TestGroups_LostRepliesChangeNothing(t *testing.T) {
 	t.Parallel()
+	st := newStage(t, 2, jajeongtest.NewOnPrivateRedis)
 	for name, action := range map[string]func(func()) faultproxy.Action{"request": faultproxy.DropRequest, "reply": faultproxy.DropReply} {
 		for _, at := range []string{"START TRANSACTION", "FOR UPDATE NOWAIT", "UNION ALL", insertsOfMany, "STRAIGHT_JOIN", "INSERT INTO promise", "INSERT INTO settled", "\x03COMMIT", marksClean} {
 			t.Run(name+" of "+at, func(t *testing.T) {
 				t.Parallel()
-				m := newMany(t)
+				m := st.many(t)
 				lost := false
 				_, proxied := m.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 					if !lost && turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte(at)) {
@@ -115,7 +128,7 @@ func TestGroups_LostRepliesChangeNothing(t *testing.T) {
 					m.requireSettled(i)
 					require.Len(t, m.Runs(m.coupons[i]), 1)
 				}
-				m.Verify()
+				m.Verify(m.coupons...)
 			})
 		}
 	}
@@ -124,6 +137,7 @@ func TestGroups_LostRepliesChangeNothing(t *testing.T) {
 // What is wrong with coupon 1 is its own matter.
 func TestGroups_OneDisturbedCouponDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
+	st := newStage(t, 2, jajeongtest.NewOnPrivateRedis)
 	for name, c := range map[string]struct {
 		disturb func(m many)
 		status  coupon.ResultStatus
@@ -145,7 +159,7 @@ func TestGroups_OneDisturbedCouponDoesNotAffectOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMany(t)
+			m := st.many(t)
 			c.disturb(m)
 			report := m.run(m.Deployment)
 			require.Equal(t, c.status, report.Coupons[1].Status, report.Coupons[1].Error)
@@ -157,7 +171,7 @@ func TestGroups_OneDisturbedCouponDoesNotAffectOthers(t *testing.T) {
 				}
 			}
 			if c.status == coupon.Settled {
-				m.Verify()
+				m.Verify(m.coupons...)
 			}
 		})
 	}

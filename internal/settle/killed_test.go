@@ -148,7 +148,8 @@ func everyBlow(turns, parallel, reruns int) (blows []blow) {
 	return blows
 }
 
-// someBlows hit every step, so often before and so often after: its first turn, its last, and others between.
+// someBlows hit every step so often: at its first turn, its last, and others between. All are before a turn: a process that
+// is killed after one leaves on the servers what it leaves before the next.
 func someBlows(operations []operation, each int) (blows []blow) {
 	turns := map[settle.Step][]int{}
 	for i, o := range operations {
@@ -156,8 +157,7 @@ func someBlows(operations []operation, each int) (blows []blow) {
 	}
 	for _, of := range turns {
 		for n := range min(each, len(of)) {
-			turn := of[n*(len(of)-1)/max(1, each-1)]
-			blows = append(blows, blow{turn, false, 1, 1 + n%2}, blow{turn, true, 1, 2 - n%2})
+			blows = append(blows, blow{of[n*(len(of)-1)/max(1, each-1)], false, 1, 1 + n%2})
 		}
 	}
 	return blows
@@ -198,11 +198,11 @@ func TestSettle_NextRunCompletesKilledRun(t *testing.T) {
 	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns), struck.steps)
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
-	require.GreaterOrEqual(t, struck.total, testenv.Rounds(30, 500))
+	require.GreaterOrEqual(t, struck.total, testenv.Rounds(20, 500))
 }
 
 func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {
-	blows := someBlows(turns, 3)
+	blows := someBlows(turns, 2)
 	if testenv.Soaking() {
 		blows = append(everyBlow(len(turns), 1, 1), everyBlow(len(turns), 4, 2)...)
 	}

@@ -212,17 +212,21 @@ func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	allow := n.RefuseRows("user_coupon", 2)
 	n.night()
 	require.Equal(t, []coupon.UserID{1, 3}, n.Issued(n.couponID))
+	for range 6 {
+		n.nextNight()
+	}
+	require.Equal(t, 7, n.attempts(2))
 	allow()
 	n.RefuseRows("user_coupon")
 	n.tonight++
 	others := between(1001, 1150)
 	n.applyToday(others...)
-	for night := range 9 {
-		for range 2 {
+	for _, night := range []struct{ runs, attempts int }{{2, 8}, {1, 9}, {1, 10}} {
+		for range night.runs {
 			result := n.nightOf()
 			require.Contains(t, result.Error, "more than 102 rows cannot be stored")
 			require.Len(t, n.Waiting(n.couponID), len(others), "no application is moved")
-			require.Equal(t, night+2, n.attempts(2), "once a night")
+			require.Equal(t, night.attempts, n.attempts(2), "once a night")
 		}
 		n.tonight++
 	}

@@ -49,8 +49,8 @@ func counts(t settle.Total) settle.Total {
 func TestSettle_ConcurrentRunsIssueOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	coupons := []coupon.CouponID{d.AddCoupon(100), d.AddCoupon(5), d.AddCoupon(2000)}
-	line := between(1, 1000)
+	coupons := []coupon.CouponID{d.AddCoupon(30), d.AddCoupon(5), d.AddCoupon(600)}
+	line := between(1, 300)
 	d.AddUsers(line...)
 	for _, c := range coupons {
 		d.Apply(c, line...)
@@ -72,9 +72,9 @@ func TestSettle_ConcurrentRunsIssueOnce(t *testing.T) {
 		issued += r.Total.Issued
 		notSelected += r.Total.NotSelected
 	}
-	require.Equal(t, 100+5+1000, issued)
-	require.Equal(t, 900+995, notSelected)
-	require.Equal(t, line[:100], d.Issued(coupons[0]))
+	require.Equal(t, 30+5+300, issued)
+	require.Equal(t, 270+295, notSelected)
+	require.Equal(t, line[:30], d.Issued(coupons[0]))
 	require.Equal(t, line[:5], d.Issued(coupons[1]))
 	require.Equal(t, line, d.Issued(coupons[2]))
 	d.Verify()
@@ -235,7 +235,7 @@ func TestSettle_SweepsAndFinalisesFinishedCoupon(t *testing.T) {
 func TestSettle_PagesLongQueueInOrder(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	const applicants, seats, more = 45_000, 2_345, 40_000
+	const applicants, seats, more = 21_500, 345, 20_500 // more than a page each time
 	couponID := d.AddCoupon(seats)
 	line := between(1, applicants)
 	d.AddUsers(line...)

@@ -58,9 +58,21 @@ func newStage(t *testing.T, n int, newDeployment func(testing.TB) *jajeongtest.D
 // scene sets a scene in a free deployment until the end of the test.
 func (st stage) scene(t *testing.T) *scene {
 	t.Helper()
+	return newScene(st.free(t))
+}
+
+// free is a free deployment until the end of the test.
+func (st stage) free(t *testing.T) *jajeongtest.Deployment {
+	t.Helper()
 	free := <-st
 	t.Cleanup(func() { st <- free })
-	return newScene(free.For(t))
+	return free.For(t)
+}
+
+// finaliseAll finalises the coupons of a shared deployment, so that later runs do not settle them.
+func finaliseAll(d *jajeongtest.Deployment) {
+	d.T.Helper()
+	d.Exec("UPDATE coupon SET finalised_at = NOW(6) WHERE finalised_at IS NULL")
 }
 
 // oneScene is a scene in a deployment of its own.
@@ -74,7 +86,7 @@ var byHand = []coupon.UserID{7, 18, 35}
 // newScene sets a new scene. The scenes before it are finalised.
 func newScene(d *jajeongtest.Deployment) *scene {
 	d.T.Helper()
-	d.Exec("UPDATE coupon SET finalised_at = NOW(6) WHERE finalised_at IS NULL")
+	finaliseAll(d)
 	d.SetStatus(jajeongtest.Active)
 	d.SetStatus(jajeongtest.Blocked, 15)
 	d.SetStatus(jajeongtest.Withdrawn, 25)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,11 +87,19 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 // struck is a test of one scene at one operation. It returns the step in which the server was killed, if it was.
 type struck func(t *testing.T, s *scene, b blow, atOnce bool) (step settle.Step, hit bool)
 
+// turnsOfRun are the operations of an undisturbed run. All servers that are killed see about the same.
+var (
+	turnsOnce  sync.Once
+	turnsOfRun []operation
+)
+
 // play kills the servers at that many operations of a run.
 func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.Deployment, points int, each struck) {
 	st := newStage(t, testenv.Rounds(1, runtime.GOMAXPROCS(0)), newDeployment)
-	var turns []operation
-	t.Run("undisturbed", func(t *testing.T) { turns, _ = st.scene(t).undisturbed() })
+	t.Run("undisturbed", func(t *testing.T) {
+		turnsOnce.Do(func() { turnsOfRun, _ = st.scene(t).undisturbed() })
+	})
+	turns := turnsOfRun
 	blows := slices.DeleteFunc(append(everyBlow(len(turns), 1, 1), everyBlow(len(turns), 4, 2)...), func(b blow) bool {
 		return b.after && turns[b.turn-1].proxy != m.proxy // the same as before the next one
 	})
@@ -132,7 +141,7 @@ func TestSettle_CompletesAfterRedisKilledAndRestoredFromAOF(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
-	m.play(t, newDeployment, testenv.Rounds(10, 300), m.completes)
+	m.play(t, newDeployment, testenv.Rounds(6, 300), m.completes)
 }
 
 func TestSettle_CompletesAfterMySQLKilled(t *testing.T) {
@@ -146,7 +155,7 @@ func TestSettle_HoldsGapAfterRedisKilledAndEmptied(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{})
-	m.play(t, newDeployment, testenv.Rounds(8, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+	m.play(t, newDeployment, testenv.Rounds(5, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
 		code, step, struck := m.strike(s, b, atOnce)
 		require.Contains(t, []int{0, 1, 3}, code)
 		if !struck {

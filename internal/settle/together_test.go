@@ -224,8 +224,8 @@ func (s *storm) keepSettling(times int, blow func()) {
 
 func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 	t.Parallel()
-	each := testenv.Rounds(6, 60) // runs of every kind
-	s := newStorm(t, coupon.UserID(testenv.Rounds(600, 6000)))
+	each := testenv.Rounds(3, 60) // runs of every kind
+	s := newStorm(t, coupon.UserID(testenv.Rounds(300, 6000)))
 	kinds := []func(){
 		func() { s.run(jajeongtest.Manual()) },
 		func() { s.run(jajeongtest.Manual()) },

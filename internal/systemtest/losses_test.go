@@ -234,7 +234,7 @@ func (l *loss) load() (stop func()) {
 	case "quiet":
 		return func() {}
 	case "a stampede":
-		pause = time.Millisecond / 2
+		pause = 2 * time.Millisecond
 	}
 	var applying sync.WaitGroup
 	done := make(chan struct{})

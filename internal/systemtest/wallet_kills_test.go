@@ -25,10 +25,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The sizes of the shop. Five clients of each user compete for the user's two coupons.
+// The sizes of the shop. Four clients of each user compete for the user's two coupons.
 const (
-	shopUsers   = 8
-	shopClients = 40
+	shopUsers   = 4
+	shopClients = 16
 	shopPods    = 2
 )
 
@@ -51,7 +51,7 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 		working.Go(func() { c.keepOrdering(over) })
 	}
 	working.Go(func() { s.keepOperating(over) })
-	kills := testenv.Rounds(10, 300)
+	kills := testenv.Rounds(5, 300)
 	for s.kills() < kills && !t.Failed() {
 		s.strike()
 	}
@@ -146,7 +146,7 @@ func (s *shop) kills() int { return s.podKills + s.mysqlKills }
 // strike waits until clients got some more answers, then kills a process or all, and starts them again.
 func (s *shop) strike() {
 	s.T.Helper()
-	target := s.answered.Load() + 50 + s.chance.Int64N(400)
+	target := s.answered.Load() + 50 + s.chance.Int64N(150)
 	testenv.Eventually(s.T, "clients get answers", func() bool { return s.answered.Load() > target || s.T.Failed() })
 	mysql, pods := s.strikes%2 == 0, s.pods[:0]
 	switch {

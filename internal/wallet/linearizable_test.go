@@ -163,7 +163,7 @@ func newModel() *model {
 // One call after the other, by the transactions of the program.
 func TestModelOfRedeem(t *testing.T) {
 	t.Parallel()
-	rounds := testenv.Rounds(10, 300)
+	rounds := testenv.Rounds(5, 300)
 	s := newShop(t, rounds)
 	for user := coupon.UserID(1); user <= coupon.UserID(rounds); user++ {
 		r, m := rand.New(rand.NewPCG(uint64(user), 1)), newModel()
@@ -192,7 +192,7 @@ var linearizable = porcupine.Model{
 func TestWalletHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients, acts = 8, 8
-	histories := testenv.Rounds(25, 2_000)
+	histories := testenv.Rounds(10, 2_000)
 	s := newShop(t, histories)
 	codes := map[wallet.Code]int{}
 	for user := coupon.UserID(1); user <= coupon.UserID(histories); user++ {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/jajeong/jajeong/internal/connect"
@@ -112,8 +114,8 @@ func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 		}
 		return nil
 	})
-	s := newSink(t, settings)
-	all := messages(0, 20_000)
+	s := newSink(t, settings, kgo.MetadataMinAge(10*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 2 * time.Millisecond }))
+	all := messages(0, 10_000)
 	failures := publishAll(t, s, all, func(_ int, err error) {
 		if err != nil {
 			require.Contains(t, []coupon.Class{coupon.Infrastructure, coupon.Setup}, mysqltx.ClassOf(err), "%v", err)

@@ -44,7 +44,7 @@ func TestPublish_StoresMessagesInOrder(t *testing.T) {
 // The broker dies while messages are published, again and again, and comes back with its data.
 func TestPublish_KilledBroker(t *testing.T) {
 	t.Parallel()
-	const partitions, count, kills = 4, 60_000, 5
+	const partitions, count, kills = 4, 24_000, 3
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
 	all := messages(0, count)
@@ -105,7 +105,7 @@ func TestPublish_HungBroker(t *testing.T) {
 	const partitions = 3
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
-	all := messages(0, 20_000)
+	all := messages(0, 6_000)
 	delivered, err := s.Publish(t.Context(), server, all[:100])
 	require.NoError(t, err)
 	require.Equal(t, 100, delivered)

@@ -136,7 +136,7 @@ func (f *fixture) users() (users []coupon.UserID) {
 		}
 		require.NoError(f.t, json.Unmarshal([]byte(body), &event))
 		require.Equal(f.t, fmt.Sprintf("issued-%d", event.Data.UserID), event.ID)
-		require.JSONEq(f.t, string(message(f.t, event.Data.UserID).Body), body)
+		require.Equal(f.t, string(message(f.t, event.Data.UserID).Body), body)
 		users = append(users, event.Data.UserID)
 	}
 	return users

@@ -69,20 +69,20 @@ func TestPublish_AppendsNothingToAnotherServer(t *testing.T) {
 // The memory of this Redis passes the limit in the middle of publishing. Pages before it are in the stream, no other one is.
 func TestPublish_RefusesPagesAboveMemoryLimit(t *testing.T) {
 	t.Parallel()
-	f, _ := newFixture(t, testenv.RedisOptions{Args: []string{"--maxmemory", "16mb"}})
+	f, _ := newFixture(t, testenv.RedisOptions{Args: []string{"--maxmemory", "8mb"}})
 	server := f.server()
-	all := f.messages(100 * pageSize)
+	all := f.messages(50 * pageSize)
 	delivered, err := f.Publish(t.Context(), server, all)
 	require.ErrorIs(t, err, events.ErrFull)
-	require.Regexp(t, `: \d{7,8} of 16777216 bytes are used, the limit for events is 60 %$`, err.Error())
+	require.Regexp(t, `: \d{7} of 8388608 bytes are used, the limit for events is 60 %$`, err.Error())
 	require.Positive(t, delivered)
 	require.Zero(t, delivered%pageSize)
 	require.Equal(t, upTo(coupon.UserID(delivered)), f.users())
 	f.refuses(server, all[delivered:], events.ErrFull)
 
 	memory := f.memory()
-	require.Greater(t, memory["used_memory"], int64(16777216*55/100))
-	require.Less(t, memory["used_memory"], int64(16777216*65/100), "the rest is for applications")
+	require.Greater(t, memory["used_memory"], int64(8388608*55/100))
+	require.Less(t, memory["used_memory"], int64(8388608*65/100), "the rest is for applications")
 	require.NoError(t, f.admin.Set(t.Context(), "application", "x", 0).Err())
 
 	require.NoError(t, f.admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
