@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,14 +102,20 @@ func TestPublish_ReturnsAcknowledgedPrefix(t *testing.T) {
 	require.Positive(t, requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 3), 3))
 }
 
-// Every kind of answer, in any order: errors that the client repeats, errors that end a batch, and lost connections.
+// Every kind of answer, each at least once and in any order: errors that the client repeats, errors that end a batch, and lost connections.
 func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 	t.Parallel()
 	faults := []error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.InvalidRecord, kerr.MessageTooLarge,
 		kerr.TopicAuthorizationFailed, kerr.UnknownServerError, kerr.UnknownProducerID, errors.New("hang up")}
 	c, settings := cluster(t)
 	random := testenv.Random(t)
-	onProduce(c, func(int32) error { // in one goroutine of the cluster
+	random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	first := slices.Clone(faults)
+	onProduce(c, func(int32) (fault error) { // in one goroutine of the cluster
+		if len(first) > 0 {
+			fault, first = first[0], first[1:]
+			return fault
+		}
 		if n := random.IntN(4 * len(faults)); n < len(faults) {
 			return faults[n]
 		}
