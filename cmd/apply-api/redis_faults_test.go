@@ -241,10 +241,12 @@ func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
 	const open, refused = "jajeong_connections_open", `jajeong_apply_refused_total{reason="connections"}`
 	testenv.Eventually(t, "no connection is open", func() bool { return p.metric(open) == 0 })
 	before := p.metric(refused)
-	taken := []rawConn{connectTo(t, p.apply), connectTo(t, p.apply)}
-	for i, conn := range taken {
-		conn.send(application(i+1, ""))
+	var taken []rawConn
+	for user := range 2 {
+		conn := connectTo(t, p.apply)
+		conn.send(application(user+1, "")) // at once: a connection without a request is closed after five seconds
 		require.Equal(t, http.StatusAccepted, conn.receive().StatusCode)
+		taken = append(taken, conn)
 	}
 	third := connectTo(t, p.apply)
 	third.send(application(3, ""))
