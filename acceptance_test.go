@@ -2,6 +2,7 @@ package jajeong_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -194,7 +195,9 @@ func TestWindow_OpensOnEveryPodByRedisClock(t *testing.T) {
 	couponID := d.AddCouponBetween(100, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
 	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
 	opens := opensBeforeAll(d, couponID, pods)
-	shortly := time.Now().Add(opens.Sub(d.Now()) - 300*time.Millisecond) // until then, applicants ask once
+	// Applicants ask once, and again when it opens shortly.
+	shortly, cancel := context.WithTimeout(t.Context(), opens.Sub(d.Now())-300*time.Millisecond)
+	defer cancel()
 
 	const applicants = 8 // on each pod
 	var applying sync.WaitGroup
@@ -205,7 +208,7 @@ func TestWindow_OpensOnEveryPodByRedisClock(t *testing.T) {
 				a := pod.apply(couponID, user)
 				for ; a.Code == "NOT_OPEN"; a = pod.apply(couponID, user) {
 					assert.True(t, instant(t, a.ServerTime).Before(opens), "%s was refused", a.ServerTime)
-					time.Sleep(time.Until(shortly))
+					<-shortly.Done()
 				}
 				assert.Equal(t, "ACCEPTED", a.Status)
 				assert.False(t, instant(t, a.AppliedAt).Before(opens), "%s was accepted", a.AppliedAt)

@@ -183,8 +183,8 @@ var placeholders = map[string]string{
 	"sha256:…": "sha256:" + strings.Repeat("0", 64),
 }
 
-// arguments returns those of a documented call, with values for the placeholders. A part is a command without its mandatory
-// flags, as is a call of --help.
+// arguments returns those of a documented call, with values for the placeholders. A part is a command without its
+// mandatory flags, as is a call of --help.
 func arguments(args []string, part bool) (given []string, isPart bool) {
 	for _, arg := range args {
 		if arg == "…" || arg == "VERB" || arg == "명령" {
@@ -202,8 +202,8 @@ func arguments(args []string, part bool) (given []string, isPart bool) {
 	return given, part
 }
 
-// requireAccepted demands that the program accepts these arguments. It adds an unknown flag, which must be the only reported
-// mistake, so that the program does nothing.
+// requireAccepted demands that the program accepts these arguments. It adds an unknown flag, which must be the only
+// reported mistake, so that the program does nothing.
 func requireAccepted(t *testing.T, file, program string, given []string, part bool) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -225,9 +225,9 @@ func requireAccepted(t *testing.T, file, program string, given []string, part bo
 	assert.Empty(t, objections, "%s: %s %q", file, program, given)
 }
 
-// The test runs the commands of each English page from top to end, on a deployment where coupon 42 has been open for days, a
-// run has settled a part of its queue, and user 7 is under review. The Korean pages have the same commands. k8s/monitoring runs
-// the commands of the playbooks.
+// The test runs the commands of each English page from top to end, on a deployment where coupon 42 has been open for
+// days, a run has settled a part of its queue, and user 7 is under review. The Korean pages have the same commands.
+// k8s/monitoring runs the commands of the playbooks.
 func TestHandbooks_CommandsSucceed(t *testing.T) {
 	t.Parallel()
 	blocks, _ := scripts(t)
@@ -308,7 +308,8 @@ func (h *handbook) carryOut(line string) {
 	if strings.Contains(line, "--expect-digest") {
 		digest = h.approved(day(-1))
 	}
-	line = strings.NewReplacer("RUN", h.run, "2026-11-18", day(-3+ahead), "2026-11-20", day(-1+ahead), "2026-11-21", day(ahead),
+	line = strings.NewReplacer("RUN", h.run,
+		"2026-11-18", day(-3+ahead), "2026-11-20", day(-1+ahead), "2026-11-21", day(ahead),
 		"2026-11-22", day(1+ahead), "2026-11", day(0)[:len("2026-11")], "sha256:…", digest).Replace(line)
 	shell := exec.CommandContext(h.T.Context(), "/bin/sh", "-c", line)
 	shell.Dir, shell.Env = h.dir, h.env

@@ -122,8 +122,8 @@ func (o *told) awaitStanding(t *testing.T, d *deployment, id coupon.CouponID, wh
 }
 
 // Redis dies with its disk while hundreds of users a second apply, ten minutes before midnight. An empty Redis takes its
-// address, and nobody acts. Everybody stands again, except whom a pod accepted that died at the same moment, in its last second:
-// they have receipts. Midnight issues the same winners as without the loss.
+// address, and nobody acts. Every user stands in the queue again. Only users of the last second, whose pod died at the
+// same moment, need their receipts. Midnight issues the same winners as without the loss.
 func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
 	t.Parallel()
 	t.Run("a pod dies, too", func(t *testing.T) { loseRedis(t, true) })

@@ -28,7 +28,7 @@ func (w *world) explain(couponID coupon.CouponID, user coupon.UserID) *explain.E
 	return x
 }
 
-// printed are the conclusions whose sentence a table has shown.
+// printed has the conclusions whose table was compared with the JSON.
 var printed sync.Map
 
 // explainCode runs the program. The table must agree, which is read once for each conclusion.

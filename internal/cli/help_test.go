@@ -29,7 +29,8 @@ func TestHelp_HasExamplesOfEveryVerb(t *testing.T) {
 func TestHelp_InBothLanguages(t *testing.T) {
 	t.Parallel()
 	for _, l := range []text.Language{text.Korean, text.English} {
-		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
+		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"},
+			kong.Exit(func(int) {}))
 		require.NoError(t, err)
 		connect.FillHelp(l, parser.Model.Node)
 		require.NoError(t, kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {

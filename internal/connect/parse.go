@@ -296,7 +296,8 @@ func wanted(v *kong.Value, target reflect.Value, err error) error {
 	}
 }
 
-// FillHelp fills in the help texts of a command and its subcommands. A flag or argument with a help tag keeps the text of the tag.
+// FillHelp fills in the help texts of a command and its subcommands. A flag or argument with a help tag keeps the text
+// of the tag.
 func FillHelp(l text.Language, node *kong.Node) {
 	verb := node.FullPath()
 	if m, known := text.Help(verb, ""); known {

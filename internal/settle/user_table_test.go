@@ -16,7 +16,7 @@ import (
 )
 
 // Only active users get coupons, in order, also of seats that are added later. No other user is rejected for good. The
-// checker agrees: it finds the one user who was passed over.
+// check of the ledger agrees: it finds the one active user who was passed over.
 func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 	t.Parallel()
 	for _, table := range jajeongtest.ReadableUserTables {

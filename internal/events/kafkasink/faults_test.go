@@ -102,7 +102,8 @@ func TestPublish_ReturnsAcknowledgedPrefix(t *testing.T) {
 	require.Positive(t, requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 3), 3))
 }
 
-// Every kind of answer, each at least once and in any order: errors that the client repeats, errors that end a batch, and lost connections.
+// Every kind of answer, each at least once and in any order: errors that the client repeats, errors that end a batch,
+// and lost connections.
 func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 	t.Parallel()
 	faults := []error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.InvalidRecord, kerr.MessageTooLarge,
