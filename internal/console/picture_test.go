@@ -35,8 +35,19 @@ type visitor struct {
 	site, name, group string
 }
 
-// ask sends a request and returns the page, and where it was found.
+// ask sends a request and returns the page, and where it was found. It waits until the page no longer refreshes itself.
 func (v visitor) ask(method, path string, form url.Values) (status int, page, at string) {
+	v.t.Helper()
+	testenv.Eventually(v.t, "the job of "+path+" is done", func() bool {
+		status, page, at = v.askOnce(method, path, form)
+		method, path, form = http.MethodGet, at, nil
+		return !strings.Contains(page, `http-equiv="refresh"`)
+	})
+	return status, page, at
+}
+
+// askOnce is ask for a page that may still refresh itself.
+func (v visitor) askOnce(method, path string, form url.Values) (status int, page, at string) {
 	v.t.Helper()
 	request, err := http.NewRequestWithContext(v.t.Context(), method, v.site+path, strings.NewReader(form.Encode()))
 	require.NoError(v.t, err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func body(t *testing.T, request *http.Request) (int, string) {
@@ -127,7 +126,7 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	release := d.Lock(id) // the settlement waits for the coupon's row
 	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
 	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", id), nil)
-	_, working, at := kim.ask(http.MethodPost, "/do/retry", fill(preview, "INC-9"))
+	_, working, at := kim.askOnce(http.MethodPost, "/do/retry", fill(preview, "INC-9"))
 	require.Contains(t, working, "이 화면을 떠나도 계속됩니다")
 	require.Contains(t, working, `http-equiv="refresh"`)
 	_, tonight, _ := kim.ask(http.MethodGet, "/", nil)
@@ -135,10 +134,8 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	status, _, _ := visitor{t, kim.site, "lee", "team-finance"}.ask(http.MethodGet, at, nil)
 	require.Equal(t, http.StatusNotFound, status, "a job is its person's")
 	release()
-	testenv.Eventually(t, "the job is done", func() bool {
-		_, page, _ := kim.ask(http.MethodGet, at, nil)
-		return strings.Contains(page, "끝났습니다")
-	})
+	_, done, _ := kim.ask(http.MethodGet, at, nil)
+	require.Contains(t, done, "끝났습니다")
 	require.Len(t, d.Issued(id), 50)
 }
 
