@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/browser"
 )
 
 // fake stands in for apply-api where a test needs answers that real servers give only by chance.
@@ -64,10 +65,10 @@ func TestPage_OpensByTheClockOfTheServer(t *testing.T) {
 	t.Parallel()
 	opens := time.Now().Add(time.Hour + 5*time.Second)
 	page := open(t, fake{me: notApplied, apply: notApplied, ahead: time.Hour, opens: opens}.serve(t), 1, 7)
-	page.run(chromedp.WaitEnabled("#apply"))
-	require.GreaterOrEqual(t, read[float64](page, "+document.getElementById('apply').dataset.openedAt"), float64(opens.UnixMicro())/1000)
-	ahead := time.Duration(read[float64](page, "serverNow() - performance.timeOrigin - performance.now()") * float64(time.Millisecond))
-	require.InDelta(t, time.Hour, ahead, float64(page.clockPrecision()))
+	page.Run(chromedp.WaitEnabled("#apply"))
+	require.GreaterOrEqual(t, browser.Read[float64](page, "+document.getElementById('apply').dataset.openedAt"), float64(opens.UnixMicro())/1000)
+	ahead := time.Duration(browser.Read[float64](page, "serverNow() - performance.timeOrigin - performance.now()") * float64(time.Millisecond))
+	require.InDelta(t, time.Hour, ahead, float64(clockPrecision(page)))
 }
 
 // The page is Korean, and so is what it shows of an answer, whatever the language of the browser.
@@ -77,8 +78,8 @@ func TestPage_AsksForKorean(t *testing.T) {
 		w.WriteHeader(http.StatusConflict)
 		fmt.Fprintf(w, `{"code":"LINE_FULL","detail":"in %s"}`, r.Header.Get("Accept-Language"))
 	}}.serve(t), 1, 7)
-	page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-	page.awaitText("in ko")
+	page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	awaitText(page, "in ko")
 }
 
 // Who has applied sees so although the servers cannot be asked when the page opens.
@@ -92,7 +93,7 @@ func TestPage_AsksAgainWhetherTheUserHasApplied(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"status":"PENDING","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
 	}, apply: notApplied}.serve(t), 1, 7)
-	page.awaitText("쿠폰이 발급되었습니다")
+	awaitText(page, "쿠폰이 발급되었습니다")
 }
 
 // Who may have applied is never told the contrary.
@@ -108,10 +109,10 @@ func TestPage_ShowsThatApplicationsAreRestored(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"code":"RESTORING"}`)
 	}, apply: notApplied}.serve(t), 1, 7)
-	page.awaitText("신청 상태를 확인하고 있습니다")
+	awaitText(page, "신청 상태를 확인하고 있습니다")
 	restored.Store(true)
-	page.awaitText("신청 내역을 찾을 수 없습니다")
-	require.NotContains(t, page.sees(), "신청 상태를 확인하고 있습니다")
+	awaitText(page, "신청 내역을 찾을 수 없습니다")
+	require.NotContains(t, sees(page), "신청 상태를 확인하고 있습니다")
 }
 
 // The button rests as long as an answer asks for, and never for good.
@@ -131,11 +132,11 @@ func TestPage_RestsAsAnswersAsk(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				fmt.Fprint(w, `{"code":"UNAVAILABLE","detail":"try later"}`)
 			}}.serve(t), 1, 7)
-			page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-			page.awaitText("try later")
-			page.awaitText(example.shown)
+			page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+			awaitText(page, "try later")
+			awaitText(page, example.shown)
 			testenv.Eventually(t, "the button is as it should be", func() bool {
-				return read[bool](page, "document.getElementById('apply').disabled") == (example.retryAfter == "30")
+				return browser.Read[bool](page, "document.getElementById('apply').disabled") == (example.retryAfter == "30")
 			})
 		})
 	}
@@ -154,15 +155,15 @@ func TestPage_SendsOneApplicationAtATime(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprint(w, `{"status":"ACCEPTED","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
 	}}.serve(t), 1, 7)
-	page.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
 	<-received
 	pressed := "(async () => { for (const until = performance.now() + 2500; performance.now() < until;) " +
 		"{ document.getElementById('apply').click(); await new Promise(done => setTimeout(done, 100)) } window.pressed = true })(), 0"
-	read[int](page, pressed)
-	testenv.Eventually(t, "the user has pressed for a while", func() bool { return read[bool](page, "window.pressed === true") })
+	browser.Read[int](page, pressed)
+	testenv.Eventually(t, "the user has pressed for a while", func() bool { return browser.Read[bool](page, "window.pressed === true") })
 	require.Empty(t, received)
 	close(answer)
-	page.awaitText("쿠폰이 발급되었습니다")
+	awaitText(page, "쿠폰이 발급되었습니다")
 }
 
 // A coupon that is issued at once tells its outcome within the page, too.
@@ -178,10 +179,10 @@ func TestPage_ShowsAtOnceWhatIsIssuedAtOnce(t *testing.T) {
 	t.Cleanup(gateway.Close)
 
 	winner := open(t, gateway.URL, id, 7)
-	winner.run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-	winner.awaitText("쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
-	require.Equal(t, 1, read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
+	winner.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	awaitText(winner, "쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
+	require.Equal(t, 1, browser.Read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
 
 	late := open(t, gateway.URL, id, 8)
-	testenv.Eventually(t, "the page refuses another user", func() bool { return strings.Contains(late.sees(), "소진") })
+	testenv.Eventually(t, "the page refuses another user", func() bool { return strings.Contains(sees(late), "소진") })
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,67 +24,30 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/testenv/process"
+	"github.com/jajeong/jajeong/internal/testenv/browser"
 )
 
-// browser is headless Chromium.
-type browser struct {
-	t *testing.T
-	context.Context
-	complaints *[]string // of the browser, such as a broken Content-Security-Policy
-}
-
-func newBrowser(t *testing.T) browser {
-	t.Helper()
-	path, err := process.Find("chromium", "chromium-browser", "google-chrome")
-	require.NoError(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's sandbox does not work for root
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, closePage := chromedp.NewContext(allocator)
-	t.Cleanup(func() { _ = chromedp.Cancel(ctx); closePage() })
-	require.NoError(t, chromedp.Do(ctx)) // the browser ends with the first context that it gets
-	b := browser{t, ctx, new([]string)}
+// complaints are what the browser says against a page, such as a broken Content-Security-Policy. They are recorded from now on.
+func complaints(page browser.Page) func() []string {
+	page.T.Helper()
 	var mu sync.Mutex
-	require.NoError(t, chromedp.Listen(ctx, func(event any) {
+	var all []string
+	require.NoError(page.T, chromedp.Listen(page, func(event any) {
 		if entry, ok := event.(*log.EventEntryAdded); ok && entry.Entry.Level == log.EntryLevelError {
 			mu.Lock()
 			defer mu.Unlock()
-			*b.complaints = append(*b.complaints, entry.Entry.Text)
+			all = append(all, entry.Entry.Text)
 		}
 	}))
-	b.run(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	page.Run(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, log.Enable, cdp.Empty{})
 		return err
 	}))
-	return b
-}
-
-// patient ends with the browser, or with the test's time.
-func (b browser) patient() (context.Context, context.CancelFunc) {
-	if deadline, ok := testenv.Patient(b.t).Deadline(); ok {
-		return context.WithDeadline(b, deadline)
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
 	}
-	return context.WithCancel(b)
-}
-
-func (b browser) run(steps ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	ctx, cancel := b.patient()
-	defer cancel()
-	require.NoError(b.t, chromedp.Do(ctx, steps...))
-}
-
-func read[T any](b browser, expression string) T {
-	b.t.Helper()
-	ctx, cancel := b.patient()
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	require.NoError(b.t, err, expression)
-	return value
 }
 
 func media(of emulation.SetEmulatedMediaParams) chromedp.Action[chromedp.Void] {
@@ -114,18 +78,19 @@ func TestPages_AreAccessible(t *testing.T) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	require.NoError(t, err)
 	site := devConsole(d, "operator")
-	b := newBrowser(t)
+	b := browser.Open(t)
+	complained := complaints(b)
 	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), fmt.Sprintf("/coupons/%d/winners", id), "/runs", "/runs/1", "/report?month=2026-11", "/dlq", fmt.Sprint("/dlq/", id), "/people/1",
 		fmt.Sprint("/people/3/coupons/", id), "/search?q=" + url.QueryEscape("주문-1"), "/approvals", "/policy", fmt.Sprintf("/do/add-seats?coupon=%d", id), fmt.Sprintf("/do/add-seats?coupon=%d&seats=2", id),
 		fmt.Sprintf("/do/run?coupon=%d&date=2026-11-20", waiting), fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id), "/nothing"} {
-		b.run(chromedp.Navigate(site + path))
-		read[bool](b, string(axe)+"; true")
+		b.Run(chromedp.Navigate(site + path))
+		browser.Read[bool](b, string(axe)+"; true")
 		for width, scheme := range map[int64]string{1280: "light", 390: "dark"} { // the pages have no script: only their style depends on it
-			b.run(chromedp.EmulateViewport(width, 900), media(emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
-			require.LessOrEqual(t, read[int64](b, "document.documentElement.scrollWidth"), width, "%s scrolls sideways at %d pixels", path, width)
-			found := read[string](b, "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))")
+			b.Run(chromedp.EmulateViewport(width, 900), media(emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+			require.LessOrEqual(t, browser.Read[int64](b, "document.documentElement.scrollWidth"), width, "%s scrolls sideways at %d pixels", path, width)
+			found := browser.Read[string](b, "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))")
 			if path != "/nothing" { // a browser notes its status
-				require.Empty(t, *b.complaints, path)
+				require.Empty(t, complained(), path)
 			}
 			var violations []violation
 			require.NoError(t, json.Unmarshal([]byte(found), &violations))
@@ -140,11 +105,11 @@ func TestPages_AreAccessible(t *testing.T) {
 func TestPages_CanBePrinted(t *testing.T) {
 	t.Parallel()
 	d, id, _ := world(t)
-	b := newBrowser(t)
-	b.run(chromedp.Navigate(devConsole(d, "operator")+fmt.Sprint("/coupons/", id)), media(emulation.SetEmulatedMediaParams{Media: "print"}))
-	require.False(t, read[bool](b, "document.querySelector('header').checkVisibility()"))
-	require.False(t, read[bool](b, "document.querySelector('.links').checkVisibility()"))
-	require.True(t, read[bool](b, "document.querySelector('table').checkVisibility()"))
+	b := browser.Open(t)
+	b.Run(chromedp.Navigate(devConsole(d, "operator")+fmt.Sprint("/coupons/", id)), media(emulation.SetEmulatedMediaParams{Media: "print"}))
+	require.False(t, browser.Read[bool](b, "document.querySelector('header').checkVisibility()"))
+	require.False(t, browser.Read[bool](b, "document.querySelector('.links').checkVisibility()"))
+	require.True(t, browser.Read[bool](b, "document.querySelector('table').checkVisibility()"))
 }
 
 // Customer service finds a customer and gives a coupon by the keyboard alone, without JavaScript.
@@ -152,16 +117,16 @@ func TestKeyboard_FromTheSearchToAGrant(t *testing.T) {
 	t.Parallel()
 	d, _, waiting := world(t)
 	d.AddUsers(77)
-	b := newBrowser(t)
+	b := browser.Open(t)
 	site := devConsole(d, "cs")
-	b.run(chromedp.Navigate(site+"/"), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	b.Run(chromedp.Navigate(site+"/"), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}))
-	keys := func(text string) { b.run(chromedp.KeyEvent(text)) }
+	keys := func(text string) { b.Run(chromedp.KeyEvent(text)) }
 	tabTo := func(selector string) {
 		for range 60 {
-			if b.focused(selector) {
+			if focused(b, selector) {
 				return
 			}
 			keys(kb.Tab)
@@ -170,13 +135,13 @@ func TestKeyboard_FromTheSearchToAGrant(t *testing.T) {
 	}
 	tabTo("#q")
 	keys("77" + kb.Enter)
-	b.awaitTitle("고객 77번")
+	awaitTitle(b, "고객 77번")
 	tabTo("main input[name=coupon]")
 	keys(waiting.String() + kb.Enter)
-	b.awaitTitle(fmt.Sprintf("고객 77번과 쿠폰 %d번", waiting))
+	awaitTitle(b, fmt.Sprintf("고객 77번과 쿠폰 %d번", waiting))
 	tabTo("main a[href^='/do/grant']")
 	keys(kb.Enter)
-	b.awaitTitle("쿠폰 지급")
+	awaitTitle(b, "쿠폰 지급")
 	tabTo("#reason")
 	keys("CS-102" + kb.Enter)
 	testenv.Eventually(t, "the coupon is given", func() bool {
@@ -186,13 +151,13 @@ func TestKeyboard_FromTheSearchToAGrant(t *testing.T) {
 }
 
 // focused reports whether the element has the focus. Scripts of the page are off; those of the debugger are not.
-func (b browser) focused(selector string) bool {
-	return read[bool](b, fmt.Sprintf("document.activeElement !== null && document.activeElement.matches(%q)", selector))
+func focused(page browser.Page, selector string) bool {
+	return browser.Read[bool](page, fmt.Sprintf("document.activeElement !== null && document.activeElement.matches(%q)", selector))
 }
 
-func (b browser) awaitTitle(title string) {
-	b.t.Helper()
-	testenv.Eventually(b.t, "the page "+title, func() bool { return strings.HasPrefix(read[string](b, "document.title"), title+" ·") })
+func awaitTitle(page browser.Page, title string) {
+	page.T.Helper()
+	testenv.Eventually(page.T, "the page "+title, func() bool { return strings.HasPrefix(browser.Read[string](page, "document.title"), title+" ·") })
 }
 
 // Two persons sign in at a real provider with two browsers: one asks, the other approves, the first carries it out.
@@ -211,29 +176,29 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	provider := testenv.StartOIDC(t, site+"/sign-in/callback")
 	console.Host = d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-url=" + site, "--oidc-issuer=" + provider.Issuer, "--oidc-client-id=" + provider.ClientID,
 		"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"}, d.Flags(d.Operator)...)...).Console
-	signIn := func(name string) browser {
-		b := newBrowser(t)
-		b.run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name), chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
-		b.awaitTitle("정산")
-		require.Contains(t, read[string](b, "document.querySelector('.who').innerText"), name)
+	signIn := func(name string) browser.Page {
+		b := browser.Open(t)
+		b.Run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name), chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
+		awaitTitle(b, "정산")
+		require.Contains(t, browser.Read[string](b, "document.querySelector('.who').innerText"), name)
 		return b
 	}
 	kim, lee := signIn("kim"), signIn("lee")
 	today := time.Now().In(time.FixedZone("KST", 9*3600)).AddDate(0, 0, -1).Format(time.DateOnly)
 	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?", id)
-	kim.run(chromedp.Navigate(site + fmt.Sprintf("/do/run?coupon=%d&date=%s", id, today)))
-	digest := digestOnPage.FindString(read[string](kim, "document.querySelector('main').innerText"))
+	kim.Run(chromedp.Navigate(site + fmt.Sprintf("/do/run?coupon=%d&date=%s", id, today)))
+	digest := digestOnPage.FindString(browser.Read[string](kim, "document.querySelector('main').innerText"))
 	require.NotEmpty(t, digest)
-	kim.run(chromedp.SendKeys("#reason", "FIN-5"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
-	lee.run(chromedp.Navigate(site + "/approvals/1"))
-	require.Contains(t, read[string](lee, "document.querySelector('main').innerText"), digest)
-	lee.run(chromedp.SendKeys("#approve-reason", "FIN-6"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
-	kim.run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
-	kim.awaitTitle("정산 실행")
+	kim.Run(chromedp.SendKeys("#reason", "FIN-5"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
+	lee.Run(chromedp.Navigate(site + "/approvals/1"))
+	require.Contains(t, browser.Read[string](lee, "document.querySelector('main').innerText"), digest)
+	lee.Run(chromedp.SendKeys("#approve-reason", "FIN-6"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
+	kim.Run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
+	awaitTitle(kim, "정산 실행")
 	require.Equal(t, []string{fmt.Sprintf("1, run, %s, asked by kim, approved by lee", digest)}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
 	d.Verify(coupon.CouponID(id))
-	park := newBrowser(t)
-	park.run(chromedp.Navigate(site+"/"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", "park"), chromedp.SendKeys("#password", "park"+kb.Enter), chromedp.WaitVisible("h1"))
-	park.run(chromedp.Navigate(site + "/dlq"))
-	park.awaitTitle("권한이 없습니다")
+	park := browser.Open(t)
+	park.Run(chromedp.Navigate(site+"/"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", "park"), chromedp.SendKeys("#password", "park"+kb.Enter), chromedp.WaitVisible("h1"))
+	park.Run(chromedp.Navigate(site + "/dlq"))
+	awaitTitle(park, "권한이 없습니다")
 }

@@ -27,6 +27,7 @@ var shared struct {
 	mysqlErr error
 
 	mysqlOptions MySQLOptions
+	others       []func() error // stop something else
 }
 
 // Main runs the tests, stops the shared servers and exits. For TestMain.
@@ -65,8 +66,18 @@ func StopShared() error {
 	} else {
 		errs = append(errs, pool.dropAll(context.Background()))
 	}
-	shared.redis, shared.mysql = nil, nil
+	for _, stop := range shared.others {
+		errs = append(errs, stop())
+	}
+	shared.redis, shared.mysql, shared.others = nil, nil, nil
 	return errors.Join(errs...)
+}
+
+// StopWithShared adds what else StopShared stops.
+func StopWithShared(stop func() error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.others = append(shared.others, stop)
 }
 
 // RedisHandle is a test's share of a Redis.
