@@ -4,7 +4,7 @@
 //
 // It prints the line of each package when the package has ended. After the last one it prints, for each failed
 // package, the seed of its order (-shuffle), the last lines of each failed test, panics without the goroutines that
-// are in no test, data races and errors of the compiler. The whole output of a failed package stays in FOLDER. The
+// are in no test, data races and errors of the compiler. The whole output of each package stays in FOLDER. The
 // last lines name each failed test and count the tests in the words of gotestsum. The exit code is that of the command.
 package main
 
@@ -28,7 +28,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("gotest", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	logs := flags.String("logs", "bin/tests", "folder for the whole output of failed packages")
+	logs := flags.String("logs", "bin/tests", "folder for the whole output of each package")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

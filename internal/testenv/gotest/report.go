@@ -186,16 +186,11 @@ func (p *pkg) excerpted(line string) bool {
 	return true
 }
 
-// end drops what a package said that has passed.
 func (r *report) end(p *pkg, failed bool) error {
-	if err := p.log.Close(); err != nil {
-		return err
-	}
 	if failed {
 		r.failures = append(r.failures, p)
-		return nil
 	}
-	return os.Remove(p.log.Name())
+	return p.log.Close()
 }
 
 // finish prints what failed.
@@ -272,7 +267,6 @@ func (r *report) print(p *pkg) {
 			delete(r.builds, p.build) // other packages lack it, too
 		}
 		fmt.Fprintf(r.out, "    not built: %s\n", p.build)
-		_ = os.Remove(p.log.Name())
 		return
 	}
 	if p.seed != "" {
