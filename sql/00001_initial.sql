@@ -12,18 +12,18 @@ CREATE TABLE IF NOT EXISTS coupon (
     issued_count     INT UNSIGNED     NOT NULL DEFAULT 0, -- number of its user_coupon rows
     apply_opens_at   DATETIME(6)      NOT NULL,
     apply_closes_at  DATETIME(6)      NOT NULL,
+    cadence          ENUM('NIGHTLY','IMMEDIATE') NOT NULL DEFAULT 'NIGHTLY',
     status           ENUM('OPEN','PAUSED') NOT NULL DEFAULT 'OPEN',
     campaign_id      BIGINT UNSIGNED  NULL,
     validity_days    INT UNSIGNED     NOT NULL DEFAULT 30,
     discount_won     BIGINT           NOT NULL DEFAULT 0,
-    finalised_at     DATETIME(6)      NULL,
-    version          BIGINT UNSIGNED  NOT NULL DEFAULT 1, -- raised under the row's lock by each change of window or status
-    cadence          ENUM('NIGHTLY','IMMEDIATE') NOT NULL DEFAULT 'NIGHTLY',
-    line_limit       INT UNSIGNED     NULL,               -- NULL: none
-    frozen           BOOLEAN          NOT NULL DEFAULT FALSE,
     discount_percent TINYINT UNSIGNED NOT NULL DEFAULT 0, -- instead of discount_won
     discount_max_won BIGINT           NOT NULL DEFAULT 0, -- limit of discount_percent
     minimum_won      BIGINT           NOT NULL DEFAULT 0, -- a smaller order gets no discount
+    finalised_at     DATETIME(6)      NULL,
+    version          BIGINT UNSIGNED  NOT NULL DEFAULT 1, -- raised under the row's lock by each change of window or status
+    line_limit       INT UNSIGNED     NULL,               -- NULL: none
+    frozen           BOOLEAN          NOT NULL DEFAULT FALSE,
     PRIMARY KEY (id),
     KEY coupon_due (finalised_at, apply_opens_at),
     KEY coupon_closing (apply_closes_at),
