@@ -15,12 +15,21 @@ import (
 
 const clusterSlots = 16384
 
-// StartCluster starts a Cluster of that many masters for this test alone. Each has an equal share of the slots, in order.
+// startNode starts a node that never takes another one for failed: no node promotes a replica by itself or refuses commands
+// because another one hangs, on purpose or on a slow machine.
+func startNode(t testing.TB, args ...string) *testenv.Redis {
+	t.Helper()
+	return testenv.PrivateRedis(t, testenv.RedisOptions{Args: append([]string{"--cluster-enabled", "yes",
+		"--cluster-announce-ip", "127.0.0.1", "--cluster-node-timeout", "86400000"}, args...)}) // a day
+}
+
+// StartCluster starts a Cluster of that many masters for this test alone. Each has an equal share of the slots, in order. A
+// replica takes over only by CLUSTER FAILOVER TAKEOVER.
 func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 	t.Helper()
 	cluster := make([]*testenv.Redis, nodes)
 	for i := range cluster {
-		cluster[i] = testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"}})
+		cluster[i] = startNode(t)
 	}
 	for i, node := range cluster {
 		client := newClient(t, node.Addr())
@@ -58,7 +67,7 @@ func meet(ctx context.Context, node *redis.Client, member *testenv.Redis) error 
 // data and every node knows the replica.
 func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *testenv.Redis {
 	t.Helper()
-	replica := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--repl-diskless-sync-delay", "0"}})
+	replica := startNode(t, "--repl-diskless-sync-delay", "0")
 	node := newClient(t, replica.Addr())
 	if err := meet(t.Context(), node, master); err != nil {
 		t.Fatalf("testenv: cluster replica: %v", err)
