@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
@@ -92,7 +93,7 @@ type slow struct {
 func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
 	s.once.Do(func() { close(s.reached) })
 	<-s.released
-	return s.Store.Publish(ctx, w, p)
+	return s.Store.Publish(context.WithoutCancel(ctx), w, p) // its time is over
 }
 
 func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
@@ -102,7 +103,7 @@ func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	slow := &slow{Store: store, reached: make(chan struct{}), released: make(chan struct{})}
 	behind := w.catalogOver(slow)
 	done := make(chan error, 1)
-	go func() { done <- behind.Refresh(context.Background()) }()
+	go func() { done <- w.refreshOf(behind) }()
 	<-slow.reached
 
 	w.exec("UPDATE coupon SET status = 'PAUSED', version = version + 1 WHERE id = 1")
@@ -111,7 +112,7 @@ func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	close(slow.released)
 	require.NoError(t, <-done)
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
-	require.NoError(t, behind.Refresh(t.Context()), "the next refresh reads the newer window")
+	require.NoError(t, w.refreshOf(behind), "the next refresh reads the newer window")
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
 }
 
@@ -160,9 +161,9 @@ func TestRefresh_KeepsPromiseRaisedByAnotherProcess(t *testing.T) {
 	w.refresh()
 	w.apply(1, 7)
 	behind := w.catalogOver(&raiser{w.store, func() {
-		w.exec("INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (1, 100, 1900000000000000)")
+		w.exec("REPLACE INTO promise (coupon_id, accepted, last_arrival) VALUES (1, 100, 1900000000000000)")
 	}})
-	require.NoError(t, behind.Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(behind))
 	require.Equal(t, coupon.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
 }
 
@@ -205,7 +206,7 @@ func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	var others sync.WaitGroup
 	for range 4 {
 		_, other := w.process()
-		others.Go(func() { require.NoError(t, other.Refresh(context.Background())) })
+		others.Go(func() { assert.NoError(t, w.refreshOf(other)) })
 	}
 	others.Wait()
 	var rows, accepted int
@@ -234,7 +235,7 @@ func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 	for id := range coupon.CouponID(9) {
 		w.coupon(id + 1)
 	}
-	err := w.catalogOver(broken{w.store, 4}).Refresh(t.Context())
+	err := w.refreshOf(w.catalogOver(broken{w.store, 4}))
 	require.ErrorIs(t, err, errBroken)
 	require.ErrorContains(t, err, "coupon 4")
 	for id := range coupon.CouponID(9) {
@@ -245,7 +246,7 @@ func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
 		require.Equal(t, want, w.apply(id+1, 7).Code)
 	}
 
-	err = w.catalogOver(broken{w.store, 0}).Refresh(t.Context())
+	err = w.refreshOf(w.catalogOver(broken{w.store, 0}))
 	require.ErrorContains(t, err, "and 4 more coupons", "the number of messages is bounded")
 }
 
@@ -280,12 +281,12 @@ func TestRefresh_KeepsWhatRedisSays(t *testing.T) {
 	// A window that could not be published leaves the older reading.
 	failing := broken{w.store, 9}
 	pod := w.catalogOver(&failing)
-	require.NoError(t, pod.Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(pod))
 	_, third, _ := pod.Read(1)
 	require.EqualValues(t, 2, third.Waiting)
 	w.apply(1, 9)
 	failing.coupon = 1
-	require.Error(t, pod.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(pod))
 	_, kept, ok := pod.Read(1)
 	require.True(t, ok)
 	require.Equal(t, third, kept)
@@ -298,7 +299,7 @@ func TestRefresh_KeepsWhatRedisSays(t *testing.T) {
 	require.WithinRange(t, none.Now, before, time.Now())
 	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 1")
 	failing.coupon = 9
-	require.NoError(t, pod.Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(pod))
 	_, none, _ = pod.Read(1)
 	require.False(t, none.Read(), "the reading was of a coupon that went on")
 	_, _, ok = pod.Read(3)
@@ -310,7 +311,7 @@ func TestRefresh_UnreadableRowStopsNoOther(t *testing.T) {
 	w.coupon(1)
 	w.coupon(2)
 	w.exec("INSERT INTO promise (coupon_id, accepted) VALUES (1, 18446744073709551615)")
-	require.ErrorContains(t, w.catalog.Refresh(t.Context()), "read a coupon: coupon 1: ")
+	require.ErrorContains(t, w.refreshOf(w.catalog), "read a coupon: coupon 1: ")
 	_, ok := w.catalog.Lookup(1)
 	require.False(t, ok)
 	require.Equal(t, candidates.Accepted, w.apply(2, 7).Code)
@@ -330,13 +331,13 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	w.coupon(1)
 	w.refresh()
 	_, second := w.process()
-	require.NoError(t, second.Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(second))
 	w.exec("UPDATE coupon SET issued_count = 4 WHERE id = 1")
 	w.refresh()
 	require.NoError(t, server.Kill())
 
 	_, fresh := w.process()
-	require.Error(t, fresh.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(fresh))
 	require.True(t, fresh.Loaded())
 	_, known := fresh.Age()
 	require.False(t, known, "this process has never read MySQL")
@@ -351,7 +352,7 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	require.True(t, before.Read())
 	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 
-	require.Error(t, second.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(second))
 	found, _ = second.Lookup(1)
 	require.Equal(t, 6, found.Free(), "a newer snapshot replaces the coupons")
 	_, after, _ := second.Read(1)
@@ -361,16 +362,16 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 
 	// An older snapshot replaces nothing.
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"at":"2020-01-01T00:00:00Z","coupons":[]}`)))
-	require.Error(t, second.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(second))
 	_, ok = second.Lookup(1)
 	require.True(t, ok)
 
 	// An unreadable snapshot replaces nothing.
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{`)))
-	require.ErrorContains(t, second.Refresh(t.Context()), "decode catalog snapshot")
+	require.ErrorContains(t, w.refreshOf(second), "decode catalog snapshot")
 
 	require.NoError(t, server.Restart(t.Context()))
-	testenv.Eventually(t, "a refresh works again", func() bool { return fresh.Refresh(t.Context()) == nil })
+	testenv.Eventually(t, "a refresh works again", func() bool { return w.refreshOf(fresh) == nil })
 	_, known = fresh.Age()
 	require.True(t, known)
 }
@@ -389,7 +390,7 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	require.NoError(t, w.redis.Client.ZRem(t.Context(), queue, "8").Err())
 	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
 
-	require.Error(t, w.catalog.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(w.catalog))
 	testenv.Eventually(t, "the user is in the queue again", func() bool {
 		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
 		return err == nil && coupon.Arrival(arrival) == receipt.Arrival
@@ -414,7 +415,7 @@ func TestRefresh_WritesPromisesThatAFinalisedCouponLacks(t *testing.T) {
 func TestRefresh_IsNotLoadedWithoutMySQLAndSnapshot(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.db.Close())
-	require.Error(t, w.catalog.Refresh(t.Context()))
+	require.Error(t, w.refreshOf(w.catalog))
 	require.False(t, w.catalog.Loaded())
 }
 

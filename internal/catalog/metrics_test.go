@@ -208,7 +208,7 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 	require.NotEmpty(t, file)
 	for range 4 {
 		for _, pod := range pods {
-			require.NoError(t, pod.Refresh(t.Context()))
+			require.NoError(t, w.refreshOf(pod))
 		}
 	}
 	fileNow, promisesNow := state()
@@ -217,11 +217,11 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 
 	// What changes is written, also over a snapshot that is not this one.
 	w.exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
-	require.NoError(t, pods[1].Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(pods[1]))
 	changed, _ := state()
 	require.NotEqual(t, file, changed)
 	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"digest":"","at":"2020-01-01T00:00:00Z","coupons":[]}`)))
-	require.NoError(t, pods[2].Refresh(t.Context()))
+	require.NoError(t, w.refreshOf(pods[2]))
 	saved, err := catalog.Snapshot{Store: w.store}.Coupons(t.Context())
 	require.NoError(t, err)
 	require.Len(t, saved, coupons+2)

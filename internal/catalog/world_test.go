@@ -1,9 +1,7 @@
 package catalog_test
 
 import (
-	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -99,13 +97,13 @@ func (w *world) requireKnown(coupons map[coupon.CouponID]bool) {
 
 func (w *world) refresh() {
 	w.t.Helper()
-	testenv.Eventually(w.t, "a refresh ends in its time", func() bool {
-		err := w.catalog.Refresh(w.t.Context())
-		if !errors.Is(err, context.DeadlineExceeded) {
-			require.NoError(w.t, err)
-		}
-		return err == nil
-	})
+	require.NoError(w.t, w.refreshOf(w.catalog))
+}
+
+// refreshOf refreshes a catalog until a refresh ends in its time.
+func (w *world) refreshOf(c *catalog.Catalog) error {
+	w.t.Helper()
+	return testenv.InTime(w.t, func() error { return c.Refresh(w.t.Context()) })
 }
 
 func (w *world) apply(couponID coupon.CouponID, user coupon.UserID) candidates.Receipt {

@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // Zone is the time zone of cutoffs.
@@ -163,10 +164,16 @@ func (d *Deployment) Catalog() *catalog.Catalog {
 	return catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(), Logger: zap.NewNop(), Now: time.Now})
 }
 
-// Refresh refreshes the catalog of a pod once, as every pod does every few seconds.
+// Refresh refreshes the catalog of a pod, as every pod does every few seconds. A refresh that runs out of time is repeated.
 func (d *Deployment) Refresh() {
 	d.T.Helper()
-	require.NoError(d.T, d.Catalog().Refresh(d.T.Context()))
+	require.NoError(d.T, d.RefreshOf(d.Catalog()))
+}
+
+// RefreshOf is Refresh for any catalog. It may be called from any goroutine.
+func (d *Deployment) RefreshOf(c *catalog.Catalog) error {
+	d.T.Helper()
+	return testenv.InTime(d.T, func() error { return c.Refresh(d.T.Context()) })
 }
 
 // Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. It accepts no

@@ -50,7 +50,7 @@ func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 					}
 					takeOver(d, couponID)
 				case step == settle.StepFence && times == 2:
-					assert.NoError(t, d.Catalog().Refresh(t.Context()))
+					assert.NoError(t, d.RefreshOf(d.Catalog()))
 					select {
 					case p := <-putBack:
 						assert.Equal(t, 1, p.Back)

@@ -135,7 +135,7 @@ func (m *machine) couponCloses(t *rapid.T) {
 // refresh refreshes the catalog of the living pod.
 func (m *machine) refresh() {
 	m.T.Helper()
-	require.NoError(m.T, m.pod.Refresh(m.T.Context()))
+	require.NoError(m.T, m.RefreshOf(m.pod))
 }
 
 func (m *machine) keys(c *couponModel) []string {

@@ -2,8 +2,12 @@ package testenv
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
@@ -37,6 +41,22 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 		t.Fatalf("never: %s", what)
 	}
 	return value
+}
+
+// InTime calls f again as long as a time limit of the product ends it, as happens on a slow machine, and returns the first
+// other answer. f must be safe to repeat. It may be called from any goroutine.
+func InTime(t testing.TB, f func() error) error {
+	t.Helper()
+	for {
+		if err := f(); !timedOut(err) || Patient(t).Err() != nil {
+			return err
+		}
+	}
+}
+
+func timedOut(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
 }
 
 // Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is
