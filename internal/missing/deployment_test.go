@@ -1,6 +1,7 @@
 package missing_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -30,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// pod is a pod under the accounts of apply-api. Its clock is ahead of the others by as much as a test says.
+// pod is a pod under the accounts of apply-api. Its clock stands still, except that a test sets it ahead.
 type pod struct {
 	*jajeongtest.Deployment
 	store   *candidates.Store
@@ -39,6 +40,22 @@ type pod struct {
 	handler http.Handler
 	logs    *observer.ObservedLogs
 	ahead   atomic.Int64
+
+	justChanged atomic.Bool // no time passes in Redis after its server has changed
+}
+
+// stoppable is a Redis whose clock the test may stop at the change of its server.
+type stoppable struct {
+	*candidates.Store
+	justChanged *atomic.Bool
+}
+
+func (s stoppable) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (candidates.Published, bool, error) {
+	now, published, err := s.Store.Publish(ctx, w, known)
+	if s.justChanged.Load() {
+		now.Now = now.Since.Time()
+	}
+	return now, published, err
 }
 
 func newPod(d *jajeongtest.Deployment) *pod {
@@ -49,7 +66,8 @@ func newPod(d *jajeongtest.Deployment) *pod {
 func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	d.T.Helper()
 	p := &pod{Deployment: d}
-	now := func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
+	began := time.Now()
+	now := func() time.Time { return began.Add(time.Duration(p.ahead.Load())) }
 	servers, err := connect.Open(&d.API.MySQLSettings, &d.API.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
@@ -59,7 +77,7 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	core, logs := observer.New(zap.InfoLevel)
 	p.logs = logs
 	p.finder = missing.New(missing.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Logger: zap.New(core), Now: now})
-	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Missing: p.finder,
+	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: stoppable{p.store, &p.justChanged}, Memory: memory, Missing: p.finder,
 		Logger: zap.NewNop(), Now: now})
 	p.handler = api.New(api.Options{
 		Identity:  identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
@@ -72,7 +90,7 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 
 func (p *pod) refresh() {
 	p.T.Helper()
-	require.NoError(p.T, p.catalog.Refresh(p.T.Context()))
+	require.NoError(p.T, p.RefreshOf(p.catalog))
 }
 
 func (p *pod) accepts(id coupon.CouponID, users ...coupon.UserID) {
@@ -90,10 +108,22 @@ const (
 	restoring  = "RESTORING"
 	notApplied = "NOT_APPLIED"
 	mayBeLost  = "NOT_APPLIED, may be lost"
+
+	unavailable = "UNAVAILABLE"
 )
 
-// me asks for the state of an application.
+// me asks for the state of an application until it is answered in time.
 func (p *pod) me(id coupon.CouponID, user coupon.UserID) string {
+	p.T.Helper()
+	for {
+		status := p.askOnce(id, user)
+		if status != unavailable || testenv.Patient(p.T).Err() != nil {
+			return status
+		}
+	}
+}
+
+func (p *pod) askOnce(id coupon.CouponID, user coupon.UserID) string {
 	p.T.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+id.String()+"/applications/me", nil)
 	request.Header.Set("X-User-ID", user.Member())
@@ -178,6 +208,7 @@ func TestEmptyRedis(t *testing.T) {
 	require.Equal(t, notApplied, p.me(id, 21))
 
 	d.LoseRedis(id)
+	p.justChanged.Store(true)
 	for range 2 {
 		require.Equal(t, restoring, p.me(id, 20), "before a refresh, and after it")
 		require.Equal(t, restoring, p.me(id, 21))
@@ -186,6 +217,7 @@ func TestEmptyRedis(t *testing.T) {
 	p.accepts(id, 22)
 	require.Equal(t, pending, p.me(id, 22))
 	require.Empty(t, p.logs.All(), "another pod may remember")
+	p.justChanged.Store(false)
 	p.awaitMissing(id, 20)
 	require.Len(t, p.misses(), 1, "only coupons that miss something")
 	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(20), "accepted": int64(21)})
@@ -354,6 +386,8 @@ func TestNoAlarmForPutBack(t *testing.T) {
 	first.refresh()
 	second.refresh()
 	d.LoseRedis(id)
+	first.justChanged.Store(true)
+	second.justChanged.Store(true)
 	for range 3 { // the second pod refreshes later
 		first.refresh()
 	}
@@ -407,7 +441,7 @@ func TestNoAlarmWhilePeopleApplyAndAreSettled(t *testing.T) {
 	var refreshes, asked atomic.Int64
 	others.Go(run(func() bool {
 		refreshes.Add(1)
-		if p.catalog.Refresh(t.Context()) != nil || len(p.misses()) > 0 {
+		if p.RefreshOf(p.catalog) != nil || len(p.misses()) > 0 {
 			alarms++
 		}
 		return !ended.Load()
@@ -449,7 +483,7 @@ func TestWithoutGrantsCouponsArePublished(t *testing.T) {
 	d.SettleNow()
 	d.Exec("REVOKE SELECT (coupon_id, issued, concluded, settled_up_to) ON settled FROM " + account(d))
 	p := newPod(d)
-	require.ErrorContains(t, p.catalog.Refresh(t.Context()), "read promises and sums")
+	require.ErrorContains(t, p.RefreshOf(p.catalog), "read promises and sums")
 	_, known := p.catalog.Lookup(id)
 	require.True(t, known)
 	require.Empty(t, p.misses())
