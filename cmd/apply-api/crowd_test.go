@@ -149,6 +149,12 @@ func (c *crowd) nextUser(n int) int {
 	return int(c.users.Add(1))
 }
 
+// mustApply applies until the application is queued: this machine may be slower than a timeout for Redis.
+func (c *crowd) mustApply(user int) {
+	c.t.Helper()
+	testenv.Eventually(c.t, "the application is queued", func() bool { return c.apply(user).queued() })
+}
+
 // plain hides the methods that the client needs to repeat a request by itself.
 type plain struct{ io.Reader }
 

@@ -37,8 +37,7 @@ func TestReceiptKeysAreRotated(t *testing.T) {
 	}
 	older, newer := onlyWith(oldKey), onlyWith(newKey)
 
-	status, text := p.ask(1, 7)
-	require.Equal(t, http.StatusAccepted, status, text)
+	text := p.mustApply(http.StatusAccepted, 1, 7)
 	var first struct {
 		AppliedAt time.Time
 		Receipt   string
@@ -52,8 +51,7 @@ func TestReceiptKeysAreRotated(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(newKey+oldKey), 0o600))
 	var again struct{ Receipt string }
 	testenv.Eventually(t, "the new key signs", func() bool {
-		status, text = p.ask(1, 7)
-		require.Equal(t, http.StatusOK, status, text)
+		text = p.mustApply(http.StatusOK, 1, 7)
 		require.NoError(t, json.Unmarshal([]byte(text), &again))
 		got, err = newer.Check(again.Receipt)
 		return err == nil
