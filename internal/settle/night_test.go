@@ -158,14 +158,16 @@ func TestSettle_KeepsOrderAfterRedisClockStep(t *testing.T) {
 	couponID := d.AddCoupon(10)
 	d.AddUsers(1, 2, 3)
 	state := d.Key("state", couponID)
-	step := func(ahead time.Duration) {
-		require.NoError(t, d.Redis.HSet(t.Context(), state, "last", fmt.Sprint(d.Now().Add(ahead).UnixMicro())).Err())
+	step := func(ahead time.Duration) (last time.Time) {
+		last = d.Now().Add(ahead)
+		require.NoError(t, d.Redis.HSet(t.Context(), state, "last", fmt.Sprint(last.UnixMicro())).Err())
+		return last
 	}
 
-	// Back by five seconds: users are accepted after the last arrival, and settled when the clock has passed them.
-	step(5 * time.Second)
+	// Back by two seconds: users are accepted after the last arrival, so that a cutoff then is before them.
+	last := step(2 * time.Second)
 	d.Apply(couponID, 1, 2)
-	report := d.SettleNow()
+	report := d.SettleAs(jajeongtest.Nightly(last))
 	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
 	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
 	d.Verify()
