@@ -133,8 +133,8 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink) {
 	m.requireContents(want)
 	m.requireRelayAtRest()
 	m.Verify()
-	output, err := m.settle("verify").CombinedOutput()
-	require.NoError(t, err, string(output))
+	code, output := m.RunToEnd(func() *exec.Cmd { return m.settle("verify") })
+	require.Zero(t, code, output)
 	t.Logf("passed: %d kill points (%d settle serve, %d %s, %d MySQL) and %d freezes; %d events, %d of them of coupon_log, %d duplicates",
 		m.relayKills+m.sinkKills+m.mysqlKills, m.relayKills, m.sinkKills, m.sink.name(), m.mysqlKills, m.freezes,
 		len(want), m.Number("SELECT COUNT(*) FROM coupon_log"), m.heard.all.Load()-int64(len(want)))

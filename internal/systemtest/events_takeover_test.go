@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"context"
+	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
@@ -120,8 +121,10 @@ func (m *mall) settleLine(seats int) coupon.CouponID {
 	}
 	id := m.AddCoupon(seats)
 	m.ApplyLine(id, m.users[:seats]...)
-	output, err := m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim", "--reason=test").CombinedOutput()
-	require.NoError(m.T, err, string(output))
+	code, output := m.RunToEnd(func() *exec.Cmd {
+		return m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim", "--reason=test")
+	})
+	require.Zero(m.T, code, output)
 	return id
 }
 
