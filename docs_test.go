@@ -386,6 +386,8 @@ func TestReadme_IsShort(t *testing.T) {
 // Both READMEs name two commands near their top, each in an item: the main job, and the tests. CI runs these tests.
 func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
 	t.Parallel()
+	takes := regexp.MustCompile("(?m)make test`? [^\n]*?(\\d+) minutes on two cores").FindStringSubmatch(read(t, "CONTRIBUTING.md"))
+	require.NotEmpty(t, takes)
 	const top = 20 // lines
 	for _, file := range []string{"README.md", "README.ko.md"} {
 		lines := strings.SplitN(read(t, file), "\n", top+1)
@@ -393,6 +395,7 @@ func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
 		require.Len(t, items, 2, file)
 		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a black Friday`, read(t, "Makefile"), file)
 		require.Regexp(t, `(?m)^step make `+items[1][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[1][0])
+		require.Regexp(t, "make test`[^\n]* "+takes[1]+"( minutes on two cores|분)", strings.Join(lines[:top], "\n"), "%s says how long the tests take", file)
 	}
 }
 
