@@ -60,10 +60,11 @@ const (
 	lossUsers = 600
 	lossEarly = 300 // are in the journal before the loss
 
-	// Pods and settlements are as in the product, but faster. A settlement waits for two refreshes, even on a slow
-	// machine.
+	// Pods are as in the product, but faster. A settlement waits for two refreshes, even on a slow machine. Once everybody
+	// has a place, there is nothing to wait for.
 	lossRefresh = 800 * time.Millisecond
-	lossPutBack = 6 * time.Second
+	lossPutBack = 20 * time.Second
+	nothingLeft = time.Millisecond
 )
 
 // loss is one loss.
@@ -186,17 +187,15 @@ func (l *loss) environment() []string {
 	return append(l.Environment(), "PUT_BACK_TIME="+lossPutBack.String())
 }
 
-// settle runs the nightly settlement of everything that has arrived, and returns its exit code and its output.
-func (l *loss) settle(more ...string) (int, string) {
-	for {
+// settle runs the nightly settlement of everything that has arrived, and returns its exit code and its output. It waits so
+// long for the pods after a change of Redis.
+func (l *loss) settle(putBack time.Duration, more ...string) (int, string) {
+	return l.RunToEnd(func() *exec.Cmd {
 		cmd := exec.CommandContext(testenv.Patient(l.t), testenv.Build(l.t, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim",
 			"--reason=test", "--yes", "--coupon=" + l.id.String()}, more...)...)
-		cmd.Env = l.environment()
-		output, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != 1 { // 1 is safe to run again, and a Job does
-			return code, string(output)
-		}
-	}
+		cmd.Env = append(l.environment(), "PUT_BACK_TIME="+putBack.String())
+		return cmd
+	})
 }
 
 // apply lets a user apply to some pod.
@@ -262,7 +261,7 @@ func (l *loss) wait(longest time.Duration) {
 func (l *loss) play() {
 	l.applyAll(1, 200)
 	if l.random.IntN(2) == 0 && l.moment != "immediate runs" {
-		code, output := l.settle()
+		code, output := l.settle(nothingLeft)
 		require.Zero(l.t, code, output)
 	}
 	l.applyAll(201, lossEarly)
@@ -282,18 +281,21 @@ func (l *loss) play() {
 	settled, release := make(chan struct{}), func() {}
 	switch l.moment {
 	case "a nightly settlement":
-		go func() { defer close(settled); l.settle() }()
+		go func() { defer close(settled); l.settle(lossPutBack) }()
 		l.wait(400 * time.Millisecond)
 	case "a restore":
 		release = l.lock([]string{"line_journal WRITE", "promise READ"}[l.random.IntN(2)]) // the restore stops here, and is killed
 	case "a journal that is behind":
 		release = l.lock("line_journal READ")
-		<-time.After(3 * time.Second)
+		upTo := l.journalled()
+		testenv.Eventually(l.t, "the journal is behind", func() bool { return l.isBehind(upTo) })
 	}
 	defer release()
 	l.lose()
 	if l.moment == "a restore" {
-		<-time.After(time.Second)
+		testenv.Eventually(l.t, "somebody waits for the table", func() bool {
+			return l.Number("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%'") > 0
+		})
 		l.wait(time.Second)
 		for _, p := range l.serving {
 			require.NoError(l.t, p.Process.Kill())
@@ -311,6 +313,24 @@ func (l *loss) play() {
 	}
 	release()
 	l.check()
+}
+
+// journalled returns the arrival up to which the journal has the line.
+func (l *loss) journalled() coupon.Arrival {
+	return coupon.Arrival(l.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", l.id))
+}
+
+// isBehind reports whether a journal up to there lacks some users, or nobody is left who could apply.
+func (l *loss) isBehind(upTo coupon.Arrival) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lacks := 0
+	for _, is := range l.told {
+		if is.arrival > upTo {
+			lacks++
+		}
+	}
+	return lacks > 20 || len(l.told) == lossUsers
 }
 
 // applyAll lets users apply in random order, and waits until they are in the journal or have the coupon.
@@ -358,7 +378,7 @@ func (l *loss) keys() []string {
 func (l *loss) lose() {
 	ctx := l.t.Context()
 	l.lostAt = coupon.ArrivalAt(l.Now())
-	l.upTo = coupon.Arrival(l.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", l.id))
+	l.upTo = l.journalled()
 	if l.mysql != nil {
 		require.NoError(l.t, l.mysql.Kill())
 	}
@@ -489,10 +509,10 @@ func (l *loss) check() {
 		require.NoError(l.t, err)
 	}
 	require.Empty(l.t, l.displaced())
-	code, output := l.settle()
+	code, output := l.settle(nothingLeft)
 	if gap := l.Check(l.id)[0].Gap; code == 3 && gap > 0 { // Redis accepted them, their pod died before it said so, and Redis lost them
 		require.LessOrEqual(l.t, gap, l.unsaid, output)
-		code, output = l.settle("--accept-gap")
+		code, output = l.settle(nothingLeft, "--accept-gap")
 	}
 	require.Zero(l.t, code, output)
 
