@@ -124,6 +124,12 @@ func (b blow) String() string {
 	return fmt.Sprintf("%s operation %d, parallel %d, reruns %d", when, b.turn, b.parallel, b.reruns)
 }
 
+// earlier is the blow at the turn before, for a run that took fewer turns or was ending.
+func (b blow) earlier() blow {
+	b.turn = max(1, b.turn-1)
+	return b
+}
+
 // at is a rule that calls strike at this turn.
 func (b blow) at(strike func(*process)) func(*process, faultproxy.Turn) faultproxy.Action {
 	return func(p *process, turn faultproxy.Turn) faultproxy.Action {
@@ -198,7 +204,6 @@ func TestSettle_NextRunCompletesKilledRun(t *testing.T) {
 	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns), struck.steps)
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
-	require.GreaterOrEqual(t, struck.total, testenv.Rounds(20, 500))
 }
 
 func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tally) {
@@ -209,22 +214,25 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 	for _, b := range blows {
 		t.Run(b.String(), func(t *testing.T) {
 			t.Parallel()
-			s := st.scene(t)
-			p := s.start(b.parallel, b.at((*process).kill))
-			code, killed := p.wait()
-			if killed {
-				require.GreaterOrEqual(t, p.proxies[0].Turns(), b.turn)
-				step := p.step()
-				if b.parallel == 1 { // then turns come as they came undisturbed, and what it logged last may be lost with it
-					step = turns[b.turn-1].step
+			d := st.free(t)
+			for killed := false; !killed; b = b.earlier() {
+				s := newScene(d)
+				p := s.start(b.parallel, b.at((*process).kill))
+				var code int
+				if code, killed = p.wait(); killed {
+					require.GreaterOrEqual(t, p.proxies[0].Turns(), b.turn)
+					step := p.step()
+					if b.parallel == 1 { // then turns come as they came undisturbed, and what it logged last may be lost with it
+						step = turns[b.turn-1].step
+					}
+					struck.count(step)
+				} else {
+					require.Contains(t, []int{0, 1}, code)
 				}
-				struck.count(step)
-			} else { // it took fewer turns, as with several coupons concurrently, or was ending
-				require.Zero(t, code)
+				s.rerun(b.reruns)
+				s.mustBeSettled()
+				s.mustNotCountRejectionsTwice()
 			}
-			s.rerun(b.reruns)
-			s.mustBeSettled()
-			s.mustNotCountRejectionsTwice()
 		})
 	}
 }
