@@ -28,8 +28,8 @@ func (s *shop) connectThrough(rule faultproxy.Rule) {
 }
 
 // keepCalling makes calls about a user of its own until ctx ends: it knows what must be true. It repeats calls without a result.
-func (s *shop) keepCalling(ctx context.Context, user coupon.UserID, calls, unknown *atomic.Int64) {
-	m, r := newModel(), rand.New(rand.NewPCG(1, uint64(user)))
+func (s *shop) keepCalling(ctx context.Context, r *rand.Rand, user coupon.UserID, calls, unknown *atomic.Int64) {
+	m := newModel()
 	for ctx.Err() == nil {
 		c := someOp(r)
 		if c.verb >= wallet.Revoke {
@@ -116,8 +116,9 @@ func TestRedeem_AddsUpAfterMySQLKilled(t *testing.T) {
 	defer stop()
 	var group sync.WaitGroup
 	var calls, unknown atomic.Int64
+	r := testenv.Random(t)
 	for client := range clients {
-		group.Go(func() { s.keepCalling(ctx, coupon.UserID(client+1), &calls, &unknown) })
+		group.Go(func() { s.keepCalling(ctx, r, coupon.UserID(client+1), &calls, &unknown) })
 	}
 	for n := range kills {
 		target := calls.Load() + 100 + int64(n%7)*13
