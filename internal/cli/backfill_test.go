@@ -20,10 +20,9 @@ func TestBackfill_SettlesNightsInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.AddUsers(1, 2, 3)
-	day := func(n int) time.Time { // noon of so many days ago
-		y, m, d := w.Now().In(jajeongtest.Zone).Date()
-		return time.Date(y, m, d-n, 12, 0, 0, 0, jajeongtest.Zone)
-	}
+	zone := w.atNoon()
+	y, m, d := w.Now().In(zone).Date()
+	day := func(n int) time.Time { return time.Date(y, m, d-n, 12, 0, 0, 0, zone) } // noon of so many days ago
 	held := w.AddCouponBetween(5, day(9), day(-1))
 	couponID := w.AddCouponBetween(5, day(9), day(-1))
 	w.ApplyAt(held, "1", day(4))
@@ -39,7 +38,7 @@ func TestBackfill_SettlesNightsInOrder(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
 	require.Len(t, done.Nights, 3)
 	for n, night := range done.Nights {
-		require.True(t, calendar.NextCutoff(day(4-n), jajeongtest.Zone).Equal(night.Cutoff))
+		require.True(t, calendar.NextCutoff(day(4-n), zone).Equal(night.Cutoff))
 		require.Equal(t, coupon.HeldBack, night.Coupons[0].Status)
 		require.Equal(t, 1, night.Coupons[1].Issued)
 	}
@@ -62,7 +61,8 @@ func TestBackfill_StopsWhenMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.AddUsers(1)
-	day := func(n int) time.Time { return w.Now().In(jajeongtest.Zone).AddDate(0, 0, -n) }
+	now := w.Now().In(jajeongtest.Zone)
+	day := func(n int) time.Time { return now.AddDate(0, 0, -n) }
 	w.AddCouponBetween(5, day(9), day(1))
 	w.Refresh() // so that the catalog knows it, and there is a report
 	w.servers[0] = "--mysql-dsn=root@tcp(127.0.0.1:1)/x"

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 func TestPurge_IsSaidByReportsAndRuns(t *testing.T) {
@@ -18,7 +15,7 @@ func TestPurge_IsSaidByReportsAndRuns(t *testing.T) {
 	id := w.ended()
 	w.Exec("UPDATE coupon SET campaign_id = 7 WHERE id = ?", id)
 	w.purge("--yes")
-	month := "--month=" + time.Now().In(jajeongtest.Zone).Format("2006-01")
+	month := w.month()
 	for _, c := range []struct {
 		says string
 		args []string
@@ -44,7 +41,7 @@ func TestReport_SaysWhatWasForgotten(t *testing.T) {
 	id := w.ended()
 	_, _, stderr := w.forget("5")
 	require.Empty(t, stderr)
-	month := "--month=" + time.Now().In(jajeongtest.Zone).Format("2006-01")
+	month := w.month()
 	says := fmt.Sprintf("coupon %d: 1 application of the whole coupon", id)
 	for output, want := range map[string]string{"table": says, "html": says, "json": `"erased": 1`, "csv": ",1\n"} {
 		_, stdout, _ := w.settle("report", month, "--lang=en", "--output="+output)

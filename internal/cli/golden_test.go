@@ -166,7 +166,7 @@ var variable = []struct {
 	{regexp.MustCompile(`\be?yJ[\w-]+\.[\w-]+\.[\w-]+`), "<receipt>"},
 	{regexp.MustCompile(`\bjajeong_\w+@%`), "<account>"},
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST|Z|[+-]\d\d:\d\d)?`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST| GMT| [+-]\d\d|Z|[+-]\d\d:\d\d)?`), "<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
 	{regexp.MustCompile(`<date> – <date>`), "<date>"}, // around midnight, two hours are on two days
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},

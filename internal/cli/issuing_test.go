@@ -10,12 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/report"
 )
 
@@ -89,12 +87,13 @@ func TestCouponFreeze(t *testing.T) {
 	require.Regexp(t, `frozen since .* KST, by park: TICKET-9\n`, explained)
 	require.NotContains(t, w.happened(couponID, 1), explain.EventSettles, "no run settles it")
 
-	date := "--date=" + w.Now().In(jajeongtest.Zone).Format(time.DateOnly)
-	frozen := w.report(date).Coupons[0]
+	atNoon := *w
+	date := atNoon.date()
+	frozen := atNoon.report(date).Coupons[0]
 	require.True(t, frozen.Frozen)
 	require.Equal(t, "park", frozen.Freeze.Actor)
 	for _, output := range []string{"table", "html"} {
-		_, page, _ := w.settle("report", date, "--lang=en", "--output="+output)
+		_, page, _ := atNoon.settle("report", date, "--lang=en", "--output="+output)
 		require.Contains(t, page, "심야 쿠폰 (frozen)")
 		require.Regexp(t, `coupon 1 is frozen since .*, by park: TICKET-9`, page)
 	}
@@ -103,7 +102,7 @@ func TestCouponFreeze(t *testing.T) {
 	require.Contains(t, w.mustChange("unfreeze", couponID, "--lang=en"), "not frozen: nothing was changed")
 	require.Equal(t, []string{"frozen true → false"}, w.audited(couponID, "COUPON_UNFROZEN"))
 	w.must(couponID, 1, explain.StateWaiting)
-	require.Nil(t, w.report(date).Coupons[0].Freeze)
+	require.Nil(t, atNoon.report(date).Coupons[0].Freeze)
 }
 
 // A run leaves a frozen coupon alone, says so, and ends well. Applying goes on, and after unfreeze everybody is issued in order.
@@ -272,12 +271,8 @@ func TestGoldenIssuing(t *testing.T) {
 		person := []string{"--operator=choi", "--reason=FIN-8"}
 		at := func(d time.Duration) string { return s.Now().Add(d).UTC().Format(time.RFC3339) }
 		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
-		// The coupons open after the last cutoff, at any hour: at ten past midnight, too, none of them is due.
-		opens := s.Now().Add(-time.Hour)
-		if cutoff := calendar.LastCutoff(s.Now(), jajeongtest.Zone); cutoff.After(opens) {
-			opens = cutoff
-		}
-		open := "--opens=" + opens.UTC().Format(time.RFC3339)
+		s.atNoon() // the coupons open after the last cutoff, so that none of them is due
+		open := "--opens=" + at(-time.Hour)
 		does("create", "--name=2회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=immediate", "--line-limit=1", "--campaign=7")
 		does("create", "--name=3회차", "--seats=2", open, "--closes="+at(time.Hour), "--campaign=7")
 		does("create", "--name=4회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -231,7 +230,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 	require.Len(t, w.IDs("SELECT coupon_id FROM purged_coupon WHERE rows_deleted_at IS NOT NULL"), 2)
 	require.Equal(t, []uint64{uint64(stays)}, w.IDs("SELECT id FROM coupon"))
 	require.NotEqual(t, report, w.monthReport(), "this month had the purged coupons")
-	_, _, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--lang=en")
+	_, _, stderr := w.settle("report", w.month(), "--lang=en")
 	require.Contains(t, stderr, "does not count the applications of 2 purged coupons")
 	_, _, stderr = w.settle("report", "--month=2026-01", "--lang=en")
 	require.Empty(t, stderr)
@@ -250,7 +249,7 @@ func (w *world) sumsOf(id coupon.CouponID) []json.RawMessage {
 // reported are the counts of one coupon in the report of this month; none if it is not there.
 func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=json")
+	code, stdout, stderr := w.settle("report", w.month(), "--output=json")
 	require.Zero(w.T, code, stderr)
 	var found struct{ Coupons []json.RawMessage }
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &found))
@@ -265,7 +264,7 @@ func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 // monthReport is the table of this month.
 func (w *world) monthReport() string {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", "--month="+time.Now().In(jajeongtest.Zone).Format("2006-01"), "--output=csv")
+	code, stdout, stderr := w.settle("report", w.month(), "--output=csv")
 	require.Zero(w.T, code, stderr)
 	return stdout
 }

@@ -26,8 +26,8 @@ func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 		args []string
 	}{
 		{exitInvariant, []string{"verify"}},
-		{exitDone, []string{"report", "--month=" + w.Now().In(jajeongtest.Zone).Format("2006-01")}},
-		{exitDone, []string{"report", "--date=" + w.Now().In(jajeongtest.Zone).Format("2006-01-02"), "--output=json"}},
+		{exitDone, []string{"report", w.month()}},
+		{exitDone, []string{"report", w.date(), "--output=json"}},
 		{exitDone, []string{"explain", "--coupon=1", "--user=3"}},
 		{exitDone, []string{"runs"}},
 		{exitDone, []string{"show", "1"}},

@@ -12,7 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/history"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -62,7 +61,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 	require.Equal(t, coupon.CouponExpired, want[2], "a reservation that ran out, of an expired coupon")
 	require.Equal(t, coupon.CouponReserved, want[5], "a live reservation of an expired coupon")
 
-	u := w.report("--month=" + time.Now().In(jajeongtest.Zone).Format("2006-01")).Coupons[0].UserCoupons
+	u := w.report(w.month()).Coupons[0].UserCoupons
 	require.Equal(t, counts, map[coupon.UserCouponStatus]int64{coupon.CouponIssued: u.Usable, coupon.CouponReserved: u.Reserved,
 		coupon.CouponUsed: u.Used, coupon.CouponExpired: u.Expired, coupon.CouponRevoked: u.Revoked})
 

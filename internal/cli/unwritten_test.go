@@ -24,7 +24,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	w.SettleNow()
 	person := []string{"--operator=kim", "--reason=test"}
 	closes := "--closes=" + w.Now().Add(2*time.Hour).Format(time.RFC3339)
-	month := "--month=" + w.Now().Format("2006-01")
+	month := w.month()
 	receipts := newReceipts(w)
 	token := receipts.sign(couponID, 2, coupon.ArrivalAt(w.Now()))
 	spoken := map[string]bool{}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 func TestGoldenVerify(t *testing.T) {
@@ -55,13 +54,14 @@ func TestGoldenMigrate(t *testing.T) {
 func TestGoldenServe(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "serve", func(w *world) {
-		midnight := calendar.DefaultCutoff(w.Now(), jajeongtest.Zone)
+		midnight := calendar.DefaultCutoff(w.Now(), w.atNoon())
 		w.AddCouponBetween(2, midnight.Add(-time.Hour), midnight.Add(96*time.Hour))
 		w.AddUsers(1)
 		w.ApplyAt(1, "1", midnight.Add(-time.Minute))
 	}, func(s *spoken) {
 		s.saysUntilStopped("waiting for the next night", "serve", "--tasks=nights")
 		s.saysUntilStopped("waiting for the next night", "serve", "--settle-schedule=30 4 * * *")
+		s.servers = s.Flags(s.Job) // without a time zone
 		s.says("serve", "--settle-schedule=at midnight", "--settle-time-zone=Seoul", "--parallel=99")
 		s.says("serve", "--tasks=nights,gather,nights", "--journal-rows-per-second=1", "--issue-interval=10ms", "--admin-listen=nowhere")
 	})

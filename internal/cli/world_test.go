@@ -51,9 +51,17 @@ func newWorldWith(t *testing.T, o jajeongtest.Options) *world {
 // atNoon has the program settle in a time zone in which it is about noon, so that no midnight strikes during the test.
 func (w *world) atNoon() *time.Location {
 	zone := w.Noon()
-	w.servers = append(slices.Clone(w.servers), "--settle-time-zone="+zone.String())
+	if flag := "--settle-time-zone=" + zone.String(); !slices.Contains(w.servers, flag) {
+		w.servers = append(slices.Clone(w.servers), flag)
+	}
 	return zone
 }
+
+// date is the flag for today, at noon.
+func (w *world) date() string { return "--date=" + w.Now().In(w.atNoon()).Format(time.DateOnly) }
+
+// month is the flag for this month, at noon.
+func (w *world) month() string { return "--month=" + w.Now().In(w.atNoon()).Format("2006-01") }
 
 // as is a pool of an account.
 func (w *world) as(account string) *sql.DB {

@@ -59,6 +59,8 @@ type Deployment struct {
 	Wallet                    connect.MySQLSettings
 
 	UserTable UserTable
+
+	noon *time.Location // see Noon
 }
 
 // Access is how one account reaches MySQL and Redis.

@@ -7,14 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Noon is a time zone in which it is about noon, so that no midnight strikes during a test.
+// Noon is a time zone in which it is about noon, so that no midnight strikes during a test. A deployment has one.
 func (d *Deployment) Noon() *time.Location {
 	d.T.Helper()
+	if d.noon != nil {
+		return d.noon
+	}
 	name, behind := "Etc/GMT", d.Now().UTC().Hour()-12 // hours; the signs in these names are the other way round
 	if behind != 0 {
 		name += fmt.Sprintf("%+d", behind)
 	}
 	zone, err := time.LoadLocation(name)
 	require.NoError(d.T, err)
+	d.noon = zone
 	return zone
 }

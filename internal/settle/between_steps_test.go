@@ -188,7 +188,7 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12").Err()) // lost
 
 	s := d.Settler()
-	for _, order := range []settle.Order{jajeongtest.Nightly(calendar.DefaultCutoff(now, jajeongtest.Zone)), jajeongtest.Manual()} {
+	for _, order := range []settle.Order{jajeongtest.Nightly(calendar.DefaultCutoff(now, d.Noon())), jajeongtest.Manual()} {
 		report, err := s.RunOnce(t.Context(), order)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, report.Coupons[0].Gap)

@@ -113,8 +113,7 @@ func TestRun_CountsNothingAfterRollback(t *testing.T) {
 func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	s := d.Settler()
-	midnight := calendar.DefaultCutoff(d.Now(), s.Zone)
+	midnight := calendar.DefaultCutoff(d.Now(), d.Noon())
 	d.AddUsers(1)
 	for name, c := range map[string]struct {
 		closes time.Time

@@ -129,7 +129,8 @@ func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	midnight := calendar.DefaultCutoff(d.Now().Add(-24*time.Hour), jajeongtest.Zone)
+	zone := d.Noon()
+	midnight := calendar.DefaultCutoff(d.Now().Add(-24*time.Hour), zone)
 	couponID := d.AddCouponBetween(10, midnight.Add(-24*time.Hour), midnight.Add(48*time.Hour))
 	d.AddUsers(1, 2)
 	d.ApplyAt(couponID, "1", midnight.Add(-time.Microsecond)) // 23:59:59.999999
@@ -137,7 +138,7 @@ func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 
 	settleDay := func(of time.Time) {
 		t.Helper()
-		cutoff, err := calendar.DateCutoff(of.In(jajeongtest.Zone).Format(time.DateOnly), jajeongtest.Zone)
+		cutoff, err := calendar.DateCutoff(of.In(zone).Format(time.DateOnly), zone)
 		require.NoError(t, err)
 		d.SettleAs(jajeongtest.Nightly(cutoff))
 	}

@@ -198,9 +198,8 @@ func TestPlaybooks(t *testing.T) {
 	d.shell("settle run")
 	d.AddUsers(5)
 	run := fmt.Sprint(d.Number("SELECT MAX(id) FROM settlement_run"))
-	day := func(days int) string {
-		return time.Now().In(jajeongtest.Zone).AddDate(0, 0, days).Format(time.DateOnly)
-	}
+	today := time.Now().In(jajeongtest.Zone)
+	day := func(days int) string { return today.AddDate(0, 0, days).Format(time.DateOnly) }
 
 	ran := map[string]bool{}
 	for i, file := range files {
