@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,13 +18,6 @@ import (
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
-)
-
-const (
-	// A first build compiles about 2,600 packages, which takes minutes on two idle cores.
-	buildWithin = 30 * time.Minute
-	// Each server starts within seconds. The rest is for a busy machine.
-	serverWithin = 2 * time.Minute
 )
 
 // The user names of the components of Kubernetes. The API server grants their rights by itself.
@@ -111,7 +103,6 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 }
 
 func (c *cluster) start(ctx context.Context, p process.Program) (*process.Server, error) {
-	p.Within = serverWithin
 	s, err := process.Start(ctx, p)
 	if err == nil {
 		c.servers = append(c.servers, s)
@@ -209,8 +200,7 @@ func (c *cluster) kubeconfig(user string) ([]byte, error) {
 
 // buildAll builds Kubernetes and the programs of this repository into a folder. Programs that are up to date are kept.
 func buildAll(ctx context.Context, into string) error {
-	ctx, cancel := context.WithTimeout(ctx, buildWithin)
-	defer cancel()
+	// A first build compiles about 2,600 packages, which takes minutes on two idle cores.
 	// No inlining, no debugging information and less garbage collection make the build of Kubernetes much faster.
 	hasty := []string{"-gcflags=all=-l", "-ldflags=-s -w"}
 	return errors.Join(

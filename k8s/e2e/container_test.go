@@ -29,9 +29,7 @@ import (
 const (
 	logName = "log" // in the folder of a Pod
 
-	// The API server may assign a Pod to a node shortly before it lets the node read the Secrets of the Pod.
-	readableWithin = 20 * time.Second
-	readableEvery  = 200 * time.Millisecond
+	readableEvery = 200 * time.Millisecond
 )
 
 // running is the running command of a container.
@@ -282,9 +280,10 @@ func (n *node) secret(ctx context.Context, namespace, name string) (values map[s
 	return values, err
 }
 
-// readable repeats a read until it is allowed.
+// readable repeats a read until it is allowed: the API server may assign a Pod to a node shortly before it lets the node read
+// the Secrets of the Pod.
 func readable(ctx context.Context, read func(context.Context) error) (last error) {
-	err := wait.PollUntilContextTimeout(ctx, readableEvery, readableWithin, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, readableEvery, true, func(ctx context.Context) (bool, error) {
 		last = read(ctx)
 		return !apierrors.IsForbidden(last), nil
 	})

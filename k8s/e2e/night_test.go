@@ -17,18 +17,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 const (
-	// The Job controller waits ten seconds before the first retry and twenty before the second. The scheduled minute is up to
-	// 90 seconds away.
-	awaitWithin = 5 * time.Minute
-	awaitEvery  = 200 * time.Millisecond
-
 	redisPassword = "of this test"
 
 	serviceKey  = "checkout"
@@ -78,8 +73,7 @@ func (n *night) tearDown() {
 		}
 	}
 	now := int64(0)
-	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin)
-	defer cancel()
+	ctx := process.PatientCleanUp(n.t)
 	_ = kube.client.BatchV1().CronJobs(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err := kube.client.CoreV1().Namespaces().Delete(ctx, n.namespace, metav1.DeleteOptions{}); err != nil {
 		n.t.Logf("delete namespace: %v", err) // the test may have failed before its creation
@@ -136,8 +130,7 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 // minute. It starts no Deployment: all applications exist before.
 func (n *night) applyWithNextMinute() (midnight time.Time) {
 	n.t.Helper()
-	const toApply, attempts = 15 * time.Second, 5
-	for range attempts {
+	for toApply := 15 * time.Second; ; toApply *= 2 {
 		midnight = time.Now().In(jajeongtest.Zone).Add(toApply).Truncate(time.Minute).Add(time.Minute)
 		schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
 		rendered := n.kubectl("kustomize", n.manifests(schedule))
@@ -146,8 +139,6 @@ func (n *night) applyWithNextMinute() (midnight time.Time) {
 			return midnight
 		} // otherwise the minute has passed, and the CronJob would wait for the next day
 	}
-	require.Fail(n.t, "the CronJob cannot be applied within a minute")
-	return midnight
 }
 
 // kubectl runs kubectl as an administrator, and must succeed.
@@ -171,12 +162,10 @@ func (n *night) command(name string, args ...string) *exec.Cmd {
 }
 
 func command(t *testing.T, namespace, name string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), awaitWithin) // independent of the context of the test
-	t.Cleanup(cancel)
 	if name == "kubectl" {
 		name, args = filepath.Join(kube.programs, name), append([]string{"--namespace=" + namespace}, args...)
 	}
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(process.PatientCleanUp(t), name, args...) // also at the end of the test
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kube.kubeconfig, "NAMESPACE="+namespace,
 		"PATH="+kube.programs+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	return cmd
@@ -184,8 +173,7 @@ func command(t *testing.T, namespace, name string, args ...string) *exec.Cmd {
 
 func (n *night) await(what string, cond func(ctx context.Context) bool) {
 	n.t.Helper()
-	err := wait.PollUntilContextTimeout(n.t.Context(), awaitEvery, awaitWithin, true, func(ctx context.Context) (bool, error) { return cond(ctx), nil })
-	require.NoError(n.t, err, "waiting until %s", what)
+	testenv.Eventually(n.t, what, func() bool { return cond(n.t.Context()) })
 }
 
 // jobs returns the Jobs of the namespace by creation time.
