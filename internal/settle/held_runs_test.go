@@ -75,6 +75,9 @@ func (c *companions) begin(held *heldLine) {
 	}
 	c.under.Go(func() {
 		report, err := s.RunOnce(c.T.Context(), jajeongtest.Manual())
+		for err == nil && slices.Contains(report.Classes(), coupon.Infrastructure) { // a lock was held too long
+			report, err = s.RunOnce(c.T.Context(), jajeongtest.Manual())
+		}
 		if assert.NoError(c.T, err) && assert.NoError(c.T, report.Err()) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -254,7 +257,7 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 	session, err := d.DB.Conn(t.Context())
 	require.NoError(t, err)
 	defer session.Close()
-	_, err = session.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 60")
+	_, err = session.ExecContext(t.Context(), "SET SESSION lock_wait_timeout = 86400")
 	require.NoError(t, err)
 	altered := make(chan error, 1)
 	go func() {
