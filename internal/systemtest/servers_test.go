@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,13 +34,13 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 		Scan(&s.seats, &issuedCount, &s.finalised, &s.writtenOff))
 	m.eachRow(func(scan func(...any) error) error {
 		var user coupon.UserID
-		var at time.Time
+		var at sql.NullTime // NULL: by hand
 		var outcome string
 		is := record{}
 		if err := scan(&user, &at, &outcome, &is.seat, &is.run); err != nil {
 			return err
 		}
-		a := applicationKey{user, coupon.ArrivalAt(at)}
+		a := applicationKey{user, coupon.ArrivalAt(at.Time)}
 		if is.outcome = outcome; s.applications[a].outcome != undecided {
 			is.outcome = "both " + s.applications[a].outcome + " and " + outcome
 		}
@@ -49,7 +50,7 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 			s.applications[a] = is
 		}
 		return nil
-	}, `SELECT user_id, COALESCE(applied_at, CAST('1970-01-01' AS DATETIME(6))), IF(run_id IS NULL, 'by hand', 'ISSUED'), position, COALESCE(run_id, 0)
+	}, `SELECT user_id, applied_at, IF(run_id IS NULL, 'by hand', 'ISSUED'), position, COALESCE(run_id, 0)
 			FROM user_coupon WHERE coupon_id = ?
 		UNION ALL SELECT user_id, applied_at, outcome, 0, COALESCE(run_id, 0) FROM application_outcome WHERE coupon_id = ?`, couponID, couponID)
 	m.eachRow(func(scan func(...any) error) error {
