@@ -82,9 +82,7 @@ func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id coupon.Co
 
 func newClient(t *testing.T, addr string) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testenv.RedisClient(t, addr)
 }
 
 func newStore(t testingT, rdb redis.UniversalClient, prefix string) *Store {

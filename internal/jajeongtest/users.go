@@ -2,6 +2,7 @@ package jajeongtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,13 +84,17 @@ func settings(table, id, status string, active ...string) users.Settings {
 // a process, so that they can share their databases.
 func SomeUserTable(t testing.TB) *UserTable {
 	t.Helper()
-	some.once.Do(func() { some.table = ReadableUserTables[testenv.Random(t).IntN(len(ReadableUserTables))] })
-	t.Logf("table of users: %s", some.table.Name)
+	some.once.Do(func() {
+		some.seed = testenv.Seed(t)
+		some.table = ReadableUserTables[rand.New(rand.NewPCG(some.seed, 0)).IntN(len(ReadableUserTables))]
+	})
+	t.Logf("table of users: %s, with JAJEONG_SEED=%d", some.table.Name, some.seed)
 	return &some.table
 }
 
 var some struct {
 	once  sync.Once
+	seed  uint64
 	table UserTable
 }
 

@@ -325,9 +325,7 @@ func (f *failing) settle(n int) {
 func servers(t *testing.T, n int) (all []redis.UniversalClient) {
 	t.Helper()
 	for range n {
-		client := redis.NewClient(&redis.Options{Addr: testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
-		all = append(all, client)
+		all = append(all, testenv.RedisClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()))
 	}
 	return all
 }

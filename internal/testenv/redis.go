@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,6 +60,18 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	return &Redis{s}, nil
 }
 
+// RedisClient returns a client that repeats no command and waits for each reply until its context ends. A server may be slow.
+func RedisClient(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(redisOptions(addr))
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func redisOptions(addr string) *redis.Options {
+	return &redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: -1, ContextTimeoutEnabled: true}
+}
+
 // RedisReady reports whether a redis-server answers. It compares process ids, because another Redis may have taken the port.
 func RedisReady(ctx context.Context, s process.Instance) error {
 	// The port is tried first, because the client would log every refused connection.
@@ -67,7 +81,7 @@ func RedisReady(ctx context.Context, s process.Instance) error {
 	}
 	conn.Close()
 
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	client := redis.NewClient(redisOptions(s.Addr))
 	defer client.Close()
 	info, err := client.Info(ctx, "server").Result()
 	if err != nil {

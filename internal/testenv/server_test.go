@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
@@ -21,7 +20,7 @@ func TestRedisAppendOnlySurvivesKill(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
-	client := newClient(t, r.Addr())
+	client := RedisClient(t, r.Addr())
 	require.NoError(t, client.Set(ctx, "kept", "yes", 0).Err())
 	addr, pid := r.Addr(), r.Pid()
 
@@ -64,7 +63,7 @@ func TestMySQLCommitsSurviveKill(t *testing.T) {
 func TestFreezeAndThaw(t *testing.T) {
 	t.Parallel()
 	r := PrivateRedis(t, RedisOptions{})
-	client := newClient(t, r.Addr())
+	client := RedisClient(t, r.Addr())
 	require.NoError(t, client.Ping(t.Context()).Err())
 
 	require.NoError(t, r.Freeze())
@@ -146,13 +145,6 @@ func requireGone(t *testing.T, pid int) {
 	Eventually(t, "process gone", func() bool {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	})
-}
-
-func newClient(t *testing.T, addr string) *redis.Client {
-	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 func openDB(t *testing.T, dsn string) *sql.DB {

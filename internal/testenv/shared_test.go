@@ -60,7 +60,7 @@ func countExisting(t *testing.T, client redis.UniversalClient, keys []string) in
 func TestRedisForOnAnExistingServer(t *testing.T) {
 	theirs := PrivateRedis(t, RedisOptions{})
 	t.Setenv("TEST_REDIS_ADDRS", theirs.Addr())
-	client := newClient(t, theirs.Addr())
+	client := RedisClient(t, theirs.Addr())
 	require.NoError(t, client.Set(t.Context(), "theirs", "x", 0).Err())
 	checkPrefixIsRemoved(t, client)
 	require.Equal(t, []string{"theirs"}, client.Keys(t.Context(), "*").Val())

@@ -24,7 +24,7 @@ var redisServer = Program{
 		return []string{filepath.Join(dir, "redis.conf"), "--port", strconv.Itoa(port), "--dir", dir, "--save", ""}
 	},
 	Ready: func(ctx context.Context, s Instance) error {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
 		defer client.Close()
 		info, err := client.InfoMap(ctx, "server").Result()
 		if err == nil && info["Server"]["process_id"] != strconv.Itoa(s.Pid) {
@@ -111,7 +111,7 @@ func TestPortOfKilledServerIsTakenByNoOther(t *testing.T) {
 
 func ping(t *testing.T, s *Server) error {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
 	defer client.Close()
 	return client.Ping(t.Context()).Err()
 }

@@ -42,7 +42,7 @@ func StartPair(t *testing.T, name string) *Pair {
 		t.Fatalf("testenv: pair: %v", err)
 	}
 	p.Sentinel = StartSentinel(t, name, p.Master).Addr()
-	p.onSentinel = redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel})
+	p.onSentinel = redis.NewSentinelClient(&redis.Options{Addr: p.Sentinel, DialTimeout: time.Hour, ReadTimeout: -1})
 	t.Cleanup(func() { p.onSentinel.Close() })
 	testenv.Eventually(t, "the sentinel knows the replica", func() bool {
 		return len(p.onSentinel.Replicas(t.Context(), name).Val()) == 1
@@ -52,9 +52,7 @@ func StartPair(t *testing.T, name string) *Pair {
 
 func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testenv.RedisClient(t, addr)
 }
 
 // awaitLink waits until a replica has the data of its master.
