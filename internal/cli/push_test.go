@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,8 +154,11 @@ func TestVerify_PushesFindings(t *testing.T) {
 	n := newNight(newWorld(t), 2)
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 	verify := func(args ...string) (code int, found map[string]string) {
-		code, _, stderr := n.settle(append([]string{"verify", "--push-gateway=" + gateway}, args...)...)
-		require.NotContains(t, stderr, "not pushed")
+		testenv.Eventually(t, "the gateway answers within the time of a push", func() bool {
+			var stderr string
+			code, _, stderr = n.settle(append([]string{"verify", "--push-gateway=" + gateway}, args...)...)
+			return !strings.Contains(stderr, "not pushed")
+		})
 		return code, pushed(t, gateway, "settle-verify", "")
 	}
 	code, _, stderr := n.settle("run")
