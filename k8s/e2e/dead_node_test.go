@@ -46,8 +46,7 @@ func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 // runsOn creates a Job whose pods run on this node only.
 func (n *night) runsOn(node string) (name string) {
 	n.t.Helper()
-	rendered := n.kubectl("kustomize", n.manifests("0 0 1 1 *"))
-	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, settle-serve, migrate)")
+	n.applyJobs("0 0 1 1 *")
 	var job batchv1.Job
 	require.NoError(n.t, json.Unmarshal([]byte(n.kubectl("create", "job", "tonight", "--from=cronjob/settle", "--dry-run=client", "--output=json")), &job))
 	job.Spec.Template.Spec.NodeName = node

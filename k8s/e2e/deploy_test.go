@@ -14,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, checkout reserves a coupon, and a changed setting is
@@ -155,8 +156,14 @@ func (n *night) reserve(pod *v1.Pod, key string, couponID coupon.CouponID, user 
 	return response.StatusCode
 }
 
-// ask sends a request of a user. It returns the status of the application, or the code of the problem.
-func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user coupon.UserID) string {
+// ask sends a request of a user, again if the user asks too often. It returns the status of the application, or the code of
+// the problem.
+func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user coupon.UserID) (status string) {
+	n.t.Helper()
 	path := map[string]string{http.MethodGet: "/me"}[method]
-	return jajeongtest.Ask(nil, pod.Status.PodIP+":8080", method, path, couponID, user).Status
+	testenv.Eventually(n.t, "the user may ask", func() bool {
+		status = jajeongtest.Ask(nil, pod.Status.PodIP+":8080", method, path, couponID, user).Status
+		return status != "TOO_MANY_REQUESTS"
+	})
+	return status
 }

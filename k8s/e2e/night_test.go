@@ -126,15 +126,21 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 	return map[string]any{"patch": string(text)}
 }
 
-// applyWithNextMinute applies the Jobs and CronJobs, with the next minute in Seoul as the schedule of settle, and returns that
-// minute. It starts no Deployment: all applications exist before.
+// applyJobs applies the CronJobs, with a schedule of settle. It starts no Deployment, because all Pods of this node share its
+// ports: all applications exist before.
+func (n *night) applyJobs(schedule string) {
+	n.t.Helper()
+	rendered := n.kubectl("kustomize", n.manifests(schedule))
+	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
+}
+
+// applyWithNextMinute is applyJobs with the next minute in Seoul as the schedule. It returns that minute.
 func (n *night) applyWithNextMinute() (midnight time.Time) {
 	n.t.Helper()
 	for toApply := 15 * time.Second; ; toApply *= 2 {
 		midnight = time.Now().In(jajeongtest.Zone).Add(toApply).Truncate(time.Minute).Add(time.Minute)
 		schedule := fmt.Sprintf("%d %d * * *", midnight.Minute(), midnight.Hour())
-		rendered := n.kubectl("kustomize", n.manifests(schedule))
-		n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
+		n.applyJobs(schedule)
 		if time.Now().Before(midnight) || len(n.jobs()) > 0 {
 			return midnight
 		} // otherwise the minute has passed, and the CronJob would wait for the next day
