@@ -87,7 +87,7 @@ func (c rawConn) finish() *http.Response {
 	return c.receive()
 }
 
-// apply applies until the application is queued, on one connection: this machine may be slower than a timeout for Redis.
+// apply applies on one connection until the application is queued. This machine may be slower than a timeout for Redis.
 func (c rawConn) apply(user int) {
 	c.t.Helper()
 	status := http.StatusServiceUnavailable
@@ -98,14 +98,15 @@ func (c rawConn) apply(user int) {
 	require.Contains(c.t, []int{http.StatusAccepted, http.StatusOK}, status)
 }
 
-// lastAnswers reports whether applications are accepted. Each has an answer, and its connection is closed. On a machine that is
-// slower than a timeout, a body counts as unreadable, and a reply of Redis as missing.
+// lastAnswers reports whether all applications were accepted. Each must have an answer, and its connection must be closed.
+// On a machine that is slower than a timeout, a body counts as unreadable, and a reply of Redis as missing.
 func lastAnswers(t *testing.T, answers ...*http.Response) (accepted bool) {
 	t.Helper()
 	accepted = true
 	for _, response := range answers {
 		require.True(t, response.Close)
-		require.Contains(t, []int{http.StatusAccepted, http.StatusBadRequest, http.StatusServiceUnavailable}, response.StatusCode)
+		require.Contains(t,
+			[]int{http.StatusAccepted, http.StatusBadRequest, http.StatusServiceUnavailable}, response.StatusCode)
 		accepted = accepted && response.StatusCode == http.StatusAccepted
 	}
 	return accepted
@@ -169,7 +170,8 @@ func TestShutdownEndsAfterItsGrace(t *testing.T) {
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=" + drainTime.String(), "MYSQL_DSN=" + apiDSN(t)}
+	settings := []string{"REDIS_ADDRS=" + redis.Addr(), "USER_RATE=0", "SHUTDOWN_DELAY=" + drainTime.String(),
+		"MYSQL_DSN=" + apiDSN(t)}
 	b := newBalancer(t)
 	var pods []*program
 	add := func() {

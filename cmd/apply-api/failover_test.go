@@ -414,7 +414,7 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
 	s := newShards(t, 150)
 	require.Greater(t, len(s.hung), 20)
-	applied := func(couponID int) bool { // perhaps by a request whose response was lost
+	applied := func(couponID int) bool { // 200: an earlier request was accepted, and its response was lost
 		status := s.ask(http.MethodPost, couponID, 1, "")
 		return status == http.StatusAccepted || status == http.StatusOK
 	}

@@ -44,7 +44,7 @@ type pod struct {
 	justChanged atomic.Bool // no time passes in Redis after its server has changed
 }
 
-// stoppable is a Redis whose clock the test may stop at the change of its server.
+// stoppable is a Redis. While justChanged is set, its clock shows the moment in which its server changed.
 type stoppable struct {
 	*candidates.Store
 	justChanged *atomic.Bool

@@ -320,7 +320,8 @@ func (l *loss) journalled() coupon.Arrival {
 	return coupon.Arrival(l.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", l.id))
 }
 
-// isBehind reports whether a journal up to there lacks some users, or nobody is left who could apply.
+// isBehind reports whether more than 20 users are younger than a journal up to there. If all users have applied, no more
+// can come.
 func (l *loss) isBehind(upTo coupon.Arrival) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
