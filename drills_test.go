@@ -117,7 +117,7 @@ func (d *drilled) runAs(user, password, folder, script string, env ...string) st
 	return string(output)
 }
 
-// programs is a PATH with the client programs beside the server, and with settle.
+// programs is a PATH with the client programs of the server, and with settle.
 func (d *drilled) programs() string {
 	path := ""
 	for _, variable := range d.env {
@@ -125,10 +125,7 @@ func (d *drilled) programs() string {
 			path = value
 		}
 	}
-	if daemon := os.Getenv("TESTENV_MYSQLD"); daemon != "" {
-		path = strings.Join([]string{filepath.Dir(daemon), filepath.Join(filepath.Dir(daemon), "../bin"), path}, string(filepath.ListSeparator))
-	}
-	return path
+	return testenv.ClientPath(path)
 }
 
 func (d *drilled) saveRedis() { d.T.Helper(); d.run(d.folder, commands(d.T, "back up Redis")) }

@@ -29,7 +29,7 @@
 //     test's prefix are touched.
 //   - TEST_MYSQL_DSN: an existing server for MySQLFor and SchemaFor. The account must be allowed to create and drop databases
 //     named jajeong_test_… and accounts named jajeong_…, to grant them rights there, and to see and end sessions.
-//   - TESTENV_MYSQLD: the mariadbd or mysqld program to start. A mysqldump and a mysqlbinlog beside it are used before others.
+//   - TESTENV_MYSQLD: the mariadbd or mysqld program to start. Client programs beside it come first.
 //
 // Linux and macOS.
 package testenv

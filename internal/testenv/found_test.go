@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -41,4 +42,23 @@ func TestFindMySQL(t *testing.T) {
 	t.Setenv("TESTENV_MYSQLD", filepath.Join(t.TempDir(), "mysqld"))
 	_, err = FindMySQL(t.Context())
 	require.ErrorContains(t, err, "Name a mariadbd or mysqld that exists")
+}
+
+// A mysqldump of MariaDB would fail the tests of backups of MySQL, minutes later.
+func TestFindMySQL_RefusesForeignClients(t *testing.T) {
+	programs := t.TempDir()
+	t.Setenv("TESTENV_MYSQLD", filepath.Join(programs, "mysqld"))
+	answers := func(name, version string) {
+		require.NoError(t, os.WriteFile(filepath.Join(programs, name), []byte("#!/bin/sh\necho "+version+"\n"), 0o700))
+	}
+	answers("mysql", "")
+	answers("mysqlbinlog", "")
+	answers("mysqldump", "mysqldump from 11.8-MariaDB")
+	require.ErrorContains(t, findClients(t.Context(), false), "mysqldump does not belong to the server: mysqldump from 11.8-MariaDB. Put")
+	answers("mysqldump", "mysqldump  Ver 9.7.4")
+	require.NoError(t, findClients(t.Context(), false))
+	answers("mariadb", "")
+	answers("mariadb-binlog", "")
+	answers("mariadb-dump", "mariadb-dump  Ver 9.7.4")
+	require.ErrorContains(t, findClients(t.Context(), true), "mariadb-dump does not belong to the server")
 }
