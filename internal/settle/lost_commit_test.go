@@ -123,13 +123,13 @@ func goesOn(t *testing.T, s *scene, c commit, fate faultproxy.Action) {
 // The run reports the same for two equal coupons, although the reply to the COMMIT of the second is lost.
 func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 	t.Parallel()
+	shared := jajeongtest.NewOnPrivateRedis(t)
+	shared.AddUsers(between(1, 9)...)
+	shared.RefuseRows("user_coupon", 2)
 	for name, users := range map[string][]coupon.UserID{"gap alone": nil, "winners, a refused row and a gap": between(1, 9)} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.NewOnPrivateRedis(t)
+			d := shared.For(t)
 			coupons := []coupon.CouponID{d.AddCoupon(5), d.AddCoupon(5)}
-			d.AddUsers(users...)
-			d.RefuseRows("user_coupon", 2)
 			for _, couponID := range coupons {
 				d.Apply(couponID, users...)
 				d.AddPromises(couponID, 3)
@@ -145,7 +145,7 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 				}
 				return faultproxy.Pass()
 			})
-			order := jajeongtest.Manual()
+			order := jajeongtest.Manual(coupons...)
 			order.AcceptGap = true
 			report, err := proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(t.Context(), order)
 			require.NoError(t, err)
@@ -155,8 +155,8 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 			require.Equal(t, coupon.Settled, want.Status)
 			got.Coupon, got.Name, got.Millis, got.FirstArrival, got.LastArrival = want.Coupon, want.Name, want.Millis, want.FirstArrival, want.LastArrival
 			require.Equal(t, want, got)
-			require.Equal(t, []int{3, 3}, jajeongtest.Column[int](d, "SELECT gap FROM run_coupon ORDER BY coupon_id"))
-			d.Verify()
+			require.Equal(t, []int{3, 3}, jajeongtest.Column[int](d, "SELECT gap FROM run_coupon WHERE run_id = ? ORDER BY coupon_id", report.Run))
+			d.Verify(coupons...)
 		})
 	}
 }
@@ -248,7 +248,7 @@ func TestSettle_RepeatsOperationAfterLostConnection(t *testing.T) {
 		s.mustReport(report)
 	})
 	blows := everyBlow(turns, 1, 0)
-	blows = spread(blows, testenv.Rounds(12, len(blows)))
+	blows = spread(blows, testenv.Rounds(6, len(blows)))
 	t.Run("lost", func(t *testing.T) {
 		for _, b := range blows {
 			t.Run(b.String(), func(t *testing.T) {

@@ -100,10 +100,12 @@ func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.
 		turnsOnce.Do(func() { turnsOfRun, _ = st.scene(t).undisturbed() })
 	})
 	turns := turnsOfRun
-	blows := slices.DeleteFunc(append(everyBlow(len(turns), 1, 1), everyBlow(len(turns), 4, 2)...), func(b blow) bool {
-		return b.after && turns[b.turn-1].proxy != m.proxy // the same as before the next one
-	})
-	blows = spread(blows, points)
+	different := func(blows []blow) []blow {
+		return slices.DeleteFunc(blows, func(b blow) bool {
+			return b.after && turns[b.turn-1].proxy != m.proxy // the same as before the next one
+		})
+	}
+	blows := append(spread(different(everyBlow(len(turns), 1, 1)), points-points/2), spread(different(everyBlow(len(turns), 4, 2)), points/2)...)
 	var hits tally
 	t.Run("killed", func(t *testing.T) {
 		for n, b := range blows {
@@ -131,11 +133,11 @@ func (m *doomed) completes(t *testing.T, s *scene, b blow, atOnce bool) (settle.
 	return step, struck
 }
 
-// spread takes n, evenly from first to last.
+// spread takes n, each from the middle of its part of them all.
 func spread(blows []blow, n int) (taken []blow) {
 	n = min(n, len(blows))
 	for i := range n {
-		taken = append(taken, blows[i*len(blows)/n])
+		taken = append(taken, blows[(2*i+1)*len(blows)/(2*n)])
 	}
 	return taken
 }
@@ -144,13 +146,13 @@ func TestSettle_CompletesAfterRedisKilledAndRestoredFromAOF(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
-	m.play(t, newDeployment, testenv.Rounds(6, 300), m.completes)
+	m.play(t, newDeployment, testenv.Rounds(3, 300), m.completes)
 }
 
 func TestSettle_CompletesAfterMySQLKilled(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToMySQL, map[*sql.DB]killable{}}
-	m.play(t, m.newMySQL, testenv.Rounds(4, 200), m.completes)
+	m.play(t, m.newMySQL, testenv.Rounds(2, 200), m.completes)
 }
 
 // Committed settlements stay. All other accepted applications are a gap, which holds the coupon until an operator accepts it.
@@ -158,7 +160,7 @@ func TestSettle_HoldsGapAfterRedisKilledAndEmptied(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{})
-	m.play(t, newDeployment, testenv.Rounds(5, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+	m.play(t, newDeployment, testenv.Rounds(2, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
 		code, step, struck := m.strike(s, b, atOnce)
 		require.Contains(t, []int{0, 1, 3}, code)
 		if !struck {
