@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
@@ -193,30 +195,27 @@ func (s *scene) mustBeSettled() {
 	s.Verify(s.coupons()...)
 }
 
-func TestScene_SettlesUndisturbed(t *testing.T) {
+// The account of operators can settle, change windows and decide about the DLQ. None of that needs memory of Redis.
+func TestOperators_NeedNoMemoryOfFullRedis(t *testing.T) {
 	t.Parallel()
 	s := oneScene(t)
-	before := s.found()
-	require.Equal(t, between(1, 4), before[0].Issued)
-	require.Equal(t, between(5, 7), before[0].NotSelected)
-	require.Len(t, before[0].Waiting, 49-newcomer+1-2+2)
-	require.Equal(t, map[string]string{"8": "BY_HAND", "9": "BY_HAND"}, before[0].Review)
 	s.Verify(s.coupons()...)
-	s.SettleNow()
-	s.mustBeSettled()
-	s.SettleNow()
-	s.mustBeSettled()
-}
-
-// The account of operators can settle and decide about the DLQ.
-func TestOperatorAccount_SettlesRetriesAndDrops(t *testing.T) {
-	t.Parallel()
-	s := oneScene(t)
 	s.Job = s.Operator
+	admin := s.CouponAdmin()
+	change := func(verb func(context.Context, coupon.CouponID) (*couponadmin.Change, error)) {
+		t.Helper()
+		changed, err := verb(t.Context(), s.roomy)
+		require.NoError(t, err)
+		require.NoError(t, changed.PublishErr)
+	}
+	release := s.fullRedis()
+	change(admin.Pause)
+	change(admin.Resume)
 	s.SettleNow()
 	s.mustBeSettled()
 	s.Retry(s.full)
 	s.Drop(s.full, "abc", "9")
+	release()
 	require.NoError(t, s.Redis.ZRem(t.Context(), s.Queue(s.roomy), "60").Err())
 	s.Apply(s.roomy, 70)
 	require.NoError(t, s.Redis.ZRem(t.Context(), s.Queue(s.roomy), "70").Err())
@@ -224,5 +223,7 @@ func TestOperatorAccount_SettlesRetriesAndDrops(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())
 	s.AcceptGap()
+	s.fullRedis()
+	change(admin.Close)
 	s.Verify(s.coupons()...)
 }
