@@ -65,20 +65,30 @@ func (c *cluster) addCouponOn(user coupon.UserID, masters ...int) coupon.CouponI
 	}
 }
 
-// A master hangs before the run, or from one of its steps on. The coupons of the other masters are settled. Those of the
-// hanging master fail, and the next run settles them.
-func TestSettle_HangingMasterFailsOnlyItsCoupons(t *testing.T) {
+func TestSettle_OnCluster(t *testing.T) {
 	t.Parallel()
 	d := newCluster(t)
-	d.AddUsers(between(1, 100)...)
+	d.AddUsers(between(1, 8)...)
+	for _, test := range []struct {
+		name string
+		test func(*testing.T, *cluster)
+	}{
+		{"a hanging master fails only its coupons", hangingMasterFailsOnlyItsCoupons},
+		{"a run waits for a migrating slot", waitsForMigratingSlot},
+		{"many coupons of a hanging master do not delay others", manyCouponsOfHangingMasterDoNotDelayOthers}, // the last: the master stays so
+	} {
+		t.Run(test.name, func(t *testing.T) { test.test(t, &cluster{d.For(t), d.masters}) })
+	}
+}
+
+// A master hangs from a step on. The coupons of the other masters are settled. Those of the hanging master fail, and the next run
+// settles them.
+func hangingMasterFailsOnlyItsCoupons(t *testing.T, d *cluster) {
 	user := coupon.UserID(1)
-	for master, from := range []settle.Step{"", settle.StepFence, settle.StepCleanUp} { // "": before the run
+	for master, from := range []settle.Step{settle.StepFence, settle.StepCleanUp} {
 		hung, healthy := d.addCouponOn(user, master), d.addCouponOn(user, (master+1)%3, (master+2)%3)
 		freeze := sync.OnceFunc(func() { assert.NoError(t, d.masters[master].Freeze()) })
-		frozen := from == ""
-		if frozen {
-			freeze()
-		}
+		frozen := false
 		s := d.Settler()
 		s.Hook = func(couponID coupon.CouponID, step settle.Step) {
 			if couponID == hung && step == from {
@@ -134,11 +144,8 @@ func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutof
 
 // Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of
 // them: most calls fail without hanging.
-func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
-	t.Parallel()
-	d := newCluster(t)
-	d.AddUsers(between(1, 4)...)
-	const many = 60
+func manyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T, d *cluster) {
+	const many = 24
 	for range many {
 		d.addCouponOn(1, 0)
 	}
@@ -168,10 +175,7 @@ func TestSettle_ManyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T) {
 
 // A slot is migrating to another master, half of its keys are on each: Redis answers TRYAGAIN. The run waits for the end of the
 // migration.
-func TestSettle_WaitsForMigratingSlot(t *testing.T) {
-	t.Parallel()
-	d := newCluster(t)
-	d.AddUsers(between(1, 4)...)
+func waitsForMigratingSlot(t *testing.T, d *cluster) {
 	couponID := d.addCouponOn(1, 0)
 	clients := make([]*redis.Client, len(d.masters))
 	for i, node := range d.masters {
