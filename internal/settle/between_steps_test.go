@@ -90,11 +90,13 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 // ever.
 func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 	t.Parallel()
+	shared, server := newOnPrivateMySQL(t)
+	shared.AddUsers(1)
 	for _, statement := range []string{"COMMIT", "ROLLBACK"} {
 		t.Run(statement, func(t *testing.T) {
-			t.Parallel()
-			d, server := newOnPrivateMySQL(t)
-			couponID := d.AddQueue(2, 1)
+			d := shared.For(t)
+			couponID := d.AddCoupon(2)
+			d.Apply(couponID, 1)
 			stopping, stop := context.WithCancelCause(t.Context())
 			s := d.Settler()
 			s.DB = mysqltx.New(withoutReadTimeout(d))
@@ -112,13 +114,13 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, _ = s.RunOnce(stopping, jajeongtest.Manual())
+				_, _ = s.RunOnce(stopping, jajeongtest.Manual(couponID))
 			}()
 			testenv.Receive(t, "the run ends while the server is frozen", ended)
 			require.NoError(t, server.Thaw())
-			d.SettleNow()
+			d.SettleNow(couponID)
 			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-			d.Verify()
+			d.Verify(couponID)
 		})
 	}
 }
@@ -320,14 +322,13 @@ func atTheFence(t *testing.T, s *settle.Settler) (stopping context.Context) {
 	}}
 }
 
-// newScheduler settles every midnight, and fires by the zone. ended is called after each run.
-func newScheduler(t *testing.T, s *settle.Settler, zone *time.Location, wait func(context.Context, time.Duration) error,
-	ended func(*settle.Report, error)) *schedule.Scheduler {
+// newScheduler settles every midnight, and fires by UTC. ended is called after each run.
+func newScheduler(t *testing.T, s *settle.Settler, ended func(*settle.Report, error)) *schedule.Scheduler {
 	t.Helper()
-	timetable, err := schedule.Parse("0 0 * * *", zone)
+	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
 	require.NoError(t, err)
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: wait,
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
 		Away: func(error) bool { return false },
 		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
@@ -357,7 +358,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
 	stopping := atTheFence(t, s)
 	ended := make(chan *settle.Report, 1)
-	scheduler := newScheduler(t, s, time.UTC, settle.Wait, func(report *settle.Report, err error) {
+	scheduler := newScheduler(t, s, func(report *settle.Report, err error) {
 		assert.ErrorContains(t, err, "stopped by a signal: terminated signal received")
 		assert.ErrorContains(t, err, "of 2 coupons")
 		ended <- report
@@ -374,38 +375,5 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	}
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(coupons[0]))
-	d.Verify()
-}
-
-// Applications without a seat are recorded page by page. No transaction is in progress between two pages.
-func TestSettle_StopsBetweenPagesOfNotSelected(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	line := between(1, 21_000) // more than a page
-	couponID := d.AddCoupon(1)
-	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
-	stopping, stop := context.WithCancel(t.Context())
-	s := d.Settler()
-	s.Grace = time.Hour
-	s.Progress = func(_ coupon.Coupon, applications int) {
-		if applications > 1 { // a page without seats
-			stop()
-		}
-	}
-	report, err := s.RunOnce(stopping, jajeongtest.Manual())
-	require.ErrorIs(t, err, context.Canceled)
-	first := report.Coupons[0]
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	require.Equal(t, line[1:1+first.NotSelected], d.Outcome(couponID, "NOT_SELECTED"), "what is reported is recorded")
-	require.Positive(t, first.NotSelected)
-	require.Len(t, d.Waiting(couponID), len(line)-1-first.NotSelected)
-	require.NotEmpty(t, d.Waiting(couponID))
-	require.Equal(t, []ledger.Code{ledger.CleanUpToDo}, d.Findings())
-
-	second := d.SettleNow()
-	require.Equal(t, len(line)-1, first.NotSelected+second.Total.NotSelected)
-	require.Equal(t, line[1:], d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, d.Waiting(couponID))
 	d.Verify()
 }

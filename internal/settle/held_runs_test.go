@@ -132,26 +132,21 @@ func newCompanions(t *testing.T) (c *companions, couponID coupon.CouponID, first
 // waits for the lock.
 func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
-	for name, page := range map[string]int{"before the first page": 1, "between two pages": 2, "before the last page": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, couponID, first := newCompanions(t)
-			c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
-			second := &heldLine{page: page, gate: newGate()}
-			c.begin(second)
-			c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
-			c.begin(nil)
-			c.AwaitLockWait()
-			close(first.gate.open)
-			c.await(first.cleared, "the first run has cleaned up once")
-			close(second.gate.open)
+	c, couponID, first := newCompanions(t)
+	c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
+	second := &heldLine{page: 2, gate: newGate()}
+	c.begin(second)
+	c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
+	c.begin(nil)
+	c.AwaitLockWait()
+	close(first.gate.open)
+	c.await(first.cleared, "the first run has cleaned up once")
+	close(second.gate.open)
 
-			issued, notSelected := c.sum()
-			require.Equal(t, laterSeats, issued)
-			require.Equal(t, heldLineLength-laterSeats, notSelected)
-			c.requireInOrder(couponID, laterSeats)
-		})
-	}
+	issued, notSelected := c.sum()
+	require.Equal(t, laterSeats, issued)
+	require.Equal(t, heldLineLength-laterSeats, notSelected)
+	c.requireInOrder(couponID, laterSeats)
 }
 
 // Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run
@@ -209,39 +204,6 @@ func TestSettle_AcceptsApplicationsAfterSeatAddedDuringCleanup(t *testing.T) {
 	require.NoError(t, report.Err())
 	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
 	d.Apply(couponID, 3)
-}
-
-// No winner waits until the outcomes of another coupon's long line are recorded.
-func TestSettle_IssuesAllCouponsBeforeRecordingLongQueue(t *testing.T) {
-	t.Parallel()
-	const long = 20_010
-	d := jajeongtest.New(t)
-	d.AddUsers(between(1, long)...)
-	first, second := d.AddCoupon(2), d.AddCoupon(2)
-	d.ApplyLine(first, between(1, long)...)
-	d.Apply(second, 1, 2, 3)
-	type begun struct {
-		couponID coupon.CouponID
-		step     settle.Step
-	}
-	var steps []begun
-	s := d.Settler()
-	s.Hook = func(couponID coupon.CouponID, step settle.Step) { steps = append(steps, begun{couponID, step}) }
-	s.Parallel = 1
-	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
-	require.NoError(t, err)
-	require.NoError(t, report.Err())
-	require.Equal(t, long-2, report.Coupons[0].NotSelected)
-	require.Equal(t, 1, report.Coupons[1].NotSelected)
-
-	at := func(couponID coupon.CouponID, step settle.Step) int {
-		return slices.Index(steps, begun{couponID, step})
-	}
-	require.Positive(t, at(first, settle.StepCleanUp))
-	require.Less(t, at(first, settle.StepCleanUp), at(second, settle.StepIssue))
-	require.Less(t, at(second, settle.StepFinish), at(first, settle.StepCloseOut))
-	require.Less(t, at(first, settle.StepCloseOut), at(first, settle.StepFinish))
-	d.Verify()
 }
 
 // ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the transaction

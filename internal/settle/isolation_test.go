@@ -49,32 +49,6 @@ func TestSettle_PanicFailsOneCouponAndReleasesItsRow(t *testing.T) {
 	d.Verify()
 }
 
-func TestScheduler_FailedCouponDoesNotDelayOthers(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	s := d.Settler()
-	s.Zone = d.Noon()
-	last := calendar.DefaultCutoff(d.Now(), s.Zone)
-	broken := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
-	whole := d.AddCouponBetween(5, last.Add(-96*time.Hour), last.Add(48*time.Hour))
-	d.AddUsers(1, 2)
-	d.ApplyAt(whole, "1", last.Add(-30*time.Hour)) // the night before the last
-	d.ApplyAt(whole, "2", last.Add(-time.Hour))
-	state := d.Key("state", broken)
-	require.NoError(t, d.Redis.Del(t.Context(), state).Err())
-	require.NoError(t, d.Redis.Set(t.Context(), state, "a value of another type", 0).Err())
-	d.Exec("INSERT INTO settlement_run (cutoff, status, finished_at) VALUES (?, 'SUCCEEDED', ?)", last.AddDate(0, 0, -2).UTC(), last.UTC())
-
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	wait := func(context.Context, time.Duration) error { stop(); return context.Canceled }
-	scheduler := newScheduler(t, s, s.Zone, wait, func(*settle.Report, error) {})
-	require.NoError(t, scheduler.Run(ctx))
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(whole))
-	nights := d.IDs("SELECT DISTINCT run_id FROM user_coupon WHERE coupon_id = ? ORDER BY run_id", whole)
-	require.Len(t, nights, 2, "one run per night")
-}
-
 func TestRefresh_CouponWithoutSeatsIsNotSoldOut(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

@@ -2,21 +2,17 @@ package settle_test
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -46,84 +42,33 @@ func counts(t settle.Total) settle.Total {
 	return settle.Total{Coupons: t.Coupons, Counts: t.Counts, Failed: t.Failed}
 }
 
-func TestSettle_ConcurrentRunsIssueOnce(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	coupons := []coupon.CouponID{d.AddCoupon(30), d.AddCoupon(5), d.AddCoupon(600)}
-	line := between(1, 300)
-	d.AddUsers(line...)
-	for _, c := range coupons {
-		d.Apply(c, line...)
-	}
-
-	var runs sync.WaitGroup
-	reports := make([]*settle.Report, 8)
-	for i := range reports {
-		runs.Go(func() {
-			report, err := d.Settle(jajeongtest.Manual())
-			assert.NoError(t, err)
-			assert.Empty(t, report.Classes())
-			reports[i] = report
-		})
-	}
-	runs.Wait()
-	issued, notSelected := 0, 0
-	for _, r := range reports {
-		issued += r.Total.Issued
-		notSelected += r.Total.NotSelected
-	}
-	require.Equal(t, 30+5+300, issued)
-	require.Equal(t, 270+295, notSelected)
-	require.Equal(t, line[:30], d.Issued(coupons[0]))
-	require.Equal(t, line[:5], d.Issued(coupons[1]))
-	require.Equal(t, line, d.Issued(coupons[2]))
-	d.Verify()
-}
-
 func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 	t.Parallel()
-	for name, bad := range map[string][3]int{"early": {3, 17, 30}, "at the border": {49, 50, 51}, "behind the last seat": {55, 57, 59}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(50)
-			began := d.Now().Add(-time.Minute)
-			arrivals := map[string]coupon.Arrival{}
-			var able []coupon.UserID
-			for place := range 60 {
-				member, arrival := fmt.Sprint(place+1), began.Add(time.Duration(place)*time.Millisecond)
-				switch place {
-				case bad[0]: // no such user
-				case bad[1]:
-					d.Exec("INSERT INTO `user` (id, status) VALUES (?, 'BLOCKED')", place+1)
-				case bad[2]:
-					member = "abc"
-				default:
-					d.AddUsers(coupon.UserID(place + 1))
-					able = append(able, coupon.UserID(place+1))
-				}
-				d.ApplyAt(couponID, member, arrival)
-				arrivals[member] = coupon.ArrivalAt(arrival)
-			}
-
-			report := d.SettleNow()
-			require.Equal(t, 3, report.Total.UnderReview)
-			require.Equal(t, able[:50], d.Issued(couponID))
-			require.Equal(t, able[50:], d.Outcome(couponID, "NOT_SELECTED"))
-			unknown, blocked := fmt.Sprint(bad[0]+1), fmt.Sprint(bad[1]+1)
-			require.Equal(t, map[string]coupon.Arrival{unknown: arrivals[unknown], blocked: arrivals[blocked], "abc": arrivals["abc"]}, d.UnderReview(couponID))
-			require.Equal(t, "UNKNOWN_USER", d.Reason(couponID, unknown).Cause)
-			require.Equal(t, "INACTIVE_USER", d.Reason(couponID, blocked).Cause)
-			require.Contains(t, d.Reason(couponID, blocked).Message, "BLOCKED")
-			require.Equal(t, "MALFORMED_USER_ID", d.Reason(couponID, "abc").Cause)
-			require.Equal(t, report.Run, d.Reason(couponID, "abc").Run)
-			require.False(t, d.Reason(couponID, "abc").Retryable)
-			d.Verify()
-
-			require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
-			d.Verify()
-		})
+	d := jajeongtest.New(t)
+	couponID := d.AddCoupon(5)
+	d.AddUsers(1, 2, 3, 4, 6, 8, 9, 10, 11)
+	d.SetStatus(jajeongtest.Blocked, 6)
+	began := d.Now().Add(-time.Minute)
+	for place, member := range []string{"1", "2", "3", "4", "5", "6", "abc", "8", "9", "10", "11"} {
+		d.ApplyAt(couponID, member, began.Add(time.Duration(place)*time.Millisecond))
 	}
+	arrivals := d.Arrivals(couponID)
+
+	report := d.SettleNow()
+	require.Equal(t, 3, report.Total.UnderReview)
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 8}, d.Issued(couponID))
+	require.Equal(t, between(9, 11), d.Outcome(couponID, "NOT_SELECTED"))
+	require.Equal(t, map[string]coupon.Arrival{"5": arrivals["5"], "6": arrivals["6"], "abc": arrivals["abc"]}, d.UnderReview(couponID))
+	require.Equal(t, "UNKNOWN_USER", d.Reason(couponID, "5").Cause)
+	require.Equal(t, "INACTIVE_USER", d.Reason(couponID, "6").Cause)
+	require.Contains(t, d.Reason(couponID, "6").Message, "BLOCKED")
+	require.Equal(t, "MALFORMED_USER_ID", d.Reason(couponID, "abc").Cause)
+	require.Equal(t, report.Run, d.Reason(couponID, "abc").Run)
+	require.False(t, d.Reason(couponID, "abc").Retryable)
+	d.Verify()
+
+	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
+	d.Verify()
 }
 
 func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
@@ -184,85 +129,60 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 	d.Verify()
 }
 
-func TestSettle_SettlesApplicationsBackInRedisOnce(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddQueue(2, between(1, 4)...)
-	settleWithoutCleanUp(d, couponID)
-	before := d.Snapshot()
-	verdict := d.Check()[0]
-	require.Zero(t, verdict.Gap)
-	for _, f := range verdict.Findings {
-		require.True(t, f.Warning, f.Code)
-	}
-
-	d.SettleNow()
-	require.Empty(t, d.Waiting(couponID))
-	d.Verify()
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
-	require.Equal(t, before, d.Snapshot())
-}
-
-func TestSettle_SweepsAndFinalisesFinishedCoupon(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	now := d.Now()
-	couponID := d.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(time.Hour))
-	underReview := d.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(time.Hour))
-	d.AddUsers(1, 2)
-	d.Apply(couponID, 1, 2)
-	d.Apply(underReview, 1, 99) // there is no user 99
-	for _, c := range []coupon.CouponID{couponID, underReview} {
-		d.SetWindow(c, now.Add(-2*time.Hour), now.Add(-time.Hour))
-	}
-
-	d.SettleNow()
-	finalised := d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL")
-	require.Equal(t, []uint64{uint64(couponID)}, finalised)
-	require.Zero(t, d.Redis.Exists(t.Context(), d.Queue(couponID), d.Key("issued", couponID)).Val())
-	ttl := d.Redis.TTL(t.Context(), d.Key("state", couponID)).Val()
-	require.InDelta(t, 600, ttl.Seconds(), 300)
-	require.Contains(t, d.UnderReview(underReview), "99")
-	d.Verify()
-
-	// Without its state the account is still balanced, and the coupon is not settled again.
-	require.NoError(t, d.Redis.Del(t.Context(), d.Key("state", couponID)).Err())
-	d.Verify()
-	report := d.SettleNow()
-	require.Len(t, report.Coupons, 1)
-	require.Equal(t, underReview, report.Coupons[0].Coupon)
-}
-
-func TestSettle_PagesLongQueueInOrder(t *testing.T) {
+// No winner waits until the outcomes of another coupon's long line are recorded. They are recorded page by page, and no transaction
+// is in progress between two pages.
+func TestSettle_RecordsLongLineAfterOtherCouponsPageByPage(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	const applicants, seats, more = 21_500, 345, 20_500 // more than a page each time
-	couponID := d.AddCoupon(seats)
+	long, short := d.AddCoupon(seats), d.AddCoupon(2)
 	line := between(1, applicants)
 	d.AddUsers(line...)
-	d.ApplyLine(couponID, line...)
+	d.ApplyLine(long, line...)
+	d.Apply(short, 1, 2, 3)
+	type begun struct {
+		couponID coupon.CouponID
+		step     settle.Step
+	}
+	var steps []begun
+	stopping, stop := context.WithCancel(t.Context())
+	s := oneByOne(d)
+	s.Grace = time.Hour
+	s.Hook = func(couponID coupon.CouponID, step settle.Step) { steps = append(steps, begun{couponID, step}) }
+	s.Progress = func(c coupon.Coupon, applications int) {
+		if c.ID == long && applications > seats { // a page without seats
+			stop()
+		}
+	}
+	report, err := s.RunOnce(stopping, jajeongtest.Manual())
+	require.ErrorIs(t, err, context.Canceled)
+	at := func(couponID coupon.CouponID, step settle.Step) int {
+		require.Contains(t, steps, begun{couponID, step})
+		return slices.Index(steps, begun{couponID, step})
+	}
+	require.Less(t, at(long, settle.StepCleanUp), at(short, settle.StepIssue))
+	require.Less(t, at(short, settle.StepFinish), at(long, settle.StepCloseOut))
+	require.Equal(t, 1, report.Coupons[1].NotSelected)
 
-	report := d.SettleNow()
-	require.Equal(t, seats, report.Total.Issued)
-	require.Equal(t, applicants-seats, report.Total.NotSelected)
-	require.Equal(t, line[:seats], d.Issued(couponID))
+	first := report.Coupons[0]
+	require.Equal(t, line[:seats], d.Issued(long))
+	require.Equal(t, line[seats:seats+first.NotSelected], d.Outcome(long, "NOT_SELECTED"), "what is reported is recorded")
+	require.Positive(t, first.NotSelected)
+	require.Len(t, d.Waiting(long), applicants-seats-first.NotSelected)
+	require.NotEmpty(t, d.Waiting(long))
+	require.Equal(t, []ledger.Code{ledger.CleanUpToDo}, d.Findings())
+
+	report = d.SettleNow()
+	require.Equal(t, applicants-seats, first.NotSelected+report.Total.NotSelected)
+	require.Equal(t, line[seats:], d.Outcome(long, "NOT_SELECTED"))
+	require.Empty(t, d.Waiting(long))
 	d.Verify()
 
-	d.SetSeats(couponID, seats+more)
+	d.SetSeats(long, seats+more)
 	report = d.SettleNow()
 	require.Equal(t, more, report.Total.Issued)
-	require.Equal(t, line[:seats+more], d.Issued(couponID))
-	require.Equal(t, line[seats+more:], d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
-}
-
-func TestSettle_KeepsLargestUserIDs(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	line := []coupon.UserID{math.MaxUint64, 1 << 63, 1<<53 + 1}
-	couponID := d.AddQueue(3, line...)
-	d.SettleNow()
-	require.Equal(t, line, d.Issued(couponID))
+	require.Equal(t, line[:seats+more], d.Issued(long))
+	require.Equal(t, line[seats+more:], d.Outcome(long, "NOT_SELECTED"))
 	d.Verify()
 }
 
@@ -289,53 +209,5 @@ func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 	release()
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	d.Verify()
-}
-
-func TestSettle_GivesNextFreeSeatToPassedOverUser(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddQueue(2, between(1, 4)...)
-	d.SetStatus(jajeongtest.Blocked, 2)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 3}, d.Issued(couponID))
-
-	// As if the run had died before it moved user 2 to the DLQ. The user is unblocked before the next run.
-	arrival := d.UnderReview(couponID)["2"]
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Key("dlq", couponID), "2").Err())
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival), Member: "2"}).Err())
-	d.Exec("UPDATE settlement SET cleaned_at = NULL")
-	d.SetStatus(jajeongtest.Active, 2)
-
-	d.SettleNow()
-	require.Equal(t, map[string]coupon.Arrival{"2": arrival}, d.UnderReview(couponID))
-	require.Equal(t, "PASSED_OVER", d.Reason(couponID, "2").Cause)
-	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
-
-	d.SetSeats(couponID, 3)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 3, 2}, d.Issued(couponID))
-	require.Empty(t, d.UnderReview(couponID))
-	d.Verify()
-}
-
-func TestSettle_IncludesRetryableDLQEntriesInOrder(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddQueue(3, between(1, 5)...)
-	page, _, err := d.Store.Page(t.Context(), couponID, coupon.Cursor{}, d.Now())
-	require.NoError(t, err)
-	_, err = d.Store.Review(t.Context(), couponID, 0, time.Time{}, []coupon.Failure{
-		{Application: page[0], Cause: "DATABASE_AWAY", Retryable: true},
-		{Application: page[1], Cause: "UNKNOWN_USER"},
-		{Application: page[4], Cause: "DATABASE_AWAY", Retryable: true},
-	})
-	require.NoError(t, err)
-
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
-	require.Equal(t, map[string]coupon.Arrival{"2": page[1].Arrival}, d.UnderReview(couponID))
 	d.Verify()
 }
