@@ -35,13 +35,6 @@ func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deploy
 	return proxies, &proxied
 }
 
-// MoveRedis replaces Redis by another server with the same data, as after a failover, and the pods by new ones.
-func (d *Deployment) MoveRedis(to *testenv.RedisHandle) {
-	d.RedisUsers.MakeOn(to.Client)
-	d.Redis, d.Job.RedisAddrs, d.Operator.RedisAddrs, d.API.RedisAddrs = to.Client, to.Addrs, to.Addrs, to.Addrs
-	d.PodsDie()
-}
-
 // PodsDie replaces Store by that of a new pod, which remembers no accepted application.
 func (d *Deployment) PodsDie() {
 	d.T.Helper()

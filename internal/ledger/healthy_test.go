@@ -86,10 +86,12 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			require.Equal(c.T, 3, c.settleNow().UnderReview)
 		}, ledger.Account{Accepted: 5, UnderReview: 3, Issued: 2}},
 		"the largest user ids": {5, func(c *fixture) {
-			c.AddUsers(math.MaxUint64-1, math.MaxUint64)
-			c.Apply(c.id, math.MaxUint64, math.MaxUint64-1)
-			require.Equal(c.T, 2, c.settleNow().Issued)
-		}, ledger.Account{Accepted: 2, Issued: 2}},
+			line := []coupon.UserID{math.MaxUint64, math.MaxUint64 - 1, 1 << 63, 1<<53 + 1}
+			c.AddUsers(line...)
+			c.Apply(c.id, line...)
+			require.Equal(c.T, 4, c.settleNow().Issued)
+			require.Equal(c.T, line, c.Issued(c.id))
+		}, ledger.Account{Accepted: 4, Issued: 4}},
 		"by hand": {3, func(c *fixture) {
 			c.addUsers(1, 9)
 			c.giveByHand(1)

@@ -1,7 +1,7 @@
 package settle_test
 
 import (
-	"strconv"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -13,25 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
-
-func TestSettle_GivesOneSeatToUserWithTwoNotSelectedOutcomes(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(1)
-	d.AddUsers(between(1, 4)...)
-	d.Apply(couponID, 1, 2, 3)
-	d.SettleNow()
-	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "sold", 0).Err()) // as after a loss in Redis
-	d.Apply(couponID, 2)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{2, 3, 2}, d.Outcome(couponID, "NOT_SELECTED"))
-
-	d.SetSeats(couponID, 4)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	d.Verify()
-}
 
 func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	t.Parallel()
@@ -55,7 +36,7 @@ func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(10)
-	d.Apply(couponID, between(1, 1200)...) // no such users exist
+	d.Apply(couponID, between(1, 600)...) // no such users exist
 	var runs sync.WaitGroup
 	for range 8 {
 		runs.Go(func() {
@@ -64,8 +45,8 @@ func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
 		})
 	}
 	runs.Wait()
-	require.Len(t, d.UnderReview(couponID), 1200)
-	require.EqualValues(t, 1200, d.Number("SELECT SUM(rejected_count) FROM settlement"))
+	require.Len(t, d.UnderReview(couponID), 600)
+	require.EqualValues(t, 600, d.Number("SELECT SUM(rejected_count) FROM settlement"))
 	require.Equal(t, 1, d.Reason(couponID, "600").Attempts)
 	d.Verify()
 }
@@ -129,14 +110,35 @@ func TestRefresh_PublishesSoldOutAfterLossInRedis(t *testing.T) {
 	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 2))
 }
 
+func TestSettle_GivesOneSeatToUserWithTwoApplications(t *testing.T) {
+	t.Parallel()
+	shared := jajeongtest.New(t)
+	shared.AddUsers(between(1, 3000)...)
+	for _, seats := range []int{1200, 1500} {
+		t.Run(fmt.Sprintf("in a page, %d seats", seats), func(t *testing.T) { givesSeatToUserTwiceInPage(shared.For(t), seats) })
+	}
+	t.Run("in two pages", func(t *testing.T) { givesSeatToUserInTwoPages(shared.For(t)) })
+}
+
+// A user who is twice in a page splits it. The later pages were prepared for more seats than are left.
+func givesSeatToUserTwiceInPage(d *jajeongtest.Deployment, seats int) {
+	couponID := d.AddCoupon(seats)
+	d.Apply(couponID, 1)
+	d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
+	d.Apply(couponID, between(2, 11)...)
+	d.ApplyAt(couponID, "1", d.Now())
+	d.Apply(couponID, between(12, 3000)...)
+
+	d.SettleNow(couponID)
+	require.Equal(d.T, between(1, coupon.UserID(seats)), d.Issued(couponID))
+	d.Verify(couponID)
+}
+
 // Pages are classified ahead of the inserts. A user who is in two pages, as after a loss in Redis, is found at the second
 // insert.
-func TestSettle_GivesOneSeatToUserInTwoPages(t *testing.T) {
-	t.Parallel()
+func givesSeatToUserInTwoPages(d *jajeongtest.Deployment) {
 	const seats, blocked, applicants = 1200, 300, 1500 // the first page has an eighth more applications than seats
-	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(seats)
-	d.AddUsers(between(1, applicants)...)
 	d.SetStatus(jajeongtest.Blocked, between(2, blocked+1)...)
 	d.Apply(couponID, 1)
 	d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
@@ -144,34 +146,12 @@ func TestSettle_GivesOneSeatToUserInTwoPages(t *testing.T) {
 	d.ApplyAt(couponID, "1", d.Now()) // accepted again by a Redis that had lost the DLQ
 	d.Apply(couponID, between(1401, applicants)...)
 
-	d.SettleNow()
+	d.SettleNow(couponID)
 	issued := d.Issued(couponID)
-	require.Len(t, issued, seats)
-	require.EqualValues(t, 1, issued[0])
-	require.NotContains(t, issued[1:], coupon.UserID(1))
-	require.Equal(t, []coupon.UserID{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	require.Len(t, d.UnderReview(couponID), blocked)
-	d.Verify()
-}
-
-// A user who is twice in a page splits it. The later pages were prepared for more seats than are left.
-func TestSettle_GivesNoSeatTooManyAfterUserTwiceInPage(t *testing.T) {
-	t.Parallel()
-	for _, seats := range []int{1200, 1500} {
-		t.Run(strconv.Itoa(seats), func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			couponID := d.AddCoupon(seats)
-			d.AddUsers(between(1, 3000)...)
-			d.Apply(couponID, 1)
-			d.MoveToReview(couponID, "1", coupon.Failure{Retryable: true})
-			d.Apply(couponID, between(2, 11)...)
-			d.ApplyAt(couponID, "1", d.Now())
-			d.Apply(couponID, between(12, 3000)...)
-
-			d.SettleNow()
-			require.Equal(t, between(1, coupon.UserID(seats)), d.Issued(couponID))
-			d.Verify()
-		})
-	}
+	require.Len(d.T, issued, seats)
+	require.EqualValues(d.T, 1, issued[0])
+	require.NotContains(d.T, issued[1:], coupon.UserID(1))
+	require.Equal(d.T, []coupon.UserID{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
+	require.Len(d.T, d.UnderReview(couponID), blocked)
+	d.Verify(couponID)
 }

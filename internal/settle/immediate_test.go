@@ -13,7 +13,6 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
-	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
@@ -142,22 +141,6 @@ func TestIssueNow_PutsRefusedRowsUnderReview(t *testing.T) {
 	require.Equal(t, []coupon.UserID{5}, d.Issued(alone), "nightly runs and operators retry the DLQ")
 	d.Retry(alone)
 	require.Equal(t, []coupon.UserID{5, 2}, d.Issued(alone))
-	d.Verify()
-}
-
-// Seats that are added go to users who were not selected, in order of arrival, before newcomers.
-func TestIssueNow_GivesAddedSeatsToNotSelected(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddImmediate(1, 1, 2, 3)
-	require.Equal(t, 2, d.IssueNow(couponID).NotSelected)
-	d.SetSeats(couponID, 4)
-	done := d.IssueNow(couponID)
-	require.Equal(t, 2, done.Issued)
-	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
-	require.Zero(t, sumsOf(d, couponID).concluded)
-	d.AddUsers(4)
-	require.Equal(t, candidates.Accepted, d.Answer(couponID, 4), "a seat is left")
 	d.Verify()
 }
 
@@ -499,59 +482,4 @@ func TestFrozen(t *testing.T) {
 		require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
 		d.Verify()
 	})
-}
-
-func TestIssueNow_MovesNothingWhileMySQLIsAway(t *testing.T) {
-	t.Parallel()
-	d, server := newOnPrivateMySQL(t)
-	couponID := d.AddImmediate(2, 1, 2)
-	settler := d.Settler()
-	require.NoError(t, server.Kill())
-	done := settler.IssueNow(t.Context(), couponID)
-	require.Equal(t, coupon.Failed, done.Status)
-	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
-	require.Empty(t, d.UnderReview(couponID))
-	require.NoError(t, server.Restart(t.Context()))
-	require.Equal(t, 2, settler.IssueNow(t.Context(), couponID).Issued)
-	d.Verify()
-}
-
-// Settlements of several processes share a coupon. Every application is settled once and in order.
-func TestIssueNow_BesideOtherSettlers(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddImmediate(300)
-	users := between(1, 400)
-	d.AddUsers(users...)
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	for i := range 4 {
-		s := d.Settler()
-		go func() {
-			defer func() { ended <- struct{}{} }()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if i == 0 {
-					_, _ = s.RunOnce(t.Context(), jajeongtest.Manual(couponID))
-				} else {
-					s.IssueNow(t.Context(), couponID)
-				}
-			}
-		}()
-	}
-	for _, user := range users {
-		d.Answer(couponID, user)
-	}
-	testenv.Eventually(t, "everybody has the coupon", func() bool { return d.Number("SELECT issued_count FROM coupon WHERE id = ?", couponID) == 300 })
-	close(stop)
-	for range 4 {
-		<-ended
-	}
-	d.SettleNow()
-	require.Equal(t, between(1, 300), d.Issued(couponID))
-	d.Verify()
 }

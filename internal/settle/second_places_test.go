@@ -35,6 +35,7 @@ func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1, 2, 4}, d.Issued(couponID))
 	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
+	d.Verify(couponID)
 }
 
 // MySQL refuses the row of the first application. The second one ends as if it were in another page.
