@@ -14,7 +14,7 @@ import (
 // Other applications are not tried, even with few seats, and each keeps a seat.
 func TestRetry_TriesOnlyCanaries(t *testing.T) {
 	t.Parallel()
-	const refused = 27
+	const refused = 7
 	shared, line := jajeongtest.New(t), between(1, refused)
 	shared.RefuseOddUsers()
 	shared.AddUsers(append(between(1, refused), 60, 61)...)
@@ -23,12 +23,12 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 		unknown   coupon.UserID // number of held entries of unknown users
 		newcomers []coupon.UserID
 		late      []string        // of the newcomers: still waiting after the canary
-		issued    []coupon.UserID // in the end, when the rows of the first nine are accepted
+		issued    []coupon.UserID // in the end, when the rows of the first three are accepted
 	}{
-		"held entries take no seat":  {seats: 30, unknown: 20, issued: between(1, 9)},
-		"a seat for each of them":    {seats: 26, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: append(between(1, 9), 60)},
-		"fewer seats than of them":   {seats: 5, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: between(1, 5)},
-		"the canary's for newcomers": {seats: 27, newcomers: []coupon.UserID{60, 61}, late: []string{"61"}, issued: append(append([]coupon.UserID{60}, between(1, 9)...), 61)},
+		"held entries take no seat":  {seats: 10, unknown: 5, issued: between(1, 3)},
+		"a seat for each of them":    {seats: 6, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: append(between(1, 3), 60)},
+		"fewer seats than of them":   {seats: 2, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: between(1, 2)},
+		"the canary's for newcomers": {seats: 7, newcomers: []coupon.UserID{60, 61}, late: []string{"61"}, issued: []coupon.UserID{60, 1, 2, 3, 61}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)
@@ -58,7 +58,7 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 			require.Equal(t, append([]string{}, c.late...), d.Waiting(couponID), "the seats before them are kept")
 			d.Verify(couponID)
 
-			d.Exec("DELETE FROM odd_user WHERE id < 10")
+			d.Exec("DELETE FROM odd_user WHERE id < 4")
 			d.RetryAs(order, couponID, "1")
 			d.Retry(couponID, strings.Fields(strings.Trim(fmt.Sprint(line[1:]), "[]"))...)
 			require.Equal(t, c.issued, d.Issued(couponID))

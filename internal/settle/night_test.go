@@ -82,7 +82,7 @@ func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
 func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	d.AddUsers(between(1, 10_000)...)
+	d.AddUsers(between(1, 2_500)...)
 	couponID := d.AddCouponBetween(100_000, d.Now().Add(-time.Hour), d.Now().Add(48*time.Hour))
 	d.Apply(couponID, 1)
 	now := d.Now()
@@ -118,17 +118,17 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
 }
 
-// applyConcurrently makes users from first on apply, eight every few milliseconds, until ended is closed. The returned func
+// applyConcurrently makes users from first on apply, two every few milliseconds, until ended is closed. The returned func
 // waits for the last and returns all arrivals.
 func applyConcurrently(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID, ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
-	const maxUsers = 9_000
+	const maxUsers = 2_400
 	var (
 		next  atomic.Uint64
 		mu    sync.Mutex
 		all   = map[coupon.UserID]coupon.Arrival{}
 		users sync.WaitGroup
 	)
-	for range 8 {
+	for range 2 {
 		users.Go(func() {
 			for n := next.Add(1); n < maxUsers; n = next.Add(1) {
 				user := first + coupon.UserID(n)
