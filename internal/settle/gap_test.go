@@ -137,7 +137,9 @@ func TestSettle_HeldCouponDoesNotAffectOthers(t *testing.T) {
 	held := ids[coupons/2]
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(held), "1").Err())
 
-	report := d.SettleFailing(coupon.Invariant)
+	report, err := d.Settler(func(s *settle.Settler) { s.Parallel = 2 }).RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
 	require.Len(t, report.Coupons, coupons)
 	for i, c := range report.Coupons {
 		require.Equal(t, ids[i], c.Coupon)

@@ -203,7 +203,8 @@ func TestSettle_CountsRefusedRowsPerNight(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{n.attempts(1), n.attempts(1001)})
 }
 
-// A night that fails because of other rows still counts an attempt at rows refused before. After ten attempts a row is held.
+// A night that fails because of other rows still counts an attempt at rows refused before. After ten attempts a row is held, and
+// each decision of an operator gives it another.
 func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	t.Parallel()
 	n := newNights(t, 200, 1, 2, 3)
