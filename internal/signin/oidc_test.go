@@ -86,9 +86,23 @@ func (s *site) signIn(client *http.Client, path, name string) (status int, body 
 	return status, body
 }
 
-func TestSignIn_GivesRolesByGroups(t *testing.T) {
+// A site and its provider serve persons with browsers of their own.
+func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	for name, test := range map[string]func(*site){
+		"GivesRolesByGroups": givesRolesByGroups, "IsNeeded": signInIsNeeded, "RefusesWhatThisBrowserDidNotBegin": refusesWhatThisBrowserDidNotBegin,
+		"SignOutEndsTheSession": signOutEndsTheSession, "ChangesTheSession": signInChangesTheSession, "CookiesAreForThisHostAlone": cookiesAreForThisHostAlone,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(&site{t, s.server, s.provider})
+		})
+	}
+}
+
+func givesRolesByGroups(s *site) {
+	t := s.t
 	for name, want := range map[string]string{"kim": "kim is [finance] at /coupons?status=open", "park": "park is [cs] at /coupons?status=open",
 		"choi": "choi is [finance operator] at /coupons?status=open"} {
 		client := s.browser()
@@ -104,9 +118,8 @@ func TestSignIn_GivesRolesByGroups(t *testing.T) {
 }
 
 // Without a session nothing is seen, and a form is not lost in a redirect.
-func TestSignIn_IsNeeded(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
+func signInIsNeeded(s *site) {
+	t := s.t
 	still := s.browser()
 	still.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	status, body, _ := get(t, still, s.server.URL+"/coupons")
@@ -124,10 +137,8 @@ func TestSignIn_IsNeeded(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, status)
 }
 
-func TestSignIn_RefusesWhatThisBrowserDidNotBegin(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	client := s.browser()
+func refusesWhatThisBrowserDidNotBegin(s *site) {
+	t, client := s.t, s.browser()
 	var callback string
 	client.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
 		if r.URL.Path == "/sign-in/callback" {
@@ -161,10 +172,8 @@ func TestSignIn_RefusesWhatThisBrowserDidNotBegin(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status, "a callback is good once")
 }
 
-func TestSignOut_EndsTheSession(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	client := s.browser()
+func signOutEndsTheSession(s *site) {
+	t, client := s.t, s.browser()
 	s.signIn(client, "/", "kim")
 	at, err := url.Parse(s.server.URL)
 	require.NoError(t, err)
@@ -179,10 +188,8 @@ func TestSignOut_EndsTheSession(t *testing.T) {
 }
 
 // A second sign-in in the same browser gets another session.
-func TestSignIn_ChangesTheSession(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	client := s.browser()
+func signInChangesTheSession(s *site) {
+	t, client := s.t, s.browser()
 	s.signIn(client, "/", "kim")
 	at, err := url.Parse(s.server.URL)
 	require.NoError(t, err)
@@ -197,10 +204,8 @@ func TestSignIn_ChangesTheSession(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, status)
 }
 
-func TestCookies_AreForThisHostAlone(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	client := s.browser()
+func cookiesAreForThisHostAlone(s *site) {
+	t, client := s.t, s.browser()
 	var set []string
 	client.Transport = recording{client.Transport, &set}
 	s.signIn(client, "/", "kim")
