@@ -27,12 +27,33 @@ func world(t *testing.T) (d *jajeongtest.Deployment, settled, waiting coupon.Cou
 	return d, settled, waiting
 }
 
-// Each page is seen by the roles of the table alone: + in the order of roles.
-func TestPages_AreForTheirRoles(t *testing.T) {
+// pages are those of a console that has an approval to decide.
+type pages struct {
+	*jajeongtest.Deployment
+	id   coupon.CouponID
+	site string
+}
+
+func TestPages(t *testing.T) {
 	t.Parallel()
 	d, id, _ := world(t)
 	site := "http://" + behindProxy(d).Console
 	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at) VALUES ('add-seats', ?, '{\"action\":\"add-seats\"}', 'sha256:x', 'r', 'somebody', 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", id)
+	for _, one := range []struct {
+		name string
+		test func(*testing.T, pages)
+	}{
+		{"AreForTheirRoles", pagesAreForTheirRoles}, {"FormsAreForTheirRoles", formsAreForTheirRoles}, {"FormsMakeNoFlags", formsMakeNoFlags},
+		{"HaveTheHeaders", pagesHaveTheHeaders}, {"AreInBothLanguages", pagesAreInBothLanguages},
+		{"EscapeWhatOthersWrote", pagesEscapeWhatOthersWrote}, // changes what the others see
+	} {
+		t.Run(one.name, func(t *testing.T) { one.test(t, pages{d.For(t), id, site}) })
+	}
+}
+
+// Each page is seen by the roles of the table alone: + in the order of roles.
+func pagesAreForTheirRoles(t *testing.T, d pages) {
+	id, site := d.id, d.site
 	for path, want := range map[string]string{
 		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++", "/runs": "++++", "/runs/1": "++++",
 		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
@@ -67,10 +88,8 @@ func TestPages_AreForTheirRoles(t *testing.T) {
 }
 
 // A form is refused to those who may not see it, whatever they send.
-func TestForms_AreForTheirRoles(t *testing.T) {
-	t.Parallel()
-	d, id, _ := world(t)
-	site := "http://" + behindProxy(d).Console
+func formsAreForTheirRoles(t *testing.T, d pages) {
+	id, site := d.id, d.site
 	before := d.Snapshot()
 	n := 0
 	for change, want := range map[string]string{"pause": "---+", "add-seats": "---+", "grant": "-+-+", "revoke": "-+-+", "run": "--++", "drop": "--++", "policy": "---+", "restore": "---+", "honour": "-+-+"} {
@@ -104,10 +123,8 @@ func TestForms_AreForTheirRoles(t *testing.T) {
 }
 
 // What is typed into a form cannot become another flag, nor another verb.
-func TestForms_MakeNoFlags(t *testing.T) {
-	t.Parallel()
-	d, id, _ := world(t)
-	ops := visitor{t, "http://" + behindProxy(d).Console, "choi", "team-ops"}
+func formsMakeNoFlags(t *testing.T, d pages) {
+	id, ops := d.id, visitor{t, d.site, "choi", "team-ops"}
 	before := d.Snapshot()
 	for i, form := range []url.Values{
 		{"coupon": {"--help"}}, {"coupon": {"1 2"}}, {"coupon": {id.String()}, "seats": {"1 --total=9"}}, {"coupon": {id.String()}, "seats": {"-1"}},
@@ -138,18 +155,17 @@ func TestForms_MakeNoFlags(t *testing.T) {
 }
 
 // Names and reasons are texts, whatever is in them.
-func TestPages_EscapeWhatOthersWrote(t *testing.T) {
-	t.Parallel()
+func pagesEscapeWhatOthersWrote(t *testing.T, d pages) {
 	const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
-	d, id, _ := world(t)
+	id := d.id
 	d.Exec("UPDATE coupon SET name = ? WHERE id = ?", hostile, id)
 	d.Exec("UPDATE settlement_run SET operator = ?, reason = ?", hostile, hostile)
 	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at) VALUES ('add-seats', ?, ?, ?, ?, ?, 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
 		id, `{"action":"add-seats","changes":[{"what":"\"><script>","to":"<script>"}]}`, hostile, hostile, hostile)
 	d.ApplyAt(id, hostile, d.Now())
 	d.MoveToReview(id, hostile, coupon.Failure{Cause: coupon.CauseUnknownUser, Message: hostile})
-	ops := visitor{t, "http://" + behindProxy(d).Console, hostile[:40], "team-ops"}
-	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/runs", "/runs/1", fmt.Sprint("/dlq/", id), fmt.Sprintf("/dlq/%d?cause=UNKNOWN_USER", id), "/approvals", "/approvals/1",
+	ops := visitor{t, d.site, hostile[:40], "team-ops"}
+	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/runs", "/runs/1", fmt.Sprint("/dlq/", id), fmt.Sprintf("/dlq/%d?cause=UNKNOWN_USER", id), "/approvals", "/approvals/2",
 		"/people/1", fmt.Sprint("/people/1/coupons/", id), "/search?q=" + url.QueryEscape(hostile), "/report?month=2026-11", fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id), fmt.Sprintf("/do/run?coupon=%d&date=2026-11-20", id)} {
 		_, page, _ := ops.ask(http.MethodGet, path, nil)
 		require.NotContains(t, page, "<script", path)
@@ -158,12 +174,9 @@ func TestPages_EscapeWhatOthersWrote(t *testing.T) {
 	}
 }
 
-func TestEveryAnswer_HasTheHeaders(t *testing.T) {
-	t.Parallel()
-	d, _, _ := world(t)
-	site := "http://" + behindProxy(d).Console
+func pagesHaveTheHeaders(t *testing.T, d pages) {
 	for _, path := range []string{"/", "/nothing", "/coupons", "/report.csv?month=2026-11"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.site+path, nil)
 		require.NoError(t, err)
 		request.Header.Set("X-Forwarded-User", "kim")
 		request.Header.Set("X-Forwarded-Groups", "team-ops")
@@ -181,10 +194,8 @@ func TestEveryAnswer_HasTheHeaders(t *testing.T) {
 }
 
 // Both languages say the same things: every page has its command, and no word is left out.
-func TestPages_AreInBothLanguages(t *testing.T) {
-	t.Parallel()
-	d, id, _ := world(t)
-	site := "http://" + behindProxy(d).Console
+func pagesAreInBothLanguages(t *testing.T, d pages) {
+	id, site := d.id, d.site
 	for path, want := range map[string][3]string{
 		"/": {"<h1>오늘 밤</h1>", "<h1>Tonight</h1>", "settle coupon list"}, "/coupons": {"<h1>쿠폰</h1>", "<h1>Coupons</h1>", "settle coupon list --limit=50"},
 		fmt.Sprint("/coupons/", id):          {fmt.Sprintf("<h1>쿠폰 %d번</h1>", id), fmt.Sprintf("<h1>Coupon %d</h1>", id), fmt.Sprint("settle coupon show ", id)},
