@@ -15,14 +15,12 @@ func TestServe_PutsBackWhatOneShardHasLost(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	w := newWorldWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, nodes[0].Addr(), nodes[1].Addr())})
-	users := between(1, 300)
+	users := between(1, 30)
 	w.AddUsers(users...)
 	coupons := make([]coupon.CouponID, 6) // on both shards
 	for i := range coupons {
 		coupons[i] = w.AddCoupon(10)
-		for _, user := range users {
-			w.Answer(coupons[i], user)
-		}
+		w.Apply(coupons[i], users...)
 	}
 	w.serveJournal(2)
 	for _, id := range coupons {

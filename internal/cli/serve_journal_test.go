@@ -36,7 +36,7 @@ func (w *world) awaitJournalled(id coupon.CouponID, applications int) {
 
 func (w *world) awaitLine(id coupon.CouponID, want []string) {
 	w.T.Helper()
-	testenv.Eventually(w.T, "everybody stands again", func() bool { return slices.Equal(w.Waiting(id), want) })
+	testenv.Eventually(w.T, fmt.Sprintf("everybody stands again for coupon %d", id), func() bool { return slices.Equal(w.Waiting(id), want) })
 }
 
 func membersOf(users []coupon.UserID) (all []string) {
@@ -46,98 +46,64 @@ func membersOf(users []coupon.UserID) (all []string) {
 	return all
 }
 
-// Whatever Redis loses of a coupon, replicas of settle serve put the applications back, and nobody else has to act.
+// Whatever Redis loses of a coupon, replicas of settle serve put it back, and nobody else has to act.
 func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	t.Parallel()
-	users := between(1, 700)
-	for name, lose := range map[string]func(w *world, id coupon.CouponID){
-		"everything":      func(w *world, id coupon.CouponID) { w.LoseRedis(id) },
-		"the queue":       func(w *world, id coupon.CouponID) { w.Redis.Del(w.T.Context(), w.Queue(id)) },
-		"the state":       func(w *world, id coupon.CouponID) { w.Redis.Del(w.T.Context(), w.Key("state", id)) },
-		"some by hand":    func(w *world, id coupon.CouponID) { w.Redis.ZRem(w.T.Context(), w.Queue(id), 5, 600, 700) },
-		"state and queue": func(w *world, id coupon.CouponID) { w.Redis.Del(w.T.Context(), w.Queue(id), w.Key("state", id)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.AddUsers(users...)
-			id := w.AddCoupon(100)
-			w.serveJournal(2)
-			for _, user := range users {
-				w.Answer(id, user)
-			}
-			w.awaitJournalled(id, len(users))
-			w.Refresh()
-			w.PodsDie()
-			lose(w, id)
-			w.awaitLine(id, membersOf(users))
-			w.SettleNow()
-			require.Equal(t, users[:100], w.Issued(id))
-			w.verify()
-		})
-	}
-}
-
-// Redis falls back to before the first application, and no promise has reached MySQL: only the journal knows that there were any.
-func TestServe_PutsBackWhatNoCountKnows(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
-	users := between(1, 50)
+	ctx, users := t.Context(), between(1, 60)
 	w.AddUsers(users...)
-	id := w.AddCoupon(10)
-	before, err := w.Redis.Dump(t.Context(), w.Key("state", id)).Result()
-	require.NoError(t, err)
-	w.serveJournal(1)
-	w.Apply(id, users...)
-	w.awaitJournalled(id, len(users))
-	w.PodsDie()
-	w.LoseRedis(id)
-	require.NoError(t, w.Redis.RestoreReplace(t.Context(), w.Key("state", id), 0, before).Err())
-	w.awaitLine(id, membersOf(users))
-	w.SettleNow()
-	require.Equal(t, users[:10], w.Issued(id))
-	w.verify()
-}
+	missing := func(id coupon.CouponID) string { return w.Redis.HGet(ctx, w.Key("state", id), "missing").Val() }
 
-// Receipts have brought back who was missing after a restore. As many who are lost later are not taken for these.
-func TestServe_PutsBackAsManyAsWereMissingBefore(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	users := between(1, 20)
-	w.AddUsers(users...)
-	id := w.AddCoupon(10)
-	w.Apply(id, users[:19]...)
-	w.Journal(id)
-	w.Apply(id, users[19])
-	young := w.Arrivals(id)["20"]
+	// User 60 of this coupon was younger than the journal, and comes back by a receipt.
+	honoured := w.AddCoupon(10)
+	w.Apply(honoured, users[:59]...)
+	w.Journal(honoured)
+	w.Apply(honoured, 60)
+	young := w.Arrivals(honoured)["60"]
 	w.Refresh()
 	w.PodsDie()
-	w.LoseRedis(id)
-	w.serveJournal(1)
-	testenv.Eventually(t, "the restore ends", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "1" })
-	_, err := w.Store.PutBack(t.Context(), id, []candidates.Answer{{User: 20, Arrival: young}})
+	w.LoseRedis(honoured)
+	w.serveJournal(2)
+	testenv.Eventually(t, "the restore ends", func() bool { return missing(honoured) == "1" })
+	_, err := w.Store.PutBack(ctx, honoured, []candidates.Answer{{User: 60, Arrival: young}})
 	require.NoError(t, err)
-	testenv.Eventually(t, "none is missing", func() bool { return w.Redis.HGet(t.Context(), w.Key("state", id), "missing").Val() == "0" })
-	w.awaitJournalled(id, len(users))
-	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(id), "5").Err())
-	w.PodsDie()
-	w.awaitLine(id, membersOf(users))
-	w.SettleNow()
-	require.Equal(t, users[:10], w.Issued(id))
-	w.verify()
-}
+	testenv.Eventually(t, "none is missing", func() bool { return missing(honoured) == "0" })
+	w.awaitJournalled(honoured, len(users))
 
-// Who has the coupon is answered so again although somebody deleted the marks.
-func TestServe_MarksUsersAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.AddUsers(between(1, 5)...)
-	id := w.AddCoupon(3)
-	w.serveJournal(1)
-	w.Apply(id, between(1, 5)...)
+	var lossy [6]coupon.CouponID
+	for i := range lossy {
+		lossy[i] = w.AddCoupon(10)
+		w.Apply(lossy[i], users...)
+		w.awaitJournalled(lossy[i], len(users))
+	}
+	everything, queue, state, both, some, marks := lossy[0], lossy[1], lossy[2], lossy[3], lossy[4], lossy[5]
+	w.SettleNow(marks)
+	w.Refresh()
+
+	// No promise of this coupon reaches MySQL: only the journal knows that there were any.
+	uncounted := w.AddCoupon(10)
+	before, err := w.Redis.Dump(ctx, w.Key("state", uncounted)).Result()
+	require.NoError(t, err)
+	w.Apply(uncounted, users...)
+	w.awaitJournalled(uncounted, len(users))
+
+	w.PodsDie()
+	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(honoured), 5).Err(), "as many as were missing before")
+	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(some), 5, 50, 60).Err())
+	w.LoseRedis(everything, uncounted)
+	require.NoError(t, w.Redis.RestoreReplace(ctx, w.Key("state", uncounted), 0, before).Err())
+	for _, key := range []string{w.Queue(queue), w.Key("state", state), w.Queue(both), w.Key("state", both), w.Key("issued", marks)} {
+		require.NoError(t, w.Redis.Del(ctx, key).Err())
+	}
+	waiting := []coupon.CouponID{honoured, everything, queue, state, both, some, uncounted}
+	for _, id := range waiting {
+		w.awaitLine(id, membersOf(users))
+	}
+	testenv.Eventually(t, "the marks are back", func() bool { return w.Redis.SCard(ctx, w.Key("issued", marks)).Val() == 10 })
 	w.SettleNow()
-	require.NoError(t, w.Redis.Del(t.Context(), w.Key("issued", id)).Err())
-	testenv.Eventually(t, "the marks are back", func() bool { return w.Redis.SCard(t.Context(), w.Key("issued", id)).Val() == 3 })
+	for _, id := range append(waiting, marks) {
+		require.Equal(t, users[:10], w.Issued(id), "coupon %d", id)
+	}
 	w.verify()
 }
 
@@ -146,13 +112,13 @@ func TestServe_JournalKeepsToItsRate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.AddCoupon(5)
-	w.ApplyLine(id, between(1, 12_000)...)
+	w.ApplyLine(id, between(1, 7_000)...)
 	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("state", id), "last", w.Now().UnixMicro()).Err())
 	began := time.Now()
 	w.serveJournal(1, "--journal-rows-per-second=3000")
-	w.awaitJournalled(id, 12_000)
-	require.Greater(t, time.Since(began), 2*time.Second, "5,000 rows at once, and the others at the rate")
-	require.EqualValues(t, 12_000, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
+	w.awaitJournalled(id, 7_000)
+	require.Greater(t, time.Since(began), 2*time.Second, "a second's rows at once, and the others at the rate")
+	require.EqualValues(t, 7_000, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
 }
 
 // At the lowest rate, a transaction fits into its time limit, and a long line keeps no other waiting.
