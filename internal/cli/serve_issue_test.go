@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -42,37 +39,14 @@ func (w *world) awaitEmptyLine(couponID coupon.CouponID) {
 	})
 }
 
-func TestServe_ReplicasIssueInOrder(t *testing.T) {
+func TestServe_FirstHoldCouponsThenSoldOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	all := between(1, 1000)
+	const seats = 30
+	all := between(1, 300)
 	w.AddUsers(all...)
-	coupons := []coupon.CouponID{w.AddImmediate(100), w.AddImmediate(100)}
+	couponID := w.AddImmediate(seats)
 	w.serve(2)
-	for _, user := range all {
-		for _, couponID := range coupons {
-			if code := w.Answer(couponID, user); user <= 100 || code != candidates.SoldOut {
-				require.Equal(t, candidates.Accepted, code)
-			}
-		}
-	}
-	for _, couponID := range coupons {
-		w.awaitEmptyLine(couponID)
-		require.Equal(t, all[:100], w.Issued(couponID))
-		notSelected := w.Outcome(couponID, "NOT_SELECTED")
-		require.Equal(t, all[100:][:len(notSelected)], notSelected)
-	}
-	require.Empty(t, w.IDs("SELECT id FROM settlement_run WHERE trigger_kind <> 'IMMEDIATE' OR status <> 'SUCCEEDED'"))
-	w.verify()
-}
-
-func TestServe_FirstHundredHoldCouponsThenSoldOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	all := between(1, 1000)
-	w.AddUsers(all...)
-	couponID := w.AddImmediate(100)
-	w.serve(1)
 	var mu sync.Mutex
 	arrivals := map[coupon.UserID]coupon.Arrival{}
 	var applying errgroup.Group
@@ -97,113 +71,66 @@ func TestServe_FirstHundredHoldCouponsThenSoldOut(t *testing.T) {
 	w.awaitEmptyLine(couponID)
 	first := slices.SortedFunc(slices.Values(w.Issued(couponID)), func(a, b coupon.UserID) int { return int(arrivals[a] - arrivals[b]) })
 	require.Equal(t, w.Issued(couponID), first)
-	require.Len(t, first, 100)
+	require.Len(t, first, seats)
 	for user, arrival := range arrivals {
-		require.Equal(t, arrival <= arrivals[first[99]], slices.Contains(first, user), "user %d", user)
+		require.Equal(t, arrival <= arrivals[first[seats-1]], slices.Contains(first, user), "user %d", user)
 	}
+	require.Len(t, w.Outcome(couponID, "NOT_SELECTED"), len(arrivals)-seats)
+	require.Empty(t, w.IDs("SELECT id FROM settlement_run WHERE trigger_kind <> 'IMMEDIATE' OR status <> 'SUCCEEDED'"))
 	w.AddUsers(2000)
 	require.Equal(t, candidates.SoldOut, w.Answer(couponID, 2000))
 	w.verify()
 }
 
-func TestServe_AddedSeatsGoToNotSelected(t *testing.T) {
+// Nobody waits in the queues, but the refresh finds what is to do: runs that crashed before they recorded their clean-up, and new seats.
+func TestServe_RefreshFindsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.AddImmediate(2, between(1, 5)...)
-	w.serve(2)
-	w.awaitEmptyLine(couponID)
-	require.Equal(t, between(1, 2), w.Issued(couponID))
-	code, _, stderr := w.settle("coupon", "add-seats", couponID.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
-	require.Zero(t, code, stderr)
-	testenv.Eventually(t, "the added seats are issued", func() bool { return len(w.Issued(couponID)) == 4 })
-	w.awaitEmptyLine(couponID)
-	require.Equal(t, between(1, 4), w.Issued(couponID))
-	require.Equal(t, between(5, 5), w.Outcome(couponID, "NOT_SELECTED"))
-	w.verify()
-}
-
-// Nobody is in the queue, and nobody can come into it before a run has seen the new seats.
-func TestServe_AddedSeatsReopenTheCoupon(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.AddImmediate(2, 1, 2)
-	w.serve(1)
-	w.awaitEmptyLine(couponID)
-	w.AddUsers(3)
-	require.Equal(t, candidates.SoldOut, w.Answer(couponID, 3))
-	code, _, stderr := w.settle("coupon", "add-seats", couponID.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
-	require.Zero(t, code, stderr)
-	testenv.Eventually(t, "applications are accepted", func() bool { return w.Answer(couponID, 3) != candidates.SoldOut })
-	w.awaitEmptyLine(couponID)
-	require.Equal(t, between(1, 3), w.Issued(couponID))
-	w.verify()
-}
-
-func TestServe_MySQLAwayMovesNobody(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	w := newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
-	all := between(1, 20)
-	couponID := w.AddImmediate(10, all[:3]...)
-	w.AddUsers(all[3:]...)
-	logs, stop, ended := w.startServe("--tasks=issue")
-	lines := bufio.NewScanner(logs)
-	await := func(message string) {
-		t.Helper()
-		for lines.Scan() {
-			var line struct{ Msg string }
-			if _ = json.Unmarshal(lines.Bytes(), &line); line.Msg == message {
-				return
-			}
-		}
-		t.Fatal("the log ended without: " + message)
+	w.AddUsers(between(1, 5)...)
+	waits := func(last coupon.UserID) coupon.CouponID {
+		id := w.AddImmediate(2)
+		w.Apply(id, between(1, last)...)
+		return id
 	}
-	await("serving")
-	w.awaitEmptyLine(couponID)
-	require.NoError(t, server.Kill())
-	w.Apply(couponID, all[3:]...)
-	arrivals := w.Arrivals(couponID)
-	await("coupon not issued")
-	require.Equal(t, arrivals, w.Arrivals(couponID))
-	require.Empty(t, w.UnderReview(couponID))
-	require.NoError(t, server.Restart(t.Context()))
-	await("coupon no longer fails")
-	go func() { _, _ = io.Copy(io.Discard, logs) }()
-	w.awaitEmptyLine(couponID)
-	require.Equal(t, all[:10], w.Issued(couponID))
-	require.Empty(t, w.UnderReview(couponID))
-	stop()
-	require.Zero(t, <-ended)
-	w.verify()
-}
-
-// A run crashed after its clean-up, before it recorded that. Nobody waits in the queue, but the refresh finds the record.
-func TestServe_FinishesCrashedRun(t *testing.T) {
-	t.Parallel()
+	var crashed []coupon.CouponID
 	for _, step := range []settle.Step{settle.StepCleanUp, settle.StepFinish} {
-		t.Run(string(step), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			couponID := w.AddImmediate(2, between(1, 3)...)
-			crashed := w.Settler(func(s *settle.Settler) {
-				s.Hook = func(_ coupon.CouponID, begun settle.Step) {
-					if begun == step {
-						panic("crash")
-					}
+		id := waits(3)
+		run := w.Settler(func(s *settle.Settler) {
+			s.Hook = func(_ coupon.CouponID, begun settle.Step) {
+				if begun == step {
+					panic("crash")
 				}
-			}).IssueNow(t.Context(), couponID)
-			require.Equal(t, coupon.Failed, crashed.Status)
-			unclean := "SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"
-			require.EqualValues(t, 1, w.Number(unclean))
-			require.Equal(t, between(1, 2), w.Issued(couponID))
-			w.serve(2)
-			testenv.Eventually(t, "the run is finished", func() bool { return w.Number(unclean) == 0 })
-			w.awaitEmptyLine(couponID)
-			require.Equal(t, between(1, 2), w.Issued(couponID))
-			require.Equal(t, between(3, 3), w.Outcome(couponID, "NOT_SELECTED"))
-			w.verify()
-		})
+			}
+		}).IssueNow(t.Context(), id)
+		require.Equal(t, coupon.Failed, run.Status)
+		require.Equal(t, between(1, 2), w.Issued(id))
+		crashed = append(crashed, id)
 	}
+	require.EqualValues(t, 2, w.Number("SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"))
+	short, full := waits(5), waits(2)
+	w.serve(2)
+	for _, id := range []coupon.CouponID{short, full} {
+		w.awaitEmptyLine(id)
+		require.Equal(t, between(1, 2), w.Issued(id))
+	}
+	require.Equal(t, candidates.SoldOut, w.Answer(full, 3), "and nobody can come into the queue before a run has seen the new seats")
+	for _, id := range []coupon.CouponID{short, full} {
+		code, _, stderr := w.settle("coupon", "add-seats", id.String(), "--seats=2", "--operator=park", "--reason=MKT-2")
+		require.Zero(t, code, stderr)
+	}
+	testenv.Eventually(t, "the added seats are issued", func() bool { return len(w.Issued(short)) == 4 })
+	testenv.Eventually(t, "applications are accepted", func() bool { return w.Answer(full, 3) != candidates.SoldOut })
+	for _, id := range append(crashed, short, full) {
+		w.awaitEmptyLine(id)
+	}
+	require.Equal(t, between(1, 4), w.Issued(short))
+	require.Equal(t, between(5, 5), w.Outcome(short, "NOT_SELECTED"))
+	require.Equal(t, between(1, 3), w.Issued(full))
+	for _, id := range crashed {
+		require.Equal(t, between(1, 2), w.Issued(id))
+		require.Equal(t, between(3, 3), w.Outcome(id, "NOT_SELECTED"))
+	}
+	w.verify()
 }
 
 // A run that has begun when the signal comes is finished, and no other is begun.

@@ -89,33 +89,55 @@ func TestServe_ServesAdminPort(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A night that cannot begin is repeated within seconds, not minutes.
-func TestServe_RepeatsNightSoonAfterMySQLWasAway(t *testing.T) {
+// A night that cannot begin is repeated within seconds, not minutes. A coupon that cannot be issued moves nobody.
+func TestServe_GoesOnAfterMySQLWasAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 1)
+	all := between(1, 20)
+	n.AddUsers(all[3:]...)
+	immediate := n.AddImmediate(10)
+	n.Apply(immediate, all[:3]...)
 	require.NoError(t, server.Kill())
-	logs, stop, ended := n.startServe("--tasks=nights")
-	var messages []string
-	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct {
-			Msg, Task string
-			Wait      float64 `json:"next_try_in"` // seconds
-		}
-		_ = json.Unmarshal(lines.Bytes(), &line)
-		switch messages = append(messages, line.Msg); line.Msg {
-		case "task failed":
-			require.Equal(t, "nights", line.Task)
-			require.Less(t, line.Wait, 6.0)
-			if slices.Index(messages, line.Msg) == len(messages)-1 { // the first one
-				require.NoError(t, server.Restart(t.Context()))
+	logs, stop, ended := n.startServe("--tasks=nights,issue")
+	lines := bufio.NewScanner(logs)
+	await := func(message string) {
+		t.Helper()
+		for lines.Scan() {
+			var line struct {
+				Msg, Task string
+				Wait      float64 `json:"next_try_in"` // seconds
 			}
-		case "night settled":
-			stop()
+			_ = json.Unmarshal(lines.Bytes(), &line)
+			if line.Msg == "task failed" {
+				require.Equal(t, "nights", line.Task)
+				require.Less(t, line.Wait, 6.0)
+			}
+			if line.Msg == message {
+				return
+			}
 		}
+		t.Fatal("the log ended without: " + message)
 	}
+	await("task failed")
+	require.NoError(t, server.Restart(t.Context()))
+	await("night settled")
+	n.awaitEmptyLine(immediate)
+
+	require.NoError(t, server.Kill())
+	n.Apply(immediate, all[3:]...)
+	arrivals := n.Arrivals(immediate)
+	await("coupon not issued")
+	require.Equal(t, arrivals, n.Arrivals(immediate))
+	require.Empty(t, n.UnderReview(immediate))
+	require.NoError(t, server.Restart(t.Context()))
+	await("coupon no longer fails")
+	go func() { _, _ = io.Copy(io.Discard, logs) }()
+	n.awaitEmptyLine(immediate)
+	require.Equal(t, all[:10], n.Issued(immediate))
+	require.Empty(t, n.UnderReview(immediate))
+	stop()
 	require.Zero(t, <-ended)
-	require.Contains(t, messages, "task failed")
 	n.requireRepaired()
 }
 
