@@ -57,8 +57,12 @@ func TestRun_PushesMetrics(t *testing.T) {
 	n.ApplyAt(n.coupons[0], "99", n.Now().Add(-72*time.Hour)) // an unknown user
 	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
 
-	code, _, stderr := n.settle("run", "--push-gateway="+gateway)
-	require.Zero(t, code, stderr)
+	release := n.Lock(n.coupons[0])
+	r := n.begin("run", "--push-gateway="+gateway)
+	testenv.Eventually(t, "the gateway has the run", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
+	release()
+	r.end()
+	require.Zero(t, r.code, r.stderr.String())
 	night := pushed(t, gateway, "settle", "CRON")
 	for key, want := range map[string]string{
 		"jajeong_run_status SUCCEEDED":                    "1",
@@ -87,7 +91,7 @@ func TestRun_PushesMetrics(t *testing.T) {
 	// A manual run keeps the metrics of the nightly run, and a failed run keeps the time of the last success.
 	n.Exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
 	n.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
-	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
+	code, _, _ := n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
 	require.Equal(t, exitInvariant, code)
 	person := pushed(t, gateway, "settle", "MANUAL")
 	require.Equal(t, "1", person["jajeong_run_status HELD"])
@@ -109,25 +113,6 @@ func TestRun_PushesMetrics(t *testing.T) {
 	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
 	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
 	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
-}
-
-func TestRun_PushesMetricsWhileRunning(t *testing.T) {
-	t.Parallel()
-	n := newNight(newWorld(t), 1)
-	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
-	release := n.Lock(n.coupons[0])
-	ended := make(chan int, 1)
-	go func() {
-		code, _, _ := n.settle("run", "--push-gateway="+gateway)
-		ended <- code
-	}()
-	testenv.Eventually(t, "the gateway has the run", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
-	release()
-	require.Zero(t, <-ended)
-	night := pushed(t, gateway, "settle", "CRON")
-	require.Equal(t, "0", night["jajeong_run_status RUNNING"])
-	require.Equal(t, "1", night["jajeong_run_status SUCCEEDED"])
-	require.Equal(t, "2", night["jajeong_run_applications ISSUED"])
 }
 
 func TestRun_WarnsOfUnreachableGateway(t *testing.T) {
