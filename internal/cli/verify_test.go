@@ -23,12 +23,6 @@ func TestVerify_PrintsPlantedCorruptions(t *testing.T) {
 		"a wrong count": {func(w *world, couponID coupon.CouponID) {
 			w.Exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", couponID)
 		}, []ledger.Code{ledger.CountWrong}},
-		"lost applications": {func(w *world, couponID coupon.CouponID) {
-			require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(couponID), 11, 12).Err())
-		}, []ledger.Code{ledger.PromiseLost}},
-		"two seats exchanged": {func(w *world, couponID coupon.CouponID) {
-			w.Exec("UPDATE user_coupon SET position = 13 - position WHERE coupon_id = ? AND user_id IN (6, 7)", couponID)
-		}, []ledger.Code{ledger.OrderWrong, ledger.RecordWrong}},
 		"an arrival in the future": {func(w *world, couponID coupon.CouponID) { w.ApplyAt(couponID, "52", w.Now().Add(time.Hour)) }, []ledger.Code{ledger.LineRewound}},
 		"a changed audit event": {func(w *world, couponID coupon.CouponID) {
 			w.Exec("UPDATE audit_event SET reason = 'TICKET-8' WHERE coupon_id = ? AND seq = 1", couponID)
