@@ -28,6 +28,11 @@ func TestFindMySQL(t *testing.T) {
 	found, err = FindMySQL(t.Context())
 	require.NoError(t, err)
 	require.Regexp(t, `^Tests share the server of TEST_MYSQL_DSN: (MySQL|MariaDB) \d+\.\d+\..* at `+server.Addr()+`\nTests start servers of their own with .*\n$`, found)
+	t.Run("use", checkDatabaseIsDropped)
+	var left int
+	require.NoError(t, openDB(t, server.DSN("")).QueryRowContext(t.Context(),
+		"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'jajeong%'").Scan(&left))
+	require.Zero(t, left)
 
 	require.NoError(t, server.Kill())
 	_, err = FindMySQL(t.Context())

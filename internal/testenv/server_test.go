@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
@@ -16,84 +15,18 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-func TestRedisAppendOnlySurvivesKill(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
-	client := RedisClient(t, r.Addr())
-	require.NoError(t, client.Set(ctx, "kept", "yes", 0).Err())
-	addr, pid := r.Addr(), r.Pid()
-
-	require.NoError(t, r.Kill())
-	requireGone(t, pid)
-	require.Error(t, client.Ping(ctx).Err())
-	require.NoError(t, r.Kill(), "again")
-
-	require.NoError(t, r.Restart(ctx))
-	require.Equal(t, addr, r.Addr())
-	require.NotEqual(t, pid, r.Pid())
-	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
-	require.NoError(t, r.Restart(ctx), "of a running server")
-	require.Equal(t, "yes", client.Get(ctx, "kept").Val())
-}
-
-func TestMySQLCommitsSurviveKill(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	m := PrivateMySQL(t, MySQLOptions{})
-	db := openDB(t, m.DSN("mysql"))
-	_, err := db.ExecContext(ctx, "CREATE DATABASE kept")
-	require.NoError(t, err)
-	_, err = db.ExecContext(ctx, "CREATE TABLE kept.t (id INT PRIMARY KEY) ENGINE=InnoDB")
-	require.NoError(t, err)
-	// Each INSERT is one commit: the last one must survive, too.
-	for id := range 100 {
-		_, err = db.ExecContext(ctx, "INSERT INTO kept.t VALUES (?)", id)
-		require.NoError(t, err)
-	}
-
-	require.NoError(t, m.Kill())
-	require.Error(t, db.PingContext(ctx))
-	require.NoError(t, m.Restart(ctx))
-	var rows int
-	require.NoError(t, db.QueryRowContext(ctx, "SELECT COUNT(*) FROM kept.t").Scan(&rows))
-	require.Equal(t, 100, rows)
-}
-
-func TestFreezeAndThaw(t *testing.T) {
-	t.Parallel()
-	r := PrivateRedis(t, RedisOptions{})
-	client := RedisClient(t, r.Addr())
-	require.NoError(t, client.Ping(t.Context()).Err())
-
-	require.NoError(t, r.Freeze())
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	require.Error(t, client.Ping(ctx).Err())
-
-	require.NoError(t, r.Thaw())
-	require.NoError(t, client.Ping(t.Context()).Err())
-
-	require.NoError(t, r.Freeze())
-	require.NoError(t, r.Kill(), "also when frozen")
-	require.Error(t, r.Freeze(), "of a server that is down")
-}
-
 func TestStopRemovesEverything(t *testing.T) {
 	t.Parallel()
 	r := PrivateRedis(t, RedisOptions{AppendOnly: true})
-	m := PrivateMySQL(t, MySQLOptions{})
-	for _, s := range []*process.Server{r.Server, m.Server} {
-		pid := s.Pid()
-		require.DirExists(t, s.Dir())
-		require.NoError(t, s.Stop())
-		requireGone(t, pid)
-		require.NoDirExists(t, s.Dir())
-		require.Zero(t, s.Pid())
-		require.NoError(t, s.Stop(), "again")
-		require.NoError(t, s.Kill())
-		require.Error(t, s.Restart(t.Context()))
-	}
+	pid := r.Pid()
+	require.DirExists(t, r.Dir())
+	require.NoError(t, r.Stop())
+	requireGone(t, pid)
+	require.NoDirExists(t, r.Dir())
+	require.Zero(t, r.Pid())
+	require.NoError(t, r.Stop(), "again")
+	require.NoError(t, r.Kill())
+	require.Error(t, r.Restart(t.Context()))
 }
 
 func TestStartFailureShowsServerLog(t *testing.T) {

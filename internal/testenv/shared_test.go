@@ -103,16 +103,6 @@ func checkDatabaseIsDropped(t *testing.T) {
 	require.Zero(t, exists())
 }
 
-func TestMySQLForOnAnExistingServer(t *testing.T) {
-	theirs := PrivateMySQL(t, MySQLOptions{})
-	t.Setenv("TEST_MYSQL_DSN", theirs.DSN("mysql"))
-	t.Run("use", checkDatabaseIsDropped)
-	var found int
-	require.NoError(t, openDB(t, theirs.DSN("")).QueryRowContext(t.Context(),
-		"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'jajeong%'").Scan(&found))
-	require.Zero(t, found)
-}
-
 func TestEventually(t *testing.T) {
 	t.Parallel()
 	calls := 0

@@ -144,20 +144,6 @@ func TestBrokenEventsDoNotConform(t *testing.T) {
 	}
 }
 
-func TestCheckFailsTheTest(t *testing.T) {
-	t.Parallel()
-	r := &recorder{TB: t}
-	asyncapi.Check(r, []byte("{}"))
-	require.Contains(t, r.failure, `type "" is not in the document`)
-}
-
-type recorder struct {
-	testing.TB
-	failure string
-}
-
-func (r *recorder) Errorf(format string, args ...any) { r.failure += fmt.Sprintf(format, args...) }
-
 // breaks returns copies of an event with one mistake each.
 func breaks(t *testing.T, body []byte) map[string][]byte {
 	t.Helper()
