@@ -146,9 +146,11 @@ func TestOpenCoupons_AreByCadence(t *testing.T) {
 func TestQueues_AreBounded(t *testing.T) {
 	w := newWorld(t)
 	const coupons = 210
-	for id := coupon.CouponID(1); id <= coupons; id++ {
-		w.couponBetween(id, "-1 HOUR", fmt.Sprintf("%d MINUTE", 1000-id))
+	values := make([]string, coupons)
+	for i := range values {
+		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL %d MINUTE)", i+1, 1000-i)
 	}
+	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " + strings.Join(values, ","))
 	w.refresh()
 	lengths := gauges(t, w.queues(w.store), "jajeong_queue_length")
 	require.Len(t, lengths, 200)

@@ -35,11 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Parallel()
-	return newWorldOn(t, migrated.Database(t).DSN)
-}
-
-func newWorldOn(t *testing.T, dsn string) *world {
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zaptest.NewLogger(t))
+	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(zaptest.NewLogger(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}

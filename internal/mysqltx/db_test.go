@@ -143,10 +143,14 @@ func TestOnConn_RepeatsAfterTransientErrors(t *testing.T) {
 
 func TestOnConn_LivingServerIsNotAway(t *testing.T) {
 	t.Parallel()
-	d := newDB(t)
-	err := d.OnConn(t.Context(), func(context.Context, Querier, int) error { return driver.ErrBadConn })
-	require.ErrorIs(t, err, driver.ErrBadConn)
-	require.False(t, IsAway(err))
+	s := newSwitchable(t)
+	synctest.Test(t, func(t *testing.T) { // the pauses take no time
+		pool := sql.OpenDB(s)
+		defer pool.Close()
+		err := New(pool).OnConn(t.Context(), func(context.Context, Querier, int) error { return driver.ErrBadConn })
+		require.ErrorIs(t, err, driver.ErrBadConn)
+		require.False(t, IsAway(err))
+	})
 }
 
 func TestDo_InterruptedErrorNamesTheResult(t *testing.T) {
