@@ -230,30 +230,6 @@ func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
 	}
 }
 
-// A coupon whose row another session holds is unread. The others are reported.
-func TestReportNamesLockedCoupons(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	free := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-	taken := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-22 00:00:00"))
-	d.AddUsers(1)
-	for _, c := range []*fixture{free, taken} {
-		c.applied(1, at("2025-11-20 10:00:00"))
-	}
-	taken.AddPromises(taken.id, 1) // because of the gap the report repeats the count under the lock
-	release := d.Lock(taken.id)
-	r := read(d, day(t, "2025-11-20"))
-	require.Len(t, r.Coupons, 1)
-	require.Equal(t, free.id, r.Coupons[0].Coupon)
-	require.EqualValues(t, 1, r.Total.Applications)
-	require.Len(t, r.Unread, 1)
-	require.Equal(t, taken.id, r.Unread[0].Coupon)
-	require.Equal(t, "심야 쿠폰", r.Unread[0].Name)
-	require.Error(t, r.Unread[0].Err)
-	release()
-	require.Len(t, read(d, day(t, "2025-11-20")).Coupons, 2)
-}
-
 // The entries are those from the beginning of the period until its last application was settled. One change to several
 // applications is one entry.
 func TestReportListsAuditEntries(t *testing.T) {
