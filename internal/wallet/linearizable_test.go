@@ -35,12 +35,7 @@ const shopDiscountSQL = "UPDATE coupon SET discount_won = ?, minimum_won = ?"
 
 func newShop(t *testing.T, users int) *shop {
 	t.Helper()
-	return newShopOn(t, users, jajeongtest.Options{})
-}
-
-func newShopOn(t *testing.T, users int, o jajeongtest.Options) *shop {
-	t.Helper()
-	s := &shop{Deployment: jajeongtest.NewWith(t, o)}
+	s := &shop{Deployment: jajeongtest.New(t)}
 	everybody := jajeongtest.Between(coupon.UserID(1), coupon.UserID(users))
 	s.AddUsers(everybody...)
 	for i := range s.coupons {
@@ -164,7 +159,7 @@ func newModel() *model {
 // One call after the other, by the transactions of the program.
 func TestModelOfRedeem(t *testing.T) {
 	t.Parallel()
-	rounds := testenv.Rounds(5, 300)
+	rounds := testenv.Rounds(2, 300)
 	s, r := newShop(t, rounds), testenv.Random(t)
 	for user := coupon.UserID(1); user <= coupon.UserID(rounds); user++ {
 		m := newModel()
@@ -192,7 +187,7 @@ var linearizable = porcupine.Model{
 // after the other, and the rows must add up.
 func TestWalletHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	const clients, acts, spare = 8, 8, 100
+	const clients, acts, spare = 8, 8, 30
 	histories := testenv.Rounds(10, 2_000)
 	s, r := newShop(t, histories+spare), testenv.Random(t)
 	codes := map[wallet.Code]int{}

@@ -44,38 +44,6 @@ func (c *checkout) call(verb wallet.Verb, order string, amount int64) wallet.Dec
 	return d
 }
 
-func TestRedeem_FromReservationToRefund(t *testing.T) {
-	t.Parallel()
-	c := newCheckout(t)
-	d := c.call(wallet.Reserve, "A-1", 12_000)
-	require.Equal(t, wallet.Done, d.Code)
-	require.EqualValues(t, 5000, d.Order.DiscountWon)
-	require.Equal(t, wallet.Repeated, c.call(wallet.Reserve, "A-1", 12_000).Code)
-	require.Equal(t, wallet.OrderDiffers, c.call(wallet.Reserve, "A-1", 13_000).Code)
-	require.Equal(t, wallet.ReservedElsewhere, c.call(wallet.Reserve, "A-2", 12_000).Code)
-	require.Equal(t, wallet.Done, c.call(wallet.Confirm, "A-1", 0).Code)
-	require.Equal(t, wallet.Repeated, c.call(wallet.Confirm, "A-1", 0).Code)
-	require.Equal(t, wallet.Used, c.call(wallet.Release, "A-1", 0).Code)
-	require.Equal(t, wallet.Used, c.call(wallet.Reserve, "A-2", 12_000).Code)
-	require.Equal(t, wallet.Done, c.call(wallet.Refund, "A-1", 0).Code)
-	require.Equal(t, wallet.OrderRefunded, c.call(wallet.Reserve, "A-1", 12_000).Code)
-	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 3_000).Code)
-	require.Equal(t, wallet.Done, c.call(wallet.Release, "A-2", 0).Code)
-	require.Equal(t, wallet.Nothing, c.call(wallet.Release, "A-3", 0).Code)
-	require.Equal(t, []string{"RESERVED", "USED", "REFUNDED", "RESERVED", "RELEASED"},
-		jajeongtest.Column[string](c.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
-}
-
-func TestRedeem_ReservationThatRanOutIsTakenOver(t *testing.T) {
-	t.Parallel()
-	c := newCheckout(t)
-	c.call(wallet.Reserve, "A-1", 12_000)
-	c.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
-	require.Equal(t, wallet.Done, c.call(wallet.Reserve, "A-2", 12_000).Code)
-	require.Equal(t, wallet.ReservationLost, c.call(wallet.Confirm, "A-1", 0).Code)
-	require.Equal(t, wallet.Done, c.call(wallet.Confirm, "A-2", 0).Code)
-}
-
 // A known order comes before a coupon that the user does not have.
 func TestReserve_KnownOrderForACouponThatIsNotOwned(t *testing.T) {
 	t.Parallel()

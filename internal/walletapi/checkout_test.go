@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -39,7 +37,7 @@ func newShop(t *testing.T) *shop {
 	store := wallet.NewStore(pool)
 	d.AddUsers(7)
 	s := &shop{Deployment: d}
-	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1"), InFlight: 2000}
+	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1")}
 	s.server = httptest.NewServer(newHandler(options))
 	t.Cleanup(s.server.Close)
 	s.client = &http.Client{Transport: openapi.Wallet.Transport(t, s.server.Client().Transport)}
@@ -168,62 +166,6 @@ func TestOrders_RefundAfterExpiryTellsSo(t *testing.T) {
 	require.Equal(t, "EXPIRED", s.wallet(7, "").Coupons[0]["state"])
 }
 
-func TestOrders_ManyClientsReserveOneCoupon(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	id := s.issue()
-	codes := reservations(s.crowd(200, func(i int) reply { return s.call("reserve", fmt.Sprint("A-", i), id, 7, 12_000) }))
-	require.Equal(t, map[string]int{"201 ": 1, "409 RESERVED_ELSEWHERE": 199}, codes)
-	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM coupon_log"))
-	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM coupon_order"))
-}
-
-func TestOrders_OneOrderWithManyCouponsHoldsOne(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	ids := []coupon.CouponID{s.issue(), s.issue()}
-	for round := range 20 {
-		order := fmt.Sprint("A-", round)
-		codes := reservations(s.crowd(2, func(i int) reply { return s.call("reserve", order, ids[i], 7, 12_000) }))
-		require.Equal(t, map[string]int{"201 ": 1, "409 ORDER_HAS_COUPON": 1}, codes)
-		require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM user_coupon WHERE order_id = ?", order))
-		require.Equal(t, 200, s.call("release", order).Status)
-	}
-}
-
-// reservations counts a reservation as made by the call that a repetition confirms.
-func reservations(codes map[string]int) map[string]int {
-	if n := codes["200 "]; n > 0 {
-		codes["201 "] += n
-		delete(codes, "200 ")
-	}
-	return codes
-}
-
-// crowd makes n calls at once, and counts their statuses and codes. A call that got 503 is repeated after a pause, as
-// clients should.
-func (s *shop) crowd(n int, call func(i int) reply) map[string]int {
-	codes, began := map[string]int{}, make(chan struct{})
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			<-began
-			r := call(i)
-			for r.Status == http.StatusServiceUnavailable {
-				<-time.After(10 * time.Millisecond)
-				r = call(i)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			codes[fmt.Sprint(r.Status, " ", r.Code)]++
-		})
-	}
-	close(began)
-	all.Wait()
-	return codes
-}
-
 func TestWallet_ByPages(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -266,13 +208,4 @@ func TestWallet_ByPages(t *testing.T) {
 		"?limit=01", "?limit=3&before=638%", "?limit=1;x=2", "?before=0", "?before=x", "?before=1&before=2", "?before="} {
 		require.Equal(t, "INVALID_PAGE", s.wallet(7, wrong).Code, wrong)
 	}
-}
-
-// More readers than connections for them wait for their turn.
-func TestWallet_ManyReadersWait(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.issue()
-	codes := s.crowd(200, func(i int) reply { return s.wallet(coupon.UserID(7+i), "") })
-	require.Equal(t, map[string]int{"200 ": 200}, codes)
 }

@@ -94,9 +94,13 @@ func TestLimits_WalletsLeaveRoomForOrders(t *testing.T) {
 	late := httptest.NewRecorder()
 	handler.ServeHTTP(late, request)
 	require.Equal(t, http.StatusServiceUnavailable, late.Code, "it waits for its turn until its time is over")
+	answered.Go(func() {
+		require.Equal(t, http.StatusOK, ask(handler, "GET", "/v1/wallet/coupons").Code, "its turn comes")
+	})
 	arrived.Add(1)
 	answered.Go(func() { require.Equal(t, http.StatusCreated, ask(handler, "PUT", "/v1/orders/DONE/coupon").Code) })
 	arrived.Wait()
+	arrived.Add(1)
 	close(free)
 	answered.Wait()
 }
