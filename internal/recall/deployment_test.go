@@ -3,9 +3,11 @@ package recall
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,6 +72,31 @@ type pod struct {
 	on      int                              // index of its server
 }
 
+// servers are up to four servers that all tests share.
+func servers(t *testing.T, n int) []redis.UniversalClient {
+	t.Helper()
+	testenv.NeedsServers(t)
+	all, err := shared()
+	require.NoError(t, err)
+	return all[:n]
+}
+
+var shared = sync.OnceValues(func() (all []redis.UniversalClient, err error) {
+	for range 4 {
+		server, err := testenv.StartRedis(context.Background(), testenv.RedisOptions{})
+		if err != nil {
+			return nil, err
+		}
+		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		testenv.StopWithShared(func() error { return errors.Join(client.Close(), server.Stop()) })
+		all = append(all, client)
+	}
+	return all, nil
+})
+
+// deployments counts the deployments, each of which has a prefix of its own.
+var deployments atomic.Int64
+
 // failing is a coupon on a primary and its replicas. promised is the promise in MySQL.
 type failing struct {
 	t        testingT
@@ -89,7 +116,8 @@ type failing struct {
 	dead     bool  // a pod has died
 }
 
-func newFailing(t testingT, servers []redis.UniversalClient, prefix string, pods int) *failing {
+func newFailing(t testingT, servers []redis.UniversalClient, pods int) *failing {
+	prefix := fmt.Sprint("deployment", deployments.Add(1), ":")
 	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[coupon.UserID]bool{}, settled: map[coupon.UserID]coupon.Arrival{}}
 	now, err := servers[0].Time(t.Context()).Result()
 	require.NoError(t, err)
@@ -320,14 +348,6 @@ func (f *failing) settle(n int) {
 	}
 	_, err = p.Remove(f.t.Context(), 42, f.window.Closes, coupon.MarkIssued, entries)
 	require.NoError(f.t, err)
-}
-
-func servers(t *testing.T, n int) (all []redis.UniversalClient) {
-	t.Helper()
-	for range n {
-		all = append(all, testenv.RedisClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()))
-	}
-	return all
 }
 
 // forgetAnswers makes a pod forget its answers, but not the counts that it has seen.

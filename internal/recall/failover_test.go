@@ -1,7 +1,6 @@
 package recall
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 // The replica lacks the last three of nine applications. It accepts three others before the lost ones are put back.
 func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 2)
+	f := newFailing(t, servers(t, 2), 2)
 	one, two := f.pods[0], f.pods[1]
 	f.askEach(two, 1, 6)
 	f.replicate()
@@ -30,12 +29,13 @@ func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
 	require.Len(t, f.arrivals(1), 13)
 	order := f.order(1)
 	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, order)
+	require.EqualValues(t, 3, one.memory.putBack.Load())
 }
 
 // Even if no application is put back, the counts reveal a loss that later applications would hide in a single maximum.
 func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 2)
+	f := newFailing(t, servers(t, 2), 2)
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -53,7 +53,7 @@ func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 
 func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 2)
+	f := newFailing(t, servers(t, 2), 2)
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -66,12 +66,14 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1, 4, 2}, f.order(1))
 	f.check()
 	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, f.order(1))
+	require.EqualValues(t, 1, one.memory.putBack.Load(), "3")
+	require.EqualValues(t, 1, one.memory.moved.Load(), "2")
 }
 
 // The new primary accepts a user. Then the old one does, for pods that have not noticed the failover: it counted the user once.
 func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 3)
+	f := newFailing(t, servers(t, 2), 3)
 	one, two, three := f.pods[0], f.pods[1], f.pods[2]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -90,7 +92,7 @@ func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 // The first replica counts the user in twice. The second one lacks the move, and moves the user without counting again.
 func TestMoveAfterASecondFailoverIsNotCountedAgain(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 3), "", 2)
+	f := newFailing(t, servers(t, 3), 2)
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -112,7 +114,7 @@ func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	for name, again := range map[string]bool{"with a repetition": true, "without a repetition": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFailing(t, servers(t, 2), "", 2)
+			f := newFailing(t, servers(t, 2), 2)
 			one, two := f.pods[0], f.pods[1]
 			f.ask(one, 1, false)
 			f.replicate()
@@ -142,7 +144,7 @@ func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFailing(t, servers(t, 2), "", 3)
+			f := newFailing(t, servers(t, 2), 3)
 			one, two, three := f.pods[0], f.pods[1], f.pods[2]
 			f.ask(one, 1, false)
 			f.replicate()
@@ -171,7 +173,7 @@ func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 // The process without a reply comes first, and puts the user at the end. The other one moves the user to the first arrival.
 func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 2)
+	f := newFailing(t, servers(t, 2), 2)
 	one, two := f.pods[0], f.pods[1]
 	f.ask(one, 1, false)
 	f.replicate()
@@ -191,7 +193,7 @@ func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
 // Every application of a finalised coupon has an outcome.
 func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	t.Parallel()
-	f := newFailing(t, servers(t, 2), "", 1)
+	f := newFailing(t, servers(t, 2), 1)
 	p := f.pods[0]
 	f.ask(p, 1, false)
 	f.settle(1)
@@ -214,11 +216,9 @@ func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 func TestModelOfFailovers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)
-	n := 0
 	for range testenv.Rounds(1, 20) {
 		rapid.Check(t, func(t *rapid.T) {
-			n++
-			f := newFailing(t, all, fmt.Sprint("model", n, ":"), rapid.IntRange(1, 4).Draw(t, "pods"))
+			f := newFailing(t, all, rapid.IntRange(1, 4).Draw(t, "pods"))
 			anyPod := func() *pod { return f.pods[rapid.IntRange(0, len(f.pods)-1).Draw(t, "pod")] }
 			for range rapid.IntRange(1, 60).Draw(t, "steps") {
 				switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask", "lose", "replicate", "replicate", "failover", "follow", "follow",
