@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestAnswers_Between(t *testing.T) {
@@ -39,23 +37,4 @@ func TestInTurn_ChangesTheOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, true, false}, order)
 	require.Equal(t, pair[int]{without: []int{1, 4}, with: []int{2, 3}}, p)
-}
-
-// Every way copies the same rows, or copies fails.
-func TestCopies_AreComplete(t *testing.T) {
-	t.Parallel()
-	testenv.NeedsServers(t)
-	s, err := openStage(t.Context(), options{rounds: 1})
-	require.NoError(t, err)
-	defer s.close()
-	for _, size := range []struct {
-		among    []copier
-		lines, n int
-	}{{copiers, 1, 200}, {shortCopiers, 60, 10}} {
-		all, err := s.copies(t.Context(), size.among, size.lines, size.n)
-		require.NoError(t, err)
-		for _, c := range all {
-			require.Len(t, c.rates, 1)
-		}
-	}
 }
