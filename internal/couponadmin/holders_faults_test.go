@@ -135,7 +135,7 @@ func TestRevoke_BesideOrdersOfAStore(t *testing.T) {
 		done, err := store.Redeem(t.Context(), couponID, wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: 9000, TTL: time.Hour})
 		return done.Code, err
 	}
-	for round := range 60 {
+	for round := range 15 {
 		const orders = 3
 		var together sync.WaitGroup
 		var confirmed [orders]wallet.Code
@@ -201,6 +201,9 @@ func TestHolders_ChangeOnceAfterLostCommitReply(t *testing.T) {
 				return d.admin.Reissue(d.T.Context(), couponID, user)
 			}},
 		} {
+			if name == "not applied" && verb.name != "grant" {
+				continue // all verbs repeat a transaction in the same way
+			}
 			t.Run(verb.name+", "+name, func(t *testing.T) {
 				rule, lost := commitOfChange(func() faultproxy.Action { return action })
 				_, proxied := d.For(t).Proxied(rule)

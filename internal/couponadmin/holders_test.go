@@ -2,7 +2,6 @@ package couponadmin_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -95,36 +94,6 @@ func TestRevoke_RefusesACouponThatAnOrderHas(t *testing.T) {
 	require.True(t, text.Is(err, text.RefusedExtendRevoked), err)
 	_, err = d.grant(couponID, 1)
 	require.True(t, text.Is(err, text.RefusedGrantRevoked), err)
-	d.Verify()
-}
-
-func TestRevoke_BesideACheckout(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	couponID := d.AddQueue(1, 1)
-	d.SettleNow()
-	db := checkout(d.Deployment)
-	for range 20 {
-		var together sync.WaitGroup
-		var reserved, confirmed wallet.Code
-		var err error
-		order := "A-" + time.Now().Format("150405.000000000")
-		together.Go(func() {
-			reserved = d.order(db, wallet.Reserve, couponID, order)
-			confirmed = d.order(db, wallet.Confirm, couponID, order)
-		})
-		together.Go(func() { _, err = d.admin.Revoke(t.Context(), couponID, 1, false) })
-		together.Wait()
-		if reserved == wallet.Done {
-			require.Error(t, err, "the coupon is reserved or used")
-			require.Equal(t, wallet.Done, confirmed)
-			d.order(db, wallet.Refund, couponID, order)
-		} else {
-			require.NoError(t, err)
-			require.Equal(t, wallet.Revoked, reserved)
-			d.changed(d.admin.Reissue(t.Context(), couponID, 1))
-		}
-	}
 	d.Verify()
 }
 
