@@ -218,12 +218,12 @@ func TestDraining_ClosesConnections(t *testing.T) {
 const never = time.Hour
 
 // listen serves a handler on connections as the public API does. open counts the open connections.
-func listen(t *testing.T, limit int, handler http.HandlerFunc) (address string, open func() float64) {
+func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, 1024, registry)
+	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, surplus, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
 		ReadTimeout: never, WriteTimeout: never, IdleTimeout: never,
@@ -270,7 +270,7 @@ func read(t *testing.T, in *bufio.Reader) string {
 func TestConnections_KeepPipelinedRequests(t *testing.T) {
 	t.Parallel()
 	asked, answered := make(chan string), make(chan struct{})
-	address, _ := listen(t, 1, func(w http.ResponseWriter, r *http.Request) {
+	address, _ := listen(t, 1, 1024, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			body = []byte(err.Error())
@@ -336,8 +336,8 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 // Connections above the surplus are closed, until others have closed.
 func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 	t.Parallel()
-	const limit, surplus = 1, 1024
-	address, open := listen(t, limit, func(http.ResponseWriter, *http.Request) {})
+	const limit, surplus = 1, 8
+	address, open := listen(t, limit, surplus, func(http.ResponseWriter, *http.Request) {})
 	var conns []net.Conn
 	for range limit + surplus {
 		conns = append(conns, dial(t, address))
@@ -358,7 +358,7 @@ func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 // The write deadline of an earlier response may have passed.
 func TestConnections_SetAWriteDeadlinePerResponse(t *testing.T) {
 	t.Parallel()
-	address, _ := listen(t, 1, func(w http.ResponseWriter, _ *http.Request) {
+	address, _ := listen(t, 1, 1024, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "0")
 		response := http.NewResponseController(w)
 		assert.NoError(t, response.Flush())

@@ -147,7 +147,7 @@ func TestPagesOfFolds(t *testing.T) {
 	reader := history.Reader{DB: d.DB}
 	whole, err := reader.Runs(t.Context(), history.RunFilter{Limit: 500})
 	require.NoError(t, err)
-	for limit := 1; limit <= len(whole)+1; limit++ {
+	for _, limit := range []int{1, 2, 3, 7, len(whole), len(whole) + 1} {
 		var ids []coupon.RunID
 		for f := (history.RunFilter{Limit: limit}); ; {
 			page, err := reader.Runs(t.Context(), f)
