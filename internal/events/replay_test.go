@@ -74,60 +74,65 @@ func TestReplay_ByTime(t *testing.T) {
 	require.Equal(t, []string{changed}, s.replay(events.Selection{Coupon: early, From: at.Add(time.Hour)}))
 }
 
-func TestReplay_GoesOnAfterAFailoverAndWhenThereIsRoom(t *testing.T) {
+func TestReplay_ToSinksThatFail(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	couponID := s.longLine(1200, 1200)
 	s.SettleNow()
-	sink := &memory{server: "a", room: 700, err: fmt.Errorf("sink: %w", events.ErrFull)}
-	waited := 0
-	replay := &events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Full: func(err error) { require.ErrorIs(t, err, events.ErrFull) },
-		Progress: func(n int) {
+	issued := s.issuedIDs(couponID)
+	to := func(sink events.Sink) *events.Replay {
+		return &events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Progress: func(int) {}, Full: func(error) {}}
+	}
+	t.Run("a failover, and no room for a while", func(t *testing.T) {
+		sink := &memory{server: "a", room: 700, err: fmt.Errorf("sink: %w", events.ErrFull)}
+		replay, waited := to(sink), 0
+		replay.Full = func(err error) { require.ErrorIs(t, err, events.ErrFull) }
+		replay.Progress = func(n int) {
 			if n == 500 {
 				sink.server = "b"
 			}
-		},
-		Wait: func(context.Context, time.Duration) error {
+		}
+		replay.Wait = func(context.Context, time.Duration) error {
 			waited++
 			sink.room = -1
 			return nil
-		}}
-	done, err := replay.Run(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1200, done.Events)
-	require.Equal(t, 1, waited)
-	require.Equal(t, s.issuedIDs(couponID), sink.ids())
-}
-
-func TestReplay_StopsWithoutTheSink(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	couponID := s.longLine(1200, 1200)
-	s.SettleNow()
-	sink := &memory{server: "a", room: 600, err: errSinkAway}
-	done, err := (&events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Progress: func(int) {}}).Run(t.Context())
-	require.ErrorIs(t, err, errSinkAway)
-	require.Equal(t, 600, done.Events)
-}
-
-func TestReplay_GivesUpWhileTheSinkStaysFull(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	couponID := s.AddQueue(3, 1, 2, 3)
-	s.SettleNow()
-	waited := time.Duration(0)
-	replay := &events.Replay{Selection: events.Selection{Coupon: couponID}, Rows: s.DB, Progress: func(int) {}, Full: func(error) {},
-		Sink: &memory{server: "a", room: 2, err: fmt.Errorf("sink: %w", events.ErrFull)},
-		Wait: func(_ context.Context, d time.Duration) error {
+		}
+		done, err := replay.Run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1200, done.Events)
+		require.Equal(t, 1, waited)
+		require.Equal(t, issued, sink.ids())
+	})
+	t.Run("it goes away", func(t *testing.T) {
+		done, err := to(&memory{server: "a", room: 600, err: errSinkAway}).Run(t.Context())
+		require.ErrorIs(t, err, errSinkAway)
+		require.Equal(t, 600, done.Events)
+	})
+	t.Run("it stays full", func(t *testing.T) {
+		replay, waited := to(&memory{server: "a", room: 2, err: fmt.Errorf("sink: %w", events.ErrFull)}), time.Duration(0)
+		replay.Wait = func(_ context.Context, d time.Duration) error {
 			waited += d
 			require.Less(t, waited, time.Hour)
 			return nil
-		}}
-	done, err := replay.Run(t.Context())
-	require.ErrorIs(t, err, events.ErrFull)
-	require.Equal(t, 10*time.Minute, waited)
-	require.Equal(t, 2, done.Events)
-	require.Equal(t, 1, done.Coupons)
+		}
+		done, err := replay.Run(t.Context())
+		require.ErrorIs(t, err, events.ErrFull)
+		require.Equal(t, 10*time.Minute, waited)
+		require.Equal(t, 2, done.Events)
+		require.Equal(t, 1, done.Coupons)
+	})
+	t.Run("its server keeps changing", func(t *testing.T) {
+		_, err := to(&restless{memory: memory{server: "a"}, t: t}).Run(t.Context())
+		require.ErrorIs(t, err, events.ErrServerChanged)
+	})
+	t.Run("stopped, it ends the page", func(t *testing.T) {
+		ctx, stop := context.WithCancelCause(t.Context())
+		sink := &stopping{memory{server: "a", room: -1}, stop}
+		done, err := to(sink).Run(ctx)
+		require.Error(t, err)
+		require.Equal(t, 500, done.Events)
+		require.Equal(t, issued[:500], sink.ids())
+	})
 }
 
 // restless is a sink whose server changes with every publication.
@@ -141,16 +146,6 @@ func (r *restless) Publish(context.Context, string, []events.Message) (int, erro
 	r.tries++
 	require.Less(r.t, r.tries, 1000)
 	return 0, events.ErrServerChanged
-}
-
-func TestReplay_GivesUpWhenTheServerKeepsChanging(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	couponID := s.AddQueue(1, 1)
-	s.SettleNow()
-	sink := &restless{memory: memory{server: "a"}, t: t}
-	_, err := (&events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Progress: func(int) {}}).Run(t.Context())
-	require.ErrorIs(t, err, events.ErrServerChanged)
 }
 
 // stopping is a sink in which the end of ctx comes in the middle of a publication.
@@ -168,19 +163,6 @@ func (s *stopping) Publish(ctx context.Context, server string, messages []events
 }
 
 var errStopped = errors.New("stopped")
-
-func TestReplay_StoppedEndsThePage(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	couponID := s.longLine(1200, 1200)
-	s.SettleNow()
-	ctx, stop := context.WithCancelCause(t.Context())
-	sink := &stopping{memory{server: "a", room: -1}, stop}
-	done, err := (&events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Progress: func(int) {}}).Run(ctx)
-	require.Error(t, err)
-	require.Equal(t, 500, done.Events)
-	require.Equal(t, s.issuedIDs(couponID)[:500], sink.ids())
-}
 
 func TestReplay_OfCouponsGivenByHand(t *testing.T) {
 	t.Parallel()

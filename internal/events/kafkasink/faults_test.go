@@ -123,7 +123,7 @@ func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 		return nil
 	})
 	s := newSink(t, settings, kgo.MetadataMinAge(10*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 2 * time.Millisecond }))
-	all := messages(0, 10_000)
+	all := messages(0, testenv.Rounds(3_000, 10_000))
 	failures := publishAll(t, s, all, func(_ int, err error) {
 		if err != nil {
 			require.Contains(t, []coupon.Class{coupon.Infrastructure, coupon.Setup}, mysqltx.ClassOf(err), "%v", err)

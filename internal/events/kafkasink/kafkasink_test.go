@@ -3,7 +3,6 @@ package kafkasink
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -26,9 +25,9 @@ func TestPublish_StoresMessagesInOrder(t *testing.T) {
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: h.Brokers, KafkaTopic: h.Topic})
 	name, err := s.Server(t.Context())
 	require.NoError(t, err)
-	all := messages(0, 12_000)
+	all := messages(0, 6_000)
 	first := 0
-	for _, count := range []int{0, 1, 2, 5_997, 6_000} { // more than the records and the bytes of a wave
+	for _, count := range []int{0, 1, 2, 5_997} { // more than the records and the bytes of a wave
 		delivered, err := s.Publish(t.Context(), name, all[first:first+count])
 		require.NoError(t, err)
 		require.Equal(t, count, delivered)
@@ -44,7 +43,9 @@ func TestPublish_StoresMessagesInOrder(t *testing.T) {
 // The broker dies while messages are published, again and again, and comes back with its data.
 func TestPublish_KilledBroker(t *testing.T) {
 	t.Parallel()
-	const partitions, count, kills = 4, 24_000, 3
+	const partitions = 4
+	kills := testenv.Rounds(1, 3)
+	count := 7_000 * (kills + 1)
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
 	all := messages(0, count)
@@ -105,7 +106,7 @@ func TestPublish_HungBroker(t *testing.T) {
 	const partitions = 3
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
-	all := messages(0, 6_000)
+	all := messages(0, 2_000)
 	delivered, err := s.Publish(t.Context(), server, all[:100])
 	require.NoError(t, err)
 	require.Equal(t, 100, delivered)
@@ -113,7 +114,7 @@ func TestPublish_HungBroker(t *testing.T) {
 	require.NoError(t, broker.Freeze())
 	for range 2 { // with the connected client, and with a new one
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		delivered, err = s.Publish(ctx, server, all[100:5_000])
+		delivered, err = s.Publish(ctx, server, all[100:1_500])
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "i/o timeout", "the time of the client's own requests is longer")
@@ -163,10 +164,10 @@ func TestErrorsOfSetup(t *testing.T) {
 			t.Parallel()
 			broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true,
 				Mechanism: mechanism, Username: "settle", Password: "secret"})
-			right := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile(),
+			settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile(),
 				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle", KafkaSASLPassword: "secret"}
-			require.NoError(t, right.Validate())
-			s := newSink(t, right)
+			require.NoError(t, settings.Validate())
+			s := newSink(t, settings)
 			all := messages(0, 100)
 			delivered, err := s.Publish(t.Context(), server, all)
 			require.NoError(t, err)
@@ -174,17 +175,6 @@ func TestErrorsOfSetup(t *testing.T) {
 			last, err := kadm.NewClient(s.client).ListEndOffsets(t.Context(), topic) // kcat cannot log in to this broker
 			require.NoError(t, err)
 			require.EqualValues(t, len(all), last[topic][0].Offset)
-
-			wrong := right
-			wrong.KafkaSASLPassword = "secret2"
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // this broker only hangs up: see TestErrorsOfSetup_LoginRefused
-			defer cancel()
-			delivered, err = newSink(t, wrong).Publish(ctx, server, all)
-			require.Error(t, err)
-			require.Zero(t, delivered)
-			other := right
-			other.KafkaTLSCAFile = filepath.Join(testenv.PrivateKafka(t, testenv.KafkaOptions{TLS: true}).Dir(), "ca.pem")
-			requireSetup(t, newSink(t, other), text.KafkaCertificateRefused)
 		})
 	}
 }
@@ -197,6 +187,9 @@ func TestPublish_TLS(t *testing.T) {
 	_, err := newSink(t, settings).Publish(t.Context(), server, all)
 	require.NoError(t, err)
 	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 1, "security.protocol=ssl", "ssl.ca.location="+broker.CAFile()), 1)
+
+	settings.KafkaTLSCAFile = testenv.PrivateKafka(t, testenv.KafkaOptions{TLS: true}).CAFile()
+	requireSetup(t, newSink(t, settings), text.KafkaCertificateRefused)
 }
 
 func TestLags(t *testing.T) {

@@ -126,7 +126,7 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 	t.Parallel()
 	f, redisServer := newFixture(t, testenv.RedisOptions{AppendOnly: true})
 	random := testenv.Random(t)
-	for range testenv.Rounds(8, 200) {
+	for range testenv.Rounds(3, 200) {
 		server, before := f.server(), f.length()
 		killAt := 1 + random.IntN(5)
 		killed := make(chan error, 1)

@@ -146,7 +146,7 @@ func (f *fixture) oneLook() answer {
 
 func TestServer_RemovesOldEventsOfIdleStream(t *testing.T) {
 	t.Parallel()
-	const more = 3000
+	const more = 1500
 	f, _ := newFixture(t, testenv.RedisOptions{})
 	f.appendAged(25*time.Hour, looks*trimSize+more)
 	f.appendAged(23*time.Hour, 1)
@@ -160,7 +160,7 @@ func TestServer_RemovesOldEventsOfIdleStream(t *testing.T) {
 // Old events are removed although there is no room for anything else. Then there is room for new ones.
 func TestPublish_RecoversFromFullMemory(t *testing.T) {
 	t.Parallel()
-	const old = 10_000
+	const old = 5_000
 	f, _ := newFixture(t, testenv.RedisOptions{})
 	server := f.server()
 	f.appendAged(25*time.Hour, old)
