@@ -17,24 +17,23 @@ import (
 
 func TestEvictionPolicy(t *testing.T) {
 	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	rdb := newClient(t, server.Addr())
+	s := newStore(t, rdb, "")
 	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			server := testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--maxmemory-policy", policy}})
-			s := newStore(t, newClient(t, server.Addr()), "")
-			got, err := s.Memory(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, policy, got.Policy)
-			require.Equal(t, policy != NoEviction, gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1)
-
-			require.NoError(t, server.Kill())
-			require.Zero(t, testutil.CollectAndCount(s.Metrics()))
-			_, err = s.Memory(t.Context())
-			require.Error(t, err)
-			_, err = s.Now(t.Context())
-			require.Error(t, err)
-		})
+		require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		got, err := s.Memory(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, policy, got.Policy)
+		require.Equal(t, policy != NoEviction, gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1)
 	}
+
+	require.NoError(t, server.Kill())
+	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
+	_, err := s.Memory(t.Context())
+	require.Error(t, err)
+	_, err = s.Now(t.Context())
+	require.Error(t, err)
 }
 
 // gauges are the Store's metrics by name.
@@ -51,7 +50,8 @@ func gauges(t *testing.T, s *Store) map[string]float64 {
 	return values
 }
 
-// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master.
+// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master. A wrong policy
+// of any master is that of the Cluster.
 func TestMemoryUsed(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -68,26 +68,19 @@ func TestMemoryUsed(t *testing.T) {
 	nodes := topology.StartCluster(t, 2)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
 	t.Cleanup(func() { cluster.Close() })
+	ofCluster := newStore(t, cluster, "")
 	for _, full := range nodes {
 		node := newClient(t, full.Addr())
 		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "1mb").Err())
-		require.Greater(t, gauges(t, newStore(t, cluster, ""))["jajeong_redis_memory_used_ratio"], NearlyFull)
+		require.Greater(t, gauges(t, ofCluster)["jajeong_redis_memory_used_ratio"], NearlyFull)
 		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	}
-}
 
-func TestEvictionPolicyOfACluster(t *testing.T) {
-	t.Parallel()
-	rdb := clusterNode(t)
-	cluster := newCluster(t, rdb)
-	s := newStore(t, cluster, "")
-	got, err := s.Memory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, NoEviction, got.Policy)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	got, err = s.Memory(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "volatile-lru", got.Policy)
+		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+		got, err := ofCluster.Memory(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "volatile-lru", got.Policy)
+		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", NoEviction).Err())
+	}
 }
 
 // Several rounds, since the client picks the node for the discovery of masters at random.
@@ -116,13 +109,11 @@ func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	}
 
 	require.NoError(t, nodes[1].Freeze())
-	for range 5 {
+	for range 3 {
 		oneAnswers(NoEviction)
 	}
 	require.NoError(t, newClient(t, nodes[0].Addr()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	for range 2 {
-		oneAnswers("volatile-lru")
-	}
+	oneAnswers("volatile-lru")
 	testenv.Eventually(t, "the metric says so", func() bool { return gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1 })
 	require.NoError(t, nodes[0].Kill())
 	got, err := policy()

@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 func TestInspectReadsWindowAndTTLs(t *testing.T) {
@@ -57,64 +57,50 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.Equal(t, want, got, "a version counts as a window")
 }
 
-// Every key of a coupon leads to it, on any master. Keys of other deployments do not.
+// The prefix is a pattern.
 func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	fill := func(rdb redis.UniversalClient, prefix string) (want []coupon.CouponID) {
-		for id := range coupon.CouponID(6) {
-			key := namespace{prefix}.coupon(100 + id)
-			name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason}[id]
-			require.NoError(t, rdb.Set(ctx, name, "", 0).Err())
-			want = append(want, 100+id)
-		}
-		for _, other := range []string{"x" + prefix, prefix + "x"} {
-			require.NoError(t, rdb.Set(ctx, namespace{other}.coupon(7).queue, "", 0).Err())
-			require.NoError(t, rdb.Set(ctx, namespace{other}.coupon(7).state, "", 0).Err())
-		}
-		for _, odd := range []string{"candidates:coupon:", "candidates:coupon:07", "candidates:coupon:-7", "candidates:coupon:7:old", "candidates:coupon:99999999999999999999"} {
-			require.NoError(t, rdb.Set(ctx, prefix+odd, "", 0).Err())
-			require.NoError(t, rdb.Set(ctx, "state:{"+prefix+odd+"}", "", 0).Err())
-		}
-		require.NoError(t, rdb.Set(ctx, "note:{"+prefix+"candidates:coupon:7}", "", 0).Err())
-		_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for n := range 2 * scannedKeys {
-				pipe.Set(ctx, fmt.Sprintf("%sbulk:%d", prefix, n), "", 0)
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		return want
-	}
-	find := func(s *Store) (found []coupon.CouponID) {
-		require.NoError(t, s.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
-			found = append(found, coupons...)
-			return nil
-		}))
-		slices.Sort(found)
-		return slices.Compact(found)
-	}
-	t.Run("with a prefix that is a pattern", func(t *testing.T) {
-		h := testenv.RedisFor(t)
-		prefix := h.Prefix + `a*b?[c]\:`
-		want := fill(h.Client, prefix)
-		require.Equal(t, want, find(newStore(t, h.Client, prefix)))
-	})
-	t.Run("on every master of a cluster", func(t *testing.T) {
-		nodes := topology.StartCluster(t, 3)
-		cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}})
-		t.Cleanup(func() { cluster.Close() })
-		want := fill(cluster, "shop:")
-		require.Equal(t, want, find(newStore(t, cluster, "shop:")))
-	})
-	t.Run("a failing visit", func(t *testing.T) {
-		h := testenv.RedisFor(t)
-		fill(h.Client, h.Prefix)
-		require.ErrorIs(t, newStore(t, h.Client, h.Prefix).ScanCoupons(ctx, func([]coupon.CouponID) error { return errVisit }), errVisit)
-	})
+	h := testenv.RedisFor(t)
+	s := newStore(t, h.Client, h.Prefix+`a*b?[c]\:`)
+	scanFinds(t, s)
+	failure := errors.New("visit failed")
+	require.ErrorIs(t, s.ScanCoupons(t.Context(), func([]coupon.CouponID) error { return failure }), failure)
 }
 
-var errVisit = fmt.Errorf("visit failed")
+// scanFinds checks that every key of a coupon leads to it, on any master, and that keys of other deployments do not.
+func scanFinds(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, prefix := t.Context(), s.names.prefix
+	var want, found []coupon.CouponID
+	for id := range coupon.CouponID(6) {
+		key := s.names.coupon(100 + id)
+		name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason}[id]
+		require.NoError(t, s.rdb.Set(ctx, name, "", 0).Err())
+		want = append(want, 100+id)
+	}
+	for _, other := range []string{"x" + prefix, prefix + "x"} {
+		require.NoError(t, s.rdb.Set(ctx, namespace{other}.coupon(7).queue, "", 0).Err())
+		require.NoError(t, s.rdb.Set(ctx, namespace{other}.coupon(7).state, "", 0).Err())
+	}
+	for _, odd := range []string{"candidates:coupon:", "candidates:coupon:07", "candidates:coupon:-7", "candidates:coupon:7:old", "candidates:coupon:99999999999999999999"} {
+		require.NoError(t, s.rdb.Set(ctx, prefix+odd, "", 0).Err())
+		require.NoError(t, s.rdb.Set(ctx, "state:{"+prefix+odd+"}", "", 0).Err())
+	}
+	require.NoError(t, s.rdb.Set(ctx, "note:{"+prefix+"candidates:coupon:7}", "", 0).Err())
+	_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for n := range 2 * scannedKeys {
+			pipe.Set(ctx, fmt.Sprintf("%sbulk:%d", prefix, n), "", 0)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
+		found = append(found, coupons...)
+		return nil
+	}))
+	slices.Sort(found)
+	require.Equal(t, want, slices.Compact(found))
+}
 
 func TestMarkedUsersAreReturnedByPages(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -61,10 +62,9 @@ func TestKeyNamesMatchContract(t *testing.T) {
 	}
 }
 
-func TestKeysOfOneCouponShareASlot(t *testing.T) {
-	t.Parallel()
-	// A node without any slots still knows which it would be.
-	rdb := clusterNode(t)
+// keysShareASlot checks the keys of coupons. A node without any slots still knows which it would be.
+func keysShareASlot(t *testing.T, rdb *redis.Client) {
+	t.Helper()
 	slots := map[int64]bool{}
 	for _, prefix := range []string{"", "p:", "shop-1:", "한글:", "a b:"} {
 		for _, id := range []coupon.CouponID{0, 1, 42, 1 << 53, math.MaxUint64} {

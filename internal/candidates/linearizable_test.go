@@ -40,7 +40,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "LINE_FULL", "PENDING", "NONE", "ISSUED", "lost", "lost and queued", "read", "settled", "batched", "in overlapping calls",
 		}, func(what string) bool { return total[what] > 0 })
 	}
-	for ctx := testenv.Patient(t); !t.Failed() && (histories < testenv.Rounds(25, 3_000) || len(missing()) > 0); histories++ {
+	for ctx := testenv.Patient(t); !t.Failed() && (histories < testenv.Rounds(10, 3_000) || len(missing()) > 0); histories++ {
 		require.NoError(t, ctx.Err(), "no history had %v: %v", missing(), total)
 		i, seed := histories, first+uint64(histories)
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

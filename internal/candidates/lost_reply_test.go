@@ -155,7 +155,9 @@ func newCluster(t *testing.T, node *redis.Client) *redis.ClusterClient {
 // A Cluster refuses a script whose keys are in several slots.
 func TestEveryOperationWorksInACluster(t *testing.T) {
 	t.Parallel()
-	c := couponOn(t, newCluster(t, clusterNode(t)), "shop:", 42)
+	node := clusterNode(t)
+	keysShareASlot(t, node)
+	c := couponOn(t, newCluster(t, node), "shop:", 42)
 	ctx := context.WithoutCancel(t.Context())
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)

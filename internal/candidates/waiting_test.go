@@ -40,7 +40,7 @@ func TestWaiting_FindsCouponsWithACandidate(t *testing.T) {
 	require.Equal(t, []coupon.CouponID{last}, one, "as the look during a resharding does it")
 }
 
-func TestWaiting_InACluster(t *testing.T) {
+func TestWaitingAndScan_InACluster(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 3)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
@@ -61,4 +61,6 @@ func TestWaiting_InACluster(t *testing.T) {
 	// The script fails if a key is on another shard, as while a slot moves.
 	places := findWaiting.Run(t.Context(), newClient(t, nodes[0].Addr()), nil, store.names.coupon(1).queue, store.names.coupon(2).queue, store.names.coupon(3).queue)
 	require.Error(t, places.Err())
+
+	scanFinds(t, newStore(t, cluster, "scan:"))
 }
