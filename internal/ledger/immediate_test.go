@@ -11,8 +11,7 @@ import (
 // addImmediateRuns writes n immediate runs as `settle serve` does, each with the next user of the coupon as its winner.
 func (c *fixture) addImmediateRuns(n int) {
 	c.T.Helper()
-	const numbers = `(SELECT 1 + a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n AS n FROM ` +
-		digits + " a JOIN " + digits + " b JOIN " + digits + " c JOIN " + digits + " d JOIN " + digits + " e) x WHERE x.n <= ?"
+	const numbers = `(SELECT 1 + a.n + 10 * b.n + 100 * c.n AS n FROM ` + digits + " a JOIN " + digits + " b JOIN " + digits + " c) x WHERE x.n <= ?"
 	seated := c.Number("SELECT COALESCE(MAX(position), 0) FROM user_coupon WHERE coupon_id = ?", c.id)
 	before := int64(c.user(uint64(seated))) // each coupon has ids of its own
 	last := c.Now().UnixMicro() - int64(n)*1000 - 1_000_000
@@ -90,7 +89,7 @@ func (c fixture) newImmediate(t *testing.T, runs int) *fixture {
 // Each immediate run is read in the same query. Nightly runs lie between them.
 func TestCheckOfManyImmediateRuns(t *testing.T) {
 	t.Parallel()
-	const runs = 1500
+	const runs = 300
 	c := newDeployment(t).newImmediate(t, runs)
 	c.SetSeats(c.id, 3*runs)
 	c.addUsers(10_001, 10_009)

@@ -25,7 +25,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	t.Parallel()
 	const (
 		applicants   = 60
-		usersEach    = 30
+		usersEach    = 10
 		allUsers     = applicants * usersEach
 		unknownUsers = allUsers / 20
 		blockedUsers = allUsers / 20

@@ -409,7 +409,7 @@ func TestNoAlarmForPutBack(t *testing.T) {
 func TestNoAlarmWhilePeopleApplyAndAreSettled(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	const users = 1500
+	const users = 400
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, users)...) // later users are unknown
 	at, night := d.AddImmediate(users/2), d.AddCoupon(users/4)
 	p := newPod(d)
