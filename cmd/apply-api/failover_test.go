@@ -25,187 +25,122 @@ import (
 
 const masterName = "coupons"
 
-func servingOnPair(t *testing.T) (*topology.Pair, *program) {
-	t.Helper()
-	redis := topology.StartPair(t, masterName)
-	return redis, serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
-}
-
 func TestFailoverLosesNoApplication(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			redis, p := servingOnPair(t)
-			// Redis does not wait for the replica, so the last acknowledged applications may be lost. The crowd pauses meanwhile.
-			c := startCrowd(t, p.apply, crowdSize)
-			c.awaitResponses(http.StatusAccepted, 100)
-			c.awaitResults()
-			redis.Replicated(t)
-			require.NoError(t, fail(redis.Master))
-
-			c.resume()
-			c.awaitResponses(http.StatusServiceUnavailable, 10)
-			redis.Promote(t)
-			c.awaitResponses(http.StatusAccepted, 100)
-			c.awaitResponses(http.StatusOK, 20)
-			p.awaitReady(http.StatusOK)
-			c.verify(redis.OnReplica)
-			if name == "frozen" { // the old master still takes itself for the master
-				require.NoError(t, redis.Master.Thaw())
-				c.resume()
-				c.awaitResponses(http.StatusAccepted, 100)
-				c.verify(redis.OnReplica)
-			}
-		})
-	}
-}
-
-// The pod puts lost applications back at their first arrival, also after a second application of the user.
-func TestFailoverToLaggingReplicaLosesNoApplication(t *testing.T) {
-	t.Parallel()
-	redis, p := servingOnPair(t)
+	redis := topology.StartPair(t, masterName)
+	p := serving(t, append(asAPI(t, "", redis.Master.Addr(), redis.Replica.Addr()), "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+masterName)...)
+	// Redis does not wait for the replica, so the last acknowledged applications may be lost. The crowd pauses meanwhile.
 	c := startCrowd(t, p.apply, crowdSize)
 	c.awaitResponses(http.StatusAccepted, 100)
+	c.awaitResults()
 	redis.Replicated(t)
-	redis.Link.Down()
-	c.awaitResponses(http.StatusAccepted, 50)
-	require.NoError(t, redis.Master.Kill())
+	require.NoError(t, redis.Master.Freeze())
+
+	c.resume()
 	c.awaitResponses(http.StatusServiceUnavailable, 10)
 	redis.Promote(t)
 	c.awaitResponses(http.StatusAccepted, 100)
-	c.awaitResults()
+	c.awaitResponses(http.StatusOK, 20)
+	p.awaitReady(http.StatusOK)
+	c.verify(redis.OnReplica)
 
-	first := c.firstArrivals()
-	testenv.Eventually(t, "every acknowledged user is in the queue", func() bool {
-		standing := map[string]bool{}
-		for _, p := range readQueue(t, redis.OnReplica).queue {
-			standing[p.user] = true
-		}
-		for user := range first {
-			if !standing[strconv.Itoa(user)] {
-				return false
-			}
-		}
-		return true
-	})
-	stored := readQueue(t, redis.OnReplica)
-	for _, place := range stored.queue {
-		user, err := strconv.Atoi(place.user)
-		require.NoError(t, err)
-		if arrival, answered := first[user]; answered {
-			require.Equal(t, arrival, place.arrival, "user %d has the first arrival", user)
-		}
-	}
-	require.Equal(t, int64(len(stored.queue)), stored.accepted, "every application is counted once")
-	// Some were in flight when the link went down. Users who applied again before the comparison were moved, not put back.
-	testenv.Eventually(t, "the metrics count them", func() bool {
-		return p.metric("jajeong_promises_put_back_total")+p.metric("jajeong_promises_moved_total") > 50.0-2*crowdSize
-	})
+	require.NoError(t, redis.Master.Thaw()) // it still takes itself for the master
+	c.resume()
+	c.awaitResponses(http.StatusAccepted, 100)
+	c.verify(redis.OnReplica)
 }
 
 // A pod that gets no answer asks the other nodes for the topology again and again. go-redis itself would ask once a
 // minute.
 func TestPromotedReplicaIsFound(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(*testenv.Redis) error{"killed": (*testenv.Redis).Kill, "frozen": (*testenv.Redis).Freeze} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			nodes := topology.StartCluster(t, 3)
-			holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*3/16384]
-			replica := topology.AddReplica(t, nodes, holder)
-			var addrs []string
-			var living []*redis.Client
-			for _, node := range append(nodes, replica) {
-				addrs = append(addrs, node.Addr())
-				if node != holder {
-					living = append(living, redisClient(t, node.Addr()))
-				}
-			}
-			asked := func() (times int) {
-				for _, node := range living {
-					said := node.Info(t.Context(), "commandstats").Val()
-					for _, calls := range regexp.MustCompile(`cmdstat_cluster\|(?:slots|shards):calls=(\d+)`).FindAllStringSubmatch(said, -1) {
-						n, err := strconv.Atoi(calls[1])
-						require.NoError(t, err)
-						times += n
-					}
-				}
-				return times
-			}
-			p := serving(t, "REDIS_ADDRS="+strings.Join(addrs, ","))
-			p.mustApply(http.StatusAccepted, 1, 1)
-			onMaster, promoted := redisClient(t, holder.Addr()), redisClient(t, replica.Addr())
-			testenv.Eventually(t, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
-
-			require.NoError(t, fail(holder))
-			before, since := asked(), time.Now()
-			testenv.Eventually(t, "the pod asks for the topology more than once a minute", func() bool {
-				_, _ = p.ask(1, 2) // applications continue
-				return asked()-before > 5+2*int(time.Since(since)/time.Minute)
-			})
-			require.NoError(t, promoted.Do(t.Context(), "cluster", "failover", "takeover").Err())
-			testenv.Eventually(t, "the promoted replica accepts applications", func() bool {
-				status, _ := p.ask(1, 3)
-				return status == http.StatusAccepted || status == http.StatusOK // a response may have been lost
-			})
-			p.mustApply(http.StatusOK, 1, 1)
-		})
+	nodes := topology.StartCluster(t, 3)
+	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*3/16384]
+	replica := topology.AddReplica(t, nodes, holder)
+	var addrs []string
+	var living []*redis.Client
+	for _, node := range append(nodes, replica) {
+		addrs = append(addrs, node.Addr())
+		if node != holder {
+			living = append(living, redisClient(t, node.Addr()))
+		}
 	}
+	asked := func() (times int) {
+		for _, node := range living {
+			said := node.Info(t.Context(), "commandstats").Val()
+			for _, calls := range regexp.MustCompile(`cmdstat_cluster\|(?:slots|shards):calls=(\d+)`).FindAllStringSubmatch(said, -1) {
+				n, err := strconv.Atoi(calls[1])
+				require.NoError(t, err)
+				times += n
+			}
+		}
+		return times
+	}
+	p := serving(t, "REDIS_ADDRS="+strings.Join(addrs, ","))
+	p.mustApply(http.StatusAccepted, 1, 1)
+	onMaster, promoted := redisClient(t, holder.Addr()), redisClient(t, replica.Addr())
+	testenv.Eventually(t, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
+
+	require.NoError(t, holder.Freeze())
+	before, since := asked(), time.Now()
+	testenv.Eventually(t, "the pod asks for the topology more than once a minute", func() bool {
+		_, _ = p.ask(1, 2) // applications continue
+		return asked()-before > 5+2*int(time.Since(since)/time.Minute)
+	})
+	require.NoError(t, promoted.Do(t.Context(), "cluster", "failover", "takeover").Err())
+	testenv.Eventually(t, "the promoted replica accepts applications", func() bool {
+		status, _ := p.ask(1, 3)
+		return status == http.StatusAccepted || status == http.StatusOK // a response may have been lost
+	})
+	p.mustApply(http.StatusOK, 1, 1)
 }
 
 // While a slot moves, a Cluster answers no script with keys on both nodes. A missing key counts as moved.
 func TestReshardingLosesNoApplication(t *testing.T) {
 	t.Parallel()
-	t.Run("with keys that do not exist", func(t *testing.T) {
-		t.Parallel()
-		m := newMove(t)
-		_, c := underCrowd(t, m.addrs())
-		refused := func() string {
-			user := int(c.users.Add(1))
-			require.Equal(t, http.StatusServiceUnavailable, c.apply(user).status)
-			return strconv.Itoa(user)
-		}
-		m.begin()
-		c.awaitResponses(http.StatusServiceUnavailable, 20)
-		users := []string{refused()}
-		m.moveKeys()
-		c.awaitResponses(http.StatusServiceUnavailable, 20)
-		users = append(users, refused())
-		c.stop()
-		m.end()
-		for _, place := range readQueue(t, m.to).queue {
-			require.NotContains(t, users, place.user, "a refused application is not queued")
-		}
-		c.resume()
-		c.awaitResponses(http.StatusAccepted, 50)
-		c.verify(m.to)
-		m.requireNoKeyLeft()
-	})
-	// If every key of the coupon exists, the node that has all of them answers.
-	t.Run("with all keys", func(t *testing.T) {
-		t.Parallel()
-		m := newMove(t)
-		tag := "{" + queueKey + "}"
-		require.NoError(t, m.from.SAdd(t.Context(), "issued:"+tag, "1000001").Err())
-		require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
-		require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
-		require.NoError(t, m.from.HSet(t.Context(), "dlq:reason:"+tag, "1000003", "{}").Err())
-		p := serving(t, "REDIS_ADDRS="+m.addrs())
-		require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // the application under review
-		c := startCrowd(t, p.apply, crowdSize)
-		c.awaitResponses(http.StatusAccepted, 50)
-		m.begin()
-		c.awaitResponses(http.StatusAccepted, 50)
-		m.moveKeys()
-		c.awaitResponses(http.StatusAccepted, 50)
-		require.NoError(t, m.to.ScriptFlush(t.Context()).Err())
-		c.awaitResponses(http.StatusAccepted, 50)
-		m.end()
-		c.awaitResponses(http.StatusAccepted, 50)
-		c.verify(m.to)
-		m.requireNoKeyLeft()
-	})
+	m := newMove(t)
+	_, c := underCrowd(t, m.addrs())
+	refused := func() string {
+		user := int(c.users.Add(1))
+		require.Equal(t, http.StatusServiceUnavailable, c.apply(user).status)
+		return strconv.Itoa(user)
+	}
+	m.begin()
+	c.awaitResponses(http.StatusServiceUnavailable, 20)
+	users := []string{refused()}
+	m.moveKeys()
+	c.awaitResponses(http.StatusServiceUnavailable, 20)
+	users = append(users, refused())
+	c.stop()
+	m.end()
+	for _, place := range readQueue(t, m.to).queue {
+		require.NotContains(t, users, place.user, "a refused application is not queued")
+	}
+	c.resume()
+	c.awaitResponses(http.StatusAccepted, 50)
+	c.verify(m.to)
+	m.requireNoKeyLeft()
+
+	// The slot moves back. Every key of the coupon exists now: the node that has all of them answers.
+	m.from, m.to, m.fromID, m.toID = m.to, m.from, m.toID, m.fromID
+	tag := "{" + queueKey + "}"
+	require.NoError(t, m.from.SAdd(t.Context(), "issued:"+tag, "1000001").Err())
+	require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
+	require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
+	require.NoError(t, m.from.HSet(t.Context(), "dlq:reason:"+tag, "1000003", "{}").Err())
+	require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // the application under review
+	c.resume()
+	c.awaitResponses(http.StatusAccepted, 50)
+	m.begin()
+	c.awaitResponses(http.StatusAccepted, 50)
+	m.moveKeys()
+	c.awaitResponses(http.StatusAccepted, 50)
+	require.NoError(t, m.to.ScriptFlush(t.Context()).Err())
+	c.awaitResponses(http.StatusAccepted, 50)
+	m.end()
+	c.awaitResponses(http.StatusAccepted, 50)
+	c.verify(m.to)
+	m.requireNoKeyLeft()
 }
 
 // move is a slot on its way from one node of a Cluster to the other.
@@ -266,19 +201,6 @@ func (m *move) requireNoKeyLeft() {
 	left, err := m.from.ClusterCountKeysInSlot(m.t.Context(), int(m.slot)).Result()
 	require.NoError(m.t, err)
 	require.Zero(m.t, left)
-}
-
-func TestFrozenClusterNodeLosesNoApplication(t *testing.T) {
-	t.Parallel()
-	nodes := topology.StartCluster(t, 2)
-	holder := nodes[redisClient(t, nodes[0].Addr()).ClusterKeySlot(t.Context(), queueKey).Val()*2/16384]
-	p, c := underCrowd(t, nodes[0].Addr()+","+nodes[1].Addr())
-	c.recovers(redisClient(t, holder.Addr()), func() {
-		require.NoError(t, holder.Freeze())
-		c.awaitResponses(http.StatusServiceUnavailable, 20)
-		p.awaitReady(http.StatusOK) // for the coupons of the other node
-		require.NoError(t, holder.Thaw())
-	})
 }
 
 // shards is a Cluster of three masters, and apply-api with coupons on all of them.
@@ -412,8 +334,8 @@ func (s *shards) promised(minAccepted int64) (coupons int) {
 
 func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	t.Parallel()
-	s := newShards(t, 150)
-	require.Greater(t, len(s.hung), 20)
+	s := newShards(t, 75)
+	require.Greater(t, len(s.hung), 16)
 	applied := func(couponID int) bool { // 200: an earlier request was accepted, and its response was lost
 		status := s.ask(http.MethodPost, couponID, 1, "")
 		return status == http.StatusAccepted || status == http.StatusOK

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,91 +68,6 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 	p.awaitQueued(key.Of(7))
 }
 
-// Keys are rotated while people apply, and the provider goes away. No token is refused whose key was known before, and a key that
-// is gone ends its tokens.
-func TestKeysOfTokensAreRotatedUnderLoad(t *testing.T) {
-	t.Parallel()
-	from := provider.Serve(t)
-	older, newer := provider.NewKey(t, "older"), provider.NewKey(t, "newer")
-	from.Publish(older)
-	p := takingTokens(t, from)
-	p.await(listening)
-	p.awaitReady(http.StatusOK)
-
-	var applying sync.WaitGroup
-	var applied atomic.Int64
-	stop := make(chan struct{})
-	stopped := sync.OnceFunc(func() { close(stop); applying.Wait() })
-	defer stopped()
-	for n := range uint64(4) {
-		applying.Go(func() {
-			for user := n + 1; ; user += 4 {
-				select {
-				case <-stop:
-					return
-				case <-time.After(25 * time.Millisecond):
-				}
-				switch status, challenge := p.applyWith(older.Of(user)); status {
-				case http.StatusAccepted:
-					applied.Add(1)
-				case http.StatusServiceUnavailable: // this machine was slower than a timeout for Redis, and the token was believed
-				default:
-					t.Errorf("user %d: %d %s", user, status, challenge)
-					return
-				}
-			}
-		})
-	}
-	goOn := func() {
-		t.Helper()
-		before := applied.Load()
-		testenv.Eventually(t, "people go on applying", func() bool { return applied.Load() > before+50 || t.Failed() })
-	}
-
-	goOn()
-	from.Leave()
-	status, challenge := p.applyWith(newer.Of(1_000_000))
-	require.Equal(t, http.StatusUnauthorized, status)
-	require.Contains(t, challenge, "the key of the token is not known")
-	goOn()
-	from.Publish(older, newer)
-	testenv.Eventually(t, "the new key is known", func() bool {
-		status, _ := p.applyWith(newer.Of(1_000_000))
-		return status != http.StatusUnauthorized
-	})
-	goOn()
-	stopped()
-
-	from.Publish(newer)
-	testenv.Eventually(t, "the old key has ended", func() bool {
-		_, _ = p.applyWith(provider.NewKey(t, "unknown").Of(7)) // hastens the next fetch
-		status, _ := p.applyWith(older.Of(1))
-		return status == http.StatusUnauthorized
-	})
-	from.Leave()
-	p.awaitQueued(newer.Of(1_000_000))
-}
-
-// A hundred malformed tokens are a hundred times 401, and one line in the log a second.
-func TestMalformedTokensAreNoStormInTheLog(t *testing.T) {
-	t.Parallel()
-	from := provider.Serve(t)
-	from.Publish(provider.NewKey(t, "k1"))
-	p := takingTokens(t, from)
-	p.await(listening)
-	began := time.Now()
-	for n := range 100 {
-		status, challenge := p.applyWith(strings.Repeat(fmt.Sprintf("%d.", n), n%5) + "x")
-		require.Equal(t, http.StatusUnauthorized, status)
-		require.Contains(t, challenge, `error="invalid_token"`)
-	}
-	seconds := int(time.Since(began).Seconds()) + 2 // a test may take long
-	lines := strings.Count(p.stderr.String(), "tokens are refused")
-	require.GreaterOrEqual(t, lines, 1)
-	require.LessOrEqual(t, lines, seconds)
-	require.EqualValues(t, 100, p.metric(`jajeong_identity_refused_total{reason="malformed"}`))
-}
-
 func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
 	t.Parallel()
 	for locale, want := range map[string][]string{
@@ -179,35 +90,6 @@ func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
 	require.Equal(t, 2, p.exit())
 	require.Equal(t, []string{"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
 		`apply-api: TRUSTED_PROXIES has "gateway": want addresses or networks such as 10.0.0.0/8`}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
-}
-
-// Each wrong combination is one clear line.
-func TestWrongIdentityIsOneLine(t *testing.T) {
-	t.Parallel()
-	tokens := []string{"--identity=jwt", "--jwt-issuer=i", "--jwt-audience=a", "--jwt-user-claim=uid"}
-	for _, c := range []struct {
-		flags           []string
-		english, korean string
-	}{
-		{tokens, "IDENTITY=jwt needs one of", "중 하나만 지정하세요"},
-		{append(tokens[:4:4], "--jwt-jwks-url=https://a", "--jwt-jwks-file=b"), "IDENTITY=jwt needs one of", "중 하나만 지정하세요"},
-		{append(tokens[:4:4], "--jwt-jwks-url=https://u:password@a"), "without a user name and password", "사용자 이름과 비밀번호 없이"},
-		{append(tokens[:4:4], "--jwt-jwks-file=/dev/null"), "JWT_JWKS_FILE cannot be read", "JWT_JWKS_FILE을 읽을 수 없습니다"},
-		{[]string{"--jwt-issuer=i"}, "JWT_ISSUER is set, but IDENTITY is header", "JWT_ISSUER이(가) 지정되었지만 IDENTITY가 header입니다"},
-		{[]string{"--jwt-issuer="}, "JWT_ISSUER (--jwt-issuer) is empty", "JWT_ISSUER (--jwt-issuer): 값이 비어 있습니다"},
-		{[]string{"--trusted-proxies=foo"}, `TRUSTED_PROXIES has "foo"`, `TRUSTED_PROXIES에 "foo"`},
-		{[]string{"--trusted-proxies="}, "TRUSTED_PROXIES (--trusted-proxies) is empty", "TRUSTED_PROXIES (--trusted-proxies): 값이 비어 있습니다"},
-		{[]string{"--identity=oidc"}, `IDENTITY (--identity) is "oidc"`, "IDENTITY (--identity)"},
-	} {
-		for locale, want := range map[string]string{"C": c.english, "ko_KR.UTF-8": c.korean} {
-			p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, c.flags...)
-			require.Equal(t, 2, p.exit(), c.flags)
-			said := p.stderr.String()
-			require.Contains(t, said, want)
-			require.Equal(t, 1, strings.Count(said, "\n"), said)
-			require.NotContains(t, said, "u:password")
-		}
-	}
 }
 
 // The start says who is believed.

@@ -3,59 +3,59 @@ package main
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
-	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // crowdSize applicants are enough for batches, and few enough for a small machine.
 const crowdSize = 16
 
-const breakersOpen = "jajeong_apply_breakers_open"
+const (
+	breakersOpen    = "jajeong_apply_breakers_open"
+	refusedInFlight = `jajeong_apply_refused_total{reason="in_flight"}`
+)
 
 func TestKilledRedisLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true, Args: []string{"--appendfsync", "always"}})
 	p, c := underCrowd(t, server.Addr())
-	for range 2 {
-		c.awaitResponses(http.StatusAccepted, 50)
-		require.NoError(t, server.Kill())
-		c.awaitResponses(http.StatusServiceUnavailable, 50)
-		testenv.Eventually(t, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
-		p.awaitReady(http.StatusServiceUnavailable)
-		require.NoError(t, server.Restart(t.Context()))
-	}
+	require.NoError(t, server.Kill())
+	c.awaitResponses(http.StatusServiceUnavailable, 50)
+	testenv.Eventually(t, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
+	p.awaitReady(http.StatusServiceUnavailable)
+	require.NoError(t, server.Restart(t.Context()))
 	c.awaitResponses(http.StatusAccepted, 50)
 	p.awaitReady(http.StatusOK)
 	testenv.Eventually(t, "the circuit breaker is closed", func() bool { return p.metric(breakersOpen) == 0 })
 	c.verify(redisClient(t, server.Addr()))
 }
 
-// After the freeze, Redis executes the commands that it received meanwhile.
+// After the freeze, Redis executes the commands that it received meanwhile. Meanwhile, most applicants are above
+// the limit of applications in flight.
 func TestFrozenRedisLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	p, c := underCrowd(t, server.Addr())
+	p, c := underCrowd(t, server.Addr(), "MAX_IN_FLIGHT=4")
 	c.recovers(redisClient(t, server.Addr()), func() {
+		refused := p.metric(refusedInFlight)
 		require.NoError(t, server.Freeze())
 		c.awaitResponses(http.StatusServiceUnavailable, 20)
+		testenv.Eventually(t, "applications above the limit are refused", func() bool { return p.metric(refusedInFlight) > refused })
 		testenv.Eventually(t, "the circuit breaker is open", func() bool { return p.metric(breakersOpen) == 1 })
 		p.awaitReady(http.StatusServiceUnavailable)
 		require.NoError(t, server.Thaw())
 	})
 	p.awaitReady(http.StatusOK)
 	testenv.Eventually(t, "the circuit breaker is closed", func() bool { return p.metric(breakersOpen) == 0 })
+	testenv.Eventually(t, "no application is in flight", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
 }
 
 // isApply reports a call of the apply script. Only the catalog's calls have a status.
@@ -66,153 +66,19 @@ func isApply(turn faultproxy.Turn) bool {
 func TestSlowRedisLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	var delay atomic.Int64
+	var slow atomic.Bool
 	wire := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
-		if d := time.Duration(delay.Load()); d > 0 && isApply(turn) {
+		if slow.Load() && isApply(turn) {
 			until := make(chan struct{})
-			time.AfterFunc(d, func() { close(until) })
+			time.AfterFunc(100*time.Millisecond, func() { close(until) })
 			return faultproxy.DelayReply(until)
 		}
 		return faultproxy.Pass()
 	}, server.Addr())
 	_, c := underCrowd(t, wire.Addr)
-	delay.Store(int64(100 * time.Millisecond))
+	slow.Store(true)
 	c.awaitResponses(http.StatusAccepted, 50) // a call takes many
-	c.recovers(redisClient(t, server.Addr()), func() {
-		delay.Store(int64(3 * time.Second))
-		c.awaitResponses(http.StatusServiceUnavailable, 20)
-		delay.Store(0)
-	})
-}
-
-// Every second reply is lost. A repeated application gets the arrival of the first one.
-func TestLostRepliesLoseNoApplication(t *testing.T) {
-	t.Parallel()
-	t.Run("standalone", func(t *testing.T) {
-		t.Parallel()
-		server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-		replies := lossyProxy(t, server)
-		loseReplies(t, server, replies, replies.wire.Addr)
-	})
-	// The Cluster client has its own rules for repetitions.
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		server := topology.StartCluster(t, 1)[0]
-		replies := lossyProxy(t, server)
-		_, port, err := net.SplitHostPort(replies.wire.Addr)
-		require.NoError(t, err)
-		node := redisClient(t, server.Addr())
-		require.NoError(t, node.ConfigSet(t.Context(), "cluster-announce-port", port).Err())
-		testenv.Eventually(t, "its address is the wire's", func() bool {
-			shards := node.ClusterShards(t.Context()).Val()
-			return len(shards) == 1 && strconv.FormatInt(shards[0].Nodes[0].Port, 10) == port
-		})
-		loseReplies(t, server, replies, replies.wire.Addr+",localhost:"+port)
-	})
-}
-
-// lossy is a proxy that loses every second reply to an application while now is true.
-type lossy struct {
-	now                atomic.Bool
-	applications, lost int // read them after wire.Turns
-	wire               *faultproxy.Proxy
-}
-
-func lossyProxy(t *testing.T, server *testenv.Redis) *lossy {
-	t.Helper()
-	l := new(lossy)
-	l.wire = faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
-		if !l.now.Load() || !isApply(turn) {
-			return faultproxy.Pass()
-		}
-		if l.applications++; l.applications%2 == 0 {
-			return faultproxy.Pass()
-		}
-		l.lost++
-		return faultproxy.DropReply(nil)
-	}, server.Addr())
-	return l
-}
-
-func loseReplies(t *testing.T, server *testenv.Redis, replies *lossy, addrs string) {
-	_, c := underCrowd(t, addrs)
-	replies.now.Store(true)
-	c.awaitResponses(http.StatusServiceUnavailable, 50)
-	c.awaitResponses(http.StatusAccepted, 20) // the other replies
-	replies.now.Store(false)
-	c.awaitResponses(http.StatusAccepted, 50)
 	c.verify(redisClient(t, server.Addr()))
-	replies.wire.Turns() // waits for the rule
-	require.Greater(t, replies.lost, 10)
-	require.Greater(t, c.recoveredUsers(), 10)
-}
-
-// A full Redis refuses the script, so that no part of an application is written.
-func TestFullRedisKeepsEveryApplication(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	rdb := redisClient(t, server.Addr())
-	_, c := underCrowd(t, server.Addr())
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	full := snapshot(t, rdb)
-	c.awaitResponses(http.StatusServiceUnavailable, 50)
-	require.Equal(t, full, snapshot(t, rdb))
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
-	c.awaitResponses(http.StatusAccepted, 50)
-	c.verify(rdb)
-}
-
-func snapshot(t *testing.T, rdb *redis.Client) map[string]string {
-	t.Helper()
-	keys, err := rdb.Keys(t.Context(), "*candidates:coupon:1*").Result()
-	require.NoError(t, err)
-	all := map[string]string{}
-	for _, key := range keys {
-		all[key], err = rdb.Dump(t.Context(), key).Result()
-		require.NoError(t, err)
-	}
-	return all
-}
-
-func TestFlushedScriptsFailNoRequest(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	rdb := redisClient(t, server.Addr())
-	p, c := underCrowd(t, server.Addr())
-	for range 20 {
-		c.awaitResponses(http.StatusAccepted, 10)
-		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
-	}
-	c.awaitResponses(http.StatusAccepted, 10)
-	c.verify(rdb)
-	_, failures := p.failures()
-	require.Empty(t, failures)
-}
-
-const refusedInFlight = `jajeong_apply_refused_total{reason="in_flight"}`
-
-func TestApplicationsAboveTheInFlightLimitAreRefused(t *testing.T) {
-	t.Parallel()
-	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	p := serving(t, "REDIS_ADDRS="+redis.Addr(), "MAX_IN_FLIGHT=8")
-	c := startCrowd(t, p.apply, 64)
-	c.awaitResponses(http.StatusAccepted, 50)
-	require.NoError(t, redis.Freeze())
-	refused := p.metric(refusedInFlight)
-	testenv.Eventually(t, "applications above the limit are refused", func() bool { return p.metric(refusedInFlight) >= refused+50 })
-	p.awaitReady(http.StatusServiceUnavailable) // the admin port answers
-	require.NoError(t, redis.Thaw())
-	c.awaitResponses(http.StatusAccepted, 50)
-	c.verify(redisClient(t, redis.Addr()))
-
-	// The clients stay within the limit, so that no request is refused.
-	refused = p.metric(refusedInFlight)
-	c.size = 8
-	c.resume()
-	c.awaitResponses(http.StatusAccepted, 50)
-	c.verify(redisClient(t, redis.Addr()))
-	require.InDelta(t, refused, p.metric(refusedInFlight), 0)
-	testenv.Eventually(t, "no application is in flight", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
 }
 
 func TestUserAboveTheRateIsRefused(t *testing.T) {

@@ -141,7 +141,7 @@ func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()), "REDIS_MASTER_NAME="+masterName,
 		"REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr())...)
 	c := startCrowd(t, p.apply, crowdSize)
-	failovers := testenv.Rounds(2, 6)
+	failovers := testenv.Rounds(1, 6)
 	old := 0
 	for range failovers {
 		new := (old + 1) % 3

@@ -94,6 +94,3 @@ func Serve(t testing.TB) *Server {
 
 // Publish publishes these keys.
 func (s *Server) Publish(keys ...Key) { s.content.Store(new(JWKS(keys...))) }
-
-// Leave makes the server answer nobody.
-func (s *Server) Leave() { s.content.Store(nil) }
