@@ -167,9 +167,10 @@ func writeKeys(t *testing.T, path string, keys ...string) {
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
 }
 
-// issue issues a coupon of 5,000 won to user 7.
+// issue issues a coupon of 5,000 won to user 7, who exists.
 func issue(d *jajeongtest.Deployment) coupon.CouponID {
-	id := d.AddQueue(1, 7)
+	id := d.AddCoupon(1)
+	d.Apply(id, 7)
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", id)
 	d.SettleNow()
 	return id
@@ -178,6 +179,7 @@ func issue(d *jajeongtest.Deployment) coupon.CouponID {
 func TestCheckoutAndShutdown(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
+	d.AddUsers(7)
 	id := issue(d)
 	testenv.Eventually(t, "the call ends within its time", func() bool {
 		p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--reserve-ttl=10s").await(listening)
@@ -285,39 +287,11 @@ func (p *program) mustReserve(want int, order string, id coupon.CouponID, key st
 	}
 }
 
-func TestKeysAreRotatedWithoutRestart(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	id := issue(d)
-	path := keysFile(t, "old")
-	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+path).await(listening)
-	p.mustReserve(http.StatusCreated, "A-1", id, "old")
-	status, _ := p.reserve("A-1", id, "new")
-	require.Equal(t, http.StatusUnauthorized, status)
-	writeKeys(t, path, "old", "new")
-	testenv.Eventually(t, "the new key is accepted", func() bool {
-		status, _ := p.reserve("A-1", id, "new")
-		return status == http.StatusOK
-	})
-	p.mustReserve(http.StatusOK, "A-1", id, "old")
-}
-
-// At the end of the test, the binary gets a real SIGTERM, and must exit with 0.
-func TestBinaryEndsAfterSIGTERM(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	p := d.Start(append(os.Environ(), "MYSQL_DSN="+d.Wallet.MySQLDSN, "WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0",
-		"SHUTDOWN_DELAY=0s"), "./cmd/wallet-api")
-	response, err := http.Get("http://" + p.Wallet + "/openapi.yaml")
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusOK, response.StatusCode)
-}
-
 func TestMySQLAwayAtStartAndLater(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)})
+	d.AddUsers(7)
 	id := issue(d)
 	require.NoError(t, server.Kill())
 	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1")).await(adminOpen)
@@ -339,10 +313,83 @@ func TestMySQLAwayAtStartAndLater(t *testing.T) {
 	p.mustReserve(http.StatusOK, "A-1", id, "k1")
 }
 
-// The change is made, but the reply to COMMIT is lost. The next call tells the result.
-func TestLostRepliesOfMySQL(t *testing.T) {
+// Each part has a program of its own.
+func TestOnOneDeployment(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
+	d.AddUsers(7)
+	t.Run("SchemaIsAwaited", func(t *testing.T) { testSchema(t, d) })
+	t.Run("KeysAreRotatedWithoutRestart", func(t *testing.T) { testKeys(t, d) })
+	t.Run("ConnectionsAboveTheLimitAreRefused", func(t *testing.T) { testConnections(t, d) })
+	t.Run("CallsAreBounded", func(t *testing.T) { testBounds(t, d) })
+	t.Run("LostRepliesOfMySQL", func(t *testing.T) { testLostReplies(t, d) })
+}
+
+// Until the tables are there, the process is not ready.
+func testSchema(t *testing.T, d *jajeongtest.Deployment) {
+	d.Exec("RENAME TABLE coupon_log TO elsewhere")
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN).await(adminOpen)
+	status, text := p.page("/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "check schema")
+	require.NotContains(t, text, "redis")
+	d.Exec("RENAME TABLE elsewhere TO coupon_log")
+	p.await(listening)
+}
+
+func testKeys(t *testing.T, d *jajeongtest.Deployment) {
+	id := issue(d)
+	path := keysFile(t, "old")
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+path).await(listening)
+	p.mustReserve(http.StatusCreated, "K-1", id, "old")
+	status, _ := p.reserve("K-1", id, "new")
+	require.Equal(t, http.StatusUnauthorized, status)
+	writeKeys(t, path, "old", "new")
+	testenv.Eventually(t, "the new key is accepted", func() bool {
+		status, _ := p.reserve("K-1", id, "new")
+		return status == http.StatusOK
+	})
+	p.mustReserve(http.StatusOK, "K-1", id, "old")
+}
+
+func testConnections(t *testing.T, d *jajeongtest.Deployment) {
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--max-connections=1").await(listening)
+	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
+	require.NoError(t, err)
+	defer first.Close()
+	_, err = fmt.Fprint(first, "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n") // a connection without a request is closed after five seconds
+	require.NoError(t, err)
+	testenv.Eventually(t, "the first connection is open", func() bool {
+		_, metrics := p.page("/metrics")
+		return strings.Contains(metrics, "jajeong_connections_open 1\n")
+	})
+	status, text := p.reserve("C-1", 1_000_000, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "too many requests")
+	require.NoError(t, first.Close())
+	testenv.Eventually(t, "there is room again", func() bool {
+		status, _ := p.reserve("C-1", 1_000_000, "k1")
+		return status == http.StatusNotFound
+	})
+}
+
+// A call that waits too long for a lock is answered, and can be repeated.
+func testBounds(t *testing.T, d *jajeongtest.Deployment) {
+	id := issue(d)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1")).await(listening)
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	_, err = tx.Exec("UPDATE user_coupon SET seq = seq")
+	require.NoError(t, err)
+	status, text := p.reserve("B-1", id, "k1")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "It is not known")
+	require.NoError(t, tx.Rollback())
+	p.mustReserve(http.StatusCreated, "B-1", id, "k1")
+}
+
+// The change is made, but the reply to COMMIT is lost. The next call tells the result.
+func testLostReplies(t *testing.T, d *jajeongtest.Deployment) {
 	id := issue(d)
 	dsn, err := mysql.ParseDSN(d.Wallet.MySQLDSN)
 	require.NoError(t, err)
@@ -357,70 +404,17 @@ func TestLostRepliesOfMySQL(t *testing.T) {
 	p := start(t, "--mysql-dsn="+through, "--service-keys-file="+keysFile(t, "k1")).await(listening)
 
 	lost.Store(1)
-	status, text := p.reserve("A-1", id, "k1")
+	status, text := p.reserve("L-1", id, "k1")
 	require.Equal(t, http.StatusOK, status, "the program itself looks what has become of the call: %s", text)
-	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
+	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6) WHERE order_id = 'L-1'")
 	lost.Store(100)
-	status, text = p.reserve("A-2", id, "k1")
+	status, text = p.reserve("L-2", id, "k1")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, text, "Ask again with the same order id")
 	lost.Store(0)
-	p.mustReserve(http.StatusOK, "A-2", id, "k1")
-	require.Equal(t, []string{"RESERVED", "RELEASED", "RESERVED"}, jajeongtest.Column[string](d, "SELECT kind FROM coupon_log ORDER BY seq"))
-}
-
-// A call that waits too long for a lock is answered, and can be repeated.
-func TestCallsAreBounded(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	id := issue(d)
-	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1")).await(listening)
-	tx, err := d.DB.Begin()
-	require.NoError(t, err)
-	_, err = tx.Exec("UPDATE user_coupon SET seq = seq")
-	require.NoError(t, err)
-	status, text := p.reserve("A-1", id, "k1")
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, text, "It is not known")
-	require.NoError(t, tx.Rollback())
-	p.mustReserve(http.StatusCreated, "A-1", id, "k1")
-}
-
-func TestConnectionsAboveTheLimitAreRefused(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--max-connections=1").await(listening)
-	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
-	require.NoError(t, err)
-	defer first.Close()
-	_, err = fmt.Fprint(first, "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n") // a connection without a request is closed after five seconds
-	require.NoError(t, err)
-	testenv.Eventually(t, "the first connection is open", func() bool {
-		_, metrics := p.page("/metrics")
-		return strings.Contains(metrics, "jajeong_connections_open 1\n")
-	})
-	status, text := p.reserve("A-1", 1, "k1")
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, text, "too many requests")
-	require.NoError(t, first.Close())
-	testenv.Eventually(t, "there is room again", func() bool {
-		status, _ := p.reserve("A-1", 1, "k1")
-		return status == http.StatusNotFound
-	})
-}
-
-// Until the tables are there, the process is not ready.
-func TestSchemaIsAwaited(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	d.Exec("RENAME TABLE coupon_log TO elsewhere")
-	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN).await(adminOpen)
-	status, text := p.page("/readyz")
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, text, "check schema")
-	require.NotContains(t, text, "redis")
-	d.Exec("RENAME TABLE elsewhere TO coupon_log")
-	p.await(listening)
+	p.mustReserve(http.StatusOK, "L-2", id, "k1")
+	require.Equal(t, []string{"RESERVED", "RELEASED", "RESERVED"}, jajeongtest.Column[string](d,
+		"SELECT kind FROM coupon_log WHERE user_coupon_id = (SELECT id FROM user_coupon WHERE coupon_id = ?) ORDER BY seq", id))
 }
 
 func refusals(t *testing.T, args ...string) []string {
