@@ -211,28 +211,6 @@ func (d *drilled) verify(want int) string {
 	return stdout
 }
 
-func TestDrill_RedisAlone(t *testing.T) {
-	t.Parallel()
-	d := drill(t)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 7)...)
-	d.coupon = d.AddCoupon(6)
-	d.Apply(d.coupon, 1, 2)
-	d.SettleNow(d.coupon)
-	d.Apply(d.coupon, 3, 4)
-	d.saveRedis()
-	d.SettleNow(d.coupon)
-	d.Apply(d.coupon, 5, 6, 7)
-	d.Journal(d.coupon)
-	d.loseRedis()
-	require.Equal(t, []string{"3", "4"}, d.Waiting(d.coupon), "the snapshot was read")
-
-	d.awaitLine("3", "4", "5", "6", "7")
-	d.SettleNow(d.coupon)
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6}, d.Issued(d.coupon))
-	require.Equal(t, []coupon.UserID{7}, d.Outcome(d.coupon, "NOT_SELECTED"))
-	d.verify(0)
-}
-
 func TestDrill_MySQLAlone(t *testing.T) {
 	t.Parallel()
 	d := drill(t)
@@ -252,6 +230,23 @@ func TestDrill_MySQLAlone(t *testing.T) {
 	d.SettleNow(d.coupon)
 	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, d.Issued(d.coupon))
 	require.Equal(t, []coupon.UserID{6}, d.Outcome(d.coupon, "NOT_SELECTED"))
+	d.verify(0)
+
+	// A mistake is undone on the same server, which has all its binary logs. Redis lives.
+	d.folder, d.coupon = t.TempDir(), d.AddCoupon(4)
+	d.Apply(d.coupon, 1)
+	d.SettleNow(d.coupon)
+	d.saveMySQL()
+	d.Apply(d.coupon, 2, 3)
+	d.SettleNow(d.coupon)
+	mistake := d.nextSecond()
+	d.Exec("DROP TABLE user_coupon")
+	d.saveLogs()
+	d.restoreMySQL(mistake)
+
+	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(d.coupon))
+	d.Apply(d.coupon, 4)
+	d.SettleNow(d.coupon)
 	d.verify(0)
 }
 
@@ -286,73 +281,39 @@ func TestDrill_BothToOnePointInTime(t *testing.T) {
 	d.verify(0)
 }
 
-// MySQL returns from before a settlement; Redis lives.
+// MySQL returns from before a settlement; Redis lives. Of the late coupon, two users applied after the point of the restore: the
+// settlement gave a coupon to one, and none to the other.
 func TestDrill_MySQLBeforeSettlement(t *testing.T) {
 	t.Parallel()
 	d := drill(t)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 5)...)
-	d.coupon = d.AddCoupon(4)
-	d.Apply(d.coupon, 1, 2)
-	d.SettleNow(d.coupon)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 6)...)
+	early, late := d.AddCoupon(4), d.AddCoupon(5)
+	d.Apply(early, 1, 2)
+	d.Apply(late, 1, 2)
+	d.SettleNow()
 	d.saveMySQL()
-	d.Apply(d.coupon, 3, 4, 5)
-	d.Journal(d.coupon)
+	d.Apply(early, 3, 4, 5)
+	d.Apply(late, 3, 4)
+	d.Journal(early, late)
 	before := d.nextSecond()
-	d.SettleNow(d.coupon)
-	told := d.Issued(d.coupon)
+	d.Apply(late, 5, 6)
+	d.SettleNow()
+	told := d.Issued(early)
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, d.Issued(late))
 	d.loseMySQL(t, before)
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(d.coupon))
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(early))
 	require.Contains(t, d.verify(3), "MARKED_WITHOUT_COUPON")
 
+	d.coupon = early
 	d.run(d.folder, commands(t, "restore from marks"))
-	require.Equal(t, told, d.Issued(d.coupon))
-	require.Equal(t, []coupon.UserID{5}, d.Outcome(d.coupon, "NOT_SELECTED"))
-	d.verify(0)
-}
+	require.Equal(t, told, d.Issued(early))
+	require.Equal(t, []coupon.UserID{5}, d.Outcome(early, "NOT_SELECTED"))
 
-// Two users applied after the point of the restore: the settlement gave a coupon to one, and none to the other.
-func TestDrill_MySQLBeforeApplications(t *testing.T) {
-	t.Parallel()
-	d := drill(t)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 6)...)
-	d.coupon = d.AddCoupon(5)
-	d.Apply(d.coupon, 1, 2)
-	d.SettleNow(d.coupon)
-	d.saveMySQL()
-	d.Apply(d.coupon, 3, 4)
-	d.Journal(d.coupon)
-	before := d.nextSecond()
-	d.Apply(d.coupon, 5, 6)
-	d.SettleNow(d.coupon)
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, d.Issued(d.coupon))
-	d.loseMySQL(t, before)
-
+	d.coupon = late
 	output := d.run(d.folder, "settle restore --coupon 42 --from-marks --operator kim --reason INC-9")
 	require.Contains(t, output, "1 winner without a known arrival: 5.")
-	require.Equal(t, []string{"3", "4"}, d.Waiting(d.coupon))
+	require.Equal(t, []string{"3", "4"}, d.Waiting(late))
 	d.run(d.folder, commands(t, "grant unknown winners"))
-	require.ElementsMatch(t, []coupon.UserID{1, 2, 3, 4, 5}, d.Issued(d.coupon))
-	d.verify(0)
-}
-
-// A mistake is undone on the same server, which has all its binary logs. Redis lives.
-func TestDrill_MistakeInMySQL(t *testing.T) {
-	t.Parallel()
-	d := drill(t)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 4)...)
-	d.coupon = d.AddCoupon(4)
-	d.Apply(d.coupon, 1)
-	d.SettleNow(d.coupon)
-	d.saveMySQL()
-	d.Apply(d.coupon, 2, 3)
-	d.SettleNow(d.coupon)
-	mistake := d.nextSecond()
-	d.Exec("DROP TABLE user_coupon")
-	d.saveLogs()
-	d.restoreMySQL(mistake)
-
-	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(d.coupon))
-	d.Apply(d.coupon, 4)
-	d.SettleNow(d.coupon)
+	require.ElementsMatch(t, []coupon.UserID{1, 2, 3, 4, 5}, d.Issued(late))
 	d.verify(0)
 }
