@@ -2,8 +2,6 @@ package systemtest
 
 import (
 	"bufio"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // oapiCodegen is the version that docs/integrate.md names, too.
@@ -59,38 +56,38 @@ func (w workshop) must(name string, args ...string) {
 	require.True(w.t, ok, "%s %s: %s", name, strings.Join(args, " "), output)
 }
 
-func TestClients_GoByOapiCodegen(t *testing.T) {
+// Each client applies as a user of its own.
+func TestClients_Generated(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	id := d.AddQueue(10, 1)
 	pod := d.Start(d.Environment(), "./cmd/apply-api")
-	w := newWorkshop(t, "go")
-	for name, document := range contracts {
-		require.NoError(t, os.Mkdir(filepath.Join(w.folder, name), 0o700))
-		w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go", document)
-	}
-	w.must("go", "run", ".", "http://"+pod.Apply, id.String())
-}
+	t.Run("GoByOapiCodegen", func(t *testing.T) {
+		t.Parallel()
+		w := newWorkshop(t, "go")
+		for name, document := range contracts {
+			require.NoError(t, os.Mkdir(filepath.Join(w.folder, name), 0o700))
+			w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go", document)
+		}
+		w.must("go", "run", ".", "http://"+pod.Apply, id.String())
+	})
+	t.Run("TypeScriptByOpenAPITypeScript", func(t *testing.T) {
+		t.Parallel()
+		w := newWorkshop(t, "typescript")
+		w.must("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund")
+		for name, document := range contracts {
+			w.must("node_modules/.bin/openapi-typescript", document, "-o", name+".ts")
+		}
+		w.must("node_modules/.bin/tsc")
+		w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String())
 
-func TestClients_TypeScriptByOpenAPITypeScript(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	id := d.AddQueue(10, 1)
-	pod := d.Start(d.Environment(), "./cmd/apply-api")
-	w := newWorkshop(t, "typescript")
-	w.must("npm", "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund")
-	for name, document := range contracts {
-		w.must("node_modules/.bin/openapi-typescript", document, "-o", name+".ts")
-	}
-	w.must("node_modules/.bin/tsc")
-	w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String())
-
-	source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
-	require.NoError(t, err)
-	errors, ok := w.run("node_modules/.bin/tsc", "--strict", "--noEmit", "--skipLibCheck", "--module", "NodeNext", "wrong.ts")
-	require.False(t, ok)
-	require.Equal(t, strings.Count(string(source), "export const"), strings.Count(errors, "wrong.ts("), errors)
-	require.NotContains(t, errors, "Cannot find", errors)
+		source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
+		require.NoError(t, err)
+		errors, ok := w.run("node_modules/.bin/tsc", "--strict", "--noEmit", "--skipLibCheck", "--module", "NodeNext", "wrong.ts")
+		require.False(t, ok)
+		require.Equal(t, strings.Count(string(source), "export const"), strings.Count(errors, "wrong.ts("), errors)
+		require.NotContains(t, errors, "Cannot find", errors)
+	})
 }
 
 // The page's code in the guide counts down, applies at the right moment and is told the outcome.
@@ -140,36 +137,4 @@ func codeOf(t *testing.T, guide string) (code []string) {
 	}
 	require.NotEmpty(t, code)
 	return code
-}
-
-// The streams of the real server are what the contract says.
-func TestClients_StreamsConform(t *testing.T) {
-	testenv.NeedsServers(t)
-	t.Parallel()
-	d := jajeongtest.New(t)
-	id := d.AddQueue(1, 1, 2)
-	d.SettleNow(id)
-	pod := d.Start(d.Environment(), "./cmd/apply-api")
-	client := &http.Client{Transport: openapi.Transport(t, nil)}
-	ask := func(user, lastEventID string) (status int, events string) {
-		request, err := http.NewRequestWithContext(testenv.Patient(t), http.MethodGet, "http://"+pod.Live+"/v1/live/coupons/"+id.String()+"/me", nil)
-		require.NoError(t, err)
-		request.Header.Set("X-User-ID", user)
-		request.Header.Set("Last-Event-ID", lastEventID)
-		response, err := client.Do(request)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response.StatusCode, string(text)
-	}
-	for user, outcome := range map[string]string{"1": "ISSUED", "2": "NOT_SELECTED"} {
-		status, events := ask(user, "")
-		require.Equal(t, http.StatusOK, status)
-		require.Contains(t, events, "\nid: "+user+"-"+outcome+"\ndata: {\"status\":\""+outcome+"\"")
-		status, _ = ask(user, user+"-"+outcome)
-		require.Equal(t, http.StatusNoContent, status)
-	}
-	status, problem := ask("01", "")
-	require.Equal(t, http.StatusBadRequest, status, problem)
 }

@@ -39,11 +39,11 @@ func TestEvents_SurviveKilledRelaysSinkAndMySQL(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
-		runMall(t, jajeongtest.Options{}, newStreamSink(t, testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true}), true))
+		runMall(t, jajeongtest.Options{}, newStreamSink(t, testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true}), true), testenv.Rounds(10, 300))
 	})
 	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
-		runMall(t, jajeongtest.Options{}, newTopicSink(t))
+		runMall(t, jajeongtest.Options{}, newTopicSink(t), testenv.Rounds(6, 300)) // each kind of strike
 	})
 	// The queues and the stream are in one Redis, which loses nothing: a lost application is not the subject here.
 	if !testenv.Soaking() {
@@ -54,7 +54,7 @@ func TestEvents_SurviveKilledRelaysSinkAndMySQL(t *testing.T) {
 		server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 		one := jajeongtest.RedisAt(t, server.Addr())
 		one.Prefix = "mall:"
-		runMall(t, jajeongtest.Options{Redis: one}, newStreamSink(t, server, false))
+		runMall(t, jajeongtest.Options{Redis: one}, newStreamSink(t, server, false), 300)
 	})
 }
 
@@ -94,11 +94,11 @@ type mall struct {
 	relayKills, sinkKills, mysqlKills, freezes int
 }
 
-func runMall(t *testing.T, o jajeongtest.Options, sink mallSink) {
+func runMall(t *testing.T, o jajeongtest.Options, sink mallSink, kills int) {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	o.MySQL = jajeongtest.DatabaseOn(t, server)
 	m := newMall(t, o, sink, mallRelays)
-	m.mysql, m.kills = server, testenv.Rounds(10, 300)
+	m.mysql, m.kills = server, kills
 	m.addCoupons()
 	over, stop := context.WithCancel(testenv.Patient(t))
 	defer stop()

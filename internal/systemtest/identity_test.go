@@ -206,6 +206,7 @@ func TestStranger_GetsNothingBehindTheGateway(t *testing.T) {
 		h.refuses("the gateway's and "+spelling, nil, "X-User-ID: 9", spelling+": 8")
 		h.refuses(spelling+" and the gateway's", nil, spelling+": 8", "X-User-ID: 9")
 	}
+	h.giveNothingOfOthers(func(user uint64) string { return fmt.Sprint("X-User-ID: ", user) })
 	h.nothingHappened()
 
 	// Only the gateway's user is believed.
@@ -223,9 +224,8 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	key, stranger := provider.NewKey(t, "k1"), provider.NewKey(t, "k1")
 	published := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
-	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published)...)
+	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published, "--user-rate=0")...)
 	for attack, lines := range identities {
-		h.refuses(attack, nil, lines...)
 		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8"}, lines...)...)
 	}
 
@@ -235,28 +235,13 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 		SignedString([]byte(key.Public()))
 	require.NoError(t, err)
 	full := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos"}
-	with := func(name string, value any) jwt.MapClaims {
-		return jwt.MapClaims{"uid": full["uid"], "scope": full["scope"], "sub": full["sub"], name: value}
-	}
 	for attack, token := range map[string]string{
-		"none":               coded(`{"alg":"none","typ":"JWT"}`) + "." + parts[1] + ".",
-		"none, signed":       coded(`{"alg":"none","kid":"k1"}`) + "." + parts[1] + "." + parts[2],
-		"HS256, public key":  hmac,
-		"another signer":     stranger.Token(full),
-		"an unknown key":     provider.NewKey(t, "k2").Token(full),
-		"another issuer":     key.Token(with("iss", "https://login.example.com")),
-		"another audience":   key.Token(with("aud", "shop")),
-		"expired":            key.Token(with("exp", time.Now().Add(-time.Minute).Unix())),
-		"not yet valid":      key.Token(with("nbf", time.Now().Add(time.Hour).Unix())),
-		"without end":        key.Token(with("exp", nil)),
-		"another user":       parts[0] + "." + coded(`{"iss":"`+provider.Issuer+`","aud":"coupons","exp":9999999999,"uid":8,"scope":"redeem","sub":"pos"}`) + "." + parts[2],
-		"no signature":       parts[0] + "." + parts[1] + ".",
-		"a rounded user":     key.Token(jwt.MapClaims{"uid": 8.5}),
-		"a user as a name":   key.Token(jwt.MapClaims{"uid": "8 "}),
-		"a scope alone":      key.Token(jwt.MapClaims{"scope": "redeemer", "sub": "pos"}),
-		"nothing but dots":   "..",
-		"a long token":       strings.Repeat("x", 10_000),
-		"a token in a token": coded(key.Of(8)),
+		"none":              coded(`{"alg":"none","typ":"JWT"}`) + "." + parts[1] + ".",
+		"HS256, public key": hmac,
+		"another signer":    stranger.Token(full),
+		"expired":           key.Token(jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos", "exp": time.Now().Add(-time.Minute).Unix()}),
+		"another user":      parts[0] + "." + coded(`{"iss":"`+provider.Issuer+`","aud":"coupons","exp":9999999999,"uid":8,"scope":"redeem","sub":"pos"}`) + "." + parts[2],
+		"a scope alone":     key.Token(jwt.MapClaims{"scope": "redeemer", "sub": "pos"}),
 	} {
 		h.refuses(attack, nil, "Authorization: Bearer "+token)
 		h.refuses(attack+" and X-User-ID", nil, "Authorization: Bearer "+token, "X-User-ID: 8", "X_User_ID: 8")
@@ -275,11 +260,16 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 		h.refuses(attack, change, "Authorization: Bearer "+provider.NewKey(t, "k1").Token(full))
 	}
 	h.hidden("Authorization: Bearer " + good)
+	h.giveNothingOfOthers(func(user uint64) string { return "Authorization: Bearer " + key.Of(user) })
+	h.endTokens(key)
 
 	// A user's token shows what the user has, and opens no order. Who redeems has no wallet.
-	for n, at := range h.doors[4:] {
-		status, said := h.send(at, "Authorization: Bearer "+key.Of(7))
-		require.Equal(t, http.StatusForbidden, status, "%d: %s", n, said)
+	for _, at := range h.doors[4:] {
+		for _, user := range []uint64{7, 9} {
+			status, said := h.send(at, "Authorization: Bearer "+key.Of(user), "X-User-ID: 7")
+			require.Equal(t, http.StatusForbidden, status, said)
+			require.Contains(t, said, "INSUFFICIENT_SCOPE")
+		}
 	}
 	checkout := key.Token(jwt.MapClaims{"scope": "redeem", "client_id": "checkout"})
 	for _, at := range h.doors[:4] {
@@ -303,6 +293,15 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, said)
 	require.EqualValues(t, 1, h.Number("SELECT COUNT(*) FROM coupon_log WHERE actor = 'checkout' AND kind = 'USED'"))
 
+	// A token acts for its user, whatever else the request says.
+	apply := h.doors[0]
+	apply.path += "?user_id=10&access_token=" + key.Of(10)
+	apply.body = `{"userId":10}`
+	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9), "X-User-ID: 10", "X_User_ID: 10", "Cookie: access_token="+key.Of(10), "Content-Type: application/json")
+	require.Equal(t, http.StatusAccepted, status, said)
+	require.Contains(t, said, `"userId":9`)
+	require.Equal(t, []string{"8", "9"}, h.Waiting(h.id))
+
 	// A key that is gone ends its tokens, those that were good a moment ago, too.
 	next := provider.NewKey(t, "k2")
 	require.NoError(t, os.WriteFile(published, provider.JWKS(next), 0o600))
@@ -318,55 +317,36 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// A request carries no identity but its own: none of an earlier request of its connection, and none that hides in its framing.
-func TestStranger_GetsNothingOfOthersOnTheConnection(t *testing.T) {
-	t.Parallel()
-	key := provider.NewKey(t, "k1")
-	published := filepath.Join(t.TempDir(), "jwks.json")
-	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
-	for mode, c := range map[string]struct {
-		flags []string
-		as    func(user uint64) string // the line that identifies a user
-	}{
-		"header": {nil, func(user uint64) string { return fmt.Sprint("X-User-ID: ", user) }},
-		"tokens": {append(provider.Flags, "--jwt-jwks-file="+published), func(user uint64) string { return "Authorization: Bearer " + key.Of(user) }},
+// giveNothingOfOthers demands that a request carries no identity but its own: none of an earlier request of its connection, and
+// none that hides in its framing. The line as identifies a user.
+func (h *house) giveNothingOfOthers(as func(user uint64) string) {
+	h.T.Helper()
+	for _, at := range []door{h.doors[1], h.doors[3]} {
+		shared := h.dial(at.port)
+		status, said := shared.ask(at, as(8))
+		require.Equal(h.T, http.StatusOK, status, said)
+		status, said = shared.ask(at)
+		require.Equal(h.T, http.StatusUnauthorized, status, said)
+		status, said = shared.ask(at, as(9))
+		require.NotContains(h.T, said, "PENDING", "%d", status)
+		require.NotContains(h.T, said, "심야", "%d", status)
+	}
+	for attack, lines := range map[string][]string{
+		"a blank before the colon": {strings.Replace(as(8), ":", " :", 1)},
+		"a folded line":            {"X-Note: a\r\n " + as(8)},
+		"a return alone":           {"X-Note: a\r" + as(8)},
+		"a zero byte":              {"X-Note: a\x00" + as(8)},
+		"a trailer":                {"Transfer-Encoding: chunked", "Trailer: X-User-ID, Authorization", "", "0", as(8)},
+		"two lengths":              {"Content-Length: 44", as(8)},
+		"two users":                {as(9), as(8)},
 	} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, c.flags...)
-			for _, at := range []door{h.doors[1], h.doors[3]} {
-				shared := h.dial(at.port)
-				status, said := shared.ask(at, c.as(8))
-				require.Equal(t, http.StatusOK, status, said)
-				status, said = shared.ask(at)
-				require.Equal(t, http.StatusUnauthorized, status, said)
-				status, said = shared.ask(at, c.as(9))
-				require.NotContains(t, said, "PENDING", "%d", status)
-				require.NotContains(t, said, "심야", "%d", status)
-			}
-			for attack, lines := range map[string][]string{
-				"a blank before the colon": {strings.Replace(c.as(8), ":", " :", 1)},
-				"a folded line":            {"X-Note: a\r\n " + c.as(8)},
-				"a return alone":           {"X-Note: a\r" + c.as(8)},
-				"a zero byte":              {"X-Note: a\x00" + c.as(8)},
-				"a trailer":                {"Transfer-Encoding: chunked", "Trailer: X-User-ID, Authorization", "", "0", c.as(8)},
-				"two lengths":              {"Content-Length: 44", c.as(8)},
-				"two users":                {c.as(9), c.as(8)},
-			} {
-				h.refuses(attack, nil, lines...)
-			}
-			h.nothingHappened()
-		})
+		h.refuses(attack, nil, lines...)
 	}
 }
 
-// A token that runs out ends on a connection that stays open, and cannot be replayed.
-func TestToken_RunsOutOnAnOpenConnection(t *testing.T) {
-	t.Parallel()
-	key := provider.NewKey(t, "k1")
-	published := filepath.Join(t.TempDir(), "jwks.json")
-	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
-	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published, "--user-rate=0")...)
+// endTokens demands that a token that runs out ends on a connection that stays open, and cannot be replayed.
+func (h *house) endTokens(key provider.Key) {
+	h.T.Helper()
 	applying, wallet := h.dial("apply"), h.dial("wallet")
 	const leeway = 30 * time.Second
 	var short string
@@ -377,44 +357,18 @@ func TestToken_RunsOutOnAnOpenConnection(t *testing.T) {
 			if status, said := conn.ask(at, short); status == http.StatusOK {
 				known++
 			} else {
-				require.Equal(t, http.StatusUnauthorized, status, said)
+				require.Equal(h.T, http.StatusUnauthorized, status, said)
 			}
 		}
-		require.NoError(t, testenv.Patient(t).Err())
+		require.NoError(h.T, testenv.Patient(h.T).Err())
 	}
 	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
-		testenv.Eventually(t, "the token has run out", func() bool {
+		testenv.Eventually(h.T, "the token has run out", func() bool {
 			status, _ := conn.ask(at, short)
 			return status == http.StatusUnauthorized
 		})
 	}
 	h.refuses("a token that has run out", nil, short)
-	h.nothingHappened()
-}
-
-// A user's token acts for that user, whatever else the request says.
-func TestToken_ActsForItsUserAlone(t *testing.T) {
-	t.Parallel()
-	key := provider.NewKey(t, "k1")
-	published := filepath.Join(t.TempDir(), "jwks.json")
-	require.NoError(t, os.WriteFile(published, provider.JWKS(key), 0o600))
-	h := newHouse(t, append(provider.Flags, "--jwt-jwks-file="+published)...)
-	h.AddUsers(10)
-	nine := "Authorization: Bearer " + key.Of(9)
-	for _, at := range h.doors[4:] { // the order of user 7
-		status, said := h.send(at, nine, "X-User-ID: 7")
-		require.Equal(t, http.StatusForbidden, status, said)
-		require.Contains(t, said, "INSUFFICIENT_SCOPE")
-	}
-	h.nothingHappened()
-
-	apply := h.doors[0]
-	apply.path += "?user_id=10&access_token=" + key.Of(10)
-	apply.body = `{"userId":10}`
-	status, said := h.send(apply, nine, "X-User-ID: 10", "X_User_ID: 10", "Cookie: access_token="+key.Of(10), "Content-Type: application/json")
-	require.Equal(t, http.StatusAccepted, status, said)
-	require.Contains(t, said, `"userId":9`)
-	require.Equal(t, []string{"8", "9"}, h.Waiting(h.id))
 }
 
 // connection takes one request after the other.

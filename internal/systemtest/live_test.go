@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // watcher is a client of the live port.
@@ -98,7 +99,6 @@ func (w *watcher) requireEnd() string {
 }
 
 func isDelayed(d standing.Document) bool { return d.Delayed }
-func isOnTime(d standing.Document) bool  { return !d.Delayed }
 
 func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	t.Parallel()
@@ -141,6 +141,20 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	late := watch(t, pod.Live, id, 2, "4-NOT_SELECTED") // somebody else's
 	late.awaitStatus(coupon.StandingIssued)
 	late.requireEnd()
+	conforming := &http.Client{Transport: openapi.Transport(t, nil)} // it reads to the end
+	for _, c := range []struct {
+		user, lastEventID string
+		status            int
+	}{{"2", "", http.StatusOK}, {"4", "", http.StatusOK}, {"2", "2-ISSUED", http.StatusNoContent}, {"01", "", http.StatusBadRequest}} {
+		request, err := http.NewRequestWithContext(testenv.Patient(t), http.MethodGet, fmt.Sprintf("http://%s/v1/live/coupons/%d/me", pod.Live, id), nil)
+		require.NoError(t, err)
+		request.Header.Set("X-User-ID", c.user)
+		request.Header.Set("Last-Event-ID", c.lastEventID)
+		response, err := conforming.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, c.status, response.StatusCode, c.user)
+	}
 	select {
 	case state := <-never.states:
 		require.Fail(t, "a user who has not applied was told something", "%+v", state)
@@ -148,55 +162,23 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	}
 }
 
-// The places of an immediate coupon's applicants move while others are issued.
-func TestLive_PlacesMove(t *testing.T) {
+// While MySQL is away, streams say so.
+func TestLive_SaysDelayedWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
-	d := jajeongtest.New(t)
-	users := jajeongtest.Between[coupon.UserID](1, 20)
-	id := d.AddImmediate(10, users...)
-	d.Exec("UPDATE coupon SET frozen = TRUE WHERE id = ?", id)
-	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
-	last := watch(t, pod.Live, id, 20, "")
-	require.EqualValues(t, 20, last.awaitStatus(coupon.StandingPending).Position)
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "1", "2", "3").Err())
-	last.await("the place is 17", func(s standing.Document) bool { return s.Status == coupon.StandingPending && s.Position == 17 })
-	d.AddUsers(21)
-	d.Apply(id, 21)
-	next := watch(t, pod.Live, id, 21, "")
-	require.EqualValues(t, 18, next.awaitStatus(coupon.StandingPending).Position)
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "4").Err())
-	next.await("the place is 17", func(s standing.Document) bool { return s.Position == 17 })
-	last.await("the place is 16", func(s standing.Document) bool { return s.Position == 16 })
-}
-
-// While Redis or MySQL is away, streams stay and say so.
-func TestLive_SaysDelayedWhileServersAreAway(t *testing.T) {
-	t.Parallel()
-	redis := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 	mysql := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	here := jajeongtest.RedisAt(t, redis.Addr())
-	here.Prefix = "live:"
-	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: here, MySQL: jajeongtest.DatabaseOn(t, mysql)})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, mysql)})
 	id := d.AddQueue(1, 1, 2)
 	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
 	winner, other := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, "")
 	winner.awaitStatus(coupon.StandingPending)
 	require.False(t, other.awaitStatus(coupon.StandingPending).Delayed)
 
-	require.NoError(t, redis.Kill())
-	state := other.await("delayed", isDelayed)
-	require.Equal(t, coupon.StandingPending, state.Status)
-	require.EqualValues(t, 2, state.Position)
-	require.Equal(t, coupon.Standing("UNKNOWN"), watch(t, pod.Live, id, 3, "").await("delayed", isDelayed).Status)
-	require.NoError(t, redis.Restart(t.Context()))
-	require.Equal(t, coupon.StandingPending, other.await("on time", isOnTime).Status)
-
-	d.SettleByProgram(id)
+	d.SettleNow(id)
 	winner.awaitStatus(coupon.StandingIssued)
 	other.awaitStatus(coupon.StandingNotSelected)
 
 	require.NoError(t, mysql.Kill())
-	state = watch(t, pod.Live, id, 2, "").await("delayed", isDelayed)
+	state := watch(t, pod.Live, id, 2, "").await("delayed", isDelayed)
 	require.Equal(t, coupon.Standing("UNKNOWN"), state.Status, "only MySQL knows who was not selected")
 	require.NoError(t, mysql.Restart(t.Context()))
 	back := watch(t, pod.Live, id, 2, "")

@@ -41,7 +41,7 @@ var (
 // JAJEONG_SEED=N repeats the loss whose name begins with N, first.
 func TestLoss_RandomLosses(t *testing.T) {
 	t.Parallel()
-	first, rounds := testenv.Seed(t), testenv.Rounds(9, 200)
+	first, rounds := testenv.Seed(t), testenv.Rounds(6, 200)
 	slots := make(chan struct{}, 6) // a round waits more than it works
 	for n := range rounds {
 		seed := first + uint64(n)

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
 // defaultCases is how many cases run without SOAK. A case has about 30 steps.
-const defaultCases = 10
+const defaultCases = 7
 
 // The state on the servers equals the state of the model after every event. All cases share a deployment; each has coupons and
 // users of its own.
