@@ -20,7 +20,7 @@ import (
 func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	s := newShopTest(t)
 	random := testenv.Random(t)
-	all := lives(testenv.Rounds(200, 2_500))
+	all := lives(testenv.Rounds(100, 2_500))
 	repeats := make([]*events.Event, len(all)/6)
 	for i := range repeats {
 		repeats[i] = all[random.IntN(len(all))]
@@ -31,7 +31,7 @@ func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	}
 	s.publish(append(first, repeats...)...)
 
-	kills := testenv.Rounds(6, 80)
+	kills := testenv.Rounds(4, 80)
 	stays, _ := s.start(s.runArgs("stays", claimSoon)...)
 	for kill := range kills {
 		name := "comes-back"
@@ -108,7 +108,7 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 	_, err := admin.ExecContext(t.Context(), "CREATE DATABASE shop")
 	require.NoError(t, err)
 	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN("shop"), client, openDB(t, m.DSN("shop"))}
-	all := lives(testenv.Rounds(300, 1_000))
+	all := lives(testenv.Rounds(200, 1_000))
 	s.publish(all...)
 
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
