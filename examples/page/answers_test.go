@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/browser"
 )
@@ -71,31 +70,6 @@ func TestPage_OpensByTheClockOfTheServer(t *testing.T) {
 	require.InDelta(t, time.Hour, ahead, float64(clockPrecision(page)))
 }
 
-// The page is Korean, and so is what it shows of an answer, whatever the language of the browser.
-func TestPage_AsksForKorean(t *testing.T) {
-	t.Parallel()
-	page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusConflict)
-		fmt.Fprintf(w, `{"code":"LINE_FULL","detail":"in %s"}`, r.Header.Get("Accept-Language"))
-	}}.serve(t), 1, 7)
-	page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-	awaitText(page, "in ko")
-}
-
-// Who has applied sees so although the servers cannot be asked when the page opens.
-func TestPage_AsksAgainWhetherTheUserHasApplied(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Int32
-	page := open(t, fake{me: func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprint(w, `{"status":"PENDING","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
-	}, apply: notApplied}.serve(t), 1, 7)
-	awaitText(page, "쿠폰이 발급되었습니다")
-}
-
 // Who may have applied is never told the contrary.
 func TestPage_ShowsThatApplicationsAreRestored(t *testing.T) {
 	t.Parallel()
@@ -115,31 +89,28 @@ func TestPage_ShowsThatApplicationsAreRestored(t *testing.T) {
 	require.NotContains(t, sees(page), "신청 상태를 확인하고 있습니다")
 }
 
-// The button rests as long as an answer asks for, and never for good.
+// The button rests as long as an answer asks for, and never for good. What the page shows of an answer is Korean, whatever the
+// language of the browser.
 func TestPage_RestsAsAnswersAsk(t *testing.T) {
 	t.Parallel()
-	for name, example := range map[string]struct{ retryAfter, shown string }{
-		"Seconds":       {"30", "초 후 다시 누르실 수 있습니다"},
-		"Nothing":       {"", "쿠폰 신청하기"},
-		"DateByGateway": {"Wed, 21 Oct 2015 07:28:00 GMT", "쿠폰 신청하기"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, _ *http.Request) {
-				if example.retryAfter != "" {
-					w.Header().Set("Retry-After", example.retryAfter)
-				}
-				w.WriteHeader(http.StatusServiceUnavailable)
-				fmt.Fprint(w, `{"code":"UNAVAILABLE","detail":"try later"}`)
-			}}.serve(t), 1, 7)
-			page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-			awaitText(page, "try later")
-			awaitText(page, example.shown)
-			testenv.Eventually(t, "the button is as it should be", func() bool {
-				return browser.Read[bool](page, "document.getElementById('apply').disabled") == (example.retryAfter == "30")
-			})
-		})
+	answers := []string{"", "Wed, 21 Oct 2015 07:28:00 GMT", "30"} // the second one by a gateway
+	var pressed atomic.Int32
+	page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
+		n := pressed.Add(1)
+		if retryAfter := answers[n-1]; retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, `{"code":"UNAVAILABLE","detail":"answer %d in %s"}`, n, r.Header.Get("Accept-Language"))
+	}}.serve(t), 1, 7)
+	for n := range answers {
+		page.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+		awaitText(page, fmt.Sprintf("answer %d in ko", n+1))
 	}
+	testenv.Eventually(t, "the button rests for more than a second", func() bool {
+		return regexp.MustCompile(`([2-9]|\d\d)초 후 다시 누르실 수 있습니다`).MatchString(sees(page))
+	})
+	require.True(t, browser.Read[bool](page, "document.getElementById('apply').disabled"))
 }
 
 // A second press waits for the answer to the first, also if that takes longer than a second.
@@ -164,25 +135,4 @@ func TestPage_SendsOneApplicationAtATime(t *testing.T) {
 	require.Empty(t, received)
 	close(answer)
 	awaitText(page, "쿠폰이 발급되었습니다")
-}
-
-// A coupon that is issued at once tells its outcome within the page, too.
-func TestPage_ShowsAtOnceWhatIsIssuedAtOnce(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	d.AddUsers(7, 8)
-	id := d.AddCoupon(1)
-	d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", id)
-	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
-	d.Start(d.Environment(), "./cmd/settle", append([]string{"serve", "--tasks=issue"}, d.Flags(d.Job)...)...)
-	gateway := httptest.NewServer(newGateway("http://"+pod.Apply, "http://"+pod.Live))
-	t.Cleanup(gateway.Close)
-
-	winner := open(t, gateway.URL, id, 7)
-	winner.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
-	awaitText(winner, "쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
-	require.Equal(t, 1, browser.Read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
-
-	late := open(t, gateway.URL, id, 8)
-	testenv.Eventually(t, "the page refuses another user", func() bool { return strings.Contains(sees(late), "소진") })
 }

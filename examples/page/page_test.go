@@ -66,6 +66,8 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, user)...)
 	id := d.AddCouponBetween(ahead+1, d.Now().Add(12*time.Hour), d.Now().Add(13*time.Hour))
 	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원', discount_won = 5000, minimum_won = 30000 WHERE id = ?", id)
+	immediate := d.AddCoupon(1)
+	d.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", immediate)
 	pod := d.Start(append(d.Environment(), "MAX_CONNECTIONS=4096"), "./cmd/apply-api", d.Flags(d.API)...)
 	gateway := httptest.NewServer(newGateway("http://"+pod.Apply, "http://"+pod.Live))
 	t.Cleanup(gateway.Close)
@@ -115,6 +117,15 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 
 	loser := open(t, gateway.URL, id, others)
 	awaitText(loser, "이번에는 쿠폰을 받지 못하셨습니다")
+
+	// A coupon that is issued at once tells its outcome within the page, too.
+	d.Start(d.Environment(), "./cmd/settle", append([]string{"serve", "--tasks=issue"}, d.Flags(d.Job)...)...)
+	winner := open(t, gateway.URL, immediate, 2)
+	winner.Run(chromedp.WaitEnabled("#apply"), chromedp.Click("#apply"))
+	awaitText(winner, "쿠폰이 발급되었습니다 쿠폰함에서 확인하실 수 있습니다.")
+	require.Equal(t, 1, browser.Read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
+	late := open(t, gateway.URL, immediate, 3)
+	testenv.Eventually(t, "the page refuses another user", func() bool { return strings.Contains(sees(late), "소진") })
 }
 
 // rush lets users apply at the same time.
