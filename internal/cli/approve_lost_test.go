@@ -17,35 +17,29 @@ import (
 // An approved change is made once, also if the reply to a COMMIT is lost.
 func TestApprovals_AfterLostCommits(t *testing.T) {
 	t.Parallel()
+	w := newWorldBehindProxies(t)
+	w.AddUsers(1, 2, 3)
+	w.setPolicy("add-seats,restore,run")
 	for name, of := range map[string]struct {
-		prepare func(w *world) coupon.CouponID
+		prepare func() coupon.CouponID
 		command func(id coupon.CouponID) []string
 	}{
-		"add-seats": {func(w *world) coupon.CouponID { return w.AddCoupon(2) },
+		"add-seats": {func() coupon.CouponID { return w.AddCoupon(2) },
 			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} }},
-		"restore": {func(w *world) coupon.CouponID {
-			id := w.AddCoupon(2)
-			w.Apply(id, 1, 2)
+		"restore": {func() coupon.CouponID {
+			id := w.couponFor(2, 1, 2)
 			w.Journal(id)
 			require.NoError(w.T, w.Redis.ZRem(w.T.Context(), w.Queue(id), "1").Err())
 			return id
 		}, func(id coupon.CouponID) []string { return []string{"restore", "--coupon=" + id.String()} }},
-		"run": {func(w *world) coupon.CouponID {
-			id := w.AddCoupon(2)
-			w.Apply(id, 1, 2, 3)
-			return id
-		},
+		"run": {func() coupon.CouponID { return w.couponFor(2, 1, 2, 3) },
 			func(id coupon.CouponID) []string {
 				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorldBehindProxies(t)
-			w.AddUsers(1, 2, 3)
-			w.setPolicy(name)
 			for lost, more := int64(1), true; more; lost++ {
-				id := of.prepare(w)
+				id := of.prepare()
 				command := of.command(id)
 				a := w.ask(command...)
 				w.approve(a)
