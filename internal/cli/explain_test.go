@@ -15,7 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -179,13 +178,6 @@ func TestExplain_Outcomes(t *testing.T) {
 	code, _, stderr = w.dlq("drop", couponID, "--user=99")
 	require.Zero(t, code, stderr)
 	w.must(couponID, 99, explain.StateRejectedByPerson)
-
-	w.Exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
-	w.must(couponID, 1, explain.StateIssued, explain.NoteUsed)
-	w.Exec("UPDATE user_coupon SET status = 'REVOKED' WHERE user_id = 1")
-	w.must(couponID, 1, explain.StateIssued, explain.NoteRevoked)
-	w.Exec("UPDATE user_coupon SET status = 'ISSUED', expires_at = UTC_TIMESTAMP(6) WHERE user_id = 1")
-	w.must(couponID, 1, explain.StateIssued, explain.NoteExpired)
 }
 
 func TestExplain_NotSelected(t *testing.T) {
@@ -306,32 +298,22 @@ func TestExplain_PendingCleanup(t *testing.T) {
 func TestExplain_FailedNight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(1, 2, 3)
+	w.AddUsers(1)
 	now := w.Now()
 	couponID := w.AddCouponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
 	w.ApplyAt(couponID, "1", now.Add(-48*time.Hour))
-	w.ApplyAt(couponID, "2", now.Add(-47*time.Hour))
 	w.must(couponID, 1, explain.StateWaitingOverdue)
 	w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
 	code, _, _ := w.settle("run")
 	require.NotZero(t, code)
 	w.must(couponID, 1, explain.StateWaitingRunFailed)
-	w.Exec("DROP TRIGGER refuses")
-	w.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
-	w.must(couponID, 1, explain.StateWaitingOver)
-	w.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", couponID)
-	code, _, stderr := w.settle("run")
-	require.Zero(t, code, stderr)
-	w.must(couponID, 1, explain.StateIssued, explain.NoteUsable)
-	w.must(couponID, 2, explain.StateNotSelected)
 }
 
 func TestExplain_ServerAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.AddUsers(between(1, 4)...)
-	couponID := w.AddCoupon(1)
-	w.Apply(couponID, 1, 2)
+	w.AddUsers(1, 2, 3)
+	couponID := w.couponFor(1, 1, 2)
 	w.SettleNow()
 	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
 	w.Apply(couponID, 3)
@@ -354,11 +336,8 @@ func TestExplain_ServerAway(t *testing.T) {
 		notes        []explain.Note
 	}{
 		{true, false, 1, explain.StateIssuedUnseen, nil},
-		{true, false, 2, explain.StateUnknown, nil},
 		{true, false, 3, explain.StateAppliedUnseen, nil},
-		{false, true, 1, explain.StateIssued, []explain.Note{explain.NoteUsable}},
 		{false, true, 2, explain.StateNotSelected, []explain.Note{explain.NoteLaterUnknown}},
-		{false, true, 3, explain.StateUnknown, nil},
 		{true, true, 1, explain.StateUnknown, nil},
 	} {
 		code, x := without(c.mysql, c.redis).explainCode(couponID, c.user)
@@ -368,17 +347,6 @@ func TestExplain_ServerAway(t *testing.T) {
 		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
 		require.Equal(t, c.redis, x.Facts.NoRedis != "")
 	}
-	// A nightly run without MySQL moves the first of the queue to the DLQ.
-	yesterday := w.Now().Add(-25 * time.Hour)
-	another := w.AddCouponBetween(1, yesterday.Add(-time.Hour), w.Now().Add(time.Hour))
-	w.ApplyAt(another, "1", yesterday)
-	w.ApplyAt(another, "2", yesterday.Add(time.Second))
-	w.Refresh()
-	code, _, _ := without(true, false).settle("run")
-	require.Equal(t, exitInfrastructure, code)
-	w.must(another, 1, explain.StateReviewDatabaseAway, explain.NoteTriedAgain)
-	w.must(another, 2, explain.StateWaitingOverdue)
-
 	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
 	require.Contains(t, stdout, "MySQL을 읽지 못해")
 }
@@ -433,12 +401,6 @@ func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 	_, stdout, _ := w.settle("coupon", "show", fmt.Sprint(couponID))
 	require.Contains(t, stdout, "park")
 	require.NotContains(t, stdout, "eve")
-	code, report := w.verifyCode()
-	require.Equal(t, exitInvariant, code)
-	require.Equal(t, ledger.AuditInserted, report.Coupons[0].Findings[0].Code)
-	require.EqualValues(t, 3, report.Coupons[0].Findings[0].Count)
-	require.Len(t, report.Strays, 1)
-	require.Equal(t, ledger.AuditInserted, report.Strays[0].Code)
 }
 
 func TestExplain_BoundsTimeline(t *testing.T) {
