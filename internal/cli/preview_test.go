@@ -32,22 +32,11 @@ func TestGoldenPreview(t *testing.T) {
 		// Settled already, by the very winners that were approved, and by others than these.
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=sha256:69a174ecc386b1f039587b2b044bfa277db59c87221b9d9ad74f2e666430c520"}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
-	})
-}
-
-// The run settles the coupons that the preview shows. The exit code is that of the others.
-func TestGoldenConfirm(t *testing.T) {
-	t.Parallel()
-	inBothLanguages(t, "confirm", func(w *world) {
-		w.AddUsers(1)
-		for range 2 {
-			w.Apply(w.AddCoupon(1), 1)
-		}
-		w.AddPromises(2, 3)
-	}, func(s *spoken) {
-		person := []string{"--cutoff=now", "--operator=kim", "--reason=TICKET-1"}
-		s.saysOnTerminal(nil, append([]string{"run", "--coupon=2"}, person...)...)
-		s.saysOnTerminal([]string{"y"}, append([]string{"run"}, person...)...)
+		// The run settles the coupons that the preview shows. The exit code is that of the others.
+		s.couponFor(1, 1)
+		s.AddPromises(s.couponFor(1, 1), 3)
+		s.saysOnTerminal(nil, append([]string{"run", "--coupon=3", "--cutoff=now"}, person...)...)
+		s.saysOnTerminal([]string{"y"}, append([]string{"run", "--cutoff=now"}, person...)...)
 	})
 }
 
