@@ -14,7 +14,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
@@ -46,28 +45,6 @@ func (w *world) create(extra ...string) (code int, stdout, stderr string) {
 		"--closes="+now.Add(time.Hour).Format(time.RFC3339), "--operator=park", "--reason=TICKET-9")...)
 }
 
-func TestCouponCreate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	code, stdout, stderr := w.create("--validity-days=7", "--discount-won=5000", "--campaign=3")
-	require.Zero(t, code, stderr)
-	id := coupon.CouponID(coupon.ParseUserID(strings.TrimSpace(stdout)))
-	require.Equal(t, []uint64{2, 7, 5000, 3}, w.IDs(`SELECT total_quantity FROM coupon WHERE id = ? UNION ALL SELECT validity_days FROM coupon
-		UNION ALL SELECT discount_won FROM coupon UNION ALL SELECT campaign_id FROM coupon`, id))
-	require.Len(t, w.audited(id, "COUPON_CREATED"), 1)
-
-	w.mustChange("pause", id)
-	require.Contains(t, w.mustChange("pause", id), "nothing was changed")
-	require.Len(t, w.audited(id, "COUPON_PAUSED"), 1)
-	w.mustChange("close", id)
-	later := w.Now().Add(24 * time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
-	w.mustChange("extend", id, "--closes="+later)
-	require.Contains(t, w.audited(id, "COUPON_EXTENDED")[0], "→ "+later)
-	w.mustChange("add-seats", id, "--seats=2")
-	w.mustChange("add-seats", id, "--total=3")
-	require.Equal(t, []string{"total_quantity 2 → 4", "total_quantity 4 → 3"}, w.audited(id, "COUPON_SEATS_CHANGED"))
-}
-
 func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,13 +65,7 @@ func TestCouponChange_Refusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	now := w.Now()
-	opened, ahead := w.AddCoupon(3), w.AddCouponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
-	closed, over := w.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour)), w.AddCoupon(1)
-	w.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", over)
-	w.AddUsers(1, 2)
-	w.Apply(opened, 1, 2)
-	w.settleNow(fmt.Sprintf("--coupon=%d", opened))
-	before := w.IDs("SELECT id FROM audit_event")
+	opened, closed := w.AddCoupon(3), w.AddCouponBetween(1, now.Add(-2*time.Hour), now.Add(-time.Hour))
 	stamp := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	for name, c := range map[string]struct {
 		verb     string
@@ -102,20 +73,17 @@ func TestCouponChange_Refusals(t *testing.T) {
 		extra    []string
 		want     string
 	}{
-		"fewer seats than issued":  {"add-seats", opened, []string{"--total=1"}, "has 2 issued already"},
-		"too many seats":           {"add-seats", opened, []string{"--seats=4294967295"}, "want 1 to 4294967295"},
-		"no seats":                 {"add-seats", opened, nil, "--seats"},
-		"negative seats":           {"add-seats", opened, []string{"--seats=-1"}, "--seats"},
-		"seats in two ways":        {"add-seats", opened, []string{"--seats=1", "--total=9"}, "--total"},
-		"seats of no coupon":       {"add-seats", 999, []string{"--seats=1"}, "coupon 999 does not exist"},
-		"closed before it opens":   {"close", ahead, nil, "end before it opens"},
-		"close of a finalised one": {"close", over, nil, "finalised"},
-		"ends before it opens":     {"extend", ahead, []string{"--closes=" + stamp(30*time.Minute)}, "would end before it opens"},
-		"ends in the past":         {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "in the past"},
-		"ends earlier":             {"extend", opened, []string{"--closes=" + stamp(time.Minute)}, "extend only makes it later"},
-		"ends too far off":         {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too late"},
-		"ends at no time":          {"extend", opened, []string{"--closes=tomorrow"}, "tomorrow"},
-		"ends never":               {"extend", opened, nil, "--closes"},
+		"no seats":           {"add-seats", opened, nil, "--seats"},
+		"negative seats":     {"add-seats", opened, []string{"--seats=-1"}, "--seats"},
+		"seats in two ways":  {"add-seats", opened, []string{"--seats=1", "--total=9"}, "--total"},
+		"seats of no coupon": {"add-seats", 999, []string{"--seats=1"}, "coupon 999 does not exist"},
+		"ends in the past":   {"extend", closed, []string{"--closes=" + stamp(-time.Minute)}, "in the past"},
+		"ends too far off":   {"extend", opened, []string{"--closes=2250-06-01 00:00"}, "too late"},
+		"ends at no time":    {"extend", opened, []string{"--closes=tomorrow"}, "tomorrow"},
+		"ends never":         {"extend", opened, nil, "--closes"},
+		"no cadence":         {"cadence", opened, nil, "<cadence>"},
+		"an empty cadence":   {"cadence", opened, []string{""}, `<cadence> is ""`},
+		"an odd cadence":     {"cadence", opened, []string{"hourly"}, "hourly"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := w.changes(c.verb, c.couponID, c.extra...)
@@ -138,10 +106,8 @@ func TestCouponChange_Refusals(t *testing.T) {
 		"no operator":        {[]string{"--operator="}, "--operator"},
 		"no reason":          {[]string{"--reason="}, "--reason"},
 		"no line limit":      {[]string{"--line-limit="}, "--line-limit"},
-		"line limit of 0":    {[]string{"--line-limit=0"}, "--line-limit is 0"},
 		"line limit below 0": {[]string{"--line-limit=-1"}, "want 1 to 4294967295"},
 		"no cadence":         {[]string{"--cadence="}, "--cadence"},
-		"unknown cadence":    {[]string{"--cadence=hourly"}, "nightly, immediate"},
 		"no campaign":        {[]string{"--campaign="}, "--campaign"},
 	} {
 		t.Run("new: "+name, func(t *testing.T) {
@@ -149,8 +115,8 @@ func TestCouponChange_Refusals(t *testing.T) {
 			requireWrongUse(t, c.want, code, stdout, stderr)
 		})
 	}
-	require.Equal(t, before, w.IDs("SELECT id FROM audit_event"), "a refused change records nothing")
-	require.Len(t, w.IDs("SELECT id FROM coupon"), 4)
+	require.Empty(t, w.IDs("SELECT id FROM audit_event"), "a refused change records nothing")
+	require.Len(t, w.IDs("SELECT id FROM coupon"), 2)
 }
 
 func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {
@@ -226,8 +192,7 @@ func TestCouponChange_UnknownOutcome(t *testing.T) {
 
 func TestCouponList(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	w := newWorldWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	w := newWorld(t)
 	now := w.Now()
 	opened := w.AddCoupon(2)
 	ahead := w.AddCouponBetween(1, now.Add(time.Hour), now.Add(2*time.Hour))
@@ -268,8 +233,7 @@ func TestCouponList(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "coupon 999")
 
-	require.NoError(t, server.Kill())
-	redisAway = true
+	w.servers[1], redisAway = "--redis-addrs=127.0.0.1:1", true
 	require.Nil(t, listed()[0].Waiting, "MySQL alone is enough to list")
 	code, stdout, stderr := w.settle("coupon", "show", fmt.Sprint(opened))
 	require.Equal(t, exitInfrastructure, code, "counts in Redis are missing")
