@@ -135,35 +135,6 @@ func TestDLQList(t *testing.T) {
 	require.Contains(t, stderr, "coupon 999")
 }
 
-func TestDLQDrop_OfCauseNeedsConfirmation(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.AddCoupon(9)
-	w.AddUsers(1)
-	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.Apply(couponID, 98, 1, 99)
-	w.SettleNow()
-	code, _, stderr := w.dlq("drop", couponID, "--cause=UNKNOWN_USER")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "drop 2 applications: confirm with --yes")
-	require.Len(t, w.UnderReview(couponID), 3)
-	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "2 applications")
-	require.Equal(t, []coupon.UserID{98, 99}, w.Outcome(couponID, "REJECTED"))
-	require.Len(t, w.UnderReview(couponID), 1)
-	code, _, stderr = w.dlq("drop", couponID, "--cause=UNKNOWN_USER", "--yes")
-	require.Zero(t, code)
-	require.Contains(t, stderr, "No application is under review")
-	code, _, stderr = w.dlq("drop", couponID)
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "--user or --cause")
-	code, _, stderr = w.dlq("drop", couponID, "--user=98")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, `user "98" is not under review`)
-	w.verify()
-}
-
 func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,17 +158,15 @@ func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 // Another operator ends an entry while this one connects to settle the chosen entries, or begins the run.
 func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 	t.Parallel()
+	w := newWorldBehindProxies(t)
 	for before, occurrence := range map[string]int{"binlog_format": 2, "INTO settlement_run": 1} {
 		for verb, want := range map[string]struct {
 			flags    []string
 			rejected []coupon.UserID
 		}{"retry": {nil, []coupon.UserID{98}}, "drop": {[]string{"--yes"}, []coupon.UserID{98, 99}}} {
 			t.Run(verb+" before "+before, func(t *testing.T) {
-				t.Parallel()
-				w := newWorldBehindProxies(t)
-				couponID := w.AddCoupon(9)
-				w.Apply(couponID, 98, 99)
-				w.SettleNow()
+				couponID := w.couponFor(9, 98, 99)
+				w.SettleNow(couponID)
 				seen := 0
 				_, servers := w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
 					if bytes.Contains(turn.Request, []byte(before)) {
@@ -213,8 +182,8 @@ func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 				require.Zero(t, code, "%s%s", stdout, stderr)
 				require.GreaterOrEqual(t, seen, occurrence)
 				require.Equal(t, want.rejected, w.Outcome(couponID, "REJECTED"))
-				w.verify()
 			})
 		}
 	}
+	w.verify()
 }
