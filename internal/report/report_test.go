@@ -148,10 +148,11 @@ func TestMonthIsTheSumOfItsDays(t *testing.T) {
 
 	require.Equal(t, [7]int64{1, 1, 0, 0, 0, 0, 0}, counts(read(d, month(t, "2025-10")).Total))
 	require.Equal(t, [7]int64{1, 0, 0, 0, 0, 0, 1}, counts(read(d, month(t, "2025-12")).Total))
+	c.settle(at("2025-12-01 00:00:00"))
 	again := read(d, month(t, "2025-11"))
 	require.False(t, again.AsOf.Before(whole.AsOf))
 	again.AsOf = whole.AsOf
-	require.Equal(t, whole, again, "reading changes nothing")
+	require.Equal(t, whole, again, "neither reading nor a repeated settlement changes anything")
 
 	nothing := read(d, month(t, "2024-02"))
 	require.NotNil(t, nothing.Coupons)
