@@ -83,12 +83,10 @@ func TestBackfill_RefusesNightThatIsNotOver(t *testing.T) {
 	couponID := w.AddCouponBetween(5, today.AddDate(0, 0, -9), today.AddDate(0, 0, 3))
 	w.ApplyAt(couponID, "1", today.AddDate(0, 0, -2))
 	to := today.AddDate(0, 0, 1).Format(time.DateOnly) // also when midnight strikes meanwhile
-	for _, output := range []string{"table", "json"} {
-		code, stdout, stderr := w.settle("run", "--from="+today.AddDate(0, 0, -2).Format(time.DateOnly), "--to="+to, "--operator=kim", "--reason=x", "--output="+output)
-		require.Equal(t, exitUse, code)
-		require.Empty(t, stdout)
-		require.Contains(t, stderr, "--to="+to+" is not over")
-	}
+	code, stdout, stderr := w.settle("run", "--from="+today.AddDate(0, 0, -2).Format(time.DateOnly), "--to="+to, "--operator=kim", "--reason=x", "--output=json")
+	require.Equal(t, exitUse, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "--to="+to+" is not over")
 	require.Empty(t, w.Issued(couponID))
 	require.Empty(t, w.IDs("SELECT id FROM settlement_run"))
 }
@@ -97,7 +95,7 @@ func TestRun_AuditsManualRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.AddUsers(1, 2)
-	for member, detail := range map[string]string{"2": "nothing issued", "99": "nothing issued"} { // NOT_SELECTED and unknown
+	for _, member := range []string{"2", "99"} { // NOT_SELECTED and unknown
 		couponID := w.AddCoupon(1)
 		w.Apply(couponID, 1)
 		only := fmt.Sprintf("--coupon=%d", couponID)
@@ -109,7 +107,7 @@ func TestRun_AuditsManualRuns(t *testing.T) {
 			"SELECT CONCAT_WS('; ', actor, reason, detail) FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' ORDER BY id", couponID)
 		require.Len(t, events, 2)
 		require.Regexp(t, "^kim; test; .*issued 1, "+digest, events[0])
-		require.Regexp(t, "^lee; TICKET-7; .*"+detail, events[1])
+		require.Regexp(t, "^lee; TICKET-7; .*nothing issued", events[1])
 	}
 	w.verify()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // hostileMembers are members written into Redis by hand.
-var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
+var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 8_000), "a\r\nb\u2028c"}
 
 // Foreign texts in Redis and MySQL are printed without control characters and do not widen tables.
 func TestOutput_EscapesForeignTexts(t *testing.T) {
