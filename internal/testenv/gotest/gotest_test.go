@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -138,4 +139,15 @@ func TestRun_RefusesOtherCommands(t *testing.T) {
 	var out, errors strings.Builder
 	require.Equal(t, 1, run([]string{"-logs", t.TempDir(), "no-such-program", "test"}, &out, &errors))
 	require.Contains(t, errors.String(), "no-such-program")
+}
+
+// A command whose output nobody reads would hang.
+func TestRead_GoesOnWithoutLogs(t *testing.T) {
+	t.Parallel()
+	logs := filepath.Join(t.TempDir(), "logs")
+	require.NoError(t, os.WriteFile(logs, nil, 0o600))
+	events := strings.NewReader(strings.Repeat(`{"Action":"output","Package":"long","Output":"line\n"}`+"\n", 10_000))
+	r := &report{out: io.Discard, logs: logs, packages: map[string]*pkg{}, builds: map[string]*tail{}}
+	require.ErrorContains(t, r.read(events), "not a directory")
+	require.Zero(t, events.Len())
 }

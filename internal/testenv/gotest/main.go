@@ -10,6 +10,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -85,7 +86,8 @@ func (r *report) follow(command *exec.Cmd, stderr io.Writer) error {
 	return errors.Join(command.Wait(), readErr)
 }
 
-func (r *report) read(events io.Reader) error {
+// read reads all events, also after an error: the command would wait for a reader. It returns the first error.
+func (r *report) read(events io.Reader) (failed error) {
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -93,15 +95,15 @@ func (r *report) read(events io.Reader) error {
 			var e event
 			if json.Unmarshal(line, &e) != nil || e.Action == "" {
 				fmt.Fprintf(r.out, "%s", line) // of go itself
-			} else if err := r.add(e); err != nil {
-				return err
+			} else {
+				failed = cmp.Or(failed, r.add(e))
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return failed
 		case err != nil:
-			return err
+			return cmp.Or(failed, err)
 		}
 	}
 }
