@@ -426,3 +426,22 @@ func TestDocuments_NamedTestsExist(t *testing.T) {
 	}
 	require.Greater(t, named, 40)
 }
+
+// CI stops at the first step that fails, and its last line names the step.
+func TestCI_StopsAtTheFirstFailedStep(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	script := filepath.Join(folder, ".ci", "run")
+	require.NoError(t, os.Mkdir(filepath.Dir(script), 0o700))
+	require.NoError(t, os.WriteFile(script, []byte(read(t, ".ci/run")), 0o700))
+	fake := "#!/bin/sh\necho \"make $1\" >> called\n[ \"$1\" != test ] || exit 7\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "make"), []byte(fake), 0o700))
+	ci := exec.CommandContext(t.Context(), script)
+	ci.Env = append(os.Environ(), "PATH="+folder+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	output, err := ci.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 7, exit.ExitCode())
+	require.Equal(t, "make check\nmake test\n", read(t, filepath.Join(folder, "called")))
+	require.Regexp(t, `\n\.ci/run: failed: make test \(exit code 7\)\n$`, string(output))
+}
