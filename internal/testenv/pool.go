@@ -177,7 +177,7 @@ func (d *pooledDatabase) alone(ctx context.Context, use func(*sql.Conn) error) e
 
 // databaseState is what a database is.
 type databaseState struct {
-	definition string          // tables, triggers, routines, accounts and rights, and the rows that Schema.Make wrote
+	definition string          // tables, triggers, routines, events, accounts and rights, and the rows that Schema.Make wrote
 	filled     map[string]bool // tables in which Schema.Make wrote rows
 	used       []string        // other tables that have rows, or had some
 }
@@ -185,7 +185,8 @@ type databaseState struct {
 const (
 	tablesSQL   = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1"
 	triggersSQL = "SELECT CONCAT_WS(' ', trigger_name, action_timing, event_manipulation, event_object_table, action_statement) FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY 1"
-	routinesSQL = "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
+	routinesSQL = "SELECT CONCAT_WS(' ', routine_name, routine_definition) FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
+	jobsSQL     = "SELECT CONCAT_WS(' ', event_name, event_definition) FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"
 	granteesSQL = `SELECT grantee FROM information_schema.schema_privileges WHERE table_schema = DATABASE()
 UNION SELECT grantee FROM information_schema.table_privileges WHERE table_schema = DATABASE()
 UNION SELECT grantee FROM information_schema.column_privileges WHERE table_schema = DATABASE() ORDER BY 1`
@@ -233,7 +234,7 @@ func (d *pooledDatabase) state(ctx context.Context, conn *sql.Conn) (databaseSta
 			s.used = append(s.used, table)
 		}
 	}
-	queries := []string{triggersSQL, routinesSQL, granteesSQL}
+	queries := []string{"SHOW CREATE DATABASE " + quoted(d.at.DBName), triggersSQL, routinesSQL, jobsSQL, granteesSQL}
 	for _, account := range d.accounts {
 		queries = append(queries, "SHOW CREATE USER "+account.User, "SHOW GRANTS FOR "+account.User)
 	}

@@ -46,6 +46,8 @@ var poolCases = map[string]poolCase{
 	"a view":                       {[]string{"CREATE VIEW latest AS SELECT * FROM orders"}, false},
 	"a trigger":                    {[]string{"CREATE TRIGGER minds BEFORE INSERT ON orders FOR EACH ROW SET NEW.n = 7"}, false},
 	"a procedure":                  {[]string{"CREATE PROCEDURE nothing() DO 0"}, false},
+	"an event":                     {[]string{"CREATE EVENT nothing ON SCHEDULE EVERY 1 YEAR DO DO 0"}, false},
+	"another character set":        {[]string{"ALTER DATABASE CHARACTER SET latin1"}, false},
 	"another setting":              {[]string{"UPDATE settings SET value = 6"}, false},
 	"a further setting":            {[]string{"INSERT INTO settings VALUES ('more', 1)"}, false},
 	"a right":                      {[]string{"GRANT DELETE ON orders TO {reader}"}, false},
