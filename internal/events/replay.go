@@ -84,12 +84,6 @@ SELECT DISTINCT u.coupon_id FROM coupon_log l JOIN user_coupon u ON u.id = l.use
 ORDER BY coupon_id`
 )
 
-// beginOfTime and endOfTime stand for no bound. They are the first and the last day of DATETIME.
-var (
-	beginOfTime = time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC)
-	endOfTime   = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
-)
-
 func (r *Replay) coupons(ctx context.Context) (ids []coupon.CouponID, err error) {
 	switch {
 	case r.Coupon != 0:
@@ -97,13 +91,7 @@ func (r *Replay) coupons(ctx context.Context) (ids []coupon.CouponID, err error)
 	case r.Selection.Run != 0:
 		ids, err = mysqltx.Column[coupon.CouponID](ctx, r.Rows, couponsOfRunSQL, r.Selection.Run)
 	default:
-		from, to := r.From.UTC(), r.To.UTC()
-		if r.From.IsZero() { // MySQL refuses the zero date
-			from = beginOfTime
-		}
-		if r.To.IsZero() {
-			to = endOfTime
-		}
+		from, to := mysqltx.Period(r.From, r.To)
 		ids, err = mysqltx.Column[coupon.CouponID](ctx, r.Rows, couponsOfTimeSQL, from, to, from, to)
 	}
 	return ids, mysqltx.Wrap(err, "read the coupons to replay")

@@ -204,15 +204,13 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 	return ids
 }
 
-var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // concernedUntil returns two limits: a run that started later does not concern the user. The first is for runs that
-// settled the coupon, the second for all other runs. Both are the time of the user's last outcome. They are never
-// while the user waits, is in the DLQ or is to be put back; the first is also never after NOT_SELECTED, because a later
+// settled the coupon, the second for all other runs. Both are the time of the user's last outcome. They are the latest
+// time while the user waits, is in the DLQ or is to be put back; the first is also that after NOT_SELECTED, because a later
 // settlement may still issue a seat.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil || f.lost() != nil {
-		return never, never
+		return mysqltx.Latest, mysqltx.Latest
 	}
 	for _, a := range f.Applications {
 		if a.RecordedAt != nil && a.RecordedAt.After(unsettled) {
@@ -220,7 +218,7 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 		}
 	}
 	if latest := f.latest(); f.UserCoupon == nil && latest != nil && latest.Outcome == coupon.OutcomeNotSelected {
-		return never, unsettled
+		return mysqltx.Latest, unsettled
 	}
 	return unsettled, unsettled
 }

@@ -203,7 +203,7 @@ func (r *reader) readFreedSeats(ctx context.Context) error {
 	if len(r.Applications) == 0 {
 		return nil
 	}
-	until := never
+	until := mysqltx.Latest
 	if r.UserCoupon != nil {
 		until = r.UserCoupon.IssuedAt
 	}

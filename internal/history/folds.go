@@ -60,7 +60,7 @@ func (r Reader) withFolds(ctx context.Context, f RunFilter, runs []Run) ([]Run, 
 		return firstOf(f.Limit, runs, folds), err
 	}
 	if !f.From.IsZero() {
-		after, upTo := f.cutoffs()
+		after, upTo := mysqltx.Period(f.From, f.To)
 		folds, err := r.foldsOfTime(ctx, f, after, upTo)
 		return firstOf(f.Limit, runs, folds), err
 	}

@@ -77,14 +77,6 @@ type RunFilter struct {
 // below returns the lowest id that the filter leaves out.
 func (f RunFilter) below() uint64 { return cmp.Or(uint64(f.Before), math.MaxInt64) }
 
-// cutoffs returns the bounds From and To. Instants that no cutoff reaches stand for zero times.
-func (f RunFilter) cutoffs() (after, upTo time.Time) {
-	if upTo = f.To.UTC(); f.To.IsZero() {
-		upTo = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	return time.Unix(max(0, f.From.Unix()), int64(f.From.Nanosecond())).UTC(), upTo
-}
-
 // rejectedBy counts the applications that settlement s rejected. rejected_count includes those moved to the DLQ.
 const rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
        WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
@@ -123,7 +115,7 @@ var ErrNoRun = text.UsageErrorf(text.NoRun)
 
 // Runs returns runs, the newest first. Immediate runs are folded, unless the filter asks for them.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
-	after, upTo := f.cutoffs()
+	after, upTo := mysqltx.Period(f.From, f.To)
 	filter := []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status}
 	switch {
 	case f.Trigger != string(coupon.ImmediateRun):
