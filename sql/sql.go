@@ -7,11 +7,10 @@ import (
 	"encoding/hex"
 )
 
+// Files are the migrations.
+//
 //go:embed 0*.sql
 var Files embed.FS
-
-//go:embed 00001_initial.sql
-var initial []byte
 
 // Grants is SQL that grants each account its rights. An administrator runs it after the first migration.
 //
@@ -21,6 +20,10 @@ var Grants string
 // Fingerprint is the SHA-256 of the text of the first migration. Until the first release the text changes, and a
 // database that another text has made cannot be migrated.
 func Fingerprint() string {
+	initial, err := Files.ReadFile("00001_initial.sql")
+	if err != nil {
+		panic(err) // it is embedded
+	}
 	sum := sha256.Sum256(initial)
 	return hex.EncodeToString(sum[:])
 }

@@ -41,18 +41,17 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 
 // beginVersions makes the version table before anything else, or refuses one that is not of this schema.
 func beginVersions(ctx context.Context, db *sql.DB) error {
-	var fingerprint string
-	_, err := db.ExecContext(ctx, fmt.Sprintf(migrations.CreateVersions, migrations.Fingerprint()))
-	if err == nil {
-		err = db.QueryRowContext(ctx, migrations.ReadFingerprint).Scan(&fingerprint)
+	if _, err := db.ExecContext(ctx, fmt.Sprintf(migrations.CreateVersions, migrations.Fingerprint())); err != nil {
+		return fmt.Errorf("create the version table: %w", err)
 	}
-	if err == nil && fingerprint != migrations.Fingerprint() {
+	var fingerprint string
+	if err := db.QueryRowContext(ctx, migrations.ReadFingerprint).Scan(&fingerprint); err != nil {
+		return fmt.Errorf("read the comment of the version table: %w", err)
+	}
+	if fingerprint != migrations.Fingerprint() {
 		return text.UsageErrorf(text.OtherSchema)
 	}
-	if err == nil {
-		_, err = db.ExecContext(ctx, migrations.BeginVersions)
-	}
-	if err != nil {
+	if _, err := db.ExecContext(ctx, migrations.BeginVersions); err != nil {
 		return fmt.Errorf("begin the version table: %w", err)
 	}
 	return nil

@@ -159,10 +159,10 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = conn.Close()
 		return nil, &ConnectError{fmt.Errorf("prepare session: %w", err)}
 	}
-	return datedConn{conn.(mysqlConn)}, nil
+	return strictConn{conn.(mysqlConn)}, nil
 }
 
-// mysqlConn is what a connection of the driver can do.
+// mysqlConn has all interfaces of the driver's connection. database/sql looks for each of them.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -175,13 +175,13 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// datedConn refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and MariaDB
+// strictConn refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and MariaDB
 // takes for a date before all others. Statements that are prepared are not checked; Jajeong has none.
-type datedConn struct{ mysqlConn }
+type strictConn struct{ mysqlConn }
 
 var errZeroTime = errors.New("a zero time is no value for a statement")
 
-func (c datedConn) CheckNamedValue(value *driver.NamedValue) error {
+func (c strictConn) CheckNamedValue(value *driver.NamedValue) error {
 	if err := c.mysqlConn.CheckNamedValue(value); err != nil {
 		return err
 	}

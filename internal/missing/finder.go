@@ -121,7 +121,7 @@ func (f *Finder) Find(ctx context.Context, looks []Look) error {
 		if l.Unread || l.Suspected && !ok {
 			continue
 		}
-		c, settled := f.take(l, r)
+		c, settled := f.note(l, r)
 		open = open || !settled
 		if c.isNews() {
 			news = append(news, c)
@@ -134,8 +134,8 @@ func (f *Finder) Find(ctx context.Context, looks []Look) error {
 	return err
 }
 
-// take takes over a reading.
-func (f *Finder) take(l Look, r finding) (c change, settled bool) {
+// note notes a reading of a coupon, and returns what changed by it.
+func (f *Finder) note(l Look, r finding) (c change, settled bool) {
 	s := f.stateOf(l.Coupon)
 	if s.doubts(r) {
 		f.Memory.Doubt(l.Coupon, r.books.SettledUpTo)

@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
-// A condition is asked often at first. A wait is at most a twentieth longer for it, or 100 ms.
+// The pauses between two looks at a condition grow with the wait: to a twentieth of it, or 100 ms.
 const (
 	shortestPause = 10 * time.Millisecond
 	longestPause  = 100 * time.Millisecond
