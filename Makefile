@@ -9,7 +9,7 @@ GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what tests need and the machine lacks: Redis, MariaDB, Prometheus, gcc, Node.js
+setup: ## install what tests need and the machine lacks
 	@scripts/setup.sh
 
 build: ## build bin/apply-api, bin/settle and bin/wallet-api, static
@@ -69,6 +69,7 @@ test-k8s: gotest ## both overlays and whole nights in the control plane of a rea
 	CGO_ENABLED=0 $(GOTEST) -C k8s/e2e test -parallel 10 $(TESTS) .
 
 soak: setup gotest ## all tests, those of kills, losses and chance at length, and every fuzzer for a while; some hours
+	@rm -f bin/tests/*.log
 	SOAK=1 CGO_ENABLED=1 $(GOTEST) test $(RACE) -parallel 6 $(TESTS) -timeout 170m ./...
 	@grep -hE 'kill points|operations$$|runs;|killed' bin/tests/*.log
 	@for package in $$(go list ./...); do \

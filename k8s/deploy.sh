@@ -4,7 +4,7 @@
 #   k8s/deploy.sh k8s/overlays/prod
 #   k8s/deploy.sh --migrate-only k8s/overlays/prod      # for sql/grants.sql between schema and programs
 #
-# Migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
+# From the first release on, migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
 # The template of a Job is immutable, so the Job of the previous version is deleted first.
 #
 # Needs kubectl with a context for the cluster. The overlay sets the namespace. MIGRATE_SECONDS limits the wait for the
