@@ -32,10 +32,7 @@ const mallStream = "coupon:events"
 
 func newStreamSink(t testing.TB, server *testenv.Redis, loses bool) *streamSink {
 	t.Helper()
-	s := &streamSink{server: server, chance: testenv.Random(t), loses: loses,
-		client: redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: 5 * time.Second})}
-	t.Cleanup(func() { _ = s.client.Close() })
-	return s
+	return &streamSink{server: server, chance: testenv.Random(t), loses: loses, client: testenv.RedisClient(t, server.Addr())}
 }
 
 func (s *streamSink) name() string { return "redis" }
