@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS user_coupon (
     issued_at  DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     expires_at DATETIME(6)     NULL,
     run_id     BIGINT UNSIGNED NULL,               -- NULL: given by hand
-    status     ENUM('ISSUED','USED','EXPIRED','REVOKED','RESERVED') NOT NULL DEFAULT 'ISSUED',
+    status     ENUM('ISSUED','RESERVED','USED','REVOKED') NOT NULL DEFAULT 'ISSUED',
     order_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the order that has it, reserved or used
     seq        INT UNSIGNED    NOT NULL DEFAULT 0, -- of its last row in coupon_log; 0: none
     PRIMARY KEY (id),

@@ -5,7 +5,7 @@ import "time"
 // UserCouponID identifies an issued coupon: the primary key of table user_coupon, from 1.
 type UserCouponID uint64
 
-// UserCouponStatus is user_coupon.status. The program never stores EXPIRED: StateAt derives it from the time.
+// UserCouponStatus is user_coupon.status, or what StateAt makes of it. Only StateAt gives EXPIRED.
 type UserCouponStatus string
 
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 func (s *UserCouponStatus) Scan(value any) error {
-	return scan(s, value, CouponIssued, CouponReserved, CouponUsed, CouponRevoked, CouponExpired)
+	return scan(s, value, CouponIssued, CouponReserved, CouponUsed, CouponRevoked)
 }
 
 // StateAt returns what a stored status means at an instant of MySQL's clock. A reservation that ran out and the end of validity

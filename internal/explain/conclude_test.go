@@ -240,7 +240,6 @@ func TestConclusions(t *testing.T) {
 		{"issued", with(issued, hasCoupon(5, "ISSUED", hence(time.Hour))), explain.StateIssued, notes(explain.NoteUsable)},
 		{"issued, expires now", with(issued, hasCoupon(5, "ISSUED", hence(0))), explain.StateIssued, notes(explain.NoteExpired)},
 		{"used before it expired", with(issued, hasCoupon(5, "USED", hence(0))), explain.StateIssued, notes(explain.NoteUsed)},
-		{"stored as expired: only times count", with(issued, hasCoupon(5, "EXPIRED", hence(time.Hour))), explain.StateIssued, notes(explain.NoteUsable)},
 		{"reserved", with(issued, hasCoupon(5, "RESERVED", hence(time.Hour)), ordered(time.Microsecond)), explain.StateIssued, notes(explain.NoteReserved)},
 		{"reserved, validity over", with(issued, hasCoupon(5, "RESERVED", hence(0)), ordered(time.Microsecond)), explain.StateIssued, notes(explain.NoteReserved)},
 		{"the reservation runs out now", with(issued, hasCoupon(5, "RESERVED", hence(time.Hour)), ordered(0)), explain.StateIssued, notes(explain.NoteUsable)},

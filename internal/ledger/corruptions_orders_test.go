@@ -110,7 +110,6 @@ var orderCorruptions = map[string]corruption{
 	"a log row of no change":                  {do: all(redeemed(4, reserve), alter("user_coupon", 4, "seq = 0")), codes: found{ledger.LogMissing: 1}, alone: true},
 	"log rows exchanged":                      {do: all(redeemed(4, reserve, confirm, refund), alterLog(4, 1, "seq = 9"), alterLog(4, 2, "seq = 1"), alterLog(4, 9, "seq = 2")), alone: true, codes: found{ledger.LogWrong: 1}},
 	"revoked without a log":                   {do: alter("user_coupon", 5, "status = 'REVOKED'"), codes: found{ledger.LogWrong: 1}, alone: true},
-	"expired by a statement":                  {do: alter("user_coupon", 5, "status = 'EXPIRED'"), codes: found{ledger.LogWrong: 1}, alone: true},
 	"another amount in the log":               {do: all(redeemed(6, reserve, confirm), alterLog(6, 2, "amount_won = 11000")), codes: found{ledger.LogWrong: 1}, alone: true},
 	"another discount":                        {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 1")), codes: found{ledger.LogWrong: 1}, alone: true},
 	"a discount above the price":              {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 13000"), alterLog(6, 1, "discount_won = 13000")), codes: found{ledger.LogWrong: 1}, alone: true},
