@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS application_outcome (
     applied_at  DATETIME(6)     NOT NULL,
     outcome     ENUM('NOT_SELECTED','REJECTED','ALREADY_ISSUED') NOT NULL,
     reason      VARCHAR(500)    NOT NULL DEFAULT '',
-    run_id      BIGINT UNSIGNED NULL,
+    run_id      BIGINT UNSIGNED NOT NULL,
     recorded_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     PRIMARY KEY (coupon_id, user_id, applied_at),
     KEY application_outcome_line (coupon_id, outcome, applied_at, user_id)
@@ -130,7 +130,7 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     heartbeat_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
     finished_at  DATETIME(6)     NULL,
     status       ENUM('RUNNING','SUCCEEDED','HELD','FAILED','ABANDONED') NOT NULL DEFAULT 'RUNNING',
-    nonce        BINARY(16)      NULL, -- made by the process, which finds its run by it: after a crash, MySQL may give an id twice
+    nonce        BINARY(16)      NOT NULL, -- made by the process, which finds its run by it: after a crash, MySQL may give an id twice
     PRIMARY KEY (id),
     UNIQUE KEY settlement_run_nonce (nonce),
     KEY settlement_run_cutoff (cutoff),

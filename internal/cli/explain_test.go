@@ -137,7 +137,7 @@ func TestExplain_Outcomes(t *testing.T) {
 	require.Contains(t, w.must(couponID, 4, explain.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
 	w.must(couponID, 2, explain.StateWaiting, explain.NoteAccountInactive)
 	w.must(couponID, 99, explain.StateWaiting, explain.NoteAccountUnknown)
-	underWay := "INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+	underWay := "INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at) VALUES (?, HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
 	w.Exec(underWay, "MANUAL")
 	w.must(couponID, 4, explain.StateWaiting) // it may settle another coupon
 	w.Exec(underWay, "CRON")
@@ -145,7 +145,7 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
 	w.must(couponID, 4, explain.StateWaiting) // both are abandoned
 	failed := func(with coupon.CouponID) {
-		w.Exec("INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
+		w.Exec("INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
 		w.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
 	}
 	failed(couponID)
@@ -270,7 +270,7 @@ func TestExplain_LostApplications(t *testing.T) {
 	require.NoError(t, w.Redis.SAdd(t.Context(), "issued:{"+w.Queue(intact)+"}", 4).Err())
 	w.must(intact, 4, explain.StateContradiction)
 	// The coupon of a holder was deleted.
-	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED')", intact)
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6))", intact)
 	w.must(intact, 3, explain.StateHolderNoMore)
 }
 
@@ -408,7 +408,7 @@ func TestExplain_BoundsTimeline(t *testing.T) {
 	w := newWorld(t)
 	couponID := w.AddQueue(1, 1)
 	for n := range 70 {
-		w.Exec("INSERT INTO settlement_run (cutoff, status) VALUES (UTC_TIMESTAMP(6), 'FAILED')")
+		w.Exec("INSERT INTO settlement_run (nonce, cutoff, started_at, heartbeat_at, status) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')", n)
 		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
 		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id, user_hash) VALUES (?, 'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
 	}

@@ -222,7 +222,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	last := w.AddCoupon(1) // behind a page of open coupons
 	w.Apply(last, 7)
 	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) SELECT id, 7 FROM coupon WHERE name = 'other' ORDER BY id DESC")
-	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED' FROM coupon WHERE name = 'other'")
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6) FROM coupon WHERE name = 'other'")
 
 	p := w.person("7")
 	require.Len(t, p.Coupons, rows+1)

@@ -82,7 +82,7 @@ func (r *reader) readCoupon(ctx context.Context) error {
 }
 
 const outcomesSQL = `
-SELECT o.applied_at, o.outcome, o.reason, COALESCE(o.run_id, 0), o.recorded_at,
+SELECT o.applied_at, o.outcome, o.reason, o.run_id, o.recorded_at,
        EXISTS (SELECT 1 FROM audit_event a WHERE a.user_id = o.user_id AND a.coupon_id = o.coupon_id AND a.run_id = o.run_id AND a.action = ?)
 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at DESC LIMIT ?`
 

@@ -14,8 +14,8 @@ import (
 // addImmediate adds an immediate run that issued so many coupons.
 func (d fixture) addImmediate(couponID coupon.CouponID, cutoff time.Time, issued int) coupon.RunID {
 	d.T.Helper()
-	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, finished_at, status) VALUES ('IMMEDIATE', ?, ?, ?, 'SUCCEEDED')`,
-		cutoff, cutoff.Add(time.Second), cutoff.Add(2*time.Second))
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, nonce, finished_at, status)
+		VALUES ('IMMEDIATE', ?, ?, ?, HEX(UUID_SHORT()), ?, 'SUCCEEDED')`, cutoff, cutoff.Add(time.Second), cutoff.Add(time.Second), cutoff.Add(2*time.Second))
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
 	require.NoError(d.T, err)
@@ -57,7 +57,7 @@ func TestRunsFoldImmediateRuns(t *testing.T) {
 	add(7, 30*time.Minute, 100)  // 9, begun late
 	add(9, -26*time.Hour, 1000)  // 10, of a coupon that was frozen
 	add(8, 119*time.Minute, 200) // 11
-	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id) VALUES (7, 1, NOW(6), 'REJECTED', 2), (7, 2, NOW(6), 'REJECTED', 1)")
+	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (7, 1, NOW(6), 'REJECTED', 2, NOW(6)), (7, 2, NOW(6), 'REJECTED', 1, NOW(6))")
 
 	all := []string{"10 IMMEDIATE to 10: 1 of coupon 9, 1000 issued", "7 MANUAL", "6 IMMEDIATE to 11: 2 of coupon 8, 220 issued",
 		"5 IMMEDIATE to 8: 2 of coupon 7, 12 issued", "3 IMMEDIATE to 3: 1 of coupon 8, 10 issued", "2 IMMEDIATE to 9: 3 of coupon 7, 103 issued", "1 CRON"}

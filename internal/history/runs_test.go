@@ -28,8 +28,8 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 	if status != "RUNNING" && status != "ABANDONED" {
 		finished = cutoff.Add(90 * time.Second).UTC()
 	}
-	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status)
-		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, ?, ?)`,
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce, finished_at, status)
+		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, HEX(UUID_SHORT()), ?, ?)`,
 		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()

@@ -75,7 +75,6 @@ var columnCorruptions = map[string]corruption{
 
 	// Invariant 6: the rows of outcomes.
 	"an outcome of no user":      {do: alter("application_outcome", 22, "user_id = 0"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
-	"an outcome of no run":       {do: alter("application_outcome", 23, "run_id = NULL"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"NOT_SELECTED with a reason": {do: alter("application_outcome", 24, "reason = 'for a friend'"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"an outcome at another time": {do: alter("application_outcome", 24, "recorded_at = recorded_at + INTERVAL 1 SECOND"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"an outcome of another run": {

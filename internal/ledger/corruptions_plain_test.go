@@ -57,13 +57,13 @@ var plainCorruptions = map[string]corruption{
 		},
 		codes: found{ledger.ValidityWrong: 1, ledger.HeldTwice: 1, ledger.SeatWrong: 1, ledger.RecordWrong: -1},
 		gap:   -1, coupons: 1, counted: 1, seats: 1, issued: 1},
-	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}, gap: -1, concluded: 1},
+	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{ledger.OutcomeWrong: 1, ledger.RecordMissing: 1, ledger.SettledTwice: 1}, gap: -1, concluded: 1},
 	"issued and rejected, with two promises": {
 		do:    all(recordToo(15, "ALREADY_ISSUED"), addPromises(1)),
-		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1}, concluded: 1},
+		codes: found{ledger.RecordMissing: 1, ledger.SettledTwice: 1}, concluded: 1},
 	"issued and not selected": {
 		do:    recordToo(16, "NOT_SELECTED"),
-		codes: found{ledger.OutcomeWrong: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1, concluded: 1},
+		codes: found{ledger.RecordMissing: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1, concluded: 1},
 
 	// Invariant 3.
 	"a seat for a later arrival": { // passed over: the user who lost the seat, and the first NOT_SELECTED user
@@ -73,7 +73,7 @@ var plainCorruptions = map[string]corruption{
 			alter("user_coupon", thirdRunEnds, "user_id = ?, applied_at = ?", c.user(20), at)(c)
 			remove("application_outcome", 20)(c)
 		},
-		codes: found{ledger.OutcomeWrong: 1, ledger.PassedOver: 2, ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
+		codes: found{ledger.RecordMissing: 1, ledger.PassedOver: 2, ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
 	"not selected before the last seat":                {do: all(moveOutcome(19, longAgo), moveOutcome(20, justBefore)), codes: found{ledger.PassedOver: 2}},
 	"not selected with the last seat's arrival":        {do: moveOutcome(21, withTheLastSeat)},
 	"not selected before the last seat, since blocked": {do: all(moveOutcome(22, longAgo), func(c *fixture) { c.setStatus("BLOCKED", 22, 22) })},
@@ -108,8 +108,8 @@ var plainCorruptions = map[string]corruption{
 	"an outcome removed":  {do: remove("application_outcome", 24), gap: 1, concluded: -1},
 	"an outcome without an application": {
 		do: func(c *fixture) {
-			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'REJECTED')", c.id, c.user(unknown), c.Now())
-		}, codes: found{ledger.OutcomeWrong: 1}, gap: -1, concluded: 1, later: true},
+			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, 'REJECTED', 0, NOW(6))", c.id, c.user(unknown), c.Now())
+		}, codes: found{ledger.OutcomeWrong: 1, ledger.RecordMissing: 1}, gap: -1, concluded: 1, later: true},
 	"more promises in Redis": {do: addPromises(4), gap: 4},
 	"more promises in MySQL": {
 		do: write(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", populatedAccepted+3), gap: 3, alone: true},
@@ -218,10 +218,10 @@ var plainCorruptions = map[string]corruption{
 			figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
 			require.NoError(c.T, err)
 			require.Equal(c.T, figures.LastArrival, figures.Highest)
-			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, 'NOT_SELECTED')",
+			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, 'NOT_SELECTED', 0, NOW(6))",
 				c.id, c.user(waitingEnds), figures.Highest.Time())
 		},
-		codes: found{ledger.OutcomeWrong: 1, ledger.StillStanding: 1}, concluded: 1, later: true, alone: true},
+		codes: found{ledger.RecordMissing: 1, ledger.StillStanding: 1}, concluded: 1, later: true, alone: true},
 	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"), codes: found{ledger.MarkedWithoutCoupon: 3}},
 	"marks removed":          {do: redis(1, "DEL", "issued"), alone: true}, // MySQL answers from the next settlement on
 	"pending clean-ups": {

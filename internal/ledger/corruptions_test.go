@@ -255,10 +255,10 @@ func moveOutcome(n uint64, at func(*fixture) time.Time) func(*fixture) {
 	return func(c *fixture) { alter("application_outcome", n, "applied_at = ?", at(c))(c) }
 }
 
-// recordToo records an outcome of an application that has a coupon.
+// recordToo records an outcome, of no run, of an application that has a coupon.
 func recordToo(n uint64, outcome string) func(*fixture) {
 	return func(c *fixture) {
-		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (?, ?, ?, ?)", c.id, c.user(n), c.appliedAt(n), outcome)
+		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, ?, 0, NOW(6))", c.id, c.user(n), c.appliedAt(n), outcome)
 	}
 }
 

@@ -109,7 +109,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 const rejectedSQL = `
 SELECT user_id, applied_at, run_id, reason FROM application_outcome
-WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id IS NOT NULL AND LENGTH(reason) > 0`
+WHERE coupon_id = ? AND outcome = 'REJECTED' AND LENGTH(reason) > 0`
 
 // checkRejected checks invariant 6 for REJECTED outcomes. The reason of a run begins with a cause, and that of an
 // operator is also in an audit event. If the member is no user id, it is enough that the event exists.

@@ -53,17 +53,17 @@ type rule struct {
 const (
 	// unrecordedSQL and arrivalsWrongSQL add the outcomes to the coupons that checkRecords has counted.
 	unrecordedSQL = `
-SELECT ? + COUNT(*) FROM application_outcome o WHERE o.coupon_id = ? AND o.run_id IS NOT NULL
+SELECT ? + COUNT(*) FROM application_outcome o WHERE o.coupon_id = ?
 AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupon_id = o.coupon_id)`
 
 	// settledAt is the time that run r writes into all its rows: its start, or a cutoff that comes after its start.
 	settledAt = "GREATEST(r.started_at, r.cutoff)"
 
-	// immediateWrongSQL counts immediate runs that did not end when they began, have no nonce or settled another coupon, too.
+	// immediateWrongSQL counts immediate runs that did not end when they began, or settled another coupon, too.
 	// An arrival at or above the cutoff is found in the rows, as for every run.
 	immediateWrongSQL = `
 SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL OR r.nonce IS NULL
+WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL
 	OR EXISTS (SELECT 1 FROM settlement o WHERE o.run_id = r.id AND o.coupon_id <> s.coupon_id))`
 
 	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED ones can be fewer, because later
@@ -71,16 +71,16 @@ WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEED
 	outcomesWrongSQL = `
 SELECT COUNT(*) FROM settlement s LEFT JOIN (
 	SELECT run_id, SUM(outcome = 'ALREADY_ISSUED') AS already, SUM(outcome = 'NOT_SELECTED') AS not_selected, SUM(outcome = 'REJECTED') AS rejected
-	FROM application_outcome WHERE coupon_id = ? AND run_id IS NOT NULL GROUP BY run_id
+	FROM application_outcome WHERE coupon_id = ? GROUP BY run_id
 ) o ON o.run_id = s.run_id
 WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
 	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
 
-	// outcomesAlteredSQL: an outcome has a run and the time of that run. A REJECTED outcome has a reason, and no other
+	// outcomesAlteredSQL: an outcome has the time of its run. A REJECTED outcome has a reason, and no other
 	// has one. A member that is no user id (user_id 0) is REJECTED. A user with ALREADY_ISSUED has the coupon.
 	outcomesAlteredSQL = `
 SELECT COUNT(*) FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
-WHERE o.coupon_id = ? AND (o.run_id IS NULL OR o.recorded_at <> ` + settledAt + `
+WHERE o.coupon_id = ? AND (o.recorded_at <> ` + settledAt + `
 	OR (o.outcome = 'REJECTED') = (LENGTH(o.reason) = 0)
 	OR o.user_id = 0 AND o.outcome <> 'REJECTED'
 	OR o.outcome = 'ALREADY_ISSUED' AND NOT EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = o.coupon_id AND c.user_id = o.user_id))`
@@ -107,7 +107,7 @@ func (c *check) checkRows(ctx context.Context) error {
 	id := c.Coupon
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{c.seats.unrecorded, id}},
-		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end or a nonce, or with another coupon: %d", immediateWrongSQL, []any{id}},
+		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end, or with another coupon: %d", immediateWrongSQL, []any{id}},
 		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},

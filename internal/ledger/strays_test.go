@@ -29,7 +29,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 	remove := write(1, "DELETE FROM coupon WHERE id = ?")
 	run := func(cutoff time.Duration, columns, values string) func(*fixture) {
 		return func(c *fixture) {
-			c.Exec("INSERT INTO settlement_run (cutoff"+columns+") VALUES (?"+values+")", c.Now().Add(cutoff))
+			c.Exec("INSERT INTO settlement_run (started_at, heartbeat_at, nonce, cutoff"+columns+") VALUES (NOW(6), NOW(6), 'n', ?"+values+")", c.Now().Add(cutoff))
 		}
 	}
 	events := func(c *fixture) {
@@ -59,8 +59,8 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"another name":              {key(func(c *fixture) string { return c.Prefix + "xcandidates:coupon:42" }), found{}},
 		"an id with a leading zero": {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:042" }), found{}},
 		"an id with a suffix":       {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:42:old" }), found{}},
-		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome", ", 1, NOW(6), 'NOT_SELECTED'"),
-			insert("application_outcome", ", user_id, applied_at, outcome", ", 2, NOW(6), 'NOT_SELECTED'")), found{ledger.CouponMissing: 1}},
+		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 1, NOW(6), 'NOT_SELECTED', 1, NOW(6)"),
+			insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 2, NOW(6), 'NOT_SELECTED', 1, NOW(6)")), found{ledger.CouponMissing: 1}},
 		"a record":                  {insert("settlement", ", run_id", ", 1"), found{ledger.CouponMissing: 1}},
 		"a promise":                 {insert("promise", ", accepted", ", 1"), found{ledger.CouponMissing: 1}},
 		"sums":                      {insert("settled", ", concluded", ", 1"), found{ledger.CouponMissing: 1}},
@@ -79,7 +79,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a RUNNING run with an end":          {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'RUNNING'"), found{ledger.RunWrong: 1}},
 		"an ABANDONED run with an end":       {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'ABANDONED'"), found{ledger.RunWrong: 1}},
 		"a SUCCEEDED run without an end":     {run(0, ", status", ", 'SUCCEEDED'"), found{ledger.RunWrong: 1}},
-		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, nonce, finished_at, status", ", 'IMMEDIATE', REPEAT('n', 16), UTC_TIMESTAMP(6), 'SUCCEEDED'"),
+		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, finished_at, status", ", 'IMMEDIATE', UTC_TIMESTAMP(6), 'SUCCEEDED'"),
 			found{ledger.RunWrong: 1}},
 		"a nightly run of no coupon":         {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
 		"a run under way, before its cutoff": {run(4*time.Minute, "", ""), found{}},

@@ -77,7 +77,7 @@ FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND applied_at >= ? 
 GROUP BY run_id, bucket`
 
 const outcomesSQL = `
-SELECT outcome, COALESCE(run_id, 0), TIMESTAMPDIFF(SECOND, CAST(? AS DATETIME(6)), applied_at) DIV ? AS bucket, COUNT(*)
+SELECT outcome, run_id, TIMESTAMPDIFF(SECOND, CAST(? AS DATETIME(6)), applied_at) DIV ? AS bucket, COUNT(*)
 FROM application_outcome
 WHERE coupon_id = ? AND outcome IN ('NOT_SELECTED', 'REJECTED', 'ALREADY_ISSUED') AND applied_at >= ? AND applied_at < ?
 GROUP BY outcome, run_id, bucket`

@@ -19,7 +19,7 @@ func newSecondPlace(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
 	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
 	require.Equal(t, between(2, 4), d.Outcome(couponID, "NOT_SELECTED"))
-	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id) SELECT coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id " +
+	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id, recorded_at " +
 		"FROM application_outcome WHERE user_id = 4") // as after Redis lost that the coupon is sold out
 	d.Exec(fmt.Sprintf("UPDATE promise SET accepted = accepted + 1 WHERE coupon_id = %d", couponID))
 	return d, couponID
