@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS user_coupon (
     position   INT UNSIGNED    NOT NULL DEFAULT 0, -- the seat, 1 to total_quantity
     applied_at DATETIME(6)     NULL,
     issued_at  DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    expires_at DATETIME(6)     NULL,
+    expires_at DATETIME(6)     NOT NULL,
     run_id     BIGINT UNSIGNED NULL,               -- NULL: given by hand
     status     ENUM('ISSUED','RESERVED','USED','REVOKED') NOT NULL DEFAULT 'ISSUED',
     order_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the order that has it, reserved or used

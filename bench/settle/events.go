@@ -162,8 +162,8 @@ func issueOthers(ctx context.Context, db *sql.DB) error {
 			VALUES (?, 'settled', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY)`, id, eventSeats, eventSeats)
 		var done sql.Result
 		if err == nil {
-			done, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, run_id)
-				SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ? FROM `+"`user`"+` ORDER BY id`, id, id)
+			done, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
+				SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 30 DAY, ? FROM `+"`user`"+` ORDER BY id`, id, id)
 		}
 		if err != nil {
 			return err

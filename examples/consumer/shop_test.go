@@ -65,7 +65,7 @@ func lives(n int) (all []*events.Event) {
 
 func issued(user coupon.UserID) *events.Event {
 	return (&events.Issued{Coupon: 42, User: user, UserCoupon: coupon.UserCouponID(user), Position: int(user), AppliedAt: at,
-		IssuedAt: at, Run: 17}).Event()
+		IssuedAt: at, ExpiresAt: at, Run: 17}).Event()
 }
 
 func changed(user coupon.UserID, kind coupon.LogKind, seq int) *events.Event {

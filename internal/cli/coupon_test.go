@@ -49,7 +49,7 @@ func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	couponID := w.AddCoupon(2)
-	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 1), (?, 2), (?, 3)", couponID, couponID, couponID)
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 1, '2038-01-01'), (?, 2, '2038-01-01'), (?, 3, '2038-01-01')", couponID, couponID, couponID)
 	code, _, korean := w.settle("run", "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
 	require.Equal(t, exitInvariant, code, "the count is wrong")
 	require.NotContains(t, korean, "%!")

@@ -104,7 +104,7 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	waited := w.AddQueue(1, 11)
 	w.finalise(waited)
 	stays := w.ended()
-	w.Exec("UPDATE user_coupon SET expires_at = NULL WHERE coupon_id = ? AND user_id = 3", stays) // never expires
+	w.Exec("UPDATE user_coupon SET expires_at = '2038-01-01' WHERE coupon_id = ? AND user_id = 3", stays)
 	open := w.AddQueue(1, 10)
 	for _, user := range []string{"6", "7"} { // rejected, and not selected
 		_, done, stderr := w.forget(user)

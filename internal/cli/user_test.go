@@ -221,7 +221,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
 	last := w.AddCoupon(1) // behind a page of open coupons
 	w.Apply(last, 7)
-	w.Exec("INSERT INTO user_coupon (coupon_id, user_id) SELECT id, 7 FROM coupon WHERE name = 'other' ORDER BY id DESC")
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT id, 7, '2038-01-01' FROM coupon WHERE name = 'other' ORDER BY id DESC")
 	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6) FROM coupon WHERE name = 'other'")
 
 	p := w.person("7")

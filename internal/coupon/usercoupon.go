@@ -21,12 +21,12 @@ func (s *UserCouponStatus) Scan(value any) error {
 }
 
 // StateAt returns what a stored status means at an instant of MySQL's clock. A reservation that ran out and the end of validity
-// are no rows: they are comparisons. expires is exclusive; zero: the coupon does not expire.
+// are no rows: they are comparisons. expires is exclusive.
 func StateAt(stored UserCouponStatus, reservedUntil, expires, now time.Time) UserCouponStatus {
 	switch {
 	case stored == CouponUsed, stored == CouponRevoked, stored == CouponReserved && now.Before(reservedUntil):
 		return stored
-	case !expires.IsZero() && !now.Before(expires):
+	case !now.Before(expires):
 		return CouponExpired
 	default:
 		return CouponIssued

@@ -23,7 +23,7 @@ type HolderChange struct {
 	Change
 	User      coupon.UserID
 	State     coupon.UserCouponStatus // after the change, by MySQL's clock
-	ExpiresAt time.Time               // after the change, exclusive; zero: the coupon does not expire
+	ExpiresAt time.Time               // after the change, exclusive
 	FreedSeat bool                    // the coupon is revoked, and its revocation added a seat
 	Now       time.Time               // MySQL's clock
 }
@@ -97,8 +97,6 @@ func planExtendUser(c coupon.Coupon, f wallet.Facts, found bool, user coupon.Use
 		return none, text.UsageErrorf(text.RefusedExtendPast, expires, f.Now)
 	case expires.After(maxCloses):
 		return none, text.UsageErrorf(text.RefusedExtendFar, expires, maxCloses)
-	case was.IsZero():
-		return none, text.UsageErrorf(text.RefusedNoExpiry, user, c.ID)
 	case expires.Before(was):
 		return none, text.UsageErrorf(text.RefusedExtendShorter, user, c.ID, was, expires)
 	}
@@ -352,15 +350,11 @@ type HolderSummary struct {
 	Summary
 	User      coupon.UserID           `json:"user"`
 	State     coupon.UserCouponStatus `json:"state"`
-	ExpiresAt *time.Time              `json:"expiresAt"` // exclusive; null: the coupon does not expire
+	ExpiresAt time.Time               `json:"expiresAt"` // exclusive
 	FreedSeat bool                    `json:"freedSeat"`
 	Now       time.Time               `json:"now"`
 }
 
 func (h *HolderChange) Summary() HolderSummary {
-	s := HolderSummary{Summary: h.Change.Summary(), User: h.User, State: h.State, FreedSeat: h.FreedSeat, Now: h.Now}
-	if !h.ExpiresAt.IsZero() {
-		s.ExpiresAt = new(h.ExpiresAt.UTC())
-	}
-	return s
+	return HolderSummary{Summary: h.Change.Summary(), User: h.User, State: h.State, ExpiresAt: h.ExpiresAt.UTC(), FreedSeat: h.FreedSeat, Now: h.Now}
 }

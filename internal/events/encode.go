@@ -21,10 +21,8 @@ func (i *Issued) Message() Message {
 	b = append(strconv.AppendUint(b, uint64(i.UserCoupon), 10), `,"position":`...)
 	b = append(strconv.AppendInt(b, int64(i.Position), 10), `,"appliedAt":`...)
 	b = append(appendTime(b, i.AppliedAt), `,"issuedAt":`...)
-	b = appendTime(b, i.IssuedAt)
-	if i.ExpiresAt != nil {
-		b = appendTime(append(b, `,"expiresAt":`...), *i.ExpiresAt)
-	}
+	b = append(appendTime(b, i.IssuedAt), `,"expiresAt":`...)
+	b = appendTime(b, i.ExpiresAt)
 	b = strconv.AppendUint(append(b, `,"runId":`...), uint64(i.Run), 10)
 	return Message{Key: user, Body: append(b, '}', '}')}
 }

@@ -52,7 +52,7 @@ type Issued struct {
 	Position   int                 `json:"position"`  // the seat number
 	AppliedAt  time.Time           `json:"appliedAt"` // the arrival
 	IssuedAt   time.Time           `json:"issuedAt"`
-	ExpiresAt  *time.Time          `json:"expiresAt,omitempty"` // exclusive; nil: never
+	ExpiresAt  time.Time           `json:"expiresAt"` // exclusive
 	Run        coupon.RunID        `json:"runId"`
 }
 

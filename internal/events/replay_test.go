@@ -169,7 +169,7 @@ func TestReplay_OfCouponsGivenByHand(t *testing.T) {
 	s := newShop(t)
 	couponID := s.AddQueue(3, 1, 2, 3)
 	s.SettleNow()
-	s.Exec("INSERT INTO user_coupon (coupon_id, user_id, seq) VALUES (?, 900, 2)", couponID)
+	s.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at, seq) VALUES (?, 900, '2038-01-01', 2)", couponID)
 	row := s.rowOf(couponID, 900)
 	for i, kind := range []coupon.LogKind{coupon.LogGranted, coupon.LogExtended} {
 		s.Exec("INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, actor, at) VALUES (?, ?, ?, NOW(6), 'kim', NOW(6))", row, i+1, string(kind))

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func byOperator(a *explain.Application) { a.Dropped = true }
 
 func hasCoupon(run coupon.RunID, status coupon.UserCouponStatus, expires *time.Time, log ...explain.LogEntry) change {
 	return func(f *explain.Facts) {
-		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: expires, Run: run, Status: status, AsOf: noon, Log: log}
+		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: *cmp.Or(expires, hence(time.Hour)), Run: run, Status: status, AsOf: noon, Log: log}
 	}
 }
 

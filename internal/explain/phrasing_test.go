@@ -30,7 +30,7 @@ func fullFacts() *Facts {
 			Published: &PublishedWindow{Known: true, OpensAt: &at, ClosesAt: &closes, Waiting: 250},
 		},
 		User: User{UserKnown: true, UserActive: true, UserStatus: "ACTIVE"},
-		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: &expires, Run: 5, Status: "ISSUED", AsOf: at.Add(time.Minute),
+		UserCoupon: &UserCoupon{Seat: 12, IssuedAt: closes, ExpiresAt: expires, Run: 5, Status: "ISSUED", AsOf: at.Add(time.Minute),
 			Order: &Order{ID: "A-1", AmountWon: 12_000, DiscountWon: 5000, ReservedUntil: closes},
 			Log:   []LogEntry{{Seq: 1, Kind: coupon.LogRefunded, OrderID: "A-1", At: at}, {Seq: 2, Kind: coupon.LogRevoked, Actor: "kim", Reason: "C-1", At: at}}},
 		Missed: &Missed{Rank: 12, Micros: 1_200_000},

@@ -53,18 +53,16 @@ func (p Phrasing) ofUserCoupon(f *Facts, n Note) string {
 	case n == NoteRefunded:
 		refund := c.last(coupon.LogRefunded)
 		return p.Sprintf(text.UsedAndRefunded, output.Printable(refund.OrderID), refund.At)
-	case n == NoteUsable && c.ExpiresAt == nil:
-		return p.Sprintf(text.NeverExpires)
 	case n == NoteUsable:
-		return p.Sprintf(text.UsableUntil, *c.ExpiresAt)
+		return p.Sprintf(text.UsableUntil, c.ExpiresAt)
 	case n == NoteReserved:
 		return p.Sprintf(text.ReservedUntil, output.Printable(c.Order.ID), c.Order.ReservedUntil)
 	case n == NoteUsed && c.Order != nil:
 		return p.used(c)
 	case n == NoteExpired && c.last(coupon.LogRefunded) != nil:
-		return p.Sprintf(text.ExpiredAt, *c.ExpiresAt)
+		return p.Sprintf(text.ExpiredAt, c.ExpiresAt)
 	case n == NoteExpired:
-		return p.Sprintf(text.ExpiredUnused, *c.ExpiresAt)
+		return p.Sprintf(text.ExpiredUnused, c.ExpiresAt)
 	case n == NoteRevoked && c.last(coupon.LogRevoked) != nil:
 		revoked := c.last(coupon.LogRevoked)
 		if revoked.Reason == "" {

@@ -19,8 +19,8 @@ type UserCoupon struct {
 	Seat      int64               `json:"seat"` // seat number from 1; 0: given by hand without a seat
 	AppliedAt *time.Time          `json:"appliedAt,omitempty"`
 	IssuedAt  time.Time           `json:"issuedAt"`
-	ExpiresAt *time.Time          `json:"expiresAt,omitempty"` // exclusive; nil: the coupon does not expire
-	Run       coupon.RunID        `json:"run,omitempty"`       // 0: given by hand
+	ExpiresAt time.Time           `json:"expiresAt"`     // exclusive
+	Run       coupon.RunID        `json:"run,omitempty"` // 0: given by hand
 
 	Status coupon.UserCouponStatus `json:"status"` // as stored
 	State  coupon.UserCouponStatus `json:"state"`  // what Status means at AsOf
@@ -55,14 +55,11 @@ type LogEntry struct {
 
 // state returns what Status means at AsOf.
 func (c *UserCoupon) state() coupon.UserCouponStatus {
-	var until, expires time.Time
+	var until time.Time
 	if c.Order != nil {
 		until = c.Order.ReservedUntil
 	}
-	if c.ExpiresAt != nil {
-		expires = *c.ExpiresAt
-	}
-	return coupon.StateAt(c.Status, until, expires, c.AsOf)
+	return coupon.StateAt(c.Status, until, c.ExpiresAt, c.AsOf)
 }
 
 // last returns the last entry of a kind, or nil.
@@ -238,7 +235,7 @@ func (t *timeline) addUserCoupon(c *UserCoupon) {
 func (c *UserCoupon) ends() (ends []time.Time) {
 	end := (*time.Time)(nil)
 	if c.last(coupon.LogExtended) == nil {
-		end = c.ExpiresAt
+		end = &c.ExpiresAt
 	}
 	for _, e := range c.Log {
 		if e.Kind == coupon.LogExtended && end == nil {

@@ -17,7 +17,7 @@ type Winner struct {
 	User      coupon.UserID           `json:"user"`
 	AppliedAt *time.Time              `json:"appliedAt"` // null: given by hand
 	IssuedAt  time.Time               `json:"issuedAt"`
-	ExpiresAt *time.Time              `json:"expiresAt"` // exclusive; null: the coupon does not expire
+	ExpiresAt time.Time               `json:"expiresAt"` // exclusive
 	State     coupon.UserCouponStatus `json:"state"`
 	ByHand    bool                    `json:"givenByHand"`
 }
@@ -51,14 +51,11 @@ func (r Reader) winners(ctx context.Context, visit func(w Winner, asOf time.Time
 	err := mysqltx.Each(ctx, r.DB, func(rows *sql.Rows) error {
 		var w Winner
 		var until sql.NullTime
-		var asOf, expires time.Time
+		var asOf time.Time
 		if err := rows.Scan(&w.Coupon, &w.Position, &w.User, &w.AppliedAt, &w.IssuedAt, &w.ExpiresAt, &w.State, &w.ByHand, &until, &asOf); err != nil {
 			return err
 		}
-		if w.ExpiresAt != nil {
-			expires = *w.ExpiresAt
-		}
-		w.State = coupon.StateAt(w.State, until.Time, expires, asOf)
+		w.State = coupon.StateAt(w.State, until.Time, w.ExpiresAt, asOf)
 		return visit(w, asOf)
 	}, query, args...)
 	return mysqltx.Wrap(err, "read the winners of coupon %d", args[0])

@@ -33,7 +33,7 @@ var plainCorruptions = map[string]corruption{
 	"a coupon by hand removed": {do: remove("user_coupon", byHandAlone), coupons: -1},
 	"a coupon by hand, not counted": {
 		do: func(c *fixture) {
-			c.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", c.id, c.user(idle))
+			c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(idle))
 		}, coupons: 1},
 	"a coupon by hand, without a free seat": {do: giveByHand(idle + 1), coupons: 1, counted: 1},
 	"issued_count too low":                  {do: alterCoupon("issued_count = issued_count - 2"), counted: -2},
@@ -52,8 +52,8 @@ var plainCorruptions = map[string]corruption{
 	"issued twice by a run": {
 		do: func(c *fixture) {
 			alterCoupon("total_quantity = total_quantity + 1, issued_count = issued_count + 1")(c)
-			c.change(1, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, run_id)
-				SELECT coupon_id, user_id, position, applied_at, run_id FROM user_coupon WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(13))
+			c.change(1, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at, run_id)
+				SELECT coupon_id, user_id, position, applied_at, expires_at, run_id FROM user_coupon WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(13))
 		},
 		codes: found{ledger.ValidityWrong: 1, ledger.HeldTwice: 1, ledger.SeatWrong: 1, ledger.RecordWrong: -1},
 		gap:   -1, coupons: 1, counted: 1, seats: 1, issued: 1},

@@ -78,7 +78,7 @@ func (c *fixture) addApplicants(last uint64) {
 func (c *fixture) giveByHand(n uint64) {
 	c.T.Helper()
 	alterCoupon("issued_count = issued_count + 1")(c)
-	c.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", c.id, c.user(n))
+	c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(n))
 }
 
 // close ends the coupon's window now.

@@ -24,7 +24,7 @@ type issuedLog struct {
 	seq     uint32
 	settled time.Time // when its run issued it
 	issued  time.Time
-	expires sql.NullTime
+	expires time.Time
 	byHand  bool
 	holder  storedOrder // the row of coupon_order that order names
 	entries []logEntry
@@ -76,7 +76,7 @@ func (c *check) checkLogs(ctx context.Context) error {
 	var one issuedLog
 	end := func() {
 		found.judge(one)
-		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() && !endsDay(one.issued, one.expires.Time, c.row.ValidityDays)) {
+		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() && !endsDay(one.issued, one.expires, c.row.ValidityDays)) {
 			c.invalid++
 		}
 	}
@@ -242,7 +242,7 @@ func (u issuedLog) follows(of coupon.Discount) bool {
 		}
 		switch e.kind {
 		case coupon.LogReserved:
-			if !e.allowed(of, !known || !expires.Valid || e.at.Before(expires.Time)) {
+			if !e.allowed(of, !known || e.at.Before(expires)) {
 				return false
 			}
 			order, reserved = e.order, e
@@ -257,7 +257,7 @@ func (u issuedLog) follows(of coupon.Discount) bool {
 			if e.kind == coupon.LogExtended && (now == coupon.CouponUsed || now == coupon.CouponRevoked) {
 				return false
 			}
-			expires, known = e.expires, true
+			expires, known = e.expires.Time, true
 		case coupon.LogRevoked:
 			freed = e.seats
 		case coupon.LogReissued:
@@ -270,7 +270,7 @@ func (u issuedLog) follows(of coupon.Discount) bool {
 			now = to
 		}
 	}
-	return now == u.status && order == u.order && expires.Valid == u.expires.Valid && expires.Time.Equal(u.expires.Time)
+	return now == u.status && order == u.order && expires.Equal(u.expires)
 }
 
 // complete reports whether a log row has an order, an end of validity and seats exactly if its kind has them.

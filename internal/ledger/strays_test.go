@@ -67,7 +67,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a promise row without any": {insert("promise", "", ""), found{}},
 		"a coupon of a user": {func(c *fixture) {
 			c.withoutForeignKeys(func(exec func(string)) {
-				exec(fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id) VALUES (%d, 1)", c.id+77))
+				exec(fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (%d, 1, '2038-01-01')", c.id+77))
 			})
 		}, found{ledger.CouponMissing: 1}},
 		"audit events without a coupon": {events, found{ledger.AuditInserted: 2}},

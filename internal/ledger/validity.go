@@ -22,17 +22,16 @@ LEFT JOIN settlement_run r ON r.id = u.run_id ORDER BY u.run_id, u.n DESC`
 func (c *check) checkValidity(ctx context.Context) error {
 	wrong, days := c.invalid, c.row.ValidityDays
 	var of coupon.RunID
-	var end sql.NullTime // of the coupons of the run
+	var end time.Time // of the coupons of the run
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var run coupon.RunID
-		var settled, issued time.Time
-		var expires sql.NullTime
+		var settled, issued, expires time.Time
 		var n int64
 		err := rows.Scan(&run, &settled, &issued, &expires, &n)
 		if run != of {
 			of, end = run, expires
 		}
-		if expires != end || !issued.Equal(settled) || !endsDay(issued, expires.Time, days) {
+		if !expires.Equal(end) || !issued.Equal(settled) || !endsDay(issued, expires, days) {
 			wrong += n
 		}
 		return err

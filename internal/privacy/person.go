@@ -42,7 +42,7 @@ type Issued struct {
 	Name      string                  `json:"name"`
 	AppliedAt *time.Time              `json:"appliedAt"` // null: given by hand
 	IssuedAt  time.Time               `json:"issuedAt"`
-	ExpiresAt *time.Time              `json:"expiresAt"` // exclusive; null: does not expire
+	ExpiresAt time.Time               `json:"expiresAt"` // exclusive
 	State     coupon.UserCouponStatus `json:"state"`
 	OrderID   *string                 `json:"orderId"`
 	Orders    []Order                 `json:"orders"`
@@ -248,11 +248,7 @@ func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
 			return err
 		}
 		i := &p.Coupons[n]
-		var expires time.Time
-		if i.ExpiresAt != nil {
-			expires = *i.ExpiresAt
-		}
-		i.State = coupon.StateAt(i.State, i.reservedUntil.Time, expires, p.At)
+		i.State = coupon.StateAt(i.State, i.reservedUntil.Time, i.ExpiresAt, p.At)
 		i.Orders, err = readPages(ctx, tx, func(o Order) string { return o.ID }, func(o *Order) []any {
 			return []any{&o.ID, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil}
 		}, ordersSQL, i.ID, p.User)

@@ -41,19 +41,18 @@ type WhyLeft string
 const (
 	NotFinalised   WhyLeft = "NOT_FINALISED"    // it was not finalised before the date
 	CleanUpPending WhyLeft = "CLEAN_UP_PENDING" // the clean-up of a settlement is pending
-	StillValid     WhyLeft = "STILL_VALID"      // an issued coupon expires on the date or later, or never
+	StillValid     WhyLeft = "STILL_VALID"      // an issued coupon expires on the date or later
 	InRedis        WhyLeft = "IN_REDIS"         // applications are in the queue or in the DLQ
 )
 
 // candidatesSQL reads whether each coupon can go. An issued coupon that expires on the date or later stops it, whatever its
-// status: a used one can be refunded, a revoked one reissued. One that never expires stops it while nobody has used it.
+// status: a used one can be refunded, a revoked one reissued.
 const (
 	selectCandidateSQL = `
 SELECT c.id, c.name, c.apply_closes_at, c.issued_count, CASE
   WHEN c.finalised_at IS NULL OR c.finalised_at >= ? OR c.apply_closes_at >= ? THEN 'NOT_FINALISED'
   WHEN EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL) THEN 'CLEAN_UP_PENDING'
-  WHEN EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = c.id
-               AND (u.expires_at >= ? OR u.expires_at IS NULL AND u.status NOT IN ('USED', 'REVOKED'))) THEN 'STILL_VALID'
+  WHEN EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = c.id AND u.expires_at >= ?) THEN 'STILL_VALID'
   ELSE '' END
 FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id
 WHERE p.coupon_id IS NULL AND `

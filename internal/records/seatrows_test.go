@@ -61,7 +61,7 @@ func TestInsertIssued_SkipsForeignKeyCheckInOneStatement(t *testing.T) {
 	var checked bool
 	require.NoError(t, tx.QueryRow("SELECT @@foreign_key_checks").Scan(&checked))
 	require.True(t, checked)
-	_, err = tx.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (98, 1)")
+	_, err = tx.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (98, 1, '2038-01-01')")
 	require.ErrorContains(t, err, "1452")
 }
 

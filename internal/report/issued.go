@@ -78,7 +78,7 @@ const (
 	spansSQL = "SELECT coupon_id, MIN(id), MAX(id), COUNT(*) FROM user_coupon WHERE coupon_id IN %s GROUP BY coupon_id"
 
 	countedColumns = `
-SELECT u.coupon_id, u.status, COALESCE(o.reserved_until > ?, FALSE), COALESCE(u.expires_at <= ?, FALSE), u.run_id IS NULL, COUNT(*),
+SELECT u.coupon_id, u.status, COALESCE(o.reserved_until > ?, FALSE), u.expires_at <= ?, u.run_id IS NULL, COUNT(*),
        CAST(COALESCE(SUM(IF(o.state = 'USED', o.discount_won, 0)), 0) AS CHAR)
 FROM user_coupon u `
 	countedRows = `LEFT JOIN coupon_order o ON o.order_id = u.order_id
@@ -173,12 +173,12 @@ func (s span) readUserCoupons(ctx context.Context, tx *sql.Tx, now time.Time) er
 			return err
 		}
 		u := &s.coupons[id].UserCoupons
-		var until, expires time.Time // coupon.StateAt decides, by instants that compare with now like those of the rows
+		until, expires := now, now // coupon.StateAt decides, by instants that compare with now like those of the rows
 		if live {
 			until = now.Add(time.Microsecond)
 		}
-		if over {
-			expires = now
+		if !over {
+			expires = now.Add(time.Microsecond)
 		}
 		*u.ofState(coupon.StateAt(status, until, expires, now)) += n
 		if u.Issued += n; byHand {

@@ -89,7 +89,7 @@ func TestReportAgreesWithStateAt(t *testing.T) {
 	d := jajeongtest.New(t)
 	statuses := []coupon.UserCouponStatus{coupon.CouponIssued, coupon.CouponReserved, coupon.CouponUsed, coupon.CouponRevoked}
 	past, future := "UTC_TIMESTAMP(6) - INTERVAL 1 SECOND", "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
-	times := map[string]time.Time{past: time.Unix(1, 0), future: time.Unix(3, 0), "NULL": {}}
+	times := map[string]time.Time{past: time.Unix(1, 0), future: time.Unix(3, 0)}
 	for _, apart := range []int64{1, 10} { // far apart, another query counts them
 		id := d.AddCoupon(100)
 		d.Exec("UPDATE coupon SET discount_won = 10 WHERE id = ?", id)

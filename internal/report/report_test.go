@@ -173,7 +173,7 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	c.settle(time.Time{})
 	d.Drop(c.id, "22")
 	d.Exec("UPDATE coupon SET issued_count = issued_count + 1, discount_won = 9223372036854775807 WHERE id = ?", c.id)
-	d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 7)", c.id)
+	d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 7, '2038-01-01')", c.id)
 	d.Apply(c.id, 8, 7, 9, 10)
 	cutoff := d.Now()
 	d.Apply(c.id, 11, 12)

@@ -26,9 +26,9 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 	}{
 		"count set to 0":                      {"UPDATE coupon SET issued_count = 0 WHERE id = ?", 0, 4, 0, 6},
 		"counted too high":                    {"UPDATE coupon SET issued_count = 9 WHERE id = ?", 9, 4, 0, 6},
-		"a coupon given by hand, uncounted":   {"INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", 4, 5, 0, 5},
+		"a coupon given by hand, uncounted":   {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 50, '2038-01-01')", 4, 5, 0, 5},
 		"coupons taken away, still counted":   {"DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL", 5, 4, 0, 6},
-		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id) SELECT ?, id FROM `user` WHERE id Between 41 AND 50", 4, 14, 5, 1},
+		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT ?, id, '2038-01-01' FROM `user` WHERE id Between 41 AND 50", 4, 14, 5, 1},
 		"fewer seats than coupons, uncounted": {"UPDATE coupon SET issued_count = 0, total_quantity = 2 WHERE id = ?", 0, 4, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			d.Apply(couponID, between(1, 4)...)
 			d.SettleNow(couponID)
 			if test.counted == 5 {
-				d.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 50)", couponID)
+				d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 50, '2038-01-01')", couponID)
 				d.Exec("UPDATE coupon SET issued_count = 5 WHERE id = ?", couponID)
 			}
 			d.Exec(test.do, couponID)

@@ -83,7 +83,7 @@ func (p *bystander) exec(query string, args ...any) {
 
 func (p *bystander) gives(couponID coupon.CouponID, user coupon.UserID) {
 	p.d.T.Helper()
-	p.exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, ?)", couponID, user)
+	p.exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", couponID, user)
 }
 
 // awaitInsert waits until a settlement inserts coupons, which lasts while a bystander locks one of the rows. Only a settlement
@@ -274,10 +274,10 @@ func TestSettle_LocksOutCouponGivenByHand(t *testing.T) {
 	s.Progress = func(coupon.Coupon, int) { // the transaction is open
 		once.Do(func() {
 			go func() {
-				_, err := d.DB.Exec("INSERT INTO user_coupon (coupon_id, user_id) VALUES (?, 2)", couponID)
+				_, err := d.DB.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 2, '2038-01-01')", couponID)
 				gave <- err
 			}()
-			awaitStatement(d, "INTO user_coupon (coupon_id, user_id) VALUES")
+			awaitStatement(d, "INTO user_coupon (coupon_id, user_id, expires_at) VALUES")
 		})
 	}
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())

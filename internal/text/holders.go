@@ -18,8 +18,6 @@ var (
 		"the validity would end at %v, too late: the latest possible time is %v."}
 	RefusedExtendShorter = Message{"%d번 사용자의 %v번 쿠폰은 %v까지 유효합니다. %v까지로 줄일 수 없습니다. extend-user로는 늘리기만 할 수 있습니다.",
 		"user %d: coupon %v is valid until %v, later than %v. extend-user only makes it later."}
-	RefusedNoExpiry = Message{"%d번 사용자의 %v번 쿠폰에는 유효 기한이 없어 연장할 필요가 없습니다.",
-		"user %d: coupon %v does not expire, so it needs no extension."}
 	RefusedExtendRevoked = Message{"%d번 사용자의 %v번 쿠폰은 회수된 쿠폰입니다. 먼저 reissue로 재발급하세요.",
 		"user %d: coupon %v is revoked. Give it back with reissue first."}
 	RefusedGrantRevoked = Message{"%d번 사용자의 %v번 쿠폰은 회수된 쿠폰입니다. 다시 주려면 reissue를 사용하세요.",

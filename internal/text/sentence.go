@@ -71,7 +71,6 @@ var (
 	NoteShownOld = Message{"다음 정산이 끝날 때까지 앱에는 이전 상태로 표시될 수 있습니다.",
 		"The app may show the former state until the next settlement is done."}
 	TriedSoOften = Message{"지금까지 처리를 %d번 시도했습니다.", "It has been tried %d time{|s} so far."}
-	NeverExpires = Message{"유효 기한은 정해져 있지 않습니다.", "It has no expiry date."}
 	UsableUntil  = Message{"%s까지 사용하실 수 있습니다.", "It can be used until %s."}
 	ExpiredAt    = Message{"쿠폰의 유효 기한이 %s에 만료되었습니다.", "The coupon expired at %s."}
 	StateWaiting = Message{"정상적으로 접수되어 대기 중인 신청 %[2]d건 가운데 %[1]s입니다. 현재 남은 수량은 %[3]d장입니다. 정산은 %[4]s에 예정되어 있으며, 신청하신 순서대로 처리됩니다.",

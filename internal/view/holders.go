@@ -21,9 +21,7 @@ func (v View) HolderChanged(c *couponadmin.HolderChange, done, already text.Mess
 	v.Println(already, c.After.ID, output.Printable(c.After.Name), c.User)
 	switch c.State {
 	case coupon.CouponIssued, coupon.CouponReserved:
-		if !c.ExpiresAt.IsZero() {
-			v.Println(text.ValidBefore, c.ExpiresAt)
-		}
+		v.Println(text.ValidBefore, c.ExpiresAt)
 	case coupon.CouponExpired:
 		v.Println(text.ExpiredBefore, c.ExpiresAt)
 	default:
@@ -38,7 +36,7 @@ func (v View) Winners(winners []history.Winner) {
 		if w.ByHand {
 			place = v.Sprintf(text.ColumnIssuedByHand)
 		}
-		t.AppendRow(table.Row{place, w.User, v.instantOr(w.AppliedAt), v.Instant(w.IssuedAt), v.instantOr(w.ExpiresAt), v.state(w.State)})
+		t.AppendRow(table.Row{place, w.User, v.instantOr(w.AppliedAt), v.Instant(w.IssuedAt), v.Instant(w.ExpiresAt), v.state(w.State)})
 	}
 	t.Render()
 }
@@ -60,7 +58,7 @@ func (v View) WinnersCSV(each func(visit func(w history.Winner, asOf time.Time) 
 		row(v.Cells(text.CSVCouponID, text.CSVPosition, text.ColumnUser, text.CSVAppliedAt, text.CSVIssuedAt, text.CSVExpiresAt,
 			text.CSVState, text.CSVGivenByHand, text.CSVStatesAsOf, text.CSVTimeZone)...)
 		err = each(func(w history.Winner, asOf time.Time) error {
-			row(w.Coupon, w.Position, w.User, v.SheetTime(w.AppliedAt), v.SheetTime(&w.IssuedAt), v.SheetTime(w.ExpiresAt),
+			row(w.Coupon, w.Position, w.User, v.SheetTime(w.AppliedAt), v.SheetTime(&w.IssuedAt), v.SheetTime(&w.ExpiresAt),
 				string(w.State), w.ByHand, v.SheetTime(&asOf), v.Zone.String())
 			return nil
 		})

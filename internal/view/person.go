@@ -37,7 +37,7 @@ func (v View) Person(p *privacy.Person) {
 		if c.OrderID != nil {
 			order = output.Printable(*c.OrderID)
 		}
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State), v.when(c.ExpiresAt), order})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State), v.Instant(c.ExpiresAt), order})
 	}
 	for _, a := range p.Applications {
 		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt), v.Sprintf(outcomes[a.Outcome]), "", ""})

@@ -14,7 +14,7 @@ type UserCoupon struct {
 	Status    coupon.UserCouponStatus // as stored: see coupon.StateAt
 	OrderID   string                  // the order that has the coupon; empty: none
 	Seq       uint32                  // number of its last row in coupon_log; 0: none
-	ExpiresAt time.Time               // exclusive; zero: the coupon does not expire
+	ExpiresAt time.Time               // exclusive
 }
 
 // Order is a row of table coupon_order. The zero Order is one that never had a coupon.
@@ -265,7 +265,7 @@ func (d *Decision) giveBack(state coupon.OrderState, kind coupon.LogKind) {
 }
 
 func (d *Decision) revoke(f Facts, call Call) {
-	switch coupon.StateAt(f.Coupon.Status, f.Holder.ReservedUntil, time.Time{}, f.Now) {
+	switch coupon.StateAt(f.Coupon.Status, f.Holder.ReservedUntil, f.Coupon.ExpiresAt, f.Now) {
 	case coupon.CouponRevoked:
 		d.Code = Repeated
 	case coupon.CouponUsed:
@@ -302,7 +302,7 @@ func (d *Decision) extend(call Call) {
 		d.Code = Revoked
 	case d.Coupon.Status == coupon.CouponUsed:
 		d.Code = Used
-	case d.Coupon.ExpiresAt.IsZero(), !call.ExpiresAt.After(d.Coupon.ExpiresAt):
+	case !call.ExpiresAt.After(d.Coupon.ExpiresAt):
 		d.Code = Repeated
 	default:
 		d.Coupon.ExpiresAt = call.ExpiresAt

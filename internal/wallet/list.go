@@ -16,7 +16,7 @@ type Item struct {
 	Name          string
 	Discount      coupon.Discount
 	IssuedAt      time.Time
-	ExpiresAt     time.Time // exclusive; zero: the coupon does not expire
+	ExpiresAt     time.Time // exclusive
 	State         coupon.UserCouponStatus
 	OrderID       string    // only if State is RESERVED or USED
 	ReservedUntil time.Time // only if State is RESERVED
@@ -36,10 +36,9 @@ const MaxID = coupon.UserCouponID(1<<64 - 1)
 func List(ctx context.Context, q mysqltx.Querier, user coupon.UserID, before coupon.UserCouponID, limit int) (page []Item, err error) {
 	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var i Item
-		var expires, until sql.NullTime
+		var until sql.NullTime
 		err := rows.Scan(&i.ID, &i.Coupon, &i.Name, &i.Discount.DiscountWon, &i.Discount.DiscountPercent, &i.Discount.DiscountMaxWon,
-			&i.Discount.MinimumWon, &i.IssuedAt, &expires, &i.State, &i.OrderID, &until, &i.Now)
-		i.ExpiresAt = expires.Time
+			&i.Discount.MinimumWon, &i.IssuedAt, &i.ExpiresAt, &i.State, &i.OrderID, &until, &i.Now)
 		i.State = coupon.StateAt(i.State, until.Time, i.ExpiresAt, i.Now)
 		if i.State == coupon.CouponReserved {
 			i.ReservedUntil = until.Time

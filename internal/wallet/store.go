@@ -87,9 +87,7 @@ const (
 )
 
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, args ...any) (u UserCoupon, err error) {
-	var expires sql.NullTime
-	err = q.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &expires)
-	u.ExpiresAt = expires.Time
+	err = q.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &u.ExpiresAt)
 	return u, err
 }
 

@@ -36,7 +36,7 @@ type couponBody struct {
 	DiscountMaxWon  int64                   `json:"discountMaxWon,omitempty"`
 	MinimumWon      int64                   `json:"minimumWon"`
 	IssuedAt        string                  `json:"issuedAt"`
-	ValidUntil      string                  `json:"validUntil,omitempty"` // exclusive; empty: the coupon does not expire
+	ValidUntil      string                  `json:"validUntil"` // exclusive
 	OrderID         string                  `json:"orderId,omitempty"`
 	ReservedUntil   string                  `json:"reservedUntil,omitempty"`
 }

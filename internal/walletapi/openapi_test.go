@@ -57,7 +57,7 @@ func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, limit 
 		return nil, time.Time{}, io.ErrUnexpectedEOF
 	}
 	for i := range min(int(user)-3, limit) {
-		items = append(items, wallet.Item{ID: coupon.UserCouponID(1000 - i), Coupon: 1, Name: "c", IssuedAt: noon, State: coupon.CouponIssued,
+		items = append(items, wallet.Item{ID: coupon.UserCouponID(1000 - i), Coupon: 1, Name: "c", IssuedAt: noon, ExpiresAt: noon.Add(time.Hour), State: coupon.CouponIssued,
 			Discount: coupon.Discount{DiscountPercent: int64(i % 2), DiscountMaxWon: int64(i % 2)}})
 	}
 	return items, noon, nil

@@ -27,7 +27,7 @@ type orderBody struct {
 	FinalWon      int64                   `json:"finalWon"`
 	ReservedUntil string                  `json:"reservedUntil,omitempty"` // only if State is RESERVED
 	CouponState   coupon.UserCouponStatus `json:"couponState"`
-	ValidUntil    string                  `json:"validUntil,omitempty"` // exclusive; empty: the coupon does not expire
+	ValidUntil    string                  `json:"validUntil"` // exclusive
 	Now           string                  `json:"now"`
 }
 
