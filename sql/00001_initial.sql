@@ -99,7 +99,7 @@ CREATE TABLE IF NOT EXISTS application_outcome (
     outcome     ENUM('NOT_SELECTED','REJECTED','ALREADY_ISSUED') NOT NULL,
     reason      VARCHAR(500)    NOT NULL DEFAULT '',
     run_id      BIGINT UNSIGNED NOT NULL,
-    recorded_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    recorded_at DATETIME(6)     NOT NULL,
     PRIMARY KEY (coupon_id, user_id, applied_at),
     KEY application_outcome_line (coupon_id, outcome, applied_at, user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
@@ -126,8 +126,8 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     operator     VARCHAR(100)    NOT NULL DEFAULT '',
     reason       VARCHAR(500)    NOT NULL DEFAULT '',
     cutoff       DATETIME(6)     NOT NULL,
-    started_at   DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    heartbeat_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    started_at   DATETIME(6)     NOT NULL,
+    heartbeat_at DATETIME(6)     NOT NULL,
     finished_at  DATETIME(6)     NULL,
     status       ENUM('RUNNING','SUCCEEDED','HELD','FAILED','ABANDONED') NOT NULL DEFAULT 'RUNNING',
     nonce        BINARY(16)      NOT NULL, -- made by the process, which finds its run by it: after a crash, MySQL may give an id twice
@@ -150,7 +150,7 @@ CREATE TABLE IF NOT EXISTS settlement (
     first_arrival        BIGINT UNSIGNED NULL, -- of those that it issued, as last_arrival; NULL: it issued nothing
     last_arrival         BIGINT UNSIGNED NULL,
     winners_digest       VARCHAR(80)     NULL,
-    settled_at           DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    settled_at           DATETIME(6)     NOT NULL,
     cleaned_at           DATETIME(6)     NULL, -- NULL: Redis may have something of what it settled
     first_user_coupon_id BIGINT UNSIGNED NULL, -- the relay reads its user_coupon rows from this id on; NULL: it has no events to publish
     published_at         DATETIME(6)     NULL, -- when the relay had published its events; NULL: not yet, or it has none
@@ -215,7 +215,7 @@ CREATE TABLE IF NOT EXISTS audit_event (
     hash      VARCHAR(80)     NULL,                -- SHA-256 of the hash before and the columns of this row
     user_salt BINARY(16)      NULL,                -- with user_id NULL: the person was forgotten
     user_hash BINARY(32)      NULL,                -- SHA-256 of user_salt and user id, which hash covers instead of them
-    account   VARCHAR(400)    NOT NULL DEFAULT '', -- of MySQL, by which the event was written
+    account   VARCHAR(400)    NOT NULL,            -- of MySQL, by which the event was written
     PRIMARY KEY (id),
     UNIQUE KEY audit_event_chain (coupon_id, seq),
     KEY audit_event_coupon (coupon_id, id),

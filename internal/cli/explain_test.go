@@ -389,8 +389,8 @@ func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 	couponID := w.AddQueue(1, 1)
 	code, _, stderr := w.settle("coupon", "pause", fmt.Sprint(couponID), "--operator=park", "--reason=INC-10")
 	require.Zero(t, code, stderr)
-	w.Exec("INSERT INTO audit_event (actor, action, coupon_id, user_id) VALUES ('eve', 'DLQ_DROPPED', NULL, 1), ('eve', 'DLQ_DROPPED', ?, 1), ('eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
-	w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id) VALUES (2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
+	w.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, user_id) VALUES ('', 'eve', 'DLQ_DROPPED', NULL, 1), ('', 'eve', 'DLQ_DROPPED', ?, 1), ('', 'eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
+	w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id) VALUES ('', 2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
 	var actors []string
 	for _, e := range w.explain(couponID, 1).Events {
 		if e.Kind == explain.EventAudit {
@@ -409,8 +409,8 @@ func TestExplain_BoundsTimeline(t *testing.T) {
 	couponID := w.AddQueue(1, 1)
 	for n := range 70 {
 		w.Exec("INSERT INTO settlement_run (nonce, cutoff, started_at, heartbeat_at, status) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')", n)
-		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id) VALUES (?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
-		w.Exec("INSERT INTO audit_event (seq, actor, action, coupon_id, user_id, user_hash) VALUES (?, 'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
+		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id) VALUES ('', ?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
+		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id, user_hash) VALUES ('', ?, 'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
 	}
 	w.Exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
 	x := w.explain(couponID, 1)

@@ -25,7 +25,7 @@ func TestGoldenRuns(t *testing.T) {
 			w.Exec(`INSERT INTO settlement_run (trigger_kind, nonce, heartbeat_at, cutoff, started_at, finished_at, status)
 				VALUES ('IMMEDIATE', ?, NOW(6), '2026-11-21 23:10:00' + INTERVAL ? MINUTE, '2026-11-21 23:10:01' + INTERVAL ? MINUTE, '2026-11-21 23:10:02' + INTERVAL ? MINUTE, 'SUCCEEDED')`,
 				n, 25*n, 25*n, 25*n)
-			w.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, cleaned_at) VALUES (?, ?, 7, NOW(6))", 6+n, couponID)
+			w.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, settled_at, cleaned_at) VALUES (?, ?, 7, NOW(6), NOW(6))", 6+n, couponID)
 		}
 	}, func(s *spoken) {
 		s.says("runs")

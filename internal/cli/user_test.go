@@ -217,7 +217,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	}
 	insert("coupon_log (user_coupon_id, seq, kind, actor, at) SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6)")
 	insert("coupon_order SELECT CONCAT('A-', j.n), u.id, 7, 9000, 0, 'RELEASED', UTC_TIMESTAMP(6)")
-	insert("audit_event (actor, action, coupon_id, user_id, detail) SELECT 'kim', 'COUPON_REVOKED', u.coupon_id, 7, j.n")
+	insert("audit_event (account, actor, action, coupon_id, user_id, detail) SELECT '', 'kim', 'COUPON_REVOKED', u.coupon_id, 7, j.n")
 	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
 	last := w.AddCoupon(1) // behind a page of open coupons
 	w.Apply(last, 7)

@@ -40,7 +40,7 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 // addRecord adds the record of a run for a coupon.
 func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, rejected int) {
 	d.T.Helper()
-	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count) VALUES (?, ?, ?, ?, 3, 1)",
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, ?, 3, 1, NOW(6))",
 		run, couponID, issued, rejected)
 }
 
@@ -162,7 +162,7 @@ func TestLastSettledPrefersTheDate(t *testing.T) {
 	}
 	drop := d.addRun("MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
 	d.addRecord(drop, couponID, 0, 1)
-	d.Exec("INSERT INTO audit_event (actor, action, coupon_id, run_id) VALUES ('kim', 'DLQ_DROPPED', ?, ?)", couponID, drop)
+	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, run_id) VALUES ('', 'kim', 'DLQ_DROPPED', ?, ?)", couponID, drop)
 	for cutoff, want := range map[int]coupon.RunID{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
 		s, err := history.LastSettled(t.Context(), d.DB, couponID, drop+1, midnight.AddDate(0, 0, cutoff))
 		require.NoError(t, err)

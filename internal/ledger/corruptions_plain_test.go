@@ -190,7 +190,7 @@ var plainCorruptions = map[string]corruption{
 		do:    alterRecord("coupon_id = coupon_id + 1000000"),
 		codes: found{ledger.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1, ledger.SumWrong: 1}, alone: true},
 	"a record without coupons": {
-		do:    write(1, "INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6))"),
+		do:    write(1, "INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, settled_at, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6), NOW(6))"),
 		codes: found{ledger.RunMissing: 1, ledger.RecordWrong: 1}},
 	"a run removed": {
 		do:    func(c *fixture) { c.change(1, "DELETE FROM settlement_run WHERE id = ?", c.Runs(c.id)[0]) },
@@ -246,7 +246,7 @@ var plainCorruptions = map[string]corruption{
 	"the last audit event with another detail": {do: alterEvents("detail = 'x'", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
 	"the last audit event without its hash":    {do: alterEvents("hash = NULL", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
 	"an audit event without a number": {
-		do:    write(1, "INSERT INTO audit_event (actor, action, coupon_id) VALUES ('kim', 'GAP_ACCEPTED', ?)"),
+		do:    write(1, "INSERT INTO audit_event (account, actor, action, coupon_id) VALUES ('', 'kim', 'GAP_ACCEPTED', ?)"),
 		codes: found{ledger.AuditInserted: 1}},
 	"an audit event with a number in use": {do: func(c *fixture) { c.writeEvent(9, "") }, codes: found{ledger.AuditInserted: 1}},
 	"an audit event far behind the last":  {do: func(c *fixture) { c.writeEvent(1000, "") }, codes: found{ledger.AuditInserted: 1}},

@@ -335,7 +335,7 @@ func (c *fixture) audit(n uint64) {
 func (c *fixture) writeEvent(n uint64, hash string) {
 	c.T.Helper()
 	e := c.event(n)
-	c.Exec("INSERT INTO audit_event (seq, at, actor, action, coupon_id, run_id, reason, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	c.Exec("INSERT INTO audit_event (account, seq, at, actor, action, coupon_id, run_id, reason, hash) VALUES ('', ?, ?, ?, ?, ?, ?, ?, ?)",
 		e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.Run, e.Reason, cmp.Or(hash, "sha256:0"))
 }
 

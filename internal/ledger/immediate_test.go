@@ -57,7 +57,7 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 		"a sum with a run twice":          {do: alterSums("issued = issued + 1"), codes: found{ledger.SumWrong: 1}},
 		"the last arrival of another run": {do: alterSums("last_issued = last_issued - 1000"), codes: found{ledger.SumWrong: 1}},
 		"a run with a record of another coupon": {do: func(c *fixture) {
-			c.Exec("INSERT INTO settlement (run_id, coupon_id, cleaned_at) VALUES (?, ?, NOW(6))", c.Runs(c.id)[1], d.AddCoupon(1))
+			c.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at, cleaned_at) VALUES (?, ?, NOW(6), NOW(6))", c.Runs(c.id)[1], d.AddCoupon(1))
 		}, codes: found{ledger.RunWrong: 1}},
 		"a run without its record": {do: func(c *fixture) {
 			c.change(1, "DELETE FROM settlement WHERE run_id = ?", c.Runs(c.id)[1])

@@ -33,7 +33,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		}
 	}
 	events := func(c *fixture) {
-		c.Exec("INSERT INTO audit_event (actor, action, seq) VALUES ('kim', 'IMPORT', NULL), ('kim', 'IMPORT', 1)")
+		c.Exec("INSERT INTO audit_event (account, actor, action, seq) VALUES ('', 'kim', 'IMPORT', NULL), ('', 'kim', 'IMPORT', 1)")
 	}
 	chain := func(c *fixture) {
 		c.audit(3)
@@ -61,7 +61,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"an id with a suffix":       {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:42:old" }), found{}},
 		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 1, NOW(6), 'NOT_SELECTED', 1, NOW(6)"),
 			insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 2, NOW(6), 'NOT_SELECTED', 1, NOW(6)")), found{ledger.CouponMissing: 1}},
-		"a record":                  {insert("settlement", ", run_id", ", 1"), found{ledger.CouponMissing: 1}},
+		"a record":                  {insert("settlement", ", run_id, settled_at", ", 1, NOW(6)"), found{ledger.CouponMissing: 1}},
 		"a promise":                 {insert("promise", ", accepted", ", 1"), found{ledger.CouponMissing: 1}},
 		"sums":                      {insert("settled", ", concluded", ", 1"), found{ledger.CouponMissing: 1}},
 		"a promise row without any": {insert("promise", "", ""), found{}},

@@ -246,7 +246,7 @@ func TestReportListsAuditEntries(t *testing.T) {
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 1)
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
 	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
-	c.Exec("INSERT INTO audit_event (at, actor, action, coupon_id) VALUES (?, 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // outside the chain
+	c.Exec("INSERT INTO audit_event (at, account, actor, action, coupon_id) VALUES (?, '', 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // outside the chain
 	entries := func() (lines []string) {
 		for _, e := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
 			lines = append(lines, fmt.Sprint(e.Actor, " ", e.Action, " ", e.Count, " ", e.Reason, " ", e.Detail))

@@ -25,7 +25,7 @@ func TestSettle_ComparesEarlierDigestsExactly(t *testing.T) {
 	approved := preview.Coupons[0].Preview.Digest
 	d.AcceptGap()
 	require.NoError(t, d.Audit(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, couponID, audit.Entry{Detail: "held; of another action"}))
-	d.Exec("INSERT INTO audit_event (actor, action, coupon_id, detail) VALUES ('kim', 'GAP_ACCEPTED', ?, 'lost; outside the chain')", couponID)
+	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, detail) VALUES ('', 'kim', 'GAP_ACCEPTED', ?, 'lost; outside the chain')", couponID)
 
 	order.Expect = map[coupon.CouponID]string{couponID: approved}
 	d.SettleAs(order)
