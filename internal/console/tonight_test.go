@@ -44,9 +44,10 @@ func TestLists_KeepTheirFilters(t *testing.T) {
 	id := d.AddQueue(1, 1)
 	d.SettleNow(id)
 	for range 6 { // 64 runs
-		d.Exec("INSERT INTO settlement_run (trigger_kind, cutoff, status, finished_at) SELECT trigger_kind, cutoff, status, finished_at FROM settlement_run")
+		d.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, status, started_at, heartbeat_at, finished_at, nonce)
+SELECT trigger_kind, cutoff, status, started_at, heartbeat_at, finished_at, HEX(UUID_SHORT()) FROM settlement_run`)
 	}
-	d.Exec("INSERT IGNORE INTO settlement (run_id, coupon_id, cleaned_at) SELECT id, ?, finished_at FROM settlement_run", id)
+	d.Exec("INSERT IGNORE INTO settlement (run_id, coupon_id, settled_at, cleaned_at) SELECT id, ?, finished_at, finished_at FROM settlement_run", id)
 	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
 	_, page, _ := kim.ask(http.MethodGet, fmt.Sprintf("/runs?coupon=%d&status=SUCCEEDED", id), nil)
 	require.Regexp(t, fmt.Sprintf(`/runs\?before=\d+&amp;coupon=%d&amp;status=SUCCEEDED`, id), page)
