@@ -96,8 +96,8 @@ func (d *deployment) me(couponID coupon.CouponID, user coupon.UserID) jajeongtes
 	return jajeongtest.Ask(openapi.Transport(d.T, nil), d.pod.Apply, http.MethodGet, "/me", couponID, user)
 }
 
-// answered repeats a request until it has an answer, and counts the repetitions. This machine may be slower than a timeout
-// of the pod.
+// answered repeats a request until it has an answer, and counts the repetitions. This machine may be slower than a
+// timeout of the pod.
 func (d *deployment) answered(ask func(coupon.CouponID, coupon.UserID) jajeongtest.APIAnswer,
 	couponID coupon.CouponID, user coupon.UserID) (a jajeongtest.APIAnswer, repeated int) {
 	over := testenv.Patient(d.T)

@@ -202,8 +202,9 @@ type row struct {
 }
 
 func (p plain) read(ctx context.Context, q mysqltx.Querier, suffix string, w want) (r row, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, status, COALESCE(order_id, ''), COALESCE(reserved_until > UTC_TIMESTAMP(6), FALSE), expires_at <= UTC_TIMESTAMP(6) FROM "+
-		p.table+" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
+	err = q.QueryRowContext(ctx, "SELECT id, status, COALESCE(order_id, ''), COALESCE(reserved_until > UTC_TIMESTAMP(6), FALSE), "+
+		"expires_at <= UTC_TIMESTAMP(6) FROM "+p.table+
+		" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
 	return r, err
 }
 

@@ -163,7 +163,8 @@ func issueOthers(ctx context.Context, db *sql.DB) error {
 		var done sql.Result
 		if err == nil {
 			done, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-				SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 30 DAY, ? FROM `+"`user`"+` ORDER BY id`, id, id)
+				SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 30 DAY, ?
+				FROM `+"`user`"+` ORDER BY id`, id, id)
 		}
 		if err != nil {
 			return err
@@ -173,7 +174,8 @@ func issueOthers(ctx context.Context, db *sql.DB) error {
 		if err := errors.Join(err, failed); err != nil || rows != eventSeats {
 			return fmt.Errorf("%d rows stored, want %d: %w", rows, eventSeats, err)
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival, settled_at, cleaned_at, first_user_coupon_id)
+		_, err = tx.ExecContext(ctx, `INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival,
+				settled_at, cleaned_at, first_user_coupon_id)
 			VALUES (?, ?, ?, ?, 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ?)`, id, id, eventSeats, eventSeats, first)
 		if err != nil {
 			return err

@@ -98,8 +98,8 @@ func (c rawConn) apply(user int) {
 	require.Contains(c.t, []int{http.StatusAccepted, http.StatusOK}, status)
 }
 
-// lastAnswers reports whether all applications were accepted. Each must have an answer, and its connection must be closed.
-// On a machine that is slower than a timeout, a body counts as unreadable, and a reply of Redis as missing.
+// lastAnswers reports whether all applications were accepted. Each must have an answer, and its connection must be
+// closed. On a machine that is slower than a timeout, a body counts as unreadable, and a reply of Redis as missing.
 func lastAnswers(t *testing.T, answers ...*http.Response) (accepted bool) {
 	t.Helper()
 	accepted = true

@@ -380,7 +380,7 @@ func TestPurge_RunsLeaveTheCouponAlone(t *testing.T) {
 	require.Contains(t, stderr, "was purged, or its purge has begun")
 	require.Equal(t, begun, w.rows(id))
 
-	// The purge that was interrupted keeps nobody's data: forgetting works in its coupon, too.
+	// A person can be forgotten in a coupon whose purge was interrupted.
 	w.Exec("DELETE FROM promise WHERE coupon_id = ?", id)
 	w.Exec("DELETE FROM settled WHERE coupon_id = ?", id)
 	_, done, stderr := w.forget("6") // rejected, and named by the audit event of the drop

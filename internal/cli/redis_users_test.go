@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// TestRedisUsers_RefuseEverythingElse: that the users of our programs can do their work, the tests of these show, which log in as them.
+// The users of Redis may do no more than their programs need. The programs' own tests log in as them.
 func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 	t.Parallel()
 	const prefix = "shop:"

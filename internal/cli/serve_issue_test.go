@@ -82,7 +82,7 @@ func TestServe_FirstHoldCouponsThenSoldOut(t *testing.T) {
 	w.verify()
 }
 
-// Nobody waits in the queues, but the refresh finds what is to do: runs that crashed before they recorded their clean-up, and new seats.
+// A refresh finds work at empty queues: the clean-up of runs that crashed, and added seats.
 func TestServe_RefreshFindsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

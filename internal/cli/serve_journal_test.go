@@ -46,7 +46,7 @@ func membersOf(users []coupon.UserID) (all []string) {
 	return all
 }
 
-// Whatever Redis loses of a coupon, replicas of settle serve put it back, and nobody else has to act.
+// Replicas of settle serve put back by themselves whatever Redis loses of a coupon.
 func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -94,7 +94,7 @@ var shared = sync.OnceValues(func() (all []redis.UniversalClient, err error) {
 	return all, nil
 })
 
-// deployments counts the deployments, each of which has a prefix of its own.
+// deployments numbers the deployments. Each has its own prefix.
 var deployments atomic.Int64
 
 // failing is a coupon on a primary and its replicas. promised is the promise in MySQL.

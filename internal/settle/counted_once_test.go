@@ -120,7 +120,7 @@ func TestSettle_GivesOneSeatToUserWithTwoApplications(t *testing.T) {
 	t.Run("in two pages", func(t *testing.T) { givesSeatToUserInTwoPages(shared.For(t)) })
 }
 
-// A user who is twice in a page splits it. The later pages were prepared for more seats than are left.
+// A page is split where a user comes a second time. Its later part was prepared for more seats than are left.
 func givesSeatToUserTwiceInPage(d *jajeongtest.Deployment, seats int) {
 	couponID := d.AddCoupon(seats)
 	d.Apply(couponID, 1)

@@ -16,9 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The sink hangs in the middle of a publication, and a nightly run settles all the same. The relay is frozen there, too, and
-// stays so. Its session ends, and another relay publishes everything when the sink goes on. What the first one does when it
-// goes on changes nothing.
+// A relay and its sink freeze in the middle of a publication. A nightly run settles all the same. The sink goes on, the
+// session of the relay ends, and another relay publishes everything. The first relay changes nothing when it goes on.
 func TestEvents_AnotherRelayTakesOver(t *testing.T) {
 	t.Parallel()
 	m, sink := newQuietMall(t)
