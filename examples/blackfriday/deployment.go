@@ -43,7 +43,7 @@ type deployment struct {
 
 func (d *demo) showStart(ctx context.Context) error {
 	began := time.Now()
-	d.say("Starting Redis and a MySQL server, building apply-api, wallet-api and settle (the first time up to a minute) …")
+	d.say("Starting Redis and a MySQL server, building apply-api, wallet-api and settle (the first time a few minutes) …")
 	if err := d.startServers(ctx); err != nil {
 		return err
 	}

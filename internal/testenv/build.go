@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,7 +70,7 @@ func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
 	cmd.WaitDelay = buildEndsWithin
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, output)
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, errors.Join(context.Cause(ctx), err), output)
 	}
 	return program, nil
 }
