@@ -199,7 +199,6 @@ func TestPlaybooks(t *testing.T) {
 	d.AddUsers(5)
 	run := fmt.Sprint(d.Number("SELECT MAX(id) FROM settlement_run"))
 	today := time.Now().In(jajeongtest.Zone)
-	day := func(days int) string { return today.AddDate(0, 0, days).Format(time.DateOnly) }
 
 	ran := map[string]bool{}
 	for i, file := range files {
@@ -211,8 +210,7 @@ func TestPlaybooks(t *testing.T) {
 		commands := matches(`(?m)^ {4,}(settle .*)$`, string(text))
 		require.NotEmpty(t, commands, file)
 		for _, command := range commands {
-			command = strings.NewReplacer("pushgateway:9091", d.gateway, "RUN", run,
-				"2026-11-18", day(-3), "2026-11-20", day(-1), "2026-11-22", day(2)).Replace(command)
+			command = jajeongtest.DatedFor(today, strings.NewReplacer("pushgateway:9091", d.gateway, "RUN", run).Replace(command))
 			command = regexp.MustCompile(`\b42\b`).ReplaceAllString(command, coupons[i].String())
 			if !ran[command] {
 				ran[command] = true

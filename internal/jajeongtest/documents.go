@@ -1,0 +1,31 @@
+package jajeongtest
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+var (
+	documentsToday = time.Date(2026, time.November, 21, 0, 0, 0, 0, time.UTC)
+	documentsDate  = regexp.MustCompile(`20\d\d-\d\d(-\d\d)?`)
+)
+
+// windowsAhead are the days by which windows of coupons come later than in the documents, so that they are open.
+const windowsAhead = 2
+
+// DatedFor returns a command of the documents, whose dates suppose that today is 21 November 2026, for another today. A month becomes
+// the month of that day.
+func DatedFor(today time.Time, command string) string {
+	if strings.HasPrefix(command, "settle coupon ") {
+		today = today.AddDate(0, 0, windowsAhead)
+	}
+	return documentsDate.ReplaceAllStringFunc(command, func(given string) string {
+		date, err := time.Parse(time.DateOnly, given)
+		if err != nil {
+			return today.Format("2006-01")
+		}
+		days := int(date.Sub(documentsToday).Hours()) / 24
+		return today.AddDate(0, 0, days).Format(time.DateOnly)
+	})
+}
