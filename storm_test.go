@@ -209,11 +209,17 @@ func (s *storm) keepAddingSeats() {
 	ctx := context.WithoutCancel(s.over)
 	for s.wait(s.upTo(time.Second)) {
 		for couponID, most := range map[coupon.CouponID]int{s.small: 5, s.limited: 150, s.nights: 20} {
-			_, err := admin.AddSeats(ctx, couponID, 1+s.chance.IntN(most))
-			assert.NoError(s.T, err)
+			more := 1 + s.chance.IntN(most)
+			assert.NoError(s.T, testenv.InTime(s.T, func() error {
+				_, err := admin.AddSeats(ctx, couponID, more)
+				return err
+			}))
 		}
-		waiting, err := s.Redis.ZCard(ctx, s.Queue(s.limited)).Result()
-		assert.NoError(s.T, err)
+		var waiting int64
+		assert.NoError(s.T, testenv.InTime(s.T, func() (err error) {
+			waiting, err = s.Redis.ZCard(ctx, s.Queue(s.limited)).Result()
+			return err
+		}))
 		assert.LessOrEqual(s.T, waiting, int64(lineLimit))
 	}
 }

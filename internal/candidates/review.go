@@ -12,12 +12,12 @@ import (
 
 // Reason is the reason why an application is under review.
 type Reason struct {
-	Cause     string       `json:"cause"`     // a fixed code in capitals; `settle dlq list` groups entries by it
-	Message   string       `json:"message"`   // a text for operators
-	Retryable bool         `json:"retryable"` // true: every run tries again; false: the entry waits for an operator
-	Attempts  int          `json:"attempts"`  // number of failed attempts, including the latest
-	Run       coupon.RunID `json:"run"`       // the run that made the latest attempt
-	At        time.Time    `json:"at"`        // time of the latest attempt
+	Cause     string       `json:"cause"`       // a fixed code in capitals; `settle dlq list` groups entries by it
+	Message   string       `json:"message"`     // a text for operators
+	Retryable bool         `json:"retryable"`   // true: every run tries again; false: the entry waits for an operator
+	Attempts  int          `json:"attempts"`    // number of failed attempts, including the latest
+	Run       coupon.RunID `json:"run"`         // the run that made the latest attempt
+	At        time.Time    `json:"at,omitzero"` // time of the latest attempt; zero: a person wrote the entry
 
 	// Since is the time of the first failure. It is zero if At is the first failure.
 	Since time.Time `json:"since,omitzero"`
@@ -31,7 +31,7 @@ type Reason struct {
 
 // Attempt is a failed attempt to settle an application.
 type Attempt struct {
-	At      time.Time    `json:"at"`
+	At      time.Time    `json:"at,omitzero"`
 	Run     coupon.RunID `json:"run"`
 	Cause   string       `json:"cause"`
 	Message string       `json:"message"`

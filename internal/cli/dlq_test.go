@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -133,6 +134,16 @@ func TestDLQList(t *testing.T) {
 	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "coupon 999")
+
+	// A person has written these entries, so that nobody knows since when they are there.
+	require.NoError(t, w.Redis.ZAdd(t.Context(), w.Key("dlq", other), redis.Z{Score: float64(w.Now().UnixMicro()), Member: "7"}, redis.Z{Score: float64(w.Now().UnixMicro()), Member: "8"}).Err())
+	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("dlq:reason", other), "8", `{"cause":"BY_HAND"}`).Err())
+	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"}, {"--output=csv"}, {"--output=csv", "--list"}} {
+		code, stdout, stderr := w.settle(append([]string{"dlq", "list"}, args...)...)
+		require.Zero(t, code, stderr)
+		require.NotContains(t, stdout, "0001-01-01", args)
+		require.NotContains(t, stdout, "1970-01-01", args)
+	}
 }
 
 func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {

@@ -14,9 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/output"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 // explain runs the program and returns the answer.
@@ -44,7 +42,7 @@ func (w *world) explainCode(couponID coupon.CouponID, user coupon.UserID) (int, 
 	require.Equal(w.T, code, tableCode)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	last := lines[len(lines)-1]
-	require.Equal(w.T, last, phrasing(text.English).Sentence(&x.Facts, x.Conclusion))
+	require.Equal(w.T, last, w.phrasing().Sentence(&x.Facts, x.Conclusion))
 	return code, x
 }
 
@@ -54,7 +52,7 @@ func (w *world) must(couponID coupon.CouponID, user coupon.UserID, state explain
 	x := w.explain(couponID, user)
 	require.Equal(w.T, state, x.Conclusion.State, "user %d", user)
 	require.Equal(w.T, append([]explain.Note{}, notes...), x.Conclusion.Notes, "user %d", user)
-	return phrasing(text.English).Sentence(&x.Facts, x.Conclusion)
+	return w.phrasing().Sentence(&x.Facts, x.Conclusion)
 }
 
 // happened are the kinds of events of a timeline, in order.
@@ -111,23 +109,24 @@ func TestExplain_UserWithoutApplication(t *testing.T) {
 // mustRetryNextNight marks an entry as tried by the coming nightly run, and requires that explain names the run after it.
 func (w *world) mustRetryNextNight(couponID coupon.CouponID, user coupon.UserID) {
 	w.T.Helper()
-	seoul := jajeongtest.Zone
+	zone := w.atNoon()
 	reason := w.Reason(couponID, fmt.Sprint(user))
-	reason.Night = calendar.NextCutoff(w.Now(), seoul).UTC()
+	reason.Night = calendar.NextCutoff(w.Now(), zone).UTC()
 	text, err := json.Marshal(reason)
 	require.NoError(w.T, err)
 	require.NoError(w.T, w.Redis.HSet(w.T.Context(), "dlq:reason:{"+w.Queue(couponID)+"}", user.Member(), text).Err())
-	next := calendar.NextCutoff(reason.Night, seoul)
+	next := calendar.NextCutoff(reason.Night, zone)
 	x := w.explain(couponID, user)
 	require.True(w.T, next.Equal(*x.Conclusion.Application.SettlesAt))
 	_, printed, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
 	require.Contains(w.T, printed, "retried by every nightly run")
-	require.Regexp(w.T, regexp.QuoteMeta((output.Locale{Zone: seoul}).Instant(next))+` +│ settlement \(planned\)`, printed)
+	require.Regexp(w.T, regexp.QuoteMeta((output.Locale{Zone: zone}).Instant(next))+` +│ settlement \(planned\)`, printed)
 }
 
 func TestExplain_Outcomes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.atNoon() // after a midnight, who waits is overdue
 	w.RefuseOddUsers()
 	w.AddUsers(between(1, 12)...)
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 2")
@@ -183,6 +182,7 @@ func TestExplain_Outcomes(t *testing.T) {
 func TestExplain_NotSelected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.atNoon() // after a midnight, who waits is overdue
 	w.AddUsers(between(1, 8)...)
 	couponID := w.AddCoupon(1)
 	w.Apply(couponID, 1, 2, 3, 4, 5)

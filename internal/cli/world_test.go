@@ -17,11 +17,14 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -46,6 +49,15 @@ func newWorldWith(t *testing.T, o jajeongtest.Options) *world {
 	t.Helper()
 	d := jajeongtest.NewWith(t, o)
 	return &world{d, d.Flags(d.Job)}
+}
+
+// phrasing words answers in English, with times in the program's zone.
+func (w *world) phrasing() explain.Phrasing {
+	zone := jajeongtest.Zone
+	if noon := w.Noon(); slices.Contains(w.servers, "--settle-time-zone="+noon.String()) {
+		zone = noon
+	}
+	return explain.Phrasing{Locale: output.Locale{Language: text.English, Zone: zone}}
 }
 
 // atNoon has the program settle in a time zone in which it is about noon, so that no midnight strikes during the test.

