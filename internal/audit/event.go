@@ -71,6 +71,7 @@ type Event struct {
 	Detail string
 
 	Account string // of MySQL, by which the event was written
+	SignIn  string // who the actor is by the sign-in of the console; empty: nobody was signed in
 
 	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
 	// then empty. It is empty in events without a user.
@@ -101,7 +102,7 @@ func (e Event) Hash(previous string) string {
 		run = fmt.Sprint(*e.Run)
 	}
 	writeOrNull(run)
-	write(e.Reason, e.Detail, e.Account)
+	write(e.Reason, e.Detail, e.Account, e.SignIn)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
