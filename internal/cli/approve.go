@@ -19,10 +19,11 @@ import (
 type approvalFlags struct {
 	Ask      bool        `xor:"approval"`
 	Approval approval.ID `xor:"approval" placeholder:"N"`
+	pinFlags `embed:""`
 }
 
 func (f approvalFlags) ticket(p *program, person operatorFlags) approval.Ticket {
-	return approval.Ticket{Approval: f.Approval, Person: p.person(person)}
+	return approval.Ticket{Approval: f.Approval, Person: p.person(person), Expect: string(f.ExpectDigest)}
 }
 
 func (p *program) person(of operatorFlags) approval.Person {
@@ -46,10 +47,13 @@ type asked struct {
 }
 
 // requestApproval records a plan, and prints what another person shall do. A plan of no action changes nothing.
-func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, person operatorFlags, format string) error {
+func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, pin pinFlags, person operatorFlags, format string) error {
 	if plan.Action == "" {
 		p.warn(text.NothingToApprove)
 		return nil
+	}
+	if err := pin.expected(plan.Digest()); err != nil {
+		return p.printRefusal(err)
 	}
 	id, err := approval.Ask(ctx, mysqltx.New(s.MySQL), plan, p.person(person), person.Reason)
 	if err != nil {
@@ -179,19 +183,31 @@ func (p *program) printPolicy(policy approval.Policy, format string) error {
 	return nil
 }
 
+func (p *program) printPlannedPolicy(plan approval.Plan, format string) error {
+	if format == "json" {
+		return output.JSON(p.Stdout, struct {
+			Digest string        `json:"digest"`
+			Plan   approval.Plan `json:"plan"`
+		}{plan.Digest(), plan})
+	}
+	p.view().PlannedPolicy(plan)
+	return nil
+}
+
 // noActions is the word for an empty policy, because an empty flag is an error.
 const noActions = "none"
 
 type policySetCmd struct {
 	Actions        []string `required:"" placeholder:"ACTION"`
 	SharedAccounts []string `placeholder:"ACCOUNT"`
+	DryRun         bool     `xor:"approval"`
 	operatorFlags  `embed:""`
 	approvalFlags  `embed:""`
 	Output         string `enum:"table,json" default:"table"`
 }
 
 func (c *policySetCmd) Validate() error {
-	return errors.Join(c.operatorFlags.check(text.OperatorIsRecorded),
+	return errors.Join(c.operatorFlags.checkUnless(c.DryRun),
 		about("--actions", refuse(slices.Contains(c.Actions, noActions) && len(c.Actions) > 1, text.UnknownAction, noActions, strings.Join(c.Actions, ", "))))
 }
 
@@ -210,12 +226,15 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	if c.Ask {
+	if c.Ask || c.DryRun {
 		plan, err := approval.PlanPolicy(ctx, s.MySQL, c.named(), c.SharedAccounts)
 		if err != nil {
 			return p.printRefusal(err)
 		}
-		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
+		if c.Ask {
+			return p.requestApproval(ctx, s, plan, c.pinFlags, c.operatorFlags, c.Output)
+		}
+		return p.printPlannedPolicy(plan, c.Output)
 	}
 	origin := p.origin(c.operatorFlags)
 	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.named(), c.SharedAccounts, c.ticket(p, c.operatorFlags), origin)

@@ -27,6 +27,14 @@ func (s *operatorFlags) check(why text.Message) error {
 		s.tooLong())
 }
 
+// checkUnless is check for a verb with a preview, which records nobody.
+func (s *operatorFlags) checkUnless(dryRun bool) error {
+	if dryRun {
+		return s.tooLong()
+	}
+	return s.check(text.OperatorIsRecorded)
+}
+
 func (s *operatorFlags) tooLong() error {
 	return refuse(len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters,
 		text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
