@@ -107,6 +107,7 @@ func TestUsageErrors(t *testing.T) {
 		"two users":                 {[]string{"explain", "--coupon=1", "--user=1", "--user=2"}, "--user is given more than once"},
 		"two coupons":               {append([]string{"dlq", "drop", "--coupon=1", "--coupon=2", "--user=1"}, person...), "--coupon is given more than once"},
 		"a reason in latin-1":       {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
+		"an invisible name":         {[]string{"coupon", "pause", "1", "--operator=kim\u200b", "--reason=test"}, "--operator has no letter, or a character that cannot be seen"},
 		"a name with ESC":           {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
 	} {
 		t.Run(name, func(t *testing.T) {

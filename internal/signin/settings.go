@@ -74,7 +74,7 @@ func (s *Settings) validateDevUser() error {
 	if !given {
 		role = string(Operator)
 	}
-	if name = strings.TrimSpace(name); !GoodName(name) || !slices.Contains(allRoles, Role(role)) {
+	if name = strings.TrimSpace(name); !goodName(name) || !slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
 	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}
