@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// maxDuration ends a demo that hangs. No machine is too slow for it: a first build takes minutes, the demo itself seconds.
+// maxDuration ends a demo that hangs. A first build takes minutes, the demo itself seconds.
 const maxDuration = 30 * time.Minute
 
 const (

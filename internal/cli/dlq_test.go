@@ -135,8 +135,10 @@ func TestDLQList(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, stderr, "coupon 999")
 
-	// A person has written these entries, so that nobody knows since when they are there.
-	require.NoError(t, w.Redis.ZAdd(t.Context(), w.Key("dlq", other), redis.Z{Score: float64(w.Now().UnixMicro()), Member: "7"}, redis.Z{Score: float64(w.Now().UnixMicro()), Member: "8"}).Err())
+	// Entries written by hand have no known time.
+	arrival := float64(w.Now().UnixMicro())
+	require.NoError(t, w.Redis.ZAdd(t.Context(), w.Key("dlq", other),
+		redis.Z{Score: arrival, Member: "7"}, redis.Z{Score: arrival, Member: "8"}).Err())
 	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("dlq:reason", other), "8", `{"cause":"BY_HAND"}`).Err())
 	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"}, {"--output=csv"}, {"--output=csv", "--list"}} {
 		code, stdout, stderr := w.settle(append([]string{"dlq", "list"}, args...)...)

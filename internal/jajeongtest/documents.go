@@ -14,8 +14,8 @@ var (
 // windowsAhead are the days by which windows of coupons come later than in the documents, so that they are open.
 const windowsAhead = 2
 
-// DatedFor returns a command of the documents, whose dates suppose that today is 21 November 2026, for another today. A month becomes
-// the month of that day.
+// DatedFor moves the dates of a documented command to today. The documents are written as on 21 November 2026. A month
+// becomes the month of today.
 func DatedFor(today time.Time, command string) string {
 	if strings.HasPrefix(command, "settle coupon ") {
 		today = today.AddDate(0, 0, windowsAhead)
