@@ -28,11 +28,18 @@ func Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Tables are the tables of the schema but that of the users, which may belong to another team.
+var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome", "promise", "settlement_run", "settlement",
+	"settled", "run_coupon", "line_journal", "journal", "audit_event", "audit_head", "event_relay", "policy", "approval", "purged_coupon"}
+
 const (
-	// CreateVersions makes the table in which goose records what it has applied. The table says from its first moment
-	// by which text the database is made: its comment is the fingerprint, in place of %s.
+	// VersionTable is where goose records what it has applied. A shop's own goose has another table.
+	VersionTable = "jajeong_db_version"
+
+	// CreateVersions makes that table. It says from its first moment by which text the database is made: its comment is
+	// the fingerprint, in place of %s.
 	CreateVersions = `
-CREATE TABLE IF NOT EXISTS goose_db_version (
+CREATE TABLE IF NOT EXISTS ` + VersionTable + ` (
     id         BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     version_id BIGINT          NOT NULL,
     is_applied BOOLEAN         NOT NULL,
@@ -41,8 +48,8 @@ CREATE TABLE IF NOT EXISTS goose_db_version (
 ) ENGINE=InnoDB COMMENT='%s'`
 
 	// ReadFingerprint reads the comment of that table.
-	ReadFingerprint = "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'"
+	ReadFingerprint = "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '" + VersionTable + "'"
 
 	// BeginVersions inserts the row that goose expects in a table that it finds.
-	BeginVersions = "INSERT INTO goose_db_version (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM goose_db_version)"
+	BeginVersions = "INSERT INTO " + VersionTable + " (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + VersionTable + ")"
 )

@@ -28,7 +28,7 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 		"UPDATE settlement SET winners_digest = ''", "UPDATE settlement_run SET operator = 'lee'",
 		"UPDATE `user` SET status = 'ACTIVE'", "INSERT INTO `user` (id) VALUES (7)",
 		"UPDATE coupon SET name = ''", "UPDATE coupon SET line_limit = 1", "DELETE FROM settled", "UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
-		"CREATE TABLE other (id INT)", "SELECT * FROM goose_db_version", "SELECT phone FROM `user`",
+		"CREATE TABLE other (id INT)", "SELECT * FROM jajeong_db_version", "SELECT phone FROM `user`",
 		"CREATE USER other", "SET GLOBAL read_only = 0", "SELECT 1 INTO OUTFILE '/tmp/jajeong'",
 	)
 	own := map[string][]string{
@@ -78,7 +78,7 @@ func TestGrants_MigratingAccountCreatesSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := w.as("jajeong_migrate")
-	_, err := db.ExecContext(t.Context(), "DROP TABLE `user`, goose_db_version, "+ourTables)
+	_, err := db.ExecContext(t.Context(), "DROP TABLE `user`, jajeong_db_version, "+ourTables)
 	require.NoError(t, err)
 	job := w.servers[0]
 	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_migrate"]

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
+	migrations "github.com/jajeong/jajeong/sql"
 )
 
 // settleBare runs the program without any server settings of its own.
@@ -230,10 +231,10 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 
 	// A migration may be killed at any step, and a user table may exist.
 	for name, killed := range map[string][]string{
-		"before its first step":        {"DELETE FROM goose_db_version", "DROP TABLE IF EXISTS " + ourTables},
-		"half way":                     {"DELETE FROM goose_db_version WHERE version_id > 0", "DROP TABLE approval, policy, settlement"},
-		"before its end was recorded":  {"DELETE FROM goose_db_version WHERE version_id > 0"},
-		"before anything was recorded": {"DELETE FROM goose_db_version"},
+		"before its first step":        {"DELETE FROM jajeong_db_version", "DROP TABLE IF EXISTS " + ourTables},
+		"half way":                     {"DELETE FROM jajeong_db_version WHERE version_id > 0", "DROP TABLE approval, policy, settlement"},
+		"before its end was recorded":  {"DELETE FROM jajeong_db_version WHERE version_id > 0"},
+		"before anything was recorded": {"DELETE FROM jajeong_db_version"},
 	} {
 		for _, statement := range killed {
 			_, err := db.Exec(statement)
@@ -241,7 +242,7 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 		}
 		require.Contains(t, migrate(), "applied 00001_initial.sql", name)
 		require.Contains(t, migrate(), "up to date", name)
-		require.Len(t, allTables(t, db), 20, name)
+		require.ElementsMatch(t, append([]string{"user", migrations.VersionTable}, migrations.Tables...), allTables(t, db), name)
 	}
 }
 
@@ -252,12 +253,12 @@ const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_ou
 // Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.
 func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 	t.Parallel()
-	const versions = "CREATE TABLE goose_db_version (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, version_id BIGINT NOT NULL, " +
+	const versions = "CREATE TABLE jajeong_db_version (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, version_id BIGINT NOT NULL, " +
 		"is_applied BOOLEAN NOT NULL, tstamp DATETIME NULL DEFAULT CURRENT_TIMESTAMP)"
 	for name, made := range map[string][]string{
-		"another text":                  {versions + " COMMENT 'e3b0c442'", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)"},
-		"another text, killed half way": {versions + " COMMENT 'e3b0c442'", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE)"},
-		"a build without fingerprint":   {versions, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE), (12, TRUE)"},
+		"another text":                  {versions + " COMMENT 'e3b0c442'", "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)"},
+		"another text, killed half way": {versions + " COMMENT 'e3b0c442'", "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE)"},
+		"a build without fingerprint":   {versions, "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE), (12, TRUE)"},
 		"another program":               {versions},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +270,7 @@ func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 				require.NoError(t, err)
 			}
 			versions := func() []int64 {
-				found, err := mysqltx.Column[int64](t.Context(), db, "SELECT version_id FROM goose_db_version ORDER BY id")
+				found, err := mysqltx.Column[int64](t.Context(), db, "SELECT version_id FROM jajeong_db_version ORDER BY id")
 				require.NoError(t, err)
 				return found
 			}
@@ -279,9 +280,55 @@ func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, text.OtherSchema.In(text.English))
 			require.Equal(t, before, versions())
-			require.Equal(t, []string{"goose_db_version"}, allTables(t, db))
+			require.Equal(t, []string{"jajeong_db_version"}, allTables(t, db))
 		})
 	}
+}
+
+// A shop's tables stay as they are, whatever their names: only a database with tables of our names is refused.
+func TestMigrate_LeavesTablesOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for _, made := range []string{
+		"CREATE TABLE coupon (id BIGINT UNSIGNED PRIMARY KEY, code VARCHAR(20))",
+		"CREATE TABLE journal (entry INT PRIMARY KEY)",
+		"CREATE VIEW approval AS SELECT 1 AS id",
+	} {
+		m := testenv.MySQLFor(t)
+		db := opened(t, m.DSN)
+		_, err := db.Exec(made)
+		require.NoError(t, err)
+		taken := strings.Fields(made)[2]
+		columns := func() []string {
+			found, err := mysqltx.Column[string](t.Context(), db, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE()")
+			require.NoError(t, err)
+			return found
+		}
+		before := columns()
+		code, stdout, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
+		require.Equal(t, exitUse, code, stderr)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, text.English.Sprintf(text.ForeignTables, taken))
+		require.Equal(t, []string{taken}, allTables(t, db))
+		require.Equal(t, before, columns())
+	}
+
+	m := testenv.MySQLFor(t)
+	db := opened(t, m.DSN)
+	for _, statement := range []string{
+		"CREATE TABLE goose_db_version (id SERIAL, version_id BIGINT NOT NULL, is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL)",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)",
+		"CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY)",
+	} {
+		_, err := db.Exec(statement)
+		require.NoError(t, err)
+	}
+	code, stdout, stderr := settleBare(t, "migrate", "--mysql-dsn="+m.DSN)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "applied 00001_initial.sql")
+	require.Subset(t, allTables(t, db), append([]string{"goose_db_version", "schema_migrations", "user"}, migrations.Tables...))
+	rows, err := mysqltx.Column[int](t.Context(), db, "SELECT version_id FROM goose_db_version ORDER BY id")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1}, rows)
 }
 
 func TestSettings_RefuseMistypedEnvironment(t *testing.T) {

@@ -15,17 +15,22 @@ import (
 	shop "github.com/jajeong/jajeong/internal/users"
 )
 
-// Without a status column every existing user is active.
+// Without a status column every existing user is active. The table is in another database.
 func TestUsers_WithoutStatusColumn(t *testing.T) {
 	t.Parallel()
 	m := testenv.MySQLFor(t)
 	var database string
-	require.NoError(t, m.DB.QueryRow("SELECT DATABASE()").Scan(&database))
+	require.NoError(t, m.DB.QueryRow("SELECT CONCAT(DATABASE(), '-shop')").Scan(&database))
+	t.Cleanup(func() {
+		_, err := m.DB.Exec("DROP DATABASE `" + database + "`")
+		require.NoError(t, err)
+	})
+	table := "`" + database + "`.member"
 	w := newWorldWith(t, jajeongtest.Options{MySQL: &m, Users: &jajeongtest.UserTable{
-		DDL: "CREATE TABLE member (id BIGINT PRIMARY KEY)", Table: "member", ID: "id",
+		DDL: "CREATE DATABASE `" + database + "`; CREATE TABLE " + table + " (id BIGINT PRIMARY KEY)", Table: table, ID: "id",
 		Configured: shop.Settings{UserTable: database + ".member", UserIDColumn: "id", UserStatusColumn: "-", UserActiveValues: shop.Default().UserActiveValues},
 	}})
-	w.Exec("INSERT INTO member VALUES (1), (2), (4)")
+	w.Exec("INSERT INTO " + table + " VALUES (1), (2), (4)")
 	couponID := w.AddCoupon(5)
 	w.Apply(couponID, 1, 2, 3, 4)
 	w.SettleNow()
@@ -52,7 +57,7 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"a view": {"CREATE TABLE u (id BIGINT PRIMARY KEY, status VARCHAR(9)); CREATE VIEW `user` AS SELECT * FROM u", nil, "user is a view"},
+		"a view of texts": {"CREATE TABLE u (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9)); CREATE VIEW `user` AS SELECT * FROM u", nil, "user.id is varchar(20)"},
 		"ids that are texts": {"CREATE TABLE `user` (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9))", nil,
 			"user.id is varchar(20), and user ids are whole numbers"},
 		"ids with a fraction":       {"CREATE TABLE `user` (id DECIMAL(20,2) PRIMARY KEY, status VARCHAR(9))", nil, "user.id is decimal(20,2)"},
@@ -76,7 +81,7 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 			w.Exec("GRANT SELECT ON `user` TO " + w.ownName()) // operators keep their two columns
 			defer w.Exec("DROP VIEW IF EXISTS `user`")
 			defer w.Exec("DROP TABLE IF EXISTS `user`, u")
-			if name != "a view" && name != "another table" {
+			if name != "a view of texts" && name != "another table" {
 				_, err := w.Users.Look(t.Context(), account)
 				require.ErrorContains(t, err, "the users cannot be read: ")
 				require.ErrorContains(t, err, test.says)

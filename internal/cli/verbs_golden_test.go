@@ -42,13 +42,13 @@ func TestGoldenMigrate(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "migrate", func(w *world) {
 		w.Exec("DROP TABLE settled")
-		w.Exec("DELETE FROM goose_db_version WHERE version_id = 1")
+		w.Exec("DELETE FROM jajeong_db_version WHERE version_id = 1")
 	}, func(s *spoken) {
 		s.servers[0] = "--mysql-dsn=" + s.Accounts["jajeong_migrate"]
 		s.says("migrate")
 		s.says("migrate")
 		s.says("migrate", "--now")
-		s.Exec("ALTER TABLE goose_db_version COMMENT 'of another text'")
+		s.Exec("ALTER TABLE jajeong_db_version COMMENT 'of another text'")
 		s.says("migrate")
 	})
 }

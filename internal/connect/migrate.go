@@ -5,11 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -29,7 +32,7 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 		return nil, err
 	}
 	provider, err := goose.NewProvider(goose.DialectMySQL, db, migrations.Files,
-		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+		goose.WithTableName(migrations.VersionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
@@ -39,8 +42,16 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 	return applied, nil
 }
 
-// beginVersions makes the version table before anything else, or refuses one that is not of this schema.
+// beginVersions makes the version table before anything else. It refuses a version table of another schema, and tables
+// that are there without one: they are another program's.
 func beginVersions(ctx context.Context, db *sql.DB) error {
+	foreign, err := foreignTables(ctx, db)
+	if err != nil {
+		return fmt.Errorf("look for tables of other programs: %w", err)
+	}
+	if len(foreign) > 0 {
+		return text.UsageErrorf(text.ForeignTables, strings.Join(foreign, ", "))
+	}
 	if _, err := db.ExecContext(ctx, fmt.Sprintf(migrations.CreateVersions, migrations.Fingerprint())); err != nil {
 		return fmt.Errorf("create the version table: %w", err)
 	}
@@ -55,6 +66,18 @@ func beginVersions(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("begin the version table: %w", err)
 	}
 	return nil
+}
+
+// tablesSQL names the tables and views of the database.
+const tablesSQL = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name"
+
+// foreignTables returns the tables with names of ours in a database that has no version table.
+func foreignTables(ctx context.Context, db *sql.DB) ([]string, error) {
+	present, err := mysqltx.Column[string](ctx, db, tablesSQL)
+	if err != nil || slices.Contains(present, migrations.VersionTable) {
+		return nil, err
+	}
+	return slices.DeleteFunc(present, func(table string) bool { return !slices.Contains(migrations.Tables, table) }), nil
 }
 
 const (
@@ -88,16 +111,13 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 	}, nil
 }
 
-const (
-	// schemaSQL names every table but that of the users.
-	schemaSQL = `SELECT 1 FROM coupon, user_coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, settlement, settled,
-run_coupon, line_journal, journal, audit_event, audit_head, event_relay, policy, approval, purged_coupon LIMIT 0`
-	// walletSchemaSQL names the tables of wallet-api. Its account may read no others.
-	walletSchemaSQL = "SELECT 1 FROM coupon, user_coupon, coupon_order, coupon_log LIMIT 0"
-)
+// walletTables are the tables of wallet-api. Its account may read no others.
+var walletTables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log"}
 
 // CheckSchema returns an error if a table is missing, or if this account may not read it. It reads no row.
-func CheckSchema(ctx context.Context, db *sql.DB) error { return checkSchema(ctx, db, schemaSQL) }
+func CheckSchema(ctx context.Context, db *sql.DB) error {
+	return checkSchema(ctx, db, migrations.Tables)
+}
 
 // WalletDatabase is the database of wallet-api. A ping fails until it has the tables and rights that wallet-api needs.
 type WalletDatabase struct {
@@ -109,13 +129,13 @@ func (w *WalletDatabase) PingContext(ctx context.Context) error {
 	if w.complete.Load() {
 		return w.DB.PingContext(ctx)
 	}
-	err := checkSchema(ctx, w.DB, walletSchemaSQL)
+	err := checkSchema(ctx, w.DB, walletTables)
 	w.complete.Store(err == nil)
 	return err
 }
 
-func checkSchema(ctx context.Context, db *sql.DB, query string) error {
-	if _, err := db.ExecContext(ctx, query); err != nil {
+func checkSchema(ctx context.Context, db *sql.DB, tables []string) error {
+	if _, err := db.ExecContext(ctx, "SELECT 1 FROM "+strings.Join(tables, ", ")+" LIMIT 0"); err != nil {
 		return fmt.Errorf("check schema: %w", err)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // UserTable is a possible table of users of a shop. Names and values are in SQL.
 type UserTable struct {
 	Name              string            // of the case
-	DDL               string            // executed before the migration; empty: the migration makes the table
+	DDL               string            // statements before the migration, separated by semicolons; empty: the migration makes the table
 	Table, ID, Status string            // Status is empty if the table has no status
 	Words             map[string]string // for Active, Blocked and Withdrawn
 	Configured        users.Settings    // the zero Settings are the default
@@ -69,6 +69,12 @@ var ReadableUserTables = []UserTable{
 		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1, member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
 			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`bynumber`" + ` (member_no))`,
 		Configured: settings("member", "member_no", "grade", "NORMAL", "VIP"),
+	},
+	{
+		Name: "view", Table: "`member-list`", ID: "id", Status: "`상태`", Words: words("'정상'", "'정지'", "NULL"),
+		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, member_no BIGINT UNSIGNED NOT NULL UNIQUE, state VARCHAR(9) CHARACTER SET utf8mb4);
+			CREATE VIEW ` + "`member-list` AS SELECT member_no AS id, state AS `상태`" + ` FROM member`,
+		Configured: settings("member-list", "id", "상태", "정상"),
 	},
 }
 

@@ -176,7 +176,7 @@ func (c *fixture) storePromises(last time.Time) {
 func (c *fixture) tables() []string {
 	c.T.Helper()
 	return jajeongtest.Column[string](c.Deployment, `SELECT table_name FROM information_schema.tables
-		WHERE table_schema = DATABASE() AND table_name NOT IN ('goose_db_version', 'policy')`)
+		WHERE table_schema = DATABASE() AND table_name NOT IN ('jajeong_db_version', 'policy')`)
 }
 
 // withoutForeignKeys executes statements in a session that checks no foreign keys.

@@ -177,13 +177,14 @@ func (d *pooledDatabase) alone(ctx context.Context, use func(*sql.Conn) error) e
 
 // databaseState is what a database is.
 type databaseState struct {
-	definition string          // tables, triggers, routines, events, accounts and rights, and the rows that Schema.Make wrote
+	definition string          // tables, views, triggers, routines, events, accounts and rights, and the rows that Schema.Make wrote
 	filled     map[string]bool // tables in which Schema.Make wrote rows
 	used       []string        // other tables that have rows, or had some
 }
 
 const (
-	tablesSQL   = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1"
+	tablesSQL   = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' ORDER BY 1"
+	viewsSQL    = "SELECT CONCAT_WS(' ', table_name, view_definition) FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 1"
 	triggersSQL = "SELECT CONCAT_WS(' ', trigger_name, action_timing, event_manipulation, event_object_table, action_statement) FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY 1"
 	routinesSQL = "SELECT CONCAT_WS(' ', routine_name, routine_definition) FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
 	jobsSQL     = "SELECT CONCAT_WS(' ', event_name, event_definition) FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"
@@ -234,7 +235,7 @@ func (d *pooledDatabase) state(ctx context.Context, conn *sql.Conn) (databaseSta
 			s.used = append(s.used, table)
 		}
 	}
-	queries := []string{"SHOW CREATE DATABASE " + quoted(d.at.DBName), triggersSQL, routinesSQL, jobsSQL, granteesSQL}
+	queries := []string{"SHOW CREATE DATABASE " + quoted(d.at.DBName), viewsSQL, triggersSQL, routinesSQL, jobsSQL, granteesSQL}
 	for _, account := range d.accounts {
 		queries = append(queries, "SHOW CREATE USER "+account.User, "SHOW GRANTS FOR "+account.User)
 	}

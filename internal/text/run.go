@@ -5,6 +5,8 @@ var (
 	MigrationApplied = Message{"%s 적용 완료 (소요 시간 %s)", "applied %s in %s"}
 	OtherSchema      = Message{"이 데이터베이스의 테이블은 다른 스키마입니다. 첫 릴리스 이전의 다른 빌드나 다른 프로그램이 만든 것이어서 마이그레이션할 수 없습니다. 변경한 내용은 없습니다. 비어 있는 새 데이터베이스를 사용하거나, 저장된 내용이 필요 없으면 이 데이터베이스를 삭제하고 다시 만드세요",
 		"the tables of this database are of another schema: another build before the first release made them, or another program. They cannot be migrated. Nothing was changed. Use a new, empty database, or drop this one and create it again if nobody needs its content"}
+	ForeignTables = Message{"이 데이터베이스에는 `settle migrate`가 만들지 않은 같은 이름의 테이블이 있습니다: %s. 변경한 내용은 없습니다. 전용 데이터베이스를 만들어 MYSQL_DSN에 지정하세요",
+		"this database has tables of our names that `settle migrate` has not made: %s. Nothing was changed. Create a database for Jajeong alone and name it in MYSQL_DSN"}
 	SchemaUpToDate = Message{"스키마가 최신 상태입니다", "the schema is up to date"}
 	AskSettle      = Message{"이대로 정산할까요?", "Settle this?"}
 	AskBackfill    = Message{"위는 마지막 영업일까지 모두 정산한 경우의 결과입니다. %d일치를 하루씩 차례로 정산할까요?",

@@ -2,12 +2,12 @@ package text
 
 // Problems with the shop's table of users and with the settings that describe it.
 var (
-	WrongTable = Message{"USER_TABLE이 %q입니다. 영문자, 숫자, _, $로 이루어진 테이블 이름 또는 데이터베이스.테이블을 지정하세요",
-		"USER_TABLE is %q: want a table, or database.table, of letters, digits, _ and $"}
-	WrongIDColumn = Message{"USER_ID_COLUMN이 %q입니다. 영문자, 숫자, _, $로 이루어진 열 이름을 지정하세요",
-		"USER_ID_COLUMN is %q: want a column of letters, digits, _ and $"}
-	WrongStatusColumn = Message{"USER_STATUS_COLUMN이 %q입니다. 영문자, 숫자, _, $로 이루어진 열 이름을 지정하세요. 상태 열이 없으면 -를 지정하세요",
-		"USER_STATUS_COLUMN is %q: want a column of letters, digits, _ and $, or - if there is none"}
+	WrongTable = Message{"USER_TABLE이 %q입니다. 글자, 숫자, _, $, -로 이루어진 테이블 이름 또는 데이터베이스.테이블을 지정하세요",
+		"USER_TABLE is %q: want a table, or database.table, of letters, digits, _, $ and -"}
+	WrongIDColumn = Message{"USER_ID_COLUMN이 %q입니다. 글자, 숫자, _, $, -로 이루어진 열 이름을 지정하세요",
+		"USER_ID_COLUMN is %q: want a column of letters, digits, _, $ and -"}
+	WrongStatusColumn = Message{"USER_STATUS_COLUMN이 %q입니다. 글자, 숫자, _, $, -로 이루어진 열 이름을 지정하세요. 상태 열이 없으면 -를 지정하세요",
+		"USER_STATUS_COLUMN is %q: want a column of letters, digits, _, $ and -, or - if there is none"}
 	WrongNumberOfValues = Message{"USER_ACTIVE_VALUES에 지정된 값이 %d개입니다. 쉼표로 구분하여 1개부터 %d개까지 지정하세요",
 		"USER_ACTIVE_VALUES has %d value{|s}: want 1 to %d, separated by commas"}
 	WrongActiveValue = Message{"USER_ACTIVE_VALUES에 %q 값은 사용할 수 없습니다. 앞뒤 공백 없이 1자부터 %d자까지 가능합니다",
@@ -18,8 +18,6 @@ var (
 		"the users cannot be read: there is no table %s, or this account may not read it. Set USER_TABLE, or grant SELECT of its columns as sql/grants.sql does"}
 	UserTableNotMigrated = Message{"사용자 정보를 읽을 수 없습니다. %s 테이블이 없거나 이 계정에 읽기 권한이 없습니다. `settle migrate`를 실행하거나, USER_TABLE을 설정하거나, sql/grants.sql을 참고하여 필요한 열의 SELECT 권한을 부여하세요",
 		"the users cannot be read: there is no table %s, or this account may not read it. Run `settle migrate`, set USER_TABLE, or grant SELECT of its columns as sql/grants.sql does"}
-	NotATable = Message{"사용자 정보를 읽을 수 없습니다. %s: 사용자를 찾는 데 필요한 키가 없는 유형(%s)입니다. USER_TABLE에 원본 테이블을 지정하세요",
-		"the users cannot be read: %s is a %s, which has no key for looking up a user. Set USER_TABLE to the table behind it"}
 	NoIDColumn = Message{"사용자 정보를 읽을 수 없습니다. %s 테이블에 %s 열이 없거나 이 계정에 읽기 권한이 없습니다. USER_ID_COLUMN을 설정하거나 SELECT 권한을 부여하세요",
 		"the users cannot be read: %s has no column %s, or this account may not read it. Set USER_ID_COLUMN, or grant SELECT of it"}
 	IDNotANumber = Message{"사용자 정보를 읽을 수 없습니다. 사용자 id는 정수여야 하는데 %s.%s 열의 자료형은 %s입니다. USER_ID_COLUMN에 정수 열을 지정하세요",

@@ -142,16 +142,17 @@ func (s Settings) judge(is shape) (*Table, error) {
 		return nil, text.UsageErrorf(text.UserTableNotMigrated, s.UserTable)
 	case is.kind == "":
 		return nil, text.UsageErrorf(text.NoUserTable, s.UserTable)
-	case is.kind != "BASE TABLE":
-		return nil, text.UsageErrorf(text.NotATable, s.UserTable, strings.ToLower(is.kind))
 	case is.id.data == "":
 		return nil, text.UsageErrorf(text.NoIDColumn, s.UserTable, s.UserIDColumn)
 	case !isNumber:
 		return nil, text.UsageErrorf(text.IDNotANumber, s.UserTable, s.UserIDColumn, is.id.full)
-	case is.key == "":
+	case is.key == "" && is.kind != "VIEW":
 		return nil, text.UsageErrorf(text.IDWithoutKey, s.UserTable, s.UserIDColumn)
 	}
-	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u FORCE INDEX (" + quoted(is.key) + ")", id: "u." + quoted(s.UserIDColumn), last: last[0]}
+	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u", id: "u." + quoted(s.UserIDColumn), last: last[0]}
+	if is.kind != "VIEW" { // a view has no keys of its own
+		t.from += " FORCE INDEX (" + quoted(is.key) + ")"
+	}
 	if strings.Contains(is.id.full, "unsigned") {
 		t.last = last[1]
 	}
@@ -244,8 +245,8 @@ const (
 	ownTable     = "user"   // `settle migrate` creates this table if it is missing
 )
 
-// name matches names that SQL accepts without quotes.
-var name = regexp.MustCompile(`^[A-Za-z0-9_$]{1,64}$`)
+// name matches names of letters of any script, as they are common. Each is quoted in SQL.
+var name = regexp.MustCompile(`^[\p{L}\p{N}_$-]{1,64}$`)
 
 func (s *Settings) Validate() error {
 	var problems []error

@@ -4,6 +4,7 @@ package migrated
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 
 	"go.uber.org/zap"
@@ -32,7 +33,7 @@ func Open(t testing.TB) *sql.DB {
 
 // Users is a shop's table of users.
 type Users struct {
-	DDL    string // executed before the migration; empty: the migration makes the table
+	DDL    string // statements before the migration, separated by semicolons; empty: the migration makes the table
 	Grants string // sql/grants.sql with the names of this table
 }
 
@@ -46,15 +47,15 @@ func DatabaseWith(t testing.TB, users Users) testenv.SchemaHandle {
 	})
 }
 
-// Migrate executes a statement, if there is one, and migrates a database.
+// Migrate executes statements, separated by semicolons, and migrates a database.
 func Migrate(ctx context.Context, dsn, ddl string) error {
 	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if ddl != "" {
-		if _, err := db.ExecContext(ctx, ddl); err != nil {
+	for _, statement := range strings.FieldsFunc(ddl, func(r rune) bool { return r == ';' }) {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return err
 		}
 	}
