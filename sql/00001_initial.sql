@@ -211,6 +211,7 @@ CREATE TABLE IF NOT EXISTS audit_event (
     run_id    BIGINT UNSIGNED NULL,
     reason    VARCHAR(500)    NOT NULL DEFAULT '',
     detail    VARCHAR(2000)   NOT NULL DEFAULT '',
+    seats     BIGINT          NOT NULL DEFAULT 0,  -- by how much the change moved total_quantity; in a coupon's first event, all its seats
     seq       BIGINT UNSIGNED NULL,                -- within the coupon, from 1; NULL: the program did not write the row
     hash      VARCHAR(80)     NULL,                -- SHA-256 of the hash before and the columns of this row
     user_salt BINARY(16)      NULL,                -- with user_id NULL: the person was forgotten

@@ -26,6 +26,7 @@ type Origin struct {
 type Entry struct {
 	User   coupon.UserID // 0: the event is about the coupon as a whole
 	Detail string        // Append cuts it to the column's width
+	Seats  int64         // by how much the change has moved the coupon's total_quantity
 }
 
 // ErrForked means that a chain has events after its head: events were added, or the head was moved back.
@@ -34,16 +35,19 @@ var ErrForked = errors.New("the chain of audit events goes on after its head")
 const (
 	accountSQL = "SELECT CURRENT_USER()"
 
-	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, account, hash) VALUES "
-	columns   = 13 // of insertSQL
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, hash) VALUES "
+	columns   = 14 // of insertSQL
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES %s ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
+
+	seatsSQL = "SELECT id, total_quantity FROM coupon WHERE id IN "
 
 	maxBatch         = 200  // events in one INSERT, which has then at most 2 MB
 	maxDetailLetters = 2000 // width of column audit_event.detail
 )
 
-// Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row.
+// Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row. A change of the seats is
+// written before its event, and other events of the same change before it: the seats of a chain add up to total_quantity.
 func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -62,6 +66,12 @@ func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Actio
 	if err != nil {
 		return err
 	}
+	if head.Seq == 0 {
+		entries = slices.Clone(entries)
+		if entries[0].Seats, err = readSeats(ctx, tx, couponID); err != nil {
+			return err
+		}
+	}
 	for batch := range slices.Chunk(entries, maxBatch) {
 		if head, err = insert(ctx, tx, head, event, batch); err != nil {
 			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
@@ -71,15 +81,32 @@ func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Actio
 	return mysqltx.Wrap(err, "move head of the audit chain of coupon %d", couponID)
 }
 
+// readSeats returns total_quantity of a coupon.
+func readSeats(ctx context.Context, tx mysqltx.Querier, couponID coupon.CouponID) (int64, error) {
+	type row struct {
+		coupon coupon.CouponID
+		seats  int64
+	}
+	rows, err := mysqltx.Together(ctx, tx, "read seats", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
+		found, err := mysqltx.Collect(ctx, q, func(r *row) []any { return []any{&r.coupon, &r.seats} }, seatsSQL+mysqltx.In(len(ids)), mysqltx.Args(ids)...)
+		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
+	})
+	if err != nil || len(rows) == 0 {
+		return 0, mysqltx.Wrap(err, "read the seats of coupon %d", couponID)
+	}
+	return rows[0].seats, nil
+}
+
 func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, entries []Entry) (Head, error) {
 	var rows []any
 	for _, entry := range entries {
 		head.Seq++
 		event.Seq, event.User, event.Detail = head.Seq, idOrNull(entry.User), mysqltx.Shorten(entry.Detail, maxDetailLetters)
+		event.Seats = entry.Seats
 		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
 		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
-			event.Run, event.Reason, event.Detail, event.Account, head.Hash)
+			event.Run, event.Reason, event.Detail, event.Seats, event.Account, head.Hash)
 	}
 	_, err := mysqltx.Together(ctx, tx, "insert audit events", rows, insertRows)
 	if mysqltx.IsDuplicate(err) {
@@ -184,7 +211,7 @@ type Damage struct {
 }
 
 const checkSQL = `
-SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, account, COALESCE(hash, '')
+SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
@@ -205,7 +232,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Account, &hash); err != nil {
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Seats, &e.Account, &hash); err != nil {
 			return err
 		}
 		e.Seq = seq.V // NULL becomes 0, which is no event's number

@@ -69,6 +69,7 @@ type Event struct {
 	Run    *coupon.RunID  // nil: the change is not part of a run
 	Reason string
 	Detail string
+	Seats  int64 // by how much the change moved the coupon's total_quantity; in the first event, all its seats
 
 	Account string // of MySQL, by which the event was written
 
@@ -101,7 +102,7 @@ func (e Event) Hash(previous string) string {
 		run = fmt.Sprint(*e.Run)
 	}
 	writeOrNull(run)
-	write(e.Reason, e.Detail, e.Account)
+	write(e.Reason, e.Detail, fmt.Sprint(e.Seats), e.Account)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 

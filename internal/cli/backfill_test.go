@@ -144,7 +144,7 @@ func TestRun_ReadsUnselectedApplicationWithRefusedRowOnce(t *testing.T) {
 	w.SettleNow()
 	require.Equal(t, []coupon.UserID{2, 3}, w.Outcome(couponID, "NOT_SELECTED"))
 	w.Exec("INSERT INTO odd_user (id) VALUES (2)")
-	w.Exec("UPDATE coupon SET total_quantity = 3")
+	w.SetSeats(couponID, 3)
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.SettleNow().Coupons[0]
 	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.UnderReview, run.Read})
 	require.Equal(t, preview.Read, run.Read)

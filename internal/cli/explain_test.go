@@ -203,8 +203,9 @@ func TestExplain_NotSelected(t *testing.T) {
 	require.Zero(t, code, stderr)
 
 	// 2 gets a coupon by hand, 3 is blocked, and one more seat is free.
-	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 2, '2038-01-01')", couponID)
-	w.Exec("UPDATE coupon SET total_quantity = 3, issued_count = 2 WHERE id = ?", couponID)
+	w.InsertGranted(couponID, 2)
+	w.SetSeats(couponID, 3)
+	w.Exec("UPDATE coupon SET issued_count = 2 WHERE id = ?", couponID)
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteEarlierNotSelected)
 	w.must(couponID, 3, explain.StateSeatsFree, explain.NoteAccountInactive)

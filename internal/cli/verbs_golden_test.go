@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 )
 
@@ -17,6 +18,7 @@ func TestGoldenVerify(t *testing.T) {
 		w.AddUsers(between(1, 4)...)
 		w.AddCoupon(2)
 		w.AddCoupon(3)
+		require.NoError(w.T, w.Audit(audit.Origin{At: w.Now().UTC(), Actor: "park", Reason: "MKT-1"}, audit.CouponCreated, 1, audit.Entry{}))
 		w.Apply(1, 1, 2, 3)
 		w.SettleNow()
 		w.Apply(2, 4)

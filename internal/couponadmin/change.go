@@ -276,19 +276,25 @@ func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Ac
 	if is.Paused() && !shutAt.IsZero() { // a close has this instant as its new apply_closes_at
 		detail += ", door_shut_at " + stamp(shutAt)
 	}
-	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail})
+	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail, Seats: made.seats()})
 }
+
+// seats is by how much the change moves total_quantity.
+func (c Change) seats() int64 { return int64(c.After.TotalQuantity) - int64(c.Before.TotalQuantity) }
 
 // update writes the coupon's row. An audit event tells if the coupon is no longer finalised.
 func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) error {
 	is := made.After
+	if made.Before.Finalised() && !is.Finalised() {
+		unfinalised := audit.Entry{Detail: "so that a run issues the new seats"}
+		if err := audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, unfinalised); err != nil {
+			return err
+		}
+	}
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
 	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version,
 		is.Cadence, is.Frozen, is.ID); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
-	}
-	if made.Before.Finalised() && !is.Finalised() {
-		return audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, audit.Entry{Detail: "so that a run issues the new seats"})
 	}
 	return nil
 }

@@ -312,7 +312,7 @@ func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, o
 			return err
 		}
 	}
-	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Detail: made.detail(f)})
+	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Detail: made.detail(f), Seats: made.seats()})
 }
 
 // detail lists what has changed, without the user.

@@ -1,6 +1,7 @@
 package jajeongtest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,10 +37,46 @@ func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon
 	return coupon.CouponID(id)
 }
 
-// SetSeats sets the seats of a coupon in the database.
+// SetSeats sets the seats of a coupon in the database, with the audit event of an operator.
 func (d *Deployment) SetSeats(couponID coupon.CouponID, seats int) {
 	d.T.Helper()
-	d.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
+	require.NoError(d.T, d.AddSeats(couponID, int64(seats)-d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID)))
+}
+
+// AddSeats adds seats to a coupon in the database, with the audit event of an operator.
+func (d *Deployment) AddSeats(couponID coupon.CouponID, more int64) error {
+	tx, err := d.DB.Begin()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", more, couponID); err != nil {
+		return err
+	}
+	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "park", Reason: "seats"}
+	if err := audit.Append(context.Background(), tx, origin, audit.CouponSeats, couponID, audit.Entry{Seats: more}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// InsertGranted inserts the rows of coupons that an operator has given, without counting them.
+func (d *Deployment) InsertGranted(couponID coupon.CouponID, users ...coupon.UserID) {
+	d.T.Helper()
+	for _, statement := range Granted(couponID, users...) {
+		d.Exec(statement)
+	}
+}
+
+// Granted are the statements of InsertGranted.
+func Granted(couponID coupon.CouponID, users ...coupon.UserID) (statements []string) {
+	for _, user := range users {
+		statements = append(statements,
+			fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id, expires_at, seq) VALUES (%d, %d, '2038-01-01', 1)", couponID, user),
+			fmt.Sprintf(`INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, seats, actor, at)
+				SELECT MAX(id), 1, 'GRANTED', '2038-01-01', 1, 'kim', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = %d AND user_id = %d`, couponID, user))
+	}
+	return statements
 }
 
 // SetWindow sets the window of a coupon, in the database and for the pods.

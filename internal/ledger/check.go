@@ -17,6 +17,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -37,10 +38,10 @@ func (l *Ledger) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID,
 // is shared, because a read-only server refuses FOR UPDATE.
 const UnderLock = " LOCK IN SHARE MODE"
 
-// Check checks one coupon. If there is a finding, it checks again under the lock of the coupon's row.
+// Check checks one coupon. If there is a finding that may pass, it checks again under the lock of the coupon's row.
 func (l *Ledger) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
 	c, err := l.check(ctx, db, couponID, checkedSQL)
-	if err == nil && len(c.Findings) > 0 {
+	if err == nil && slices.ContainsFunc(c.Findings, func(f Finding) bool { return !f.OfCreation() }) {
 		if err = l.waitForPods(ctx, c); err == nil {
 			c, err = l.check(ctx, db, couponID, checkedSQL+UnderLock)
 		}
@@ -94,7 +95,7 @@ var checks = []func(*check, context.Context) error{
 
 func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {
 	c := &check{Verdict: Verdict{Coupon: couponID, Findings: []Finding{}}, ledger: l,
-		events: runEvents{map[coupon.RunID]runIdentity{}, map[droppedApplication]string{}}}
+		events: runEvents{runs: map[coupon.RunID]runIdentity{}, dropped: map[droppedApplication]string{}}}
 	return c, mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, couponID).Scan(c.row.Fields()...)

@@ -31,14 +31,14 @@ var columnCorruptions = map[string]corruption{
 	"a seat above the last, by hand": {do: alter("user_coupon", byHand, "position = 21"), codes: found{ledger.SeatWrong: 1}, alone: true},
 	"a seat behind free seats": {
 		do:    all(alterCoupon("total_quantity = total_quantity + 5"), alter("user_coupon", thirdRunEnds, "position = position + 4")),
-		codes: found{ledger.SeatWrong: 1}, alone: true},
+		codes: found{ledger.SeatWrong: 1}, seats: 5, alone: true},
 
 	// Invariant 4.
 	"finalised before it closes, with applications": {do: finalise(""), codes: found{ledger.NeverSettled: undecided + 1}, alone: true},
 	"finalised after it closed, with applications":  {do: all(closeRow, finalise("")), codes: found{ledger.NeverSettled: undecided}, alone: true},
 	"finalised with free seats for users not selected": {
 		do:    all(closeRow, finalise(", total_quantity = total_quantity + 2")),
-		codes: found{ledger.NeverSettled: undecided + 2}, alone: true},
+		codes: found{ledger.NeverSettled: undecided + 2}, seats: 2, alone: true},
 	"opens after applications arrived": {
 		do:    alterCoupon("apply_opens_at = apply_closes_at - INTERVAL 1 SECOND"),
 		codes: found{ledger.NeverSettled: undecided}, alone: true},

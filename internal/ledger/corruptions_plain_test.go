@@ -34,7 +34,12 @@ var plainCorruptions = map[string]corruption{
 	"a coupon by hand, not counted": {
 		do: func(c *fixture) {
 			c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(idle))
-		}, coupons: 1},
+		}, codes: found{ledger.CouponUnexplained: 1}, coupons: 1},
+	"a coupon by SQL, counted": {
+		do: func(c *fixture) {
+			alterCoupon("issued_count = issued_count + 1, total_quantity = total_quantity + 1")(c)
+			c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(idle+7))
+		}, codes: found{ledger.CouponUnexplained: 1}, coupons: 1, counted: 1, seats: 1},
 	"a coupon by hand, without a free seat": {do: giveByHand(idle + 1), coupons: 1, counted: 1},
 	"issued_count too low":                  {do: alterCoupon("issued_count = issued_count - 2"), counted: -2},
 	"issued_count too high":                 {do: alterCoupon("issued_count = issued_count + 5"), counted: 5},
@@ -198,7 +203,7 @@ var plainCorruptions = map[string]corruption{
 	"an outcome of a missing run": {do: alter("application_outcome", 22, "run_id = 1000000"), codes: found{ledger.RecordMissing: 1}},
 	"a coupon of a missing run": {
 		do: alter("user_coupon", 1, "run_id = 1000000"), codes: found{ledger.RecordWrong: 1, ledger.RecordMissing: 1}},
-	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{ledger.RecordWrong: 1}, gap: 1, issued: -1},
+	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{ledger.RecordWrong: 1, ledger.CouponUnexplained: 1}, gap: 1, issued: -1},
 	"a coupon with another arrival than recorded": {
 		do:    alter("user_coupon", secondRun, "applied_at = applied_at - INTERVAL 1 MICROSECOND"),
 		codes: found{ledger.RecordWrong: 0}, alone: true},

@@ -17,6 +17,8 @@ import (
 type runEvents struct {
 	runs    map[coupon.RunID]runIdentity
 	dropped map[droppedApplication]string // value: the operator's reason
+	created bool                          // by the program
+	seats   int64                         // what the events of the chain add up to
 }
 
 // runIdentity has the fields of a run that audit events repeat. An event may lack the cutoff and the trigger.
@@ -33,6 +35,8 @@ type droppedApplication struct {
 }
 
 func (r *runEvents) add(e audit.Event) {
+	r.seats += e.Seats
+	r.created = r.created || e.Action == audit.CouponCreated
 	if e.Run == nil {
 		return
 	}
@@ -57,7 +61,7 @@ func (r *runEvents) add(e audit.Event) {
 	r.runs[*e.Run] = run
 }
 
-// checkAudit checks invariant 6: the audit chain is complete and unchanged.
+// checkAudit checks invariant 6: the audit chain is complete and unchanged, and explains the seats.
 func (c *check) checkAudit(ctx context.Context) error {
 	chain, err := audit.Check(ctx, c.tx, c.Coupon, c.events.add)
 	if err != nil {
@@ -67,6 +71,13 @@ func (c *check) checkAudit(ctx context.Context) error {
 	c.findAny(6, AuditChanged, chain.Changed.Count, "changed audit events: %d; the first is event %d", chain.Changed.First)
 	c.findAny(6, AuditRemoved, chain.Removed.Count, "removed audit events: %d of %d; the first is event %d", chain.Head.Seq, chain.Removed.First)
 	c.findAny(6, AuditInserted, chain.Inserted, "audit events that Jajeong did not write: %d; the audit chain ends with event %d", chain.Head.Seq)
+	whole := chain.Changed.Count+chain.Removed.Count == 0
+	if whole && !c.events.created {
+		c.find(6, CreatedBySQL, 1, "no audit event tells who created the coupon; its seats count from its first event")
+	}
+	if seats := c.events.seats; whole && chain.Head.Seq > 0 && seats != c.TotalQuantity {
+		c.find(6, SeatsUnexplained, c.TotalQuantity-seats, "the audit events add up to %d seats, but total_quantity is %d", seats, c.TotalQuantity)
+	}
 	return nil
 }
 

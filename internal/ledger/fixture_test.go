@@ -78,7 +78,7 @@ func (c *fixture) addApplicants(last uint64) {
 func (c *fixture) giveByHand(n uint64) {
 	c.T.Helper()
 	alterCoupon("issued_count = issued_count + 1")(c)
-	c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(n))
+	c.InsertGranted(c.id, c.user(n))
 }
 
 // close ends the coupon's window now.
@@ -198,8 +198,7 @@ func (c *fixture) withoutForeignKeys(do func(exec func(query string))) {
 // check checks the coupon. The account comes without fields that have a test of their own.
 func (c *fixture) check() *ledger.Verdict {
 	c.T.Helper()
-	v, err := c.ledger.Check(c.T.Context(), c.DB, c.id)
-	require.NoError(c.T, err)
+	v := c.checkWith(c.ledger)
 	require.Equal(c.T, c.id, v.Coupon)
 	v.Account.Past, v.Account.CountedSince, v.Account.Sums, v.Account.Stored, v.Account.Sold, v.Account.Server = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false, ledger.Server{}
 	return v
@@ -258,7 +257,7 @@ var codes = map[ledger.Code]kind{
 	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
 	ledger.MarkedWithoutCoupon: {6, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
 	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
-	ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
+	ledger.SeatsUnexplained: {6, false}, ledger.CouponUnexplained: {6, false}, ledger.CreatedBySQL: {6, true}, ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
 	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
 	ledger.UsedTwice: {7, false}, ledger.OrderMismatch: {8, false}, ledger.LogMissing: {9, false}, ledger.LogWrong: {9, false},
 }

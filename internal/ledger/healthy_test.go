@@ -2,14 +2,17 @@ package ledger_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -230,6 +233,51 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	v := c.check()
 	requireFindings(t, found{ledger.StillStanding: winners / 2, ledger.MarkedWithoutCoupon: 3}, v)
 	require.EqualValues(t, winners/2, v.Account.Twice)
+}
+
+// The audit events explain the seats: of a coupon that an operator created from the first, of another since its first event.
+func TestCheckAddsUpSeats(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	verdict := func(c *fixture) *ledger.Verdict {
+		v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+		require.NoError(t, err)
+		return v
+	}
+	must := func(_ any, err error) { require.NoError(t, err) }
+	admin := d.CouponAdmin()
+	created, err := admin.Create(t.Context(), couponadmin.NewCoupon{Name: "created", Seats: 3, ValidityDays: 1, Opens: d.Now(), Closes: d.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	bySQL, silent := d.newCoupon(t, 3), d.newCoupon(t, 3)
+	byAdmin := *bySQL
+	byAdmin.id = created.After.ID
+
+	requireFindings(t, found{ledger.CreatedBySQL: 1}, verdict(silent))
+	alterCoupon("total_quantity = 4")(silent) // nothing tells that it was another number
+	bySQL.addApplicants(5)                    // two are not selected: more seats reopen the coupon
+	bySQL.run(settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []coupon.CouponID{bySQL.id}})
+	bySQL.close()
+	alterCoupon("finalised_at = apply_closes_at")(bySQL)
+	for _, c := range []*fixture{&byAdmin, bySQL, silent} {
+		c.addUsers(7, 7)
+		must(admin.AddSeats(t.Context(), c.id, 2))
+		must(admin.Grant(t.Context(), c.id, couponadmin.Grantee{User: c.user(7), Users: c.Users, Zone: jajeongtest.Zone}))
+		must(admin.Revoke(t.Context(), c.id, c.user(7), true))
+		must(admin.Reissue(t.Context(), c.id, c.user(7)))
+		must(admin.Revoke(t.Context(), c.id, c.user(7), true))
+		warnings := found{}
+		if c != &byAdmin {
+			warnings = found{ledger.CreatedBySQL: 1}
+		}
+		requireFindings(t, warnings, verdict(c))
+		alterCoupon("total_quantity = total_quantity + 7")(c)
+		require.NoError(t, c.Audit(auditOrigin, audit.DLQDropped, c.id, audit.Entry{})) // no later event covers it up
+		with := maps.Clone(warnings)
+		with[ledger.SeatsUnexplained] = 7
+		requireFindings(t, with, verdict(c))
+		alterCoupon("total_quantity = total_quantity - 7")(c)
+		requireFindings(t, warnings, verdict(c))
+	}
 }
 
 func TestCheckOfAnUnknownCoupon(t *testing.T) {

@@ -112,8 +112,10 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 		if _, err = tx.ExecContext(ctx, "UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?", c.id); err != nil {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx, "INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(holder)); err != nil {
-			return err
+		for _, statement := range jajeongtest.Granted(c.id, c.user(holder)) {
+			if _, err = tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
 		}
 		return tx.Commit()
 	})

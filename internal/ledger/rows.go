@@ -85,6 +85,11 @@ WHERE o.coupon_id = ? AND (o.recorded_at <> ` + settledAt + `
 	OR o.user_id = 0 AND o.outcome <> 'REJECTED'
 	OR o.outcome = 'ALREADY_ISSUED' AND NOT EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = o.coupon_id AND c.user_id = o.user_id))`
 
+	// unexplainedSQL counts coupons that are from no run and were not given by hand.
+	unexplainedSQL = `
+SELECT COUNT(*) FROM user_coupon u WHERE u.coupon_id = ? AND u.run_id IS NULL
+AND NOT EXISTS (SELECT 1 FROM coupon_log l WHERE l.user_coupon_id = u.id AND l.kind = 'GRANTED')`
+
 	settledTwiceSQL = `
 SELECT COUNT(*) FROM application_outcome o
 JOIN user_coupon c ON c.coupon_id = o.coupon_id AND c.user_id = o.user_id AND c.applied_at = o.applied_at AND c.run_id IS NOT NULL
@@ -110,6 +115,7 @@ func (c *check) checkRows(ctx context.Context) error {
 		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end, or with another coupon: %d", immediateWrongSQL, []any{id}},
 		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
+		{6, CouponUnexplained, "coupons that are from no run, and were not given by hand: %d", unexplainedSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},
 		{3, PassedOver, "active users who are NOT_SELECTED, but arrived before the last user with a seat: %d", directory.SQL(passedOverSQL), []any{id, c.lastIssued.Time()}},
 		{5, ArrivalWrong, "settled applications without an arrival before the cutoff of their run: %d", arrivalsWrongSQL, []any{c.seats.late, id}},

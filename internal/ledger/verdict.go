@@ -36,6 +36,8 @@ const (
 	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon has a wrong time of issue or expiry
 	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome has values that no run writes
 	RunWrong               Code = "RUN_WRONG"                // 6: a run contradicts its audit events or itself
+	SeatsUnexplained       Code = "SEATS_UNEXPLAINED"        // 6: total_quantity is not what the audit events add up to
+	CouponUnexplained      Code = "COUPON_UNEXPLAINED"       // 6: a user has a coupon from no run that no operator gave
 	SumWrong               Code = "SUM_WRONG"                // 6: a sum in table settled is not that of the rows
 	CouponMissing          Code = "COUPON_MISSING"           // 6: rows name coupons that do not exist
 	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: a window was published, but Redis has another
@@ -52,9 +54,10 @@ const (
 
 // Warnings. They break no invariant; the number is the invariant that they are about.
 const (
-	Excess      Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
-	ClockAhead  Code = "CLOCK_AHEAD"    // 5: the last arrival is more than 5 s ahead of the Redis clock
-	CleanUpToDo Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
+	Excess       Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
+	ClockAhead   Code = "CLOCK_AHEAD"    // 5: the last arrival is more than 5 s ahead of the Redis clock
+	CleanUpToDo  Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
+	CreatedBySQL Code = "CREATED_BY_SQL" // 6: no audit event tells who created the coupon; its seats count from its first event
 )
 
 type Finding struct {
@@ -64,6 +67,9 @@ type Finding struct {
 	Count     int64  `json:"count"` // what was found, or the signed difference of two counts
 	Detail    string `json:"detail"`
 }
+
+// OfCreation reports whether the finding is the lasting warning about a coupon that SQL has created.
+func (f Finding) OfCreation() bool { return f.Code == CreatedBySQL }
 
 type Verdict struct {
 	Coupon        coupon.CouponID `json:"coupon"`
@@ -93,7 +99,7 @@ func (v *Verdict) Violated() bool {
 }
 
 func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
-	warning := code == Excess || code == ClockAhead || code == CleanUpToDo
+	warning := slices.Contains([]Code{Excess, ClockAhead, CleanUpToDo, CreatedBySQL}, code)
 	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
 }
 

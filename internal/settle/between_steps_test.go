@@ -72,7 +72,7 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "no application is before its cutoff")
 		d.Exec("UPDATE coupon SET issued_count = 2")
-		d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 3, '2038-01-01')", couponID)
+		d.InsertGranted(couponID, 3)
 	})
 	s.Line = watchedLine{Line: s.Line, page: func() {
 		if len(d.Issued(couponID)) > 0 {

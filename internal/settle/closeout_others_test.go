@@ -41,8 +41,9 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 			d.SetSeats(id, 2)
 		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 1, UnderReview: 1}, []string{"2", "4"}},
 		"a user gets the coupon by hand": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
-			d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 3, '2038-01-01')", id)
-			d.Exec("UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?", id)
+			d.InsertGranted(id, 3)
+			require.NoError(d.T, d.AddSeats(id, 1))
+			d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", id)
 		}, found{notSelected: []coupon.UserID{2, 4}, alreadyIssued: []coupon.UserID{3}},
 			settle.Counts{Read: 5, Issued: 1, AlreadyIssued: 1, NotSelected: 2, UnderReview: 1}, nil},
 		"a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SetSeats(id, 2) },

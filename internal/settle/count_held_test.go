@@ -18,18 +18,27 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 	t.Parallel()
 	shared := jajeongtest.New(t)
 	shared.AddUsers(between(1, 60)...)
+	sql := func(statement string) func(*jajeongtest.Deployment, coupon.CouponID) {
+		return func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Exec(statement, id) }
+	}
+	given := func(users ...coupon.UserID) func(*jajeongtest.Deployment, coupon.CouponID) {
+		return func(d *jajeongtest.Deployment, id coupon.CouponID) { d.InsertGranted(id, users...) }
+	}
 	for name, test := range map[string]struct {
-		do             string // to a coupon of 10 seats of which 4 are issued
+		do             func(d *jajeongtest.Deployment, id coupon.CouponID) // to a coupon of 10 seats of which 4 are issued
 		counted, found int
 		seats          int // to add before the count can be made right
 		free           int
 	}{
-		"count set to 0":                      {"UPDATE coupon SET issued_count = 0 WHERE id = ?", 0, 4, 0, 6},
-		"counted too high":                    {"UPDATE coupon SET issued_count = 9 WHERE id = ?", 9, 4, 0, 6},
-		"a coupon given by hand, uncounted":   {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 50, '2038-01-01')", 4, 5, 0, 5},
-		"coupons taken away, still counted":   {"DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL", 5, 4, 0, 6},
-		"more coupons by hand than seats":     {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT ?, id, '2038-01-01' FROM `user` WHERE id Between 41 AND 50", 4, 14, 5, 1},
-		"fewer seats than coupons, uncounted": {"UPDATE coupon SET issued_count = 0, total_quantity = 2 WHERE id = ?", 0, 4, 3, 1},
+		"count set to 0":                    {sql("UPDATE coupon SET issued_count = 0 WHERE id = ?"), 0, 4, 0, 6},
+		"counted too high":                  {sql("UPDATE coupon SET issued_count = 9 WHERE id = ?"), 9, 4, 0, 6},
+		"a coupon given by hand, uncounted": {given(50), 4, 5, 0, 5},
+		"coupons taken away, still counted": {sql("DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"), 5, 4, 0, 6},
+		"more coupons by hand than seats":   {given(between(41, 50)...), 4, 14, 5, 1},
+		"fewer seats than coupons, uncounted": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			sql("UPDATE coupon SET issued_count = 0 WHERE id = ?")(d, id)
+			d.SetSeats(id, 2)
+		}, 0, 4, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)
@@ -37,10 +46,10 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			d.Apply(couponID, between(1, 4)...)
 			d.SettleNow(couponID)
 			if test.counted == 5 {
-				d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 50, '2038-01-01')", couponID)
+				d.InsertGranted(couponID, 50)
 				d.Exec("UPDATE coupon SET issued_count = 5 WHERE id = ?", couponID)
 			}
-			d.Exec(test.do, couponID)
+			test.do(d, couponID)
 			held := d.Issued(couponID)
 			d.Apply(couponID, between(11, 25)...)
 

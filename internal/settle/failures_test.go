@@ -83,7 +83,9 @@ func (p *bystander) exec(query string, args ...any) {
 
 func (p *bystander) gives(couponID coupon.CouponID, user coupon.UserID) {
 	p.d.T.Helper()
-	p.exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", couponID, user)
+	for _, statement := range jajeongtest.Granted(couponID, user) {
+		p.exec(statement)
+	}
 }
 
 // awaitInsert waits until a settlement inserts coupons, which lasts while a bystander locks one of the rows. Only a settlement

@@ -153,7 +153,7 @@ func oneDisturbedCouponDoesNotAffectOthers(t *testing.T, st stage) {
 		"a gap":     {func(m many) { m.AddPromises(m.coupons[1], 1) }, coupon.HeldBack, nil},
 		"the count": {func(m many) { m.Exec("UPDATE coupon SET issued_count = 1 WHERE id = ?", m.coupons[1]) }, coupon.HeldBack, nil},
 		"by hand": {func(m many) {
-			m.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 2, '2038-01-01')", m.coupons[1])
+			m.InsertGranted(m.coupons[1], 2)
 			m.Exec("UPDATE coupon SET issued_count = 1 WHERE id = ?", m.coupons[1])
 		}, coupon.Settled, []coupon.UserID{2, 3}},
 		"a refused row": {func(m many) {
@@ -188,7 +188,9 @@ func oneDisturbedCouponDoesNotAffectOthers(t *testing.T, st stage) {
 // Seats are numbered after those that were taken before.
 func numberSeatsAfterThoseTaken(t *testing.T, st stage) {
 	m := st.many(t)
-	m.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT id, 9, '2038-01-01' FROM coupon WHERE id >= ?", m.coupons[0])
+	for _, couponID := range m.coupons {
+		m.InsertGranted(couponID, 9)
+	}
 	m.Exec("UPDATE coupon SET issued_count = 1 WHERE id >= ?", m.coupons[0])
 	rule, counts := requests(insertsOfMany)
 	_, proxied := m.Proxied(rule)

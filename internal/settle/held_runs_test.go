@@ -133,7 +133,7 @@ func newCompanions(t *testing.T) (c *companions, couponID coupon.CouponID, first
 func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	c, couponID, first := newCompanions(t)
-	c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", laterSeats, couponID)
+	c.SetSeats(couponID, laterSeats)
 	second := &heldLine{page: 2, gate: newGate()}
 	c.begin(second)
 	c.await(second.gate.reached, "a run reaches its gate") // and holds the coupon's row
@@ -162,7 +162,7 @@ func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 			c.begin(third)
 			c.await(second.gate.reached, "a run reaches its gate")
 			c.await(third.gate.reached, "a run reaches its gate") // everything is read
-			c.Exec("UPDATE coupon SET total_quantity = ? WHERE id = ?", seats, couponID)
+			c.SetSeats(couponID, seats)
 			close(first.gate.open)
 			c.await(first.cleared, "the first run has cleaned up once")
 			c.begin(nil)

@@ -343,7 +343,7 @@ func TestIssueNow_CountsCouponsGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddImmediate(3, 1, 2)
-	d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 900, '2038-01-01'), (?, 901, '2038-01-01')", couponID, couponID)
+	d.InsertGranted(couponID, 900, 901)
 	s := d.Settler()
 	for range 3 { // as one process that stays
 		require.Equal(t, coupon.HeldBack, s.IssueNow(t.Context(), couponID).Status)

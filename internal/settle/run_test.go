@@ -110,8 +110,9 @@ func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
 	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 9))
 
 	d.SetStatus(jajeongtest.Blocked, 3)
-	d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 4, '2038-01-01')", couponID) // by hand
-	d.Exec("UPDATE coupon SET total_quantity = 5, issued_count = 3 WHERE id = ?", couponID)
+	d.InsertGranted(couponID, 4)
+	d.SetSeats(couponID, 5)
+	d.Exec("UPDATE coupon SET issued_count = 3 WHERE id = ?", couponID)
 	d.SettleNow()
 	require.ElementsMatch(t, []coupon.UserID{1, 2, 4, 5, 6}, d.Issued(couponID))
 	require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "REJECTED"))

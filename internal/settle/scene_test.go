@@ -113,10 +113,9 @@ func newScene(d *jajeongtest.Deployment) *scene {
 	d.MoveToReview(s.full, "8", coupon.Failure{Cause: "BY_HAND", Retryable: true})
 	d.MoveToReview(s.full, "9", coupon.Failure{Cause: "BY_HAND"})
 	d.SetStatus(jajeongtest.Blocked, 6)
-	for _, user := range byHand {
-		d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", s.full, user)
-	}
-	d.Exec("UPDATE coupon SET issued_count = issued_count + ?, total_quantity = issued_count + 12 WHERE id = ?", len(byHand), s.full)
+	d.InsertGranted(s.full, byHand...)
+	d.SetSeats(s.full, len(d.Issued(s.full))+12)
+	d.Exec("UPDATE coupon SET issued_count = issued_count + ? WHERE id = ?", len(byHand), s.full)
 	d.Refresh() // stores the promises
 	return s
 }

@@ -91,7 +91,9 @@ func (s *storm) batch(n int, work []visit) {
 	s.do(s.UserTable.Update(jajeongtest.Withdrawn, ids[4:]...))
 	s.do(s.UserTable.Update(jajeongtest.Active, ids[:3]...))
 	if n%3 == 0 {
-		s.do("UPDATE coupon SET total_quantity = total_quantity + 10")
+		for _, couponID := range s.coupons() {
+			assert.NoError(s.T, s.AddSeats(couponID, 10))
+		}
 	}
 }
 
@@ -280,7 +282,7 @@ func (s *storm) calm() {
 	s.limitMemory(false)
 	s.AddUsers(slices.DeleteFunc(between(1, s.users), func(user coupon.UserID) bool { return !newborn(user) })...)
 	s.SetStatus(jajeongtest.Active)
-	s.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", s.users, s.plenty)
+	require.NoError(s.T, s.AddSeats(s.plenty, int64(s.users)))
 	const maxRuns = 10
 	for range maxRuns {
 		before := s.Snapshot()

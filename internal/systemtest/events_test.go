@@ -97,7 +97,8 @@ func (m *machine) couponIsGivenByHand(t *rapid.T) {
 	}
 	t.Logf("%s is given %s by hand", m.name(user), c.name)
 	c.byHand[user] = c.issuedCount() + 1
-	m.Exec("INSERT INTO user_coupon (coupon_id, user_id, position, expires_at) VALUES (?, ?, ?, '2038-01-01')", c.id, user, c.byHand[user])
+	m.InsertGranted(c.id, user)
+	m.Exec("UPDATE user_coupon SET position = ? WHERE coupon_id = ? AND user_id = ?", c.byHand[user], c.id, user)
 	m.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", c.id)
 }
 
