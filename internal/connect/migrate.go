@@ -5,14 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
 
-	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -45,12 +43,12 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 // beginVersions makes the version table before anything else. It refuses a version table of another schema, and tables
 // that are there without one: they are another program's.
 func beginVersions(ctx context.Context, db *sql.DB) error {
-	foreign, err := foreignTables(ctx, db)
-	if err != nil {
+	var foreign string
+	if err := db.QueryRowContext(ctx, foreignTablesSQL).Scan(&foreign); err != nil {
 		return fmt.Errorf("look for tables of other programs: %w", err)
 	}
-	if len(foreign) > 0 {
-		return text.UsageErrorf(text.ForeignTables, strings.Join(foreign, ", "))
+	if foreign != "" {
+		return text.UsageErrorf(text.ForeignTables, foreign)
 	}
 	if _, err := db.ExecContext(ctx, fmt.Sprintf(migrations.CreateVersions, migrations.Fingerprint())); err != nil {
 		return fmt.Errorf("create the version table: %w", err)
@@ -68,17 +66,11 @@ func beginVersions(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// tablesSQL names the tables and views of the database.
-const tablesSQL = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name"
-
-// foreignTables returns the tables with names of ours in a database that has no version table.
-func foreignTables(ctx context.Context, db *sql.DB) ([]string, error) {
-	present, err := mysqltx.Column[string](ctx, db, tablesSQL)
-	if err != nil || slices.Contains(present, migrations.VersionTable) {
-		return nil, err
-	}
-	return slices.DeleteFunc(present, func(table string) bool { return !slices.Contains(migrations.Tables, table) }), nil
-}
+// foreignTablesSQL names the tables and views with names of ours in a database that has no version table.
+var foreignTablesSQL = `
+SELECT COALESCE(GROUP_CONCAT(table_name ORDER BY table_name SEPARATOR ', '), '') FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name IN ('` + strings.Join(migrations.Tables, "', '") + `') AND NOT EXISTS (
+	SELECT 1 FROM information_schema.tables v WHERE v.table_schema = DATABASE() AND v.table_name = '` + migrations.VersionTable + `')`
 
 const (
 	// keepSessionSQL keeps the idle session that holds the lock for 3600 s, the time limit of the Kubernetes Job.
