@@ -252,6 +252,7 @@ CREATE TABLE IF NOT EXISTS policy (
     id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     actions         VARCHAR(200)    NOT NULL, -- that need an approval, with commas
     shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use, with commas: they cannot approve
+    persons         VARCHAR(2000)   NOT NULL, -- NAME=ACCOUNT with commas: who signs in at the console, and the person's account of MySQL
     set_at          DATETIME(6)     NOT NULL,
     set_by          VARCHAR(100)    NOT NULL,
     account         VARCHAR(400)    NOT NULL, -- of MySQL, by which the version was written
@@ -262,8 +263,8 @@ CREATE TABLE IF NOT EXISTS policy (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-INSERT IGNORE INTO policy (id, actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-VALUES (1, '', '', UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0);
+INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+VALUES (1, '', '', '', UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0);
 
 -- An approval is one person's request, and another person's decision about it.
 CREATE TABLE IF NOT EXISTS approval (

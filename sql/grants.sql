@@ -71,7 +71,7 @@ GRANT SELECT ON journal TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
 GRANT SELECT ON event_relay TO jajeong_operator;
-GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after,
+GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after,
     events_after) ON policy TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
     void_plan, used_at, run_id) ON approval TO jajeong_operator;

@@ -36,24 +36,26 @@ const (
 
 // Approval is a row of table approval.
 type Approval struct {
-	ID        ID        `json:"id"`
-	State     State     `json:"state"` // by MySQL's clock
-	Plan      Plan      `json:"plan"`
-	Digest    string    `json:"digest"`
-	Reason    string    `json:"reason"`
-	Maker     string    `json:"maker"`
-	CreatedAt time.Time `json:"createdAt"`
-	ExpiresAt time.Time `json:"expiresAt"`
+	ID           ID        `json:"id"`
+	State        State     `json:"state"` // by MySQL's clock
+	Plan         Plan      `json:"plan"`
+	Digest       string    `json:"digest"`
+	Reason       string    `json:"reason"`
+	Maker        string    `json:"maker"`
+	MakerAccount string    `json:"makerAccount,omitempty"` // of MySQL: who asked at a terminal, where the name is a note
+	CreatedAt    time.Time `json:"createdAt"`
+	ExpiresAt    time.Time `json:"expiresAt"`
 
-	Checker   string       `json:"checker,omitempty"`
-	DecidedAt *time.Time   `json:"decidedAt,omitempty"`
-	Remark    string       `json:"remark,omitempty"`
-	VoidedAt  *time.Time   `json:"voidedAt,omitempty"`
-	VoidPlan  *Plan        `json:"voidPlan,omitempty"` // what the plan was when it was to be executed
-	UsedAt    *time.Time   `json:"usedAt,omitempty"`
-	Run       coupon.RunID `json:"run,omitempty"`
+	Checker        string       `json:"checker,omitempty"`
+	CheckerAccount string       `json:"checkerAccount,omitempty"` // as MakerAccount
+	DecidedAt      *time.Time   `json:"decidedAt,omitempty"`
+	Remark         string       `json:"remark,omitempty"`
+	VoidedAt       *time.Time   `json:"voidedAt,omitempty"`
+	VoidPlan       *Plan        `json:"voidPlan,omitempty"` // what the plan was when it was to be executed
+	UsedAt         *time.Time   `json:"usedAt,omitempty"`
+	Run            coupon.RunID `json:"run,omitempty"`
 
-	maker identity
+	maker, checker identity
 }
 
 const askSQL = `
@@ -82,7 +84,8 @@ func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason st
 
 const (
 	columns = `
-SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, COALESCE(checker, ''), decided_at, COALESCE(approved, FALSE),
+SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, COALESCE(checker, ''), COALESCE(checker_sign_in, ''),
+       COALESCE(checker_account, ''), decided_at, COALESCE(approved, FALSE),
        COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6) FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"
@@ -95,9 +98,10 @@ func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
 	var plan, voidPlan string
 	var approved bool
 	var now time.Time
-	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.DecidedAt, &approved,
+	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.checker.SignIn, &a.checker.account, &a.DecidedAt, &approved,
 		&a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
-	a.maker.Name = a.Maker
+	a.maker.Name, a.checker.Name = a.Maker, a.Checker
+	a.MakerAccount, a.CheckerAccount = a.maker.atTerminal(), a.checker.atTerminal()
 	if err == nil && plan != "" { // it is empty after its person was forgotten
 		err = json.Unmarshal([]byte(plan), &a.Plan)
 	}
@@ -167,7 +171,7 @@ func Waiting(ctx context.Context, q mysqltx.Querier) (n int, err error) {
 const decideSQL = `
 UPDATE approval SET checker = ?, checker_sign_in = ?, checker_account = ?, policy_id = ?, decided_at = UTC_TIMESTAMP(6), approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
 
-// Decide approves or refuses a request. The checker is another person than the maker, and no shared account. The maker may
+// Decide approves or refuses a request. The checker is certainly another person than the maker, and no shared account. The maker may
 // refuse it, which takes the request back. Repeating the same decision changes nothing.
 func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve bool, remark string) (decided Approval, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
@@ -197,14 +201,16 @@ func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve 
 func mayDecide(a Approval, policy Policy, checker identity, approve bool) (repeated bool, err error) {
 	want := map[bool]State{true: Approved, false: Refused}[approve]
 	switch {
-	case a.State == want && a.Checker == checker.Name:
+	case a.State == want && checker.is(a.checker):
 		return true, nil
 	case a.State != Requested:
 		return false, text.UsageErrorf(text.ApprovalNotOpen, a.ID, a.State)
-	case approve && checker.mayBe(a.maker):
-		return false, text.UsageErrorf(text.ApprovalIsOwn, a.ID, a.Maker)
-	case approve && (checker.shares(policy.SharedAccounts) || checker.sharesConsole(a.maker)):
+	case approve && checker.shares(policy.SharedAccounts):
 		return false, text.UsageErrorf(text.AccountIsShared, checker.account)
+	case approve && checker.mayBe(a.maker, policy) && (checker.SignIn == "") == (a.maker.SignIn == ""):
+		return false, text.UsageErrorf(text.ApprovalIsOwn, a.ID, a.Maker)
+	case approve && checker.mayBe(a.maker, policy):
+		return false, text.UsageErrorf(text.PersonNotMapped, a.ID, a.Maker)
 	}
 	return false, nil
 }
@@ -320,4 +326,6 @@ func Void(ctx context.Context, db *mysqltx.DB, err error) error {
 func (a Approval) IsOf(p Person) bool { return p.SignIn != "" && identity{Person: p}.is(a.maker) }
 
 // MayBeOf reports whether a person at the console may have asked for the approval, and therefore cannot approve it.
-func (a Approval) MayBeOf(p Person) bool { return identity{Person: p}.mayBe(a.maker) }
+func (a Approval) MayBeOf(p Person, policy Policy) bool {
+	return identity{Person: p}.mayBe(a.maker, policy)
+}

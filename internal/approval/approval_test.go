@@ -37,7 +37,7 @@ func signedIn(name, signIn string) identity { return identity{Person{name, signI
 // Two spellings of a person are one person.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
-	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%"}}
+	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%"}, Persons: []string{"KIM@example.com=kim", "lee@example.com=lee@%"}}
 	kim := signedIn("kim@example.com", "https://id 1")
 	for name, c := range map[string]struct {
 		maker, checker identity
@@ -48,13 +48,17 @@ func TestMayDecide(t *testing.T) {
 		"the same name":                                     {maker: kim, checker: signedIn(" KIM@example.com", "https://id 2"), want: text.ApprovalIsOwn},
 		"full-width letters":                                {maker: kim, checker: signedIn("ｋｉｍ@example.com", "https://id 2"), want: text.ApprovalIsOwn},
 		"a namesake of another company":                     {maker: kim, checker: signedIn("kim@example.org", "https://id 2")},
-		"console, then terminal":                            {maker: kim, checker: at("lee", "kim@%"), want: text.ApprovalIsOwn},
-		"console, then terminal, typed name":                {maker: kim, checker: at("Kim", "lee@%"), want: text.ApprovalIsOwn},
-		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.AccountIsShared},
-		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim, want: text.AccountIsShared},
+		"console, then the own account at a terminal":       {maker: kim, checker: at("lee", "kim@%"), want: text.PersonNotMapped},
+		"the own account at a terminal, then console":       {maker: at("lee", "kim@10.%"), checker: kim, want: text.PersonNotMapped},
+		"console, then another person, who types the name":  {maker: kim, checker: at("Kim", "lee@%")},
+		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.PersonNotMapped},
+		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim, want: text.PersonNotMapped},
 		"console, then another person at a terminal":        {maker: kim, checker: at("lee", "lee@%")},
+		"console, then an account of nobody":                {maker: kim, checker: at("choi", "choi@%"), want: text.PersonNotMapped},
+		"nobody's account, then console":                    {maker: at("choi", "choi@%"), checker: kim, want: text.PersonNotMapped},
+		"a stranger at the console, then terminal":          {maker: signedIn("choi@example.com", "https://id 3"), checker: at("lee", "lee@%"), want: text.PersonNotMapped},
 		"one account, two names":                            {maker: at("kim", "operator@%"), checker: at("lee", "operator@10.0.0.1"), want: text.ApprovalIsOwn},
-		"two accounts, one name":                            {maker: at("kim", "kim@%"), checker: at("kim", "lee@%"), want: text.ApprovalIsOwn},
+		"two accounts, one name":                            {maker: at("kim", "kim@%"), checker: at("kim", "lee@%")},
 		"two accounts":                                      {maker: at("kim", "kim@%"), checker: at("lee", "lee@%")},
 		"a shared account":                                  {maker: at("kim", "kim@%"), checker: at("lee", "settle@%"), want: text.AccountIsShared},
 		"a shared account with its host":                    {maker: at("kim", "kim@%"), checker: at("lee", "ops@10.%"), want: text.AccountIsShared},
@@ -68,6 +72,10 @@ func TestMayDecide(t *testing.T) {
 		}
 		_, err = mayDecide(a, policy, c.checker, false)
 		require.NoError(t, err, "%s: refusing, or taking back, is for everybody who may ask", name)
+		a.checker, a.State = c.checker, Approved
+		repeated, err := mayDecide(a, policy, c.checker, true)
+		require.NoError(t, err)
+		require.True(t, repeated)
 		a.State = Used
 		_, err = mayDecide(a, policy, at("choi", "choi@%"), true)
 		require.True(t, text.Is(err, text.ApprovalNotOpen))
@@ -90,15 +98,17 @@ func TestIdentity_Is(t *testing.T) {
 		"the console's account at a terminal":  {kim, at("kim@example.com", "console@%"), false},
 		"the name of the maker at the console": {terminal, signedIn("kim", "kim"), false},
 		"the same account and name":            {terminal, at("KIM", "kim@10.%"), true},
-		"the same account, another name":       {terminal, at("lee", "kim@%"), false},
+		"the same account, another name":       {terminal, at("lee", "kim@%"), true},
 		"another account with the same name":   {terminal, at("kim", "lee@%"), false},
 	} {
 		require.Equal(t, c.want, c.executor.is(c.maker), name)
 		require.Equal(t, c.want && c.executor.SignIn != "", Approval{maker: c.maker}.IsOf(c.executor.Person), name)
 	}
-	require.True(t, Approval{maker: kim}.MayBeOf(kim.Person))
-	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person), "kim at a terminal may be the one at the console")
-	require.False(t, Approval{maker: terminal}.MayBeOf(signedIn("lee@example.com", "https://id 2").Person))
+	lee := signedIn("lee@example.com", "https://id 2").Person
+	require.True(t, Approval{maker: kim}.MayBeOf(kim.Person, Policy{}))
+	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person, Policy{}), "kim at a terminal may be the one at the console")
+	require.True(t, Approval{maker: terminal}.MayBeOf(lee, Policy{}), "nothing says that they are two")
+	require.False(t, Approval{maker: terminal}.MayBeOf(lee, Policy{Persons: []string{"kim@example.com=kim", "lee@example.com=lee"}}))
 }
 
 func TestState(t *testing.T) {

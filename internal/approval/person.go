@@ -10,12 +10,11 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Person asks, approves or executes.
+// Person asks, approves or executes. At the console, SignIn is the person. At a terminal, the account of MySQL alone is: the name is a
+// note beside it.
 type Person struct {
-	Name string
-	// SignIn is who the sign-in of the console says the person is. It is empty at a terminal: there the account of MySQL says so, and
-	// the name is typed.
-	SignIn string
+	Name   string
+	SignIn string // who the sign-in of the console says the person is; empty at a terminal
 }
 
 // identity is a person with the account of MySQL of the session: the person's own at a terminal, the console's at the console.
@@ -32,6 +31,14 @@ func (p Person) identify(ctx context.Context, q mysqltx.Querier) (i identity, er
 	return i, mysqltx.Wrap(err, "read the account of this session")
 }
 
+// atTerminal is the account of somebody at a terminal; empty at the console.
+func (i identity) atTerminal() string {
+	if i.SignIn != "" {
+		return ""
+	}
+	return i.account
+}
+
 // folded maps the spellings of a name to one.
 func folded(name string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) }
 
@@ -41,38 +48,38 @@ func stem(name string) string {
 	return name
 }
 
-// names are what may identify the person elsewhere.
-func (i identity) names() (all []string) {
-	if i.SignIn == "" {
-		all = []string{stem(i.account)}
-	}
-	return append(all, stem(i.Name))
-}
-
-// mayBe reports whether two may be one person, so that one cannot approve what the other asks. At the console full names are compared.
-// Elsewhere one name or account in common is enough, without what follows the @.
-func (i identity) mayBe(other identity) bool {
-	if i.SignIn != "" && other.SignIn != "" {
+// mayBe reports whether two may be one person, so that one cannot approve what the other asks. A person at the console and one at a
+// terminal may be one unless the policy tells them apart.
+func (i identity) mayBe(other identity, policy Policy) bool {
+	switch {
+	case i.SignIn != "" && other.SignIn != "":
 		return i.SignIn == other.SignIn || folded(i.Name) == folded(other.Name)
+	case stem(i.account) == stem(other.account): // the console's own account is no person's
+		return true
+	case i.SignIn != "":
+		return !policy.apart(i.Name, other.account)
+	case other.SignIn != "":
+		return !policy.apart(other.Name, i.account)
+	default:
+		return false
 	}
-	return slices.ContainsFunc(i.names(), func(name string) bool { return name != "" && slices.Contains(other.names(), name) })
 }
 
-// is reports whether two are one person as far as anything says so, so that one may execute what the other has asked for.
+// is reports whether two are one person for certain, so that one may execute what the other has asked for.
 func (i identity) is(other identity) bool {
 	if i.SignIn != "" || other.SignIn != "" {
 		return i.SignIn == other.SignIn
 	}
-	return folded(i.Name) == folded(other.Name) && stem(i.account) == stem(other.account)
+	return stem(i.account) == stem(other.account)
+}
+
+// names reports whether what a policy calls an account is this account: with its host, or without.
+func names(called, account string) bool {
+	user, _, _ := strings.Cut(account, "@")
+	return called == account || called == user
 }
 
 // shares reports whether the account at a terminal is one of those that several persons use.
 func (i identity) shares(accounts []string) bool {
-	user, _, _ := strings.Cut(i.account, "@")
-	return i.SignIn == "" && slices.ContainsFunc(accounts, func(one string) bool { return one == i.account || one == user })
-}
-
-// sharesConsole reports whether one of two is at a terminal with the account of the console where the other one is signed in.
-func (i identity) sharesConsole(other identity) bool {
-	return (i.SignIn == "") != (other.SignIn == "") && stem(i.account) == stem(other.account)
+	return i.SignIn == "" && slices.ContainsFunc(accounts, func(one string) bool { return names(one, i.account) })
 }

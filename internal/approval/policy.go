@@ -19,6 +19,7 @@ type Policy struct {
 	Version        uint64    `json:"version"`
 	Actions        []Action  `json:"actions"`
 	SharedAccounts []string  `json:"sharedAccounts"` // accounts of MySQL that several persons use: they cannot approve
+	Persons        []string  `json:"persons"`        // NAME=ACCOUNT: who signs in at the console, and this person's own account of MySQL
 	SetAt          time.Time `json:"setAt"`
 	SetBy          string    `json:"setBy"`
 	Reason         string    `json:"reason"`
@@ -37,27 +38,45 @@ func (p Policy) Names(a Action) bool {
 	}
 }
 
+// apart reports whether the policy knows that two are different persons: who signs in at the console by this name, and who has this
+// account at a terminal.
+func (p Policy) apart(name, account string) bool {
+	signsIn, atTerminal := false, false
+	for _, person := range p.Persons {
+		who, own, _ := strings.Cut(person, "=")
+		switch isName, isAccount := folded(who) == folded(name), names(own, account); {
+		case isName && isAccount:
+			return false
+		case isName:
+			signsIn = true
+		case isAccount:
+			atTerminal = true
+		}
+	}
+	return signsIn && atTerminal
+}
+
 const (
 	readPolicySQL = `
-SELECT id, actions, shared_accounts, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
+SELECT id, actions, shared_accounts, persons, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
 
 	// Adding a version locks row 1 for writing: see table policy.
 	sharePolicySQL = "SELECT id FROM policy WHERE id = 1 LOCK IN SHARE MODE"
 	lockPolicySQL  = "SELECT id FROM policy WHERE id = 1 FOR UPDATE"
 
 	insertPolicySQL = `
-INSERT INTO policy (actions, shared_accounts, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-SELECT ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
+INSERT INTO policy (actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+SELECT ?, ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
 )
 
 // ReadPolicy returns the version in force.
 func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
-	var actions, shared string
-	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
+	var actions, shared, persons string
+	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &persons, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
 	if err != nil {
 		return p, mysqltx.Wrap(err, "read the policy of approvals")
 	}
-	p.Actions, p.SharedAccounts = split[Action](actions), split[string](shared)
+	p.Actions, p.SharedAccounts, p.Persons = split[Action](actions), split[string](shared), split[string](persons)
 	return p, nil
 }
 
@@ -72,61 +91,75 @@ func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, er
 	})
 }
 
-// maxShared is the width of the column shared_accounts, in characters.
-const maxShared = 2000
+// Wanted is what a new version of the policy shall have. What is nil stays as it is.
+type Wanted struct {
+	Actions        []Action
+	SharedAccounts []string
+	Persons        []string // NAME=ACCOUNT
+}
 
-// PlanPolicy plans a new version of the policy. The lists are sorted; an unknown action is refused.
-func PlanPolicy(ctx context.Context, q mysqltx.Querier, actions []Action, shared []string) (Plan, error) {
+// with returns the lists of the new version, sorted.
+func (w Wanted) with(now Policy) Wanted {
+	if w.Actions == nil {
+		w.Actions = now.Actions
+	}
+	if w.SharedAccounts == nil {
+		w.SharedAccounts = now.SharedAccounts
+	}
+	if w.Persons == nil {
+		w.Persons = now.Persons
+	}
+	return Wanted{unique(w.Actions), unique(w.SharedAccounts), unique(w.Persons)}
+}
+
+// PlanPolicy plans a new version of the policy. An unknown action or account is refused.
+func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, error) {
 	now, err := ReadPolicy(ctx, q)
 	if err != nil {
 		return Plan{}, err
 	}
-	return planPolicy(now, actions, shared)
+	return planPolicy(ctx, q, now, wanted.with(now))
 }
 
-func planPolicy(now Policy, actions []Action, shared []string) (Plan, error) {
-	for _, a := range actions {
+func planPolicy(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) (Plan, error) {
+	for _, a := range wanted.Actions {
 		if !slices.Contains(Actions, a) {
 			return Plan{}, text.UsageErrorf(text.UnknownAction, a, join(Actions))
 		}
 	}
-	for _, account := range shared {
-		if strings.ContainsAny(account, ", ") || account == "" {
-			return Plan{}, text.UsageErrorf(text.WrongSharedAccount, account)
-		}
+	if err := checkAccounts(ctx, q, now, wanted); err != nil {
+		return Plan{}, err
 	}
-	if len([]rune(join(shared))) > maxShared {
-		return Plan{}, text.UsageErrorf(text.TooManyShared, maxShared)
-	}
-	to, with := join(unique(actions)), join(unique(shared))
-	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": to, "shared": with}, Changes: []Change{
+	actions, shared, persons := join(wanted.Actions), join(wanted.SharedAccounts), join(wanted.Persons)
+	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared, "persons": persons}, Changes: []Change{
 		{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
-		{What: "actions", From: join(now.Actions), To: to},
-		{What: "shared accounts", From: join(now.SharedAccounts), To: with},
+		{What: "actions", From: join(now.Actions), To: actions},
+		{What: "shared accounts", From: join(now.SharedAccounts), To: shared},
+		{What: "persons", From: join(now.Persons), To: persons},
 	}}, nil
 }
 
 // Set adds a version. While the policy names an action, ticket must have the approval of this change.
-func Set(ctx context.Context, db *mysqltx.DB, actions []Action, shared []string, ticket Ticket, origin audit.Origin) (set Policy, err error) {
+func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, origin audit.Origin) (set Policy, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		now, err := lockPolicy(ctx, tx, lockPolicySQL)
 		if err != nil {
 			return err
 		}
-		plan, err := planPolicy(now, actions, shared)
-		if err != nil {
-			return err
-		}
-		change := plan.Arguments
-		if change["actions"] == join(now.Actions) && change["shared"] == join(now.SharedAccounts) {
+		to := wanted.with(now)
+		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) && slices.Equal(to.Persons, now.Persons) {
 			set = now // also after a COMMIT whose reply was lost
 			return nil
+		}
+		plan, err := planPolicy(ctx, tx, now, to)
+		if err != nil {
+			return err
 		}
 		if _, err := ticket.use(ctx, tx, now, plan, origin); err != nil {
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
-		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, change["actions"], change["shared"], origin.Actor, origin.Reason, approval); err != nil {
+		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), origin.Actor, origin.Reason, approval); err != nil {
 			return mysqltx.Wrap(err, "set the policy of approvals")
 		}
 		set, err = ReadPolicy(ctx, tx)

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -57,6 +59,11 @@ const (
 
 // NightlyActor is the actor of events that no operator caused.
 const NightlyActor = "settle"
+
+// NamesProgram reports whether a name is that of NightlyActor in any spelling. No person may have it.
+func NamesProgram(name string) bool {
+	return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) == NightlyActor
+}
 
 // Event is a row of audit_event without its id and hash.
 type Event struct {

@@ -174,29 +174,44 @@ func (p *program) printPolicy(policy approval.Policy, format string) error {
 	return nil
 }
 
-// noActions is the word for an empty policy, because an empty flag is an error.
-const noActions = "none"
+// noneOf is the word for an empty list, because an empty flag is an error.
+const noneOf = "none"
 
 type policySetCmd struct {
-	Actions        []string `required:"" placeholder:"ACTION"`
+	Actions        []string `placeholder:"ACTION"`
 	SharedAccounts []string `placeholder:"ACCOUNT"`
+	Person         []string `placeholder:"NAME=ACCOUNT"`
 	operatorFlags  `embed:""`
 	approvalFlags  `embed:""`
 	Output         string `enum:"table,json" default:"table"`
 }
 
 func (c *policySetCmd) Validate() error {
-	return errors.Join(c.operatorFlags.check(text.OperatorIsRecorded),
-		about("--actions", refuse(slices.Contains(c.Actions, noActions) && len(c.Actions) > 1, text.UnknownAction, noActions, strings.Join(c.Actions, ", "))))
+	problems := []error{c.operatorFlags.check(text.OperatorIsRecorded),
+		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil, text.FlagsMissing, "--actions, --shared-accounts, --person"))}
+	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person} {
+		problems = append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))))
+	}
+	return errors.Join(problems...)
 }
 
-func (c *policySetCmd) named() (actions []approval.Action) {
-	for _, a := range c.Actions {
-		if a != noActions {
-			actions = append(actions, approval.Action(a))
-		}
+// wanted is the new version. A list that is not given stays; none makes it empty.
+func (c *policySetCmd) wanted() (w approval.Wanted) {
+	w.SharedAccounts, w.Persons = listed(c.SharedAccounts), listed(c.Person)
+	if c.Actions != nil {
+		w.Actions = []approval.Action{}
 	}
-	return actions
+	for _, a := range listed(c.Actions) {
+		w.Actions = append(w.Actions, approval.Action(a))
+	}
+	return w
+}
+
+func listed(given []string) []string {
+	if slices.Equal(given, []string{noneOf}) {
+		return []string{}
+	}
+	return given
 }
 
 func (c *policySetCmd) run(ctx context.Context, p *program) error {
@@ -206,14 +221,14 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 	if c.Ask {
-		plan, err := approval.PlanPolicy(ctx, s.MySQL, c.named(), c.SharedAccounts)
+		plan, err := approval.PlanPolicy(ctx, s.MySQL, c.wanted())
 		if err != nil {
 			return p.printRefusal(err)
 		}
 		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
 	}
 	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
-	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.named(), c.SharedAccounts, c.ticket(p, c.operatorFlags), origin)
+	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.wanted(), c.ticket(p, c.operatorFlags), origin)
 	if err != nil {
 		return p.printRefusal(err)
 	}

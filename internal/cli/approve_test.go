@@ -304,9 +304,16 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	id := w.AddQueue(1)
 	var account string
 	require.NoError(t, w.DB.QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
-	code, stdout, stderr := w.kim("policy", "set", "--actions=add-seats", "--shared-accounts="+account)
+	var own string // of kim
+	require.NoError(t, w.as("jajeong_operator").QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&own))
+	code, _, stderr := w.kim("policy", "set", "--shared-accounts="+account)
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "no known account", "an operator sees only accounts that have changed something")
+	park := "park@example.com=" + account
+	code, stdout, stderr := w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own, "--person="+park)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "add-seats")
+	require.Contains(t, stdout, park)
 
 	code, _, stderr = w.kim("policy", "set", "--actions=none")
 	require.Equal(t, exitUse, code)
@@ -332,7 +339,8 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Len(t, report.Strays, 2)
 	require.Equal(t, ledger.ApprovalMissing, report.Strays[0].Code)
 
-	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions="} {
+	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions=", "--shared-accounts=settle", "--shared-accounts=none,x",
+		"--person=kim@example.com=nobody", "--person=kim", "--person==" + own, "--person=kim=" + own + ",lee=" + own, "--person=kim=" + own + ",KIM=" + account} {
 		code, _, stderr := w.kim("policy", "set", wrong)
 		require.Equal(t, exitUse, code, wrong)
 		require.Equal(t, 1, strings.Count(stderr, "settle: "), stderr)
@@ -389,6 +397,10 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
 		}
 	}
+	asProgram := func(id coupon.CouponID, _ asked) { // it adds no seats by itself
+		w.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", id)
+		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"}, audit.CouponSeats, id, audit.Entry{Seats: 1}))
+	}
 	used := func(again func(a asked, detail string) string) func(id coupon.CouponID, a asked) {
 		return func(id coupon.CouponID, a asked) {
 			detail := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id)[0]
@@ -410,6 +422,9 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		}, ledger.ApprovalWrong},
 		"one account":             {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
 		"one sign-in":             {seats, set("maker_sign_in = 'x', checker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"console and terminal":    {seats, set("maker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"terminal and console":    {seats, set("checker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"by the program's name":   {seats, asProgram, ledger.ApprovalMissing},
 		"the console's account":   {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
 		"another account used it": {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {

@@ -60,7 +60,7 @@ type change struct {
 
 func (c *change) Validate() error {
 	if c.DryRun {
-		return c.operatorFlags.tooLong()
+		return c.operatorFlags.wrong()
 	}
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -24,12 +25,15 @@ func (s *operatorFlags) check(why text.Message) error {
 	return errors.Join(
 		about("--operator", refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why)),
 		about("--reason", refuse(strings.TrimSpace(s.Reason) == "", text.ReasonMissing)),
-		s.tooLong())
+		s.wrong())
 }
 
-func (s *operatorFlags) tooLong() error {
-	return refuse(len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters,
-		text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters)
+// wrong returns an error if the operator has the program's name, or if a text is too long. Both may be missing.
+func (s *operatorFlags) wrong() error {
+	return errors.Join(
+		about("--operator", refuse(audit.NamesProgram(s.Operator), text.OperatorIsProgram, s.Operator)),
+		refuse(len([]rune(s.Operator)) > maxOperatorLetters || len([]rune(s.Reason)) > maxReasonLetters,
+			text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters))
 }
 
 // about names the flag whose value is wrong, so that each flag has one error.

@@ -34,7 +34,7 @@ func (c *purgeCmd) before(zone *time.Location) (time.Time, error) {
 
 func (c *purgeCmd) Validate() error {
 	_, err := c.before(time.UTC)
-	operator := c.operatorFlags.tooLong()
+	operator := c.operatorFlags.wrong()
 	if !c.DryRun {
 		operator = c.operatorFlags.check(text.OperatorIsRecorded)
 	}

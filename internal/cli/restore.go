@@ -20,7 +20,7 @@ type restoreCmd struct {
 
 func (c *restoreCmd) Validate() error {
 	if c.DryRun {
-		return c.operatorFlags.tooLong()
+		return c.operatorFlags.wrong()
 	}
 	return c.operatorFlags.check(text.OperatorIsRecorded)
 }

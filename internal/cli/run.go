@@ -37,7 +37,7 @@ func (c *runCmd) manual() bool {
 }
 
 func (c *runCmd) Validate() error {
-	operator := c.operatorFlags.tooLong()
+	operator := c.operatorFlags.wrong()
 	if c.manual() && !c.DryRun {
 		operator = c.operatorFlags.check(text.ManualRunIsRecorded)
 	}

@@ -107,6 +107,8 @@ func TestUsageErrors(t *testing.T) {
 		"no canary":                 {append([]string{"dlq", "retry", "--coupon=1", "--canary=0"}, person...), "--canary is 0"},
 		"two users":                 {[]string{"explain", "--coupon=1", "--user=1", "--user=2"}, "--user is given more than once"},
 		"two coupons":               {append([]string{"dlq", "drop", "--coupon=1", "--coupon=2", "--user=1"}, person...), "--coupon is given more than once"},
+		"the program's name":        {[]string{"coupon", "pause", "1", "--operator= Ｓettle", "--reason=test"}, "the name of the program"},
+		"the program's name, run":   {[]string{"run", "--cutoff=now", "--operator=settle", "--reason=test"}, "the name of the program"},
 		"a reason in latin-1":       {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
 		"a name with ESC":           {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
 	} {

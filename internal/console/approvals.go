@@ -65,6 +65,11 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, err)
 		return
 	}
+	policy, err := c.policy(r.Context())
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
 	own := a.IsOf(approver(p.Person))
 	if !own && !c.may(w, r, signin.SeeLists) {
@@ -72,7 +77,7 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	}
 	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
 	requested := a.State == approval.Requested
-	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !a.MayBeOf(approver(p.Person)) && p.Person.May(signin.Approve),
+	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
 		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
 	switch {
 	case requested && own:
@@ -191,15 +196,19 @@ func argsOfPlan(plan approval.Plan) []string {
 		}
 		return args
 	case approval.SetPolicy:
-		return join([]string{"policy", "set"}, flag("actions", output.Printable(orNone(plan.Arguments["actions"]))), flag("shared-accounts", plan.Arguments["shared"]))
+		args := []string{"policy", "set"}
+		for _, list := range [][2]string{{"actions", "actions"}, {"shared-accounts", "shared"}, {"person", "persons"}} {
+			args = join(args, flag(list[0], output.Printable(orNone(plan.Arguments[list[1]]))))
+		}
+		return args
 	default:
 		return nil
 	}
 }
 
-func orNone(actions string) string {
-	if actions == "" {
+func orNone(list string) string {
+	if list == "" {
 		return "none"
 	}
-	return actions
+	return list
 }

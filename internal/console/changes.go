@@ -164,9 +164,10 @@ var changes = []change{
 		back:    func(map[string]string) string { return "/" }},
 	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy,
 		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint, Required: true},
-			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared}},
+			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
+			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint}},
 		args: func(v map[string]string) []string {
-			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]))
+			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]))
 		},
 		preview: func(map[string]string) []string { return []string{"policy", "show"} },
 		back:    func(map[string]string) string { return "/policy" }},

@@ -31,14 +31,14 @@ var approvalRules = map[audit.Action]struct{ named, given []string }{
 // policyVersion is a row of table policy.
 type policyVersion struct {
 	id, runsAfter, eventsAfter, approval uint64
-	actions, shared                      string
+	actions, shared, persons             string
 }
 
-const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts FROM policy ORDER BY id"
+const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, persons FROM policy ORDER BY id"
 
 func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
 	all, err := mysqltx.Collect(ctx, q, func(p *policyVersion) []any {
-		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared}
+		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared, &p.persons}
 	}, policiesSQL)
 	return all, mysqltx.Wrap(err, "read the policies of approvals")
 }
@@ -124,7 +124,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 	}
 	for _, e := range events {
 		rule, concerned := approvalRules[e.action]
-		if !concerned || e.actor == audit.NightlyActor || !e.named(policies, rule.named) {
+		if !concerned || e.action == audit.ApplicationsRestored && e.actor == audit.NightlyActor || !e.named(policies, rule.named) {
 			continue
 		}
 		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {
@@ -232,26 +232,40 @@ func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.
 func (a *givenApproval) fault(policies []policyVersion) bool {
-	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.maker.mayBe(a.checker) || a.shared(policies) || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
+	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.maker.mayBe(a.checker, a.policyOf(policies)) || a.shared(policies) || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
 		a.usedAt.After(a.expiresAt)
 }
 
-// mayBe reports whether two may be one person.
-func (p approver) mayBe(other approver) bool {
-	if p.signIn != "" && other.signIn != "" {
-		return p.signIn == other.signIn || spelled(p.name) == spelled(other.name)
-	}
-	if (p.signIn != "") != (other.signIn != "") && accountName(p.account) == accountName(other.account) { // of the console
+// mayBe reports whether two may be one person. Between the console and a terminal, the policy must know both as two.
+func (p approver) mayBe(other approver, policy policyVersion) bool {
+	if accountName(p.account) == accountName(other.account) && (p.signIn == "" || other.signIn == "") {
 		return true
 	}
-	for _, one := range p.names() {
-		for _, two := range other.names() {
-			if one != "" && one == two {
-				return true
-			}
+	switch {
+	case p.signIn != "" && other.signIn != "":
+		return p.signIn == other.signIn || spelled(p.name) == spelled(other.name)
+	case p.signIn != "":
+		return !policy.knowsAsTwo(p.name, other.account)
+	case other.signIn != "":
+		return !policy.knowsAsTwo(other.name, p.account)
+	default:
+		return false
+	}
+}
+
+// knowsAsTwo reports whether a name at the console and an account at a terminal are of two persons of the policy.
+func (p policyVersion) knowsAsTwo(name, account string) bool {
+	ofName, ofAccount := "", ""
+	for person := range strings.SplitSeq(p.persons, ",") {
+		who, own, _ := strings.Cut(person, "=")
+		if spelled(who) == spelled(name) {
+			ofName = person
+		}
+		if accountName(own) == accountName(account) {
+			ofAccount = person
 		}
 	}
-	return false
+	return ofName != "" && ofAccount != "" && ofName != ofAccount
 }
 
 func spelled(name string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) }
@@ -261,28 +275,29 @@ func accountName(account string) string {
 	return name
 }
 
-func (p approver) names() []string {
-	if p.signIn != "" {
-		return []string{accountName(p.name)}
+// policyOf is the version in force when the approval was decided.
+func (a *givenApproval) policyOf(policies []policyVersion) (found policyVersion) {
+	for _, p := range policies {
+		if p.id == a.policy {
+			found = p
+		}
 	}
-	return []string{accountName(p.name), accountName(p.account)}
+	return found
 }
 
 // shared reports whether an account that several persons use has approved.
 func (a *givenApproval) shared(policies []policyVersion) bool {
 	user, _, _ := strings.Cut(a.checker.account, "@")
-	for _, p := range policies {
-		if p.id == a.policy && a.checker.signIn == "" {
-			accounts := strings.Split(p.shared, ",")
-			return slices.Contains(accounts, a.checker.account) || slices.Contains(accounts, user)
-		}
-	}
-	return false
+	accounts := strings.Split(a.policyOf(policies).shared, ",")
+	return a.checker.signIn == "" && (slices.Contains(accounts, a.checker.account) || slices.Contains(accounts, user))
 }
 
-// usedBy reports whether the one who asked has made the change of an event. At a terminal, the account of MySQL is compared, too.
+// usedBy reports whether the one who asked has made the change of an event: at the console the name, at a terminal the account.
 func (a *givenApproval) usedBy(e approvedEvent) bool {
-	return spelled(e.actor) == spelled(a.maker.name) && (a.maker.signIn != "" || accountName(e.account) == accountName(a.maker.account))
+	if a.maker.signIn != "" {
+		return spelled(e.actor) == spelled(a.maker.name)
+	}
+	return accountName(e.account) == accountName(a.maker.account)
 }
 
 // forged reports whether the plan is not that of the digest, or names another action.

@@ -9,6 +9,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -141,5 +142,5 @@ func plain(header string) string {
 }
 
 func goodName(name string) bool {
-	return strings.TrimSpace(name) != "" && len([]rune(name)) <= maxName
+	return strings.TrimSpace(name) != "" && !audit.NamesProgram(name) && len([]rune(name)) <= maxName
 }

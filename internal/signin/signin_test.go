@@ -67,6 +67,7 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		"another spelling":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi", "X-Forwarded-Groups", "team"}},
 		"two lists":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x", "x.forwarded.groups", "team"}},
 		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
+		"the program":       {"10.1.2.3:4", []string{"X-Forwarded-User", " Ｓettle", "X-Forwarded-Groups", "team"}},
 		"a long name":       {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups", "team"}},
 		"the client's hint": {"11.1.2.3:4", []string{"X-Forwarded-For", "10.1.2.3", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
 	} {

@@ -10,6 +10,8 @@ var (
 		"approval %d is %v: only one that is REQUESTED can be approved or refused."}
 	ApprovalIsOwn = Message{"승인 요청 %d번은 %s 님이 올린 요청입니다. 자신의 요청은 승인할 수 없으므로 다른 사람이 승인해야 합니다.",
 		"approval %d was asked for by %s: another person must approve it."}
+	PersonNotMapped = Message{"승인 요청 %d번은 %s 님의 요청입니다. 콘솔의 요청을 터미널에서, 또는 터미널의 요청을 콘솔에서 승인하려면 정책에 두 사람이 서로 다른 사람으로 등록되어 있어야 합니다: `settle policy set --person 이름=계정`. 아니면 요청한 곳과 같은 곳에서 승인하세요.",
+		"approval %d was asked for by %s. What was asked for at the console is approved at a terminal, and the other way round, only if the policy has both as two persons: `settle policy set --person NAME=ACCOUNT`. Or approve where it was asked for."}
 	AccountIsShared = Message{"%s 계정은 여러 사람이 함께 쓰는 계정이므로 승인할 수 없습니다. 자신의 MySQL 계정으로 접속하거나 콘솔에서 승인하세요.",
 		"several persons use the account %s, so it cannot approve: connect with an account of your own, or approve at the console."}
 	ApprovalOfOther = Message{"승인 요청 %d번은 다른 작업(%v, 쿠폰 %v)에 대한 승인입니다. 승인받은 명령과 똑같이 실행하세요.",
@@ -20,11 +22,14 @@ var (
 		"approval %d was given for the reason %q: give the same --reason."}
 	ApprovalChanged = Message{"승인 후에 대상이 바뀌어 승인 요청 %d번은 무효가 되었습니다. 아무것도 바꾸지 않았습니다. 바뀐 내용(괄호 안은 승인 당시): %s. 다시 승인을 요청하세요.",
 		"the plan has changed since approval %d, which is void now; nothing was changed. Now (and as approved): %s. Ask again."}
-	NoSuchApproval     = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
-	UnknownAction      = Message{"승인 대상으로 지정할 수 없는 작업입니다: %v. 가능한 값: %s.", "%v is no action that can need an approval: want %s."}
-	WrongSharedAccount = Message{"공용 계정 이름이 올바르지 않습니다: %q. 쉼표와 공백 없이 계정 이름을 하나씩 지정하세요.",
-		"wrong name of a shared account: %q. Give names of MySQL accounts without commas and spaces."}
-	TooManyShared = Message{"공용 계정 이름을 모두 합쳐 %d자까지 지정할 수 있습니다.", "the names of the shared accounts may have %d characters together."}
+	NoSuchApproval = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
+	NoneIsAlone    = Message{"%s: none은 단독으로만 쓸 수 있습니다: %s", "%s: none stands alone: %s"}
+	UnknownAction  = Message{"승인 대상으로 지정할 수 없는 작업입니다: %v. 가능한 값: %s.", "%v is no action that can need an approval: want %s."}
+	UnknownAccount = Message{"%q은(는) 알려진 MySQL 계정이 아닙니다. 철자를 확인하세요. 아직 아무 작업도 하지 않은 계정은 모든 계정을 볼 수 있는 관리자 계정으로 접속하여 지정하세요.",
+		"%q is no known account of MySQL: check the spelling. An account that has not changed anything yet can be named by an administrator, who sees all accounts."}
+	WrongPerson = Message{"%q은(는) 사용할 수 없습니다. kim@example.com=jajeong_kim처럼 콘솔에 로그인하는 이름과 그 사람만 쓰는 MySQL 계정을 지정하세요. 이름과 계정은 한 번씩만 쓸 수 있습니다.",
+		"%q is not usable: want the name at the console and the MySQL account of this person alone, such as kim@example.com=jajeong_kim. Each name and each account stands once."}
+	TooManyAccounts = Message{"공용 계정과 담당자는 각각 모두 합쳐 %d자까지 지정할 수 있습니다.", "the shared accounts, and the persons, may have %d characters together."}
 
 	RetryNeedsRun = Message{"이 재처리는 검토 대기 중이 아닌 신청 %d건에도 쿠폰을 발급하므로, 정산과 같은 승인이 필요합니다. `settle run --ask`로 승인받아 먼저 정산한 뒤 다시 실행하세요. 아무것도 바꾸지 않았습니다.",
 		"this retry would also issue to %d applications that are not under review, which needs the approval of a run: settle them first with `settle run --ask`, and retry then. Nothing was changed."}
@@ -58,6 +63,7 @@ var (
 	PolicyEmpty        = Message{"승인이 필요한 작업이 없습니다.", "No action needs an approval."}
 	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}
 	PolicyShared       = Message{"승인할 수 없는 공용 계정: %s", "These shared accounts cannot approve: %s"}
+	PolicyPersons      = Message{"콘솔 사용자와 MySQL 계정: %s", "Persons at the console and their MySQL accounts: %s"}
 	PolicySetBy        = Message{"정책 %d판, 설정한 사람 %s, %s: %s", "version %d, set by %s at %s: %s"}
 
 	ColumnApproval   = Message{"승인", "approval"}

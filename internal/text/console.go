@@ -126,6 +126,10 @@ var (
 	ConsoleActions     = Message{"승인이 필요한 작업", "Actions that need an approval"}
 	ConsoleActionsHint = Message{"run, accept-gap, add-seats, drop, restore, grant, revoke를 쉼표로 구분합니다. 없으면 none.",
 		"run, accept-gap, add-seats, drop, restore, grant, revoke with commas; none for no action."}
+	ConsoleListStays   = Message{"비워 두면 그대로 둡니다. 목록을 비우려면 none.", "Left empty, it stays as it is; none makes the list empty."}
+	ConsolePersons     = Message{"콘솔 사용자와 MySQL 계정", "Persons at the console and their MySQL accounts"}
+	ConsolePersonsHint = Message{"kim@example.com=jajeong_kim처럼 쓰고 쉼표로 구분합니다. 비워 두면 그대로 둡니다. 목록을 비우려면 none.",
+		"Such as kim@example.com=jajeong_kim, separated by commas. Left empty, it stays as it is; none makes the list empty."}
 	ConsoleShared = Message{"여러 사람이 함께 쓰는 MySQL 계정", "MySQL accounts that several persons use"}
 
 	ConsoleOneByOne = Message{"정책에 따라 쿠폰마다 승인이 필요합니다. 표에서 쿠폰 번호를 눌러 하나씩 요청하세요.", "The policy asks for an approval of each coupon: follow the number of a coupon in the table."}

@@ -58,7 +58,8 @@ var examples = map[string][]string{
 	"settle policy show": {"settle policy show"},
 	"settle approve":     {"settle approve 12 --operator lee --reason FIN-8", "settle approve 12 --refuse --operator lee --reason 'FIN-8: wrong coupon'"},
 	"settle policy set": {
-		"settle policy set --actions accept-gap,add-seats,drop --shared-accounts settle --operator park --reason SEC-4",
+		"settle policy set --actions accept-gap,add-seats,drop --shared-accounts jajeong_settle --operator park --reason SEC-4",
+		"settle policy set --person kim@example.com=jajeong_kim --person lee@example.com=jajeong_lee --operator park --reason SEC-5",
 		"settle policy set --actions none --ask --operator park --reason SEC-9",
 	},
 	"settle restore": {

@@ -22,6 +22,8 @@ var (
 		"%s=%s is before 1970"}
 	WrongLimit = Message{"--limit이 %d입니다. 1부터 %d까지 가능하며, 다음 페이지는 %s 옵션으로 조회합니다",
 		"--limit is %d: want 1 to %d, and %s for the next page"}
+	OperatorIsProgram = Message{"--operator에 %q은(는) 쓸 수 없습니다. 프로그램이 스스로 한 일을 가리키는 이름입니다. 담당자의 이름을 지정하세요",
+		"--operator is %q, the name of the program for what it does itself: give the name of a person"}
 	OperatorMissing = Message{"--operator가 없습니다. %s", "--operator is missing: %s"}
 	ReasonMissing   = Message{"--reason이 없습니다. 티켓 번호 등의 사유를 입력하세요. 기록에 남습니다",
 		"--reason is missing: give a reason, such as a ticket; it is recorded"}

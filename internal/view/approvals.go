@@ -25,14 +25,14 @@ func (v View) Approvals(all []approval.Approval) {
 	}
 	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnUser, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
-		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon), orDash(a.Plan.User), output.Printable(a.Maker), output.Printable(a.Checker), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon), orDash(a.Plan.User), person(a.Maker, a.MakerAccount), person(a.Checker, a.CheckerAccount), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
 	t.Render()
 }
 
 // Approval prints one approval with its plan.
 func (v View) Approval(a approval.Approval) {
-	state, maker, reason := output.Word(v.Language, a.State), output.Printable(a.Maker), output.Printable(a.Reason)
+	state, maker, reason := output.Word(v.Language, a.State), person(a.Maker, a.MakerAccount), output.Printable(a.Reason)
 	if a.Plan.Action == approval.SetPolicy {
 		v.Println(text.ApprovalOfPolicy, a.ID, state, maker, reason)
 	} else {
@@ -46,7 +46,7 @@ func (v View) Approval(a approval.Approval) {
 	t.Render()
 	v.Println(text.ApprovalDigest, a.Digest, a.ExpiresAt)
 	if a.DecidedAt != nil {
-		v.Println(text.ApprovalDecided, output.Printable(a.Checker), *a.DecidedAt, output.Printable(a.Remark))
+		v.Println(text.ApprovalDecided, person(a.Checker, a.CheckerAccount), *a.DecidedAt, output.Printable(a.Remark))
 	}
 	if a.VoidPlan != nil {
 		v.Println(text.ApprovalVoided, *a.VoidedAt)
@@ -57,6 +57,14 @@ func (v View) Approval(a approval.Approval) {
 	if a.UsedAt != nil {
 		v.Println(text.ApprovalUsedAt, *a.UsedAt)
 	}
+}
+
+// person is a name, with the account of MySQL that is the person at a terminal.
+func person(name, account string) string {
+	if account == "" {
+		return output.Printable(name)
+	}
+	return output.Printable(name + " (" + account + ")")
 }
 
 // request prints what a plan was asked with. That of a policy is in its changes.
@@ -85,6 +93,9 @@ func (v View) Policy(p approval.Policy) {
 	}
 	if len(p.SharedAccounts) > 0 {
 		v.Println(text.PolicyShared, output.Printable(strings.Join(p.SharedAccounts, ", ")))
+	}
+	if len(p.Persons) > 0 {
+		v.Println(text.PolicyPersons, output.Printable(strings.Join(p.Persons, ", ")))
 	}
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
 }

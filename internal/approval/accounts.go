@@ -1,0 +1,54 @@
+package approval
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// knownAccountsSQL names the accounts of MySQL that have changed something, and those that this account may see: all of them for an
+// administrator. A grantee is 'name'@'host'.
+const knownAccountsSQL = `
+SELECT account COLLATE utf8mb4_bin FROM audit_event UNION SELECT account COLLATE utf8mb4_bin FROM policy
+UNION SELECT maker_account COLLATE utf8mb4_bin FROM approval UNION SELECT COALESCE(checker_account, '') COLLATE utf8mb4_bin FROM approval
+UNION SELECT CONVERT(CURRENT_USER() USING utf8mb4) COLLATE utf8mb4_bin
+UNION SELECT CONVERT(REPLACE(grantee, '''', '') USING utf8mb4) COLLATE utf8mb4_bin FROM information_schema.user_privileges`
+
+// maxAccounts is the width of the columns shared_accounts and persons, in characters.
+const maxAccounts = 2000
+
+// checkAccounts refuses accounts that nobody has, so that a misspelt name protects nothing, and names that stand for two persons.
+func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) error {
+	if len([]rune(join(wanted.SharedAccounts))) > maxAccounts || len([]rune(join(wanted.Persons))) > maxAccounts {
+		return text.UsageErrorf(text.TooManyAccounts, maxAccounts)
+	}
+	called := slices.Clone(wanted.SharedAccounts)
+	persons, accounts := map[string]bool{}, map[string]bool{}
+	for _, person := range wanted.Persons {
+		name, account, _ := strings.Cut(person, "=")
+		if folded(name) == "" || strings.Contains(name, ",") || persons[folded(name)] || accounts[stem(account)] {
+			return text.UsageErrorf(text.WrongPerson, person)
+		}
+		persons[folded(name)], accounts[stem(account)] = true, true
+		called = append(called, account)
+	}
+	called = slices.DeleteFunc(called, func(account string) bool {
+		return slices.Contains(now.SharedAccounts, account) || slices.ContainsFunc(now.Persons, func(p string) bool { return strings.HasSuffix(p, "="+account) })
+	})
+	if len(called) == 0 {
+		return nil
+	}
+	known, err := mysqltx.Column[string](ctx, q, knownAccountsSQL)
+	if err != nil {
+		return mysqltx.Wrap(err, "read the accounts of MySQL")
+	}
+	for _, account := range called {
+		if account == "" || strings.ContainsAny(account, ", ") || !slices.ContainsFunc(known, func(one string) bool { return names(account, one) }) {
+			return text.UsageErrorf(text.UnknownAccount, account)
+		}
+	}
+	return nil
+}
