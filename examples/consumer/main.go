@@ -14,8 +14,8 @@
 //   - The state of a coupon never goes back (shop.go). The events of one coupon of one user are numbered, and a number that is
 //     not above the last one changes no state. So an event that failed is not waited for: if a later event of its coupon is
 //     handled first, the failed one is still counted when it succeeds, but its state is never shown.
-//   - Events that Redis trimmed before the group handled them are reported (consumer.go, lost.lua). They are still in the
-//     database of Jajeong, which publishes them again on request.
+//   - Events that Redis trimmed before the group handled them are reported (consumer.go). They are still in the database of
+//     Jajeong, which publishes them again on request.
 //
 // An event that kills the whole process, for example because it needs too much memory, is not recognised: it is tried for ever.
 //

@@ -44,7 +44,15 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 	} {
 		may(consumer, command)
 	}
-	require.NoError(t, consumer.Eval(t.Context(), "return redis.call('XINFO', 'GROUPS', KEYS[1])", []string{"shop:coupon:events"}).Err())
+	// What docs/security.md says of a stolen account of apply-api.
+	api := as("jajeong_api")
+	for _, command := range []string{
+		"ZADD shop:candidates:coupon:1 1 7", "ZADD shop:candidates:coupon:1 XX 2 7", "HSET state:{shop:candidates:coupon:1} status PAUSED",
+		"HDEL state:{shop:candidates:coupon:1} status", "EXPIREAT state:{shop:candidates:coupon:1} 1", "EXPIREAT shop:candidates:coupon:1 1",
+		"HDEL dlq:reason:{shop:candidates:coupon:1} 7", "SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1", "GET shop:catalog:coupons",
+	} {
+		may(api, command)
+	}
 	nobody := []string{
 		"FLUSHALL", "FLUSHDB", "KEYS *", "CONFIG GET *", "ACL LIST", "SHUTDOWN", "REPLICAOF NO ONE", "FAILOVER", "CLUSTER RESET",
 		"DEL shop:candidates:coupon:1", "RENAME shop:candidates:coupon:1 x", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "PUBLISH x y", "MONITOR",
@@ -53,11 +61,18 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 		"XSETID shop:coupon:events 9-9", "XGROUP DESTROY shop:coupon:events shop", "XDEL shop:coupon:events 1-1",
 	}
 	own := map[string][]string{
-		"jajeong_api": {"ZREM shop:candidates:coupon:1 1", "UNLINK shop:candidates:coupon:1", "SADD issued:{shop:candidates:coupon:1} 1", "SCAN 0"},
+		"jajeong_api": {"ZREM shop:candidates:coupon:1 1", "UNLINK shop:candidates:coupon:1", "SCAN 0",
+			"SET shop:candidates:coupon:1 x", "SET state:{shop:candidates:coupon:1} x", "SET issued:{shop:candidates:coupon:1} x", "SET dlq:{shop:candidates:coupon:1} x",
+			"HSET shop:candidates:coupon:1 a 1", "HSET dlq:reason:{shop:candidates:coupon:1} 1 x", "HSET shop:catalog:coupons a 1",
+			"ZADD dlq:{shop:candidates:coupon:1} 1 1", "ZADD state:{shop:candidates:coupon:1} 1 1", "ZADD shop:catalog:coupons 1 1",
+			"SADD issued:{shop:candidates:coupon:1} 1", "SADD rejected:{shop:candidates:coupon:1} 1", "SSCAN issued:{shop:candidates:coupon:1} 0",
+			"EXPIREAT issued:{shop:candidates:coupon:1} 1", "EXPIREAT rejected:{shop:candidates:coupon:1} 1", "EXPIREAT dlq:{shop:candidates:coupon:1} 1",
+			"EXPIREAT dlq:reason:{shop:candidates:coupon:1} 1", "EXPIREAT shop:catalog:coupons 1", "HDEL shop:catalog:coupons a", "SCRIPT LOAD x"},
 		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1", "XRANGE shop:coupon:events - +", "XADD shop:coupon:events:dlq * event x",
-			"XTRIM shop:candidates:coupon:1 MAXLEN 0"},
+			"XTRIM shop:candidates:coupon:1 MAXLEN 0", "UNLINK shop:catalog:coupons", "EXPIRE shop:catalog:coupons 1", "SADD shop:catalog:coupons 1"},
 		"jajeong_consumer": {"XADD shop:coupon:events * event x", "XTRIM shop:coupon:events MAXLEN 0", "XTRIM shop:coupon:events:dlq MAXLEN 0",
-			"XREADGROUP GROUP shop one STREAMS shop:coupon:events:dlq >", "GET shop:catalog:coupons", "INFO", "TIME", "SCAN 0"},
+			"XREADGROUP GROUP shop one STREAMS shop:coupon:events:dlq >", "GET shop:catalog:coupons", "INFO", "TIME", "SCAN 0",
+			"EVAL return(1) 0", "EVAL return(1) 1 shop:coupon:events", "EVAL_RO return(1) 0", "EVALSHA x 0", "SCRIPT LOAD x", "FCALL x 0"},
 	}
 	for name, more := range own {
 		client := as(name)
