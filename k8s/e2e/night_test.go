@@ -18,13 +18,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
 
 const (
-	redisPassword = "of this test"
+	redisPassword = "of-this-test"
 
 	serviceKey  = "checkout"
 	serviceKeys = "checkout c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14" // its SHA-256
@@ -49,6 +50,10 @@ func newNight(t *testing.T) *night {
 	open := redis.NewClient(&redis.Options{Addr: addr})
 	require.NoError(t, open.ConfigSet(t.Context(), "requirepass", redisPassword).Err())
 	require.NoError(t, open.Close())
+	for line := range strings.Lines(docs.RedisUsers) { // the manifests name these users
+		words := strings.Fields(strings.Replace(line, ">…", ">"+redisPassword, 1))
+		require.NoError(t, client.ACLSetUser(t.Context(), words[1], words[2:]...).Err())
+	}
 	n.Deployment = jajeongtest.NewWith(t, jajeongtest.Options{
 		Redis: &testenv.RedisHandle{Addrs: []string{addr}, Client: client}, MySQL: jajeongtest.DatabaseOn(t, n.mysql),
 	})
