@@ -4,11 +4,11 @@
 #   scripts/setup.sh [servers] [monitoring] [race] [clients] [k8s]      default: all groups but k8s
 #
 #   servers      redis-server 7.0+, MariaDB 10.6+ (or an installed Oracle mysqld 8.0+) with its programs for dumps and binary
-#                logs, and kcat, a Kafka client
+#                logs, kcat, a Kafka client, and jq, for the tests of k8s/settle.sh
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
 #   clients      Node.js 18+ and npm, and Chromium with a Korean font, for the tests of generated clients and of the page
-#   k8s          etcd 3.4+ and jq, for the tests in k8s/e2e
+#   k8s          etcd 3.4+, for the tests in k8s/e2e
 #
 # The script is silent if nothing is missing. It starts and enables no system service, because the tests
 # start servers as child processes. The servers are needed even with TEST_MYSQL_DSN and TEST_REDIS_ADDRS,
@@ -39,6 +39,7 @@ main() {
 		have_database || missing="$missing database"
 		have_dump || missing="$missing dump"
 		have_server kcat || missing="$missing kcat"
+		have_server jq || missing="$missing jq"
 	fi
 	if [ -n "$monitoring" ]; then
 		have_prometheus || missing="$missing prometheus"
@@ -54,7 +55,6 @@ main() {
 	fi
 	if [ -n "$k8s" ]; then
 		have_etcd || missing="$missing etcd"
-		have_server jq || missing="$missing jq"
 	fi
 	[ -n "$missing" ] || exit 0
 	install

@@ -194,8 +194,8 @@ var situations = []struct {
 			"en": "user 7 still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
 		d.finalise(42)
 		d.answer(0, map[string]string{
-			"ko": "사용자 7: 신청 결과 1건을 삭제하고 감사 기록 0건에서 사용자 번호를 지웠습니다.\n",
-			"en": "User 7: deleted 1 outcome of applications, and took the user out of 0 audit events.\n"})
+			"ko": "신청 결과 1건을 삭제하고 감사 기록 0건에서 사용자 번호를 지웠습니다.\n",
+			"en": "Deleted 1 outcome of applications, and took the user out of 0 audit events.\n"})
 		require.Empty(d.T, d.person("7").Applications)
 		d.verify()
 	}, true},

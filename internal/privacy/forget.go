@@ -15,9 +15,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Forgotten says what Forget deleted and what remains.
+// Forgotten says what Forget deleted and what remains. It does not name the user, because the log of a Job may keep it.
 type Forgotten struct {
-	User         coupon.UserID     `json:"user"`
 	Coupons      []coupon.CouponID `json:"coupons"`      // changed by this call
 	Applications int               `json:"applications"` // deleted outcomes
 	AuditEvents  int               `json:"auditEvents"`  // events that do not name the user any more
@@ -43,7 +42,7 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 	if open := p.undecidedCoupons(); len(open) > 0 {
 		return nil, text.UsageErrorf(text.UserStillWaits, user, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
 	}
-	done := &Forgotten{User: user, Coupons: []coupon.CouponID{}}
+	done := &Forgotten{Coupons: []coupon.CouponID{}}
 	for _, id := range p.erasable() {
 		outcomes, events, err := forgetIn(ctx, db, id, user, origin)
 		if err != nil {

@@ -61,7 +61,7 @@ func (v View) when(t *time.Time) string {
 
 // Forgotten prints what was deleted, and what remains and why.
 func (v View) Forgotten(f *privacy.Forgotten) {
-	v.Println(text.UserForgottenIn, uint64(f.User), f.Applications, f.AuditEvents)
+	v.Println(text.UserForgottenIn, f.Applications, f.AuditEvents)
 	for _, r := range []struct {
 		n       int
 		message text.Message
