@@ -245,6 +245,11 @@ type lenient struct {
 // Decode records a wrong value as a problem and continues with the default, so that no second problem follows.
 func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	given, v := ctx.Scan.Peek(), ctx.Value
+	parts := partsOf(v, given)
+	if v.IsSlice() && given.IsValue() {
+		ctx.Scan.Pop()
+		ctx.Scan.PushTyped(kong.JoinEscaped(parts, v.Tag.Sep), kong.FlagValueToken)
+	}
 	err := l.Mapper.Decode(ctx, target)
 	if !given.IsValue() {
 		if err != nil {
@@ -252,7 +257,7 @@ func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 		}
 		return nil
 	}
-	problem := l.problem(v, given.String(), target, err)
+	problem := l.problem(v, given.String(), parts, target, err)
 	if problem == nil {
 		return nil
 	}
@@ -269,14 +274,17 @@ type valueMissing struct{ flag string }
 
 func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) }
 
-func (l lenient) problem(v *kong.Value, given string, target reflect.Value, err error) error {
+func (l lenient) problem(v *kong.Value, given string, parts []string, target reflect.Value, err error) error {
+	odd := slices.IndexFunc(parts, func(part string) bool { return part != "" && isNumber(target) && !numberForm.MatchString(part) })
 	switch {
+	case odd >= 0:
+		return text.UsageErrorf(text.WrongValueOf, nameOf(v), parts[odd], wanted(v, target, err))
 	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:
 		return text.UsageErrorf(text.WrongValueOf, nameOf(v), given, wanted(v, target, err))
 	case isDefault(v, target):
 		return nil
 	default:
-		return unusable(v, given, target)
+		return unusable(v, given, parts, target)
 	}
 }
 
@@ -289,7 +297,9 @@ func wanted(v *kong.Value, target reflect.Value, err error) error {
 		return text.Errorf(text.WantDuration)
 	case target.Kind() == reflect.Bool:
 		return text.Errorf(text.WantBool)
-	case target.CanInt(), target.CanUint():
+	case isNumber(target) && elementOf(target).Kind() == reflect.Float64:
+		return text.Errorf(text.WantNumber)
+	case isNumber(target):
 		return text.Errorf(text.WantWholeNumber)
 	default:
 		return text.Errorf(text.WantAnother, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -84,15 +85,46 @@ func secret(name, value, file string) (string, error) {
 // anyBytes is the struct tag of settings that may have any bytes: secrets, and members of Redis sets.
 const anyBytes = "bytes"
 
-// unusable returns a problem if a value is empty, has control characters, or is zero although the flag has no default.
-func unusable(v *kong.Value, given string, target reflect.Value) error {
-	parts := []string{given}
-	if v.IsSlice() {
-		parts = kong.SplitEscaped(given, v.Tag.Sep)
+// partsOf returns the elements of a list without the blanks around them, or else the value itself.
+func partsOf(v *kong.Value, given kong.Token) []string {
+	whole := given.String()
+	if !v.IsSlice() {
+		return []string{whole}
 	}
+	separator := string(v.Tag.Sep)
+	parts := kong.SplitEscaped(whole, v.Tag.Sep)
+	if whole == "" || strings.HasSuffix(whole, separator) && !strings.HasSuffix(whole, `\`+separator) {
+		parts = append(parts, "") // which SplitEscaped leaves out
+	}
+	for i, part := range parts {
+		parts[i] = strings.TrimSpace(part)
+	}
+	return parts
+}
+
+// numberForm is a canonical decimal. kong reads 010 as 8, 0x1F as 31 and 1_0 as 10.
+var numberForm = regexp.MustCompile(`^(0|-?[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// isNumber reports whether a flag has a number, or a list of numbers. A duration is none.
+func isNumber(target reflect.Value) bool {
+	of := elementOf(target)
+	kind := of.Kind()
+	return of != reflect.TypeFor[time.Duration]() && (kind >= reflect.Int && kind <= reflect.Uint64 || kind == reflect.Float64)
+}
+
+// elementOf returns the type of a value, or of the elements of a list.
+func elementOf(target reflect.Value) reflect.Type {
+	if target.Kind() == reflect.Slice {
+		return target.Type().Elem()
+	}
+	return target.Type()
+}
+
+// unusable returns a problem if a value is empty, has control characters, or is zero although the flag has no default.
+func unusable(v *kong.Value, given string, parts []string, target reflect.Value) error {
 	isEmpty := func(part string) bool { return strings.TrimSpace(part) == "" }
 	switch {
-	case len(parts) == 0, slices.ContainsFunc(parts, isEmpty):
+	case slices.ContainsFunc(parts, isEmpty):
 		return text.UsageErrorf(text.GivenEmpty, nameOf(v))
 	case !v.HasDefault && hasZero(target):
 		return text.UsageErrorf(text.GivenZero, nameOf(v))
@@ -116,11 +148,7 @@ func hasZero(target reflect.Value) bool {
 }
 
 func isText(v *kong.Value, target reflect.Value) bool {
-	of := target.Type()
-	if of.Kind() == reflect.Slice {
-		of = of.Elem()
-	}
-	return of.Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
+	return elementOf(target).Kind() == reflect.String && v.Tag.Type != "path" && !v.Tag.Has(anyBytes)
 }
 
 // isDefault reports whether a value is the default. kong decodes defaults and the environment directly into the field.

@@ -23,11 +23,17 @@ type command struct {
 	Log        connect.LogSettings   `embed:""`
 	Issue      connect.IssueSettings `embed:""`
 
-	Listen string `name:"apply-listen" env:"APPLY_LISTEN" default:":8080"`
-	Pages  int    `name:"pages" env:"PAGES" default:"7"`
+	Listen  string   `name:"apply-listen" env:"APPLY_LISTEN" default:":8080"`
+	Pages   int      `name:"pages" env:"PAGES" default:"7"`
+	Rate    float64  `name:"rate" env:"RATE" default:"0.5"`
+	Coupons []uint64 `name:"coupons" env:"COUPONS"`
+	Words   []string `name:"words" env:"WORDS" default:"a,b"`
 
 	Run  verb `cmd:"" default:"withargs"`
 	Show verb `cmd:""`
+	Open struct {
+		ID uint64 `arg:"" name:"id"`
+	} `cmd:""`
 	List struct {
 		Paging
 	} `cmd:""`
@@ -97,6 +103,16 @@ func TestParse_ReadsDefaultsEnvironmentAndFlags(t *testing.T) {
 	require.Equal(t, 3*time.Second, c.Show.Wait)
 }
 
+func TestParse_TrimsTheElementsOfLists(t *testing.T) {
+	t.Setenv("MYSQL_DSN", dsn)
+	t.Setenv("REDIS_ADDRS", " a:1, b:2 ")
+	c, _, problems := parse(t, "--coupons", "7 , 31", `--words= x\, y ,z`)
+	require.Empty(t, problems)
+	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.RedisAddrs)
+	require.Equal(t, []uint64{7, 31}, c.Coupons)
+	require.Equal(t, []string{"x, y", "z"}, c.Words)
+}
+
 // The error has each problem once, and no problem that follows from another.
 func TestParse_ReportsEveryProblem(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -124,9 +140,19 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 			want: []string{
 				`CANDIDATE_TTL (--candidate-ttl) is "banana": want a duration such as 90s or 168h`,
 				`LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
-				`PAGES (--pages) is "many": want a whole number`,
+				`PAGES (--pages) is "many": want a whole number such as 7, without leading zeros`,
 				`REDIS_TLS (--redis-tls) is "": want true or false`,
 				`--wait is "5 minutes": want a duration such as 90s or 168h`,
+			},
+		},
+		"numbers that are no canonical decimals": {
+			environment: map[string]string{"MYSQL_DSN": dsn, "PAGES": "010", "COUPONS": "7,0x1F"},
+			args:        []string{"--rate=0x1p-2", "open", "1_0"},
+			want: []string{
+				`PAGES (--pages) is "010": want a whole number such as 7, without leading zeros`,
+				`COUPONS (--coupons) is "0x1F": want a whole number such as 7, without leading zeros`,
+				`RATE (--rate) is "0x1p-2": want a number such as 5 or 0.5`,
+				`<id> is "1_0": want a whole number such as 7, without leading zeros`,
 			},
 		},
 		"missing value": {

@@ -70,11 +70,9 @@ var (
 	yesNo       = "checkbox"
 )
 
-func toCoupon(v map[string]string) string { return "/coupons/" + pathPart(v["coupon"]) }
+func toCoupon(v map[string]string) string { return "/coupons/" + v["coupon"] }
 
-func toPerson(v map[string]string) string {
-	return "/people/" + pathPart(v["user"]) + "/coupons/" + pathPart(v["coupon"])
-}
+func toPerson(v map[string]string) string { return "/people/" + v["user"] + "/coupons/" + v["coupon"] }
 
 // ofCoupon is settle coupon VERB ID with the flags of the fields.
 func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
@@ -211,7 +209,7 @@ func (one *change) wrong(v map[string]string) (wrong field, found bool) {
 		value := v[f.Name]
 		switch f.Kind {
 		case "number":
-			if pathPart(value) != value {
+			if value != "" && !isID(value) {
 				return f, true
 			}
 		case yesNo:
@@ -256,7 +254,7 @@ func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values)
 		return nil, nil, false
 	}
 	if f, wrong := one.wrong(v); wrong {
-		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrongField, language(r).Sprintf(f.label))
+		c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(f.label), coupon.ShownMember(v[f.Name]))
 		return nil, nil, false
 	}
 	return one, v, complete
@@ -285,7 +283,7 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.Bad && one.name != "run" {
 		p.Command = commandLine(append(one.args(v), "--operator="+p.Person.Name, "--reason=…"))
-		c.show(w, http.StatusOK, p)
+		c.show(w, p.status(), p)
 		return
 	}
 	policy, err := c.policy(r.Context())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -87,13 +86,7 @@ func (p *page) status() int {
 }
 
 // id returns the number in a path; 0 if it is none.
-func id(r *http.Request, name string) uint64 {
-	n, err := strconv.ParseUint(r.PathValue(name), 10, 64)
-	if err != nil || r.PathValue(name) != strconv.FormatUint(n, 10) {
-		return 0
-	}
-	return n
-}
+func id(r *http.Request, name string) uint64 { return uint64(coupon.ParseUserID(r.PathValue(name))) }
 
 // numbered returns the number in the path, and shows a page if there is none.
 func (c *Console) numbered(w http.ResponseWriter, r *http.Request, name string) (uint64, bool) {
@@ -254,7 +247,7 @@ func (c *Console) reportForm(w http.ResponseWriter, r *http.Request) {
 			p.Links = []link{{Text: p.say(text.ConsoleReportPage), Href: query("/report.html", rest...)}, {Text: "CSV", Href: query("/report.csv", rest...)}}
 		}
 	}
-	c.show(w, http.StatusOK, p)
+	c.show(w, p.status(), p)
 }
 
 func reportFlags(value func(string) string) []string {
@@ -356,8 +349,8 @@ const maxQuery = 2000
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	if user, coupon := values.Get("user"), values.Get("coupon"); user != "" && coupon != "" {
-		http.Redirect(w, r, query("/people/"+pathPart(user)+"/coupons/"+pathPart(coupon)), http.StatusSeeOther)
+	if user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon")); user != "" && of != "" {
+		c.searchOne(w, r, user, of)
 		return
 	}
 	q := strings.TrimSpace(values.Get("q"))
@@ -401,15 +394,22 @@ func (c *Console) search(w http.ResponseWriter, r *http.Request) {
 	c.show(w, http.StatusOK, p)
 }
 
-// pathPart keeps the digits of a typed number, so that a path has nothing else.
-func pathPart(typed string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return r
+// searchOne leads to the coupon of one user.
+func (c *Console) searchOne(w http.ResponseWriter, r *http.Request, user, of string) {
+	for _, typed := range []struct {
+		value string
+		label text.Message
+	}{{user, text.ColumnUser}, {of, text.ColumnCoupon}} {
+		if !isID(typed.value) {
+			c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(typed.label), coupon.ShownMember(typed.value))
+			return
 		}
-		return -1
-	}, typed)
+	}
+	http.Redirect(w, r, "/people/"+user+"/coupons/"+of, http.StatusSeeOther)
 }
+
+// isID reports whether a typed number is a canonical decimal from 1 to 2^64-1, as an id is.
+func isID(typed string) bool { return coupon.ParseUserID(typed) > 0 }
 
 // fileOf is a verb whose output is a file.
 type fileOf struct {

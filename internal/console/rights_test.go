@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -126,21 +127,34 @@ func formsAreForTheirRoles(t *testing.T, d pages) {
 func formsMakeNoFlags(t *testing.T, d pages) {
 	id, ops := d.id, visitor{t, d.site, "choi", "team-ops"}
 	before := d.Snapshot()
-	for i, form := range []url.Values{
-		{"coupon": {"--help"}}, {"coupon": {"1 2"}}, {"coupon": {id.String()}, "seats": {"1 --total=9"}}, {"coupon": {id.String()}, "seats": {"-1"}},
-		{"coupon": {id.String()}, "seats": {"1"}, "reason": {""}}, {"coupon": {id.String()}, "seats": {"1"}, "reason": {"r"}, "job": {"short"}},
-	} {
+	wrongNumbers := []string{"--help", "1 2", "1 --total=9", "-1", "010", "0x1F", "1_0", "+1", "0", "１", "99999999999999999999"}
+	var forms []url.Values
+	for _, wrong := range wrongNumbers {
+		forms = append(forms, url.Values{"coupon": {wrong}, "seats": {"1"}}, url.Values{"coupon": {id.String()}, "seats": {wrong}})
+	}
+	for i, form := range append(forms, url.Values{"coupon": {id.String()}, "seats": {"1"}, "reason": {""}},
+		url.Values{"coupon": {id.String()}, "seats": {"1"}, "reason": {"r"}, "job": {"short"}}) {
 		for name, value := range map[string]string{"reason": "r", "job": fmt.Sprintf("%026d", i)} {
 			if !form.Has(name) {
 				form.Set(name, value)
 			}
 		}
 		status, page, _ := ops.ask(http.MethodPost, "/do/add-seats", form)
-		require.Equal(t, http.StatusBadRequest, status, page)
+		if i >= len(forms) {
+			require.Equal(t, http.StatusBadRequest, status, page)
+			continue
+		}
+		require.Equal(t, http.StatusUnprocessableEntity, status, page)
+		require.Contains(t, html.UnescapeString(page), wrongNumbers[i/2], "the value is named")
 	}
 	for _, path := range []string{"/do/run?date=--yes", "/do/policy?actions=--help", "/do/drop?coupon=1&cause=%3Cscript%3E", "/do/extend?coupon=1&closes=--x"} {
 		status, _, _ := ops.ask(http.MethodGet, path, nil)
-		require.Equal(t, http.StatusBadRequest, status, path)
+		require.Equal(t, http.StatusUnprocessableEntity, status, path)
+	}
+	for _, path := range []string{"/search?user=0777&coupon=1", "/search?user=1&coupon=0777", "/runs?coupon=0777", "/approvals?coupon=0777", "/report?campaign=0777", "/do/retry?coupon=1&canary=0777"} {
+		status, page, _ := ops.ask(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusUnprocessableEntity, status, path)
+		require.Contains(t, page, "0777", path)
 	}
 	for _, path := range []string{"/coupons?status=--help", "/runs?date=--yes&coupon=x", "/report?month=%00", "/dlq/1?cause=--help", "/search?q=--help"} {
 		status, page, _ := ops.ask(http.MethodGet, path, nil)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -217,12 +218,11 @@ func readApprovals(ctx context.Context, q mysqltx.Querier, where string, args ..
 // named returns the approval that the detail of an APPROVAL_USED event names, and the action there. It is nil if there is no such
 // approval, or one with another digest or other persons.
 func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
-	var id uint64
 	parts := strings.SplitN(detail, ", ", 4)
 	if len(parts) != 4 {
 		return nil, ""
 	}
-	_, _ = fmt.Sscan(parts[0], &id)
+	id, _ := strconv.ParseUint(parts[0], 10, 64) // 0, which no approval has, if it is no number
 	a = g[id]
 	if a == nil || parts[2] != a.digest || parts[3] != fmt.Sprintf("asked by %s, approved by %s", a.maker.name, a.checker.name) {
 		return nil, ""

@@ -7,7 +7,8 @@ var (
 	WantOneOf       = Message{"다음 중 하나를 지정하세요: %s", "one of %s"}
 	WantDuration    = Message{"90s, 168h와 같은 형식으로 시간을 지정하세요", "a duration such as 90s or 168h"}
 	WantBool        = Message{"true 또는 false를 지정하세요", "true or false"}
-	WantWholeNumber = Message{"정수를 지정하세요", "a whole number"}
+	WantWholeNumber = Message{"7과 같은 10진 정수를 지정하세요. 앞에 0을 붙이지 마세요", "a whole number such as 7, without leading zeros"}
+	WantNumber      = Message{"5, 0.5와 같은 10진수를 지정하세요", "a number such as 5 or 0.5"}
 	WantAnother     = Message{"다른 값을 지정하세요 (%v)", "another value (%v)"}
 	GivenEmpty      = Message{"%s: 값이 비어 있습니다", "%s is empty: want a value"}
 	GivenZero       = Message{"%s: 0은 사용할 수 없습니다. 1 이상을 지정하세요", "%s is 0: want 1 or more"}

@@ -58,7 +58,7 @@ var (
 	ConsoleNoPage        = Message{"주소에 해당하는 화면이 없습니다.", "There is no page at this address."}
 	ConsoleNoJob         = Message{"이 작업의 기록이 없습니다. 콘솔이 다시 시작되었다면 정산 목록과 쿠폰의 변경 이력에서 결과를 확인하세요.", "There is no such job. If the console was restarted, look for the result among the runs and in the history of the coupon."}
 	ConsoleSearchWhat    = Message{"고객 번호, 주문 번호, 쿠폰 번호, 정산 번호, 접수증 중 하나를 입력하세요.", "Enter a user id, an order id, a coupon id, a run or a receipt."}
-	ConsoleWrongField    = Message{"‘%s’의 값이 올바르지 않습니다.", "The value of “%s” is not usable."}
+	ConsoleWrongField    = Message{"‘%s’ 항목에 사용할 수 없는 값입니다: %q", "“%s” is %q, which is not usable."}
 	ConsoleReasonMissing = Message{"사유를 입력하세요. 아무것도 바꾸지 않았습니다.", "Enter a reason. Nothing was changed."}
 	ConsoleBusy          = Message{"실행 중인 작업이 많습니다. 끝난 뒤 다시 시도하세요. 아무것도 바꾸지 않았습니다.", "Too many jobs are running. Try again when some have ended. Nothing was changed."}
 	ConsoleOtherDigest   = Message{"화면에 있던 내용과 요청이 다릅니다. 승인하지 않았습니다. 화면을 다시 열어 확인하세요.", "The request is not what the page showed, and was not approved. Open the page again."}

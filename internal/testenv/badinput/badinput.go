@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
 
 // CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means
-// none, twice, or not plain text. The program must name each and exit with code 2. One call gives a bad value to all
+// none, a number that is no canonical decimal, twice, or not plain text. The program must name each and exit with code 2. One call gives a bad value to all
 // flags of a verb, because the program must name all problems. A flag that several verbs share is tried with the
 // first of them. run runs the program without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
@@ -165,7 +166,13 @@ func badValues(v *kong.Value) []string {
 	element := v.Target.Type()
 	if v.IsSlice() {
 		element = element.Elem()
-		values = append(values, ",", "1,,2", ",1")
+		values = append(values, ",", "1,,2", ",1", "1,", "1, ,2")
+	}
+	if isNumber(element) {
+		values = append(values, "010", "0x1F", "1_0", "+1", "１")
+		if v.IsSlice() {
+			values = append(values, "1,010")
+		}
 	}
 	switch {
 	case v.IsBool():
@@ -176,6 +183,10 @@ func badValues(v *kong.Value) []string {
 		values = append(values, "0")
 	}
 	return values
+}
+
+func isNumber(of reflect.Type) bool {
+	return of != reflect.TypeFor[time.Duration]() && (of.Kind() >= reflect.Int && of.Kind() <= reflect.Uint64 || of.Kind() == reflect.Float64)
 }
 
 // plausible returns a valid value.
