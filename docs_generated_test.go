@@ -3,6 +3,7 @@ package jajeong_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -117,6 +119,11 @@ func configurationReference(t *testing.T) string {
 		own := slices.DeleteFunc(helpOf(t, "settle", strings.Fields(verb)...).flags, func(f flagHelp) bool { return slices.Contains(root.flags, f) })
 		add("settle "+verb, own)
 	}
+	names := map[string]bool{}
+	for _, r := range rows {
+		names[r.environment] = true
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(names)), connect.Names, "connect.Names has the settings of all programs")
 	slices.SortStableFunc(rows, func(a, b row) int { return len(b.programs) - len(a.programs) })
 
 	var page strings.Builder

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitSettings
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Prefixes: []string{"APPLY_", "LIVE_", "SETTLE_", "WALLET_"}, Language: language},
+	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Language: language},
 		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded

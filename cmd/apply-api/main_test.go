@@ -254,7 +254,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
 		`apply-api: APPLY_ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
 		`apply-api: SETTLE_TIME_ZONE="Mars" is not a time zone such as Asia/Seoul`,
-		"apply-api: RECEIPT_KEYS_FILE cannot be read: read /dev/null: no regular file",
+		"apply-api: RECEIPT_KEYS_FILE cannot be read: no regular file",
 		"apply-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
 		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
 		"apply-api: CANDIDATE_TTL is 1h0m0s: want at least 54h0m0s, so that a queue outlives its settlement",

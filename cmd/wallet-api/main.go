@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitSettings
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_"}, Language: language},
+	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Language: language},
 		args, stdout, stderr, kong.Vars{"version": version})
 	if errors.Is(err, connect.ErrHelp) {
 		return exitEnded

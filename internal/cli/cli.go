@@ -141,7 +141,7 @@ func Run(ctx context.Context, process Process) int {
 }
 
 func (p *program) parseAndRun(ctx context.Context) int {
-	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Prefixes: []string{"APPLY_", "SETTLE_", "WALLET_", "CONSOLE_"}, Language: p.Language},
+	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Language: p.Language},
 		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,11 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 // kafkaDialTimeout leaves time for another broker within one publication.
 const kafkaDialTimeout = time.Second
+
+// maxCertificates is in bytes. All authorities of a system have some 250 KiB.
+const maxCertificates = 4 << 20
 
 // The values of KAFKA_SASL_MECHANISM.
 const (
@@ -151,9 +154,9 @@ func (s *KafkaSettings) roots() (*x509.CertPool, error) {
 	if s.KafkaTLSCAFile == "" {
 		return nil, nil
 	}
-	content, err := os.ReadFile(s.KafkaTLSCAFile)
+	content, err := keysfile.Read("KAFKA_TLS_CA_FILE", s.KafkaTLSCAFile, maxCertificates)
 	if err != nil {
-		return nil, text.UsageErrorf(text.KafkaCAUnreadable, err)
+		return nil, err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(content) {

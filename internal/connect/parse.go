@@ -27,7 +27,6 @@ var ErrHelp = errors.New("help was printed")
 
 type Program struct {
 	Name     string
-	Prefixes []string      // an unknown environment variable with such a prefix is an error
 	Language text.Language // language of the help
 }
 
@@ -74,7 +73,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	if kctx != nil && kctx.Selected() != nil {
 		wrong = append(wrong, invalid(kctx.Selected().Target)...)
 	}
-	problems = slices.Concat(problems, causes(values), givenTwice(kctx), unknownEnvironment(parser.Model, program.Prefixes),
+	problems = slices.Concat(problems, causes(values), givenTwice(kctx), unknownEnvironment(parser.Model),
 		combination(kctx), withoutFlagsOf(values, wrong))
 	if len(problems) == 0 && err != nil {
 		problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))

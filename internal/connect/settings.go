@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -15,44 +14,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
 )
-
-// serviceLink matches variables that Kubernetes sets for each service, such as APPLY_API_PORT_8080_TCP.
-var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_.*)?)$`)
-
-// siblings are settings that a program accepts although only another program uses them: they often share a ConfigMap.
-var siblings = []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "LIVE_LISTEN", "WALLET_LISTEN", "WALLET_ADMIN_LISTEN",
-	"SETTLE_SCHEDULE", "SETTLE_TIME_ZONE", "SETTLE_PARALLEL", "SETTLE_ADMIN_LISTEN"}
-
-func unknownEnvironment(model *kong.Application, prefixes []string) (problems []error) {
-	known := map[string]bool{}
-	for _, env := range siblings {
-		known[env] = true
-	}
-	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
-		if flag, ok := node.(*kong.Flag); ok {
-			for _, env := range flag.Envs {
-				known[env] = true
-			}
-		}
-		return next(nil)
-	})
-	for _, pair := range os.Environ() {
-		env, _, _ := strings.Cut(pair, "=")
-		for _, prefix := range prefixes {
-			if strings.HasPrefix(env, prefix) && !known[env] && !serviceLink.MatchString(env) {
-				problems = append(problems, text.UsageErrorf(text.UnknownSetting, env, strings.Join(withPrefix(known, prefix), ", ")))
-			}
-		}
-	}
-	return problems
-}
-
-func withPrefix(known map[string]bool, prefix string) []string {
-	without := func(name string) bool { return !strings.HasPrefix(name, prefix) }
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), without)
-}
 
 func CheckListen(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
@@ -65,6 +29,9 @@ func CheckListen(name, address string) error {
 	return nil
 }
 
+// maxSecret is in bytes. A DSN or a password is far shorter.
+const maxSecret = 64 << 10
+
 func secret(name, value, file string) (string, error) {
 	if file == "" {
 		return value, nil
@@ -72,9 +39,9 @@ func secret(name, value, file string) (string, error) {
 	if value != "" {
 		return "", text.UsageErrorf(text.SecretTwice, name)
 	}
-	content, err := os.ReadFile(file)
+	content, err := keysfile.Read(name+"_FILE", file, maxSecret)
 	if err != nil {
-		return "", text.UsageErrorf(text.SecretUnreadable, name, err)
+		return "", err
 	}
 	if value = strings.TrimRight(string(content), "\r\n"); value == "" {
 		return "", text.UsageErrorf(text.SecretEmpty, name, file)

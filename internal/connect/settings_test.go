@@ -71,7 +71,7 @@ func (v *verb) Validate() error {
 func parse(t *testing.T, args ...string) (c command, printed string, problems []string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	_, err := connect.Parse(&c, connect.Program{Name: "program", Prefixes: []string{"APPLY_"}, Language: text.English}, args, &stdout, &stderr)
+	_, err := connect.Parse(&c, connect.Program{Name: "program", Language: text.English}, args, &stdout, &stderr)
 	require.Empty(t, stderr.String(), "Parse leaves printing problems to its caller")
 	if err == connect.ErrHelp {
 		return c, stdout.String(), nil
@@ -210,6 +210,49 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 	}
 }
 
+// A misspelt setting is refused, and the right name told.
+func TestParse_RefusesMisspeltSettings(t *testing.T) {
+	t.Setenv("MYSQL_DSN", dsn)
+	for misspelt, right := range map[string]string{
+		"TRUSTED_PROXIS": "TRUSTED_PROXIES", "TRUSTED_PROIXES": "TRUSTED_PROXIES", "CORS_ORIGIN": "CORS_ORIGINS", "USER_RATES": "USER_RATE",
+		"USER_TABLES": "USER_TABLE", "RECEIPT_KEY_FILE": "RECEIPT_KEYS_FILE", "SERVICE_KEYS_FILES": "SERVICE_KEYS_FILE",
+		"JWT_ISSUERS": "JWT_ISSUER", "REDIS_ADDR": "REDIS_ADDRS", "REDIS_PASSWORT_FILE": "REDIS_PASSWORD_FILE", "KAFKA_BROKER": "KAFKA_BROKERS",
+		"EVENT_SINKS": "EVENT_SINK", "LOG_LEVLE": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
+	} {
+		t.Run(misspelt, func(t *testing.T) {
+			t.Setenv(misspelt, "secret")
+			_, _, problems := parse(t)
+			require.Equal(t, []string{misspelt + " is not a setting, but " + right + " is: correct the name, or remove the variable from the environment of this program"}, problems)
+		})
+	}
+}
+
+// othersNames are variables of other programs, of shells and of Kubernetes.
+const othersNames = `HOME HOSTNAME LANG LC_ALL PATH PWD TERM TZ USER USERNAME SHELL LOGNAME GOGC GOMEMLIMIT GOMAXPROCS SSL_CERT_DIR
+KUBERNETES_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT_HTTPS KUBERNETES_PORT_443_TCP_ADDR POD_NAME POD_NAMESPACE POD_IP NODE_NAME
+MYSQL_DB MYSQL_DATABASE MYSQL_HOST MYSQL_PORT MYSQL_USER MYSQL_PASSWORD MYSQL_PASSWORD_FILE MYSQL_PWD MYSQL_ROOT_PASSWORD MYSQL_ROOT_HOST MYSQL_TCP_PORT MYSQL_URL
+MYSQL_SSL MYSQL_DIR MYSQL_VERSION MYSQL_PORT_3306_TCP MYSQL_PORT_3306_TCP_ADDR MYSQL_SERVICE_HOST MYSQL_SERVICE_PORT_MYSQL MYSQL_ENV_GOSU_VERSION MYSQL_NAME
+MARIADB_DATABASE MARIADB_ROOT_PASSWORD REDIS_URL REDIS_HOST REDIS_PORT REDIS_DB REDIS_USER REDIS_AUTH REDIS_PASS REDIS_SSL REDIS_TTL REDIS_NAME REDIS_MODE REDIS_VERSION
+REDIS_MASTER_HOST REDIS_MASTER_PORT REDIS_SENTINELS REDIS_PORT_6379_TCP REDIS_PORT_6379_TCP_PROTO REDIS_SERVICE_HOST REDIS_SERVICE_PORT REDIS_SERVICE_PORT_TCP_REDIS
+REDIS_MASTER_SERVICE_HOST REDIS_TLS_SERVICE_PORT REDIS_TLS_PORT EVENT_BUS EVENT_TYPE EVENT_SIZE EVENT_NAME EVENT_STORE EVENT_PORT EVENT_REDIS_SERVICE_HOST
+KAFKA_URL KAFKA_HOST KAFKA_OPTS KAFKA_HEAP_OPTS KAFKA_SSL KAFKA_PORT_9092_TCP KAFKA_BROKERS_SERVICE_HOST KAFKA_BROKERS_PORT KAFKA_CLIENT_ID KAFKA_BOOTSTRAP_SERVERS
+USER_ID USER_UID USER_GID USER_DATA USER_NAME USER_HOME USER_ROLE USER_PORT USER_POOL_ID USER_SERVICE_HOST USER_API_PORT_80_TCP
+JWT_SECRET JWT_KEY JWT_ALGORITHM JWT_PUBLIC_KEY JWT_EXPIRES_IN CORS_ALLOW_ORIGIN CORS_ENABLED TRUSTED_HOSTS IDENTITY_FILE IDENTITY_SERVICE_PORT
+LOG_FILE LOG_DIR LOG_FORMAT LOGLEVEL MAX_WORKERS MAX_MEMORY SERVICE_NAME SERVICE_VERSION SERVICE_ACCOUNT PUSH_URL ISSUE_KEY JOURNAL_STREAM SHUTDOWN_TIMEOUT
+APPLY_API_SERVICE_HOST APPLY_API_PORT_8080_TCP WALLET_API_SERVICE_PORT SETTLE_SERVICE_HOST CONSOLE_PORT LIVE_SERVICE_HOST SERVE_HOST RESERVE_DB
+OTEL_SERVICE_NAME AWS_REGION AWS_ROLE_ARN HTTP_PROXY HTTPS_PROXY NO_PROXY DATABASE_URL APP_ENV NODE_ENV SPRING_PROFILES_ACTIVE JAVA_OPTS`
+
+func TestParse_LeavesTheNamesOfOthersAlone(t *testing.T) {
+	for _, name := range strings.Fields(othersNames) {
+		if _, set := os.LookupEnv(name); !set {
+			t.Setenv(name, "x")
+		}
+	}
+	t.Setenv("MYSQL_DSN", dsn)
+	_, _, problems := parse(t)
+	require.Empty(t, problems)
+}
+
 func TestHelp_ListsEverySettingDespiteProblems(t *testing.T) {
 	t.Setenv("CANDIDATE_TTL", "banana")
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--bogus", "--help"}, {"--help", "--pages=many"}} {
@@ -231,8 +274,7 @@ func TestParse_ReadsSecretsFromFiles(t *testing.T) {
 
 	t.Setenv("MYSQL_DSN_FILE", file+".gone")
 	_, _, problems = parse(t)
-	require.Len(t, problems, 1)
-	require.Contains(t, problems[0], "MYSQL_DSN_FILE: ")
+	require.Equal(t, []string{"MYSQL_DSN_FILE cannot be read: no such file or directory"}, problems)
 }
 
 // No argument crashes Parse, and without an error there is a command and settings.

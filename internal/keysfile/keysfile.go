@@ -1,4 +1,4 @@
-// Package keysfile reads the keys of a program from a file, and follows the file while it changes.
+// Package keysfile reads files that settings name. It reads the keys of a program, and follows their file while it changes.
 package keysfile
 
 import (
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"strings"
@@ -67,29 +68,53 @@ func (f *File[Key]) Keys() []Key { return *f.current.Load() }
 func (f *File[Key]) Stale() bool { return f.stale.Load() }
 
 func (f *File[Key]) read() (content []byte, keys []Key, err error) {
-	is, err := os.Stat(f.path)
-	if err == nil && !is.Mode().IsRegular() { // opening a pipe would wait for a writer
-		err = &os.PathError{Op: "read", Path: f.path, Err: errors.New("no regular file")}
-	}
-	var file *os.File
-	if err == nil {
-		file, err = os.Open(f.path)
-	}
-	if err == nil {
-		defer file.Close()
-		content, err = io.ReadAll(io.LimitReader(file, maxFile+1))
-	}
-	switch {
-	case err != nil:
-		return nil, nil, text.UsageErrorf(text.KeysUnreadable, f.Setting, err)
-	case len(content) > maxFile:
-		return nil, nil, text.UsageErrorf(text.KeysFileTooLong, f.Setting, maxFile)
+	if content, err = Read(f.Setting, f.path, maxFile); err != nil {
+		return nil, nil, err
 	}
 	if keys, err = f.Parse(content); err == nil && len(keys) > maxKeys {
 		err = text.UsageErrorf(text.TooManyKeys, f.Setting, len(keys), maxKeys)
 	}
 	return content, keys, err
 }
+
+// byteOrderMark is what some editors write at the beginning of a file. It is no part of a name or a secret.
+var byteOrderMark = []byte("\ufeff")
+
+// Read returns the content of the file that a setting names, of at most limit bytes, without a byte order mark. An error is
+// a *text.UsageError. It does not have the path: somebody may have given the secret itself instead.
+func Read(setting, path string, limit int64) ([]byte, error) {
+	content, err := readFile(path, limit)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	}
+	switch {
+	case err != nil:
+		return nil, text.UsageErrorf(text.FileUnreadable, setting, err)
+	case int64(len(content)) > limit:
+		return nil, text.UsageErrorf(text.FileTooLong, setting, limit)
+	default:
+		return bytes.TrimPrefix(content, byteOrderMark), nil
+	}
+}
+
+// readFile reads up to one byte more than limit. Anything but a regular file is refused: a pipe would wait for a writer.
+func readFile(path string, limit int64) ([]byte, error) {
+	is, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !is.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, limit+1))
+}
+
+var errNotRegular = errors.New("no regular file")
 
 // Lines returns the number, from 1, and the fields of each line. Empty lines and lines that begin with # are left out.
 func Lines(content []byte) iter.Seq2[int, []string] {

@@ -34,6 +34,24 @@ func TestLines_LeaveOutCommentsAndEmptyLines(t *testing.T) {
 	require.Equal(t, []string{"3 [one two]", "5 [three # four]"}, file.Keys())
 }
 
+func TestFile_BeginsBehindAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	file, err := load(t, "\ufeffone two\n\ufeffthree")
+	require.NoError(t, err)
+	require.Equal(t, []string{"1 [one two]", "2 [\ufeffthree]"}, file.Keys())
+}
+
+func TestRead_DoesNotRepeatThePath(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"hunter2", "user:hunter2@tcp(db:3306)/coupons", "/dev/null/hunter2", "hunter2\x00"} {
+		_, err := keysfile.Read("WORDS_FILE", path, 10)
+		require.ErrorContains(t, err, "WORDS_FILE cannot be read: ")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err := keysfile.Read("WORDS_FILE", t.TempDir(), 10)
+	require.EqualError(t, err, "WORDS_FILE cannot be read: no regular file")
+}
+
 func TestKeys_AreBounded(t *testing.T) {
 	t.Parallel()
 	_, err := load(t, strings.Repeat("a\n", 100))

@@ -5,13 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -72,7 +72,7 @@ func (s *Settings) validateDevUser() error {
 	if !given {
 		role = string(Operator)
 	}
-	if name = strings.TrimSpace(name); name == "" || !slices.Contains(allRoles, Role(role)) {
+	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); name == "" || !slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
 	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}
@@ -83,10 +83,11 @@ func (s *Settings) validateRoles() error {
 	s.roles = map[string][]Role{}
 	for _, pair := range s.Roles {
 		at := strings.LastIndex(pair, "=")
-		if at < 1 || !slices.Contains(allRoles, Role(pair[at+1:])) {
+		group, role := strings.TrimSpace(pair[:max(0, at)]), Role(strings.TrimSpace(pair[at+1:]))
+		if group == "" || !slices.Contains(allRoles, role) {
 			return text.UsageErrorf(text.WrongConsoleRole, pair)
 		}
-		s.roles[pair[:at]] = append(s.roles[pair[:at]], Role(pair[at+1:]))
+		s.roles[group] = append(s.roles[group], role)
 	}
 	if len(s.roles) == 0 {
 		return text.UsageErrorf(text.NoConsoleRoles)
@@ -113,11 +114,11 @@ func (s *Settings) validateOIDC() error {
 	}
 	s.URL = strings.TrimSuffix(s.URL, "/")
 	if s.SecretFile != "" {
-		content, err := os.ReadFile(s.SecretFile)
-		s.secret = strings.TrimSpace(string(content))
-		if err != nil || s.secret == "" || len(content) > maxSecretBytes {
-			problems = append(problems, text.UsageErrorf(text.WrongClientSecret, s.SecretFile))
+		content, err := keysfile.Read("CONSOLE_OIDC_CLIENT_SECRET_FILE", s.SecretFile, maxSecretBytes)
+		if s.secret = strings.TrimSpace(string(content)); err == nil && s.secret == "" {
+			err = text.UsageErrorf(text.SecretEmpty, "CONSOLE_OIDC_CLIENT_SECRET", s.SecretFile)
 		}
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }

@@ -39,7 +39,7 @@ func guarded(t *testing.T, s signin.Settings) http.Handler {
 
 func TestProxy_IsBelievedAlone(t *testing.T) {
 	t.Parallel()
-	h := guarded(t, signin.Settings{TrustedProxies: []string{"10.0.0.0/8", "192.0.2.1"}, Roles: []string{"a=b=viewer", "team=finance"}})
+	h := guarded(t, signin.Settings{TrustedProxies: []string{"10.0.0.0/8", "192.0.2.1"}, Roles: []string{"a=b=viewer", "team = finance"}})
 	ask := func(from string, headers ...string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/x", nil)
 		r.RemoteAddr = from

@@ -15,14 +15,15 @@ var (
 	GivenTwice      = Message{"%s: 한 번만 지정할 수 있습니다", "%s is given more than once: give it once"}
 	GivenNotPlain   = Message{"%s: 줄바꿈 등의 제어 문자가 포함되어 있거나 UTF-8이 아닙니다. 한 줄짜리 일반 텍스트를 입력하세요",
 		"%s has line breaks or other control characters, or is not UTF-8: give one line of plain text"}
-	ValueMissing   = Message{"값이 없습니다", "a value is missing"}
+	ValueMissing    = Message{"값이 없습니다", "a value is missing"}
+	MisspeltSetting = Message{"%s: 존재하지 않는 설정입니다. %s의 오타라면 이름을 고치고, 다른 프로그램의 변수라면 이 프로그램의 환경에서 빼세요",
+		"%s is not a setting, but %s is: correct the name, or remove the variable from the environment of this program"}
 	UnknownSetting = Message{"%s: 존재하지 않는 설정입니다. 사용할 수 있는 설정: %s", "%s is not a setting: known settings are %s"}
 	WrongListen    = Message{"%s: %q 주소는 사용할 수 없습니다. host:port 또는 :port 형식으로 지정하세요. 포트는 65535까지 가능합니다",
 		"%s is %q: want host:port or :port, with a port up to 65535"}
-	SecretTwice      = Message{"%[1]s, %[1]s_FILE: 둘 중 하나만 지정하세요", "%[1]s and %[1]s_FILE are both set: give one"}
-	SecretUnreadable = Message{"%s_FILE: 파일을 읽을 수 없습니다: %v", "%s_FILE: %v"}
-	SecretEmpty      = Message{"%s_FILE: %s 파일이 비어 있습니다", "%s_FILE: %s is empty"}
-	DSNMissing       = Message{"MYSQL_DSN이 없습니다. --mysql-dsn 또는 MYSQL_DSN을 user:password@tcp(host:3306)/database 형식으로 지정하세요",
+	SecretTwice = Message{"%[1]s, %[1]s_FILE: 둘 중 하나만 지정하세요", "%[1]s and %[1]s_FILE are both set: give one"}
+	SecretEmpty = Message{"%s_FILE: %s 파일이 비어 있습니다", "%s_FILE: %s is empty"}
+	DSNMissing  = Message{"MYSQL_DSN이 없습니다. --mysql-dsn 또는 MYSQL_DSN을 user:password@tcp(host:3306)/database 형식으로 지정하세요",
 		"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"}
 	DSNMalformed = Message{"MYSQL_DSN이 올바른 DSN이 아닙니다. user:password@tcp(host:3306)/database 형식으로 지정하세요",
 		"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database"}

@@ -12,8 +12,6 @@ var (
 		"KAFKA_TOPIC is %q: want a name of at most 249 letters, digits, '.', '_' and '-'"}
 	KafkaCAWithoutTLS = Message{"KAFKA_TLS_CA_FILE을 지정하려면 KAFKA_TLS=true도 지정해야 합니다",
 		"KAFKA_TLS_CA_FILE needs KAFKA_TLS=true, too"}
-	KafkaCAUnreadable = Message{"KAFKA_TLS_CA_FILE: 인증서를 읽을 수 없습니다: %v",
-		"KAFKA_TLS_CA_FILE: cannot read the certificates: %v"}
 	KafkaCAEmpty = Message{"KAFKA_TLS_CA_FILE: %s에 PEM 형식의 인증서가 없습니다",
 		"KAFKA_TLS_CA_FILE: %s has no certificate in PEM format"}
 	KafkaMechanismMissing = Message{"%s를 지정하려면 KAFKA_SASL_MECHANISM도 PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 중 하나로 지정해야 합니다",

@@ -89,11 +89,11 @@ var (
 		"JOURNAL_ROWS_PER_SECOND is %d: want %d to %d, such as 50000"}
 
 	// Settings of wallet-api.
-	KeysUnreadable = Message{"%s을 읽을 수 없습니다: %v",
+	FileUnreadable = Message{"%s을 읽을 수 없습니다: %v",
 		"%s cannot be read: %v"}
 	KeysFileEmpty = Message{"%[1]s에 키가 없습니다. 모든 키를 없애려면 이 프로그램을 %[1]s 없이 다시 시작하세요",
 		"%[1]s has no key. To remove every key, restart this program without %[1]s"}
-	KeysFileTooLong = Message{"%s이 너무 큽니다. %d바이트까지 가능합니다",
+	FileTooLong = Message{"%s이 너무 큽니다. %d바이트까지 가능합니다",
 		"%s is too long: want at most %d bytes"}
 	WrongKeyLine = Message{"SERVICE_KEYS_FILE의 %d번째 줄이 올바르지 않습니다. 서비스 이름과 키의 SHA-256 값(64자리 16진수)을 공백으로 구분해 적으세요. 이름에는 영문자, 숫자, '.', '_', '-'만 64자까지 사용할 수 있습니다",
 		"SERVICE_KEYS_FILE: line %d is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, and the SHA-256 of its key in 64 hexadecimal digits"}
