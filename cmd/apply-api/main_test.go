@@ -259,7 +259,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
 		"apply-api: CANDIDATE_TTL is 1h0m0s: want at least 54h0m0s, so that a queue outlives its settlement",
 		"apply-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
-		`apply-api: REDIS_ADDRS: "nowhere" is not host:port`,
+		"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name and a password",
 	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 }
 

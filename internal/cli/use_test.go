@@ -29,7 +29,7 @@ func TestUsageErrors_AllTogether(t *testing.T) {
 		"--settle-time-zone=Mars/Base", "--date=2026-13-01")
 	require.Equal(t, 2, code)
 	require.Empty(t, stdout)
-	for _, want := range []string{"MYSQL_DSN", `"localhost"`, "54h", "Mars/Base", "2026-13-01", "--operator", "--reason"} {
+	for _, want := range []string{"MYSQL_DSN", "REDIS_ADDRS: address 1", "54h", "Mars/Base", "2026-13-01", "--operator", "--reason"} {
 		require.Contains(t, stderr, want)
 	}
 	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")
@@ -56,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 		want string
 	}{
 		"no verb":              {nil, "migrate"},
-		"unknown verb":         {[]string{"settel"}, "settel"},
+		"unknown verb":         {[]string{"settel"}, "unexpected argument, number 1"},
 		"unknown flag":         {[]string{"run", "--coupn=1"}, "--coupn"},
 		"coupon is no id":      {append([]string{"run", "--coupon=abc"}, person...), "coupon"},
 		"no such coupon":       {append([]string{"run", "--coupon=999"}, person...), "coupon 999 does not exist"},
@@ -81,6 +81,8 @@ func TestUsageErrors(t *testing.T) {
 		"no such run":       {[]string{"show", "999"}, "run 999"},
 		"run is no id":      {[]string{"show", "abc"}, "whole number"},
 		"show of nothing":   {[]string{"show"}, "<run>"},
+		"a misspelt verb":   {[]string{"coupon", "puase", "1"}, "unexpected argument puase, did you mean pause? See --help"},
+		"a misspelt flag":   {[]string{"runs", "--limt=3"}, "unknown flag --limt, did you mean --limit? See --help"},
 		"no period":         {[]string{"report"}, "--date=2026-11-20 or --month=2026-11"},
 		"two periods":       {[]string{"report", "--date=2026-11-20", "--month=2026-11"}, "--month"},
 		"no such date":      {[]string{"report", "--date=2026-02-30"}, "YYYY-MM-DD"},

@@ -52,7 +52,7 @@ func TestEventSettings_Problems(t *testing.T) {
 		"retention above its bound": {args: []string{"--event-retention=721h"},
 			want: []string{"EVENT_RETENTION is 721h0m0s: want 10m0s to 720h0m0s, such as 24h"}},
 		"wrong address": {args: []string{"--event-redis-addrs=nowhere"},
-			want: []string{`EVENT_REDIS_ADDRS: "nowhere" is not host:port`}},
+			want: []string{wrongAddress("EVENT_REDIS_ADDRS", 1)}},
 		"secret given twice": {args: []string{"--event-redis-addrs=a:1", "--event-redis-password=secret", "--event-redis-password-file=/nowhere"},
 			want: []string{"EVENT_REDIS_PASSWORD and EVENT_REDIS_PASSWORD_FILE are both set: give one"}},
 		"settings of another Redis without its address": {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -56,10 +55,8 @@ func (s *KafkaSettings) Validate() error {
 			problems = append(problems, text.UsageErrorf(m, args...))
 		}
 	}
-	for _, broker := range s.KafkaBrokers {
-		host, port, err := net.SplitHostPort(broker)
-		number, portErr := strconv.ParseUint(port, 10, 16)
-		add(err != nil || host == "" || portErr != nil || number == 0, text.KafkaWrongBroker, broker)
+	for i, broker := range s.KafkaBrokers {
+		add(!isAddress(broker), text.WrongAddress, "KAFKA_BROKERS", i+1)
 	}
 	add(!topicName.MatchString(s.KafkaTopic) || s.KafkaTopic == "." || s.KafkaTopic == "..", text.KafkaWrongTopic, s.KafkaTopic)
 	if len(s.KafkaBrokers) == 0 {

@@ -39,7 +39,7 @@ func TestKafkaSettings_Problems(t *testing.T) {
 	for name, test := range map[string]struct{ args, want []string }{
 		"nothing":       {},
 		"brokers":       {args: []string{"--kafka-brokers=a:1,[::1]:2"}},
-		"wrong brokers": {args: []string{"--kafka-brokers=a,b:0,:3"}, want: []string{wrongBroker("a"), wrongBroker("b:0"), wrongBroker(":3")}},
+		"wrong brokers": {args: []string{"--kafka-brokers=a,b:0,:3"}, want: []string{wrongAddress("KAFKA_BROKERS", 1), wrongAddress("KAFKA_BROKERS", 2), wrongAddress("KAFKA_BROKERS", 3)}},
 		"empty brokers": {args: []string{"--kafka-brokers="}, want: []string{"KAFKA_BROKERS (--kafka-brokers) is empty: want a value"}},
 		"topic": {args: []string{at, "--kafka-topic=a b"},
 			want: []string{`KAFKA_TOPIC is "a b": want a name of at most 249 letters, digits, '.', '_' and '-'`}},
@@ -73,8 +73,6 @@ func TestKafkaSettings_Problems(t *testing.T) {
 		})
 	}
 }
-
-func wrongBroker(given string) string { return `KAFKA_BROKERS: "` + given + `" is not host:port` }
 
 func TestKafkaSettings_Options(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	makeLenient(parser.Model, &values)
 
 	var problems []error
+	given := len(args)
 	kctx, err := parser.Parse(args)
 	for err != nil && !helped {
 		var stuck *kong.ParseError
@@ -59,12 +60,14 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			break // all arguments were read; combination reports what is missing
 		}
 		at := len(args) - len(kctx.Path[len(kctx.Path)-1].Remainder())
-		problems = append(problems, unread(err, args, at))
 		if at >= len(args) {
+			problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
 			break
 		}
-		args, values = slices.Delete(slices.Clone(args), at, at+1), nil
-		kctx, err = parser.Parse(args) // again, without the unreadable argument
+		problem, end := unread(kctx, err, args[at:], at+given-len(args))
+		problems = append(problems, problem)
+		args, values = slices.Delete(slices.Clone(args), at, at+end), nil
+		kctx, err = parser.Parse(args) // again, without the unreadable arguments
 	}
 	if helped {
 		return nil, ErrHelp
@@ -84,34 +87,58 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	return kctx, nil
 }
 
-// unreadError is an error of kong about an argument. Its text is kong's in English, and localized in other languages.
-type unreadError struct {
-	error
-	localized error
-}
-
-func (e *unreadError) Error() string { return e.error.Error() + ": see --help" }
-
-func (e *unreadError) In(l text.Language) string {
-	if l == text.English {
-		return e.Error()
-	}
-	return text.In(l, e.localized)
-}
-
-func unread(err error, args []string, at int) error {
+// unread returns the problem with the first of the arguments that are left, and how many of them it concerns. before is how
+// many arguments stand before them. It repeats nothing that may be a password: no value, and no argument that is not almost
+// a command. What follows an unknown flag may be its value.
+func unread(kctx *kong.Context, err error, left []string, before int) (problem error, concerns int) {
 	missing, ok := errors.AsType[*valueMissing](err)
+	commands := commandsOf(kctx)
 	switch {
 	case ok:
-		return &unreadError{err, text.Errorf(text.NoValueFor, missing.flag)}
-	case at >= len(args):
-		return &unreadError{err, text.Errorf(text.UnreadableCommand, err)}
-	case strings.HasPrefix(args[at], "-"):
-		flag, _, _ := strings.Cut(args[at], "=")
-		return &unreadError{err, text.Errorf(text.UnknownFlag, flag)}
-	default:
-		return &unreadError{err, text.Errorf(text.UnexpectedArgument, args[at])}
+		return text.UsageErrorf(text.NoValueFor, missing.flag), 1
+	case strings.HasPrefix(left[0], "-"):
+		flag, _, valued := strings.Cut(left[0], "=")
+		if !valued && len(left) > 1 && !strings.HasPrefix(left[1], "-") && !slices.Contains(commands, left[1]) {
+			return unknownFlag(kctx, flag), 2
+		}
+		return unknownFlag(kctx, flag), 1
 	}
+	if right := nearest(left[0], commands); right != "" {
+		return text.UsageErrorf(text.MisspeltCommand, left[0], right), 1
+	}
+	return text.UsageErrorf(text.UnexpectedArgument, before+1), 1
+}
+
+func unknownFlag(kctx *kong.Context, flag string) error {
+	if letters := []rune(flag); !strings.HasPrefix(flag, "--") {
+		return text.UsageErrorf(text.UnknownFlag, string(letters[:min(2, len(letters))])) // -pPASSWORD
+	}
+	var names []string
+	for _, one := range kctx.Flags() {
+		names = append(names, one.Name)
+	}
+	if right := nearest(strings.TrimPrefix(flag, "--"), names); right != "" {
+		return text.UsageErrorf(text.MisspeltFlag, flag, "--"+right)
+	}
+	return text.UsageErrorf(text.UnknownFlag, flag)
+}
+
+// nodeOf returns the command that was selected, or else the program.
+func nodeOf(kctx *kong.Context) *kong.Node {
+	if node := kctx.Selected(); node != nil {
+		return node
+	}
+	return kctx.Model.Node
+}
+
+// commandsOf returns the names of the commands that may come next.
+func commandsOf(kctx *kong.Context) (names []string) {
+	for _, child := range nodeOf(kctx).Children {
+		if !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
 }
 
 // combination reports missing flags and mutually exclusive flags. kong checks them only if all values are valid.
@@ -144,20 +171,14 @@ func combination(kctx *kong.Context) (problems []error) {
 }
 
 func unselected(kctx *kong.Context) (problems []error) {
-	node := kctx.Selected()
-	if node == nil {
-		node = kctx.Model.Node
-	}
-	for _, argument := range node.Positional {
+	for _, argument := range nodeOf(kctx).Positional {
 		if argument.Required && !argument.Set {
 			problems = append(problems, text.UsageErrorf(text.ArgumentMissing, strconv.Quote(argument.Summary())))
 		}
 	}
 	var verbs []string
-	for _, child := range node.Children {
-		if !child.Hidden {
-			verbs = append(verbs, strconv.Quote(child.Name))
-		}
+	for _, name := range commandsOf(kctx) {
+		verbs = append(verbs, strconv.Quote(name))
 	}
 	if len(verbs) > 0 {
 		problems = append(problems, text.UsageErrorf(text.CommandMissing, strings.Join(verbs, ", ")))
@@ -276,6 +297,8 @@ func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) 
 func (l lenient) problem(v *kong.Value, given string, parts []string, target reflect.Value, err error) error {
 	odd := slices.IndexFunc(parts, func(part string) bool { return part != "" && isNumber(target) && !numberForm.MatchString(part) })
 	switch {
+	case mayHavePassword(v, given):
+		return text.UsageErrorf(text.GivenPassword, nameOf(v))
 	case odd >= 0:
 		return text.UsageErrorf(text.WrongValueOf, nameOf(v), parts[odd], wanted(v, target, err))
 	case err != nil, v.Enum != "" && target.Kind() == reflect.String && !v.EnumMap()[target.String()]:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,10 +46,9 @@ func (s *RedisSettings) validate(prefix string) error {
 	if len(s.RedisAddrs) == 0 {
 		problems = append(problems, text.UsageErrorf(text.AddrsMissing))
 	}
-	for _, addr := range s.RedisAddrs {
-		host, port, err := net.SplitHostPort(addr)
-		if number, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil || number == 0 {
-			problems = append(problems, text.UsageErrorf(text.WrongAddr, prefix, addr))
+	for i, addr := range s.RedisAddrs {
+		if !isAddress(addr) {
+			problems = append(problems, text.UsageErrorf(text.WrongAddress, prefix+"REDIS_ADDRS", i+1))
 		}
 	}
 	if _, err := secret(prefix+"REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile); err != nil {

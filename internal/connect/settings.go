@@ -32,6 +32,13 @@ func CheckListen(name, address string) error {
 // maxSecret is in bytes. A DSN or a password is far shorter.
 const maxSecret = 64 << 10
 
+// isAddress reports whether given is host:port, such as redis:6379 or [::1]:6379, without a scheme, a user and a password.
+func isAddress(given string) bool {
+	host, port, err := net.SplitHostPort(given)
+	number, wrong := strconv.ParseUint(port, 10, 16)
+	return err == nil && wrong == nil && number > 0 && host != "" && !strings.ContainsAny(host, "@/?#= ")
+}
+
 func secret(name, value, file string) (string, error) {
 	if file == "" {
 		return value, nil
@@ -85,6 +92,14 @@ func elementOf(target reflect.Value) reflect.Type {
 		return target.Type().Elem()
 	}
 	return target.Type()
+}
+
+// withPassword is an address or a DSN with a password, such as redis://:PASSWORD@redis:6379.
+var withPassword = regexp.MustCompile(`(?i)://.*@|:.*@.*[:(]|passw.*=`)
+
+// mayHavePassword reports whether a setting that takes no secret seems to have a password in it. No error shows its value.
+func mayHavePassword(v *kong.Value, given string) bool {
+	return v.Flag != nil && len(v.Tag.Envs) > 0 && !v.Tag.Has(anyBytes) && withPassword.MatchString(given)
 }
 
 // unusable returns a problem if a value is empty, has control characters, or is zero although the flag has no default.

@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +114,53 @@ func TestParse_TrimsTheElementsOfLists(t *testing.T) {
 	require.Equal(t, []string{"x, y", "z"}, c.Words)
 }
 
+func wrongAddress(setting string, number int) string {
+	return fmt.Sprintf("%s: address %d is not host:port: want one such as redis:6379, without a user name and a password", setting, number)
+}
+
+// A password in the wrong place is not repeated, in either language.
+func TestParse_RepeatsNoPassword(t *testing.T) {
+	const unknown, unexpected = "unknown flag %s: see --help", "unexpected argument, number %d of the command line: see --help"
+	misspelt := "unknown flag --redis-pasword, did you mean --redis-password? See --help"
+	for name, test := range map[string]struct {
+		environment map[string]string
+		args        []string
+		want        []string
+	}{
+		"a misspelt flag with =":            {args: []string{"--redis-pasword=hunter2"}, want: []string{misspelt}},
+		"a misspelt flag and its value":     {args: []string{"--redis-pasword", "hunter2"}, want: []string{misspelt}},
+		"before a verb":                     {args: []string{"--redis-pasword", "hunter2", "show"}, want: []string{misspelt}},
+		"before an id":                      {args: []string{"open", "--redis-pasword", "hunter2", "7"}, want: []string{misspelt}},
+		"a verb is no value":                {args: []string{"--bogus", "list", "--page=0"}, want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
+		"a short flag":                      {args: []string{"-phunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a short flag and its value":        {args: []string{"-p", "hunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a flag with a blank":               {args: []string{"--log-level=info", "show", "hunter2"}, want: []string{fmt.Sprintf(unexpected, 3)}},
+		"a flag without dashes":             {args: []string{"show", "--bogus=1", "redis-password=hunter2"}, want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
+		"a password as address":             {environment: map[string]string{"REDIS_ADDRS": "a:1,hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 2)}},
+		"a password before an address":      {environment: map[string]string{"REDIS_ADDRS": "hunter2@a:1"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a query":           {environment: map[string]string{"REDIS_ADDRS": "rediss://a:1/0?auth=hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a password":        {environment: map[string]string{"REDIS_ADDRS": "a:1,redis://:hunter2@b:2"}, want: []string{seemsToHavePassword("REDIS_ADDRS (--redis-addrs)")}},
+		"a DSN as file":                     {environment: map[string]string{"REDIS_PASSWORD_FILE": "u:hunter2@tcp(a:1)/b"}, want: []string{seemsToHavePassword("REDIS_PASSWORD_FILE (--redis-password-file)")}},
+		"a password as file":                {environment: map[string]string{"REDIS_PASSWORD_FILE": "hunter2"}, want: []string{"REDIS_PASSWORD_FILE cannot be read: no such file or directory"}},
+		"a password where a choice belongs": {environment: map[string]string{"REDIS_TLS": "rediss://:hunter2@a:1"}, want: []string{seemsToHavePassword("REDIS_TLS (--redis-tls)")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MYSQL_DSN", dsn)
+			for name, value := range test.environment {
+				t.Setenv(name, value)
+			}
+			_, _, problems := parse(t, test.args...)
+			require.ElementsMatch(t, test.want, problems)
+			_, err := connect.Parse(new(command), connect.Program{Name: "program", Language: text.Korean}, test.args, new(bytes.Buffer), new(bytes.Buffer))
+			require.NotContains(t, text.In(text.Korean, err), "hunter2")
+		})
+	}
+}
+
+func seemsToHavePassword(setting string) string {
+	return setting + " seems to have a password in it, and is not shown: give it without. Passwords have settings of their own"
+}
+
 // The error has each problem once, and no problem that follows from another.
 func TestParse_ReportsEveryProblem(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -129,9 +177,9 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 			want: []string{
 				"unknown flag --bogus: see --help",
 				"unknown flag --nope: see --help",
-				`unknown flag -z, did you mean "-h"?: see --help`,
+				"unknown flag -z: see --help",
 				`REDIS_TLS (--redis-tls) is "maybe": want true or false`,
-				`REDIS_ADDRS: "nowhere" is not host:port`,
+				wrongAddress("REDIS_ADDRS", 1),
 			},
 		},
 		"unreadable values from everywhere": {

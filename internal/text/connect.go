@@ -32,7 +32,10 @@ var (
 	DSNUnusable  = Message{"MYSQL_DSN을 사용할 수 없습니다. 매개변수를 확인하세요", "MYSQL_DSN cannot be used: check its parameters"}
 	AddrsMissing = Message{"REDIS_ADDRS가 비어 있습니다. host:port 형식으로 지정하세요. 여러 개는 쉼표로 구분합니다",
 		"REDIS_ADDRS is empty: want host:port, several separated by commas"}
-	WrongAddr        = Message{"%sREDIS_ADDRS: %q 값은 host:port 형식이 아닙니다", "%sREDIS_ADDRS: %q is not host:port"}
+	WrongAddress = Message{"%s의 %d번째 주소가 host:port 형식이 아닙니다. 사용자 이름과 비밀번호 없이 redis:6379와 같이 지정하세요",
+		"%s: address %d is not host:port: want one such as redis:6379, without a user name and a password"}
+	GivenPassword = Message{"%s: 비밀번호가 들어 있는 것 같아 값을 표시하지 않습니다. 비밀번호를 빼고 지정하세요. 비밀번호를 지정하는 설정은 따로 있습니다",
+		"%s seems to have a password in it, and is not shown: give it without. Passwords have settings of their own"}
 	PrefixWithBraces = Message{"REDIS_KEY_PREFIX=%q: 중괄호는 사용할 수 없습니다. Cluster의 슬롯이 중괄호에 따라 정해지기 때문입니다",
 		"REDIS_KEY_PREFIX=%q must not contain braces: they decide the Cluster slot"}
 	TTLTooShort = Message{"CANDIDATE_TTL이 %s입니다. 정산될 때까지 대기열이 유지되도록 %s 이상으로 지정하세요",
@@ -41,9 +44,11 @@ var (
 	WrongSession = Message{"세션 변수 %s의 값은 %q인데, 필요한 값은 %q입니다. MYSQL_DSN, init_connect, 중간 프록시 가운데 어느 것이 이 값을 바꾸는지 확인하세요",
 		"session variable %s is %q and must be %q: check MYSQL_DSN, init_connect and any proxy in between"}
 
-	// Problems that kong finds. The English texts are those of kong.
+	// Problems that kong finds. They repeat no value, which may be a password.
 	UnknownFlag        = Message{"%s: 알 수 없는 옵션입니다. --help를 참고하세요", "unknown flag %s: see --help"}
-	UnexpectedArgument = Message{"%s: 여기에는 사용할 수 없는 인자입니다. --help를 참고하세요", "unexpected argument %s: see --help"}
+	MisspeltFlag       = Message{"%s: 알 수 없는 옵션입니다. %s의 오타로 보입니다. --help를 참고하세요", "unknown flag %s, did you mean %s? See --help"}
+	UnexpectedArgument = Message{"%d번째 인자는 여기에 사용할 수 없습니다. --help를 참고하세요", "unexpected argument, number %d of the command line: see --help"}
+	MisspeltCommand    = Message{"%s: 알 수 없는 명령입니다. %s의 오타로 보입니다. --help를 참고하세요", "unexpected argument %s, did you mean %s? See --help"}
 	NoValueFor         = Message{"%s: 값이 없습니다. --help를 참고하세요", "%s: a value is missing: see --help"}
 	FlagsMissing       = Message{"필수 옵션이 빠졌습니다: %s. --help를 참고하세요", "missing flags: %s: see --help"}
 	FlagsExclusive     = Message{"--%s, --%s: 함께 사용할 수 없습니다. --help를 참고하세요",

@@ -6,8 +6,6 @@ var (
 		"EVENT_SINK=kafka needs KAFKA_BROKERS, the host:port of Kafka's brokers"}
 	KafkaBrokersMissingFor = Message{"%s를 지정하려면 KAFKA_BROKERS도 지정해야 합니다",
 		"%s needs KAFKA_BROKERS, too"}
-	KafkaWrongBroker = Message{"KAFKA_BROKERS의 %q는 host:port 형식이 아닙니다",
-		"KAFKA_BROKERS: %q is not host:port"}
 	KafkaWrongTopic = Message{"KAFKA_TOPIC이 %q입니다. 영문자, 숫자, '.', '_', '-'로 이루어진 249자 이하의 이름이어야 합니다",
 		"KAFKA_TOPIC is %q: want a name of at most 249 letters, digits, '.', '_' and '-'"}
 	KafkaCAWithoutTLS = Message{"KAFKA_TLS_CA_FILE을 지정하려면 KAFKA_TLS=true도 지정해야 합니다",

@@ -13,7 +13,7 @@ import (
 )
 
 // CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means
-// none, a number that is no canonical decimal, twice, or not plain text. The program must name each and exit with code 2. One call gives a bad value to all
+// none, a number that is no canonical decimal, twice, not plain text, or an address with a password, which is not repeated. The program must name each and exit with code 2. One call gives a bad value to all
 // flags of a verb, because the program must name all problems. A flag that several verbs share is tried with the
 // first of them. run runs the program without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
@@ -29,6 +29,9 @@ func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (cod
 			code, stderr := run(args...)
 			for _, in := range inputs {
 				tried[in.String()] = true
+				if strings.Contains(stderr, password) {
+					t.Errorf("%s, %s: the password is repeated: %s", strings.Join(path, " "), in, stderr)
+				}
 				if code != 2 || !named(in.value, stderr) {
 					t.Errorf("%s, %s: exit code %d: %s", strings.Join(path, " "), in, code, stderr)
 				}
@@ -151,7 +154,7 @@ func named(v *kong.Value, stderr string) bool {
 	}
 	for line := range strings.Lines(stderr) {
 		_, problem, found := strings.Cut(line, name+" ")
-		for _, text := range []string{"is empty", "is 0", "is given more than once", "has line breaks", `is "`} {
+		for _, text := range []string{"is empty", "is 0", "is given more than once", "has line breaks", "seems to have a password", `is "`} {
 			if found && strings.HasPrefix(problem, text) {
 				return true
 			}
@@ -160,6 +163,13 @@ func named(v *kong.Value, stderr string) bool {
 	return false
 }
 
+// password must not be repeated.
+const password = "hunter2"
+
+// withPassword are addresses that belong to other settings, or nowhere.
+var withPassword = []string{"redis://:" + password + "@redis:6379", "u:" + password + "@kafka:9092", "u:" + password + "@tcp(mysql:3306)/coupons",
+	"https://u:" + password + "@shop.example.com", "host=mysql password=" + password}
+
 // badValues returns values without a usable meaning.
 func badValues(v *kong.Value) []string {
 	values := []string{"", " ", "\t"}
@@ -167,6 +177,9 @@ func badValues(v *kong.Value) []string {
 	if v.IsSlice() {
 		element = element.Elem()
 		values = append(values, ",", "1,,2", ",1", "1,", "1, ,2")
+	}
+	if v.Flag != nil && len(v.Tag.Envs) > 0 && !v.Tag.Has("bytes") {
+		values = append(values, withPassword...)
 	}
 	if isNumber(element) {
 		values = append(values, "010", "0x1F", "1_0", "+1", "１")
