@@ -292,7 +292,7 @@ func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 	}
 	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
 	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.stderr.String(), "USER_RATE is NaN")
+	require.Contains(t, p.stderr.String(), `USER_RATE (--user-rate) is "NaN"`)
 }
 
 func TestHelpAndVersion(t *testing.T) {
