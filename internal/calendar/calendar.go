@@ -69,10 +69,35 @@ func midnight(t time.Time, zone *time.Location, daysLater int) time.Time {
 
 // dayBegins returns the first instant of a day. It is not 00:00 where clocks go forward at midnight, as in Santiago.
 func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Time {
-	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
-	if at.Day() != time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Day() {
-		_, changed := at.ZoneBounds()
-		return changed
-	}
+	at, _ := At(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
 	return at
+}
+
+// At returns the first instant at which the clocks in zone show what wall shows in UTC. If they never show it, because they are
+// put forward over it, exists is false, and At returns the instant when they are.
+func At(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
+	year, month, day := wall.Date()
+	at = time.Date(year, month, day, wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)
+	began, ends := at.ZoneBounds()
+	switch shown := Wall(at); {
+	case shown.Before(wall):
+		return ends, false
+	case shown.After(wall):
+		return began, false
+	}
+	if began.IsZero() {
+		return at, true
+	}
+	_, offset := at.Zone()
+	_, before := began.Add(-1).Zone()
+	if earlier := at.Add(time.Duration(offset-before) * time.Second); earlier.Before(began) {
+		return earlier, true // the clocks were put back, and show it twice
+	}
+	return at, true
+}
+
+// Wall returns what the clocks show at an instant, in its location, as a time of UTC.
+func Wall(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
 }

@@ -108,3 +108,38 @@ func TestDaysAndMonths(t *testing.T) {
 		require.Error(t, err, wrong)
 	}
 }
+
+// A local time that the clocks skip does not exist, and stands for the end of the gap; of one that comes twice, the first is taken.
+func TestAt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		zone, wall, at string
+		exists         bool
+	}{
+		"an ordinary time":           {"Asia/Seoul", "2026-11-20 14:00:00", "2026-11-20T05:00:00Z", true},
+		"before the gap":             {"America/New_York", "2026-03-08 01:59:59", "2026-03-08T06:59:59Z", true},
+		"the beginning of the gap":   {"America/New_York", "2026-03-08 02:00:00", "2026-03-08T07:00:00Z", false},
+		"in the gap":                 {"America/New_York", "2026-03-08 02:59:59", "2026-03-08T07:00:00Z", false},
+		"the end of the gap":         {"America/New_York", "2026-03-08 03:00:00", "2026-03-08T07:00:00Z", true},
+		"before the hour comes":      {"America/New_York", "2026-11-01 00:59:59", "2026-11-01T04:59:59Z", true},
+		"an hour that comes twice":   {"America/New_York", "2026-11-01 01:30:00", "2026-11-01T05:30:00Z", true},
+		"after the hour came twice":  {"America/New_York", "2026-11-01 02:00:00", "2026-11-01T07:00:00Z", true},
+		"a gap in another direction": {"Europe/Berlin", "2026-03-29 02:30:00", "2026-03-29T01:00:00Z", false},
+		"twice in Europe":            {"Europe/Berlin", "2026-10-25 02:30:00", "2026-10-25T00:30:00Z", true},
+		"a midnight that is skipped": {"America/Santiago", "2026-09-06 00:00:00", "2026-09-06T04:00:00Z", false},
+		"a midnight that is twice":   {"America/Havana", "2026-11-01 00:00:00", "2026-11-01T04:00:00Z", true},
+		"half an hour is skipped":    {"Australia/Lord_Howe", "2026-10-04 02:15:00", "2026-10-03T15:30:00Z", false},
+		"half an hour is twice":      {"Australia/Lord_Howe", "2026-04-05 01:45:00", "2026-04-04T14:45:00Z", true},
+		"a day is skipped":           {"Pacific/Apia", "2011-12-30 12:00:00", "2011-12-30T10:00:00Z", false},
+		"UTC":                        {"UTC", "2026-03-08 02:30:00", "2026-03-08T02:30:00Z", true},
+	} {
+		wall, err := time.Parse(time.DateTime, c.wall)
+		require.NoError(t, err)
+		at, exists := At(wall, load(t, c.zone))
+		require.Equal(t, c.at, at.UTC().Format(time.RFC3339), name)
+		require.Equal(t, c.exists, exists, name)
+		if exists {
+			require.Equal(t, wall, Wall(at), name)
+		}
+	}
+}

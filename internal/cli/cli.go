@@ -13,7 +13,6 @@ import (
 	_ "time/tzdata" // container images may have no zone files, and SETTLE_TIME_ZONE must load there, too
 
 	"github.com/alecthomas/kong"
-	"github.com/robfig/cron/v3"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -162,7 +161,7 @@ func (p *program) parseAndRun(ctx context.Context) int {
 	return exitCode(err)
 }
 
-func (p *program) timetable() cron.Schedule {
+func (p *program) timetable() *schedule.Timetable {
 	timetable, _ := schedule.Parse(p.SettleSchedule, p.Zone) // no error: Validate has parsed this schedule
 	return timetable
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -175,7 +176,10 @@ func (c *couponExtendCmd) Validate() error {
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
-	closes, _ := instant("--closes", c.Closes, p.Zone) // no error: Validate has read --closes
+	closes, err := instant("--closes", c.Closes, p.Zone)
+	if err != nil {
+		return err
+	}
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.Extend(ctx, id, closes)
 	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended, approvalFlags{}})
@@ -253,7 +257,10 @@ func (c *couponCreateCmd) Validate() error {
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	n, _ := c.coupon(p.Zone) // no error: Validate has read the flags
+	n, err := c.coupon(p.Zone)
+	if err != nil {
+		return err
+	}
 	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
 	if err != nil {
 		return err
@@ -266,7 +273,7 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": is.ID})
 	}
 	fmt.Fprintln(p.Stdout, is.ID)
-	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, is.OpensAt, is.ClosesAt)
+	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, p.WithOffset(is.OpensAt), p.WithOffset(is.ClosesAt))
 	if is.Immediate() {
 		p.warn(text.SettledAtOnce)
 	}
@@ -276,16 +283,29 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 // localForms are the accepted forms of an instant without a zone.
 var localForms = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 
-// instant parses a time in RFC 3339, or in one of localForms, which means local time in the given zone.
+// instant parses a time in RFC 3339, or in one of localForms, which means local time in the given zone. Of a local time that
+// comes twice, it is the first.
 func instant(flag, given string, zone *time.Location) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, given)
-	for _, form := range localForms {
-		if err != nil {
-			t, err = time.ParseInLocation(form, given, zone)
-		}
-	}
-	if err != nil || t.Year() < 1970 || t.Year() > 9998 {
+	t, exists, err := parseTime(given, zone)
+	switch {
+	case err != nil || t.Year() < 1970 || t.Year() > 9998:
 		return time.Time{}, text.UsageErrorf(text.WrongTime, flag, given)
+	case !exists:
+		return time.Time{}, text.UsageErrorf(text.TimeSkipped, flag, given, zone.String())
 	}
 	return t.UTC().Truncate(time.Microsecond), nil
+}
+
+func parseTime(given string, zone *time.Location) (t time.Time, exists bool, err error) {
+	if t, err = time.Parse(time.RFC3339Nano, given); err == nil {
+		return t, true, nil
+	}
+	for _, form := range localForms {
+		wall, err := time.Parse(form, given)
+		if err == nil {
+			t, exists = calendar.At(wall, zone)
+			return t, exists, nil
+		}
+	}
+	return t, false, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +116,10 @@ type replayed struct {
 }
 
 func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) error {
-	if err := c.known(ctx, p, s); err != nil {
+	selection, err := c.selection(p.Zone)
+	if err = cmp.Or(err, c.known(ctx, p, s)); err != nil {
 		return err
 	}
-	selection, _ := c.selection(p.Zone) // no error: Validate has read the times
 	replay := &events.Replay{Selection: selection, Rows: s.MySQL, Wait: settle.Wait, Progress: func(int) {}}
 	if !c.Yes || c.DryRun {
 		counted, err := replay.Run(ctx)

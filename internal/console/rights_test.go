@@ -156,6 +156,9 @@ func formsMakeNoFlags(t *testing.T, d pages) {
 		require.Equal(t, http.StatusUnprocessableEntity, status, path)
 		require.Contains(t, page, "0777", path)
 	}
+	status, page, _ := ops.ask(http.MethodGet, fmt.Sprintf("/do/extend?coupon=%s&closes=1988-05-08T02:30", id), nil)
+	require.Equal(t, http.StatusUnprocessableEntity, status, "the clocks of Seoul skipped this time")
+	require.Contains(t, page, "1988-05-08T02:30")
 	for _, path := range []string{"/coupons?status=--help", "/runs?date=--yes&coupon=x", "/report?month=%00", "/dlq/1?cause=--help", "/search?q=--help"} {
 		status, page, _ := ops.ask(http.MethodGet, path, nil)
 		require.Less(t, status, http.StatusInternalServerError, "%s: %s", path, page)

@@ -41,6 +41,11 @@ func (l Locale) Instant(t time.Time) string {
 	return t.In(l.Zone).Format("2006-01-02 15:04:05.999999 MST")
 }
 
+// WithOffset formats an instant that somebody has given as a local time, which may come twice.
+func (l Locale) WithOffset(t time.Time) string {
+	return t.In(l.Zone).Format("2006-01-02 15:04:05.999999-07:00")
+}
+
 // SheetTime formats an instant without its zone, because spreadsheets recognise only that as a time. nil gives "".
 func (l Locale) SheetTime(t *time.Time) string {
 	if t == nil || t.IsZero() {

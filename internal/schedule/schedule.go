@@ -25,10 +25,17 @@ const (
 	maxSleep = 15 * time.Minute
 )
 
+// Timetable says when nights are settled, by the clocks of a zone. A time that they skip fires when they are put forward, a
+// time that they show twice fires once, at its first instant.
+type Timetable struct {
+	fields *cron.SpecSchedule // in UTC, which skips nothing
+	zone   *time.Location
+}
+
 // Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. A firing within
 // calendar.MaxEarliness before midnight is an error, because such a run would settle the coming cutoff.
-func Parse(expression string, zone *time.Location) (cron.Schedule, error) {
-	timetable, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %s", zone, expression))
+func Parse(expression string, zone *time.Location) (*Timetable, error) {
+	timetable, err := cron.ParseStandard("CRON_TZ=UTC " + expression)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a cron expression such as 0 0 * * *: %w", expression, err)
 	}
@@ -43,7 +50,18 @@ func Parse(expression string, zone *time.Location) (cron.Schedule, error) {
 	if fields.Hour&lastHour != 0 && fields.Minute&lastMinutes != 0 {
 		return nil, fmt.Errorf("%q fires within %s before midnight: want midnight or later, such as 0 0 * * *", expression, calendar.MaxEarliness)
 	}
-	return timetable, nil
+	return &Timetable{fields, zone}, nil
+}
+
+// Next returns the first firing after t, in the location of t; zero if there is none within five years.
+func (s *Timetable) Next(t time.Time) time.Time {
+	wall := s.fields.Next(calendar.Wall(t.In(s.zone)))
+	for ; !wall.IsZero(); wall = s.fields.Next(wall) {
+		if at, _ := calendar.At(wall, s.zone); at.After(t) {
+			return at.In(t.Location())
+		}
+	}
+	return time.Time{}
 }
 
 // Clock is the Redis clock, which decides whether a midnight has passed.
@@ -53,7 +71,7 @@ type Clock interface {
 
 // Config is what a Scheduler needs. Every field is required.
 type Config struct {
-	Timetable cron.Schedule
+	Timetable *Timetable
 	Zone      *time.Location
 	Clock     Clock
 	// LastNight returns the highest cutoff, up to newest, that a nightly run has settled, or zero if there is none.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/calendar"
 )
 
 // errCoupon is an error of one coupon.
@@ -16,6 +19,7 @@ var errCoupon = errors.New("coupon 7 is busy")
 
 // night is a scheduler whose clock moves only when it waits.
 type night struct {
+	zone      *time.Location // nil: Seoul
 	now       time.Time
 	last      time.Time
 	settled   []time.Time
@@ -40,7 +44,7 @@ func seoul(t *testing.T) *time.Location {
 var errAway = errors.New("mysql is away")
 
 func (n *night) run(t *testing.T) error {
-	zone := seoul(t)
+	zone := cmp.Or(n.zone, seoul(t))
 	timetable, err := Parse("0 0 * * *", zone)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -233,5 +237,66 @@ func TestParse(t *testing.T) {
 	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *", "* * * * *", "55 23 * * *", "@every 1h"} {
 		_, err := Parse(wrong, zone)
 		require.Error(t, err, wrong)
+	}
+}
+
+// skipping are zones whose clocks skip a midnight in spring, or show it twice in autumn.
+var skipping = []string{"America/Santiago", "Africa/Cairo", "Asia/Beirut", "America/Havana", "Asia/Seoul"}
+
+func load(t *testing.T, name string) *time.Location {
+	t.Helper()
+	zone, err := time.LoadLocation(name)
+	require.NoError(t, err)
+	return zone
+}
+
+// A night whose midnight is skipped is settled when the clocks are put forward, not at the next midnight; one whose midnight
+// comes twice is settled at the first.
+func TestTimetable_FiresOnceInEveryNight(t *testing.T) {
+	t.Parallel()
+	for _, name := range skipping {
+		zone := load(t, name)
+		for expression, latest := range map[string]time.Duration{"0 0 * * *": 0, "@daily": 0, "30 0 * * *": time.Hour, "15 1 * * *": 3 * time.Hour, "30 4 * * *": 6 * time.Hour} {
+			timetable, err := Parse(expression, zone)
+			require.NoError(t, err)
+			night := calendar.LastCutoff(time.Date(2024, 1, 1, 12, 0, 0, 0, zone), zone)
+			fires := timetable.Next(night.Add(-time.Microsecond))
+			for ; night.Year() < 2028; night = calendar.NextCutoff(night, zone) {
+				late := fires.Sub(night)
+				require.True(t, 0 <= late && late <= latest, "%s in %s: the night of %s is settled at %s", expression, name, night, fires)
+				fires = timetable.Next(fires)
+			}
+		}
+	}
+}
+
+func TestTimetable_FiresInOrder(t *testing.T) {
+	t.Parallel()
+	for _, name := range skipping {
+		timetable, err := Parse("*/20 0-22 * * *", load(t, name))
+		require.NoError(t, err)
+		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2027; {
+			next := timetable.Next(at)
+			require.True(t, next.After(at) && next.Sub(at) <= 2*time.Hour+20*time.Minute, "%s: %s follows %s", name, next, at)
+			at = next
+		}
+	}
+	never, err := Parse("0 0 29 2 *", seoul(t))
+	require.NoError(t, err)
+	require.True(t, never.Next(time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC)).IsZero(), "within five years")
+}
+
+func TestScheduler_SettlesANightWithoutMidnight(t *testing.T) {
+	t.Parallel()
+	for name, instant := range map[string]string{"America/Santiago": "2026-09-06T04:00:00Z", "Africa/Cairo": "2026-04-23T22:00:00Z", "Asia/Beirut": "2026-03-28T22:00:00Z"} {
+		zone := load(t, name)
+		cutoff, err := time.ParseInLocation(time.RFC3339, instant, zone)
+		require.NoError(t, err)
+		cutoff = cutoff.In(zone)
+		require.Equal(t, 1, cutoff.Hour(), "%s has no midnight on this day", name)
+		n := &night{zone: zone, now: cutoff.Add(-10 * time.Hour), last: calendar.PreviousCutoff(cutoff, zone), until: cutoff.Add(30 * time.Hour)}
+		require.NoError(t, n.run(t))
+		require.Equal(t, []time.Time{calendar.PreviousCutoff(cutoff, zone), cutoff, calendar.NextCutoff(cutoff, zone)}, n.settled, name)
+		require.Equal(t, cutoff, n.settledAt[1], name)
 	}
 }

@@ -12,6 +12,8 @@ var (
 		"PUSH_GATEWAY is not the URL of a gateway: want one such as http://pushgateway:9091, without a password"}
 	WrongTime = Message{"%s=%q: 올바른 시각이 아닙니다. \"2026-11-20 14:00\" 또는 2026-11-20T14:00:00+09:00 형식으로 지정하세요",
 		"%s=%q is not a time such as \"2026-11-20 14:00\" or 2026-11-20T14:00:00+09:00"}
+	TimeSkipped = Message{"%s=%q: %s 시간대에는 없는 시각입니다. 시계를 앞당길 때 건너뛰는 시각이므로 다른 시각을 지정하세요",
+		"%s=%q does not exist in %s: the clocks are put forward over it. Give another time"}
 	WrongDate = Message{"%s: %q 값은 올바른 날짜가 아닙니다. 2026-11-20 형식으로 지정하세요",
 		"%s: %q is not a date: want YYYY-MM-DD, such as 2026-11-20"}
 	WrongMonth = Message{"--month: %q 값은 올바른 연월이 아닙니다. 2026-11 형식으로 지정하세요",

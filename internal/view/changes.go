@@ -27,7 +27,7 @@ func (v View) Closed(c *couponadmin.Change) {
 }
 
 func (v View) Extended(c *couponadmin.Change) {
-	v.Println(text.ClosesAt, c.After.ClosesAt, c.Before.ClosesAt)
+	v.Println(text.ClosesAt, v.WithOffset(c.After.ClosesAt), v.WithOffset(c.Before.ClosesAt))
 	accepted := ""
 	if !c.Before.ClosesAt.After(c.At) {
 		accepted = v.Sprintf(text.OpenAgain)
