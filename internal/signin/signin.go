@@ -3,6 +3,7 @@ package signin
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,10 +77,10 @@ func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
 	return protection.Handler(guarded)
 }
 
-// devUser believes a request of this machine to this machine.
+// devUser believes a request of this machine to this machine. A proxy on this machine may pass on what others send.
 func (s *SignIn) devUser(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLocal(r.Host) {
+	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLocal(r.Host) || passedOn(r.Header) {
 		refuse(w, r, http.StatusForbidden, text.DevUserElsewhere)
 		return Person{}, true
 	}
@@ -96,8 +97,8 @@ const (
 	maxSignIn = 400
 )
 
-// proxied believes the headers of a trusted proxy. A header that was sent twice, in whatever spelling, is refused: the proxy
-// may have added its own beside that of the client.
+// proxied believes the headers of a trusted proxy. A header that was sent twice, or in another spelling, is refused: the proxy may
+// have let that of the client pass.
 func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	address := peer.Addr().Unmap().WithZone("")
@@ -119,16 +120,24 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	return Person{Name: user, Roles: s.settings.rolesOf(all), SignIn: user}, false
 }
 
-// single returns the value of a header that may be there once, in one spelling.
+// single returns the value of a header. It is not ok if the header was sent twice, or in a spelling that is not canonical.
 func single(h http.Header, name string) (value string, ok bool) {
-	n := 0
-	for key, values := range h {
-		if plain(key) == plain(name) {
-			n += len(values)
-			value = strings.Join(values, "")
+	for key := range h {
+		if key != name && plain(key) == plain(name) {
+			return "", false
 		}
 	}
-	return value, n <= 1
+	return h.Get(name), len(h[name]) <= 1
+}
+
+// passedOn reports whether a proxy has passed a request on.
+func passedOn(h http.Header) bool {
+	for key := range h {
+		if name := plain(key); strings.HasPrefix(name, "x-forwarded-") || slices.Contains([]string{"via", "forwarded", "x-real-ip"}, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // plain maps the spellings that programs take for the same header to one.

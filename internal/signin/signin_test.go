@@ -64,7 +64,10 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		"no user":           {"10.1.2.3:4", []string{"X-Forwarded-Groups", "team"}},
 		"a blank user":      {"10.1.2.3:4", []string{"X-Forwarded-User", " ", "X-Forwarded-Groups", "team"}},
 		"two users":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-User", "choi", "X-Forwarded-Groups", "team"}},
-		"another spelling":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi", "X-Forwarded-Groups", "team"}},
+		"a second spelling": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi", "X-Forwarded-Groups", "team"}},
+		"another spelling":  {"10.1.2.3:4", []string{"X_forwarded_user", "kim", "X-Forwarded-Groups", "team"}},
+		"groups spelt so":   {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_groups", "team"}},
+		"groups with dots":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X.forwarded.groups", "team"}},
 		"two lists":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x", "x.forwarded.groups", "team"}},
 		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
 		"the program":       {"10.1.2.3:4", []string{"X-Forwarded-User", " Ｓettle", "X-Forwarded-Groups", "team"}},
@@ -81,20 +84,26 @@ func TestDevUser_IsOfThisMachine(t *testing.T) {
 	t.Parallel()
 	h := guarded(t, signin.Settings{DevUser: "kim=cs"})
 	for name, c := range map[string]struct {
-		host, from string
-		want       int
+		host, from, header string
+		want               int
 	}{
-		"localhost":              {"localhost:8083", "127.0.0.1:5", http.StatusOK},
-		"loopback":               {"127.0.0.1:8083", "127.0.0.1:5", http.StatusOK},
-		"loopback of IPv6":       {"[::1]:8083", "[::1]:5", http.StatusOK},
-		"a name that resolves":   {"console.example.com", "127.0.0.1:5", http.StatusForbidden},
-		"a name like localhost":  {"localhost.example.com", "127.0.0.1:5", http.StatusForbidden},
-		"a peer on the network":  {"localhost:8083", "192.0.2.7:5", http.StatusForbidden},
-		"a peer that is not one": {"localhost:8083", "", http.StatusForbidden},
-		"no host":                {"", "127.0.0.1:5", http.StatusForbidden},
+		"localhost":              {"localhost:8083", "127.0.0.1:5", "Accept", http.StatusOK},
+		"loopback":               {"127.0.0.1:8083", "127.0.0.1:5", "Accept", http.StatusOK},
+		"loopback of IPv6":       {"[::1]:8083", "[::1]:5", "Accept", http.StatusOK},
+		"a name that resolves":   {"console.example.com", "127.0.0.1:5", "Accept", http.StatusForbidden},
+		"a name like localhost":  {"localhost.example.com", "127.0.0.1:5", "Accept", http.StatusForbidden},
+		"a peer on the network":  {"localhost:8083", "192.0.2.7:5", "Accept", http.StatusForbidden},
+		"a peer that is not one": {"localhost:8083", "", "Accept", http.StatusForbidden},
+		"no host":                {"", "127.0.0.1:5", "Accept", http.StatusForbidden},
+		"a proxy":                {"localhost:8083", "127.0.0.1:5", "X-Forwarded-For", http.StatusForbidden},
+		"a proxy's host":         {"localhost:8083", "127.0.0.1:5", "X-Forwarded-Host", http.StatusForbidden},
+		"another spelling":       {"localhost:8083", "127.0.0.1:5", "X_forwarded_for", http.StatusForbidden},
+		"Via":                    {"localhost:8083", "127.0.0.1:5", "Via", http.StatusForbidden},
+		"Forwarded":              {"localhost:8083", "127.0.0.1:5", "Forwarded", http.StatusForbidden},
+		"X-Real-IP":              {"localhost:8083", "127.0.0.1:5", "X-Real-Ip", http.StatusForbidden},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Host, r.RemoteAddr = c.host, c.from
+		r.Host, r.RemoteAddr, r.Header[c.header] = c.host, c.from, []string{"192.0.2.7"}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		require.Equal(t, c.want, w.Code, name)
