@@ -20,5 +20,5 @@
 //
 // Keys come from a file, or from the JWKS server of an identity provider. They are read in the background: no request waits
 // for them. A token of an unknown key is refused, and hastens the next reading. While the server is away, or sends
-// nothing that can be used, the last keys stay in use.
+// nothing that can be used, the last keys stay in use. A member of a set that cannot be read is left out alone.
 package identity

@@ -58,6 +58,12 @@ func TestParseJWKS_TakesKeysThatCanSign(t *testing.T) {
 		"the wrong algorithm": strings.Replace(good, "EdDSA", "HS256", 1),
 		"an unknown kind":     `{"kty":"magic","kid":"k"}`,
 		"half a key":          `{"kty":"RSA","kid":"k","n":"AQ"}`,
+		"an unknown curve":    `{"kty":"EC","crv":"secp256k1","kid":"k","x":"AQ","y":"AQ"}`,
+		"a number as its id":  strings.Replace(good, `"kid":"ed"`, `"kid":7`, 1),
+		"x5c as text":         strings.Replace(good, `"use":"sig"`, `"x5c":"MIIB","use":"sig"`, 1),
+		"a text":              `"key"`,
+		"a list":              `[]`,
+		"nothing":             `null`,
 	} {
 		_, err := parseJWKS([]byte(`{"keys":[` + lie + `]}`))
 		require.ErrorContains(t, err, "0 usable keys of 1", name)

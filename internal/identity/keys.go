@@ -57,14 +57,20 @@ func parseSecrets(content []byte) (all []key, err error) {
 	return all, nil
 }
 
-// parseJWKS reads a JSON Web Key Set. Keys that can sign no token that is accepted are left out, such as keys for encryption. A
-// set without any other is an error.
+// parseJWKS reads a JSON Web Key Set. Members that can sign no token that is accepted are left out, such as keys for encryption and
+// what is no key. A set without any other is an error.
 func parseJWKS(content []byte) (all []key, err error) {
-	var set jwkset.JWKSMarshal
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := json.Unmarshal(content, &set); err != nil {
 		return nil, text.UsageErrorf(text.WrongJWKS, err)
 	}
-	for _, one := range set.Keys {
+	for _, member := range set.Keys {
+		var one jwkset.JWKMarshal
+		if json.Unmarshal(member, &one) != nil {
+			continue
+		}
 		if k, ok := parseKey(one); ok {
 			all = append(all, k)
 		}
