@@ -217,6 +217,7 @@ CREATE TABLE IF NOT EXISTS audit_event (
     user_salt BINARY(16)      NULL,                -- with user_id NULL: the person was forgotten
     user_hash BINARY(32)      NULL,                -- SHA-256 of user_salt and user id, which hash covers instead of them
     account   VARCHAR(400)    NOT NULL,            -- of MySQL, by which the event was written
+    sign_in   VARCHAR(400)    NOT NULL DEFAULT '', -- who the actor is by the sign-in of the console; empty: nobody was signed in
     PRIMARY KEY (id),
     UNIQUE KEY audit_event_chain (coupon_id, seq),
     KEY audit_event_coupon (coupon_id, id),

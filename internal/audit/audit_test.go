@@ -61,7 +61,7 @@ func TestHashDiffersForEveryTwoEvents(t *testing.T) {
 	t.Parallel()
 	events := []audit.Event{
 		{}, {UserHash: []byte{0}}, {Run: new(coupon.RunID(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {Account: "1:a"}, {UserHash: []byte{1}}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
+		{Reason: "1:a"}, {Detail: "1:a"}, {Account: "1:a"}, {SignIn: "1:a"}, {UserHash: []byte{1}}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
 	}
 	seen := map[string]audit.Event{}
 	for _, e := range events {
@@ -86,7 +86,7 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 		return err
 	}, `SELECT column_name, data_type FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name = 'audit_event' AND column_name <> 'id'`))
-	require.Len(t, columns, 14)
+	require.Len(t, columns, 15)
 
 	changes := map[string][]string{
 		"seats":    {"%[1]s + 1", "-%[1]s - 1"}, // never NULL
@@ -128,7 +128,7 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), coupon.Arrival(1000+i))
 	}
 	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
-	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
+	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", SignIn: "https://id 1", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
 
 	var account string
 	require.NoError(t, d.DB.QueryRow("SELECT CURRENT_USER()").Scan(&account))
@@ -141,7 +141,7 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)
 	hidden.UserSalt, hidden.UserHash = nil, nil
 	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
-		Detail: "arrival 1000", Account: account}, hidden)
+		Detail: "arrival 1000", Account: account, SignIn: "https://id 1"}, hidden)
 	require.EqualValues(t, 1448, intact[449].Arrival())
 	require.Nil(t, intact[450].User, "the member is no user id")
 	require.Zero(t, intact[450].Arrival(), "the detail was cut before it")

@@ -18,6 +18,7 @@ import (
 type Origin struct {
 	At     time.Time    // UTC, to the microsecond
 	Actor  string       // the operator; empty means NightlyActor
+	SignIn string       // who the actor is by the sign-in of the console; empty: nobody was signed in
 	Run    coupon.RunID // 0: the change is not part of a run
 	Reason string
 }
@@ -35,8 +36,8 @@ var ErrForked = errors.New("the chain of audit events goes on after its head")
 const (
 	accountSQL = "SELECT CURRENT_USER()"
 
-	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, hash) VALUES "
-	columns   = 14 // of insertSQL
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, hash) VALUES "
+	columns   = 15 // of insertSQL
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES %s ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
 
@@ -52,7 +53,7 @@ func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Actio
 	if len(entries) == 0 {
 		return nil
 	}
-	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason}
+	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason, SignIn: origin.SignIn}
 	account, err := mysqltx.Together(ctx, tx, "read account", couponID, func(ctx context.Context, q mysqltx.Querier, all []coupon.CouponID) ([]string, error) {
 		var account string
 		err := q.QueryRowContext(ctx, accountSQL).Scan(&account)
@@ -106,7 +107,7 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
 		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
-			event.Run, event.Reason, event.Detail, event.Seats, event.Account, head.Hash)
+			event.Run, event.Reason, event.Detail, event.Seats, event.Account, event.SignIn, head.Hash)
 	}
 	_, err := mysqltx.Together(ctx, tx, "insert audit events", rows, insertRows)
 	if mysqltx.IsDuplicate(err) {
@@ -211,7 +212,7 @@ type Damage struct {
 }
 
 const checkSQL = `
-SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, COALESCE(hash, '')
+SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
@@ -232,7 +233,7 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Seats, &e.Account, &hash); err != nil {
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Seats, &e.Account, &e.SignIn, &hash); err != nil {
 			return err
 		}
 		e.Seq = seq.V // NULL becomes 0, which is no event's number

@@ -79,6 +79,7 @@ type Event struct {
 	Seats  int64 // by how much the change moved the coupon's total_quantity; in the first event, all its seats
 
 	Account string // of MySQL, by which the event was written
+	SignIn  string // who the actor is by the sign-in of the console; empty: nobody was signed in
 
 	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
 	// then empty. It is empty in events without a user.
@@ -109,7 +110,7 @@ func (e Event) Hash(previous string) string {
 		run = fmt.Sprint(*e.Run)
 	}
 	writeOrNull(run)
-	write(e.Reason, e.Detail, fmt.Sprint(e.Seats), e.Account)
+	write(e.Reason, e.Detail, fmt.Sprint(e.Seats), e.Account, e.SignIn)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 

@@ -29,6 +29,11 @@ func (p *program) person(of operatorFlags) approval.Person {
 	return approval.Person{Name: of.Operator, SignIn: p.signIn}
 }
 
+// origin is who makes a change now.
+func (p *program) origin(of operatorFlags) audit.Origin {
+	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.signIn, Reason: of.Reason}
+}
+
 func (f approvalFlags) approvals(id coupon.CouponID) map[coupon.CouponID]approval.ID {
 	return map[coupon.CouponID]approval.ID{id: f.Approval}
 }
@@ -227,7 +232,7 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 		}
 		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
 	}
-	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
+	origin := p.origin(c.operatorFlags)
 	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.wanted(), c.ticket(p, c.operatorFlags), origin)
 	if err != nil {
 		return p.printRefusal(err)

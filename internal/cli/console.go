@@ -37,8 +37,9 @@ func (c *consoleCmd) Validate() error {
 	return errors.Join(problems...)
 }
 
-// consoleTimeouts leave time for a page (20 s) and for a file of a large coupon (2 min).
-var consoleTimeouts = ops.Timeouts{Header: 5 * time.Second, Read: 15 * time.Second, Write: 150 * time.Second, Idle: 2 * time.Minute}
+// consoleTimeouts leave time for a page (20 s) and for a file of a large coupon (2 min). A connection without a request ends soon, since
+// anybody who reaches the port could otherwise hold all connections.
+var consoleTimeouts = ops.Timeouts{Header: 5 * time.Second, Read: 15 * time.Second, Write: 150 * time.Second, Idle: 15 * time.Second}
 
 // maxConsoleConnections is far above what the persons of a company need.
 const maxConsoleConnections = 1000

@@ -139,8 +139,8 @@ func (d *reviewFlags) Validate() error {
 }
 
 // order returns the operator's order. With --user, the run fails if one of the users has left the DLQ.
-func (d *reviewFlags) order() settle.Order {
-	return settle.Order{Operator: d.Operator, Reason: d.Reason, MayBeGone: len(d.User) == 0}
+func (d *reviewFlags) order(p *program) settle.Order {
+	return settle.Order{Operator: d.Operator, Reason: d.Reason, Person: p.person(d.operatorFlags), MayBeGone: len(d.User) == 0}
 }
 
 func (d *reviewFlags) retry(p *program) review.Retry {
@@ -176,7 +176,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	retry := c.retry(p)
 	retry.Canaries = c.Canary
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
-		order := c.order()
+		order := c.order(p)
 		order.CutoffNow = c.Cutoff == "now"
 		if canaries {
 			order.Canaries = members
@@ -253,9 +253,9 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 	if c.Ask {
 		return c.askApproval(ctx, p, members)
 	}
-	order := c.order()
+	order := c.order(p)
 	order.Chosen = c.chosenBy()
-	order.Approvals, order.Person = c.approvals(c.Coupon), c.ticket(p, c.operatorFlags).Person
+	order.Approvals = c.approvals(c.Coupon)
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
 		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
 			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -73,7 +72,7 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		if may, err := c.mayPurge(ctx, p, coupons); err != nil || !may {
 			return err
 		}
-		purger := &privacy.Purger{DB: db, Queue: s.store, Origin: audit.Origin{At: now, Actor: c.Operator, Reason: c.Reason}}
+		purger := &privacy.Purger{DB: db, Queue: s.store, Origin: p.origin(c.operatorFlags)}
 		var done *privacy.PurgeResult
 		done, err = purger.Purge(ctx, plan)
 		result.Purged, result.Left = done.Purged, done.Left

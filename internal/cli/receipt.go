@@ -4,9 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
-	"time"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/output"
@@ -92,7 +90,7 @@ func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
 	if err := p.notPurged(ctx, s, r.Coupon); err != nil {
 		return err
 	}
-	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
+	origin := p.origin(c.operatorFlags)
 	found, err := s.restorer(p.Now).Honour(ctx, origin, r.Coupon, r.User, r.Arrival)
 	if err != nil {
 		return err

@@ -126,7 +126,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.Approval > 0 {
 		order.Approvals = c.approvals(c.Coupon[0])
 	}
-	order.Person = c.ticket(p, c.operatorFlags).Person
+	order.Person = p.person(c.operatorFlags)
 	order.Cutoff, _ = c.cutoff(p.Zone) // no error: Validate has read the flags
 	nights, _ := c.nights(p.Zone)
 	if c.Ask {

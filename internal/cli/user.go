@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
@@ -67,7 +65,7 @@ func (c *userForgetCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	origin := audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: c.Operator, Reason: c.Reason}
+	origin := p.origin(c.operatorFlags)
 	done, err := privacy.Forget(ctx, mysqltx.New(s.MySQL), s.store, c.User, origin)
 	if err != nil {
 		return p.printRefusal(err)

@@ -103,7 +103,14 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	require.NotContains(t, refused, "level", "the log is no part of a page")
 	require.Equal(t, []string{fmt.Sprintf("%s, run, %s, asked by kim@example.com, approved by lee@example.com", number, seen)},
 		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id))
+	requireSignIn(d, "kim@example.com")
 	d.Verify(id)
+}
+
+// requireSignIn demands that the audit events of a person have the sign-in, which is the name behind a proxy.
+func requireSignIn(d *jajeongtest.Deployment, name string) {
+	d.T.Helper()
+	require.Equal(d.T, []string{name}, jajeongtest.Column[string](d, "SELECT DISTINCT sign_in FROM audit_event WHERE actor = ?", name))
 }
 
 // onlyForm returns the hidden inputs of one of the forms of an approval's page.
@@ -137,6 +144,7 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	_, done, _ := kim.ask(http.MethodGet, at, nil)
 	require.Contains(t, done, "끝났습니다")
 	require.Len(t, d.Issued(id), 50)
+	requireSignIn(d, "kim")
 }
 
 // number is that of the last request.
@@ -215,6 +223,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 	}
 	_, tonight, _ := lee.ask(http.MethodGet, "/", nil)
 	require.NotContains(t, tonight, "승인을 기다리는 요청")
+	requireSignIn(d, "park@example.com")
 	d.Verify(id, line)
 }
 

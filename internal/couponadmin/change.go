@@ -55,7 +55,7 @@ type Config struct {
 	Reason   string
 
 	DryRun bool            // plan only; not for Create
-	Ticket approval.Ticket // of a change that the policy names
+	Ticket approval.Ticket // who makes the change, and the approval of one that the policy names
 }
 
 type Admin struct{ Config }
@@ -325,7 +325,7 @@ func stamp(t time.Time) string {
 }
 
 func (a *Admin) origin() audit.Origin {
-	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, Reason: a.Reason}
+	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, SignIn: a.Ticket.Person.SignIn, Reason: a.Reason}
 }
 
 const purgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"

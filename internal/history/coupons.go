@@ -127,27 +127,29 @@ type AuditEntry struct {
 	Reason string       `json:"reason"`
 	Detail string       `json:"detail"`
 
-	Account string `json:"account,omitempty"` // of MySQL, by which the event was written; a report leaves it out
+	// A report leaves these out.
+	Account string `json:"account,omitempty"` // of MySQL, by which the event was written
+	SignIn  string `json:"signIn,omitempty"`  // who the actor is by the sign-in of the console; empty: nobody was signed in
 }
 
-const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account" + audit.Chained + `
+const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 
 // AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
 	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
-		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account}
+		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account, &e.SignIn}
 	}, auditEntriesSQL, id, limit)
 	return entries, mysqltx.Wrap(err, "read audit entries of coupon %d", id)
 }
 
-const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account" + audit.Chained + `
+const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.action = ? ORDER BY e.seq DESC LIMIT 1`
 
 // Freeze returns the last audit event that froze a coupon, or nil if there is none. The caller knows whether it is frozen.
 func Freeze(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*AuditEntry, error) {
 	var e AuditEntry
-	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account)
+	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account, &e.SignIn)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -57,7 +57,7 @@ type Order struct {
 	// before their settlement.
 	FromMarks bool
 
-	Ticket approval.Ticket // of a restore by an operator, if the policy of approvals names it
+	Ticket approval.Ticket // who restores, and the approval if the policy names restores
 
 	at time.Time // of the audit events
 }
@@ -159,7 +159,7 @@ func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Or
 }
 
 func (o Order) origin() audit.Origin {
-	return audit.Origin{At: o.at, Actor: o.Operator, Reason: o.Reason}
+	return audit.Origin{At: o.at, Actor: o.Operator, SignIn: o.Ticket.Person.SignIn, Reason: o.Reason}
 }
 
 // RestoreCoupon is Restore for a settlement, which has released the coupon's lock.

@@ -71,7 +71,7 @@ type Clock interface {
 
 // Config is what a Scheduler needs. Every field is required.
 type Config struct {
-	Timetable *Timetable
+	Timetable cron.Schedule
 	Zone      *time.Location
 	Clock     Clock
 	// LastNight returns the highest cutoff, up to newest, that a nightly run has settled, or zero if there is none.

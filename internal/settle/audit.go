@@ -9,7 +9,7 @@ import (
 )
 
 func (r run) origin() audit.Origin {
-	return audit.Origin{At: r.settledAt(), Actor: r.Operator, Run: r.id, Reason: r.Reason}
+	return audit.Origin{At: r.settledAt(), Actor: r.Operator, SignIn: r.Person.SignIn, Run: r.id, Reason: r.Reason}
 }
 
 // auditOnce appends events to the coupon's audit chain, unless the run has already recorded this action for the coupon.

@@ -148,7 +148,7 @@ type Order struct {
 	List     bool                       // the preview lists every application, not only the first and the last winner
 
 	Approvals map[coupon.CouponID]approval.ID // of a run or a drop by hand that the policy of approvals names
-	Person    approval.Person                 // who executes the order
+	Person    approval.Person                 // who executes the order; empty: the program itself
 
 	Chosen map[string]string // how the entries of a drop were chosen, for its approval
 

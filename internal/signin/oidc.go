@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +17,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/alexedwards/scs/v2/memstore"
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/gorilla/securecookie"
 	"go.uber.org/zap"
 	"golang.org/x/oauth2"
 
@@ -25,25 +26,33 @@ import (
 
 const (
 	sessionCookie = "__Host-jajeong-console"
-	flowCookie    = "__Host-jajeong-sign-in"
+	// flowCookie is followed by the state: each tab of a browser has a flow of its own.
+	flowCookie = "__Host-jajeong-sign-in-"
 
 	sessionEnds = 8 * time.Hour // a working day
 	sessionIdle = time.Hour
 	// maxSessions bounds the memory of sessions: above it nobody signs in until some end.
 	maxSessions = 10_000
+	// maxOwnSessions bounds the sessions of one person: a further one ends the oldest.
+	maxOwnSessions = 10
 
 	// flowEnds is how long a person may take at the provider.
 	flowEnds = 10 * time.Minute
+	// maxFlows bounds the cookies of a browser that begins and never ends: the headers of a request are bounded.
+	maxFlows = 5
+	// maxPath bounds the address to return to, so that its cookie is one that browsers keep.
+	maxPath = 1000
 	// providerTimeout bounds each call to the provider, and retryAfter how often it is asked while it is away.
 	providerTimeout = 5 * time.Second
 	retryAfter      = 2 * time.Second
-	maxAnswerBytes  = 1 << 20
 )
 
 // openID speaks with the provider. It is discovered at the first sign-in, and again after a failure.
 type openID struct {
 	*SignIn
-	client *http.Client
+	client  *http.Client
+	answers *answers
+	flows   *securecookie.SecureCookie // signs the cookies of flows, with a key that ends with the process
 
 	mu       sync.Mutex
 	provider *oidc.Provider
@@ -52,7 +61,9 @@ type openID struct {
 }
 
 func (s *SignIn) openOIDC() {
-	s.oidc = &openID{SignIn: s, client: &http.Client{Timeout: providerTimeout}}
+	from := new(answers)
+	flows := securecookie.New([]byte(rand.Text()), nil).MaxAge(int(flowEnds.Seconds())).SetSerializer(securecookie.JSONEncoder{})
+	s.oidc = &openID{SignIn: s, client: &http.Client{Timeout: providerTimeout, Transport: from}, answers: from, flows: flows}
 	s.who = s.inSession
 	s.sessions = scs.New()
 	s.sessions.Store = memstore.New()
@@ -86,9 +97,8 @@ func (s *SignIn) inSession(w http.ResponseWriter, r *http.Request, refuse Refuse
 	return Person{}, true
 }
 
-// flow is what the browser keeps between the two steps of a sign-in.
+// flow is what the browser keeps between the two steps of a sign-in, under the state.
 type flow struct {
-	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"` // of PKCE
 	To       string `json:"to"`
@@ -98,59 +108,112 @@ type flow struct {
 func (o *openID) begin(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	provider, err := o.discover()
 	if err != nil {
-		o.logger.Warn("the provider of identities is away", zap.Error(err))
+		o.warnings.Warn("the provider of identities is away", zap.Error(err))
 		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
 		return
 	}
-	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: LocalPath(r.URL.Query().Get("to"))}
-	kept, _ := json.Marshal(f) // texts alone
-	http.SetCookie(w, &http.Cookie{Name: flowCookie, Value: base64.RawURLEncoding.EncodeToString(kept), Path: "/", MaxAge: int(flowEnds.Seconds()),
-		HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
-	http.Redirect(w, r, o.config(provider).AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), http.StatusSeeOther)
+	if begun := flowsOf(r); len(begun) >= maxFlows {
+		for _, cookie := range begun {
+			setFlow(w, cookie.Name, "", -1)
+		}
+	}
+	state := rand.Text()
+	f := flow{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: LocalPath(r.URL.Query().Get("to"))}
+	kept, err := o.flows.Encode(flowCookie+state, f)
+	if err != nil {
+		o.warnings.Error("sign-in not begun", zap.Error(err))
+		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
+		return
+	}
+	setFlow(w, flowCookie+state, kept, int(flowEnds.Seconds()))
+	http.Redirect(w, r, o.config(provider).AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), http.StatusSeeOther)
+}
+
+func flowsOf(r *http.Request) (all []*http.Cookie) {
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, flowCookie) {
+			all = append(all, cookie)
+		}
+	}
+	return all
+}
+
+func setFlow(w http.ResponseWriter, name, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 }
 
 // finish signs the person in whom the provider sends back.
-func (s *SignIn) finish(w http.ResponseWriter, r *http.Request, refuse Refuse) {
-	f, err := readFlow(r)
-	http.SetCookie(w, &http.Cookie{Name: flowCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
-	if err != nil {
-		s.logger.Warn("sign-in refused", zap.Error(err))
-		refuse(w, r, http.StatusForbidden, text.SignInFailed)
-		return
+func (o *openID) finish(w http.ResponseWriter, r *http.Request, refuse Refuse) {
+	f, err := o.endFlow(w, r)
+	var p Person
+	if err == nil {
+		p, err = o.person(r.Context(), f, r.URL.Query().Get("code"))
 	}
-	p, err := s.oidc.person(r.Context(), f, r.URL.Query().Get("code"))
 	switch {
 	case err != nil:
-		s.logger.Warn("sign-in refused", zap.Error(err))
+		o.warnings.Warn("sign-in refused", zap.Error(err))
 		refuse(w, r, http.StatusForbidden, text.SignInFailed)
 		return
 	case len(p.Roles) == 0:
-		s.logger.Warn("person without a role", zap.String("person", p.Name))
+		o.warnings.Warn("person without a role", zap.String("person", p.Name), zap.String("sign_in", p.SignIn))
 		refuse(w, r, http.StatusForbidden, text.NoRole, p.Name)
 		return
-	case s.full():
-		s.logger.Error("too many sessions: nobody can sign in until some end", zap.Int("sessions", maxSessions))
+	}
+	if err := o.beginSession(r.Context(), p); err != nil {
+		o.warnings.Error("session not begun", zap.Error(err))
 		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
 		return
 	}
-	if err := s.sessions.RenewToken(r.Context()); err != nil { // a session that existed before gets another id
-		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
-		return
+	o.logger.Info("signed in", zap.String("person", p.Name), zap.String("sign_in", p.SignIn), zap.Any("roles", p.Roles))
+	http.Redirect(w, r, f.To, http.StatusSeeOther)
+}
+
+// beginSession puts the person into the session of the request. A session that existed before gets another id.
+func (s *SignIn) beginSession(ctx context.Context, p Person) error {
+	if err := s.sessions.RenewToken(ctx); err != nil {
+		return err
+	}
+	if err := s.makeRoom(p.SignIn); err != nil {
+		return err
 	}
 	var roles []string
 	for _, role := range p.Roles {
 		roles = append(roles, string(role))
 	}
-	s.sessions.Put(r.Context(), nameKey, p.Name)
-	s.sessions.Put(r.Context(), rolesKey, strings.Join(roles, ","))
-	s.sessions.Put(r.Context(), signInKey, p.SignIn)
-	s.logger.Info("signed in", zap.String("person", p.Name), zap.Strings("roles", roles))
-	http.Redirect(w, r, f.To, http.StatusSeeOther)
+	s.sessions.Put(ctx, nameKey, p.Name)
+	s.sessions.Put(ctx, rolesKey, strings.Join(roles, ","))
+	s.sessions.Put(ctx, signInKey, p.SignIn)
+	return nil
 }
 
-func (s *SignIn) full() bool {
-	all, err := s.sessions.Store.(*memstore.MemStore).All()
-	return err != nil || len(all) >= maxSessions
+// makeRoom ends the oldest sessions of a person who has too many. It fails while there are too many sessions of all persons.
+func (s *SignIn) makeRoom(signIn string) error {
+	store := s.sessions.Store.(*memstore.MemStore)
+	all, err := store.All()
+	if err != nil {
+		return err
+	}
+	ends := map[string]time.Time{} // the person's sessions; all sessions live equally long
+	for id, stored := range all {
+		end, values, err := s.sessions.Codec.Decode(stored)
+		if err != nil {
+			return err
+		}
+		if values[signInKey] == signIn {
+			ends[id] = end
+		}
+	}
+	oldest := slices.SortedFunc(maps.Keys(ends), func(a, b string) int { return ends[a].Compare(ends[b]) })
+	for len(oldest) >= maxOwnSessions {
+		if err := store.Delete(oldest[0]); err != nil {
+			return err
+		}
+		oldest = oldest[1:]
+	}
+	if len(all) >= maxSessions {
+		return fmt.Errorf("%d sessions: nobody can sign in until some end", len(all))
+	}
+	return nil
 }
 
 func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request, refuse Refuse) {
@@ -161,32 +224,28 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	refuse(w, r, http.StatusOK, text.SignedOut)
 }
 
-// readFlow returns the flow of the browser that the provider sends back.
-func readFlow(r *http.Request) (f flow, err error) {
-	cookie, err := r.Cookie(flowCookie)
+// endFlow returns the flow of the browser that the provider sends back, and takes its cookie away. A cookie that this process has
+// not made is refused before anything is asked of the provider.
+func (o *openID) endFlow(w http.ResponseWriter, r *http.Request) (f flow, err error) {
+	given := r.URL.Query()
+	cookie, err := r.Cookie(flowCookie + given.Get("state"))
 	if err != nil {
 		return f, errors.New("the browser did not begin this sign-in, or more than 10 minutes ago")
 	}
-	kept, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err == nil {
-		err = json.Unmarshal(kept, &f)
+	setFlow(w, cookie.Name, "", -1)
+	if err := o.flows.Decode(cookie.Name, cookie.Value, &f); err != nil {
+		return f, fmt.Errorf("read cookie of the sign-in: %w", err)
 	}
-	switch given := r.URL.Query(); {
-	case err != nil:
-		return f, fmt.Errorf("read cookie %s: %w", flowCookie, err)
-	case f.State == "" || f.Nonce == "" || f.Verifier == "" || subtle.ConstantTimeCompare([]byte(f.State), []byte(given.Get("state"))) != 1:
-		return f, errors.New("the state is not that of this browser")
-	case given.Get("error") != "":
-		return f, fmt.Errorf("the provider answers %q", given.Get("error"))
+	if refusal := given.Get("error"); refusal != "" {
+		return f, fmt.Errorf("the provider answers %q", refusal)
 	}
-	f.To = LocalPath(f.To)
 	return f, nil
 }
 
 // LocalPath returns a path of the console to return to; "/" for anything else.
 func LocalPath(to string) string {
 	at, err := url.Parse(to)
-	if err != nil || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") || strings.HasPrefix(at.Path, "//") || strings.Contains(to, "\\") {
+	if err != nil || len(to) > maxPath || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") || strings.HasPrefix(at.Path, "//") || strings.Contains(to, "\\") {
 		return "/"
 	}
 	clean := url.URL{Path: at.Path, RawQuery: at.RawQuery}
@@ -195,7 +254,7 @@ func LocalPath(to string) string {
 
 func (o *openID) config(provider *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{ClientID: o.settings.ClientID, ClientSecret: o.settings.secret, Endpoint: provider.Endpoint(),
-		RedirectURL: o.settings.URL + callbackPath, Scopes: []string{oidc.ScopeOpenID, "profile", "email", o.settings.GroupsClaim}}
+		RedirectURL: o.settings.URL + callbackPath, Scopes: strings.Fields(o.settings.Scopes)}
 }
 
 func (o *openID) discover() (*oidc.Provider, error) {
@@ -208,8 +267,14 @@ func (o *openID) discover() (*oidc.Provider, error) {
 		return nil, o.failed
 	}
 	ctx := oidc.ClientContext(context.Background(), o.client) // the provider keeps it for its keys
-	o.provider, o.failed = oidc.NewProvider(ctx, o.settings.Issuer)
-	o.failedAt = o.now()
+	found, err := oidc.NewProvider(ctx, o.settings.Issuer)
+	if err == nil {
+		err = o.answers.readKeysAt(found)
+	}
+	if err == nil {
+		o.provider = found
+	}
+	o.failed, o.failedAt = err, o.now()
 	return o.provider, o.failed
 }
 
@@ -226,7 +291,7 @@ func readClaims(from interface{ Claims(any) error }, groupsClaim string) (c clai
 		return c, err
 	}
 	for _, key := range []string{"preferred_username", "email", "sub"} {
-		if key == "email" && all["email_verified"] == false {
+		if key == "email" && all["email_verified"] != true { // anybody could have entered it
 			continue
 		}
 		if name, ok := all[key].(string); ok && c.name == "" {
@@ -279,7 +344,7 @@ func (o *openID) person(ctx context.Context, f flow, code string) (Person, error
 	}
 	// A name may change, or be given to another person. The subject may not.
 	signIn := id.Issuer + " " + id.Subject
-	if !goodName(c.name) || id.Subject == "" || len([]rune(signIn)) > maxSignIn {
+	if !GoodName(c.name) || id.Subject == "" || len([]rune(signIn)) > maxSignIn {
 		return Person{}, errors.New("the id token has no usable name or subject")
 	}
 	return Person{Name: c.name, Roles: o.settings.rolesOf(c.groups), SignIn: signIn}, nil

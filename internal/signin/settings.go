@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
@@ -21,6 +22,7 @@ type Settings struct {
 	Issuer         string   `name:"oidc-issuer" env:"CONSOLE_OIDC_ISSUER" placeholder:"URL"`
 	ClientID       string   `name:"oidc-client-id" env:"CONSOLE_OIDC_CLIENT_ID" placeholder:"ID"`
 	SecretFile     string   `name:"oidc-client-secret-file" env:"CONSOLE_OIDC_CLIENT_SECRET_FILE" type:"path" placeholder:"FILE"`
+	Scopes         string   `name:"oidc-scopes" env:"CONSOLE_OIDC_SCOPES" default:"openid profile email" placeholder:"NAMES"`
 	GroupsClaim    string   `name:"oidc-groups-claim" env:"CONSOLE_OIDC_GROUPS_CLAIM" default:"groups" placeholder:"NAME"`
 	TrustedProxies []string `name:"console-trusted-proxies" env:"CONSOLE_TRUSTED_PROXIES" placeholder:"CIDR"`
 	Roles          []string `name:"console-roles" env:"CONSOLE_ROLES" placeholder:"GROUP=ROLE"`
@@ -72,7 +74,7 @@ func (s *Settings) validateDevUser() error {
 	if !given {
 		role = string(Operator)
 	}
-	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); name == "" || !slices.Contains(allRoles, Role(role)) {
+	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); !GoodName(name) || !slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
 	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}
@@ -109,6 +111,9 @@ func (s *Settings) validateOIDC() error {
 			problems = append(problems, text.UsageErrorf(text.WrongConsoleURL, name))
 		}
 	}
+	if !slices.Contains(strings.Fields(s.Scopes), "openid") {
+		problems = append(problems, text.UsageErrorf(text.WrongScopes, s.Scopes))
+	}
 	if at, err := url.Parse(s.URL); err == nil && strings.Trim(at.Path, "/") != "" {
 		problems = append(problems, text.UsageErrorf(text.WrongConsoleURL, "CONSOLE_URL"))
 	}
@@ -139,7 +144,7 @@ func isLocal(host string) bool {
 
 // Open returns the sign-in of the settings, which are valid.
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
-	in := &SignIn{settings: s, logger: logger, now: now}
+	in := &SignIn{settings: s, logger: logger, warnings: sampled(logger), now: now}
 	switch {
 	case s.DevUser != "":
 		in.who = in.devUser
@@ -152,6 +157,12 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
 		logger.Info("persons sign in by OpenID Connect", zap.String("issuer", s.Issuer))
 	}
 	return in
+}
+
+func sampled(logger *zap.Logger) *zap.Logger {
+	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, 1, 0)
+	}))
 }
 
 // rolesOf returns the roles of groups.

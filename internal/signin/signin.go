@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alexedwards/scs/v2"
 	"go.uber.org/zap"
@@ -18,6 +20,7 @@ import (
 type SignIn struct {
 	settings *Settings
 	logger   *zap.Logger
+	warnings *zap.Logger // one line a second of each kind: anybody can send requests
 	now      func() time.Time
 
 	// who returns the person of a request. With done, it has answered the request itself.
@@ -56,14 +59,14 @@ func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
 			s.oidc.begin(w, r, refuse)
 			return
 		case s.oidc != nil && r.URL.Path == callbackPath && r.Method == http.MethodGet:
-			s.finish(w, r, refuse)
+			s.oidc.finish(w, r, refuse)
 			return
 		}
 		p, done := s.who(w, r, refuse)
 		switch {
 		case done:
 		case len(p.Roles) == 0:
-			s.logger.Warn("person without a role", zap.String("person", p.Name))
+			s.warnings.Warn("person without a role", zap.String("person", p.Name), zap.String("sign_in", p.SignIn))
 			refuse(w, r, http.StatusForbidden, text.NoRole, p.Name)
 		case s.sessions != nil && r.URL.Path == SignOutPath && r.Method == http.MethodPost:
 			s.signOut(w, r, refuse)
@@ -108,8 +111,8 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	}
 	user, ok := single(r.Header, userHeader)
 	groups, okGroups := single(r.Header, groupsHeader)
-	if !trusted || !ok || !okGroups || !goodName(user) {
-		s.logger.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
+	if !trusted || !ok || !okGroups || !GoodName(user) {
+		s.warnings.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
 		refuse(w, r, http.StatusForbidden, text.NotSignedInAtProxy)
 		return Person{}, true
 	}
@@ -150,6 +153,12 @@ func plain(header string) string {
 	}, strings.ToLower(header))
 }
 
-func goodName(name string) bool {
-	return strings.TrimSpace(name) != "" && !audit.NamesProgram(name) && len([]rune(name)) <= maxName
+// GoodName reports whether a name can be that of a person: it is seen, and no part of it is invisible, so that two persons do not
+// look like one. The program's own name is nobody's.
+func GoodName(name string) bool {
+	invisible := func(r rune) bool {
+		return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a blank of Braille
+	}
+	seen := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+	return strings.ContainsFunc(name, seen) && !audit.NamesProgram(name) && !strings.ContainsFunc(name, invisible) && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName
 }

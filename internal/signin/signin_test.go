@@ -72,6 +72,7 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
 		"the program":       {"10.1.2.3:4", []string{"X-Forwarded-User", " Ｓettle", "X-Forwarded-Groups", "team"}},
 		"a long name":       {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups", "team"}},
+		"an invisible name": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim\u200b", "X-Forwarded-Groups", "team"}},
 		"the client's hint": {"11.1.2.3:4", []string{"X-Forwarded-For", "10.1.2.3", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
 	} {
 		status, body := ask(wrong.from, wrong.headers...)
@@ -157,6 +158,8 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 		"an empty dev name":    {signin.Settings{DevUser: "=cs"}, "CONSOLE_DEV_USER is"},
 		"no client":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", SecretFile: "/dev/null", Roles: roles}, "needs CONSOLE_OIDC_CLIENT_ID"},
 		"an unreadable secret": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/nowhere", Roles: roles}, "cannot be read"},
+		"no openid":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Scopes: "profile openids", Roles: roles}, "CONSOLE_OIDC_SCOPES is"},
+		"an invisible dev":     {signin.Settings{DevUser: "\u200b"}, "CONSOLE_DEV_USER is"},
 		"http":                 {signin.Settings{URL: "http://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
 		"a path":               {signin.Settings{URL: "https://c.example.com/console", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
 	} {

@@ -92,6 +92,7 @@ var help = map[string]Message{
 	"--oidc-issuer":                  {"OIDC 제공자의 주소.", "Issuer of the OpenID provider."},
 	"--oidc-client-id":               {"OIDC 제공자에 등록한 클라이언트 ID.", "Client id at the OpenID provider."},
 	"--oidc-client-secret-file":      {"클라이언트 비밀값이 든 파일.", "File that holds the client's secret."},
+	"--oidc-scopes":                  {"로그인 서버에 요청할 스코프. 공백으로 구분합니다. 기본값: openid profile email.", "Scopes to ask the provider for, with blanks between them; openid profile email by default."},
 	"--oidc-groups-claim":            {"그룹이 든 클레임의 이름.", "Name of the claim that has the groups."},
 	"--console-trusted-proxies":      {"X-Forwarded-User와 X-Forwarded-Groups를 믿을 로그인 프록시의 주소(CIDR).", "Addresses of the sign-in proxies whose X-Forwarded-User and X-Forwarded-Groups are believed, such as 10.0.0.0/8."},
 	"--console-roles":                {"그룹별 역할: 그룹=역할. 역할은 viewer, cs, finance, operator.", "Roles of groups: group=role, with viewer, cs, finance or operator."},

@@ -13,6 +13,8 @@ var (
 	OIDCSettingMissing = Message{"OIDC 로그인에는 %s이(가) 필요합니다", "signing in by OpenID Connect needs %s"}
 	WrongConsoleURL    = Message{"%s이(가) 올바른 주소가 아닙니다. https://로 시작하는 주소를 지정하세요(localhost만 http 가능). CONSOLE_URL에는 경로를 붙이지 마세요",
 		"%s is not a usable address: want https:// (http only for localhost), and no path in CONSOLE_URL"}
+	WrongScopes = Message{"CONSOLE_OIDC_SCOPES의 값 %q에 openid가 없습니다. 스코프를 공백으로 구분하여 지정하세요. 예: openid profile email",
+		"CONSOLE_OIDC_SCOPES is %q: want names with blanks between them, one of which is openid, such as openid profile email"}
 	WrongConsoleProxy = Message{"CONSOLE_TRUSTED_PROXIES에 %q이(가) 있습니다. 10.0.0.0/8과 같은 CIDR이나 IP 주소를 지정하세요",
 		"CONSOLE_TRUSTED_PROXIES has %q: want addresses or networks such as 10.0.0.0/8"}
 
