@@ -2,7 +2,6 @@ package output
 
 import (
 	"bufio"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"reflect"
@@ -10,12 +9,11 @@ import (
 	"unicode"
 )
 
-// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Texts pass through the function harmless.
+// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Texts pass through the function harmless. Cells with a
+// semicolon are quoted, too, which encoding/csv does not: in many countries it separates the cells of a spreadsheet.
 func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	buffered := bufio.NewWriter(unchecked(w))
-	_, _ = buffered.WriteString("\uFEFF") // c.Error returns the error
-	c := csv.NewWriter(buffered)
-	c.UseCRLF = true
+	_, _ = buffered.WriteString("\uFEFF") // Flush returns the error
 	rows(func(cells ...any) {
 		texts := make([]string, len(cells))
 		for i, cell := range cells {
@@ -23,20 +21,30 @@ func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 			if reflect.ValueOf(cell).Kind() == reflect.String {
 				texts[i] = harmless(texts[i])
 			}
+			texts[i] = quoted(texts[i])
 		}
-		_ = c.Write(texts) // c.Error returns the error
+		_, _ = buffered.WriteString(strings.Join(texts, ",") + "\r\n") // Flush returns the error
 	})
-	c.Flush()
-	return c.Error()
+	return buffered.Flush()
+}
+
+func quoted(cell string) string {
+	if !strings.ContainsAny(cell, ",;\"\r\n") && strings.TrimSpace(cell) == cell {
+		return cell
+	}
+	return `"` + strings.ReplaceAll(cell, `"`, `""`) + `"`
 }
 
 // harmless puts an apostrophe before a text that a spreadsheet would take for a formula, which could run programs or
-// send data away. Tabs and line breaks become spaces. Control characters, which terminals may obey, become U+FFFD.
+// send data away. Tabs and line breaks become spaces. Controls of the direction of text, which make a cell look like another, are
+// left out. Control characters, which terminals may obey, become U+FFFD.
 func harmless(given string) string {
 	given = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t' || r == '\n' || r == '\r':
 			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return -1
 		case unicode.IsControl(r):
 			return unicode.ReplacementChar
 		default:
