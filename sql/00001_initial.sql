@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS coupon (
     KEY coupon_campaign (campaign_id),
     CONSTRAINT coupon_never_oversold CHECK (issued_count <= total_quantity),
     CONSTRAINT coupon_valid_for_a_century_at_most CHECK (validity_days <= 36500),
+    CONSTRAINT coupon_opens_after_1970 CHECK (apply_opens_at > '1970-01-01'), -- an arrival counts µs since then
     CONSTRAINT coupon_opens_before_it_closes CHECK (apply_opens_at < apply_closes_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -24,6 +26,7 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	applied, err := connect.Migrate(ctx, db)
+	err = migrationError(err)
 	for _, m := range applied {
 		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
 	}
@@ -32,6 +35,14 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	}
 	if err == nil {
 		_, err = users.Look(ctx, db)
+	}
+	return err
+}
+
+// migrationError classes a migration that waited in vain for another one: it may be run again.
+func migrationError(err error) error {
+	if errors.Is(err, connect.ErrMigrationBusy) {
+		return &coupon.Error{Class: coupon.Infrastructure, Err: err}
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -248,6 +249,12 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 		require.Contains(t, migrate(), "up to date", name)
 		require.ElementsMatch(t, append([]string{"user", migrations.VersionTable}, migrations.Tables...), allTables(t, db), name)
 	}
+}
+
+// A migration that has waited in vain for another one may be run again.
+func TestMigrate_BesideAnother(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, exitInfrastructure, exitCode(migrationError(connect.ErrMigrationBusy)))
 }
 
 // ourTables are the tables of the migration but that of the users, those that refer to others first.

@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // refusal is an error reply of Redis.
@@ -146,4 +148,19 @@ func FuzzRedisAddrs(f *testing.F) {
 		require.NoError(t, err, "%q passed the check and does not open", addrs)
 		require.NoError(t, client.Close())
 	})
+}
+
+// It changes how long a migration waits, so it runs alone.
+func TestMigrate_DoesNotWaitForEver(t *testing.T) {
+	wait := migrationLockWait
+	defer func() { migrationLockWait = wait }()
+	migrationLockWait = 0
+	m := testenv.MySQLFor(t)
+	unlock, err := lockMigrations(t.Context(), m.DB)
+	require.NoError(t, err)
+	_, err = Migrate(t.Context(), m.DB)
+	require.ErrorIs(t, err, ErrMigrationBusy)
+	require.NoError(t, unlock())
+	_, err = Migrate(t.Context(), m.DB)
+	require.NoError(t, err)
 }

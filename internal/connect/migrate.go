@@ -15,8 +15,11 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
+// ErrMigrationBusy means that another migration has held the lock for as long as this one waits.
+var ErrMigrationBusy = errors.New("another migration is under way: let it finish, then run again")
+
 // migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
-const migrationLockWait = time.Minute
+var migrationLockWait = time.Minute
 
 // Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest.
 // It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
@@ -91,7 +94,7 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 		err = conn.QueryRowContext(ctx, lockSQL, int(migrationLockWait.Seconds())).Scan(&got)
 	}
 	if err == nil && got.Int64 != 1 {
-		err = fmt.Errorf("another migration has held the lock for %s: let it finish, then run again", migrationLockWait)
+		err = ErrMigrationBusy
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -25,10 +25,10 @@ INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_co
                         first_arrival, last_arrival, first_user_coupon_id, winners_digest, settled_at)
 VALUES `
 
-const settlementRow = "(?, ?, ?, ?, ?, ?, NULLIF(?, 0), NULLIF(?, 0), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)"
+const settlementRow = "(?, ?, ?, ?, ?, ?, IF(? = 0, NULL, ?), IF(? = 0, NULL, ?), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)"
 
 func InsertSettlement(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, s Settlement) error {
-	row := []any{run.ID, couponID, s.Read, s.Issued, s.Rejected, s.AlreadyIssued, s.First, s.Last, s.FirstRow, s.Issued, s.Digest, run.At}
+	row := []any{run.ID, couponID, s.Read, s.Issued, s.Rejected, s.AlreadyIssued, s.Issued, s.First, s.Issued, s.Last, s.FirstRow, s.Issued, s.Digest, run.At}
 	_, err := mysqltx.Together(ctx, tx, "insert settlement", row, func(ctx context.Context, q mysqltx.Querier, rows [][]any) ([]struct{}, error) {
 		err := mysqltx.Exec(ctx, q, len(rows), insertSettlementSQL+mysqltx.List(settlementRow, len(rows)), slices.Concat(rows...)...)
 		return make([]struct{}, len(rows)), err

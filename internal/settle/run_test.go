@@ -212,3 +212,15 @@ func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 	d.Verify()
 }
+
+// An entry that a person wrote at the arrival 0 hides no other winner of its run from the reports.
+func TestSettle_RecordsTheArrivalZero(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddQueue(9, 1, 2)
+	d.AddUsers(3)
+	d.ApplyAt(couponID, "3", time.UnixMicro(0))
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{3, 1, 2}, d.Issued(couponID))
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement WHERE first_arrival = 0 AND last_arrival > 0"))
+}

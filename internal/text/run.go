@@ -34,8 +34,8 @@ var (
 	RunSummary      = Message{"실행 %d, %s, %s, 정산 기준 시각 %s", "run %d (%s) %s, cutoff %s"}
 	RunOperator     = Message{"  담당자 %s, 사유: %s", "  by %s: %s"}
 	RunTook         = Message{"  시작 %s, 종료 %s (%s)", "  from %s to %s (%s)"}
-	RunDied         = Message{"  시작 %s, 마지막 하트비트 %s: 종료를 기록하지 못하고 중단되었습니다. 다음 실행에서 바로잡습니다",
-		"  from %s, last heartbeat %s: it died before it recorded its end; the next run corrects that"}
+	RunDied         = Message{"  시작 %s, 마지막 하트비트 %s: 종료를 기록하지 못하고 중단되었습니다. 남은 일은 그 뒤의 실행이 합니다",
+		"  from %s, last heartbeat %s: it died before it recorded its end; later runs do what it left"}
 	RunBeats          = Message{"  시작 %s, 마지막 하트비트 %s", "  from %s, last heartbeat %s"}
 	RunChangedNothing = Message{"변경된 쿠폰이 없습니다", "it changed no coupon"}
 	IssuedArrivals    = Message{"쿠폰 %d: 발급받은 사용자의 신청 시각 %s ~ %s", "coupon %d: issued to arrivals from %s to %s"}
