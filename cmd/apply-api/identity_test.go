@@ -102,5 +102,12 @@ func TestStartSaysWhoIsBelieved(t *testing.T) {
 		p := start(t, anywhere([]string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}), flags...)
 		p.await(adminOpen)
 		require.Contains(t, p.stderr.String(), want)
+		require.NotContains(t, p.stderr.String(), unverified)
 	}
+	p := start(t, anywhere([]string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d?tls=skip-verify"}), "--trusted-proxies=0.0.0.0/0")
+	p.await(adminOpen)
+	require.Contains(t, p.stderr.String(), unverified)
+	require.Contains(t, p.stderr.String(), "TRUSTED_PROXIES has public addresses")
 }
+
+const unverified = "MYSQL_DSN does not verify the certificate of MySQL"

@@ -78,6 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(err)
 	}
+	connect.WarnOfRisks(parsed, &s.MySQL, logger)
 	connect.LogRedis(logger)
 	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
 	if err != nil {

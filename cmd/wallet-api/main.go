@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(err)
 	}
+	connect.WarnOfRisks(parsed, &s.MySQL, logger)
 	pool, err := s.MySQL.OpenBrief(logger, abandonedAfter)
 	if err != nil {
 		return refuse(err)

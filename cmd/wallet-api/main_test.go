@@ -485,6 +485,13 @@ func TestPortInUseIsNamed(t *testing.T) {
 	}
 }
 
+func TestStartWarnsOfRisks(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d?tls=skip-verify")
+	p.await(adminOpen)
+	require.Contains(t, p.stderr.String(), "MYSQL_DSN does not verify the certificate of MySQL")
+}
+
 func TestBadValuesAreRefused(t *testing.T) {
 	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
 	require.NoError(t, err)

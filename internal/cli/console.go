@@ -48,6 +48,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	if p.LogLevel == "warn" { // the default, which would hide who signs in
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
+	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
 	s, err := p.openWriting(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -37,5 +39,16 @@ func TestUse_OneErrorPerFlag(t *testing.T) {
 		require.Equal(t, exitUse, code)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		require.Contains(t, stderr, c.says)
+	}
+}
+
+func TestServeAndConsole_WarnOfRisks(t *testing.T) {
+	t.Parallel()
+	told, stop := context.WithCancel(t.Context())
+	stop()
+	for _, args := range [][]string{{"serve"}, {"console", "--console-dev-user=kim", "--listen=127.0.0.1:0"}} {
+		var stdout, stderr bytes.Buffer
+		run(told, append(args, "--mysql-dsn=u:p@tcp("+nowhere+")/x?tls=skip-verify", "--redis-addrs="+nowhere), &stdout, &stderr)
+		require.Contains(t, stderr.String(), "MYSQL_DSN does not verify the certificate of MySQL", "%v", args)
 	}
 }

@@ -62,6 +62,7 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 	if p.LogLevel == "warn" { // the default, which would hide what the tasks do
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
+	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
 	settler, err := p.openSettler(ctx)
 	if err != nil {
 		return err

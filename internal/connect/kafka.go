@@ -40,7 +40,7 @@ type KafkaSettings struct {
 	KafkaBrokers          []string `name:"kafka-brokers" env:"KAFKA_BROKERS" placeholder:"HOST:PORT"`
 	KafkaTopic            string   `name:"kafka-topic" env:"KAFKA_TOPIC" default:"coupon-events" placeholder:"NAME"`
 	KafkaTLS              bool     `name:"kafka-tls" env:"KAFKA_TLS"`
-	KafkaTLSCAFile        string   `name:"kafka-tls-ca-file" env:"KAFKA_TLS_CA_FILE" type:"path" placeholder:"FILE"`
+	KafkaTLSCAFile        string   `name:"kafka-tls-ca-file" env:"KAFKA_TLS_CA_FILE" type:"path" nosecret:"" placeholder:"FILE"`
 	KafkaSASLMechanism    string   `name:"kafka-sasl-mechanism" env:"KAFKA_SASL_MECHANISM" enum:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512," default:""`
 	KafkaSASLUsername     string   `name:"kafka-sasl-username" env:"KAFKA_SASL_USERNAME" placeholder:"NAME"`
 	KafkaSASLPassword     string   `name:"kafka-sasl-password" env:"KAFKA_SASL_PASSWORD" bytes:"" placeholder:"SECRET"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,13 +23,16 @@ const (
 	token  = "jwt"
 )
 
+// minProxyBits is the prefix of the widest network without public addresses, fc00::/7.
+const minProxyBits = 7
+
 // Settings say how the programs with a public port find out who sends a request.
 type Settings struct {
 	Identity       string   `name:"identity" env:"IDENTITY" enum:"header,jwt" default:"header"`
 	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" default:"127.0.0.0/8,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7" placeholder:"CIDR"`
 	SecretFile     string   `name:"jwt-secret-file" env:"JWT_SECRET_FILE" type:"path" placeholder:"FILE"`
 	JWKSURL        string   `name:"jwt-jwks-url" env:"JWT_JWKS_URL" placeholder:"URL"`
-	JWKSFile       string   `name:"jwt-jwks-file" env:"JWT_JWKS_FILE" type:"path" placeholder:"FILE"`
+	JWKSFile       string   `name:"jwt-jwks-file" env:"JWT_JWKS_FILE" type:"path" nosecret:"" placeholder:"FILE"`
 	Issuer         string   `name:"jwt-issuer" env:"JWT_ISSUER" placeholder:"TEXT"`
 	Audience       string   `name:"jwt-audience" env:"JWT_AUDIENCE" placeholder:"TEXT"`
 	UserClaim      string   `name:"jwt-user-claim" env:"JWT_USER_CLAIM" placeholder:"NAME"`
@@ -115,6 +119,9 @@ func (s *Settings) validateTokens() (err error) {
 // Open returns the identity of the settings, which are valid, and says in the log what is believed.
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	if s.Identity == header {
+		if slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Bits() < minProxyBits }) {
+			logger.Warn("TRUSTED_PROXIES has public addresses: whoever reaches the public port from one of them can pretend to be any user")
+		}
 		logger.Info("users are identified by X-User-ID from these addresses", zap.Stringers("trusted_proxies", s.proxies))
 		return FromHeader(logger, s.proxies...)
 	}

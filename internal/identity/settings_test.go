@@ -11,6 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func written(t *testing.T, content string) string {
@@ -60,9 +61,17 @@ func TestSettings_Wrong(t *testing.T) {
 
 func TestSettings_Open(t *testing.T) {
 	t.Parallel()
-	header := Settings{Identity: "header", TrustedProxies: []string{"192.0.2.1", "fd00::/8"}}
+	core, logs := observer.New(zap.WarnLevel)
+	for _, network := range []string{"0.0.0.0/0", "::/0", "128.0.0.0/1"} {
+		wide := Settings{Identity: "header", TrustedProxies: []string{"10.0.0.0/8", network}}
+		require.NoError(t, wide.Validate())
+		wide.Open(zap.New(core), time.Now)
+		require.Len(t, logs.TakeAll(), 1, network)
+	}
+	header := Settings{Identity: "header", TrustedProxies: []string{"192.0.2.1", "10.0.0.0/8", "fc00::/7"}}
 	require.NoError(t, header.Validate())
-	users := header.Open(zap.NewNop(), time.Now)
+	users := header.Open(zap.New(core), time.Now)
+	require.Empty(t, logs.All())
 	require.NoError(t, users.Ready())
 	user, refused := users.User(request("192.0.2.1:1", "X-User-ID", "7"))
 	require.Nil(t, refused)

@@ -37,6 +37,9 @@ type Settings struct {
 // maxSecretBytes bounds the file of the client's secret.
 const maxSecretBytes = 4096
 
+// minProxyBits is the prefix of the widest network without public addresses, fc00::/7.
+const minProxyBits = 7
+
 func (s *Settings) Validate() error {
 	oidc := s.Issuer+s.ClientID+s.SecretFile+s.URL != ""
 	ways := 0
@@ -151,6 +154,9 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
 		logger.Warn("no sign-in: the development user reaches the console from this machine", zap.String("user", s.dev.Name))
 	case len(s.proxies) > 0:
 		in.who = in.proxied
+		if slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Bits() < minProxyBits }) {
+			logger.Warn("CONSOLE_TRUSTED_PROXIES has public addresses: whoever reaches the console from one of them can pretend to be anybody")
+		}
 		logger.Info("persons are signed in by X-Forwarded-User from these addresses", zap.Stringers("trusted_proxies", s.proxies))
 	default:
 		in.openOIDC()

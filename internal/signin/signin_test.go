@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
@@ -78,6 +79,17 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		status, body := ask(wrong.from, wrong.headers...)
 		require.Equal(t, http.StatusForbidden, status, name)
 		require.NotContains(t, body, " is [", name)
+	}
+}
+
+func TestProxy_OfEverybodyIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for network, warnings := range map[string]int{"0.0.0.0/0": 1, "::/0": 1, "0.0.0.0/1": 1, "10.0.0.0/8": 0, "fc00::/7": 0} {
+		core, logs := observer.New(zap.WarnLevel)
+		s := signin.Settings{TrustedProxies: []string{"192.0.2.1", network}, Roles: []string{"team=finance"}}
+		require.NoError(t, s.Validate())
+		s.Open(zap.New(core), time.Now)
+		require.Equal(t, warnings, logs.Len(), network)
 	}
 }
 
