@@ -226,6 +226,8 @@ func TestApprovals_AreVoidAfterChange(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Equal(t, []coupon.UserID{3, 1}, w.Issued(id))
 	w.Verify(id)
+	_, report := w.verifyCode()
+	require.EqualValues(t, 2, report.Total.Approvals, "those that were used")
 }
 
 // An approval is good for what was approved, by whom, why and when.

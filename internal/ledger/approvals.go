@@ -114,6 +114,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 		if e.action != audit.ApprovalUsed {
 			continue
 		}
+		c.Approvals++
 		a, action := given.named(e.detail)
 		if a == nil || a.fault(policies) || a.seen || a.action != action || !a.usedBy(e) {
 			wrong++

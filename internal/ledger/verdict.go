@@ -80,6 +80,7 @@ type Verdict struct {
 	Account       Account         `json:"account"`
 	Gap           int64           `json:"gap"`
 	Uses          Uses            `json:"uses"`
+	Approvals     int64           `json:"approvals"` // number of audit events that name an approval
 	AuditHead     audit.Head      `json:"auditHead"` // a copy reveals later changes of the events
 	Findings      []Finding       `json:"findings"`
 
@@ -126,6 +127,7 @@ type Total struct {
 	Gap         int64   `json:"gap"`
 	AuditEvents uint64  `json:"auditEvents"`
 	Uses        Uses    `json:"uses"`
+	Approvals   int64   `json:"approvals"`
 }
 
 func (s *Summary) Add(v *Verdict) {
@@ -139,6 +141,7 @@ func (s *Summary) Add(v *Verdict) {
 	t.Uses.Used += v.Uses.Used
 	t.Uses.Orders += v.Uses.Orders
 	t.Uses.LogRows += v.Uses.LogRows
+	t.Approvals += v.Approvals
 	a, b := &t.Account, v.Account
 	a.Accepted += b.Accepted
 	a.Waiting += b.Waiting

@@ -24,6 +24,8 @@ var (
 	OrdersCompared      = Message{"주문 %d건 대조", "%d order{|s} compared"}
 	StateFollowsFromLog = Message{"쿠폰 상태는 이력과 일치", "state follows from the log"}
 	LogRowsReplayed     = Message{"이력 %d건 재생", "%d row{|s} of the log replayed"}
+	TwoPersons          = Message{"두 사람이 확인", "two persons"}
+	ApprovalsCompared   = Message{"승인 %d건 대조", "%d approval{|s} compared"}
 	// OutcomesErased follows AccountFigures.
 	OutcomesErased = Message{", 개인정보 삭제 %d", ", erased %d"}
 	Checking       = Message{"확인 중", "checking"}

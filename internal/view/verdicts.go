@@ -54,7 +54,7 @@ func (v View) verdict(c *ledger.Verdict) string {
 	}
 }
 
-// invariants prints invariants 1 to 9 of DESIGN §2, in this order.
+// invariants prints the invariants of DESIGN §2, in this order.
 func (v View) invariants(s ledger.Summary) {
 	violations, total := s.Violations(), s.Total
 	t := v.table(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures)
@@ -71,6 +71,7 @@ func (v View) invariants(s ledger.Summary) {
 		{text.UsedAtMostOnce, v.Sprintf(text.CouponsUsed, total.Uses.Used)},
 		{text.OneOrderOneCoupon, v.Sprintf(text.OrdersCompared, total.Uses.Orders)},
 		{text.StateFollowsFromLog, v.Sprintf(text.LogRowsReplayed, total.Uses.LogRows)},
+		{text.TwoPersons, v.Sprintf(text.ApprovalsCompared, total.Approvals)},
 	} {
 		holds := v.Sprintf(text.Yes)
 		if violations[i+1] > 0 {
