@@ -54,15 +54,28 @@ func approver(p signin.Person) approval.Person {
 	return approval.Person{Name: p.Name, SignIn: p.SignIn}
 }
 
-// approval shows a request, and to the right person the buttons. Customer service sees its own requests alone.
-func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
+// request returns the approval of the path. Customer service sees its own requests alone: those of others do not exist for it.
+func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Approval, own, ok bool) {
 	n, ok := c.numbered(w, r, "id")
 	if !ok {
-		return
+		return a, false, false
 	}
+	person := signin.From(r.Context())
 	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
+	own = err == nil && a.IsOf(approver(person))
+	if err == nil && !own && !person.May(signin.SeeLists) {
+		err = text.UsageErrorf(text.NoSuchApproval, n)
+	}
 	if err != nil {
 		c.failed(w, r, err)
+	}
+	return a, own, err == nil
+}
+
+// approval shows a request, and to the right person the buttons.
+func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
+	a, own, ok := c.request(w, r)
+	if !ok {
 		return
 	}
 	policy, err := c.policy(r.Context())
@@ -70,11 +83,8 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, err)
 		return
 	}
+	n := a.ID
 	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
-	own := a.IsOf(approver(p.Person))
-	if !own && !c.may(w, r, signin.SeeLists) {
-		return
-	}
 	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
 	requested := a.State == approval.Requested
 	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
@@ -96,7 +106,10 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 
 // decide approves, refuses or uses an approval in a job.
 func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
-	n, ok := c.numbered(w, r, "id")
+	if !c.may(w, r, signin.SeePerson) {
+		return
+	}
+	a, own, ok := c.request(w, r)
 	if !ok {
 		return
 	}
@@ -104,13 +117,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, err)
 		return
 	}
-	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
-	if err != nil {
-		c.failed(w, r, err)
-		return
-	}
-	person := signin.From(r.Context())
-	own := a.IsOf(approver(person))
+	n, person := a.ID, signin.From(r.Context())
 	args, title := []string{"approve", fmt.Sprint(n)}, text.ConsoleApprove
 	reason, jobID := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job")
 	switch r.PathValue("decision") {

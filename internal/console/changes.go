@@ -57,7 +57,7 @@ func always(r signin.Right) func(map[string]string) signin.Right {
 // ofOne needs less for the entry of one person than for many, or for the whole line.
 func ofOne(v map[string]string) signin.Right {
 	if coupon.ParseUserID(v["user"]) > 0 && v["cause"] == "" && v["now"] == "" {
-		return signin.ChangePerson
+		return signin.ReviewPerson
 	}
 	return signin.Settle
 }

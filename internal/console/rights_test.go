@@ -45,6 +45,7 @@ func TestPages(t *testing.T) {
 		test func(*testing.T, pages)
 	}{
 		{"AreForTheirRoles", pagesAreForTheirRoles}, {"FormsAreForTheirRoles", formsAreForTheirRoles}, {"FormsMakeNoFlags", formsMakeNoFlags},
+		{"HideRequests", requestsAreHidden},
 		{"HaveTheHeaders", pagesHaveTheHeaders}, {"AreInBothLanguages", pagesAreInBothLanguages},
 		{"EscapeWhatOthersWrote", pagesEscapeWhatOthersWrote}, // changes what the others see
 	} {
@@ -59,13 +60,13 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++", "/runs": "++++", "/runs/1": "++++",
 		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
 		"/report": "--++", "/report?month=2026-11": "--++", "/dlq": "--++", fmt.Sprint("/dlq/", id): "--++", fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "-+++", "/approvals/1": "--++", "/policy": "--++",
+		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "-+++", "/approvals/1": "-404++", "/approvals/99": "-404404404", "/policy": "--++",
 		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++", "/dlq.csv": "--++", fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
 		fmt.Sprint("/do/pause?coupon=", id): "---+", fmt.Sprint("/do/close?coupon=", id): "---+", fmt.Sprint("/do/freeze?coupon=", id): "---+",
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+", "/do/policy": "---+",
 		"/do/run": "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id): "--++",
 		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id): "--++", fmt.Sprintf("/do/drop?coupon=%d&user=x", id): "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2", id): "-+-+", fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2", id): "-+++", fmt.Sprintf("/do/drop?coupon=%d&user=2", id): "-+++", fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--++",
 		fmt.Sprintf("/do/grant?coupon=%d&user=3", id): "-+-+", fmt.Sprintf("/do/revoke?coupon=%d&user=1", id): "-+-+",
 		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id): "-+-+", "/do/honour": "-+-+",
 	} {
@@ -121,6 +122,25 @@ func formsAreForTheirRoles(t *testing.T, d pages) {
 		}
 	}
 	require.Equal(t, before, d.Snapshot())
+}
+
+// Who may not see a request cannot tell whether it exists.
+func requestsAreHidden(t *testing.T, d pages) {
+	form := url.Values{"reason": {"r"}, "job": {strings.Repeat("j", 26)}, "digest": {"sha256:x"}}
+	for group, want := range map[string]int{"all": http.StatusForbidden, "team-cs": http.StatusNotFound} {
+		v := visitor{t, d.site, "p", group}
+		for _, decision := range []string{"", "/approve", "/refuse", "/use", "/nothing"} {
+			method := http.MethodPost
+			if decision == "" {
+				method = http.MethodGet
+			}
+			status, page, _ := v.ask(method, "/approvals/1"+decision, form)
+			require.Equal(t, want, status, "%s %s", group, decision)
+			status, other, _ := v.ask(method, "/approvals/99"+decision, form)
+			require.Equal(t, want, status, "%s %s", group, decision)
+			require.Equal(t, strings.ReplaceAll(page, "1", "99"), strings.ReplaceAll(strings.ReplaceAll(other, "99", "1"), "1", "99"), "%s %s", group, decision)
+		}
+	}
 }
 
 // What is typed into a form cannot become another flag, nor another verb.

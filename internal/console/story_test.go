@@ -76,7 +76,7 @@ func TestStory_OfAMissedNight(t *testing.T) {
 		_, shownToKim, _ = kim.ask(http.MethodGet, "/approvals/1", nil)
 	}
 	require.NotContains(t, shownToKim, "/approve\"", "one's own request has no button to approve it")
-	require.Equal(t, http.StatusForbidden, own(park, "approve", seen), "customer service approves nothing")
+	require.Equal(t, http.StatusNotFound, own(park, "approve", seen), "customer service sees no request of others")
 	require.Equal(t, http.StatusConflict, own(lee, "approve", "sha256:"+strings.Repeat("0", 64)), "another digest")
 	require.Equal(t, http.StatusForbidden, own(lee, "use", seen))
 	own(kim, "approve", seen)
@@ -205,7 +205,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 		require.NotContains(t, list, "/approvals/"+number(d), "and those of nobody else")
 		for _, decision := range []string{"approve", "refuse", "use"} {
 			status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/"+decision, url.Values{"reason": {"x"}, "job": {strings.Repeat("j", 26)}})
-			require.Equal(t, http.StatusForbidden, status, "%s of another's request", decision)
+			require.Equal(t, http.StatusNotFound, status, "%s of another's request", decision)
 		}
 		_, tonight, _ := lee.ask(http.MethodGet, "/", nil)
 		require.Contains(t, tonight, "승인을 기다리는 요청 1건")
@@ -216,7 +216,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 		_, approved := lee.decides(number(d), "approve")
 		require.Contains(t, approved, "승인됨")
 		status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/use", url.Values{"job": {strings.Repeat("k", 26)}})
-		require.Equal(t, http.StatusForbidden, status, "an approved request of another person")
+		require.Equal(t, http.StatusNotFound, status, "an approved request of another person")
 		require.False(t, c.carried(), c.form)
 		_, done := park.decides(number(d), "use")
 		require.True(t, c.carried(), "%s: %s", c.form, done)

@@ -28,9 +28,10 @@ type Right int
 const (
 	See          Right = iota // tonight, coupons, runs: figures without persons
 	SeePerson                 // one person at a time
-	ChangePerson              // the coupon of one person: grant, revoke, reissue, extend, retry
+	ChangePerson              // the coupon of one person: grant, revoke, reissue, extend
+	ReviewPerson              // retry and drop the DLQ entry of one person
 	SeeLists                  // lists of persons, the DLQ, reports, approvals
-	Settle                    // run again, accept a gap, retry and drop DLQ entries
+	Settle                    // run again, accept a gap, retry and drop DLQ entries of many
 	ChangeCoupon              // window, seats, freeze, restore
 	Approve                   // what another person has asked for
 	SetPolicy                 // which actions need an approval
@@ -40,6 +41,7 @@ var rights = map[Right][]Role{
 	See:          allRoles,
 	SeePerson:    {CS, Finance, Operator},
 	ChangePerson: {CS, Operator},
+	ReviewPerson: {CS, Finance, Operator},
 	SeeLists:     {Finance, Operator},
 	Settle:       {Finance, Operator},
 	ChangeCoupon: {Operator},

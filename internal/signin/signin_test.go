@@ -18,9 +18,9 @@ import (
 // The table is written out: a change of the rights must change it, too.
 func TestMay(t *testing.T) {
 	t.Parallel()
-	rights := []signin.Right{signin.See, signin.SeePerson, signin.ChangePerson, signin.SeeLists, signin.Settle, signin.ChangeCoupon, signin.Approve, signin.SetPolicy}
+	rights := []signin.Right{signin.See, signin.SeePerson, signin.ChangePerson, signin.ReviewPerson, signin.SeeLists, signin.Settle, signin.ChangeCoupon, signin.Approve, signin.SetPolicy}
 	for role, want := range map[signin.Role]string{
-		signin.Viewer: "+-------", signin.CS: "+++-----", signin.Finance: "++-++-+-", signin.Operator: "++++++++", "": "--------", "root": "--------",
+		signin.Viewer: "+--------", signin.CS: "++++-----", signin.Finance: "++-+++-+-", signin.Operator: "+++++++++", "": "---------", "root": "---------",
 	} {
 		got := ""
 		for _, right := range rights {
