@@ -12,7 +12,8 @@
 // 4xx codes are different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator;
 // LINE_FULL says by mayReopen and Retry-After whether repeating can help.
 //
-// The checks run in this order: connection, user, coupon id, rate of the user, body, coupon, requests in flight, Redis.
+// No call has content. The checks run in this order: connection, content, user, coupon id, rate of the user, coupon, requests in
+// flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
 // Coupons and the time need no user, and have no rate. Coupons come from the memory of the process: they show what the
@@ -165,6 +166,7 @@ func (s *server) only(methods string) http.HandlerFunc {
 type endpoint func(w http.ResponseWriter, r *http.Request, began time.Time) answer
 
 func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
+	e = s.contentless(e)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
 		a := s.decide(e, w, r, began)
@@ -175,6 +177,24 @@ func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 
 func (s *server) unmeasured(e endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { s.write(w, r, s.decide(e, w, r, time.Time{})) }
+}
+
+// contentless returns e for requests without content. What a request says beyond its address would be ignored.
+func (s *server) contentless(e endpoint) endpoint {
+	return func(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+		if r.ContentLength == 0 || httpapi.IsSurplus(r) {
+			return e(w, r, at)
+		}
+		began := s.Now()
+		hasNone := httpapi.HasNoContent(w, r)
+		waited := s.Now().Sub(began)
+		a := refuse(invalidBody)
+		if hasNone {
+			a = e(w, r, at)
+		}
+		a.waited = waited
+		return a
+	}
 }
 
 // decide calls e. If e panics, the answer is an internal error.

@@ -17,6 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
@@ -159,26 +160,37 @@ func escape(segment string) (escaped string) {
 	return escaped
 }
 
-func TestApply_IgnoresTheBody(t *testing.T) {
+// No call of either port takes content: what it would say is not ignored.
+func TestContent_IsRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, applier(accepts), coupons{})
-	post := func(body io.Reader, more ...string) reply {
-		header := http.Header{"X-User-Id": {"7"}}
-		if len(more) > 0 {
-			header.Set(more[0], more[1])
+	handler, live := newProvokedHandler(nil, plenty), newLiveHandler(nil)
+	for call, answers := range map[string]http.Handler{
+		"POST /v1/coupons/1/applications": handler, "GET /v1/coupons/1/applications/me": handler, "GET /v1/coupons/1": handler,
+		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler, "GET /v1/live/coupons/1/me": live,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		send := func(content io.Reader) (status int, body string) {
+			request, recorder := httptest.NewRequest(method, path, content), httptest.NewRecorder()
+			request.Header.Set("X-User-ID", "3")
+			answers.ServeHTTP(recorder, request)
+			return recorder.Code, recorder.Body.String()
 		}
-		return s.do(http.MethodPost, "/v1/coupons/1/applications", body, header)
+		want, _ := send(nil)
+		require.NotEqual(t, http.StatusBadRequest, want, call)
+		for _, content := range []string{"", "{}", " {\n}\r\n"} {
+			for _, reader := range []io.Reader{strings.NewReader(content), io.MultiReader(strings.NewReader(content))} { // with a length, and without
+				status, body := send(reader)
+				require.Equal(t, want, status, "%s %q: %s", call, content, body)
+			}
+		}
+		for _, content := range []string{"x", "null", "[]", "{}{}", `{"userId":8}`, "seats=2", strings.Repeat(" ", httpapi.MaxContent+1)} {
+			for _, reader := range []io.Reader{strings.NewReader(content), io.MultiReader(strings.NewReader(content)), errorReader{}} {
+				status, body := send(reader)
+				require.Equal(t, http.StatusBadRequest, status, "%s %q: %s", call, content, body)
+				require.Contains(t, body, `"code":"INVALID_BODY"`, "%s %q", call, content)
+			}
+		}
 	}
-	for _, body := range []string{"", "{}", "not json", strings.Repeat("a", 1024)} {
-		require.Equal(t, http.StatusAccepted, post(strings.NewReader(body)).status)
-	}
-	for _, size := range []int{1025, 100_000} {
-		refuses(t, tooLarge, func(more ...string) reply { return post(strings.NewReader(strings.Repeat("a", size)), more...) })
-	}
-	// Without a length, in chunks.
-	refuses(t, tooLarge, func(more ...string) reply {
-		return post(io.MultiReader(strings.NewReader(strings.Repeat("a", 1025))), more...)
-	})
 }
 
 func TestApply_RefusesBrokenBody(t *testing.T) {

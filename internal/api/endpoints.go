@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -20,21 +19,12 @@ import (
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
-// maxBodyBytes is above zero because some clients always send a body, such as {}. The body is read and ignored.
-const maxBodyBytes = 1 << 10
-
-func (s *server) apply(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+func (s *server) apply(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
 	id, user, refusal := s.admit(r, at, &s.metrics.apply)
 	if refusal.result != "" {
 		return refusal
 	}
-	waited, problem := s.awaitBody(w, r)
-	if problem != "" {
-		return answer{result: problem, waited: waited}
-	}
-	a := s.applyFor(r, id, user)
-	a.waited = waited
-	return a
+	return s.applyFor(r, id, user)
 }
 
 // admit returns coupon and user of a request that is within the limits. The refusal is the zero answer if there is none.
@@ -70,22 +60,6 @@ func (s *server) applyFor(r *http.Request, id coupon.CouponID, user coupon.UserI
 		return s.notAnswered(r, id, err)
 	}
 	return s.ofReply(reply, found, user, r.Header)
-}
-
-func (s *server) awaitBody(w http.ResponseWriter, r *http.Request) (waited time.Duration, problem result) {
-	if r.ContentLength == 0 {
-		return 0, ""
-	}
-	began := s.Now()
-	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBodyBytes))
-	waited = s.Now().Sub(began)
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return waited, bodyTooLarge
-	}
-	if err != nil {
-		return waited, unreadableBody
-	}
-	return waited, ""
 }
 
 // notAnswered returns the response to an application that was not sent to Redis, or got no reply from it.

@@ -27,7 +27,7 @@ func NewLive(o Options, streams Streams) http.Handler {
 // stream answers a wrong question with a problem, and a right one with a stream: any status but 200 ends the EventSource
 // of a browser for good.
 func (s *server) stream(streams Streams, w http.ResponseWriter, r *http.Request) {
-	refusal := s.decide(func(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+	refusal := s.decide(s.contentless(func(w http.ResponseWriter, r *http.Request, at time.Time) answer {
 		id, user, refusal := s.ids(r)
 		if refusal.result != "" {
 			return refusal
@@ -42,7 +42,7 @@ func (s *server) stream(streams Streams, w http.ResponseWriter, r *http.Request)
 			streams.Serve(w, r, found, user)
 		}
 		return answer{}
-	}, w, r, s.Now())
+	}), w, r, s.Now())
 	if refusal.result != "" {
 		s.write(w, r, refusal)
 	}

@@ -192,8 +192,12 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			provoke(strict, address.method, address.template, "42", "1", nil)
 		}
 	}
-	provoke(handler, "POST", apply, "42", "1", strings.NewReader(strings.Repeat("a", 1025)))
-	provoke(handler, "POST", apply, "42", "1", io.MultiReader(errorReader{}))
+	for method, template := range map[string]string{"POST": apply, "GET": me} {
+		provoke(handler, method, template, "42", "1", strings.NewReader("x"))
+	}
+	for _, template := range []string{coupons, one, clock, openAPI} {
+		provoke(handler, "GET", template, "42", "1", strings.NewReader("x"))
+	}
 	provoke(handler, "GET", openAPI, "", "", nil)
 	get := func(handler http.Handler, template, id, tag string) string {
 		path := strings.Replace(template, "{id}", id, 1)
@@ -221,6 +225,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	for user := range 4 {
 		provoke(live, "GET", stream, "42", []string{"", "1", "2", "3"}[user], nil)
 	}
+	provoke(live, "GET", stream, "42", "1", strings.NewReader("x"))
 	provoke(live, "GET", stream, "42", "01", nil)
 	provoke(live, "GET", stream, "042", "1", nil)
 	provoke(newLiveHandler(shelf{}), "GET", stream, "42", "1", nil)

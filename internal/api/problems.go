@@ -34,8 +34,7 @@ const (
 	invalidIDs       result = "INVALID_IDS"
 	invalidUserID    result = identity.InvalidUserID
 	unauthenticated  result = identity.Unauthenticated
-	bodyTooLarge     result = "BODY_TOO_LARGE"
-	unreadableBody   result = "UNREADABLE_BODY"
+	invalidBody      result = "INVALID_BODY"
 	notFound         result = "NOT_FOUND"
 	methodNotAllowed result = "METHOD_NOT_ALLOWED"
 	internal         result = "INTERNAL"
@@ -118,12 +117,9 @@ var problems = map[result]problem{
 	unauthenticated: {http.StatusUnauthorized, 0, unauthenticated,
 		text{"로그인이 필요합니다", "로그인하신 후 다시 신청해 주세요."},
 		text{"Sign-in required", "Please sign in and apply again."}},
-	bodyTooLarge: {http.StatusRequestEntityTooLarge, 0, bodyTooLarge,
-		text{"요청 본문이 너무 큽니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
-		text{"Body too large", "Applying needs no request body. Please send the request without one."}},
-	unreadableBody: {http.StatusBadRequest, 0, unreadableBody,
-		text{"요청 본문을 읽을 수 없습니다", "쿠폰 신청에는 요청 본문이 필요하지 않습니다. 본문 없이 다시 보내 주세요."},
-		text{"Unreadable body", "Applying needs no request body. Please send the request without one."}},
+	invalidBody: {http.StatusBadRequest, 0, invalidBody,
+		text{"요청 본문이 올바르지 않습니다", "이 요청에는 본문을 넣을 수 없습니다. 본문 없이 다시 보내 주세요."},
+		text{"Invalid body", "This request takes no body. Please send it without one."}},
 	notFound: {http.StatusNotFound, 0, notFound,
 		text{"찾을 수 없는 주소입니다", "요청하신 주소는 존재하지 않습니다. 주소를 확인해 주세요."},
 		text{"Not found", "There is nothing at this address. Please check it."}},

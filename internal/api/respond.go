@@ -77,5 +77,9 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 }
 
 func (s *server) openAPI(w http.ResponseWriter, r *http.Request) {
+	if !httpapi.HasNoContent(w, r) {
+		s.write(w, r, refuse(invalidBody))
+		return
+	}
 	httpapi.WriteOpenAPI(w, docs.OpenAPI, s.last(r))
 }

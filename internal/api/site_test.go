@@ -195,8 +195,7 @@ var (
 	badCouponID    = refusal{400, "INVALID_COUPON_ID", "", "쿠폰 번호가 올바르지 않습니다", "Invalid coupon id", "decimal number"}
 	badUserID      = refusal{400, "INVALID_USER_ID", "", "사용자 번호가 올바르지 않습니다", "Invalid user id", "decimal number"}
 	noUser         = refusal{401, "UNAUTHENTICATED", "", "로그인이 필요합니다", "Sign-in required", "sign in"}
-	tooLarge       = refusal{413, "BODY_TOO_LARGE", "", "요청 본문이 너무 큽니다", "Body too large", "no request body"}
-	badBody        = refusal{400, "UNREADABLE_BODY", "", "요청 본문을 읽을 수 없습니다", "Unreadable body", "no request body"}
+	badBody        = refusal{400, "INVALID_BODY", "", "요청 본문이 올바르지 않습니다", "Invalid body", "takes no body"}
 	nothingThere   = refusal{404, "NOT_FOUND", "", "찾을 수 없는 주소입니다", "Not found", "nothing at this address"}
 	wrongMethod    = refusal{405, "METHOD_NOT_ALLOWED", "", "허용되지 않는 요청 방식입니다", "Method not allowed", "Allow header"}
 	internalError  = refusal{500, "INTERNAL", "", "요청을 처리하지 못했습니다", "Internal error", "on our side"}

@@ -31,7 +31,7 @@ const (
 	// A stream lives from minLife to maxLife by chance, so that streams that began together do not end together, and dead
 	// ones go.
 	minLife, maxLife = 5 * time.Minute, 10 * time.Minute
-	// maxDropped is how many bytes a client may send after its headers.
+	// maxDropped is how many bytes a client may send after its request.
 	maxDropped = 4 << 10
 )
 
@@ -156,8 +156,7 @@ func (s *stream) end(why reason) {
 	s.hub.metrics.ended[why].Inc()
 }
 
-// awaitHangUp ends the stream when its client hangs up. What it says after its headers is dropped: some proxies send the
-// end of an empty body later. Too much ends the stream, too.
+// awaitHangUp ends the stream when its client hangs up. What it says after its request is dropped. Too much ends the stream, too.
 func (s *stream) awaitHangUp() {
 	var dropped [16]byte
 	for range maxDropped / len(dropped) {

@@ -15,9 +15,9 @@
 //
 // Repeating a call is always safe, because the order id is the idempotency key.
 //
-// The checks of an order call run in this order: connection, service key, order id, body, calls in flight, MySQL. Those of the
-// wallet: connection, user, page, rate of the user, calls in flight, MySQL. A response never contains text from the request,
-// except for a valid order id and the X-Request-ID.
+// The checks of an order call run in this order: connection, service key, order id, query, content, calls in flight, MySQL. Those
+// of the wallet: connection, content, user, page, rate of the user, calls in flight, MySQL. A response never contains text from
+// the request, except for a valid order id and the X-Request-ID.
 package walletapi
 
 import (
@@ -98,6 +98,10 @@ func New(o Options) http.Handler {
 	route(order+"/confirm", "POST", map[string]endpoint{"POST": {"confirm", s.ofOrder(wallet.Confirm)}})
 	route(order+"/refund", "POST", map[string]endpoint{"POST": {"refund", s.ofOrder(wallet.Refund)}})
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, r *http.Request) {
+		if problem := refuseContent(w, r); problem != "" {
+			s.write(w, r, refuse(problem))
+			return
+		}
 		httpapi.WriteOpenAPI(w, docs.OpenAPIWallet, s.last(r))
 	})
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))

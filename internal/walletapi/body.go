@@ -10,16 +10,34 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/wallet"
 )
 
-// maxBodyBytes leaves space for white space. Calls without content ignore their body.
-const maxBodyBytes = 1 << 10
+// readWish reads the content of a call. Only a reservation has content.
+func readWish(w http.ResponseWriter, r *http.Request, verb wallet.Verb) (wish reservation, problem result) {
+	if verb != wallet.Reserve {
+		return reservation{}, refuseContent(w, r)
+	}
+	content, problem := readBody(w, r)
+	if problem != "" {
+		return reservation{}, problem
+	}
+	return parseReservation(content)
+}
+
+// refuseContent returns the problem of a call that takes no content, and has some.
+func refuseContent(w http.ResponseWriter, r *http.Request) (problem result) {
+	if httpapi.HasNoContent(w, r) {
+		return ""
+	}
+	return hasBody
+}
 
 func readBody(w http.ResponseWriter, r *http.Request) (content []byte, problem result) {
 	if r.ContentLength == 0 {
 		return nil, ""
 	}
-	content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	content, err := io.ReadAll(http.MaxBytesReader(w, r.Body, httpapi.MaxContent))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, bodyTooLarge
 	}

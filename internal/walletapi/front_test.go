@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +15,9 @@ import (
 
 const shopPage = "https://shop.example.com"
 
-// request sends a request with a body and these headers to a handler.
+// request sends a request with these headers to a handler.
 func request(handler http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
-	r, recorder := httptest.NewRequest(method, path, strings.NewReader(rightBody)), httptest.NewRecorder()
+	r, recorder := httptest.NewRequest(method, path, contentOf(method)), httptest.NewRecorder()
 	r.Header.Set("Authorization", "Bearer k1")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])

@@ -51,7 +51,7 @@ var routes = []struct{ method, path string }{
 // statuses are the statuses of all routes of orders with these Authorization headers.
 func statuses(handler http.Handler, authorization ...string) (all []int) {
 	for _, route := range routes {
-		request := httptest.NewRequest(route.method, route.path, strings.NewReader(rightBody))
+		request := httptest.NewRequest(route.method, route.path, contentOf(route.method))
 		request.Header["Authorization"] = authorization
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)

@@ -2,16 +2,19 @@ package walletapi_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/wallet"
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
@@ -41,7 +44,7 @@ func blocked(free <-chan struct{}, arrived *sync.WaitGroup) walletapi.Options {
 }
 
 func ask(handler http.Handler, method, path string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest(method, path, strings.NewReader(rightBody))
+	request := httptest.NewRequest(method, path, contentOf(method))
 	request.Header.Set("Authorization", "Bearer k1")
 	request.Header.Set("X-User-ID", "7")
 	recorder := httptest.NewRecorder()
@@ -157,5 +160,47 @@ func TestLimits_Body(t *testing.T) {
 			handler.ServeHTTP(recorder, request)
 			require.Equal(t, want, recorder.Code, "%d bytes, declared %d", length, declared)
 		}
+	}
+}
+
+// Only a reservation has content. A call with more, such as the amount of a part refund, is not made.
+func TestContent_IsRefused(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int64
+	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"),
+		Redeem: func(ctx context.Context, id coupon.CouponID, call wallet.Call) (wallet.Decision, error) {
+			made.Add(1)
+			return decided(ctx, id, call)
+		}, List: listOf})
+	send := func(method, path string, content io.Reader) (status int, said string) {
+		request, recorder := httptest.NewRequest(method, path, content), httptest.NewRecorder()
+		request.Header.Set("Authorization", "Bearer k1")
+		request.Header.Set("X-User-ID", "7")
+		handler.ServeHTTP(recorder, request)
+		return recorder.Code, recorder.Body.String()
+	}
+	const order = "/v1/orders/DONE/coupon"
+	for _, call := range []string{"POST " + order + "/confirm", "POST " + order + "/refund", "DELETE " + order, "GET " + coupons, "GET /openapi.yaml"} {
+		method, path, _ := strings.Cut(call, " ")
+		for _, none := range []string{"", "{}", " {\n}\r\n"} {
+			for _, content := range []io.Reader{strings.NewReader(none), io.MultiReader(strings.NewReader(none))} { // with a length, and without
+				status, said := send(method, path, content)
+				require.Equal(t, http.StatusOK, status, "%s %q: %s", call, none, said)
+			}
+		}
+		was := made.Load()
+		for _, some := range []string{"x", "null", "[]", "{}{}", `{"amountWon":5000}`, "amountWon=5000", strings.Repeat(" ", httpapi.MaxContent+1)} {
+			for _, content := range []io.Reader{strings.NewReader(some), io.MultiReader(strings.NewReader(some)), errorReader{}} {
+				status, said := send(method, path, content)
+				require.Equal(t, http.StatusBadRequest, status, "%s %q: %s", call, some, said)
+				require.Contains(t, said, `"code":"INVALID_BODY"`, "%s %q", call, some)
+			}
+		}
+		if strings.Contains(path, order) {
+			status, said := send(method, path+"?amountWon=5000", nil)
+			require.Equal(t, http.StatusBadRequest, status, call)
+			require.Contains(t, said, `"code":"INVALID_QUERY"`, call)
+		}
+		require.Equal(t, was, made.Load(), call)
 	}
 }

@@ -41,7 +41,10 @@ type couponBody struct {
 	ReservedUntil   string                  `json:"reservedUntil,omitempty"`
 }
 
-func (s *server) list(_ http.ResponseWriter, r *http.Request, at time.Time) answer {
+func (s *server) list(w http.ResponseWriter, r *http.Request, at time.Time) answer {
+	if problem := refuseContent(w, r); problem != "" {
+		return refuse(problem)
+	}
 	user, refused := s.Identity.User(r)
 	if refused != nil {
 		return answer{result: result(refused.Code), challenge: refused.Challenge}

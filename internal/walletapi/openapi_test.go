@@ -100,6 +100,14 @@ const (
 	rightBody = `{"couponId":1,"userId":7,"amountWon":12000}`
 )
 
+// contentOf is content that a call of this method takes; nil: it takes none.
+func contentOf(method string) io.Reader {
+	if method == http.MethodPut {
+		return strings.NewReader(rightBody)
+	}
+	return nil
+}
+
 func (p *provoker) provoke(handler http.Handler, method, template, orderID string, body io.Reader, headers ...string) {
 	p.t.Helper()
 	request := httptest.NewRequest(method, strings.Replace(template, "{orderId}", orderID, 1), body)
@@ -138,10 +146,11 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	for call, codes := range may {
 		method, template, _ := strings.Cut(call, " ")
 		for _, code := range append(codes, "PANIC", "AWAY", "wrong$id") {
-			p.provoke(handler, method, template, string(code), strings.NewReader(rightBody), bearing...)
+			p.provoke(handler, method, template, string(code), contentOf(method), bearing...)
 		}
 		p.provoke(handler, method, template, "A-1", strings.NewReader(strings.Repeat(" ", 1025)), bearing...)
-		p.provoke(handler, method, template, "A-1", io.MultiReader(errorReader{}), bearing...)
+		p.provoke(handler, method, template, "A-1", errorReader{}, bearing...)
+		p.provoke(handler, method, template+"?amountWon=5000", "A-1", contentOf(method), bearing...)
 		p.provoke(handler, method, template, "A-1", nil)
 		p.provoke(keyless, method, template, "A-1", nil, bearing...)
 		p.provoke(withTokens, method, template, "A-1", nil, unscoped...)
@@ -158,6 +167,9 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	p.provoke(withTokens, "GET", coupons, "", nil, "Authorization", "Bearer x")
 	p.provoke(handler, "GET", coupons, "", nil, "X-User-ID", "01")
 	p.provoke(handler, "GET", coupons+"?limit=0", "", nil, "X-User-ID", "9")
+	for _, template := range []string{coupons, "/openapi.yaml"} {
+		p.provoke(handler, "GET", template, "", strings.NewReader("x"), "X-User-ID", "9")
+	}
 	p.provoke(handler, "GET", "/openapi.yaml", "", nil)
 	require.ElementsMatch(t, documentedResponses(document), slices.Collect(maps.Keys(p.happened)))
 

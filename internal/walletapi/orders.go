@@ -44,16 +44,15 @@ func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Reque
 		if call.Actor, refusal = s.authenticate(r); call.Actor == "" {
 			return refusal
 		}
-		if !validOrderID(call.OrderID) {
+		switch {
+		case !validOrderID(call.OrderID):
 			return refuse(invalidOrderID)
+		case r.URL.RawQuery != "":
+			return refuse(invalidQuery)
 		}
 		began := s.Now()
-		content, problem := readBody(w, r)
+		wish, problem := readWish(w, r, verb)
 		waited := s.Now().Sub(began)
-		var wish reservation
-		if problem == "" && verb == wallet.Reserve {
-			wish, problem = parseReservation(content)
-		}
 		if problem != "" {
 			return answer{result: problem, waited: waited}
 		}

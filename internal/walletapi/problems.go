@@ -31,13 +31,15 @@ const (
 	wrongKey         result = "INVALID_SERVICE_KEY"
 	noScope          result = "INSUFFICIENT_SCOPE"
 	invalidOrderID   result = "INVALID_ORDER_ID"
-	invalidBody      result = "INVALID_BODY" // public code of the next six
+	invalidBody      result = "INVALID_BODY" // public code of the next seven
+	hasBody          result = "HAS_BODY"
 	noObject         result = "NO_OBJECT"
 	memberTwice      result = "MEMBER_TWICE"
 	unknownMember    result = "UNKNOWN_MEMBER"
 	wrongCouponID    result = "WRONG_COUPON_ID"
 	wrongUserID      result = "WRONG_USER_ID"
 	wrongAmount      result = "WRONG_AMOUNT"
+	invalidQuery     result = "INVALID_QUERY"
 	bodyTooLarge     result = "BODY_TOO_LARGE"
 	unreadableBody   result = "UNREADABLE_BODY"
 	invalidPage      result = "INVALID_PAGE"
@@ -120,9 +122,15 @@ var problems = map[result]problem{
 	invalidOrderID: {http.StatusBadRequest, 0, invalidOrderID,
 		words{"주문 번호가 올바르지 않습니다", "주문 번호에는 영문자, 숫자, '.', '_', '-'만 1자부터 64자까지 사용할 수 있으며, '.'과 '..'은 주문 번호가 될 수 없습니다."},
 		words{"Invalid order id", "An order id has 1 to 64 characters of A-Z a-z 0-9 . _ - and is neither . nor .. ."}},
+	invalidQuery: {http.StatusBadRequest, 0, invalidQuery,
+		words{"쿼리를 사용할 수 없습니다", "주문 요청의 주소에는 쿼리를 붙일 수 없습니다. '?'부터 빼고 다시 보내세요."},
+		words{"Invalid query", "The address of an order takes no query. Send the request without what follows the question mark."}},
 	noObject: {http.StatusBadRequest, 0, invalidBody,
 		words{invalidBodyKorean, "본문은 couponId, userId, amountWon을 담은 JSON 객체 하나여야 합니다."},
 		words{invalidBodyEnglish, "The body is one JSON object with couponId, userId and amountWon."}},
+	hasBody: {http.StatusBadRequest, 0, invalidBody,
+		words{invalidBodyKorean, "이 요청에는 본문을 넣을 수 없습니다. 쿠폰은 주문 전체에 사용되고 전체가 취소되므로, 일부만 지정할 수 없습니다."},
+		words{invalidBodyEnglish, "This call takes no body. A coupon is used, and given back, for the whole order: no part of it can be named."}},
 	memberTwice: {http.StatusBadRequest, 0, invalidBody,
 		words{invalidBodyKorean, "본문에 같은 필드가 두 번 있습니다."},
 		words{invalidBodyEnglish, "A member of the body comes twice."}},
