@@ -50,6 +50,7 @@ const (
 	Confirm                 // the order was placed: the coupon is used
 	Release                 // the order was not placed: the coupon is free again
 	Refund                  // the order came back: the coupon can be used again, unless it has expired
+	Read                    // the state of the order is asked for: nothing changes
 	Revoke                  // an operator takes the coupon back
 	Reissue                 // an operator gives a revoked coupon back
 	Extend                  // an operator moves the end of validity
@@ -60,7 +61,7 @@ type Call struct {
 	Verb  Verb
 	Actor string
 
-	OrderID   string        // of Reserve, Confirm, Release, Refund
+	OrderID   string        // of Reserve, Confirm, Release, Refund, Read
 	User      coupon.UserID // of Reserve
 	AmountWon int64         // of Reserve: the price of the order before the discount
 	TTL       time.Duration // of Reserve: how long the reservation lives
@@ -109,6 +110,9 @@ type Decision struct {
 	Lost    Order   // the order that loses the coupon because its reservation ran out; zero: none
 	Entries []Entry // in order; empty: nothing is written
 
+	MinimumWon       int64 // the smallest amount of an order that can use the coupon
+	ReservedByCaller bool  // of ReservedElsewhere: Call.Actor has reserved the coupon for its order. Store.Redeem sets it
+
 	Now           time.Time // Facts.Now
 	ReservedUntil time.Time // end of the reservation of Coupon, also by another order; zero: it is not reserved
 }
@@ -120,7 +124,7 @@ func (d Decision) State() coupon.UserCouponStatus {
 
 // Decide is the only place that decides about an issued coupon. It has no side effects.
 func Decide(f Facts, call Call) Decision {
-	d := Decision{Coupon: f.Coupon, Order: f.Order, Now: f.Now}
+	d := Decision{Coupon: f.Coupon, Order: f.Order, MinimumWon: f.Discount.MinimumWon, Now: f.Now}
 	switch call.Verb {
 	case Reserve:
 		d.reserve(f, call)
@@ -130,6 +134,8 @@ func Decide(f Facts, call Call) Decision {
 		d.release()
 	case Refund:
 		d.refund()
+	case Read:
+		d.read()
 	case Revoke:
 		d.revoke(f, call)
 	case Reissue:
@@ -254,6 +260,13 @@ func (d *Decision) refund() {
 	case coupon.OrderReserved, coupon.OrderReleased:
 		d.Code = NotUsed
 	default:
+		d.Code = OrderNotFound
+	}
+}
+
+func (d *Decision) read() {
+	d.Code = Repeated
+	if d.Order.State == "" {
 		d.Code = OrderNotFound
 	}
 }

@@ -47,6 +47,7 @@ func TestDecide_EveryStateAndVerb(t *testing.T) {
 		{wallet.Confirm, "A", []string{"ORDER_NOT_FOUND", "ORDER_NOT_FOUND", "DONE [USED]", "DONE [USED]", "DONE [USED]", "DONE [USED]", "REPEATED", "REPEATED", "RESERVATION_LOST", "ORDER_REFUNDED", "ORDER_REFUNDED", "ORDER_NOT_FOUND"}},
 		{wallet.Release, "A", []string{"NOTHING", "NOTHING", "DONE [RELEASED]", "DONE [RELEASED]", "DONE [RELEASED]", "DONE [RELEASED]", "USED", "USED", "REPEATED", "ORDER_REFUNDED", "ORDER_REFUNDED", "NOTHING"}},
 		{wallet.Refund, "A", []string{"ORDER_NOT_FOUND", "ORDER_NOT_FOUND", "NOT_USED", "NOT_USED", "NOT_USED", "NOT_USED", "DONE [REFUNDED]", "DONE [REFUNDED]", "NOT_USED", "REPEATED", "REPEATED", "ORDER_NOT_FOUND"}},
+		{wallet.Read, "A", []string{"ORDER_NOT_FOUND", "ORDER_NOT_FOUND", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "ORDER_NOT_FOUND"}},
 		{wallet.Revoke, "", []string{"DONE [REVOKED]", "DONE [REVOKED]", "RESERVED_ELSEWHERE", "RESERVED_ELSEWHERE", "DONE [RELEASED REVOKED]", "DONE [RELEASED REVOKED]", "USED", "USED", "DONE [REVOKED]", "DONE [REVOKED]", "DONE [REVOKED]", "REPEATED"}},
 		{wallet.Reissue, "", []string{"REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "REPEATED", "DONE [REISSUED]"}},
 		{wallet.Extend, "", []string{"DONE [EXTENDED]", "DONE [EXTENDED]", "DONE [EXTENDED]", "DONE [EXTENDED]", "DONE [EXTENDED]", "DONE [EXTENDED]", "USED", "USED", "DONE [EXTENDED]", "DONE [EXTENDED]", "DONE [EXTENDED]", "REVOKED"}},
@@ -100,7 +101,8 @@ func TestDecide_OrderOfAnotherUserCouponOrAmount(t *testing.T) {
 		require.Equal(t, wallet.OrderDiffers, wallet.Decide(f, call).Code)
 	}
 	f.Order, call.User, call.AmountWon = wallet.Order{}, 1, 9_999
-	require.Equal(t, wallet.BelowMinimum, wallet.Decide(f, call).Code)
+	small := wallet.Decide(f, call)
+	require.Equal(t, []any{wallet.BelowMinimum, int64(10_000)}, []any{small.Code, small.MinimumWon})
 	call.AmountWon = 10_000
 	require.Equal(t, wallet.Done, wallet.Decide(f, call).Code)
 }

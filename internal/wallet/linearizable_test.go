@@ -143,7 +143,7 @@ func (s *shop) requireReplayed(user coupon.UserID, couponID coupon.CouponID) (st
 // someOp has no call that depends on the time: a reservation is live for long, or has run out at once.
 func someOp(r *rand.Rand) op {
 	verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm, wallet.Release, wallet.Release, wallet.Refund,
-		wallet.Revoke, wallet.Reissue, wallet.Reissue}
+		wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Reissue}
 	return op{verb: verbs[r.IntN(len(verbs))], order: r.IntN(modelOrders), coupon: r.IntN(modelCoupons),
 		amount: []int64{12_000, 12_000, 12_000, 13_000, 999}[r.IntN(5)], ttl: int64(r.IntN(2)) * 10}
 }

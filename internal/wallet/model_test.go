@@ -45,7 +45,7 @@ type op struct {
 }
 
 func (o op) String() string {
-	names := []string{"", "reserve", "confirm", "release", "refund", "revoke", "reissue", "extend"}
+	names := []string{"", "reserve", "confirm", "release", "refund", "read", "revoke", "reissue", "extend"}
 	return fmt.Sprintf("%s(order %d, coupon %d, %d won, ttl %d, expires %d, free seat %v)", names[o.verb], o.order, o.coupon, o.amount, o.ttl, o.expires, o.freeSeat)
 }
 
@@ -89,6 +89,11 @@ func (m *model) apply(now int64, c op) wallet.Code {
 		default:
 			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'r': wallet.NotUsed, 'b': wallet.NotUsed, 'f': wallet.Repeated}[o.life]
 		}
+	case wallet.Read:
+		if o.life == 0 {
+			return wallet.OrderNotFound
+		}
+		return wallet.Repeated
 	default:
 		return m.operate(now, c)
 	}
@@ -178,7 +183,7 @@ var modelStates = map[byte]coupon.OrderState{'r': coupon.OrderReserved, 'u': cou
 func ops() *rapid.Generator[op] {
 	return rapid.Custom(func(t *rapid.T) op {
 		verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm, wallet.Release, wallet.Refund,
-			wallet.Revoke, wallet.Reissue, wallet.Extend}
+			wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Extend}
 		return op{
 			verb:     rapid.SampledFrom(verbs).Draw(t, "verb"),
 			order:    rapid.IntRange(0, modelOrders-1).Draw(t, "order"),
@@ -213,7 +218,7 @@ func (w *inMemory) call(now int64, c op) wallet.Code {
 		ExpiresAt: at(c.expires), FreeSeat: c.freeSeat}
 	place := c.coupon
 	switch c.verb {
-	case wallet.Confirm, wallet.Release, wallet.Refund:
+	case wallet.Confirm, wallet.Release, wallet.Refund, wallet.Read:
 		place = max(int(order.UserCoupon)-1, 0)
 	case wallet.Reserve:
 	default:

@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Redeem makes the calls of a checkout: Reserve, Confirm, Release, Refund. couponID is that of Reserve. It is safe to repeat.
+// Redeem makes the calls of a checkout: Reserve, Confirm, Release, Refund, Read. couponID is that of Reserve. It is safe to repeat.
 // After an error the result is unknown, until the call is repeated.
 func Redeem(ctx context.Context, db *mysqltx.DB, couponID coupon.CouponID, call Call) (d Decision, err error) {
 	for range maxRestarts {

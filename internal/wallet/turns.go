@@ -12,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Store makes the calls of wallet-api, with the results of Redeem. It saves work, and protects nothing.
+// Store makes the calls of wallet-api, with the results of the function Redeem. It saves work, and protects nothing.
 type Store struct {
 	db    *mysqltx.DB
 	gates map[Verb]gate
@@ -24,10 +24,29 @@ func NewStore(pool *sql.DB) *Store {
 		turns: turns{busy: map[turn]chan struct{}{}}}
 }
 
-// Redeem is the function Redeem. Of the reservations of one coupon, and of the other calls about one order, it makes one at a
-// time. The others wait for it. A thousand waiters in MySQL would wait for a thousand locks one after another, and keep every
-// connection from other coupons.
-func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
+// Redeem is the function Redeem, and sets ReservedByCaller.
+func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, err error) {
+	if d, err = s.inTurn(ctx, couponID, call); err == nil && d.Code == ReservedElsewhere {
+		d.ReservedByCaller, err = s.hasReserved(ctx, call.Actor, d.Coupon)
+	}
+	return d, err
+}
+
+// reservedSQL compares the actor byte by byte, unlike the column.
+const reservedSQL = `
+SELECT EXISTS (SELECT 1 FROM coupon_log WHERE user_coupon_id = ? AND order_id = ? AND kind = 'RESERVED' AND actor COLLATE utf8mb4_bin = ?)`
+
+// hasReserved reports whether an actor has ever reserved a coupon for the order that has it now.
+func (s *Store) hasReserved(ctx context.Context, actor string, u UserCoupon) (has bool, err error) {
+	err = s.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		return q.QueryRowContext(ctx, reservedSQL, u.ID, u.OrderID, actor).Scan(&has)
+	})
+	return has, mysqltx.Wrap(err, "read who reserved user_coupon %d", u.ID)
+}
+
+// inTurn makes one call at a time of the reservations of one coupon, and of the other calls about one order. The others wait for
+// it. A thousand waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
+func (s *Store) inTurn(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
 	key := turn{order: call.OrderID}
 	if call.Verb == Reserve {
 		key = turn{owned: owned{couponID, call.User}}

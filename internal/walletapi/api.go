@@ -93,7 +93,7 @@ func New(o Options) http.Handler {
 	}
 	const order = "/v1/orders/{orderId}/coupon"
 	route("/v1/wallet/coupons", "GET, HEAD", map[string]endpoint{"GET": {"list", s.list}})
-	route(order, "PUT, DELETE", map[string]endpoint{
+	route(order, "GET, HEAD, PUT, DELETE", map[string]endpoint{"GET": {"read", s.ofOrder(wallet.Read)},
 		"PUT": {"reserve", s.ofOrder(wallet.Reserve)}, "DELETE": {"release", s.ofOrder(wallet.Release)}})
 	route(order+"/confirm", "POST", map[string]endpoint{"POST": {"confirm", s.ofOrder(wallet.Confirm)}})
 	route(order+"/refund", "POST", map[string]endpoint{"POST": {"refund", s.ofOrder(wallet.Refund)}})

@@ -37,7 +37,7 @@ func newShop(t *testing.T) *shop {
 	store := wallet.NewStore(pool)
 	d.AddUsers(7)
 	s := &shop{Deployment: d}
-	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1")}
+	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1", "till", "k2", "Checkout", "k3")}
 	s.server = httptest.NewServer(newHandler(options))
 	t.Cleanup(s.server.Close)
 	s.client = &http.Client{Transport: openapi.Wallet.Transport(t, s.server.Client().Transport)}
@@ -57,7 +57,7 @@ func (s *shop) issue() coupon.CouponID {
 type reply struct {
 	Status                                           int `json:"-"`
 	Code, State, CouponState, OrderID, Until, Detail string
-	AmountWon, DiscountWon, FinalWon                 int64
+	AmountWon, DiscountWon, FinalWon, MinimumWon     int64
 	ReservedUntil, ValidUntil, Now                   string
 	CouponID                                         coupon.CouponID
 	UserID                                           coupon.UserID
@@ -90,10 +90,17 @@ func (s *shop) send(method, path, body string, headers ...string) (r reply) {
 	return r
 }
 
-// call makes a call of the checkout: reserve, release, confirm or refund.
+// call makes a call of the checkout: read, reserve, release, confirm or refund.
 func (s *shop) call(what, order string, body ...any) reply {
+	return s.callAs("k1", what, order, body...)
+}
+
+// callAs makes a call with a service key.
+func (s *shop) callAs(key, what, order string, body ...any) reply {
 	method, path, text := "POST", "/v1/orders/"+order+"/coupon", ""
 	switch what {
+	case "read":
+		method = "GET"
 	case "reserve":
 		method, text = "PUT", fmt.Sprintf(`{"couponId":%v,"userId":%v,"amountWon":%v}`, body...)
 	case "release":
@@ -101,14 +108,34 @@ func (s *shop) call(what, order string, body ...any) reply {
 	default:
 		path += "/" + what
 	}
-	return s.send(method, path, text, "Authorization", "Bearer k1", "Accept-Language", "en")
+	return s.send(method, path, text, "Authorization", "Bearer "+key, "Accept-Language", "en")
 }
 
 func (s *shop) wallet(user coupon.UserID, query string) reply {
 	return s.send("GET", "/v1/wallet/coupons"+query, "", "X-User-ID", fmt.Sprint(user))
 }
 
-// Every call is made three times, as after lost replies: it answers its state.
+// reads demands that the state of an order is what a call has just answered, but for the clock, and that asking changes nothing.
+func (s *shop) reads(order string, was reply) {
+	s.T.Helper()
+	rows := s.rows()
+	is := s.call("read", order)
+	require.GreaterOrEqual(s.T, is.Now, was.Now)
+	was.Status, was.Now = http.StatusOK, is.Now
+	require.Equal(s.T, was, is)
+	require.Equal(s.T, http.StatusOK, s.send("HEAD", "/v1/orders/"+order+"/coupon", "", "Authorization", "Bearer k1").Status)
+	require.Equal(s.T, rows, s.rows())
+}
+
+// rows are what calls of the checkout can change.
+func (s *shop) rows() []string {
+	return jajeongtest.Column[string](s.Deployment, `
+SELECT CONCAT_WS('|', 'order', order_id, user_coupon_id, amount_won, discount_won, state, reserved_until) FROM coupon_order
+UNION ALL SELECT CONCAT_WS('|', 'coupon', id, status, order_id, seq, expires_at) FROM user_coupon
+UNION ALL SELECT CONCAT_WS('|', 'log', user_coupon_id, seq, kind, order_id, actor) FROM coupon_log ORDER BY 1`)
+}
+
+// Every call is made three times, as after lost replies: it answers its state, which can also be asked for.
 func TestOrders_FromReservationToRefund(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -116,6 +143,7 @@ func TestOrders_FromReservationToRefund(t *testing.T) {
 	require.Equal(t, 204, s.call("release", "A-1").Status)
 	require.Equal(t, 404, s.call("confirm", "A-1").Status)
 	require.Equal(t, 404, s.call("refund", "A-1").Status)
+	require.Equal(t, "ORDER_NOT_FOUND", s.call("read", "A-1").Code)
 	for i, status := range []int{201, 200, 200} {
 		r := s.call("reserve", "A-1", id, 7, 12_000)
 		require.Equal(t, status, r.Status, i)
@@ -123,29 +151,44 @@ func TestOrders_FromReservationToRefund(t *testing.T) {
 		require.Equal(t, []string{"RESERVED", "RESERVED"}, []string{r.State, r.CouponState})
 		require.Equal(t, []int64{12_000, 5000, 7000}, []int64{r.AmountWon, r.DiscountWon, r.FinalWon})
 		require.NotEmpty(t, r.ReservedUntil)
+		s.reads("A-1", r)
 	}
 	for order, want := range map[string]string{"A-1": "ORDER_DIFFERS", "A-2": "RESERVED_ELSEWHERE"} {
 		r := s.call("reserve", order, id, 7, 12_001)
 		require.Equal(t, want, r.Code)
 		require.Equal(t, order == "A-2", r.Until != "")
+		require.Equal(t, order == "A-2", r.OrderID == "A-1", "the service has reserved for A-1 itself")
 	}
+	for _, other := range []string{"k2", "k3"} {
+		r := s.callAs(other, "reserve", "A-2", id, 7, 12_000)
+		require.Equal(t, []string{"RESERVED_ELSEWHERE", ""}, []string{r.Code, r.OrderID}, "the order of another service")
+		require.NotEmpty(t, r.Until)
+	}
+	s.Exec("UPDATE coupon SET minimum_won = 20000 WHERE id = ?", id)
+	s.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
+	r := s.call("reserve", "A-2", id, 7, 12_000)
+	require.Equal(t, []any{"BELOW_MINIMUM", int64(20_000)}, []any{r.Code, r.MinimumWon})
+	s.Exec("UPDATE coupon SET minimum_won = 0 WHERE id = ?", id)
 	require.Equal(t, "NOT_OWNED", s.call("reserve", "A-2", id, 8, 12_000).Code)
 	require.Equal(t, "NOT_USED", s.call("refund", "A-1").Code)
 	for range 3 {
 		r := s.call("confirm", "A-1")
 		require.Equal(t, []any{200, "USED", "USED"}, []any{r.Status, r.State, r.CouponState})
+		s.reads("A-1", r)
 	}
 	require.Equal(t, "USED", s.call("release", "A-1").Code)
 	require.Equal(t, "USED", s.call("reserve", "A-2", id, 7, 12_000).Code)
 	for range 3 {
 		r := s.call("refund", "A-1")
 		require.Equal(t, []any{200, "REFUNDED", "ISSUED"}, []any{r.Status, r.State, r.CouponState})
+		s.reads("A-1", r)
 	}
 	require.Equal(t, "ORDER_REFUNDED", s.call("reserve", "A-1", id, 7, 12_000).Code)
 	require.Equal(t, 201, s.call("reserve", "A-2", id, 7, 3000).Status)
 	for range 3 {
 		r := s.call("release", "A-2")
 		require.Equal(t, []any{200, "RELEASED", int64(0)}, []any{r.Status, r.State, r.FinalWon})
+		s.reads("A-2", r)
 	}
 	require.Equal(t, "RESERVATION_LOST", s.call("confirm", "A-2").Code)
 	require.Equal(t, []string{"checkout"}, jajeongtest.Column[string](s.Deployment, "SELECT DISTINCT actor FROM coupon_log"))

@@ -45,7 +45,7 @@ func keysOf(t *testing.T, pairs ...string) *walletapi.ServiceKeys {
 
 var routes = []struct{ method, path string }{
 	{"PUT", "/v1/orders/DONE/coupon"}, {"DELETE", "/v1/orders/DONE/coupon"},
-	{"POST", "/v1/orders/DONE/coupon/confirm"}, {"POST", "/v1/orders/DONE/coupon/refund"},
+	{"POST", "/v1/orders/DONE/coupon/confirm"}, {"POST", "/v1/orders/DONE/coupon/refund"}, {"GET", "/v1/orders/DONE/coupon"},
 }
 
 // statuses are the statuses of all routes of orders with these Authorization headers.
@@ -64,9 +64,9 @@ func statuses(handler http.Handler, authorization ...string) (all []int) {
 }
 
 var (
-	taken   = []int{201, 200, 200, 200}
-	refused = []int{401, 401, 401, 401}
-	off     = []int{503, 503, 503, 503}
+	taken   = []int{201, 200, 200, 200, 200}
+	refused = []int{401, 401, 401, 401, 401}
+	off     = []int{503, 503, 503, 503, 503}
 )
 
 func TestServiceKeys_EveryRoute(t *testing.T) {

@@ -180,7 +180,7 @@ func TestContent_IsRefused(t *testing.T) {
 		return recorder.Code, recorder.Body.String()
 	}
 	const order = "/v1/orders/DONE/coupon"
-	for _, call := range []string{"POST " + order + "/confirm", "POST " + order + "/refund", "DELETE " + order, "GET " + coupons, "GET /openapi.yaml"} {
+	for _, call := range []string{"POST " + order + "/confirm", "POST " + order + "/refund", "DELETE " + order, "GET " + order, "GET " + coupons, "GET /openapi.yaml"} {
 		method, path, _ := strings.Cut(call, " ")
 		for _, none := range []string{"", "{}", " {\n}\r\n"} {
 			for _, content := range []io.Reader{strings.NewReader(none), io.MultiReader(strings.NewReader(none))} { // with a length, and without

@@ -45,7 +45,7 @@ func newMetrics(to prometheus.Registerer, places chan struct{}) metrics {
 		m.refused[reason] = refused.WithLabelValues(reason)
 	}
 	successes := []result{result(wallet.Done), result(wallet.Repeated), result(wallet.Nothing)}
-	for _, call := range []string{"list", "reserve", "confirm", "release", "refund"} {
+	for _, call := range []string{"list", "read", "reserve", "confirm", "release", "refund"} {
 		results := slices.AppendSeq(slices.Clone(successes), maps.Keys(problems))
 		if call == "list" {
 			results = slices.AppendSeq([]result{listed}, maps.Keys(problems))

@@ -41,7 +41,7 @@ func decided(_ context.Context, couponID coupon.CouponID, call wallet.Call) (wal
 		return wallet.Decision{}, io.ErrUnexpectedEOF
 	}
 	return wallet.Decision{
-		Code: wallet.Code(call.OrderID), Now: noon, ReservedUntil: noon.Add(call.TTL),
+		Code: wallet.Code(call.OrderID), Now: noon, ReservedUntil: noon.Add(call.TTL), MinimumWon: 20_000,
 		Coupon: wallet.UserCoupon{ID: 9, Coupon: couponID + 1, User: 7, Status: coupon.CouponReserved, ExpiresAt: noon.Add(time.Hour)},
 		Order: wallet.Order{ID: call.OrderID, UserCoupon: 9, User: 7, AmountWon: 12_000, DiscountWon: 5000, State: coupon.OrderReserved,
 			ReservedUntil: noon.Add(call.TTL)},
@@ -142,6 +142,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		"DELETE " + order:            {wallet.Done, wallet.Nothing, wallet.Used, wallet.OrderRefunded},
 		"POST " + order + "/confirm": {wallet.Done, wallet.OrderNotFound, wallet.ReservationLost, wallet.OrderRefunded},
 		"POST " + order + "/refund":  {wallet.Done, wallet.OrderNotFound, wallet.NotUsed},
+		"GET " + order:               {wallet.Repeated, wallet.OrderNotFound},
 	}
 	for call, codes := range may {
 		method, template, _ := strings.Cut(call, " ")

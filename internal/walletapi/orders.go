@@ -108,6 +108,12 @@ func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.Co
 		return a
 	case wallet.ReservedElsewhere:
 		a.extra.Until = s.format(d.ReservedUntil)
+		if d.ReservedByCaller {
+			a.extra.OrderID = d.Coupon.OrderID
+		}
+		return a
+	case wallet.BelowMinimum:
+		a.extra.MinimumWon = d.MinimumWon
 		return a
 	default:
 		return a

@@ -22,7 +22,9 @@ func refuse(r result) answer { return answer{result: r} }
 
 type problemDocument struct {
 	httpapi.Document
-	Until string `json:"until,omitempty"` // only if Code is RESERVED_ELSEWHERE
+	Until      string `json:"until,omitempty"`      // only if Code is RESERVED_ELSEWHERE
+	OrderID    string `json:"orderId,omitempty"`    // only if Code is RESERVED_ELSEWHERE, and the service has reserved for that order
+	MinimumWon int64  `json:"minimumWon,omitempty"` // only if Code is BELOW_MINIMUM
 }
 
 func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
