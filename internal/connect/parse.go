@@ -64,7 +64,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 			problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
 			break
 		}
-		problem, end := unread(kctx, err, args[at:], at+given-len(args))
+		end, problem := unread(kctx, err, args[at:], at+given-len(args))
 		problems = append(problems, problem)
 		args, values = slices.Delete(slices.Clone(args), at, at+end), nil
 		kctx, err = parser.Parse(args) // again, without the unreadable arguments
@@ -87,26 +87,26 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	return kctx, nil
 }
 
-// unread returns the problem with the first of the arguments that are left, and how many of them it concerns. before is how
+// unread returns how many of the arguments that are left the problem with the first concerns, and the problem. before is how
 // many arguments stand before them. It repeats nothing that may be a password: no value, and no argument that is not almost
 // a command. What follows an unknown flag may be its value.
-func unread(kctx *kong.Context, err error, left []string, before int) (problem error, concerns int) {
+func unread(kctx *kong.Context, err error, left []string, before int) (concerns int, problem error) {
 	missing, ok := errors.AsType[*valueMissing](err)
 	commands := commandsOf(kctx)
 	switch {
 	case ok:
-		return text.UsageErrorf(text.NoValueFor, missing.flag), 1
+		return 1, text.UsageErrorf(text.NoValueFor, missing.flag)
 	case strings.HasPrefix(left[0], "-"):
 		flag, _, valued := strings.Cut(left[0], "=")
 		if !valued && len(left) > 1 && !strings.HasPrefix(left[1], "-") && !slices.Contains(commands, left[1]) {
-			return unknownFlag(kctx, flag), 2
+			return 2, unknownFlag(kctx, flag)
 		}
-		return unknownFlag(kctx, flag), 1
+		return 1, unknownFlag(kctx, flag)
 	}
 	if right := nearest(left[0], commands); right != "" {
-		return text.UsageErrorf(text.MisspeltCommand, left[0], right), 1
+		return 1, text.UsageErrorf(text.MisspeltCommand, left[0], right)
 	}
-	return text.UsageErrorf(text.UnexpectedArgument, before+1), 1
+	return 1, text.UsageErrorf(text.UnexpectedArgument, before+1)
 }
 
 func unknownFlag(kctx *kong.Context, flag string) error {
