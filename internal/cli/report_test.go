@@ -127,7 +127,7 @@ func TestReport_BesideLockedCoupon(t *testing.T) {
 			require.Equal(t, exitInfrastructure, code)
 			require.Contains(t, stdout, says)
 			if output == "csv" {
-				require.Regexp(t, `,report coupon 2: Error 1205 [^,]*,+\r\n$`, stdout, "before the columns that came later")
+				require.Regexp(t, `,"report coupon 2: Error 1205 [^"]*",+\r\n$`, stdout, "before the columns that came later")
 			}
 			if output == "json" {
 				var r reportJSON
