@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS user_coupon (
     expires_at DATETIME(6)     NOT NULL,
     run_id     BIGINT UNSIGNED NULL,               -- NULL: given by hand
     status     ENUM('ISSUED','RESERVED','USED','REVOKED') NOT NULL DEFAULT 'ISSUED',
-    order_id   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the order that has it, reserved or used
+    order_id   VARCHAR(64) COLLATE utf8mb4_bin NULL, -- the order that has it, reserved or used
     seq        INT UNSIGNED    NOT NULL DEFAULT 0, -- of its last row in coupon_log; 0: none
     PRIMARY KEY (id),
     UNIQUE KEY user_coupon_once (coupon_id, user_id),
@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS user_coupon (
 
 -- An order has a row if it ever had a coupon. It has one while state is RESERVED or USED.
 CREATE TABLE IF NOT EXISTS coupon_order (
-    order_id       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    order_id       VARCHAR(64) COLLATE utf8mb4_bin NOT NULL,
     user_coupon_id BIGINT UNSIGNED NOT NULL,
     user_id        BIGINT UNSIGNED NOT NULL,
     amount_won     BIGINT          NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE IF NOT EXISTS coupon_log (
     user_coupon_id BIGINT UNSIGNED NOT NULL,
     seq            INT UNSIGNED    NOT NULL,
     kind           ENUM('RESERVED','USED','RELEASED','REFUNDED','GRANTED','REVOKED','REISSUED','EXTENDED') NOT NULL,
-    order_id       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL,
+    order_id       VARCHAR(64) COLLATE utf8mb4_bin NULL,
     amount_won     BIGINT          NULL,               -- of the order, as discount_won
     discount_won   BIGINT          NULL,
     expires_at     DATETIME(6)     NULL,               -- the new end of validity, with GRANTED and EXTENDED

@@ -92,8 +92,8 @@ func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	person(7).sees("settle user forget")                  // delete what you have stored
 	of(8, decided).sees("선정되지 않으셨습니다")                    // why did I get none?
 	of(8, decided).click("지급", "/do/grant").sees("쿠폰 지급") // give one all the same
-	d.Exec("INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) SELECT 'A-2', id, 7, 1000, 0, 'RELEASED', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ? AND user_id = 7", decided)
-	cs.find("A-2").sees("고객 7번") // was my coupon used twice? one order leads to the page at once
+	d.Exec("INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) SELECT '주문/2:가', id, 7, 1000, 0, 'RELEASED', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ? AND user_id = 7", decided)
+	cs.find("주문/2:가").sees("고객 7번") // was my coupon used twice? one order leads to the page at once
 	d.Exec("DELETE FROM coupon_order")
 	_, cs.page, _ = person(9).ask(http.MethodGet, fmt.Sprintf("/search?user=9&coupon=%d", decided), nil) // the form of the customer's page
 	cs.sees("기록이 없습니다")                                                                                  // the coupon is not in my wallet

@@ -29,7 +29,7 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	for _, c := range []struct {
 		verb  wallet.Verb
 		order string
-	}{{wallet.Reserve, "A-1"}, {wallet.Release, "A-1"}, {wallet.Reserve, "A-2"}, {wallet.Confirm, "A-2"}, {wallet.Refund, "A-2"}} {
+	}{{wallet.Reserve, "A-1"}, {wallet.Release, "A-1"}, {wallet.Reserve, "주문/2:가"}, {wallet.Confirm, "주문/2:가"}, {wallet.Refund, "주문/2:가"}} {
 		s.redeem(couponID, c.verb, c.order)
 	}
 	admin := s.CouponAdmin()

@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -138,12 +138,9 @@ type Found struct {
 	OrderUser   coupon.UserID
 }
 
-// orderForm is what an order id looks like.
-var orderForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 func (r *Reader) Search(ctx context.Context, typed string) (f Found, err error) {
 	reader := history.Reader{DB: r.DB}
-	if orderForm.MatchString(typed) { // the column has ASCII alone
+	if utf8.ValidString(typed) { // MySQL refuses other text
 		if f.OrderCoupon, f.OrderUser, err = reader.Order(ctx, typed); err != nil {
 			return f, err
 		}

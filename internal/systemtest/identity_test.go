@@ -55,6 +55,7 @@ func newHouse(t *testing.T, flags ...string) *house {
 		{"wallet", "GET", "/v1/wallet/coupons", ""},
 		{"wallet", "PUT", "/v1/orders/B-1/coupon", order}, {"wallet", "DELETE", "/v1/orders/A-1/coupon", ""},
 		{"wallet", "POST", "/v1/orders/A-1/coupon/confirm", ""}, {"wallet", "POST", "/v1/orders/A-1/coupon/refund", ""},
+		{"wallet", "GET", "/v1/orders/A-1/coupon", ""},
 	}
 	status, said := h.send(door{"wallet", "PUT", "/v1/orders/A-1/coupon", order}, "Authorization: Bearer "+serviceKey)
 	require.Equal(t, http.StatusCreated, status, said)
@@ -297,6 +298,9 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	apply := h.doors[0]
 	apply.path += "?user_id=10&access_token=" + key.Of(10)
 	apply.body = `{"userId":10}`
+	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9))
+	require.Equal(t, http.StatusBadRequest, status, said)
+	apply.body = ""
 	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9), "X-User-ID: 10", "X_User_ID: 10", "Cookie: access_token="+key.Of(10), "Content-Type: application/json")
 	require.Equal(t, http.StatusAccepted, status, said)
 	require.Contains(t, said, `"userId":9`)

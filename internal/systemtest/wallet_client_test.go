@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ type shopAnswer struct {
 
 func (c *shopClient) keepOrdering(over context.Context) {
 	for over.Err() == nil && !c.T.Failed() {
-		o := &shopOrder{id: fmt.Sprintf("%d-%d", c.number, len(c.orders)), user: c.user, amount: 10_000 + c.chance.Int64N(50_000)}
+		o := &shopOrder{id: fmt.Sprintf("주문/%d:%d", c.number, len(c.orders)), user: c.user, amount: 10_000 + c.chance.Int64N(50_000)}
 		if len(c.orders) > 0 && c.chance.IntN(8) == 0 {
 			o = c.orders[max(0, len(c.orders)-1-c.chance.IntN(10))]
 		} else {
@@ -127,7 +128,7 @@ func (c *shopClient) process(over context.Context, o *shopOrder) {
 // call makes a call until it is answered, at one pod or the other.
 func (c *shopClient) call(o *shopOrder, method, path string, body string) (a shopAnswer, repeated bool) {
 	for ; ; repeated = true {
-		a, err := c.ask(method, "/v1/orders/"+o.id+"/coupon"+path, body)
+		a, err := c.ask(method, "/v1/orders/"+url.PathEscape(o.id)+"/coupon"+path, body)
 		switch {
 		case err == nil && a.status < http.StatusInternalServerError:
 			c.answered.Add(1)

@@ -169,7 +169,7 @@ INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discoun
 UPDATE coupon_order SET user_coupon_id = ?, amount_won = ?, discount_won = ?, state = ?, reserved_until = ?
 WHERE order_id = ? AND user_coupon_id = ? AND state = ?`
 
-	changeCouponSQL = "UPDATE user_coupon SET status = ?, order_id = NULLIF(?, ''), seq = ? WHERE id = ? AND seq = ?"
+	changeCouponSQL = "UPDATE user_coupon SET status = ?, order_id = ?, seq = ? WHERE id = ? AND seq = ?"
 
 	extendSQL = "UPDATE user_coupon SET expires_at = ? WHERE id = ?"
 
@@ -187,7 +187,8 @@ func Write(ctx context.Context, tx *sql.Tx, f Facts, d Decision, actor string) e
 			return err
 		}
 	}
-	if err := mysqltx.Exec(ctx, tx, 1, changeCouponSQL, d.Coupon.Status, d.Coupon.OrderID, d.Coupon.Seq, d.Coupon.ID, f.Coupon.Seq); err != nil {
+	holder := sql.NullString{String: d.Coupon.OrderID, Valid: d.Coupon.OrderID != ""}
+	if err := mysqltx.Exec(ctx, tx, 1, changeCouponSQL, d.Coupon.Status, holder, d.Coupon.Seq, d.Coupon.ID, f.Coupon.Seq); err != nil {
 		return fmt.Errorf("change user_coupon %d: %w", d.Coupon.ID, err)
 	}
 	if !d.Coupon.ExpiresAt.Equal(f.Coupon.ExpiresAt) {

@@ -101,7 +101,14 @@ func TestValidOrderID(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]bool{
 		"A-1": true, ".a": true, "...": true, "_": true, strings.Repeat("x", 64): true,
-		"": false, ".": false, "..": false, "a b": false, "a/b": false, "주문": false, "a\n": false, strings.Repeat("x", 65): false,
+		"2026/11/20:7": true, "주문-1": true, "주문/2026:11#7?%+&=\\\"'<>": true, "ㅋ": true, "é": true, "№7": true, "🛒": true,
+		strings.Repeat("가", 64): true, "a/.b/..c": true,
+		"": false, ".": false, "..": false, "a/../b": false, "a/.": false, "./a": false, "/a": false, "a/": false, "a//b": false,
+		"a b": false, " a": false, "a\u00a0": false, "a\u3000b": false, "a\n": false, "a\x00": false, "a\u007f": false,
+		"a\u200b": false, "a\u200d": false, "a\u202e": false, "a\ufeff": false, "a\u00ad": false, // invisible, or turning the direction
+		"a\u3164": false, "\u115f": false, "\uffa0": false, "\u2800": false, "🛒\ufe0f": false, // letters and symbols that nobody sees
+		"e\u0301": false, "\u1112\u1161\u11ab": false, "\u212b": false, "ก\u0e31": false, // another spelling of é, 한 and Å; a mark
+		"a\xff": false, "a\ufffd": false, "\ue000": false, "\u0378": false, strings.Repeat("x", 65): false, strings.Repeat("가", 65): false,
 	} {
 		require.Equal(t, want, validOrderID(id), "%q", id)
 	}

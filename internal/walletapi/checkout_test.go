@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -97,7 +98,7 @@ func (s *shop) call(what, order string, body ...any) reply {
 
 // callAs makes a call with a service key.
 func (s *shop) callAs(key, what, order string, body ...any) reply {
-	method, path, text := "POST", "/v1/orders/"+order+"/coupon", ""
+	method, path, text := "POST", "/v1/orders/"+url.PathEscape(order)+"/coupon", ""
 	switch what {
 	case "read":
 		method = "GET"
@@ -123,7 +124,7 @@ func (s *shop) reads(order string, was reply) {
 	require.GreaterOrEqual(s.T, is.Now, was.Now)
 	was.Status, was.Now = http.StatusOK, is.Now
 	require.Equal(s.T, was, is)
-	require.Equal(s.T, http.StatusOK, s.send("HEAD", "/v1/orders/"+order+"/coupon", "", "Authorization", "Bearer k1").Status)
+	require.Equal(s.T, http.StatusOK, s.send("HEAD", "/v1/orders/"+url.PathEscape(order)+"/coupon", "", "Authorization", "Bearer k1").Status)
 	require.Equal(s.T, rows, s.rows())
 }
 
@@ -207,6 +208,30 @@ func TestOrders_RefundAfterExpiryTellsSo(t *testing.T) {
 	require.Equal(t, 200, s.call("confirm", "A-1").Status, "the price was promised")
 	require.Equal(t, "EXPIRED", s.call("refund", "A-1").CouponState)
 	require.Equal(t, "EXPIRED", s.wallet(7, "").Coupons[0]["state"])
+}
+
+// An id is what the shop made it, letter for letter: others that look the same to a dictionary are other orders.
+func TestOrders_IDsAreComparedByteByByte(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	const order = "주문/2026:11-É?#%가"
+	id := s.issue()
+	for _, step := range []string{"reserve", "confirm", "refund"} {
+		r := s.call(step, order, id, 7, 12_000)
+		require.Less(t, r.Status, 300, "%s: %s", step, r.Code)
+		require.Equal(t, order, r.OrderID)
+		s.reads(order, r)
+	}
+	for _, other := range []string{"주문/2026:11-é?#%가", "주문/2026:11-E?#%가", "주문/2026:11-É?#%각", "주문:2026/11-É?#%가"} {
+		require.Equal(t, "ORDER_NOT_FOUND", s.call("read", other).Code, other)
+	}
+	require.Equal(t, 201, s.call("reserve", strings.ToLower(order), id, 7, 12_000).Status)
+	held := s.call("reserve", "B", id, 7, 12_000)
+	require.Equal(t, []string{"RESERVED_ELSEWHERE", strings.ToLower(order)}, []string{held.Code, held.OrderID})
+	require.Equal(t, strings.ToLower(order), s.wallet(7, "").Coupons[0]["orderId"])
+	for _, wrong := range []string{"a/../b", "a ", "\u1112\u1161\u11ab", "a\xff"} {
+		require.Equal(t, "INVALID_ORDER_ID", s.call("reserve", wrong, id, 7, 12_000).Code, "%q", wrong)
+	}
 }
 
 func TestWallet_ByPages(t *testing.T) {

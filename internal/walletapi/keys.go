@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"regexp"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -18,6 +19,9 @@ type serviceKey struct {
 	name string
 	hash [sha256.Size]byte
 }
+
+// nameForm is the form of a service's name.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // parseKeys reads lines `name sha256`. Errors do not quote the content, because somebody may have written the key itself.
 func parseKeys(content []byte) (keys []serviceKey, err error) {

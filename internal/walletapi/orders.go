@@ -3,7 +3,6 @@ package walletapi
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -30,12 +29,6 @@ type orderBody struct {
 	ValidUntil    string                  `json:"validUntil"` // exclusive
 	Now           string                  `json:"now"`
 }
-
-// nameForm is the form of an order id, and of the name of a service key.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// validOrderID refuses . and .., which clients and proxies remove from a path.
-func validOrderID(id string) bool { return nameForm.MatchString(id) && id != "." && id != ".." }
 
 func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Request, time.Time) answer {
 	return func(w http.ResponseWriter, r *http.Request, _ time.Time) answer {
