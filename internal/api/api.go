@@ -12,7 +12,7 @@
 // 4xx codes are different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator;
 // LINE_FULL says by mayReopen and Retry-After whether repeating can help.
 //
-// No call has content. The checks run in this order: connection, content, user, coupon id, rate of the user, coupon, requests in
+// No call has content. The checks run in this order: origin, connection, content, user, coupon id, rate of the user, coupon, requests in
 // flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
@@ -105,6 +105,7 @@ type server struct {
 	users               *httpapi.UserRates
 	metrics             metrics
 	clocks              *clocks
+	foreign             func(r *http.Request) bool // see httpapi.ForeignPages
 }
 
 func newServer(o Options) *server {
@@ -114,7 +115,7 @@ func newServer(o Options) *server {
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now())}
+	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins)}
 }
 
 func New(o Options) http.Handler {
@@ -169,7 +170,12 @@ func (s *server) measured(m *endpointMetrics, e endpoint) http.HandlerFunc {
 	e = s.contentless(e)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
-		a := s.decide(e, w, r, began)
+		a := refuse(foreignOrigin)
+		if s.foreign(r) {
+			httpapi.LogForeignPage(s.Logger, r)
+		} else {
+			a = s.decide(e, w, r, began)
+		}
 		s.write(w, r, a)
 		m.observe(a.result, s.Now().Sub(began)-a.waited)
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 const shop = "https://shop.example.com"
@@ -96,11 +99,48 @@ func TestCORS(t *testing.T) {
 		require.Contains(t, got.Header().Get("Access-Control-Expose-Headers"), "X-Request-Id, Retry-After")
 		for _, origin := range []string{"", "null", "https://evil.example.com", shop + ".evil.example.com"} {
 			other := request(handler, c.method, c.path, "X-User-ID", c.user, "Origin", origin)
-			require.Equal(t, c.status, other.Code)
+			if c.method != "POST" || origin == "" {
+				require.Equal(t, c.status, other.Code)
+			}
 			requireNoCORS(t, other)
 			require.Contains(t, other.Header().Values("Vary"), "Origin")
 		}
 	}
+}
+
+// A browser sends cookies along with a form of any page. Only pages of the request's host and of the listed origins apply.
+func TestOrigins_OfPagesThatApply(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	applied := 0
+	handler := newHandler(api.Options{Origins: []string{shop}, Logger: zap.New(core), Applier: applier(func(ctx context.Context, id coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
+		applied++
+		return accepts(ctx, id, user)
+	})})
+	const path, host = "/v1/coupons/42/applications", "example.com" // of httptest
+	for _, right := range [][]string{
+		nil, {"Origin", ""}, {"Origin", shop}, {"Origin", "https://" + host}, {"Origin", shop, "Sec-Fetch-Site", "cross-site"},
+		{"Sec-Fetch-Site", "cross-site"},                                       // a gateway that admits pages itself took Origin away
+		{"Origin", "https://www.example.com", "Sec-Fetch-Site", "same-origin"}, // a proxy changed Host
+	} {
+		applied = 0
+		require.Equal(t, http.StatusAccepted, request(handler, "POST", path, append(right, "X-User-ID", "7")...).Code, "%q", right)
+		require.Equal(t, 1, applied)
+	}
+	for _, wrong := range [][]string{
+		{"Origin", "null"}, {"Origin", "https://evil.example.com"}, {"Origin", shop + ".evil.example.com"}, {"Origin", "https://" + host + ":8443"},
+		{"Origin", "http" + strings.TrimPrefix(shop, "https")}, {"Origin", "https://" + host + "@evil.example.net"},
+		{"Origin", "https://" + host, "Sec-Fetch-Site", "cross-site"}, {"Origin", "https://www.example.com", "Sec-Fetch-Site", "same-site"},
+	} {
+		applied = 0
+		got := request(handler, "POST", path, append(wrong, "X-User-ID", "7")...)
+		require.Equal(t, http.StatusForbidden, got.Code, "%q", wrong)
+		require.Contains(t, got.Body.String(), `"code":"FOREIGN_ORIGIN"`)
+		require.Zero(t, applied)
+		require.Equal(t, http.StatusOK, request(handler, "GET", "/v1/coupons/42", wrong...).Code, "reading changes nothing")
+	}
+	line := logs.TakeAll()[0]
+	require.Equal(t, []any{"null", host}, []any{line.ContextMap()["origin"], line.ContextMap()["host"]})
 }
 
 func TestCORS_Preflights(t *testing.T) {

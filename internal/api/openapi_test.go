@@ -192,6 +192,9 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			provoke(strict, address.method, address.template, "42", "1", nil)
 		}
 	}
+	foreign := httptest.NewRequest("POST", "/v1/coupons/42/applications", nil)
+	foreign.Header.Set("Origin", "https://evil.example.com")
+	send(handler, apply, foreign)
 	for method, template := range map[string]string{"POST": apply, "GET": me} {
 		provoke(handler, method, template, "42", "1", strings.NewReader("x"))
 	}

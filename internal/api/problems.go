@@ -34,6 +34,7 @@ const (
 	invalidIDs       result = "INVALID_IDS"
 	invalidUserID    result = identity.InvalidUserID
 	unauthenticated  result = identity.Unauthenticated
+	foreignOrigin    result = "FOREIGN_ORIGIN"
 	invalidBody      result = "INVALID_BODY"
 	notFound         result = "NOT_FOUND"
 	methodNotAllowed result = "METHOD_NOT_ALLOWED"
@@ -117,6 +118,9 @@ var problems = map[result]problem{
 	unauthenticated: {http.StatusUnauthorized, 0, unauthenticated,
 		text{"로그인이 필요합니다", "로그인하신 후 다시 신청해 주세요."},
 		text{"Sign-in required", "Please sign in and apply again."}},
+	foreignOrigin: {http.StatusForbidden, 0, foreignOrigin,
+		text{"다른 사이트에서 보낸 요청입니다", "다른 사이트의 페이지에서 보낸 요청이라 처리하지 않았습니다. 쿠폰을 제공하는 사이트에서 다시 신청해 주세요."},
+		text{"Request of another site", "A page of another site sent this request, so it was not processed. Please apply on the site that offers the coupon."}},
 	invalidBody: {http.StatusBadRequest, 0, invalidBody,
 		text{"요청 본문이 올바르지 않습니다", "이 요청에는 본문을 넣을 수 없습니다. 본문 없이 다시 보내 주세요."},
 		text{"Invalid body", "This request takes no body. Please send it without one."}},

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/rs/cors"
+	"go.uber.org/zap"
 )
 
 // corsMaxAge is how long browsers remember what a preflight request was answered.
@@ -37,6 +38,24 @@ func CrossOrigin(origins []string, next http.Handler, methods ...string) http.Ha
 		}
 		answered.ServeHTTP(w, r)
 	})
+}
+
+// ForeignPages returns a check whether a page sends a request that may change something, and is neither of the request's host nor of
+// these origins. A browser would send the gateway's cookies along. Programs send no Origin.
+func ForeignPages(origins []string) func(r *http.Request) bool {
+	protection := http.NewCrossOriginProtection()
+	for _, origin := range origins {
+		if err := protection.AddTrustedOrigin(origin); err != nil {
+			panic(err) // Settings.Validate has refused such an origin
+		}
+	}
+	return func(r *http.Request) bool { return r.Header.Get("Origin") != "" && protection.Check(r) != nil }
+}
+
+// LogForeignPage is for a setting that is missing: whoever sees the line can compare both names.
+func LogForeignPage(logger *zap.Logger, r *http.Request) {
+	logger.Warn("request of another origin's page refused; CORS_ORIGINS names the origins of pages, and proxies pass on Host", LogRequest(r),
+		zap.String("origin", r.Header.Get("Origin")), zap.String("host", r.Host))
 }
 
 // isOrigin reports whether text is an origin as browsers send it: scheme, host, and the port unless it is the usual one.

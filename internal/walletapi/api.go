@@ -15,8 +15,8 @@
 //
 // Repeating a call is always safe, because the order id is the idempotency key.
 //
-// The checks of an order call run in this order: connection, service key, order id, query, content, calls in flight, MySQL. Those
-// of the wallet: connection, content, user, page, rate of the user, calls in flight, MySQL. A response never contains text from
+// The checks of an order call run in this order: origin, connection, service key, order id, query, content, calls in flight, MySQL. Those
+// of the wallet: origin, connection, content, user, page, rate of the user, calls in flight, MySQL. A response never contains text from
 // the request, except for a valid order id and the X-Request-ID.
 package walletapi
 
@@ -72,6 +72,7 @@ type server struct {
 	readers chan struct{} // one for each request for a wallet that has a place: the other places are for orders
 	lists   chan struct{} // one for each wallet that is read; the other readers wait
 	users   *httpapi.UserRates
+	foreign func(r *http.Request) bool // see httpapi.ForeignPages
 	metrics metrics
 }
 
@@ -79,7 +80,7 @@ func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
-	s := &server{Options: o, users: httpapi.NewUserRates(o.UserRate, o.Now()),
+	s := &server{Options: o, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins),
 		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
 	o.Metrics.MustRegister(o.Keys.metrics()...)
@@ -140,10 +141,15 @@ func (s *server) measured(e endpoint) http.HandlerFunc {
 	m := s.metrics.calls[e.name]
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := s.Now()
-		a := refuse(overloaded)
-		if httpapi.IsSurplus(r) {
+		var a answer
+		switch {
+		case s.foreign(r):
+			httpapi.LogForeignPage(s.Logger, r)
+			a = refuse(foreignOrigin)
+		case httpapi.IsSurplus(r):
 			s.metrics.refuse("connections")
-		} else {
+			a = refuse(overloaded)
+		default:
 			a = s.decide(e, w, r, began)
 		}
 		s.write(w, r, a)

@@ -94,6 +94,10 @@ func TestCORS(t *testing.T) {
 	put := request(handler, "PUT", "/v1/orders/DONE/coupon", "Origin", shopPage)
 	require.Equal(t, http.StatusCreated, put.Code)
 	require.Empty(t, put.Header().Get("Access-Control-Allow-Origin"))
+	for _, route := range routes {
+		got := request(handler, route.method, route.path, "Origin", "https://evil.example.com")
+		require.Equal(t, route.method != "GET", got.Code == http.StatusForbidden, "%v: %s", route, got.Body)
+	}
 	post := ask("/v1/orders/DONE/coupon/confirm", shopPage, "POST", "authorization")
 	require.Empty(t, post.Header().Get("Access-Control-Allow-Origin"))
 }

@@ -155,6 +155,9 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		p.provoke(handler, method, template, "A-1", nil)
 		p.provoke(keyless, method, template, "A-1", nil, bearing...)
 		p.provoke(withTokens, method, template, "A-1", nil, unscoped...)
+		if method != "GET" {
+			p.provoke(handler, method, template, "A-1", nil, "Origin", "https://evil.example.com")
+		}
 		p.provoke(withTokens, method, template, "A-1", nil, "Authorization", "Bearer x")
 	}
 	p.provoke(handler, "PUT", order, "A-1", strings.NewReader("{}"), bearing...)

@@ -30,6 +30,7 @@ const (
 	noServiceKeys    result = "NO_SERVICE_KEYS"
 	wrongKey         result = "INVALID_SERVICE_KEY"
 	noScope          result = "INSUFFICIENT_SCOPE"
+	foreignOrigin    result = "FOREIGN_ORIGIN"
 	invalidOrderID   result = "INVALID_ORDER_ID"
 	invalidBody      result = "INVALID_BODY" // public code of the next seven
 	hasBody          result = "HAS_BODY"
@@ -119,6 +120,9 @@ var problems = map[result]problem{
 	noScope: {http.StatusForbidden, 0, noScope,
 		words{"권한이 없는 토큰입니다", "주문 요청에는 scope에 redeem이 있는 토큰이 필요합니다."},
 		words{"Insufficient scope", "Calls of orders need a token with the scope redeem."}},
+	foreignOrigin: {http.StatusForbidden, 0, foreignOrigin,
+		words{"다른 사이트에서 보낸 요청입니다", "다른 사이트의 페이지에서 보낸 요청이라 처리하지 않았습니다. 주문 요청은 페이지가 아니라 서버에서 보내세요."},
+		words{"Request of another site", "A page of another site sent this request, so it was not processed. Calls of orders come from a server, not from a page."}},
 	invalidOrderID: {http.StatusBadRequest, 0, invalidOrderID,
 		words{"주문 번호가 올바르지 않습니다", "주문 번호는 글자, 숫자, 문장 부호, 기호로 된 1자부터 64자까지의 NFC 문자열이어야 합니다. 공백과 보이지 않는 문자는 쓸 수 없고, '/'로 나눈 부분이 비어 있거나 '.' 또는 '..'이어도 안 됩니다."},
 		words{"Invalid order id", "An order id has 1 to 64 letters, digits, punctuation marks and symbols, in NFC, without spaces and invisible characters. No part between slashes is empty, '.' or '..'."}},
