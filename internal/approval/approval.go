@@ -219,6 +219,7 @@ func mayDecide(a Approval, policy Policy, checker identity, approve bool) (repea
 type Ticket struct {
 	Approval ID // 0: none
 	Person   Person
+	Expect   string // digest that a preview of the change has shown; empty: the change is made whatever it is
 }
 
 // Refusal means that a change was not made because it is not approved. It is a *text.UsageError.
@@ -234,16 +235,24 @@ func refuse(plan Plan, m text.Message, args ...any) error {
 	return &Refusal{error: text.UsageErrorf(m, args...), Plan: plan}
 }
 
+// Expected returns an error if a change is not the one that a preview has shown.
+func Expected(want, digest string) error {
+	if want == "" || digest == want {
+		return nil
+	}
+	return text.UsageErrorf(text.PreviewChanged, digest, want)
+}
+
 // Needed reports whether Use looks at the approval of an action at all.
 func (t Ticket) Needed(ctx context.Context, tx mysqltx.Querier, action Action) (bool, error) {
 	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
-	return err == nil && (t.Approval > 0 || policy.Names(action)), err
+	return err == nil && (t.Approval > 0 || t.Expect != "" || policy.Names(action)), err
 }
 
 const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ? WHERE id = ? AND used_at IS NULL AND voided_at IS NULL"
 
-// Use lets a change pass that the policy does not name, or that is approved. tx makes the change, and holds the lock of the
-// coupon's row. The approval is then used up, and an audit event names it.
+// Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the change, and holds the
+// lock of the coupon's row. The approval is then used up, and an audit event names it.
 func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin audit.Origin) error {
 	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
 	if err != nil {
@@ -259,6 +268,9 @@ func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin a
 
 // use returns the approval that was used; none if none is needed.
 func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan, origin audit.Origin) (used Approval, err error) {
+	if err := Expected(t.Expect, plan.Digest()); err != nil {
+		return used, &Refusal{error: err, Plan: plan}
+	}
 	if t.Approval == 0 {
 		if policy.Names(plan.Action) {
 			return used, refuse(plan, text.ApprovalNeeded, plan.Action)

@@ -19,10 +19,11 @@ import (
 type approvalFlags struct {
 	Ask      bool        `xor:"approval"`
 	Approval approval.ID `xor:"approval" placeholder:"N"`
+	pinFlags `embed:""`
 }
 
 func (f approvalFlags) ticket(p *program, person operatorFlags) approval.Ticket {
-	return approval.Ticket{Approval: f.Approval, Person: p.person(person)}
+	return approval.Ticket{Approval: f.Approval, Person: p.person(person), Expect: string(f.ExpectDigest)}
 }
 
 func (p *program) person(of operatorFlags) approval.Person {
@@ -46,10 +47,13 @@ type asked struct {
 }
 
 // requestApproval records a plan, and prints what another person shall do. A plan of no action changes nothing.
-func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, person operatorFlags, format string) error {
+func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, pin pinFlags, person operatorFlags, format string) error {
 	if plan.Action == "" {
 		p.warn(text.NothingToApprove)
 		return nil
+	}
+	if err := pin.expected(plan.Digest()); err != nil {
+		return p.printRefusal(err)
 	}
 	id, err := approval.Ask(ctx, mysqltx.New(s.MySQL), plan, p.person(person), person.Reason)
 	if err != nil {
@@ -179,6 +183,17 @@ func (p *program) printPolicy(policy approval.Policy, format string) error {
 	return nil
 }
 
+func (p *program) printPlannedPolicy(plan approval.Plan, format string) error {
+	if format == "json" {
+		return output.JSON(p.Stdout, struct {
+			Digest string        `json:"digest"`
+			Plan   approval.Plan `json:"plan"`
+		}{plan.Digest(), plan})
+	}
+	p.view().PlannedPolicy(plan)
+	return nil
+}
+
 // noneOf is the word for an empty list, because an empty flag is an error.
 const noneOf = "none"
 
@@ -186,13 +201,14 @@ type policySetCmd struct {
 	Actions        []string `placeholder:"ACTION"`
 	SharedAccounts []string `placeholder:"ACCOUNT"`
 	Person         []string `placeholder:"NAME=ACCOUNT"`
+	DryRun         bool     `xor:"approval"`
 	operatorFlags  `embed:""`
 	approvalFlags  `embed:""`
 	Output         string `enum:"table,json" default:"table"`
 }
 
 func (c *policySetCmd) Validate() error {
-	problems := []error{c.operatorFlags.check(text.OperatorIsRecorded),
+	problems := []error{c.operatorFlags.checkUnless(c.DryRun),
 		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil, text.FlagsMissing, "--actions, --shared-accounts, --person"))}
 	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person} {
 		problems = append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))))
@@ -225,12 +241,15 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	if c.Ask {
+	if c.Ask || c.DryRun {
 		plan, err := approval.PlanPolicy(ctx, s.MySQL, c.wanted())
 		if err != nil {
 			return p.printRefusal(err)
 		}
-		return p.requestApproval(ctx, s, plan, c.operatorFlags, c.Output)
+		if c.Ask {
+			return p.requestApproval(ctx, s, plan, c.pinFlags, c.operatorFlags, c.Output)
+		}
+		return p.printPlannedPolicy(plan, c.Output)
 	}
 	origin := p.origin(c.operatorFlags)
 	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.wanted(), c.ticket(p, c.operatorFlags), origin)

@@ -14,12 +14,11 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// An approved change is made once, also if the reply to a COMMIT is lost.
+// A change that is approved, or pinned to its preview, is made once, also if the reply to a COMMIT is lost.
 func TestApprovals_AfterLostCommits(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
 	w.AddUsers(1, 2, 3)
-	w.setPolicy("add-seats,restore,run")
 	for name, of := range map[string]struct {
 		prepare func() coupon.CouponID
 		command func(id coupon.CouponID) []string
@@ -37,6 +36,20 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
 			}},
 	} {
+		w.Exec("DELETE FROM policy WHERE id > 1")
+		t.Run(name+", pinned", func(t *testing.T) {
+			for lost, more := int64(1), true; more; lost++ {
+				id := of.prepare()
+				command := of.command(id)
+				var commits atomic.Int64
+				_, d := w.Proxied(losing(lost, &commits))
+				code, _, stderr := w.withServers(d.Flags(d.Operator)).kim(append(command, "--expect-digest="+w.digestOf(command...))...)
+				require.Zero(t, code, "commit %d: %s", lost, stderr)
+				w.Verify(id)
+				more = commits.Load() >= lost
+			}
+		})
+		w.setPolicy("add-seats,restore,run")
 		t.Run(name, func(t *testing.T) {
 			for lost, more := int64(1), true; more; lost++ {
 				id := of.prepare()
@@ -44,12 +57,7 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 				a := w.ask(command...)
 				w.approve(a)
 				var commits atomic.Int64
-				_, d := w.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
-					if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("COMMIT")) && commits.Add(1) == lost {
-						return faultproxy.DropReply(nil)
-					}
-					return faultproxy.Pass()
-				})
+				_, d := w.Proxied(losing(lost, &commits))
 				through := w.withServers(d.Flags(d.Operator))
 				code, _, stderr := through.kim(append(command, a.flag())...)
 				require.Zero(t, code, "commit %d: %s", lost, stderr)
@@ -58,5 +66,15 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 				more = commits.Load() >= lost
 			}
 		})
+	}
+}
+
+// losing is a rule that drops the reply to one COMMIT, and counts them.
+func losing(lost int64, commits *atomic.Int64) faultproxy.Rule {
+	return func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("COMMIT")) && commits.Add(1) == lost {
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,16 @@ func (w *world) ask(args ...string) (a asked) {
 	require.Zero(w.T, code, stderr)
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &a), stdout)
 	return a
+}
+
+// digestOf returns the digest that the preview of a command shows.
+func (w *world) digestOf(command ...string) string {
+	w.T.Helper()
+	code, stdout, stderr := w.settle(append(slices.Clone(command), "--dry-run", "--output=json")...)
+	require.Zero(w.T, code, stderr)
+	digests := regexp.MustCompile(`"digest": "(sha256:[0-9a-f]{64})"`).FindAllStringSubmatch(stdout, -1)
+	require.Len(w.T, digests, 1, stdout)
+	return digests[0][1]
 }
 
 func (a asked) flag() string { return fmt.Sprint("--approval=", a.Approval) }
@@ -141,9 +152,17 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			id := of.prepare()
 			command := of.command(id)
 			with := func(flags ...string) []string { return append(append([]string{}, command...), flags...) }
+			digest, other := w.digestOf(command...), "--expect-digest=sha256:"+strings.Repeat("0", 64)
+			code, _, stderr := w.kim(with(append(yes(command), other)...)...)
+			require.NotZero(t, code, stderr)
+			require.False(t, of.changed(id), "another list than the preview showed")
+			asked := w.Number("SELECT COUNT(*) FROM approval")
+			code, _, stderr = w.kim(with("--ask", other)...)
+			require.NotZero(t, code, stderr)
+			require.Equal(t, asked, w.Number("SELECT COUNT(*) FROM approval"), "nor is it asked for")
 			w.setPolicy(string(name))
 
-			code, _, stderr := w.kim(with(yes(command)...)...)
+			code, _, stderr = w.kim(with(yes(command)...)...)
 			require.Equal(t, exitUse, code, stderr)
 			require.Contains(t, stderr, "needs the approval of a second person")
 			require.False(t, of.changed(id))
@@ -160,7 +179,7 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			require.Equal(t, exitUse, code, stderr)
 			require.False(t, of.changed(id), "only the person who asked can use it")
 
-			code, _, stderr = w.kim(with(append(yes(command), a.flag())...)...)
+			code, _, stderr = w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...)
 			require.Zero(t, code, stderr)
 			require.True(t, of.changed(id))
 			require.Equal(t, approval.Used, w.stateOf(a))
@@ -325,10 +344,19 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, "several persons use the account")
 
-	none := w.ask("policy", "set", "--actions=none")
+	code, _, stderr = w.kim("policy", "set", "--actions=none", "--ask", "--expect-digest=sha256:"+strings.Repeat("0", 64))
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "no longer the one that the preview showed")
+	code, stdout, stderr = w.settle("policy", "set", "--actions=none", "--dry-run", "--lang=en")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, account, "the values before")
+	digest := w.digestOf("policy", "set", "--actions=none")
+	require.Contains(t, stdout, "  "+digest+"\n")
+	none := w.ask("policy", "set", "--actions=none", "--expect-digest="+digest)
+	require.Equal(t, digest, none.Digest)
 	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", SignIn: "park@example.com"}, true, "SEC-4")
 	require.NoError(t, err)
-	code, stdout, stderr = w.kim("policy", "set", "--actions=none", none.flag())
+	code, stdout, stderr = w.kim("policy", "set", "--actions=none", none.flag(), "--expect-digest="+digest)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "No action needs an approval")
 	code, _, stderr = w.kim("coupon", "add-seats", id.String(), "--seats=1")

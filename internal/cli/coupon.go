@@ -60,17 +60,14 @@ type change struct {
 }
 
 func (c *change) Validate() error {
-	if c.DryRun {
-		return c.operatorFlags.wrong()
-	}
-	return c.operatorFlags.check(text.OperatorIsRecorded)
+	return c.operatorFlags.checkUnless(c.DryRun)
 }
 
 func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool, format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
 	err = p.administer(ctx, person, approved, dryRun, func(a *couponadmin.Admin, s *servers) error {
 		made, err = make(a)
 		if err == nil && approved.Ask {
-			return cmp.Or(p.requestApproval(ctx, s, made.Plan, person, format), error(errAsked))
+			return cmp.Or(p.requestApproval(ctx, s, made.Plan, approved.pinFlags, person, format), error(errAsked))
 		}
 		return err
 	})

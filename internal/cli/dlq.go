@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -47,53 +48,71 @@ func checkCauses(given []string) error {
 	return nil
 }
 
-// reviewList is the JSON of settle dlq list. It has groups of entries, or single entries with --list or --user.
+// reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single entries with
+// --list or --user.
 type reviewList struct {
+	Digest  string             `json:"digest,omitempty"` // of a preview, as --expect-digest takes it
 	Groups  []history.DLQGroup `json:"groups,omitempty"`
 	Entries []history.DLQEntry `json:"entries,omitempty"`
 	Total   int                `json:"total"`
+
+	single bool
+	groups history.DLQGroups
+	now    time.Time // of Redis
+}
+
+func newReviewList(single bool) *reviewList {
+	return &reviewList{single: single, groups: history.DLQGroups{}}
 }
 
 // maxListed bounds the entries in memory. To see more, an operator asks by --coupon, --cause or --user.
 const maxListed = 200_000
 
-func (c *dlqListCmd) run(ctx context.Context, p *program) error {
-	selection := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause}
-	single := c.List || len(c.User) > 0
-	var list reviewList
-	groups := history.DLQGroups{}
-	now, err := p.eachUnderReview(ctx, c.Coupon, func(e history.DLQEntry) {
-		if !selection.Has(e) {
-			return
-		}
-		list.Total++
-		if !single {
-			groups.Add(e)
-		} else if len(list.Entries) < maxListed {
-			list.Entries = append(list.Entries, e)
+func (l *reviewList) add(e history.DLQEntry) {
+	l.Total++
+	if !l.single {
+		l.groups.Add(e)
+	} else if len(l.Entries) < maxListed {
+		l.Entries = append(l.Entries, e)
+	}
+}
+
+func (c *dlqListCmd) run(ctx context.Context, p *program) (err error) {
+	selection, list := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause}, newReviewList(c.List || len(c.User) > 0)
+	list.now, err = p.eachUnderReview(ctx, c.Coupon, func(e history.DLQEntry) {
+		if selection.Has(e) {
+			list.add(e)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	list.Groups = groups.Sorted()
-	if single && list.Total > maxListed {
+	return p.printReview(list, c.Output)
+}
+
+func (p *program) printReview(list *reviewList, format string) error {
+	list.Groups = list.groups.Sorted()
+	if list.single && list.Total > maxListed {
 		p.warn(text.ListIsCut, list.Total, maxListed)
 	}
 	view := p.view()
 	switch {
-	case c.Output == "json":
+	case format == "json":
 		return output.JSON(p.Stdout, list)
-	case c.Output == "csv" && single:
+	case format == "csv" && list.single:
 		return view.DLQEntriesCSV(list.Entries)
-	case c.Output == "csv":
+	case format == "csv":
 		return view.DLQGroupsCSV(list.Groups)
 	case list.Total == 0:
 		view.Println(text.NothingUnderReview)
-	case single:
+		return nil
+	case list.single:
 		view.DLQEntries(list.Entries)
 	default:
-		view.DLQGroups(list.Groups, now)
+		view.DLQGroups(list.Groups, list.now)
+	}
+	if list.Digest != "" {
+		output.Digest(p.Stdout, list.Digest)
 	}
 	return nil
 }
@@ -129,12 +148,13 @@ type reviewFlags struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
 	User          []string        `placeholder:"USER" bytes:""`
 	Cause         []string        `placeholder:"CAUSE"`
+	DryRun        bool            `xor:"approval"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
 
 func (d *reviewFlags) Validate() error {
-	return errors.Join(d.operatorFlags.check(text.OperatorIsRecorded), checkCauses(d.Cause),
+	return errors.Join(d.operatorFlags.checkUnless(d.DryRun), checkCauses(d.Cause),
 		refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
 }
 
@@ -143,9 +163,30 @@ func (d *reviewFlags) order(p *program) settle.Order {
 	return settle.Order{Operator: d.Operator, Reason: d.Reason, Person: p.person(d.operatorFlags), MayBeGone: len(d.User) == 0}
 }
 
+func (d *reviewFlags) selection() review.Selection {
+	return review.Selection{Coupons: []coupon.CouponID{d.Coupon}, Users: d.User, Causes: d.Cause}
+}
+
+// preview prints the chosen entries with their digest.
+func (d *reviewFlags) preview(ctx context.Context, p *program, digestOf func([]review.Entry) string) (err error) {
+	var chosen []review.Entry
+	selection, list := d.selection(), newReviewList(len(d.User) > 0)
+	list.now, err = p.eachUnderReview(ctx, selection.Coupons, func(e history.DLQEntry) {
+		if selection.Has(e) {
+			list.add(e)
+			chosen = append(chosen, review.EntryOf(e))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	list.Digest = digestOf(chosen)
+	return p.printReview(list, d.Output)
+}
+
 func (d *reviewFlags) retry(p *program) review.Retry {
 	return review.Retry{
-		Selection: review.Selection{Coupons: []coupon.CouponID{d.Coupon}, Users: d.User, Causes: d.Cause},
+		Selection: d.selection(),
 		Each: func(ctx context.Context, visit func(history.DLQEntry)) error {
 			_, err := p.eachUnderReview(ctx, []coupon.CouponID{d.Coupon}, visit)
 			return err
@@ -160,6 +201,7 @@ func noRun(trigger coupon.Trigger) *settle.Report {
 
 type dlqRetryCmd struct {
 	reviewFlags `embed:""`
+	pinFlags    `embed:""`
 	Canary      int    `placeholder:"N"`
 	Cutoff      string `enum:"midnight,now" default:"midnight"`
 }
@@ -169,12 +211,15 @@ func (c *dlqRetryCmd) Validate() error {
 }
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
+	if c.DryRun {
+		return c.preview(ctx, p, review.Digest)
+	}
 	var done struct { // the JSON of a retry with --canary
 		Runs []*settle.Report `json:"runs"`
 	}
 	done.Runs = []*settle.Report{}
 	retry := c.retry(p)
-	retry.Canaries = c.Canary
+	retry.Canaries, retry.Expect = c.Canary, string(c.ExpectDigest)
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
 		order := c.order(p)
 		order.CutoffNow = c.Cutoff == "now"
@@ -224,13 +269,16 @@ func (c *dlqDropCmd) Validate() error {
 }
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
+	if c.DryRun {
+		return c.preview(ctx, p, func(chosen []review.Entry) string { return c.plan(chosen).Digest() })
+	}
 	members := c.User
-	if len(c.Cause) > 0 {
+	if len(c.Cause) > 0 || c.Ask {
 		chosen, err := c.retry(p).Chosen(ctx)
 		if err != nil {
 			return err
 		}
-		if len(chosen) == 0 {
+		if len(chosen) == 0 && len(c.Cause) > 0 {
 			p.warn(text.NoSuchCause)
 			if c.Output == "json" {
 				err = output.JSON(p.Stdout, noRun(coupon.Manual))
@@ -238,30 +286,37 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 			return err
 		}
 		if c.Ask {
-			return c.askApproval(ctx, p, review.Users(chosen))
+			return c.askApproval(ctx, p, chosen)
 		}
-		if !c.Yes && !p.isTerminal() { // the causes may choose more entries than the operator expects
-			return text.UsageErrorf(text.DropNeedsYes, len(chosen))
-		}
-		if !c.Yes {
-			if may, err := p.ask(ctx, p.Sprintf(text.AskDrop, len(chosen), c.Coupon)); err != nil || !may {
-				return err
-			}
+		if may, err := c.confirm(ctx, p, len(chosen)); err != nil || !may {
+			return err
 		}
 		members = review.Users(chosen)
 	}
-	if c.Ask {
-		return c.askApproval(ctx, p, members)
-	}
 	order := c.order(p)
-	order.Chosen = c.chosenBy()
-	order.Approvals = c.approvals(c.Coupon)
+	order.Chosen, order.Expect, order.Approvals = c.chosenBy(), c.expect(c.Coupon), c.approvals(c.Coupon)
 	return p.settle(ctx, c.Output, func(settler *settle.Settler) (report *settle.Report, err error) {
 		if report, err = settler.Drop(ctx, c.Coupon, order, members); report != nil && report.Total.Rejected > 0 {
 			p.warn(text.Dropped, report.Total.Rejected, c.Coupon)
 		}
 		return report, err
 	})
+}
+
+// confirm asks before entries are dropped by their cause: there may be more than the operator expects.
+func (c *dlqDropCmd) confirm(ctx context.Context, p *program, entries int) (may bool, err error) {
+	switch {
+	case c.Yes:
+		return true, nil
+	case !p.isTerminal():
+		return false, text.UsageErrorf(text.DropNeedsYes, entries)
+	default:
+		return p.ask(ctx, p.Sprintf(text.AskDrop, entries, c.Coupon))
+	}
+}
+
+func (c *dlqDropCmd) plan(chosen []review.Entry) approval.Plan {
+	return settle.DropPlan(c.Coupon, c.chosenBy(), review.Applications(chosen))
 }
 
 // chosenBy are the flags that choose the entries.
@@ -272,15 +327,11 @@ func (c *dlqDropCmd) chosenBy() map[string]string {
 	return map[string]string{"user": strings.Join(c.User, ",")}
 }
 
-func (c *dlqDropCmd) askApproval(ctx context.Context, p *program, members []string) error {
-	s, err := p.openSettler(ctx)
+func (c *dlqDropCmd) askApproval(ctx context.Context, p *program, chosen []review.Entry) error {
+	s, err := p.openWriting(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	plan, err := s.PlanDrop(ctx, c.Coupon, c.chosenBy(), members)
-	if err != nil {
-		return err
-	}
-	return p.requestApproval(ctx, s.servers, plan, c.operatorFlags, c.Output)
+	return p.requestApproval(ctx, s, c.plan(chosen), c.pinFlags, c.operatorFlags, c.Output)
 }

@@ -168,6 +168,55 @@ func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	w.verify()
 }
 
+// A retry and a drop take the entries that their previews showed, or none.
+func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 2, 3, 4)
+	couponID := w.couponFor(9, 1, 2, 3, 4)
+	for _, user := range []string{"1", "2", "4"} {
+		w.MoveToReview(couponID, user, coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	}
+	coupons := "--coupon=" + couponID.String()
+	for _, selected := range [][]string{{"--cause=BAD_ROW"}, {"--user=1", "--user=2"}} {
+		code, list, stderr := w.settle(append([]string{"dlq", "list", coupons}, selected...)...)
+		require.Zero(t, code, stderr)
+		for _, verb := range []string{"retry", "drop"} {
+			code, preview, stderr := w.settle(append([]string{"dlq", verb, coupons, "--dry-run"}, selected...)...)
+			require.Zero(t, code, stderr)
+			rows := strings.TrimSuffix(preview, "  "+w.digestOf(append([]string{"dlq", verb, coupons}, selected...)...)+"\n")
+			require.Equal(t, strings.Count(list, "\n"), strings.Count(rows, "\n"), "the preview is the list and its digest")
+		}
+	}
+	require.Empty(t, w.Issued(couponID))
+	retry, drop := w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"), w.digestOf("dlq", "drop", coupons, "--cause=BAD_ROW")
+	require.NotEqual(t, retry, drop)
+	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop}, {"retry", "--cutoff=now", "--expect-digest=" + retry}, {"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
+		{"retry", "--cutoff=now", "--expect-digest=" + drop}} {
+		code, _, stderr := w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...)
+		require.Equal(t, exitUse, code, stderr)
+		require.Contains(t, stderr, "no longer the one that the preview showed")
+	}
+	require.Empty(t, w.Issued(couponID))
+	require.Empty(t, w.Outcome(couponID, "REJECTED"))
+
+	all := w.digestOf("dlq", "retry", coupons)
+	require.Equal(t, all, w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"), "of four entries")
+	code, _, stderr := w.dlq("drop", couponID, "--user=4", "--expect-digest="+w.digestOf("dlq", "drop", coupons, "--user=4"))
+	require.Zero(t, code, stderr)
+	require.Equal(t, []coupon.UserID{4}, w.Outcome(couponID, "REJECTED"))
+	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+all)
+	require.Equal(t, exitUse, code, stderr)
+	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+w.digestOf("dlq", "retry", coupons))
+	require.Zero(t, code, stderr)
+	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(couponID))
+	code, _, stderr = w.dlq("drop", couponID, "--user=4", "--expect-digest=sha256:1", "--lang=en")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "--expect-digest is \"sha256:1\"")
+	w.verify()
+}
+
 // Another operator ends an entry while this one connects to settle the chosen entries, or begins the run.
 func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	err := p.administer(ctx, c.operatorFlags, how.approved, c.DryRun, func(a *couponadmin.Admin, s *servers) (err error) {
 		made, err = how.make(a, s)
 		if err == nil && how.approved.Ask {
-			return cmp.Or(p.requestApproval(ctx, s, made.Plan, c.operatorFlags, c.Output), error(errAsked))
+			return cmp.Or(p.requestApproval(ctx, s, made.Plan, how.approved.pinFlags, c.operatorFlags, c.Output), error(errAsked))
 		}
 		return err
 	})

@@ -36,6 +36,14 @@ func (s *operatorFlags) wrong() error {
 			text.OperatorOrReasonTooLong, maxOperatorLetters, maxReasonLetters))
 }
 
+// checkUnless is check for a verb with a preview, which records nobody.
+func (s *operatorFlags) checkUnless(dryRun bool) error {
+	if dryRun {
+		return s.wrong()
+	}
+	return s.check(text.OperatorIsRecorded)
+}
+
 // about names the flag whose value is wrong, so that each flag has one error.
 func about(flag string, err error) error {
 	if err != nil {

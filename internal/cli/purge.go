@@ -18,6 +18,7 @@ type purgeCmd struct {
 	Before        string `required:"" placeholder:"DATE"`
 	DryRun        bool
 	operatorFlags `embed:""`
+	pinFlags      `embed:""`
 	Yes           bool
 	Output        string `enum:"table,json" default:"table"`
 }
@@ -33,17 +34,14 @@ func (c *purgeCmd) before(zone *time.Location) (time.Time, error) {
 
 func (c *purgeCmd) Validate() error {
 	_, err := c.before(time.UTC)
-	operator := c.operatorFlags.wrong()
-	if !c.DryRun {
-		operator = c.operatorFlags.check(text.OperatorIsRecorded)
-	}
-	return errors.Join(about("--before", err), operator)
+	return errors.Join(about("--before", err), c.operatorFlags.checkUnless(c.DryRun))
 }
 
 // purged is the JSON of settle purge.
 type purged struct {
 	Before    time.Time                `json:"before"`
 	DryRun    bool                     `json:"dryRun"`
+	Digest    string                   `json:"digest"` // of the plan, as --expect-digest takes it
 	Continued []coupon.CouponID        `json:"continued"`
 	Taken     []privacy.PurgeCandidate `json:"taken"`
 	Purged    []coupon.CouponID        `json:"purged"`
@@ -60,14 +58,20 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 	now := p.Now().UTC().Truncate(time.Microsecond)
 	db := mysqltx.New(s.MySQL)
 	plan, err := privacy.PlanPurge(ctx, db, s.store, before, now)
+	if err == nil {
+		err = c.expected(plan.Digest())
+	}
 	if err != nil {
 		return p.printRefusal(err)
 	}
-	result := purged{Before: plan.Before, DryRun: c.DryRun, Continued: plan.Continued, Taken: plan.Taken, Purged: []coupon.CouponID{}, Left: plan.Left}
+	result := purged{Before: plan.Before, DryRun: c.DryRun, Digest: plan.Digest(), Continued: plan.Continued, Taken: plan.Taken, Purged: []coupon.CouponID{}, Left: plan.Left}
 	if c.Output != "json" {
 		p.view().PurgePlan(plan)
 	}
 	coupons := len(plan.Continued) + len(plan.Taken)
+	if c.DryRun && c.Output != "json" && coupons > 0 {
+		output.Digest(p.Stdout, plan.Digest())
+	}
 	if !c.DryRun && coupons > 0 {
 		if may, err := c.mayPurge(ctx, p, coupons); err != nil || !may {
 			return err

@@ -128,7 +128,14 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	require.Contains(t, stderr, "confirm with --yes")
 	require.EqualValues(t, 4, w.rows(first)["user_coupon"])
 
-	done := w.purge("--yes")
+	_, printed, _ := w.purgeAs(t.Context(), "--dry-run")
+	require.Contains(t, printed, "  "+preview.Digest+"\n")
+	code, _, stderr = w.purgeAs(t.Context(), "--yes", "--expect-digest=sha256:"+strings.Repeat("0", 64), "--lang=en")
+	require.Equal(t, exitUse, code)
+	require.Contains(t, stderr, "its digest is "+preview.Digest+" now")
+	require.EqualValues(t, 4, w.rows(first)["user_coupon"], "other coupons than the preview showed")
+
+	done := w.purge("--yes", "--expect-digest="+preview.Digest)
 	require.Equal(t, []coupon.CouponID{first, immediate}, done.Purged)
 	for _, id := range done.Purged {
 		for table, n := range w.rows(id) {

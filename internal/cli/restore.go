@@ -19,16 +19,14 @@ type restoreCmd struct {
 }
 
 func (c *restoreCmd) Validate() error {
-	if c.DryRun {
-		return c.operatorFlags.wrong()
-	}
-	return c.operatorFlags.check(text.OperatorIsRecorded)
+	return c.operatorFlags.checkUnless(c.DryRun)
 }
 
 // restored is the JSON of settle restore.
 type restored struct {
 	Coupon coupon.CouponID `json:"coupon"`
 	DryRun bool            `json:"dryRun"`
+	Digest string          `json:"digest,omitempty"` // of a dry run, as --expect-digest takes it
 	journal.Restored
 }
 
@@ -52,10 +50,14 @@ func (c *restoreCmd) run(ctx context.Context, p *program) error {
 		return text.UsageErrorf(text.RestoreFinalised, c.Coupon)
 	}
 	if c.Ask {
-		return p.requestApproval(ctx, s, done.Plan, c.operatorFlags, c.Output)
+		return p.requestApproval(ctx, s, done.Plan, c.pinFlags, c.operatorFlags, c.Output)
 	}
 	if c.Output == "json" {
-		return output.JSON(p.Stdout, restored{c.Coupon, c.DryRun, done})
+		digest := ""
+		if c.DryRun {
+			digest = done.Plan.Digest()
+		}
+		return output.JSON(p.Stdout, restored{c.Coupon, c.DryRun, digest, done})
 	}
 	p.view().Restored(c.Coupon, done, c.DryRun)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"regexp"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -23,7 +22,6 @@ type runCmd struct {
 	Coupon        []coupon.CouponID `placeholder:"ID"`
 	DryRun        bool              `xor:"approval"`
 	List          bool
-	ExpectDigest  string `placeholder:"DIGEST"`
 	AcceptGap     bool
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
@@ -48,12 +46,9 @@ func (c *runCmd) Validate() error {
 		wrongCutoff, wrongNights,
 		refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
-		refuse(c.ExpectDigest != "" && !digestForm.MatchString(c.ExpectDigest), text.WrongDigest, c.ExpectDigest),
 		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
 		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
 }
-
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // maxNights bounds a backfill. A longer range of dates is taken for a typing error.
 const maxNights = 366
@@ -120,8 +115,8 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	if c.manual() {
 		order.Trigger = coupon.Manual
 	}
-	if c.ExpectDigest != "" {
-		order.Expect = map[coupon.CouponID]string{c.Coupon[0]: c.ExpectDigest}
+	if c.ExpectDigest != "" { // Validate has found one coupon
+		order.Expect = c.expect(c.Coupon[0])
 	}
 	if c.Approval > 0 {
 		order.Approvals = c.approvals(c.Coupon[0])
@@ -283,5 +278,5 @@ func (c *runCmd) askApproval(ctx context.Context, p *program, order settle.Order
 		}
 		return nil
 	}
-	return p.requestApproval(ctx, s.servers, shown.Preview.Plan, c.operatorFlags, c.Output)
+	return p.requestApproval(ctx, s.servers, shown.Preview.Plan, c.pinFlags, c.operatorFlags, c.Output)
 }

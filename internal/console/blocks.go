@@ -33,7 +33,7 @@ type cell struct {
 func blocks(printed []output.Block, p signin.Person) (all []block) {
 	for _, b := range printed {
 		if b.Sheet == nil {
-			all = append(all, block{Text: strings.TrimSpace(output.Printable(b.Text))})
+			all = append(all, block{Text: strings.TrimSpace(output.Printable(b.Text + b.Digest))})
 			continue
 		}
 		t := &tableOf{Header: cells(b.Sheet.Header, p), Plain: b.Sheet.Header == nil}

@@ -35,6 +35,7 @@ type change struct {
 	args    func(v map[string]string) []string // of the verb; the names of fields that are flags are those of the verb
 	preview func(v map[string]string) []string // nil: args with --dry-run
 	lists   bool                               // without a table in its preview nothing would change
+	pinned  bool                               // its preview has a digest, without which it is not made
 	action  approval.Action                    // that a policy can name; empty: none can
 	back    func(v map[string]string) string
 }
@@ -99,19 +100,11 @@ func ofPerson(name string, title text.Message, action approval.Action, more ...f
 		flags = append(flags, f.Name)
 	}
 	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson), fields: append([]field{couponField, userField}, more...),
-		args: ofCoupon(name, flags...), action: action, lists: true, back: toPerson}
+		args: ofCoupon(name, flags...), action: action, lists: true, pinned: action != "", back: toPerson}
 }
 
 func chosen(v map[string]string) []string {
 	return join(flag("coupon", v["coupon"]), flag("user", v["user"]), flag("cause", v["cause"]))
-}
-
-func listChosen(v map[string]string) []string {
-	args := join([]string{"dlq", "list"}, chosen(v))
-	if v["user"] != "" {
-		args = append(args, "--list")
-	}
-	return args
 }
 
 var changes = []change{
@@ -119,11 +112,11 @@ var changes = []change{
 	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
 	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
 		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd, Required: true}}, args: ofCoupon("extend", "closes"), lists: true, back: toCoupon},
-	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.AddSeats,
+	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.AddSeats, pinned: true,
 		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}}, args: ofCoupon("add-seats", "seats"), lists: true, back: toCoupon},
-	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.Restore, fields: []field{couponField},
+	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.Restore, pinned: true, fields: []field{couponField},
 		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} }, back: toCoupon},
-	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run,
+	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run, pinned: true,
 		fields: []field{{Name: "coupon", Kind: "number", label: text.ColumnCoupon, hint: text.ConsoleAllCoupons},
 			{Name: "date", Kind: "date", label: text.ConsoleNight, Required: true}, {Name: "accept-gap", Kind: yesNo, label: text.ConsoleAcceptGap}},
 		args: func(v map[string]string) []string {
@@ -139,7 +132,7 @@ var changes = []change{
 			}
 			return toCoupon(v)
 		}},
-	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, preview: listChosen, lists: true,
+	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, lists: true, pinned: true,
 		fields: []field{couponField, someUser, causeField, {Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
 			{Name: "now", Kind: yesNo, label: text.ConsoleCutoffNow}},
 		args: func(v map[string]string) []string {
@@ -149,7 +142,7 @@ var changes = []change{
 			}
 			return args
 		}, back: toCoupon},
-	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, preview: listChosen, lists: true, action: approval.Drop,
+	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, lists: true, pinned: true, action: approval.Drop,
 		fields: []field{couponField, someUser, causeField},
 		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) }, back: toCoupon},
 	ofPerson("grant", text.ConsoleGrant, approval.Grant),
@@ -160,15 +153,14 @@ var changes = []change{
 		args:    func(v map[string]string) []string { return []string{"receipt", "honour", v["receipt"]} },
 		preview: func(v map[string]string) []string { return []string{"receipt", "show", v["receipt"]} },
 		back:    func(map[string]string) string { return "/" }},
-	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy,
+	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy, pinned: true,
 		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint, Required: true},
 			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
 			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint}},
 		args: func(v map[string]string) []string {
 			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]))
 		},
-		preview: func(map[string]string) []string { return []string{"policy", "show"} },
-		back:    func(map[string]string) string { return "/policy" }},
+		back: func(map[string]string) string { return "/policy" }},
 }
 
 func changeOf(name string) *change {
@@ -260,7 +252,7 @@ func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values)
 	return one, v, complete
 }
 
-var digestLine = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // form shows the fields of a change and, when they are filled in, its preview and the button that makes it.
 func (c *Console) form(w http.ResponseWriter, r *http.Request) {
@@ -292,23 +284,32 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Do = &do{Action: "/do/" + one.name, Button: p.say(one.title), Ask: one.action != "" && policy.Names(one.needs(v))}
-	p.Command = commandLine(append(one.execution(v, p.Do.Ask), "--operator="+p.Person.Name, "--reason=…"))
+	p.Command = commandLine(append(one.execution(v, p.Do.Ask, p.digest), "--operator="+p.Person.Name, "--reason=…"))
 	p.Do.Hidden = []option{{"job", rand.Text()}}
 	for _, f := range one.fields {
 		p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
 	}
-	if one.name == "run" && !c.previewed(p, v) || one.lists && !p.hasTable() {
+	if one.pinned {
+		p.Do.Hidden = append(p.Do.Hidden, option{"digest", p.digest})
+	}
+	if one.name == "run" && v["coupon"] == "" {
+		p.runEachCoupon(v["date"])
+	} else if one.pinned && p.digest == "" || one.lists && !p.hasTable() { // nothing would change
 		p.Do = nil
 	}
 	c.show(w, http.StatusOK, p)
 }
 
-// execution is the command that makes the change, or asks for its approval.
-func (one *change) execution(v map[string]string, ask bool) []string {
-	if !ask {
-		return one.args(v)
+// execution is the command that makes the change as its preview showed it, or asks for its approval.
+func (one *change) execution(v map[string]string, ask bool, digest string) []string {
+	args := one.args(v)
+	if ask {
+		args = append(slices.DeleteFunc(args, func(a string) bool { return a == "--yes" }), "--ask")
 	}
-	return append(slices.DeleteFunc(one.args(v), func(a string) bool { return a == "--yes" }), "--ask")
+	if one.pinned {
+		args = append(args, flag("expect-digest", digest)...)
+	}
+	return args
 }
 
 func (p *page) hasTable() bool {
@@ -323,31 +324,18 @@ func (one *change) needs(v map[string]string) approval.Action {
 	return one.action
 }
 
-// previewed pins a run of one coupon to the digest that the page shows. A run of all coupons that needs approvals is left to runs
-// of single coupons. It reports whether the run may be made.
-func (c *Console) previewed(p *page, v map[string]string) bool {
-	if v["coupon"] == "" {
-		for _, b := range p.Blocks {
-			if b.Table != nil {
-				for _, row := range b.Table.Rows {
-					if strings.HasPrefix(row[0].Href, "/coupons/") {
-						row[0].Href = query("/do/run", "coupon", row[0].Text, "date", v["date"])
-					}
+// runEachCoupon leaves a run of all coupons to runs of single coupons: each has its digest.
+func (p *page) runEachCoupon(date string) {
+	p.Do, p.Lead = nil, append(p.Lead, p.say(text.ConsoleOneByOne))
+	for _, b := range p.Blocks {
+		if b.Table != nil {
+			for _, row := range b.Table.Rows {
+				if strings.HasPrefix(row[0].Href, "/coupons/") {
+					row[0].Href = query("/do/run", "coupon", row[0].Text, "date", date)
 				}
 			}
 		}
-		if p.Do.Ask {
-			p.Lead = append(p.Lead, p.say(text.ConsoleOneByOne))
-		}
-		return !p.Do.Ask && !p.Bad
 	}
-	for _, b := range p.Blocks {
-		if digestLine.MatchString(b.Text) {
-			p.Do.Hidden = append(p.Do.Hidden, option{"digest", b.Text})
-			return true
-		}
-	}
-	return false // the coupon is held, or not due
 }
 
 // post makes a change in a job, or asks for its approval.
@@ -362,8 +350,12 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 	}
 	person := signin.From(r.Context())
 	reason, jobID, digest := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job"), r.PostForm.Get("digest")
-	if !complete || reason == "" || len(jobID) < 20 || len(jobID) > 40 || digest != "" && !digestLine.MatchString(digest) {
+	if !complete || reason == "" || len(jobID) < 20 || len(jobID) > 40 {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
+		return
+	}
+	if one.pinned && !digestForm.MatchString(digest) {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleNoPreview)
 		return
 	}
 	policy, err := c.policy(r.Context())
@@ -372,12 +364,9 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	title, asks := language(r).Sprintf(one.title), one.action != "" && policy.Names(one.needs(v))
-	args := one.execution(v, asks)
+	args := one.execution(v, asks, digest)
 	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)
-	}
-	if one.name == "run" && v["coupon"] != "" {
-		args = append(args, "--expect-digest="+digest)
 	}
 	args = append(args, "--operator="+person.Name, "--reason="+reason)
 	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: one.back(v), Command: commandLine(args)}, args)

@@ -172,6 +172,7 @@ type page struct {
 	Lead    []string // sentences above everything else
 	Bad     bool     // they are bad news
 	Blocks  []block
+	digest  string   // of the preview; empty: it has none
 	Notes   []string // what the verb printed to standard error
 	Links   []link
 	Changes []link // forms of changes

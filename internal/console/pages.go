@@ -65,6 +65,9 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 		if b.Sheet != nil && b.Sheet.Left > 0 {
 			p.Lead = append(p.Lead, p.say(text.ConsoleCut, len(b.Sheet.Rows), len(b.Sheet.Rows)+b.Sheet.Left))
 		}
+		if b.Digest != "" {
+			p.digest = b.Digest
+		}
 	}
 	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)
 	p.Notes = append(p.Notes, lines(notes.Blocks())...)

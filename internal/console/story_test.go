@@ -239,3 +239,70 @@ func TestRun_IsPinnedToItsPage(t *testing.T) {
 	require.Contains(t, done, "HELD")
 	require.Empty(t, d.Issued(id), "another winner than the page showed")
 }
+
+// A change is made as its page showed it, or not at all: what has changed since is shown first.
+func TestChanges_ArePinnedToTheirPages(t *testing.T) {
+	t.Parallel()
+	d, settled, waiting := world(t)
+	d.AddUsers(13, 14)
+	d.Apply(waiting, 13, 14)
+	review := func(users ...string) {
+		for _, user := range users {
+			d.MoveToReview(waiting, user, coupon.Failure{Cause: coupon.CauseBadRow})
+		}
+	}
+	review("11")
+	lost := d.AddQueue(5, 21, 22)
+	d.Journal(lost)
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(lost), "21").Err())
+	ops := visitor{t, "http://" + behindProxy(d).Console, "choi", "team-ops"}
+	for form, c := range map[string]struct {
+		meanwhile func()
+		unchanged func() bool
+	}{
+		fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", waiting):         {func() { review("12") }, func() bool { return len(d.Outcome(waiting, "REJECTED")) == 0 }},
+		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", waiting): {func() { review("13") }, func() bool { return len(d.Issued(waiting)) == 0 }},
+		fmt.Sprintf("/do/retry?coupon=%d&now=on", waiting):               {func() { review("14") }, func() bool { return len(d.Issued(waiting)) == 0 }},
+		fmt.Sprintf("/do/add-seats?coupon=%d&seats=3", settled): {func() { d.SetSeats(settled, 2) },
+			func() bool { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", settled) == 2 }},
+		fmt.Sprintf("/do/restore?coupon=%d", lost): {func() { require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(lost), "22").Err()) },
+			func() bool { return len(d.Waiting(lost)) == 0 }},
+		"/do/policy?actions=run": {func() { d.Exec("UPDATE policy SET shared_accounts = 'settle'") }, func() bool { return d.Number("SELECT MAX(id) FROM policy") == 1 }},
+	} {
+		path, _, _ := strings.Cut(form, "?")
+		_, preview, _ := ops.ask(http.MethodGet, form, nil)
+		sent := fill(preview, "OPS-1")
+		require.Equal(t, digestOnPage.FindString(preview), sent.Get("digest"), form)
+		require.Contains(t, preview, "--expect-digest="+sent.Get("digest"), "the command is that of the page")
+		c.meanwhile()
+		_, done, _ := ops.ask(http.MethodPost, path, sent)
+		require.Contains(t, done, "미리 보기 후에 대상이 바뀌어", form)
+		require.True(t, c.unchanged(), form)
+		sent.Del("digest")
+		sent.Set("job", strings.Repeat("j", 26))
+		status, page, _ := ops.ask(http.MethodPost, path, sent)
+		require.Equal(t, http.StatusBadRequest, status, form)
+		require.Contains(t, page, "미리보기를 먼저", form)
+	}
+	ofOne := fmt.Sprintf("/do/drop?coupon=%d&user=11", waiting)
+	_, preview, _ := ops.ask(http.MethodGet, ofOne, nil)
+	_, done, _ := ops.ask(http.MethodPost, "/do/drop", fill(preview, "OPS-2"))
+	require.Contains(t, done, "끝났습니다")
+	require.Equal(t, []coupon.UserID{11}, d.Outcome(waiting, "REJECTED"))
+}
+
+// A run of all coupons leads to runs of single ones, each with its own digest.
+func TestRun_IsOfOneCoupon(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id, date := lastNight(d, 2, 4)
+	kim := visitor{t, "http://" + behindProxy(d).Console, "kim@example.com", "team-finance"}
+	_, preview, _ := kim.ask(http.MethodGet, "/do/run?date="+date, nil)
+	require.Contains(t, preview, "정산은 쿠폰마다 따로 실행합니다")
+	require.Contains(t, preview, fmt.Sprintf(`href="/do/run?coupon=%d&amp;date=%s"`, id, date))
+	require.NotContains(t, preview, `method="post" action="/do/run"`)
+	for _, digest := range []string{"", digestOnPage.FindString(preview)} {
+		_, _, _ = kim.ask(http.MethodPost, "/do/run", url.Values{"date": {date}, "reason": {"FIN-5"}, "digest": {digest}, "job": {strings.Repeat("j", 26)}})
+		require.Empty(t, d.Issued(id))
+	}
+}

@@ -442,8 +442,9 @@ type Summary struct {
 	SoldOut     *bool           `json:"soldOut"`  // whether new applications are answered SOLD_OUT; null: unknown
 	Cadence     coupon.Cadence  `json:"cadence"`
 	Frozen      bool            `json:"frozen"`
-	LineLimit   *int            `json:"lineLimit"`  // null: no limit
-	CampaignID  *uint64         `json:"campaignId"` // null: no campaign
+	LineLimit   *int            `json:"lineLimit"`        // null: no limit
+	CampaignID  *uint64         `json:"campaignId"`       // null: no campaign
+	Digest      string          `json:"digest,omitempty"` // of the plan, as --expect-digest takes it; empty: nothing to expect
 }
 
 func (c *Change) Summary() Summary {
@@ -460,6 +461,9 @@ func (c *Change) Summary() Summary {
 	}
 	if c.After.CampaignID > 0 {
 		s.CampaignID = &c.After.CampaignID
+	}
+	if c.Plan.Action != "" {
+		s.Digest = c.Plan.Digest()
 	}
 	return s
 }

@@ -124,6 +124,7 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 		if err := r.permit(ctx, tx, c, o); err != nil {
 			return err
 		}
+		o.Ticket.Expect = "" // another attempt finds what this one has put back
 		for n := 1; ; n++ {
 			again, err := r.restore(ctx, tx, c, o, &done)
 			if err != nil || !again {

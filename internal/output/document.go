@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -17,10 +18,23 @@ type Document struct {
 	count  int
 }
 
-// Block is a line of text, or a table.
+// Block is a line of text, a table, or the digest of a preview.
 type Block struct {
-	Text  string
-	Sheet *Sheet // nil: a line
+	Text   string
+	Sheet  *Sheet // nil: a line or a digest
+	Digest string // empty: a line or a table
+}
+
+// Digest prints the digest of a preview. A document has it as a block of its own.
+func Digest(w io.Writer, digest string) {
+	d := documentOf(w)
+	if d == nil {
+		fmt.Fprintf(w, "  %s\n", digest)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.add(Block{Digest: digest})
 }
 
 // Sheet is a table. Its cells have their types, so that a page can make links of ids.

@@ -2,7 +2,10 @@ package privacy
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -24,6 +27,18 @@ type PurgePlan struct {
 	Continued []coupon.CouponID `json:"continued"` // an earlier purge has begun with them
 	Taken     []PurgeCandidate  `json:"taken"`
 	Left      []PurgeCandidate  `json:"left"`
+}
+
+// Digest is sha256:… of the coupons that the purge deletes.
+func (p *PurgePlan) Digest() string {
+	list := sha256.New()
+	for _, id := range p.Continued {
+		fmt.Fprintln(list, id)
+	}
+	for _, c := range p.Taken {
+		fmt.Fprintln(list, c.Coupon)
+	}
+	return "sha256:" + hex.EncodeToString(list.Sum(nil))
 }
 
 // PurgeCandidate is a coupon that closed before the date of a purge.

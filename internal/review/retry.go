@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -20,7 +21,8 @@ var (
 // Retry tries the selected DLQ entries of one coupon again: canaries first and, if all are settled, then the others.
 type Retry struct {
 	Selection
-	Canaries int // number of entries in the first run; 0: one run tries all entries
+	Canaries int    // number of entries in the first run; 0: one run tries all entries
+	Expect   string // Digest of the entries that a preview has shown; empty: the entries are tried whatever they are
 
 	Each func(ctx context.Context, visit func(history.DLQEntry)) error                      // visits the coupon's DLQ
 	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // does one run
@@ -56,8 +58,11 @@ func (r Retry) Do(ctx context.Context) error {
 	if len(chosen) == 0 && len(r.Causes) > 0 {
 		return ErrNoEntry
 	}
+	if err := approval.Expected(r.Expect, Digest(chosen)); err != nil {
+		return err
+	}
 	members := r.Users // the settler refuses users without an entry
-	if len(r.Causes) > 0 {
+	if len(r.Causes) > 0 || r.Expect != "" {
 		members = Users(chosen)
 	}
 	canaries := min(r.Canaries, len(chosen))
@@ -73,7 +78,7 @@ func (r Retry) Do(ctx context.Context) error {
 		case stay.All() > 0:
 			return ErrCanariesFailed
 		}
-		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled the others
+		if chosen, err = r.stillThere(ctx, chosen); err != nil || len(chosen) == 0 { // another run has settled the others
 			return err
 		}
 		members = Users(chosen)
@@ -89,14 +94,38 @@ type Entry struct {
 	Attempts int
 }
 
+func EntryOf(e history.DLQEntry) Entry { return Entry{e.User, coupon.ArrivalAt(e.Arrival), e.Attempts} }
+
 // Chosen returns the selected entries by arrival.
 func (r Retry) Chosen(ctx context.Context) (chosen []Entry, err error) {
 	err = r.Each(ctx, func(e history.DLQEntry) {
 		if r.Has(e) {
-			chosen = append(chosen, Entry{e.User, coupon.ArrivalAt(e.Arrival), e.Attempts})
+			chosen = append(chosen, EntryOf(e))
 		}
 	})
 	return chosen, err
+}
+
+// stillThere returns those of the entries that are still in the DLQ.
+func (r Retry) stillThere(ctx context.Context, entries []Entry) (still []Entry, err error) {
+	before := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		before[e.User] = true
+	}
+	now, err := r.Chosen(ctx)
+	return slices.DeleteFunc(now, func(e Entry) bool { return !before[e.User] }), err
+}
+
+// Digest is that of a list of entries, whatever their order.
+func Digest(entries []Entry) string { return settle.ListDigest(Applications(entries)) }
+
+// Applications returns the applications that the entries are about.
+func Applications(entries []Entry) []coupon.Application {
+	applications := make([]coupon.Application, len(entries))
+	for i, e := range entries {
+		applications[i] = coupon.Application{Member: e.User, Arrival: e.Arrival}
+	}
+	return applications
 }
 
 // round makes one run. It returns which of the tried entries stay in the DLQ.

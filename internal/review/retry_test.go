@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // queue is a DLQ in memory. Runs settle every member but those that stay.
@@ -82,6 +83,40 @@ func TestRetry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A retry that is pinned to a preview tries the entries that it showed, or none. An entry that comes meanwhile is not among the others
+// that are tried after the canaries.
+func TestRetry_TriesWhatWasShown(t *testing.T) {
+	t.Parallel()
+	shown := func(users ...string) (all []Entry) {
+		for _, e := range entries(users...) {
+			all = append(all, EntryOf(e))
+		}
+		return all
+	}
+	require.Equal(t, Digest(shown("1", "2")), Digest([]Entry{shown("1", "2")[1], shown("1", "2")[0]}), "whatever their order")
+	q := &queue{entries: entries("1", "2", "3"), left: 5}
+	pinned := q.retry(1, Selection{})
+	pinned.Expect = Digest(shown("1", "2"))
+	err := pinned.Do(t.Context())
+	require.True(t, text.Is(err, text.PreviewChanged), err)
+	require.Empty(t, q.runs)
+
+	pinned.Expect = Digest(shown("1", "2", "3"))
+	run := pinned.Run
+	pinned.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
+		q.entries = append(q.entries, history.DLQEntry{User: "4", Arrival: time.Unix(4, 0)})
+		return run(ctx, canaries, members)
+	}
+	require.NoError(t, pinned.Do(t.Context()))
+	require.Equal(t, [][]string{{"1"}, {"2", "3"}}, q.runs)
+
+	q = &queue{entries: entries("1", "2"), left: 5}
+	pinned = q.retry(0, Selection{})
+	pinned.Expect = Digest(shown("1", "2"))
+	require.NoError(t, pinned.Do(t.Context()))
+	require.Equal(t, [][]string{{"1", "2"}}, q.runs, "not all that are there by then")
 }
 
 func TestStay_CountsEachEntryByOneReason(t *testing.T) {

@@ -52,13 +52,8 @@ func (s *settlement) approvalPlan(done issued) approval.Plan {
 			{What: "written off", To: fmt.Sprint(gap)}, {What: "digest", To: done.pin}}}
 }
 
-// PlanDrop plans a drop of the DLQ entries of these members. Members that have left the DLQ are left out.
-func (s *Settler) PlanDrop(ctx context.Context, couponID coupon.CouponID, chosen map[string]string, members []string) (approval.Plan, error) {
-	found, err := s.underReview(ctx, couponID, members, true)
-	return dropPlan(couponID, chosen, found), err
-}
-
-func dropPlan(id coupon.CouponID, chosen map[string]string, entries []coupon.Application) approval.Plan {
+// ListDigest is sha256:… of members and arrivals, whatever their order.
+func ListDigest(entries []coupon.Application) string {
 	entries = slices.SortedFunc(slices.Values(entries), func(a, b coupon.Application) int {
 		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Member, b.Member))
 	})
@@ -66,11 +61,16 @@ func dropPlan(id coupon.CouponID, chosen map[string]string, entries []coupon.App
 	for _, e := range entries {
 		fmt.Fprintf(list, "%d %q\n", e.Arrival, e.Member)
 	}
+	return sum([sha256.Size]byte(list.Sum(nil)))
+}
+
+// DropPlan plans a drop of DLQ entries. chosen says how they were chosen, as Order.Chosen does.
+func DropPlan(id coupon.CouponID, chosen map[string]string, entries []coupon.Application) approval.Plan {
 	plan := approval.Plan{Action: approval.Drop, Coupon: id, Arguments: chosen}
 	if user := coupon.ParseUserID(chosen["user"]); user > 0 { // a person, who may be forgotten
 		plan.User, plan.Arguments = user, nil
 	}
 	plan.Changes = []approval.Change{
-		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: sum([sha256.Size]byte(list.Sum(nil)))}}
+		{What: "entries", To: fmt.Sprint(len(entries))}, {What: "list", To: ListDigest(entries)}}
 	return plan
 }

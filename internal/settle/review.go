@@ -138,7 +138,9 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return done, err
 	}
 	if len(all) > 0 {
-		if err := s.run.ticket(locked.ID).Use(ctx, tx, dropPlan(locked.ID, s.run.Chosen, all), s.run.origin()); err != nil {
+		ticket := s.run.ticket(locked.ID)
+		ticket.Expect = s.run.Expect[locked.ID]
+		if err := ticket.Use(ctx, tx, DropPlan(locked.ID, s.run.Chosen, all), s.run.origin()); err != nil {
 			return done, err
 		}
 	}

@@ -144,7 +144,7 @@ type Order struct {
 	Reason    string
 
 	Canaries []string                   // members of the DLQ entries to try; nil: all entries
-	Expect   map[coupon.CouponID]string // approved digests; a coupon with another digest gets nothing issued
+	Expect   map[coupon.CouponID]string // digests that a preview has shown; of a coupon with another digest, nothing is issued or dropped
 	List     bool                       // the preview lists every application, not only the first and the last winner
 
 	Approvals map[coupon.CouponID]approval.ID // of a run or a drop by hand that the policy of approvals names

@@ -9,6 +9,7 @@ var (
 	WantBool        = Message{"true 또는 false를 지정하세요", "true or false"}
 	WantWholeNumber = Message{"7과 같은 10진 정수를 지정하세요. 앞에 0을 붙이지 마세요", "a whole number such as 7, without leading zeros"}
 	WantNumber      = Message{"5, 0.5와 같은 10진수를 지정하세요", "a number such as 5 or 0.5"}
+	WantDigest      = Message{"--dry-run에 표시된 다이제스트를 sha256: 뒤의 64자리(0-9a-f)까지 그대로 입력하세요", "sha256: and 64 digits of 0-9a-f, as --dry-run shows it"}
 	WantAnother     = Message{"다른 값을 지정하세요 (%v)", "another value (%v)"}
 	GivenEmpty      = Message{"%s: 값이 비어 있습니다", "%s is empty: want a value"}
 	GivenZero       = Message{"%s: 0은 사용할 수 없습니다. 1 이상을 지정하세요", "%s is 0: want 1 or more"}

@@ -60,6 +60,7 @@ var (
 	ConsoleSearchWhat    = Message{"고객 번호, 주문 번호, 쿠폰 번호, 정산 번호, 접수증 중 하나를 입력하세요.", "Enter a user id, an order id, a coupon id, a run or a receipt."}
 	ConsoleWrongField    = Message{"‘%s’ 항목에 사용할 수 없는 값입니다: %q", "“%s” is %q, which is not usable."}
 	ConsoleReasonMissing = Message{"사유를 입력하세요. 아무것도 바꾸지 않았습니다.", "Enter a reason. Nothing was changed."}
+	ConsoleNoPreview     = Message{"미리보기를 먼저 확인하세요. 아무것도 바꾸지 않았습니다.", "Look at the preview first. Nothing was changed."}
 	ConsoleBusy          = Message{"실행 중인 작업이 많습니다. 끝난 뒤 다시 시도하세요. 아무것도 바꾸지 않았습니다.", "Too many jobs are running. Try again when some have ended. Nothing was changed."}
 	ConsoleOtherDigest   = Message{"화면에 있던 내용과 요청이 다릅니다. 승인하지 않았습니다. 화면을 다시 열어 확인하세요.", "The request is not what the page showed, and was not approved. Open the page again."}
 
@@ -107,7 +108,7 @@ var (
 	ConsoleSeats       = Message{"추가할 수량", "Seats to add"}
 	ConsoleRestore     = Message{"유실된 신청 복구", "Restore lost applications"}
 	ConsoleRunAgain    = Message{"정산 실행", "Run a settlement"}
-	ConsoleAllCoupons  = Message{"비워 두면 정산할 때가 된 쿠폰 전부", "Empty: every due coupon"}
+	ConsoleAllCoupons  = Message{"비워 두면 정산할 때가 된 쿠폰을 모두 보여 줍니다", "Empty: every due coupon is shown"}
 	ConsoleAcceptGap   = Message{"찾지 못한 신청의 유실을 인정하고 정산", "Accept the loss of missing applications"}
 	ConsoleRetry       = Message{"검토 대기 신청 재시도", "Retry applications under review"}
 	ConsoleCanary      = Message{"먼저 시도할 건수", "Try so many first"}
@@ -132,7 +133,7 @@ var (
 		"Such as kim@example.com=jajeong_kim, separated by commas. Left empty, it stays as it is; none makes the list empty."}
 	ConsoleShared = Message{"여러 사람이 함께 쓰는 MySQL 계정", "MySQL accounts that several persons use"}
 
-	ConsoleOneByOne = Message{"정책에 따라 쿠폰마다 승인이 필요합니다. 표에서 쿠폰 번호를 눌러 하나씩 요청하세요.", "The policy asks for an approval of each coupon: follow the number of a coupon in the table."}
+	ConsoleOneByOne = Message{"정산은 쿠폰마다 따로 실행합니다. 표에서 쿠폰 번호를 눌러 하나씩 확인하고 실행하세요.", "Each coupon is settled by itself: follow the number of a coupon in the table."}
 	ConsoleAsk      = Message{"승인 요청: %s", "Ask for approval: %s"}
 	ConsoleWorking  = Message{"실행 중입니다(%s에 시작, 지금까지 %s건). 이 화면을 떠나도 계속됩니다.", "Working since %s; so far %s. Leaving this page stops nothing."}
 	ConsoleDone     = Message{"끝났습니다.", "Done."}

@@ -41,7 +41,11 @@ var examples = map[string][]string{
 		"settle dlq retry --coupon 42 --user 7 --operator lee --reason CS-123",
 		"settle dlq retry --coupon 42 --cause BAD_ROW --canary 1 --operator kim --reason INC-9",
 	},
-	"settle dlq drop":      {`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`},
+	"settle dlq drop": {
+		`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`,
+		"settle dlq drop --coupon 42 --cause BAD_ROW --dry-run",
+		"settle dlq drop --coupon 42 --cause BAD_ROW --yes --expect-digest sha256:… --operator kim --reason INC-9",
+	},
 	"settle user show":     {"settle user show --user 7"},
 	"settle user export":   {"settle user export --user 7"},
 	"settle events status": {"settle events status", "EVENT_SINK=redis settle events status --output json"},

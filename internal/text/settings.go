@@ -38,8 +38,6 @@ var (
 		"--operator and --reason belong to a manual run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}
 	ListNeedsDryRun = Message{"--list는 미리 보기에서만 사용할 수 있습니다. --dry-run과 함께 지정하세요",
 		"--list lists the users of a preview: give --dry-run, too"}
-	WrongDigest = Message{"--expect-digest=%q: 올바른 다이제스트가 아닙니다. --dry-run에 표시된 값을 sha256: 뒤의 64자리(0-9a-f)까지 그대로 입력하세요",
-		"--expect-digest=%q is not a digest: want sha256: and 64 digits of 0-9a-f, as --dry-run shows it"}
 	DigestNeedsOneCoupon = Message{"--expect-digest를 사용하려면 --coupon 하나와 함께 --date 또는 --cutoff를 지정해야 합니다",
 		"--expect-digest needs one --coupon and an explicit --date or --cutoff"}
 	FromAndToTogether = Message{"--from(첫 영업일)과 --to(마지막 영업일)는 함께 지정해야 합니다",

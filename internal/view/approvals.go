@@ -39,11 +39,7 @@ func (v View) Approval(a approval.Approval) {
 		v.Println(text.ApprovalIs, a.ID, state, output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, maker, reason)
 		v.request(a.Plan)
 	}
-	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
-	for _, c := range a.Plan.Changes {
-		t.AppendRow([]any{output.Word(v.Language, c.What), v.planned(c.From), v.planned(c.To)})
-	}
-	t.Render()
+	v.changes(a.Plan)
 	v.Println(text.ApprovalDigest, a.Digest, a.ExpiresAt)
 	if a.DecidedAt != nil {
 		v.Println(text.ApprovalDecided, person(a.Checker, a.CheckerAccount), *a.DecidedAt, output.Printable(a.Remark))
@@ -65,6 +61,20 @@ func person(name, account string) string {
 		return output.Printable(name)
 	}
 	return output.Printable(name + " (" + account + ")")
+}
+
+// PlannedPolicy prints what a new policy would change.
+func (v View) PlannedPolicy(plan approval.Plan) {
+	v.changes(plan)
+	output.Digest(v.W, plan.Digest())
+}
+
+func (v View) changes(plan approval.Plan) {
+	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
+	for _, c := range plan.Changes {
+		t.AppendRow([]any{output.Word(v.Language, c.What), v.planned(c.From), v.planned(c.To)})
+	}
+	t.Render()
 }
 
 // request prints what a plan was asked with. That of a policy is in its changes.
@@ -147,4 +157,7 @@ func (v View) Planned(c *couponadmin.Change, user coupon.UserID) {
 		}
 	}
 	t.Render()
+	if c.Plan.Action != "" {
+		output.Digest(v.W, c.Plan.Digest())
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -40,5 +41,8 @@ func (v View) Restored(id coupon.CouponID, r journal.Restored, dryRun bool) {
 		v.Println(text.RestoreMissing, r.Missing, r.Accepted)
 	} else {
 		v.Println(text.RestoreNothingMissing)
+	}
+	if dryRun {
+		output.Digest(v.W, r.Plan.Digest())
 	}
 }

@@ -87,7 +87,7 @@ func (v View) preview(c settle.Result) {
 	} else {
 		v.Println(text.NoneWouldBeIssued)
 	}
-	fmt.Fprintf(v.W, "  %s\n", p.Digest)
+	output.Digest(v.W, p.Digest)
 	for _, cause := range slices.Sorted(maps.Keys(p.Reviews)) {
 		v.Println(text.WouldBeReviewed, p.Reviews[cause], text.Word(v.Language, cause), cause)
 	}
