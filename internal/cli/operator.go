@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -23,7 +25,8 @@ type operatorFlags struct {
 // check returns an error if the operator or the reason is missing or too long. why tells why an operator is required.
 func (s *operatorFlags) check(why text.Message) error {
 	return errors.Join(
-		about("--operator", refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why)),
+		about("--operator", cmp.Or(refuse(strings.TrimSpace(s.Operator) == "", text.OperatorMissing, why),
+			refuse(!signin.Visible(s.Operator), text.OperatorInvisible))),
 		about("--reason", refuse(strings.TrimSpace(s.Reason) == "", text.ReasonMissing)),
 		s.wrong())
 }

@@ -113,6 +113,7 @@ func TestUsageErrors(t *testing.T) {
 		"the program's name":        {[]string{"coupon", "pause", "1", "--operator= Ｓettle", "--reason=test"}, "the name of the program"},
 		"the program's name, run":   {[]string{"run", "--cutoff=now", "--operator=settle", "--reason=test"}, "the name of the program"},
 		"a reason in latin-1":       {[]string{"coupon", "pause", "1", "--operator=kim", "--reason=caf\xe9"}, "--reason has line breaks"},
+		"an invisible name":         {[]string{"coupon", "pause", "1", "--operator=kim\u200b", "--reason=test"}, "--operator has no letter, or a character that cannot be seen"},
 		"a name with ESC":           {[]string{"coupon", "pause", "1", "--operator=\x1b[2Jkim", "--reason=test"}, "--operator has line breaks"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -344,7 +344,7 @@ func (o *openID) person(ctx context.Context, f flow, code string) (Person, error
 	}
 	// A name may change, or be given to another person. The subject may not.
 	signIn := id.Issuer + " " + id.Subject
-	if !GoodName(c.name) || id.Subject == "" || len([]rune(signIn)) > maxSignIn {
+	if !goodName(c.name) || id.Subject == "" || len([]rune(signIn)) > maxSignIn {
 		return Person{}, errors.New("the id token has no usable name or subject")
 	}
 	return Person{Name: c.name, Roles: o.settings.rolesOf(c.groups), SignIn: signIn}, nil

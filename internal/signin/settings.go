@@ -77,7 +77,7 @@ func (s *Settings) validateDevUser() error {
 	if !given {
 		role = string(Operator)
 	}
-	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); !GoodName(name) || !slices.Contains(allRoles, Role(role)) {
+	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); !goodName(name) || !slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
 	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}

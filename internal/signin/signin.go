@@ -111,7 +111,7 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	}
 	user, ok := single(r.Header, userHeader)
 	groups, okGroups := single(r.Header, groupsHeader)
-	if !trusted || !ok || !okGroups || !GoodName(user) {
+	if !trusted || !ok || !okGroups || !goodName(user) {
 		s.warnings.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
 		refuse(w, r, http.StatusForbidden, text.NotSignedInAtProxy)
 		return Person{}, true
@@ -153,12 +153,16 @@ func plain(header string) string {
 	}, strings.ToLower(header))
 }
 
-// GoodName reports whether a name can be that of a person: it is seen, and no part of it is invisible, so that two persons do not
-// look like one. The program's own name is nobody's.
-func GoodName(name string) bool {
+// goodName reports whether a name can be that of a person. The program's own name is nobody's.
+func goodName(name string) bool {
+	return Visible(name) && !audit.NamesProgram(name) && utf8.RuneCountInString(name) <= maxName
+}
+
+// Visible reports whether a name is seen, and no part of it is invisible, so that two persons do not look like one.
+func Visible(name string) bool {
 	invisible := func(r rune) bool {
 		return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a blank of Braille
 	}
 	seen := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
-	return strings.ContainsFunc(name, seen) && !audit.NamesProgram(name) && !strings.ContainsFunc(name, invisible) && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxName
+	return strings.ContainsFunc(name, seen) && !strings.ContainsFunc(name, invisible) && utf8.ValidString(name)
 }
