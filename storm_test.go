@@ -237,9 +237,9 @@ func (s *storm) serving() (cmd *exec.Cmd, stays bool) {
 	return s.program(s.Job, nil, "serve", "--tasks=issue"), true
 }
 
-// nightly is the run of a night that has just ended, in the time zone Moment.
+// nightly is the run of a night that has just ended, by clocks of its own.
 func (s *storm) nightly() (cmd *exec.Cmd, stays bool) {
-	zone := []string{"ZONEINFO=" + s.zoneOf(time.Now().Add(-time.Second)), "SETTLE_TIME_ZONE=Moment"}
+	zone := []string{"ZONEINFO=" + s.zoneOf(time.Now().Add(-time.Second))}
 	return s.program(s.Job, zone, "run"), false
 }
 
@@ -263,7 +263,7 @@ func (s *storm) manual() (cmd *exec.Cmd, stays bool) {
 		"--operator=kim", "--reason=storm", "--yes"), false
 }
 
-// zoneOf is a folder of time zones with the zone Moment, in which it was midnight at that second.
+// zoneOf is a folder of time zones in which it was midnight in Seoul at that second.
 func (s *storm) zoneOf(midnight time.Time) (folder string) {
 	const day = 24 * 60 * 60
 	east := int32(day-midnight.Unix()%day) % day // seconds
@@ -273,7 +273,8 @@ func (s *storm) zoneOf(midnight time.Time) (folder string) {
 	file = append(file, 0, 0, 'M', 'O', 'M', 0)
 	folder, err := os.MkdirTemp(s.folder, "zone")
 	if assert.NoError(s.T, err) {
-		assert.NoError(s.T, os.WriteFile(filepath.Join(folder, "Moment"), file, 0o600))
+		assert.NoError(s.T, os.Mkdir(filepath.Join(folder, "Asia"), 0o700))
+		assert.NoError(s.T, os.WriteFile(filepath.Join(folder, "Asia", "Seoul"), file, 0o600))
 	}
 	return folder
 }

@@ -249,12 +249,13 @@ CREATE TABLE IF NOT EXISTS event_relay (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- The policy says which actions need an approval. Each row is a version of it; the last one is in force. Whoever makes a change that
--- a policy may name locks row 1 first, so that no change is under way while a version is added.
+-- a policy may name locks row 1 first, so that no change is under way while a version is added. `settle migrate` inserts row 1.
 CREATE TABLE IF NOT EXISTS policy (
     id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     actions         VARCHAR(200)    NOT NULL, -- that need an approval, with commas
     shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use, with commas: they cannot approve
     persons         VARCHAR(2000)   NOT NULL, -- NAME=ACCOUNT with commas: who signs in at the console, and the person's account of MySQL
+    zone            VARCHAR(64)     NOT NULL, -- time zone of the nights
     set_at          DATETIME(6)     NOT NULL,
     set_by          VARCHAR(100)    NOT NULL,
     account         VARCHAR(400)    NOT NULL, -- of MySQL, by which the version was written
@@ -265,8 +266,13 @@ CREATE TABLE IF NOT EXISTS policy (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
-INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-VALUES (1, '', '', '', UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0);
+-- What all programs of the deployment must agree on. There is one row.
+CREATE TABLE IF NOT EXISTS deployment (
+    id   TINYINT UNSIGNED NOT NULL DEFAULT 1,
+    zone VARCHAR(64)      NOT NULL, -- time zone of the nights: that of the policy in force
+    PRIMARY KEY (id),
+    CONSTRAINT deployment_is_one CHECK (id = 1)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- An approval is one person's request, and another person's decision about it.
 CREATE TABLE IF NOT EXISTS approval (

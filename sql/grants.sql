@@ -26,6 +26,7 @@ GRANT SELECT (coupon_id, user_id, applied_at, outcome) ON application_outcome TO
 GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, twice, counted_since, seen_at),
     UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) ON promise TO jajeong_api;
 GRANT SELECT (coupon_id, issued, concluded, settled_up_to) ON settled TO jajeong_api;
+GRANT SELECT ON deployment TO jajeong_api;
 
 -- settle run, serve, dlq, restore, verify and all commands that only read. Locking a coupon or the policy also requires UPDATE.
 GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
@@ -46,11 +47,12 @@ GRANT SELECT, INSERT ON audit_event TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON event_relay TO jajeong_settle;
 GRANT SELECT, UPDATE (id) ON policy TO jajeong_settle;
+GRANT SELECT ON deployment TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
     void_plan, used_at, run_id) ON approval TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 
--- Operators also create and change coupons, change the issued coupons of users, and set the policy. Events and the journal they
+-- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. Events and the journal they
 -- only read.
 GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
     discount_percent, discount_max_won, minimum_won, cadence, line_limit),
@@ -71,8 +73,9 @@ GRANT SELECT ON journal TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
 GRANT SELECT ON event_relay TO jajeong_operator;
-GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after,
+GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after,
     events_after) ON policy TO jajeong_operator;
+GRANT SELECT, UPDATE (zone) ON deployment TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
     void_plan, used_at, run_id) ON approval TO jajeong_operator;
 GRANT SELECT ON purged_coupon TO jajeong_operator;
@@ -82,6 +85,7 @@ GRANT SELECT ON coupon TO jajeong_wallet;
 GRANT SELECT, UPDATE (status, order_id, seq) ON user_coupon TO jajeong_wallet;
 GRANT SELECT, INSERT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_wallet;
 GRANT SELECT, INSERT ON coupon_log TO jajeong_wallet;
+GRANT SELECT ON deployment TO jajeong_wallet;
 
 -- settle user forget deletes outcomes, and takes a person out of audit events. settle purge deletes finalised coupons with all
 -- their rows, and leaves one row each in purged_coupon. Locking a coupon also requires UPDATE.
@@ -100,6 +104,7 @@ GRANT SELECT, DELETE ON journal TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt), DELETE ON audit_event TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash), DELETE ON audit_head TO jajeong_privacy;
 GRANT SELECT ON policy TO jajeong_privacy;
+GRANT SELECT ON deployment TO jajeong_privacy;
 GRANT SELECT, UPDATE (user_id, plan, void_plan), DELETE ON approval TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (rows_deleted_at) ON purged_coupon TO jajeong_privacy;
 

@@ -133,7 +133,7 @@ func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, nam
 		return nil, "", nil, err
 	}
 	defer product.Close()
-	if _, err := connect.Migrate(ctx, product); err != nil {
+	if _, err := connect.Migrate(ctx, product, "Asia/Seoul"); err != nil {
 		return nil, "", nil, err
 	}
 	if own, err = s.Open(name); err != nil {

@@ -385,7 +385,7 @@ func serveWithTimeouts(t *testing.T, open *oneCoupon, inFlight int, within ops.T
 	t.Helper()
 	handler := api.New(api.Options{
 		Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
-		Applier:  open, Coupons: open, Terms: standing.Terms{Zone: time.UTC, Midnight: func(at time.Time) time.Time { return at }},
+		Applier:  open, Coupons: open, Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }},
 		Limits: api.Limits{InFlight: inFlight}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/batch"
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
@@ -20,11 +19,6 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/standing"
 )
-
-// settlesAt returns the midnight that settles an arrival.
-func (s *settings) settlesAt(arrival time.Time) time.Time {
-	return calendar.NextCutoff(arrival, s.zone)
-}
 
 // ports returns the public port and the live port.
 func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
@@ -40,7 +34,7 @@ func ports(s *settings, surplus int, users *identity.Identity, servers *connect.
 		Clock:     store,
 		Receipts:  s.receipts,
 		Shard:     store.Shard,
-		Terms:     standing.Terms{Midnight: s.settlesAt, Zone: s.zone, IssueInterval: s.Issue.IssueInterval},
+		Terms:     standing.Terms{Zone: coupons.Zone, IssueInterval: s.Issue.IssueInterval},
 		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
 		Origins:   s.HTTP.CORSOrigins,
 		Draining:  admin.Draining,

@@ -30,7 +30,6 @@ type settings struct {
 	Listen      string            `name:"apply-listen" env:"APPLY_LISTEN" default:":8080" placeholder:"HOST:PORT"`
 	AdminListen string            `name:"apply-admin-listen" env:"APPLY_ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
 	LiveListen  string            `name:"live-listen" env:"LIVE_LISTEN" default:":8081" placeholder:"HOST:PORT"`
-	TimeZone    string            `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
 	ReceiptKeys string            `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
 	MaxInFlight int               `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
 	MaxStreams  int               `name:"max-streams" env:"MAX_STREAMS" default:"20000" placeholder:"N"`
@@ -38,18 +37,13 @@ type settings struct {
 	Identity    identity.Settings `embed:""`
 	Version     kong.VersionFlag  `name:"version"`
 
-	zone     *time.Location `kong:"-"` // the location named TimeZone; set by Validate
-	receipts *receipt.Keys  `kong:"-"` // nil without ReceiptKeys; set by Validate
+	receipts *receipt.Keys `kong:"-"` // nil without ReceiptKeys; set by Validate
 }
 
 func (s *settings) Validate() error {
 	var err error
-	s.zone, err = time.LoadLocation(s.TimeZone)
 	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("APPLY_ADMIN_LISTEN", s.AdminListen),
 		connect.CheckListen("LIVE_LISTEN", s.LiveListen)}
-	if err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
-		problems = append(problems, text.UsageErrorf(text.WrongTimeZone, s.TimeZone))
-	}
 	if s.ReceiptKeys != "" {
 		if s.receipts, err = receipt.Load(s.ReceiptKeys, time.Now); err != nil {
 			problems = append(problems, err)

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/text"
@@ -92,7 +93,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	store := wallet.NewStore(servers.MySQL)
 	public := walletapi.New(walletapi.Options{
 		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
-		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: s.zone,
+		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now}).Get,
 		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Origins: s.HTTP.CORSOrigins,
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
 	})

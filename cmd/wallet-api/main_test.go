@@ -435,7 +435,6 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"wallet-api: unknown flag --redis-addrs: see --help",
 		"wallet-api: WALLET_LISTN is not a setting: known settings are WALLET_ADMIN_LISTEN, WALLET_LISTEN",
 		`wallet-api: WALLET_LISTEN is "http": want host:port or :port, with a port up to 65535`,
-		`wallet-api: SETTLE_TIME_ZONE="Mars" is not a time zone such as Asia/Seoul`,
 		"wallet-api: RESERVE_TTL is 9s: want 10s to 24h0m0s, such as 15m",
 		"wallet-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
@@ -445,7 +444,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, " +
 			"and the SHA-256 of its key in 64 hexadecimal digits",
 		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
-	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--settle-time-zone=Mars", "--reserve-ttl=9s", "--max-in-flight=0",
+	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--reserve-ttl=9s", "--max-in-flight=0",
 		"--user-rate=-1", "--cors-origins=https://shop.example.com,*", "--shutdown-grace=0s", "--service-keys-file="+wrong))
 	t.Setenv("WALLET_LISTN", "")
 	require.NoError(t, os.Unsetenv("WALLET_LISTN"))

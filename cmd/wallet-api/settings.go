@@ -30,22 +30,17 @@ type settings struct {
 	AdminListen string            `name:"wallet-admin-listen" env:"WALLET_ADMIN_LISTEN" default:":9092" placeholder:"HOST:PORT"`
 	KeysFile    string            `name:"service-keys-file" env:"SERVICE_KEYS_FILE" type:"path" placeholder:"FILE"`
 	ReserveTTL  time.Duration     `name:"reserve-ttl" env:"RESERVE_TTL" default:"15m" placeholder:"DURATION"`
-	TimeZone    string            `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
 	MaxInFlight int               `name:"max-in-flight" env:"MAX_IN_FLIGHT" default:"4096" placeholder:"N"`
 	HTTP        httpapi.Settings  `embed:""`
 	Identity    identity.Settings `embed:""`
 	Version     kong.VersionFlag  `name:"version"`
 
-	zone *time.Location         `kong:"-"` // the location named TimeZone; set by Validate
 	keys *walletapi.ServiceKeys `kong:"-"` // set by Validate
 }
 
 func (s *settings) Validate() error {
 	problems := []error{connect.CheckListen("WALLET_LISTEN", s.Listen), connect.CheckListen("WALLET_ADMIN_LISTEN", s.AdminListen)}
 	var err error
-	if s.zone, err = time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "" || s.TimeZone == "Local" {
-		problems = append(problems, text.UsageErrorf(text.WrongTimeZone, s.TimeZone))
-	}
 	if s.keys, err = walletapi.LoadKeys(s.KeysFile); err != nil {
 		problems = append(problems, err)
 	}

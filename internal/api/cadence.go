@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -19,7 +20,7 @@ const (
 func (s *server) ofLineFull(reply candidates.Receipt, of coupon.Coupon) answer {
 	reopens := reply.Now.Add(lineRetry)
 	if !of.Immediate() {
-		if reopens = s.Terms.Midnight(reply.Arrival.Time()); !reopens.After(reply.Now) {
+		if reopens = calendar.NextCutoff(reply.Arrival.Time(), s.Terms.Zone()); !reopens.After(reply.Now) {
 			reopens = reply.Now.Add(lateLineRetry)
 		}
 	}

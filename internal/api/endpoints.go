@@ -109,9 +109,9 @@ func (s *server) ofReply(reply candidates.Receipt, of coupon.Coupon, user coupon
 	text = strconv.AppendInt(append(text, `,"seats":`...), int64(of.Free()), 10)
 	withinSeats := standing.WithinSeats(reply.Position, of.Free())
 	text = strconv.AppendBool(append(text, `,"withinSeats":`...), withinSeats)
-	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), reply.Arrival.Time().In(s.Terms.Zone))
+	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), reply.Arrival.Time().In(s.Terms.Zone()))
 	text = append(append(text, `","cadence":"`...), of.Cadence...)
-	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.Terms.SettlesAt(of, reply.Arrival, reply.Now).In(s.Terms.Zone))
+	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.Terms.SettlesAt(of, reply.Arrival, reply.Now).In(s.Terms.Zone()))
 	if s.Receipts != nil {
 		text = s.appendReceipt(text, receipt.Receipt{Coupon: of.ID, User: user, Arrival: reply.Arrival, Position: reply.Position, SignedAt: reply.Now.Unix()})
 	}

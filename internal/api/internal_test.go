@@ -65,7 +65,7 @@ func TestOpenAPI_HasEveryCode(t *testing.T) {
 // The JSON of an ACCEPTED or DUPLICATE is built in a slice that never grows.
 func TestReplies_FitTheirBound(t *testing.T) {
 	t.Parallel()
-	s := server{Options: Options{Receipts: ReceiptKeys(t, strings.Repeat("k", 32)), Terms: standing.Terms{Zone: time.FixedZone("", -(11*60+30)*60), Midnight: func(at time.Time) time.Time { return at }}}}
+	s := server{Options: Options{Receipts: ReceiptKeys(t, strings.Repeat("k", 32)), Terms: standing.Terms{Zone: func() *time.Location { return time.FixedZone("", -(11*60+30)*60) }}}}
 	longest := coupon.Coupon{ID: math.MaxUint64, TotalQuantity: math.MaxUint32, Cadence: coupon.Immediate}
 	most := 0
 	for _, code := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {

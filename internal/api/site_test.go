@@ -14,6 +14,13 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
@@ -22,12 +29,6 @@ import (
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 func TestMain(m *testing.M) {
@@ -95,7 +96,7 @@ func newHandler(o api.Options) http.Handler {
 		o.Now = time.Now
 	}
 	o.Limits = cmp.Or(o.Limits, plenty)
-	o.Terms = standing.Terms{Midnight: nextMidnight, Zone: seoul, IssueInterval: cmp.Or(o.Terms.IssueInterval, interval)}
+	o.Terms = standing.Terms{Zone: func() *time.Location { return seoul }, IssueInterval: cmp.Or(o.Terms.IssueInterval, interval)}
 	return api.New(o)
 }
 

@@ -28,8 +28,8 @@ func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wa
 	called := slices.Clone(wanted.SharedAccounts)
 	persons, accounts := map[string]bool{}, map[string]bool{}
 	for _, person := range wanted.Persons {
-		name, account, _ := strings.Cut(person, "=")
-		if folded(name) == "" || strings.Contains(name, ",") || persons[folded(name)] || accounts[stem(account)] {
+		name, account, is := strings.Cut(person, "=")
+		if !is || folded(name) == "" || strings.Contains(name, ",") || persons[folded(name)] || accounts[stem(account)] {
 			return text.UsageErrorf(text.WrongPerson, person)
 		}
 		persons[folded(name)], accounts[stem(account)] = true, true

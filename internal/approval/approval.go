@@ -98,8 +98,8 @@ func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
 	var plan, voidPlan string
 	var approved bool
 	var now time.Time
-	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt, &a.Checker, &a.checker.SignIn, &a.checker.account, &a.DecidedAt, &approved,
-		&a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
+	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt,
+		&a.Checker, &a.checker.SignIn, &a.checker.account, &a.DecidedAt, &approved, &a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
 	a.maker.Name, a.checker.Name = a.Maker, a.Checker
 	a.MakerAccount, a.CheckerAccount = a.maker.atTerminal(), a.checker.atTerminal()
 	if err == nil && plan != "" { // it is empty after its person was forgotten

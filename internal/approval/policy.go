@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -20,6 +21,7 @@ type Policy struct {
 	Actions        []Action  `json:"actions"`
 	SharedAccounts []string  `json:"sharedAccounts"` // accounts of MySQL that several persons use: they cannot approve
 	Persons        []string  `json:"persons"`        // NAME=ACCOUNT: who signs in at the console, and this person's own account of MySQL
+	Zone           string    `json:"zone"`           // time zone of the nights
 	SetAt          time.Time `json:"setAt"`
 	SetBy          string    `json:"setBy"`
 	Reason         string    `json:"reason"`
@@ -58,21 +60,21 @@ func (p Policy) apart(name, account string) bool {
 
 const (
 	readPolicySQL = `
-SELECT id, actions, shared_accounts, persons, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
+SELECT id, actions, shared_accounts, persons, zone, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
 
 	// Adding a version locks row 1 for writing: see table policy.
 	sharePolicySQL = "SELECT id FROM policy WHERE id = 1 LOCK IN SHARE MODE"
 	lockPolicySQL  = "SELECT id FROM policy WHERE id = 1 FOR UPDATE"
 
 	insertPolicySQL = `
-INSERT INTO policy (actions, shared_accounts, persons, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-SELECT ?, ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
+INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+SELECT ?, ?, ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
 )
 
 // ReadPolicy returns the version in force.
 func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
 	var actions, shared, persons string
-	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &persons, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
+	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &persons, &p.Zone, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
 	if err != nil {
 		return p, mysqltx.Wrap(err, "read the policy of approvals")
 	}
@@ -91,11 +93,12 @@ func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, er
 	})
 }
 
-// Wanted is what a new version of the policy shall have. What is nil stays as it is.
+// Wanted is what a new version of the policy shall have. A list that is nil stays as it is.
 type Wanted struct {
 	Actions        []Action
 	SharedAccounts []string
 	Persons        []string // NAME=ACCOUNT
+	Zone           string   // time zone of the nights; empty: it stays
 }
 
 // with returns the lists of the new version, sorted.
@@ -109,7 +112,7 @@ func (w Wanted) with(now Policy) Wanted {
 	if w.Persons == nil {
 		w.Persons = now.Persons
 	}
-	return Wanted{unique(w.Actions), unique(w.SharedAccounts), unique(w.Persons)}
+	return Wanted{unique(w.Actions), unique(w.SharedAccounts), unique(w.Persons), cmp.Or(w.Zone, now.Zone)}
 }
 
 // PlanPolicy plans a new version of the policy. An unknown action or account is refused.
@@ -118,10 +121,7 @@ func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, er
 	if err != nil {
 		return Plan{}, err
 	}
-	return planPolicy(ctx, q, now, wanted.with(now))
-}
-
-func planPolicy(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) (Plan, error) {
+	wanted = wanted.with(now)
 	for _, a := range wanted.Actions {
 		if !slices.Contains(Actions, a) {
 			return Plan{}, text.UsageErrorf(text.UnknownAction, a, join(Actions))
@@ -130,37 +130,47 @@ func planPolicy(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wante
 	if err := checkAccounts(ctx, q, now, wanted); err != nil {
 		return Plan{}, err
 	}
+	if _, err := deployment.Load(wanted.Zone); err != nil {
+		return Plan{}, err
+	}
+	return planOf(now, wanted), nil
+}
+
+func planOf(now Policy, wanted Wanted) Plan {
 	actions, shared, persons := join(wanted.Actions), join(wanted.SharedAccounts), join(wanted.Persons)
-	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared, "persons": persons}, Changes: []Change{
+	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared, "persons": persons, "zone": wanted.Zone}, Changes: []Change{
 		{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
 		{What: "actions", From: join(now.Actions), To: actions},
 		{What: "shared accounts", From: join(now.SharedAccounts), To: shared},
 		{What: "persons", From: join(now.Persons), To: persons},
-	}}, nil
+		{What: "zone", From: now.Zone, To: wanted.Zone},
+	}}
 }
 
 // Set adds a version. While the policy names an action, ticket must have the approval of this change.
 func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, origin audit.Origin) (set Policy, err error) {
+	if _, err := PlanPolicy(ctx, db.Pool(), wanted); err != nil { // it reads long tables, so it comes before the lock
+		return set, err
+	}
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		now, err := lockPolicy(ctx, tx, lockPolicySQL)
 		if err != nil {
 			return err
 		}
 		to := wanted.with(now)
-		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) && slices.Equal(to.Persons, now.Persons) {
+		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) && slices.Equal(to.Persons, now.Persons) && to.Zone == now.Zone {
 			set = now // also after a COMMIT whose reply was lost
 			return nil
 		}
-		plan, err := planPolicy(ctx, tx, now, to)
-		if err != nil {
-			return err
-		}
-		if _, err := ticket.use(ctx, tx, now, plan, origin); err != nil {
+		if _, err := ticket.use(ctx, tx, now, planOf(now, to), origin); err != nil {
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
-		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), origin.Actor, origin.Reason, approval); err != nil {
+		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), to.Zone, origin.Actor, origin.Reason, approval); err != nil {
 			return mysqltx.Wrap(err, "set the policy of approvals")
+		}
+		if err := deployment.Change(ctx, tx, to.Zone); err != nil {
+			return err
 		}
 		set, err = ReadPolicy(ctx, tx)
 		return err

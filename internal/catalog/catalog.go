@@ -114,15 +114,19 @@ type Catalog struct {
 }
 
 type reading struct {
-	Digest  string          `json:"digest"` // SHA-256 of Coupons; first in the JSON, where saveSnapshot reads it
+	Digest  string          `json:"digest"` // SHA-256 of Zone and Coupons; first in the JSON, where saveSnapshot reads it
 	At      time.Time       `json:"at"`     // time of the reading by MySQL's clock
+	Zone    string          `json:"zone"`   // of the nights
 	Coupons []coupon.Coupon `json:"coupons"`
+
+	zone *time.Location // named Zone
 }
 
 // content is what a Catalog has in memory. It is never changed, only replaced as a whole.
 type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
 	read   map[coupon.CouponID]coupon.Reading // of coupons that this process has published
+	zone   *time.Location                     // of the nights
 	readAt time.Time                          // time of the reading by MySQL's clock
 	seenAt time.Time                          // when this process last read MySQL, by its own clock; zero: never
 }
@@ -156,6 +160,14 @@ func (c *Catalog) Read(id coupon.CouponID) (one coupon.Coupon, r coupon.Reading,
 		r = coupon.Reading{Now: h.readAt, Sold: one.SoldOut()}
 	}
 	return one, r, ok
+}
+
+// Zone returns the time zone of the nights; UTC before there are coupons.
+func (c *Catalog) Zone() *time.Location {
+	if h := c.content.Load(); h != nil {
+		return h.zone
+	}
+	return time.UTC
 }
 
 // Loaded reports whether the catalog has coupons, from MySQL or from the snapshot.
@@ -246,7 +258,7 @@ func (c *Catalog) replace(r *reading, read map[coupon.CouponID]coupon.Reading, a
 	for _, one := range r.Coupons {
 		byID[one.ID] = one
 	}
-	c.content.Store(&content{readAt: r.At, byID: byID, read: read, seenAt: at})
+	c.content.Store(&content{zone: r.zone, readAt: r.At, byID: byID, read: read, seenAt: at})
 }
 
 func (c *Catalog) loadSnapshot(ctx context.Context) error {

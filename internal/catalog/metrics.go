@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -71,10 +72,10 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 
 // Queues collects metrics of all opened coupons until they are finalised. Shards that do not answer are left out.
 type Queues struct {
-	Coupons   func(ctx context.Context) ([]coupon.Coupon, error)
-	Stats     Stats
-	SettlesAt func(arrival time.Time) time.Time
-	Now       func() time.Time
+	Coupons func(ctx context.Context) ([]coupon.Coupon, error)
+	Stats   Stats
+	Zone    func(ctx context.Context) (*time.Location, error) // of the nights
+	Now     func() time.Time
 }
 
 var (
@@ -99,6 +100,10 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
+	zone, err := q.Zone(ctx)
+	if err != nil {
+		return
+	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
@@ -119,7 +124,7 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 		}
 		if stats.Waiting > 0 {
 			// Nights settle immediate coupons, too. A frozen coupon waits for an operator.
-			if at := q.SettlesAt(stats.Oldest); !one.Frozen && (due.IsZero() || at.Before(due)) {
+			if at := calendar.NextCutoff(stats.Oldest, zone); !one.Frozen && (due.IsZero() || at.Before(due)) {
 				due = at
 			}
 			if stats.TTL > 0 && (minTTL == 0 || stats.TTL < minTTL) {

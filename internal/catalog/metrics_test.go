@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -22,7 +24,7 @@ import (
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
 
 func (w *world) queues(stats catalog.Stats) catalog.Queues {
-	return catalog.Queues{Coupons: w.catalog.Coupons, Stats: stats, SettlesAt: func(at time.Time) time.Time { return at.Add(time.Hour) }, Now: time.Now}
+	return catalog.Queues{Coupons: w.catalog.Coupons, Stats: stats, Zone: func(context.Context) (*time.Location, error) { return time.UTC, nil }, Now: time.Now}
 }
 
 // gauges returns the values of a metric by its label, at least one.
@@ -114,7 +116,7 @@ jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
 # HELP jajeong_settlement_due_timestamp_seconds Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its settlement is late.
 # TYPE jajeong_settlement_due_timestamp_seconds gauge
 jajeong_settlement_due_timestamp_seconds %v
-`, since.Unix(), float64(first.Arrival)/1e6+3600)), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
+`, since.Unix(), float64(calendar.NextCutoff(first.Arrival.Time(), time.UTC).Unix()))), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
 
 	leastTTL := func() float64 {
 		stats := w.store.QueueStats(t.Context(), []coupon.CouponID{1, 2})

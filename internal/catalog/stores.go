@@ -11,22 +11,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 // saveSnapshot saves the coupons for processes without MySQL. It writes only changes, because a snapshot has megabytes.
 func (c *Catalog) saveSnapshot(ctx context.Context, r *reading) error {
-	saved := reading{At: r.At, Coupons: slices.Clone(r.Coupons)}
+	saved := reading{At: r.At, Zone: r.Zone, Coupons: slices.Clone(r.Coupons)}
 	slices.SortFunc(saved.Coupons, func(a, b coupon.Coupon) int { return cmp.Compare(a.ID, b.ID) }) // r is unsorted
 	coupons, err := json.Marshal(saved.Coupons)
 	if err != nil {
 		return fmt.Errorf("encode catalog snapshot: %w", err)
 	}
-	digest := sha256.Sum256(coupons)
+	digest := sha256.Sum256(append([]byte(r.Zone), coupons...))
 	saved.Digest = hex.EncodeToString(digest[:])
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
@@ -52,6 +54,15 @@ func (s Snapshot) Coupons(ctx context.Context) ([]coupon.Coupon, error) {
 	return r.Coupons, nil
 }
 
+// Zone returns the time zone of the nights; nil if there is no snapshot.
+func (s Snapshot) Zone(ctx context.Context) (*time.Location, error) {
+	r, err := readSnapshot(ctx, s.Store)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return r.zone, nil
+}
+
 func readSnapshot(ctx context.Context, store Store) (*reading, error) {
 	snapshot, err := store.LoadCatalog(ctx)
 	if err != nil || snapshot == nil {
@@ -67,6 +78,10 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 	}
 	if r.At.IsZero() {
 		return nil, errors.New("decode catalog snapshot: it has no time") // {} would remove all coupons
+	}
+	var err error
+	if r.zone, err = deployment.Load(r.Zone); err != nil {
+		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
 	}
 	for _, one := range r.Coupons {
 		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
@@ -101,6 +116,10 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	if r.At, err = mysqltx.Now(ctx, conn); err != nil {
 		return nil, err
 	}
+	if r.zone, err = deployment.ReadZone(ctx, conn); err != nil {
+		return nil, err
+	}
+	r.Zone = r.zone.String()
 	rows, err := conn.QueryContext(ctx, selectCoupons, MaxCoupons+1)
 	if err != nil {
 		return nil, fmt.Errorf("read coupons: %w", err)

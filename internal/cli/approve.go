@@ -201,6 +201,7 @@ type policySetCmd struct {
 	Actions        []string `placeholder:"ACTION"`
 	SharedAccounts []string `placeholder:"ACCOUNT"`
 	Person         []string `placeholder:"NAME=ACCOUNT"`
+	Zone           string   `placeholder:"ZONE"`
 	DryRun         bool     `xor:"approval"`
 	operatorFlags  `embed:""`
 	approvalFlags  `embed:""`
@@ -209,7 +210,7 @@ type policySetCmd struct {
 
 func (c *policySetCmd) Validate() error {
 	problems := []error{c.operatorFlags.checkUnless(c.DryRun),
-		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil, text.FlagsMissing, "--actions, --shared-accounts, --person"))}
+		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil && c.Zone == "", text.FlagsMissing, "--actions, --shared-accounts, --person, --zone"))}
 	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person} {
 		problems = append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))))
 	}
@@ -218,7 +219,7 @@ func (c *policySetCmd) Validate() error {
 
 // wanted is the new version. A list that is not given stays; none makes it empty.
 func (c *policySetCmd) wanted() (w approval.Wanted) {
-	w.SharedAccounts, w.Persons = listed(c.SharedAccounts), listed(c.Person)
+	w.SharedAccounts, w.Persons, w.Zone = listed(c.SharedAccounts), listed(c.Person), c.Zone
 	if c.Actions != nil {
 		w.Actions = []approval.Action{}
 	}

@@ -32,7 +32,7 @@ func (w *world) lee(args ...string) (code int, stdout, stderr string) {
 	return w.withServers(append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...)).settle(append(args, "--operator=lee", "--reason=FIN-8", "--lang=en")...)
 }
 
-func (w *world) withServers(servers []string) *world { return &world{w.Deployment, servers} }
+func (w *world) withServers(servers []string) *world { return &world{w.Deployment, servers, w.noon} }
 
 // couponFor adds a coupon for which these users apply, in this order.
 func (w *world) couponFor(seats int, users ...coupon.UserID) coupon.CouponID {
@@ -450,13 +450,14 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		"used, but no event": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
 		}, ledger.ApprovalWrong},
-		"one account":             {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
-		"one sign-in":             {seats, set("maker_sign_in = 'x', checker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"console and terminal":    {seats, set("maker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"terminal and console":    {seats, set("checker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"by the program's name":   {seats, asProgram, ledger.ApprovalMissing},
-		"the console's account":   {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
-		"another account used it": {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},
+		"one account":               {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
+		"one sign-in":               {seats, set("maker_sign_in = 'x', checker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"console and terminal":      {seats, set("maker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"terminal and console":      {seats, set("checker_sign_in = 'x'"), ledger.ApprovalWrong},
+		"a console's at a terminal": {seats, set("maker_sign_in = 'x', checker_sign_in = 'y'"), ledger.ApprovalWrong},
+		"by the program's name":     {seats, asProgram, ledger.ApprovalMissing},
+		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
+		"another account used it":   {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("UPDATE policy SET shared_accounts = (SELECT SUBSTRING_INDEX(checker_account, '@', 1) FROM approval WHERE id = ?)", a.Approval)
 		}, ledger.ApprovalWrong},

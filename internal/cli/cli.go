@@ -44,7 +44,6 @@ type cli struct {
 	shop.Settings         `embed:""`
 	Candidates            candidates.Options `embed:""`
 
-	SettleTimeZone string        `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" default:"Asia/Seoul"`
 	SettleSchedule string        `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON"`
 	SettleParallel int           `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N"`
 	ShutdownGrace  time.Duration `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION"`
@@ -76,14 +75,8 @@ type cli struct {
 }
 
 func (c *cli) Validate() error {
-	zone, err := time.LoadLocation(c.SettleTimeZone)
-	noZone := err != nil || c.SettleTimeZone == "" || c.SettleTimeZone == "Local"
-	if noZone {
-		zone = time.UTC
-	}
-	_, err = schedule.Parse(c.SettleSchedule, zone)
+	_, err := schedule.Parse(c.SettleSchedule)
 	return errors.Join(
-		refuse(noZone, text.WrongTimeZone, c.SettleTimeZone),
 		refuse(err != nil, text.WrongSchedule, err),
 		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel),
 		refuse(c.ShutdownGrace <= 0, text.WrongGrace, c.ShutdownGrace))
@@ -128,7 +121,7 @@ type Process struct {
 func Run(ctx context.Context, process Process) int {
 	out, errs := output.NewStream(process.Stdout), output.NewStream(process.Stderr)
 	process.Stdout, process.Stderr = out, errs
-	p := &program{cli: new(cli), Process: process, Locale: output.Locale{Language: text.LanguageOf(process.Args, os.Getenv)}}
+	p := &program{cli: new(cli), Process: process, Locale: output.Locale{Language: text.LanguageOf(process.Args, os.Getenv), Zone: time.UTC}}
 	code := p.parseAndRun(ctx)
 	if err := out.Failure(); err != nil {
 		p.warn(text.OutputNotWritten, err)
@@ -151,7 +144,6 @@ func (p *program) parseAndRun(ctx context.Context) int {
 		if p.logger == nil { // the console gives the verbs of its pages its own log
 			p.logger = p.Logger(p.Stderr)
 		}
-		p.Zone, _ = time.LoadLocation(p.SettleTimeZone) // no error: Validate has loaded this zone
 		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
 	}
 	if err == nil {
@@ -162,9 +154,11 @@ func (p *program) parseAndRun(ctx context.Context) int {
 }
 
 func (p *program) timetable() *schedule.Timetable {
-	timetable, _ := schedule.Parse(p.SettleSchedule, p.Zone) // no error: Validate has parsed this schedule
+	timetable, _ := schedule.Parse(p.SettleSchedule) // no error: Validate has parsed this schedule
 	return timetable
 }
+
+func (p *program) nextNight(after time.Time) time.Time { return p.timetable().Next(after, p.Zone) }
 
 // printErrors prints the errors, then each different piece of advice once, and returns the classes of the errors.
 func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
@@ -191,7 +185,7 @@ func (p *program) run(ctx context.Context, selected any) error {
 	if !ok {
 		return selected.(verb).run(ctx, p)
 	}
-	s, err := p.open()
+	s, err := p.open(ctx)
 	if err != nil {
 		return err
 	}

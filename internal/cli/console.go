@@ -49,8 +49,8 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
 	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
-	s, err := p.openWriting(ctx)
-	if err != nil {
+	s, err := p.connect()
+	if s, err = writable(ctx, s, err); err != nil {
 		return err
 	}
 	defer s.Close()
@@ -61,8 +61,8 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Run:    func(ctx context.Context, call console.Call) int { return p.onPageRun(ctx, s, own, call) },
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
-		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Next: p.timetable().Next},
-		Zone:   p.Zone, Now: p.Now, Logger: p.logger, Version: p.Process.Version,
+		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get, Next: p.timetable().Next},
+		Zone:   s.zone.Get, Now: p.Now, Logger: p.logger, Version: p.Process.Version,
 	})
 	defer pages.Close()
 	defer stop() // before Close waits for the jobs, which then finish what is in hand
@@ -120,10 +120,8 @@ func (p *program) onPageRun(ctx context.Context, s *servers, own []string, call 
 	if c, ok := p.parsed.Selected().Target.Addr().Interface().(*consoleCmd); ok && c.KeysFile != "" && args[0] == "receipt" {
 		args = append(args, "--receipt-keys-file="+c.KeysFile)
 	}
-	shared := *s
-	shared.Servers = s.Servers.Shared()
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: &shared, logger: p.logger, Locale: output.Locale{Language: call.Language},
+	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: s.sharedWith(), logger: p.logger, Locale: output.Locale{Language: call.Language},
 		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version, Now: p.Now}}
 	code := child.parseAndRun(ctx)
 	if err := stdout.Failure(); err != nil && code == exitDone {

@@ -137,7 +137,7 @@ func (c *change) run(ctx context.Context, p *program) error {
 }
 
 func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
-	v.SettledFromNow(made, p.timetable().Next(p.Now()))
+	v.SettledFromNow(made, p.nextNight(p.Now()))
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
@@ -173,11 +173,11 @@ func (c *couponExtendCmd) Validate() error {
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
-	closes, err := instant("--closes", c.Closes, p.Zone)
-	if err != nil {
-		return err
-	}
 	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
+		closes, err := instant("--closes", c.Closes, p.Zone)
+		if err != nil {
+			return nil, err
+		}
 		return a.Extend(ctx, id, closes)
 	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended, approvalFlags{}})
 }
@@ -202,7 +202,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 		}
 		return a.AddSeats(ctx, id, int(c.Seats))
 	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
-		v.SeatsChanged(made, p.timetable().Next(made.At))
+		v.SeatsChanged(made, p.nextNight(made.At))
 	}, c.approvalFlags})
 }
 
@@ -254,11 +254,13 @@ func (c *couponCreateCmd) Validate() error {
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	n, err := c.coupon(p.Zone)
-	if err != nil {
-		return err
-	}
-	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return a.Create(ctx, n) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) {
+		n, err := c.coupon(p.Zone)
+		if err != nil {
+			return nil, err
+		}
+		return a.Create(ctx, n)
+	})
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (p *program) printReview(list *reviewList, format string) error {
 
 // eachUnderReview visits the DLQ entries of the given coupons; of all coupons if none is given. now is the Redis time.
 func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID, visit func(history.DLQEntry)) (now time.Time, err error) {
-	s, err := p.open()
+	s, err := p.open(ctx)
 	if err != nil {
 		return now, err
 	}

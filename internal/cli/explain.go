@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
@@ -21,12 +19,20 @@ type explainCmd struct {
 	connect.IssueSettings `embed:""`
 }
 
-func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
+// run explains what it can while a server is away, also without the zone of the nights.
+func (c *explainCmd) run(ctx context.Context, p *program) error {
+	s, err := p.connect()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if zone, err := s.zone.Get(ctx); err == nil {
+		p.Zone = zone
+	}
 	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil { // without MySQL, Explain still reads Redis
 		return purged.Err(p.Instant(purged.PurgedAt))
 	}
-	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval,
-		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) }}
+	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval, Zone: s.zone.Get}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
 		return err

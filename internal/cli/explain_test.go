@@ -318,6 +318,7 @@ func TestExplain_ServerAway(t *testing.T) {
 	w.SettleNow()
 	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
 	w.Apply(couponID, 3)
+	w.Refresh() // the catalog in Redis has the zone of the nights
 	const nowhere = "127.0.0.1:1"
 	without := func(mysql, redis bool) *world {
 		away := *w

@@ -61,7 +61,7 @@ func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 // seats prints what becomes of a seat that a change has added or taken away.
 func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
 	if made.After.TotalQuantity != made.Before.TotalQuantity {
-		v.SeatsChanged(&made.Change, p.timetable().Next(p.Now()))
+		v.SeatsChanged(&made.Change, p.nextNight(p.Now()))
 	}
 }
 
@@ -122,8 +122,8 @@ func (c *couponExtendUserCmd) Validate() error {
 }
 
 func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {
-	end, _ := c.end(p.Zone) // no error: Validate has read --until
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+		end, _ := c.end(p.Zone) // no error: Validate has read --until
 		return a.ExtendUser(ctx, c.ID, c.User, end)
 	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil, approvalFlags{}})
 }

@@ -1,18 +1,31 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/deployment"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-type migrateCmd struct{}
+type migrateCmd struct {
+	SettleTimeZone string `name:"settle-time-zone" env:"SETTLE_TIME_ZONE" placeholder:"ZONE"`
+}
 
-func (migrateCmd) run(ctx context.Context, p *program) error {
+func (c *migrateCmd) Validate() error {
+	if c.SettleTimeZone == "" {
+		return nil
+	}
+	_, err := deployment.Load(c.SettleTimeZone)
+	return about("SETTLE_TIME_ZONE", err)
+}
+
+func (c *migrateCmd) run(ctx context.Context, p *program) error {
 	db, err := p.MySQLSettings.Open(p.logger)
 	if err != nil {
 		return err
@@ -25,7 +38,7 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 	if err := users.LookBefore(ctx, db); err != nil {
 		return err
 	}
-	applied, err := connect.Migrate(ctx, db)
+	applied, err := connect.Migrate(ctx, db, cmp.Or(c.SettleTimeZone, deployment.DefaultZone))
 	err = migrationError(err)
 	for _, m := range applied {
 		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
@@ -34,9 +47,25 @@ func (migrateCmd) run(ctx context.Context, p *program) error {
 		p.view().Println(text.SchemaUpToDate)
 	}
 	if err == nil {
+		err = c.checkZone(ctx, p, db)
+	}
+	if err == nil {
 		_, err = users.Look(ctx, db)
 	}
 	return err
+}
+
+// checkZone refuses another zone than that of the nights: only a new version of the policy changes it.
+func (c *migrateCmd) checkZone(ctx context.Context, p *program, db mysqltx.Querier) error {
+	zone, err := deployment.ReadZone(ctx, db)
+	if err != nil {
+		return err
+	}
+	if c.SettleTimeZone != "" && c.SettleTimeZone != zone.String() {
+		return text.UsageErrorf(text.OtherTimeZone, c.SettleTimeZone, zone)
+	}
+	p.view().Println(text.NightsOfZone, zone)
+	return nil
 }
 
 // migrationError classes a migration that waited in vain for another one: it may be run again.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -83,7 +84,7 @@ func TestPreview_HasCutoffOfNightlyRun(t *testing.T) {
 	w := newWorld(t)
 	now := w.Now()
 	inFourMinutes := time.FixedZone("", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240)
-	s := w.Settler(func(s *settle.Settler) { s.Zone = inFourMinutes })
+	s := w.Settler(func(s *settle.Settler) { s.Zone = jajeongtest.InZone(inFourMinutes) })
 	night, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron}) // nothing is due: no fence waits for midnight
 	require.NoError(t, err)
 	w.AddUsers(1)

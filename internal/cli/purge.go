@@ -96,7 +96,7 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 // openPurging opens the servers. A preview writes nothing, so that any setup of MySQL is right for it.
 func (p *program) openPurging(ctx context.Context, dryRun bool) (*servers, error) {
 	if dryRun {
-		return p.open()
+		return p.open(ctx)
 	}
 	return p.openWriting(ctx)
 }

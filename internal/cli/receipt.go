@@ -55,7 +55,7 @@ func (c *receiptShowCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	s, err := p.open()
+	s, err := p.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,12 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		order.Approvals = c.approvals(c.Coupon[0])
 	}
 	order.Person = p.person(c.operatorFlags)
+	s, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p.shared = s.sharedWith()
 	order.Cutoff, _ = c.cutoff(p.Zone) // no error: Validate has read the flags
 	nights, _ := c.nights(p.Zone)
 	if c.Ask {
@@ -160,7 +166,7 @@ func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(
 
 // over returns an error if the last night of a backfill is not over yet by the Redis clock.
 func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
-	s, err := p.open()
+	s, err := p.open(ctx)
 	if err != nil {
 		return err
 	}

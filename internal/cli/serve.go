@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -63,11 +62,15 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
 	}
 	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
-	settler, err := p.openSettler(ctx)
+	s, err := p.connect()
+	if s, err = writable(ctx, s, err); err != nil {
+		return err
+	}
+	defer s.Close()
+	settler, err := p.settlerOf(s)
 	if err != nil {
 		return err
 	}
-	defer settler.Close()
 	if err := settler.readable(ctx); err != nil {
 		return err
 	}
@@ -144,7 +147,7 @@ func (c *serveCmd) prepare(p *program, s *settler, metrics *prometheus.Registry)
 
 func (p *program) nights(s *settler) (run func(ctx context.Context) error, err error) {
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: p.timetable(), Zone: p.Zone, Clock: s.Clock, LastNight: s.LastNight, Settle: s.night,
+		Timetable: p.timetable(), Zone: s.zone.Get, Clock: s.Clock, LastNight: s.LastNight, Settle: s.night,
 		Away: func(err error) bool { return classOf(err) == coupon.Infrastructure },
 		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
 	})
@@ -208,10 +211,10 @@ func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metri
 		return func() {}, nil
 	}
 	metrics.MustRegister(s.servers.Servers.Metrics(), s.store.Metrics(), catalog.Queues{
-		Coupons:   catalog.Snapshot{Store: s.store}.Coupons,
-		Stats:     s.store,
-		SettlesAt: func(arrival time.Time) time.Time { return calendar.NextCutoff(arrival, p.Zone) },
-		Now:       p.Now,
+		Coupons: catalog.Snapshot{Store: s.store}.Coupons,
+		Stats:   s.store,
+		Zone:    s.zone.Get,
+		Now:     p.Now,
 	})
 	admin := ops.New(ops.Config{Redis: s.store, MySQL: s.MySQL, Registry: metrics})
 	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {

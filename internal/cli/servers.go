@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -22,6 +23,7 @@ type servers struct {
 	*connect.Servers
 	store *candidates.Store
 	users *shop.Directory
+	zone  *deployment.Zone
 }
 
 func (s *servers) ledger() *ledger.Ledger {
@@ -32,7 +34,22 @@ func (s *servers) restorer(now func() time.Time) *journal.Restorer {
 	return &journal.Restorer{DB: mysqltx.New(s.MySQL), Line: s.store, Ledger: s.ledger(), Now: now}
 }
 
-func (p *program) open() (*servers, error) {
+// open connects to MySQL and Redis, and reads the zone of the nights, in which p shows and reads times.
+func (p *program) open(ctx context.Context) (*servers, error) {
+	s, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	if p.Zone, err = s.zone.Get(ctx); err != nil {
+		p.Zone = time.UTC
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect does not ask the servers: a process that stays running may start while they are away.
+func (p *program) connect() (*servers, error) {
 	if p.shared != nil {
 		return p.shared, nil
 	}
@@ -46,12 +63,24 @@ func (p *program) open() (*servers, error) {
 		both.Close()
 		return nil, err
 	}
-	return &servers{both, store, p.Settings.Directory()}, nil
+	return &servers{both, store, p.Settings.Directory(), &deployment.Zone{DB: both.MySQL, Now: p.Now, Catalog: catalog.Snapshot{Store: store}.Zone}}, nil
 }
 
-// openWriting connects to MySQL and Redis. It returns an error if MySQL is set up in a way that refuses every write.
+// sharedWith returns servers for others, who do not close the connections.
+func (s *servers) sharedWith() *servers {
+	shared := *s
+	shared.Servers = s.Servers.Shared()
+	return &shared
+}
+
+// openWriting is open for a verb that writes.
 func (p *program) openWriting(ctx context.Context) (*servers, error) {
-	s, err := p.open()
+	s, err := p.open(ctx)
+	return writable(ctx, s, err)
+}
+
+// writable returns an error if MySQL is set up in a way that refuses every write.
+func writable(ctx context.Context, s *servers, err error) (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +138,14 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.settlerOf(s)
+}
+
+func (p *program) settlerOf(s *servers) (*settler, error) {
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store,
 		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Journal: s.restorer(p.Now), Users: s.users, Observer: runmetrics.New(p.Now),
-		Zone: p.Zone, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
+		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err
 }

@@ -139,7 +139,7 @@ func (w *world) proxiedPrivacy(rule faultproxy.Rule) *world {
 	require.NoError(w.T, err)
 	account.Addr = proxies[jajeongtest.ToMySQL].Addr
 	proxied.Accounts = map[string]string{"jajeong_privacy": account.FormatDSN(), "jajeong_settle": proxied.Job.MySQLDSN}
-	return &world{proxied, proxied.Flags(proxied.Job)}
+	return &world{Deployment: proxied, servers: proxied.Flags(proxied.Job)}
 }
 
 // The reply to the COMMIT of the first coupon is lost. The counts are those of the attempt that was committed.

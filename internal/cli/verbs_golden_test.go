@@ -67,7 +67,7 @@ func TestGoldenServe(t *testing.T) {
 		s.saysUntilStopped("waiting for the next night", "serve", "--tasks=nights")
 		s.saysUntilStopped("waiting for the next night", "serve", "--settle-schedule=30 4 * * *")
 		s.servers = s.Flags(s.Job) // without a time zone
-		s.says("serve", "--settle-schedule=at midnight", "--settle-time-zone=Seoul", "--parallel=99")
+		s.says("serve", "--settle-schedule=at midnight", "--parallel=99")
 		s.says("serve", "--tasks=nights,gather,nights", "--journal-rows-per-second=1", "--issue-interval=10ms", "--admin-listen=nowhere")
 	})
 }

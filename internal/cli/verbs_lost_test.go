@@ -75,7 +75,7 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{w.For(t), w.servers}
+			w := &world{Deployment: w.For(t), servers: w.servers}
 			try := func(lost int64) (operations, commit int64) {
 				couponID := w.AddCoupon(5)
 				w.Apply(couponID, 1, 2, 3)

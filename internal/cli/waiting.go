@@ -19,7 +19,7 @@ const (
 
 // printWaiting lists readable coupons with waiting applications, each with the time of its next settlement.
 func (p *program) printWaiting(ctx context.Context, cutoff time.Time) {
-	s, err := p.open()
+	s, err := p.open(ctx)
 	if err != nil {
 		return
 	}

@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type world struct {
 	*jajeongtest.Deployment
 	servers []string // flags with the access of the settlement
+	noon    bool     // see atNoon
 }
 
 func newWorld(t *testing.T) *world {
@@ -48,23 +49,24 @@ func newWorld(t *testing.T) *world {
 func newWorldWith(t *testing.T, o jajeongtest.Options) *world {
 	t.Helper()
 	d := jajeongtest.NewWith(t, o)
-	return &world{d, d.Flags(d.Job)}
+	return &world{Deployment: d, servers: d.Flags(d.Job)}
 }
 
 // phrasing words answers in English, with times in the program's zone.
 func (w *world) phrasing() explain.Phrasing {
 	zone := jajeongtest.Zone
-	if noon := w.Noon(); slices.Contains(w.servers, "--settle-time-zone="+noon.String()) {
-		zone = noon
+	if w.noon {
+		zone = w.Noon()
 	}
 	return explain.Phrasing{Locale: output.Locale{Language: text.English, Zone: zone}}
 }
 
-// atNoon has the program settle in a time zone in which it is about noon, so that no midnight strikes during the test.
+// atNoon has the deployment settle in a time zone in which it is about noon, so that no midnight strikes during the test.
 func (w *world) atNoon() *time.Location {
 	zone := w.Noon()
-	if flag := "--settle-time-zone=" + zone.String(); !slices.Contains(w.servers, flag) {
-		w.servers = append(slices.Clone(w.servers), flag)
+	if !w.noon {
+		w.SetZone(zone.String())
+		w.noon = true
 	}
 	return zone
 }
@@ -165,7 +167,7 @@ func between(first, last coupon.UserID) []coupon.UserID { return jajeongtest.Bet
 func newWorldBehindProxies(t *testing.T) *world {
 	t.Helper()
 	d := jajeongtest.NewOnPrivateRedis(t)
-	return &world{d, d.Flags(d.Job)}
+	return &world{Deployment: d, servers: d.Flags(d.Job)}
 }
 
 // proxied puts fault proxies in front of MySQL and Redis, and returns the flags that lead through them.

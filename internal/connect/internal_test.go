@@ -158,9 +158,9 @@ func TestMigrate_DoesNotWaitForEver(t *testing.T) {
 	m := testenv.MySQLFor(t)
 	unlock, err := lockMigrations(t.Context(), m.DB)
 	require.NoError(t, err)
-	_, err = Migrate(t.Context(), m.DB)
+	_, err = Migrate(t.Context(), m.DB, "Asia/Seoul")
 	require.ErrorIs(t, err, ErrMigrationBusy)
 	require.NoError(t, unlock())
-	_, err = Migrate(t.Context(), m.DB)
+	_, err = Migrate(t.Context(), m.DB, "Asia/Seoul")
 	require.NoError(t, err)
 }

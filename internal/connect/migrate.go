@@ -21,9 +21,9 @@ var ErrMigrationBusy = errors.New("another migration is under way: let it finish
 // migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
 var migrationLockWait = time.Minute
 
-// Migrate brings the schema up to date and returns the applied steps. If it is killed, the next call does the rest.
-// It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
-func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult, err error) {
+// Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given zone. If it is
+// killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
+func Migrate(ctx context.Context, db *sql.DB, zone string) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -40,7 +40,22 @@ func Migrate(ctx context.Context, db *sql.DB) (applied []*goose.MigrationResult,
 	if applied, err = provider.Up(ctx); err != nil {
 		return applied, fmt.Errorf("migrate: %w", err)
 	}
-	return applied, nil
+	return applied, insertFirstRows(ctx, db, zone)
+}
+
+// insertFirstRows inserts both rows or none.
+func insertFirstRows(ctx context.Context, db *sql.DB, zone string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("insert the first rows: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	for _, insert := range []string{migrations.BeginPolicy, migrations.BeginDeployment} {
+		if _, err := tx.ExecContext(ctx, insert, zone); err != nil {
+			return fmt.Errorf("insert the first rows: %w", err)
+		}
+	}
+	return tx.Commit()
 }
 
 // beginVersions makes the version table before anything else. It refuses a version table of another schema, and tables
@@ -107,7 +122,7 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 }
 
 // walletTables are the tables of wallet-api. Its account may read no others.
-var walletTables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log"}
+var walletTables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "deployment"}
 
 // CheckSchema returns an error if a table is missing, or if this account may not read it. It reads no row.
 func CheckSchema(ctx context.Context, db *sql.DB) error {

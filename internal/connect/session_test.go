@@ -115,7 +115,7 @@ func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	}
 	db := open(t, server.DSN("hostile"))
 	requireForced(t, db)
-	_, err = Migrate(t.Context(), db)
+	_, err = Migrate(t.Context(), db, "Asia/Seoul")
 	require.NoError(t, err)
 }
 
@@ -237,9 +237,9 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	require.Greater(t, waits, mysqlIOTimeout, "a transaction pauses while another session reads")
 	require.Less(t, mysqlIdleTime, waits, "the pool would return a session that the server has closed")
 
-	_, err = Migrate(t.Context(), db)
+	_, err = Migrate(t.Context(), db, "Asia/Seoul")
 	require.NoError(t, err)
-	_, err = Migrate(t.Context(), db)
+	_, err = Migrate(t.Context(), db, "Asia/Seoul")
 	require.NoError(t, err, "the lock of the first migration is free")
 }
 

@@ -207,7 +207,7 @@ func argsOfPlan(plan approval.Plan) []string {
 		for _, list := range [][2]string{{"actions", "actions"}, {"shared-accounts", "shared"}, {"person", "persons"}} {
 			args = join(args, flag(list[0], output.Printable(orNone(plan.Arguments[list[1]]))))
 		}
-		return args
+		return join(args, flag("zone", output.Printable(plan.Arguments["zone"])))
 	default:
 		return nil
 	}

@@ -154,7 +154,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	id := d.AddQueue(2, 1, 2, 3)
-	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, set_at, set_by, account, reason, runs_after, events_after) VALUES ('run', '', '', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)")
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES ('run', '', '', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)")
 	console := &url.URL{Scheme: "http"}
 	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the provider must know an address before the console starts
 		r.SetURL(console)
@@ -185,5 +185,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	kim.Run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
 	awaitTitle(kim, "정산 실행")
 	require.Equal(t, []string{fmt.Sprintf("1, run, %s, asked by kim, approved by lee", digest)}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
+	subject := jajeongtest.Column[string](d, "SELECT DISTINCT sign_in FROM audit_event WHERE actor = 'kim'")
+	require.Equal(t, []string{provider.Issuer + " kim"}, subject, "issuer and subject, not the name")
 	d.Verify(coupon.CouponID(id))
 }

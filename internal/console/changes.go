@@ -156,9 +156,10 @@ var changes = []change{
 	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy, pinned: true,
 		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint, Required: true},
 			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
-			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint}},
+			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint},
+			{Name: "zone", Kind: "text", label: text.ConsoleZone, hint: text.ConsoleZoneHint}},
 		args: func(v map[string]string) []string {
-			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]))
+			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]), flag("zone", v["zone"]))
 		},
 		back: func(map[string]string) string { return "/policy" }},
 }
@@ -399,6 +400,11 @@ func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 		c.refused(w, r, http.StatusNotFound, text.ConsoleNoJob)
 		return
 	}
+	locale, err := c.locale(r.Context(), language(r))
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	p := c.page(r, j.Title)
 	p.Command, p.Links = j.Command, []link{{Text: p.say(text.ConsoleBack), Href: j.Back}}
 	p.Blocks = blocks(j.Out.Blocks(), p.Person)
@@ -406,7 +412,7 @@ func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !j.ended():
 		p.Refresh = true
-		p.Lead = []string{p.say(text.ConsoleWorking, output.Locale{Language: p.Language, Zone: c.Zone}.Instant(j.Began), output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
+		p.Lead = []string{p.say(text.ConsoleWorking, locale.Instant(j.Began), output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
 	case j.exit == 0:
 		p.Lead = []string{p.say(text.ConsoleDone)}
 	default:

@@ -47,7 +47,7 @@ type Config struct {
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
 	Reads   *overview.Reader
-	Zone    *time.Location
+	Zone    func(ctx context.Context) (*time.Location, error) // of the nights, and of the times on pages
 	Now     func() time.Time
 	Logger  *zap.Logger
 	Version string
@@ -78,10 +78,8 @@ func New(ctx context.Context, config Config) *Console {
 	c := &Console{Config: config, sets: map[text.Language]*template.Template{}}
 	c.jobs = newJobs(ctx, config.Now)
 	for _, language := range []text.Language{text.Korean, text.English} {
-		locale := output.Locale{Language: language, Zone: config.Zone}
 		c.sets[language] = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
-			"w":       func(name string) (string, error) { return word(language, name) },
-			"instant": locale.Instant,
+			"w": func(name string) (string, error) { return word(language, name) },
 		}).ParseFS(sources, "pages/*.html"))
 	}
 	open := http.NewServeMux()
@@ -205,6 +203,11 @@ func (c *Console) page(r *http.Request, title string) *page {
 		}
 	}
 	return is
+}
+
+func (c *Console) locale(ctx context.Context, l text.Language) (output.Locale, error) {
+	zone, err := c.Zone(ctx)
+	return output.Locale{Language: l, Zone: zone}, err
 }
 
 var menu = []struct {

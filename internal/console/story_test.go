@@ -282,7 +282,7 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 		sent.Set("job", strings.Repeat("j", 26))
 		status, page, _ := ops.ask(http.MethodPost, path, sent)
 		require.Equal(t, http.StatusBadRequest, status, form)
-		require.Contains(t, page, "미리보기를 먼저", form)
+		require.Contains(t, page, "미리 보기를 먼저", form)
 	}
 	ofOne := fmt.Sprintf("/do/drop?coupon=%d&user=11", waiting)
 	_, preview, _ := ops.ask(http.MethodGet, ofOne, nil)

@@ -24,13 +24,17 @@ type tonightPage struct {
 }
 
 func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
+	locale, err := c.locale(r.Context(), language(r))
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
 	t, err := c.Reads.Tonight(r.Context())
 	if err != nil {
 		c.failed(w, r, err)
 		return
 	}
 	p := c.page(r, language(r).Sprintf(text.ConsoleTonight))
-	locale := output.Locale{Language: p.Language, Zone: c.Zone}
 	is := &tonightPage{Next: locale.Instant(t.Next), NothingOpen: len(t.Coupons) == 0}
 	if t.Last != nil {
 		is.Last = p.say(text.ConsoleLastNight, t.Last.ID, locale.Instant(t.Last.Cutoff), output.Word(p.Language, t.Last.Status), t.Last.Issued)
@@ -99,8 +103,9 @@ const (
 func (c *Console) line(ctx context.Context, p *page, id uint64) {
 	ctx, cancel := context.WithTimeout(ctx, lineTimeout)
 	defer cancel()
+	locale, unknown := c.locale(ctx, p.Language)
 	t, err := c.Reads.Timeline(ctx, coupon.CouponID(id))
-	if err != nil || len(t.Counts) == 0 {
+	if err != nil || unknown != nil || len(t.Counts) == 0 {
 		return
 	}
 	highest, sum := int64(1), int64(0)
@@ -116,7 +121,6 @@ func (c *Console) line(ctx context.Context, p *page, id uint64) {
 		y := curveHeight - float64(n)*curveHeight/float64(highest)
 		points = append(points, fmt.Sprintf("%.1f,%.1f", x, y))
 	}
-	locale := output.Locale{Language: p.Language, Zone: c.Zone}
 	p.Curve = &curve{Points: strings.Join(points, " "), From: locale.Instant(t.From), To: locale.Instant(t.To),
 		Caption: p.say(text.ConsoleCurve, output.Grouped(fmt.Sprint(sum)), output.Grouped(fmt.Sprint(highest)), t.Part)}
 }

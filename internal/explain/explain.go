@@ -21,11 +21,11 @@ type Store interface {
 }
 
 type Explainer struct {
-	DB        *sql.DB
-	Redis     Store
-	Users     *users.Directory
-	Now       func() time.Time
-	SettlesAt func(arrival time.Time) time.Time // returns the cutoff of the nightly run that settles this arrival
+	DB    *sql.DB
+	Redis Store
+	Users *users.Directory
+	Now   func() time.Time
+	Zone  func(ctx context.Context) (*time.Location, error) // of the nights
 
 	IssueInterval time.Duration // between the looks of settle serve
 }
@@ -61,6 +61,7 @@ func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user 
 
 func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	// Redis is read before MySQL, because an application that leaves Redis is already in MySQL.
+	zone, noZone := e.Zone(ctx)
 	found, err := e.Redis.LookupUser(ctx, couponID, user)
 	withRedis := func() *Explanation {
 		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}
@@ -68,12 +69,16 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 		if err != nil {
 			x.Facts.NoRedis = x.unread(err)
 		} else {
-			x.Facts.addRedis(found, e.SettlesAt)
+			x.Facts.addRedis(found, zone)
 		}
 		return x
 	}
 	x := withRedis()
-	switch err := e.readMySQL(ctx, x); {
+	unread := noZone // without the zone, MySQL is away
+	if unread == nil {
+		unread = e.readMySQL(ctx, x)
+	}
+	switch err := unread; {
 	case text.Is(err, text.NoSuchCoupon), ctx.Err() != nil && err != nil:
 		return nil, err
 	case err != nil:

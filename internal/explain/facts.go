@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
@@ -160,7 +161,7 @@ type RunRecord struct {
 	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
 }
 
-func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) time.Time) {
+func (f *Facts) addRedis(found candidates.UserLookup, zone *time.Location) {
 	f.At, f.MarkedIssued, f.MarkedRejected = found.Now, found.MarkedIssued, found.MarkedRejected
 	f.Published = &PublishedWindow{Known: found.Window.Known, Sold: found.Window.Sold, Waiting: found.Waiting}
 	if found.Window.Known {
@@ -181,7 +182,9 @@ func (f *Facts) addRedis(found candidates.UserLookup, settlesAt func(time.Time) 
 		if entry.Source == coupon.SourceRetryable && found.Reason.Night.After(next) {
 			next = found.Reason.Night
 		}
-		a.SettlesAt = new(settlesAt(next).UTC())
+		if zone != nil { // else MySQL is away
+			a.SettlesAt = new(calendar.NextCutoff(next, zone).UTC())
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -26,6 +27,11 @@ var Zone, errZone = time.LoadLocation("Asia/Seoul")
 // Manual is the order of a person for these coupons, or for all, up to now.
 func Manual(coupons ...coupon.CouponID) settle.Order {
 	return settle.Order{Trigger: coupon.Manual, CutoffNow: true, Coupons: coupons, Operator: "kim", Reason: "test"}
+}
+
+// InZone is the Zone of a settler whose nights are of a zone.
+func InZone(zone *time.Location) func(context.Context) (*time.Location, error) {
+	return func(context.Context) (*time.Location, error) { return zone, nil }
 }
 
 // Nightly is the order of the nightly run of that cutoff.
@@ -54,7 +60,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory},
 		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store, Users: directory}, Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
-		Zone: Zone, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
+		Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now, Catalog: catalog.Snapshot{Store: store}.Zone}).Get, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})
 	require.NoError(d.T, err)
 	for _, c := range change {

@@ -7,6 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// SetZone makes the nights of the deployment those of another zone, as if it had been made so.
+func (d *Deployment) SetZone(name string) {
+	d.T.Helper()
+	d.Exec("UPDATE policy SET zone = ?", name)
+	d.Exec("UPDATE deployment SET zone = ?", name)
+}
+
 // Noon is a time zone in which it is about noon, so that no midnight strikes during a test. A deployment has one.
 func (d *Deployment) Noon() *time.Location {
 	d.T.Helper()

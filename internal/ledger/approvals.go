@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -32,14 +33,14 @@ var approvalRules = map[audit.Action]struct{ named, given []string }{
 // policyVersion is a row of table policy.
 type policyVersion struct {
 	id, runsAfter, eventsAfter, approval uint64
-	actions, shared, persons             string
+	actions, shared, persons, zone       string
 }
 
-const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, persons FROM policy ORDER BY id"
+const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, persons, zone FROM policy ORDER BY id"
 
 func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
 	all, err := mysqltx.Collect(ctx, q, func(p *policyVersion) []any {
-		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared, &p.persons}
+		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared, &p.persons, &p.zone}
 	}, policiesSQL)
 	return all, mysqltx.Wrap(err, "read the policies of approvals")
 }
@@ -54,6 +55,7 @@ type approvedEvent struct {
 	detail string
 
 	account string // of MySQL, by which it was written
+	signIn  string // at the console; empty: at a terminal
 }
 
 // change identifies the transaction, or the run, whose events name one approval.
@@ -88,7 +90,7 @@ func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 }
 
 const approvedEventsSQL = `
-SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail, e.account` + audit.Chained + `WHERE e.coupon_id = ?
+SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail, e.account, e.sign_in` + audit.Chained + `WHERE e.coupon_id = ?
 AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED', 'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
 ORDER BY e.seq`
 
@@ -99,7 +101,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 		return err
 	}
 	events, err := mysqltx.Collect(ctx, c.tx, func(e *approvedEvent) []any {
-		return []any{&e.id, &e.action, &e.actor, &e.at, &e.run, &e.detail, &e.account}
+		return []any{&e.id, &e.action, &e.actor, &e.at, &e.run, &e.detail, &e.account, &e.signIn}
 	}, approvedEventsSQL, c.Coupon)
 	if err != nil {
 		return mysqltx.Wrap(err, "read the approved changes of coupon %d", c.Coupon)
@@ -172,6 +174,13 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 			wrong++
 		}
 	}
+	zone, err := deployment.ReadZone(ctx, q)
+	if err != nil {
+		return err
+	}
+	if last := len(policies) - 1; last < 0 || zone.String() != policies[last].zone {
+		v.find(10, ZoneWrong, 1, "the nights are of %s, which is not what the policy says", zone)
+	}
 	v.findAny(10, ApprovalMissing, missing, "versions of the policy that needed an approval and have none: %d")
 	v.findAny(10, ApprovalWrong, wrong, "approvals of the policy that are not by another person, not of their plan, or not used once as given: %d")
 	return nil
@@ -233,8 +242,11 @@ func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.
 func (a *givenApproval) fault(policies []policyVersion) bool {
-	return !a.approved || a.decidedAt == nil || a.usedAt == nil || a.maker.mayBe(a.checker, a.policyOf(policies)) || a.shared(policies) || a.decidedAt.Before(a.createdAt) || a.usedAt.Before(*a.decidedAt) ||
-		a.usedAt.After(a.expiresAt)
+	if !a.approved || a.decidedAt == nil || a.usedAt == nil {
+		return true
+	}
+	inTime := !a.decidedAt.Before(a.createdAt) && !a.usedAt.Before(*a.decidedAt) && !a.usedAt.After(a.expiresAt)
+	return !inTime || a.maker.mayBe(a.checker, a.policyOf(policies)) || a.shared(policies)
 }
 
 // mayBe reports whether two may be one person. Between the console and a terminal, the policy must know both as two.
@@ -293,10 +305,10 @@ func (a *givenApproval) shared(policies []policyVersion) bool {
 	return a.checker.signIn == "" && (slices.Contains(accounts, a.checker.account) || slices.Contains(accounts, user))
 }
 
-// usedBy reports whether the one who asked has made the change of an event: at the console the name, at a terminal the account.
+// usedBy reports whether the one who asked has made the change of an event: at the console the sign-in, at a terminal the account.
 func (a *givenApproval) usedBy(e approvedEvent) bool {
-	if a.maker.signIn != "" {
-		return spelled(e.actor) == spelled(a.maker.name)
+	if a.maker.signIn != "" || e.signIn != "" {
+		return e.signIn == a.maker.signIn && spelled(e.actor) == spelled(a.maker.name)
 	}
 	return accountName(e.account) == accountName(a.maker.account)
 }

@@ -89,7 +89,9 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 			t.Cleanup(func() {
 				c.withoutForeignKeys(func(exec func(string)) {
 					for _, table := range c.tables() {
-						exec("DELETE FROM `" + table + "`")
+						if table != "policy" && table != "deployment" { // settle migrate has filled them
+							exec("DELETE FROM `" + table + "`")
+						}
 					}
 				})
 				for _, key := range c.keys() {

@@ -44,7 +44,7 @@ func (c *check) checkValidity(ctx context.Context) error {
 const clockSlack = time.Hour
 
 // endsDay reports whether a coupon expires at the midnight that ends the days-th day after its issue. It accepts the midnight of
-// any time zone, because SETTLE_TIME_ZONE may have changed since.
+// any time zone, because that of the nights may have changed since.
 func endsDay(issued, expires time.Time, days int) bool {
 	after, least := expires.Sub(issued), time.Duration(days)*24*time.Hour
 	return expires.Equal(expires.Truncate(time.Second)) && after > least-clockSlack && after <= least+24*time.Hour+clockSlack

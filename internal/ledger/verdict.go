@@ -50,6 +50,7 @@ const (
 	LogWrong               Code = "LOG_WRONG"                // 9: an issued coupon or an order does not follow from coupon_log
 	ApprovalMissing        Code = "APPROVAL_MISSING"         // 10: a change that the policy names was made without an approval
 	ApprovalWrong          Code = "APPROVAL_WRONG"           // 10: an approval was not given by another person, or not used once as given
+	ZoneWrong              Code = "ZONE_WRONG"               // 10: the zone of the nights is not that of the policy
 )
 
 // Warnings. They break no invariant; the number is the invariant that they are about.

@@ -169,7 +169,7 @@ func inBubble(t *testing.T, max int, test func(s *site)) {
 		s := &site{servers: fake, t: t, registry: prometheus.NewRegistry()}
 		s.Hub = New(Options{
 			Store: fake, History: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(), Metrics: s.registry, Now: time.Now,
-			Terms: standing.Terms{Midnight: func(at time.Time) time.Time { return at }, Zone: time.UTC, IssueInterval: time.Second},
+			Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }, IssueInterval: time.Second},
 		})
 		test(s)
 		s.rooms.Wait()

@@ -82,7 +82,7 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	p.handler = api.New(api.Options{
 		Identity:  identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
 		Standings: p.store, History: history.Reader{DB: servers.MySQL}, Losses: p.finder, Coupons: p.catalog,
-		Terms:  standing.Terms{Midnight: func(at time.Time) time.Time { return at }, Zone: time.UTC},
+		Terms:  standing.Terms{Zone: func() *time.Location { return time.UTC }},
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: now,
 	})
 	return p

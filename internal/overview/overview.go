@@ -28,7 +28,8 @@ type Reader struct {
 	Store *candidates.Store
 	Users *users.Directory
 	Now   func() time.Time
-	Next  func(after time.Time) time.Time // the next nightly run
+	Zone  func(ctx context.Context) (*time.Location, error)    // of the nights
+	Next  func(after time.Time, zone *time.Location) time.Time // the next nightly run
 }
 
 // Tonight is what an operator wants to know before midnight.
@@ -64,7 +65,11 @@ func (d Due) lost() int64 {
 }
 
 func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
-	t.Next = r.Next(r.Now())
+	zone, err := r.Zone(ctx)
+	if err != nil {
+		return t, err
+	}
+	t.Next = r.Next(r.Now(), zone)
 	reader := history.Reader{DB: r.DB}
 	runs, err := reader.Runs(ctx, history.RunFilter{Trigger: string(coupon.Cron), Limit: 1})
 	if err != nil {

@@ -29,12 +29,11 @@ const (
 // time that they show twice fires once, at its first instant.
 type Timetable struct {
 	fields *cron.SpecSchedule // in UTC, which skips nothing
-	zone   *time.Location
 }
 
-// Parse reads a cron expression of five fields, or a descriptor such as @daily, in zone. A firing within
-// calendar.MaxEarliness before midnight is an error, because such a run would settle the coming cutoff.
-func Parse(expression string, zone *time.Location) (*Timetable, error) {
+// Parse reads a cron expression of five fields, or a descriptor such as @daily. A firing within calendar.MaxEarliness before
+// midnight is an error, because such a run would settle the coming cutoff.
+func Parse(expression string) (*Timetable, error) {
 	timetable, err := cron.ParseStandard("CRON_TZ=UTC " + expression)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a cron expression such as 0 0 * * *: %w", expression, err)
@@ -50,14 +49,14 @@ func Parse(expression string, zone *time.Location) (*Timetable, error) {
 	if fields.Hour&lastHour != 0 && fields.Minute&lastMinutes != 0 {
 		return nil, fmt.Errorf("%q fires within %s before midnight: want midnight or later, such as 0 0 * * *", expression, calendar.MaxEarliness)
 	}
-	return &Timetable{fields, zone}, nil
+	return &Timetable{fields}, nil
 }
 
-// Next returns the first firing after t, in the location of t; zero if there is none within five years.
-func (s *Timetable) Next(t time.Time) time.Time {
-	wall := s.fields.Next(calendar.Wall(t.In(s.zone)))
+// Next returns the first firing in zone after t, in the location of t; zero if there is none within five years.
+func (s *Timetable) Next(t time.Time, zone *time.Location) time.Time {
+	wall := s.fields.Next(calendar.Wall(t.In(zone)))
 	for ; !wall.IsZero(); wall = s.fields.Next(wall) {
-		if at, _ := calendar.At(wall, s.zone); at.After(t) {
+		if at, _ := calendar.At(wall, zone); at.After(t) {
 			return at.In(t.Location())
 		}
 	}
@@ -71,9 +70,13 @@ type Clock interface {
 
 // Config is what a Scheduler needs. Every field is required.
 type Config struct {
-	Timetable cron.Schedule
-	Zone      *time.Location
-	Clock     Clock
+	// Timetable says when the first night after an instant is settled, by the clocks of a zone; see type Timetable.
+	Timetable interface {
+		Next(after time.Time, zone *time.Location) time.Time
+	}
+	// Zone returns the zone of the nights. If it becomes another one, that counts from the next look at the clock.
+	Zone  func(ctx context.Context) (*time.Location, error)
+	Clock Clock
 	// LastNight returns the highest cutoff, up to newest, that a nightly run has settled, or zero if there is none.
 	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
 	// Settle settles one night. If the run reached every coupon, complete is true: later nights follow in spite of err.
@@ -96,6 +99,24 @@ func New(config Config) (*Scheduler, error) {
 	return &Scheduler{config}, nil
 }
 
+// moment is an instant by the Redis clock, and the zone of the nights then.
+type moment struct {
+	time.Time
+	zone *time.Location
+}
+
+func (s *Scheduler) now(ctx context.Context) (now moment, err error) {
+	if now.zone, err = s.Zone(ctx); err == nil {
+		now.Time, err = s.Clock.Now(ctx)
+	}
+	if err != nil {
+		return moment{}, err
+	}
+	return now, nil
+}
+
+func (s *Scheduler) firing(after moment) time.Time { return s.Timetable.Next(after.Time, after.zone) }
+
 // Run settles the missed nights, and then one night at each firing. The end of ctx ends it, and the current run too. If
 // a night could not begin because a server is away, Run returns the error: it should be called again within seconds.
 func (s *Scheduler) Run(ctx context.Context) error {
@@ -117,7 +138,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		default:
 			wait := retry
 			if !now.IsZero() {
-				wait = min(retry, max(s.Timetable.Next(now).Sub(now), firstRetry))
+				wait = min(retry, max(s.firing(now).Sub(now.Time), firstRetry))
 			}
 			retry = min(2*retry, maxRetry)
 			s.Logger.Error("night not settled", zap.Duration("next_try_in", wait), zap.Error(err))
@@ -129,57 +150,62 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// sleep returns at the next firing by the Redis clock. That clock may be adjusted during the sleep.
-func (s *Scheduler) sleep(ctx context.Context, now time.Time) error {
-	firing := s.Timetable.Next(now)
-	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now)))
+// sleep returns at the next firing by the Redis clock, which may be adjusted during the sleep. It returns at once if the nights
+// are of another zone, in which some may already have passed.
+func (s *Scheduler) sleep(ctx context.Context, now moment) error {
+	firing := s.firing(now)
+	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now.Time)))
 	for {
-		wait := min(firing.Sub(now), maxSleep)
+		wait := min(firing.Sub(now.Time), maxSleep)
 		if err := s.Wait(ctx, wait); err != nil {
 			return err
 		}
-		at, err := s.Clock.Now(ctx)
+		at, err := s.now(ctx)
 		if err != nil {
-			at = now.Add(wait) // if Redis does not answer, go by the time slept
+			at = moment{now.Add(wait), now.zone} // if a server does not answer, go by the time slept
+		}
+		if at.zone.String() != now.zone.String() {
+			s.Logger.Warn("the nights are of another zone", zap.Stringer("before", now.zone), zap.Stringer("now", at.zone))
+			return nil
 		}
 		if now = at; !now.Before(firing) {
 			return nil
 		}
-		if earlier := s.Timetable.Next(now); earlier.Before(firing) {
+		if earlier := s.firing(now); earlier.Before(firing) {
 			firing = earlier
-			s.Logger.Warn("the Redis clock was set back", zap.Duration("next_night_in", firing.Sub(now)))
+			s.Logger.Warn("the Redis clock was set back", zap.Duration("next_night_in", firing.Sub(now.Time)))
 		}
 	}
 }
 
 // settleMissed settles every cutoff after the last settled one, in order. It returns the Redis clock, or zero if a
 // failure left nights unsettled. The newest cutoff is settled again: its run may have been interrupted or early.
-func (s *Scheduler) settleMissed(ctx context.Context) (now time.Time, err error) {
-	now, err = s.Clock.Now(ctx)
+func (s *Scheduler) settleMissed(ctx context.Context) (now moment, err error) {
+	now, err = s.now(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return moment{}, err
 	}
-	newest := calendar.DefaultCutoff(now, s.Zone)
+	newest := calendar.DefaultCutoff(now.Time, now.zone)
 	last, err := s.LastNight(ctx, newest)
 	if err != nil {
 		// MySQL is probably away. A run of the newest night moves the first applications of all nights to the DLQ.
 		if _, settling := s.settle(ctx, newest); settling != nil {
 			err = settling
 		}
-		return time.Time{}, err
+		return moment{}, err
 	}
 	var failed error
-	for _, cutoff := range missedNights(last, newest, s.Zone) {
+	for _, cutoff := range missedNights(last, newest, now.zone) {
 		complete, err := s.settle(ctx, cutoff)
 		if err != nil && !complete {
-			return time.Time{}, err // no later night may be settled before this one
+			return moment{}, err // no later night may be settled before this one
 		}
 		if err != nil {
 			failed = err
 		}
 	}
-	if now, err = s.Clock.Now(ctx); err != nil {
-		return time.Time{}, err
+	if now, err = s.now(ctx); err != nil {
+		return moment{}, err
 	}
 	return now, failed
 }

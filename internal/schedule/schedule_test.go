@@ -44,13 +44,13 @@ func seoul(t *testing.T) *time.Location {
 var errAway = errors.New("mysql is away")
 
 func (n *night) run(t *testing.T) error {
-	zone := cmp.Or(n.zone, seoul(t))
-	timetable, err := Parse("0 0 * * *", zone)
+	n.zone = cmp.Or(n.zone, seoul(t))
+	timetable, err := Parse("0 0 * * *")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	scheduler, err := New(Config{
-		Timetable: timetable, Zone: zone, Clock: n, Logger: zap.NewNop(),
+		Timetable: timetable, Zone: func(context.Context) (*time.Location, error) { return n.zone, nil }, Clock: n, Logger: zap.NewNop(),
 		LastNight: func(_ context.Context, newest time.Time) (last time.Time, err error) {
 			if n.now.Before(n.away) {
 				return time.Time{}, errAway
@@ -134,6 +134,24 @@ func TestScheduler_FollowsClockPutForward(t *testing.T) {
 	require.NoError(t, n.run(t))
 	require.Equal(t, []time.Time{at(t, "2026-11-20"), at(t, "2026-11-21")}, n.settled)
 	require.Equal(t, []time.Time{at(t, "2026-11-20 13:00:00"), at(t, "2026-11-20 13:15:00")}, n.settledAt)
+}
+
+// A new zone of the nights counts from the next look at the clock: a night that has passed in it is settled at once.
+func TestScheduler_FollowsAnotherZone(t *testing.T) {
+	t.Parallel()
+	berlin := load(t, "Europe/Berlin") // its midnight is at 08:00 in Seoul
+	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), until: at(t, "2026-11-22 12:00:00")}
+	n.waiting = func() { n.zone = berlin }
+	require.NoError(t, n.run(t))
+	require.Equal(t, []string{"2026-11-19T15:00:00Z", "2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"}, instants(n.settled))
+	require.Equal(t, []string{"2026-11-20T04:15:00Z", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"}, instants(n.settledAt)[1:])
+}
+
+func instants(times []time.Time) (in []string) {
+	for _, t := range times {
+		in = append(in, t.UTC().Format(time.RFC3339))
+	}
+	return in
 }
 
 // Without MySQL a nightly run moves the first applications of the queue to the DLQ.
@@ -226,16 +244,15 @@ func TestMissedNights_AreBounded(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	zone := seoul(t)
-	schedule, err := Parse("0 0 * * *", zone)
+	schedule, err := Parse("0 0 * * *")
 	require.NoError(t, err)
-	require.True(t, at(t, "2026-11-21").Equal(schedule.Next(at(t, "2026-11-20 23:59:59"))))
+	require.True(t, at(t, "2026-11-21").Equal(schedule.Next(at(t, "2026-11-20 23:59:59"), seoul(t))))
 	for _, right := range []string{"@daily", "30 4 * * *", "54 23 * * *", "55 22 * * 1-5", "0 0-22 * * *"} {
-		_, err := Parse(right, zone)
+		_, err := Parse(right)
 		require.NoError(t, err, right)
 	}
 	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *", "* * * * *", "55 23 * * *", "@every 1h"} {
-		_, err := Parse(wrong, zone)
+		_, err := Parse(wrong)
 		require.Error(t, err, wrong)
 	}
 }
@@ -257,14 +274,14 @@ func TestTimetable_FiresOnceInEveryNight(t *testing.T) {
 	for _, name := range skipping {
 		zone := load(t, name)
 		for expression, latest := range map[string]time.Duration{"0 0 * * *": 0, "@daily": 0, "30 0 * * *": time.Hour, "15 1 * * *": 3 * time.Hour, "30 4 * * *": 6 * time.Hour} {
-			timetable, err := Parse(expression, zone)
+			timetable, err := Parse(expression)
 			require.NoError(t, err)
 			night := calendar.LastCutoff(time.Date(2024, 1, 1, 12, 0, 0, 0, zone), zone)
-			fires := timetable.Next(night.Add(-time.Microsecond))
+			fires := timetable.Next(night.Add(-time.Microsecond), zone)
 			for ; night.Year() < 2028; night = calendar.NextCutoff(night, zone) {
 				late := fires.Sub(night)
 				require.True(t, 0 <= late && late <= latest, "%s in %s: the night of %s is settled at %s", expression, name, night, fires)
-				fires = timetable.Next(fires)
+				fires = timetable.Next(fires, zone)
 			}
 		}
 	}
@@ -273,17 +290,17 @@ func TestTimetable_FiresOnceInEveryNight(t *testing.T) {
 func TestTimetable_FiresInOrder(t *testing.T) {
 	t.Parallel()
 	for _, name := range skipping {
-		timetable, err := Parse("*/20 0-22 * * *", load(t, name))
+		timetable, err := Parse("*/20 0-22 * * *")
 		require.NoError(t, err)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2027; {
-			next := timetable.Next(at)
+			next := timetable.Next(at, load(t, name))
 			require.True(t, next.After(at) && next.Sub(at) <= 2*time.Hour+20*time.Minute, "%s: %s follows %s", name, next, at)
 			at = next
 		}
 	}
-	never, err := Parse("0 0 29 2 *", seoul(t))
+	never, err := Parse("0 0 29 2 *")
 	require.NoError(t, err)
-	require.True(t, never.Next(time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC)).IsZero(), "within five years")
+	require.True(t, never.Next(time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC), seoul(t)).IsZero(), "within five years")
 }
 
 func TestScheduler_SettlesANightWithoutMidnight(t *testing.T) {

@@ -322,10 +322,10 @@ func atTheFence(t *testing.T, s *settle.Settler) (stopping context.Context) {
 	}}
 }
 
-// newScheduler settles every midnight, and fires by UTC. ended is called after each run.
+// newScheduler settles every midnight. ended is called after each run.
 func newScheduler(t *testing.T, s *settle.Settler, ended func(*settle.Report, error)) *schedule.Scheduler {
 	t.Helper()
-	timetable, err := schedule.Parse("0 0 * * *", time.UTC)
+	timetable, err := schedule.Parse("0 0 * * *")
 	require.NoError(t, err)
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
@@ -355,7 +355,7 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 		d.Apply(couponID, 1)
 	}
 	s := d.Settler()
-	s.Zone, s.Parallel, s.Grace = zone, 2, time.Hour
+	s.Zone, s.Parallel, s.Grace = jajeongtest.InZone(zone), 2, time.Hour
 	stopping := atTheFence(t, s)
 	ended := make(chan *settle.Report, 1)
 	scheduler := newScheduler(t, s, func(report *settle.Report, err error) {

@@ -40,6 +40,9 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	r := run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce()}
 	t := &task{settlement: one.newSettlement(r, coupon.Coupon{ID: couponID})}
 	t.do(func() (_ settled, err error) {
+		if t.run.zone, err = one.Zone(ctx); err != nil {
+			return settled{}, err
+		}
 		if now, err = t.look(ctx); err != nil {
 			return settled{}, err
 		}

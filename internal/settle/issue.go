@@ -69,7 +69,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 			return err
 		}
 		if wait > calendar.MaxEarliness {
-			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.Zone).Format(time.RFC3339), wait.Round(time.Second))
+			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.run.zone).Format(time.RFC3339), wait.Round(time.Second))
 		}
 		if Wait(s.run.stop, wait) != nil {
 			return s.run.stopped()
@@ -182,7 +182,7 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 	for attempt := 1; ; {
 		left := before.without(on)
 		stored, err := all.refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			first, err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.Zone, left.coupon.IssuedCount+given, next.rowsOf(part))
+			first, err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.run.zone, left.coupon.IssuedCount+given, next.rowsOf(part))
 			all.firstRow = cmp.Or(all.firstRow, first)
 			if attempt == maxPageAttempts {
 				err = mysqltx.DuplicateAsBadRow(err)

@@ -89,7 +89,7 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
 	midnight := calendar.NextCutoff(now, zone)
 
-	settler := d.Settler(func(s *settle.Settler) { s.Zone = zone })
+	settler := d.Settler(func(s *settle.Settler) { s.Zone = jajeongtest.InZone(zone) })
 	ended := make(chan struct{})
 	arrivalsOf := applyConcurrently(d, couponID, 100, ended)
 	report, err := settler.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})

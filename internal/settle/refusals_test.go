@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
-	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 // newPicky is a settlement whose database refuses the rows of the users in the table odd.
@@ -75,7 +76,7 @@ func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 		statements := 0
 		stored, err := refused.insert(ctx, tx, 0, line, func(before int, part []coupon.Application) error {
 			statements++
-			_, err := records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, s.Zone, seated+before, records.PackSeats(part))
+			_, err := records.InsertIssued(ctx, tx, s.run.rows(), s.coupon, s.run.zone, seated+before, records.PackSeats(part))
 			return err
 		})
 		require.NoError(t, err)

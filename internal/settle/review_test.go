@@ -169,7 +169,7 @@ func TestRetry_BeforeCutoffIsKeptForNextRun(t *testing.T) {
 	d.Apply(couponID, 1) // there is no such user
 	d.SettleNow()
 	d.AddUsers(1)
-	s := d.Settler(func(s *settle.Settler) { s.Zone = d.Noon() })
+	s := d.Settler(func(s *settle.Settler) { s.Zone = jajeongtest.InZone(d.Noon()) })
 	order := jajeongtest.Manual()
 	order.CutoffNow = false
 	report, err := s.Retry(t.Context(), couponID, order, nil)

@@ -30,6 +30,7 @@ type run struct {
 	Order
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
+	zone      *time.Location  // of the nights
 	startedAt time.Time       // UTC; the clock is read once
 	stop      context.Context // cancelled by a request to stop
 	work      work
@@ -101,8 +102,12 @@ func (s *Settler) withFreshDB() *Settler {
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
 	r := run{Order: order, stop: stop, work: what, memory: new(memory), nonce: history.NewNonce()}
 	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
-	cutoff, err := s.chooseCutoff(ctx, order)
-	r.cutoff, r.startedAt = cutoff, s.Now().UTC().Truncate(time.Microsecond)
+	var err error
+	if r.zone, err = s.Zone(ctx); err != nil {
+		return r, err
+	}
+	r.cutoff, err = s.chooseCutoff(ctx, order, r.zone)
+	r.startedAt = s.Now().UTC().Truncate(time.Microsecond)
 	return r, err
 }
 
@@ -141,7 +146,7 @@ func outlive(stop context.Context, grace time.Duration) (ctx context.Context, re
 }
 
 // chooseCutoff refuses a cutoff in the Redis clock's future. Only a nightly run may begin early: it waits at the fence.
-func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) {
+func (s *Settler) chooseCutoff(ctx context.Context, o Order, zone *time.Location) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -151,11 +156,11 @@ func (s *Settler) chooseCutoff(ctx context.Context, o Order) (time.Time, error) 
 	case o.CutoffNow:
 		cutoff = now
 	case o.Cutoff.IsZero() && mayBeEarly:
-		cutoff = calendar.DefaultCutoff(now, s.Zone)
+		cutoff = calendar.DefaultCutoff(now, zone)
 	case o.Cutoff.IsZero():
-		cutoff = calendar.LastCutoff(now, s.Zone)
+		cutoff = calendar.LastCutoff(now, zone)
 	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(calendar.MaxEarliness))):
-		return time.Time{}, setupError(text.CutoffAhead, o.Cutoff.In(s.Zone).Format(time.RFC3339), now.In(s.Zone).Format(time.RFC3339))
+		return time.Time{}, setupError(text.CutoffAhead, o.Cutoff.In(zone).Format(time.RFC3339), now.In(zone).Format(time.RFC3339))
 	}
 	return cutoff.UTC().Truncate(time.Microsecond), nil
 }

@@ -26,7 +26,7 @@ type Config struct {
 	Auditor  Auditor
 	Journal  Journal
 	Users    *users.Directory
-	Zone     *time.Location // the default cutoff is midnight in this zone
+	Zone     func(ctx context.Context) (*time.Location, error) // the zone of the nights, whose midnights are the cutoffs
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Observer Observer

@@ -196,12 +196,12 @@ const dropping = "a drop"
 // always is a timetable that fires immediately.
 type always struct{}
 
-func (always) Next(t time.Time) time.Time { return t }
+func (always) Next(t time.Time, _ *time.Location) time.Time { return t }
 
 // keepSettling is a scheduler for which every instant is a midnight.
 func (s *storm) keepSettling(times int, blow func()) {
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: always{}, Zone: time.UTC, Clock: s.settler.Clock, Logger: zap.NewNop(),
+		Timetable: always{}, Zone: jajeongtest.InZone(time.UTC), Clock: s.settler.Clock, Logger: zap.NewNop(),
 		LastNight: func(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil },
 		Settle: func(ctx context.Context, _ time.Time) (bool, error) {
 			blow()

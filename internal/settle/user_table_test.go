@@ -56,7 +56,7 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			require.Equal(t, want, causes)
 			d.Verify()
 
-			x := explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now, SettlesAt: func(arrival time.Time) time.Time { return arrival }}
+			x := explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now, Zone: jajeongtest.InZone(time.UTC)}
 			for user, want := range map[coupon.UserID][2]bool{5: {true, false}, 7: {true, true}, math.MaxUint64: {false, false}} {
 				explained, err := x.Explain(t.Context(), couponID, user)
 				require.NoError(t, err)

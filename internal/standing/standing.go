@@ -4,6 +4,7 @@ package standing
 import (
 	"time"
 
+	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
@@ -26,9 +27,8 @@ type Document struct {
 
 // Terms are what the document depends on beside the application.
 type Terms struct {
-	Midnight      func(arrival time.Time) time.Time // the midnight that settles an arrival
-	Zone          *time.Location                    // time zone of the times in documents
-	IssueInterval time.Duration                     // how often `settle serve` looks at immediate coupons
+	Zone          func() *time.Location // zone of the nights, and of the times in documents
+	IssueInterval time.Duration         // how often `settle serve` looks at immediate coupons
 }
 
 // Describe returns the document of an application.
@@ -56,7 +56,7 @@ func WithinSeats(position int64, seats int) bool { return position <= int64(seat
 func (t Terms) SettlesAt(of coupon.Coupon, arrival coupon.Arrival, now time.Time) time.Time {
 	at := arrival.Time()
 	if !of.Immediate() {
-		return t.Midnight(at)
+		return calendar.NextCutoff(at, t.Zone())
 	}
 	if now.After(at) { // an arrival may be ahead of the clock
 		at = now
@@ -71,4 +71,4 @@ func (t Terms) Delayed(of coupon.Coupon, arrival coupon.Arrival, now time.Time) 
 }
 
 // Format returns a time in RFC 3339 with microseconds.
-func (t Terms) Format(at time.Time) string { return string(httpapi.AppendTime(nil, at.In(t.Zone))) }
+func (t Terms) Format(at time.Time) string { return string(httpapi.AppendTime(nil, at.In(t.Zone()))) }

@@ -16,8 +16,7 @@ func TestDescribe(t *testing.T) {
 	t.Parallel()
 	arrival := time.Date(2026, 11, 20, 5, 0, 0, 382_634_000, time.UTC)
 	terms := standing.Terms{
-		Midnight:      func(at time.Time) time.Time { return at.Truncate(24 * time.Hour).Add(24 * time.Hour) },
-		Zone:          time.FixedZone("", 9*60*60),
+		Zone:          func() *time.Location { return time.FixedZone("", 9*60*60) },
 		IssueInterval: 100 * time.Millisecond,
 	}
 	nightly := coupon.Coupon{ID: 42, TotalQuantity: 100, IssuedCount: 90, Cadence: coupon.Nightly}
@@ -28,7 +27,7 @@ func TestDescribe(t *testing.T) {
 	const applied = `"appliedAt":"2026-11-20T14:00:00.382634+09:00"`
 	for want, got := range map[string]standing.Document{
 		`{"status":"PENDING","couponId":42,"userId":7,"position":10,"seats":10,"withinSeats":true,` + applied +
-			`,"cadence":"NIGHTLY","settlesAt":"2026-11-21T09:00:00.000000+09:00"}`: terms.Describe(nightly, 7, status(coupon.StandingPending, 10, time.Hour)),
+			`,"cadence":"NIGHTLY","settlesAt":"2026-11-21T00:00:00.000000+09:00"}`: terms.Describe(nightly, 7, status(coupon.StandingPending, 10, time.Hour)),
 		`{"status":"PENDING","couponId":42,"userId":7,"position":11,"seats":10,"withinSeats":false,` + applied +
 			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:01.482634+09:00"}`: terms.Describe(immediate, 7, status(coupon.StandingPending, 11, time.Second)),
 		`{"status":"PENDING","couponId":42,"userId":7,"position":11,"seats":10,"withinSeats":false,` + applied +

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
 // checkExplanations compares the explanations for these users with the model.
 func (m *machine) checkExplanations(t *rapid.T, users ...coupon.UserID) {
 	explainer := &explain.Explainer{DB: m.DB, Redis: m.Store, Users: m.Users, Now: time.Now,
-		SettlesAt: func(at time.Time) time.Time { return calendar.NextCutoff(at, time.UTC) }}
+		Zone: jajeongtest.InZone(time.UTC)}
 	for _, c := range m.coupons {
 		for _, user := range users {
 			x, err := explainer.Explain(m.T.Context(), c.id, user)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -28,7 +27,7 @@ func TestExplainNamesTheImmediateRunThatIssued(t *testing.T) {
 	runs := d.Runs(couponID)
 	require.Len(t, runs, 4)
 	explainer := &explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now,
-		SettlesAt: func(at time.Time) time.Time { return calendar.NextCutoff(at, time.UTC) }}
+		Zone: jajeongtest.InZone(time.UTC)}
 	for user, want := range map[coupon.UserID][]coupon.RunID{1: runs[:1], 2: {runs[0], runs[3]}, 3: runs[1:2], 5: runs[3:]} {
 		x, err := explainer.Explain(t.Context(), couponID, user)
 		require.NoError(t, err)

@@ -309,7 +309,7 @@ func (m *machine) settler() *settle.Settler {
 		DB: mysqltx.New(m.DB), Catalog: catalog.Snapshot{Store: m.Store}, Clock: m.Store,
 		Line: m.Store, Door: m.Store, Auditor: &ledger.Ledger{Store: m.Store, Users: m.Users}, Users: m.Users,
 		Journal: m.journal,
-		Zone:    time.UTC, Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
+		Zone:    jajeongtest.InZone(time.UTC), Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
 	}}
 }
 

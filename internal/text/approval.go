@@ -66,6 +66,7 @@ var (
 	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}
 	PolicyShared       = Message{"승인할 수 없는 공용 계정: %s", "These shared accounts cannot approve: %s"}
 	PolicyPersons      = Message{"콘솔 사용자와 MySQL 계정: %s", "Persons at the console and their MySQL accounts: %s"}
+	NightsOfZone       = Message{"야간 정산의 시간대: %s", "Time zone of the nights: %s"}
 	PolicySetBy        = Message{"정책 %d판, 설정한 사람 %s, %s: %s", "version %d, set by %s at %s: %s"}
 
 	ColumnApproval   = Message{"승인", "approval"}

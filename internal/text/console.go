@@ -60,7 +60,7 @@ var (
 	ConsoleSearchWhat    = Message{"고객 번호, 주문 번호, 쿠폰 번호, 정산 번호, 접수증 중 하나를 입력하세요.", "Enter a user id, an order id, a coupon id, a run or a receipt."}
 	ConsoleWrongField    = Message{"‘%s’ 항목에 사용할 수 없는 값입니다: %q", "“%s” is %q, which is not usable."}
 	ConsoleReasonMissing = Message{"사유를 입력하세요. 아무것도 바꾸지 않았습니다.", "Enter a reason. Nothing was changed."}
-	ConsoleNoPreview     = Message{"미리보기를 먼저 확인하세요. 아무것도 바꾸지 않았습니다.", "Look at the preview first. Nothing was changed."}
+	ConsoleNoPreview     = Message{"미리 보기를 먼저 확인하세요. 아무것도 바꾸지 않았습니다.", "Look at the preview first. Nothing was changed."}
 	ConsoleBusy          = Message{"실행 중인 작업이 많습니다. 끝난 뒤 다시 시도하세요. 아무것도 바꾸지 않았습니다.", "Too many jobs are running. Try again when some have ended. Nothing was changed."}
 	ConsoleOtherDigest   = Message{"화면에 있던 내용과 요청이 다릅니다. 승인하지 않았습니다. 화면을 다시 열어 확인하세요.", "The request is not what the page showed, and was not approved. Open the page again."}
 
@@ -68,7 +68,7 @@ var (
 	ConsoleShow       = Message{"보기", "Show"}
 	ConsoleNext       = Message{"다음 목록", "Next page"}
 	ConsoleBack       = Message{"돌아가기", "Back"}
-	ConsolePreview    = Message{"미리보기", "Preview"}
+	ConsolePreview    = Message{"미리 보기", "Preview"}
 	ConsoleNight      = Message{"영업일", "Business date"}
 	ConsoleDay        = Message{"날짜", "Day"}
 	ConsoleMonth      = Message{"월 (예: 2026-11)", "Month, such as 2026-11"}
@@ -129,9 +129,11 @@ var (
 		"run, accept-gap, add-seats, drop, restore, grant, revoke with commas; none for no action."}
 	ConsoleListStays   = Message{"비워 두면 그대로 둡니다. 목록을 비우려면 none.", "Left empty, it stays as it is; none makes the list empty."}
 	ConsolePersons     = Message{"콘솔 사용자와 MySQL 계정", "Persons at the console and their MySQL accounts"}
-	ConsolePersonsHint = Message{"kim@example.com=jajeong_kim처럼 쓰고 쉼표로 구분합니다. 비워 두면 그대로 둡니다. 목록을 비우려면 none.",
-		"Such as kim@example.com=jajeong_kim, separated by commas. Left empty, it stays as it is; none makes the list empty."}
-	ConsoleShared = Message{"여러 사람이 함께 쓰는 MySQL 계정", "MySQL accounts that several persons use"}
+	ConsolePersonsHint = Message{"kim@example.com=jajeong_kim처럼 쓰고 쉼표로 구분합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 목록을 비우려면 none.",
+		"Such as kim@example.com=jajeong_kim, separated by commas: the whole list. Left empty, it stays as it is; none makes the list empty."}
+	ConsoleZone     = Message{"야간 정산의 시간대", "Time zone of the nights"}
+	ConsoleZoneHint = Message{"Asia/Seoul과 같은 형식입니다. 비워 두면 그대로 둡니다.", "Such as Asia/Seoul. Left empty, it stays as it is."}
+	ConsoleShared   = Message{"여러 사람이 함께 쓰는 MySQL 계정", "MySQL accounts that several persons use"}
 
 	ConsoleOneByOne = Message{"정산은 쿠폰마다 따로 실행합니다. 표에서 쿠폰 번호를 눌러 하나씩 확인하고 실행하세요.", "Each coupon is settled by itself: follow the number of a coupon in the table."}
 	ConsoleAsk      = Message{"승인 요청: %s", "Ask for approval: %s"}

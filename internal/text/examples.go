@@ -30,7 +30,7 @@ var examples = map[string][]string{
 		"settle serve",
 		"settle serve --admin-listen :9090",
 		"settle serve --tasks issue --issue-interval 50ms",
-		`settle serve --tasks nights --settle-schedule "0 0 * * *" --settle-time-zone Asia/Seoul`,
+		`settle serve --tasks nights --settle-schedule "0 0 * * *"`,
 	},
 	"settle dlq list": {
 		"settle dlq list",

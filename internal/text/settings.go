@@ -2,8 +2,10 @@ package text
 
 // Problems with settings and flags.
 var (
-	WrongTimeZone = Message{"SETTLE_TIME_ZONE=%q: 올바른 시간대가 아닙니다. Asia/Seoul과 같은 형식으로 지정하세요",
-		"SETTLE_TIME_ZONE=%q is not a time zone such as Asia/Seoul"}
+	WrongTimeZone = Message{"%q은(는) 올바른 시간대가 아닙니다. Asia/Seoul과 같은 형식으로 지정하세요", "%q is not a time zone such as Asia/Seoul"}
+	NoTimeZone    = Message{"데이터베이스에 야간 정산의 시간대가 없습니다. settle migrate를 실행하세요", "the database has no time zone of the nights: run settle migrate"}
+	OtherTimeZone = Message{"SETTLE_TIME_ZONE=%s이지만 야간 정산의 시간대는 %s입니다. 시간대는 settle policy set --zone으로 바꿉니다. 바꾸지 않으려면 설정을 %[2]s(으)로 고치세요",
+		"SETTLE_TIME_ZONE is %s, and the nights are of %s: settle policy set --zone changes their zone. To leave it, set SETTLE_TIME_ZONE=%[2]s"}
 	WrongSchedule = Message{"SETTLE_SCHEDULE이 올바른 cron 식(예: 0 0 * * *)이 아닙니다: %v", "SETTLE_SCHEDULE: %v"}
 	WrongParallel = Message{"SETTLE_PARALLEL이 %d입니다. 1부터 %d까지 가능합니다", "SETTLE_PARALLEL is %d: want 1 to %d"}
 	WrongGrace    = Message{"SHUTDOWN_GRACE가 %s입니다. 0보다 긴 시간을 지정하세요. 예: 25s",

@@ -79,7 +79,7 @@ var words = map[string]Message{
 	"put back": {"되돌릴 신청", "put back"}, "winners entered again": {"다시 넣을 당첨자", "winners entered again"},
 	"cutoff": {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"}, "from-marks": {"당첨 표시로 복구", "from marks"},
 	"seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
-	"version": {"판", "version"}, "persons": {"콘솔 사용자와 계정", "persons and accounts"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
+	"version": {"판", "version"}, "persons": {"콘솔 사용자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
 
 	"APPROVAL_USED":    {"승인받은 작업 실행", "make an approved change"},
 	"RECEIPT_HONOURED": {"접수증으로 신청 복구", "put an application back by its receipt"},

@@ -107,6 +107,7 @@ func (v View) Policy(p approval.Policy) {
 	if len(p.Persons) > 0 {
 		v.Println(text.PolicyPersons, output.Printable(strings.Join(p.Persons, ", ")))
 	}
+	v.Println(text.NightsOfZone, p.Zone)
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
 }
 

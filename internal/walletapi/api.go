@@ -55,15 +55,16 @@ type Options struct {
 	Connections int
 
 	Keys       *ServiceKeys
-	ReserveTTL time.Duration  // how long a reservation lives
-	Zone       *time.Location // time zone of the times in responses
-	InFlight   int            // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
-	UserRate   float64        // requests per second of one user for the wallet; 0: no limit
-	Origins    []string       // of pages that may read wallets; see httpapi.CrossOrigin
-	Draining   func() bool    // reports whether the process shuts down; responses then close their connection
-	Logger     *zap.Logger
-	Metrics    prometheus.Registerer
-	Now        func() time.Time // only durations are measured with it
+	ReserveTTL time.Duration // how long a reservation lives
+	// Zone returns the time zone of the times in responses.
+	Zone     func(ctx context.Context) (*time.Location, error)
+	InFlight int         // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
+	UserRate float64     // requests per second of one user for the wallet; 0: no limit
+	Origins  []string    // of pages that may read wallets; see httpapi.CrossOrigin
+	Draining func() bool // reports whether the process shuts down; responses then close their connection
+	Logger   *zap.Logger
+	Metrics  prometheus.Registerer
+	Now      func() time.Time // only durations are measured with it
 }
 
 type server struct {

@@ -41,10 +41,20 @@ type couponBody struct {
 	ReservedUntil   string                  `json:"reservedUntil,omitempty"`
 }
 
-func (s *server) list(w http.ResponseWriter, r *http.Request, at time.Time) answer {
-	if problem := refuseContent(w, r); problem != "" {
-		return refuse(problem)
+func (s *server) list(w http.ResponseWriter, r *http.Request, at time.Time) (a answer) {
+	began := s.Now()
+	problem := refuseContent(w, r)
+	waited := s.Now().Sub(began)
+	if problem != "" {
+		a = refuse(problem)
+	} else {
+		a = s.page(r, at)
 	}
+	a.waited = waited
+	return a
+}
+
+func (s *server) page(r *http.Request, at time.Time) answer {
 	user, refused := s.Identity.User(r)
 	if refused != nil {
 		return answer{result: result(refused.Code), challenge: refused.Challenge}
@@ -72,11 +82,15 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, at time.Time) answ
 			s.metrics.refuse("lists")
 			return refuse(overloaded)
 		}
+		zone, err := s.Zone(ctx)
+		if err != nil {
+			return s.unknown(r, err, walletUnknown, zap.Uint64("user_id", uint64(user)))
+		}
 		items, now, err := s.List(ctx, user, before, limit+1)
 		if err != nil {
 			return s.unknown(r, err, walletUnknown, zap.Uint64("user_id", uint64(user)))
 		}
-		return answer{result: listed, status: http.StatusOK, body: s.listBody(items, limit, now)}
+		return answer{result: listed, status: http.StatusOK, body: bodyOf(items, limit, now, zone)}
 	})
 }
 
@@ -103,16 +117,16 @@ func pageOf(raw string) (before coupon.UserCouponID, limit int, problem result) 
 	return before, limit, ""
 }
 
-// listBody makes a page of limit coupons. A further item shows that there is a next page.
-func (s *server) listBody(items []wallet.Item, limit int, now time.Time) listBody {
-	body := listBody{Coupons: []couponBody{}, Now: s.format(now)}
+// listBodyOf makes a page of limit coupons. A further item shows that there is a next page.
+func bodyOf(items []wallet.Item, limit int, now time.Time, zone *time.Location) listBody {
+	body := listBody{Coupons: []couponBody{}, Now: format(now, zone)}
 	if len(items) > limit {
 		items = items[:limit]
 		body.Next = strconv.FormatUint(uint64(items[limit-1].ID), 10)
 	}
 	for _, i := range items {
 		one := couponBody{UserCouponID: i.ID, CouponID: i.Coupon, Name: i.Name, State: i.State, MinimumWon: i.Discount.MinimumWon,
-			IssuedAt: s.format(i.IssuedAt), ValidUntil: s.format(i.ExpiresAt), OrderID: i.OrderID, ReservedUntil: s.format(i.ReservedUntil)}
+			IssuedAt: format(i.IssuedAt, zone), ValidUntil: format(i.ExpiresAt, zone), OrderID: i.OrderID, ReservedUntil: format(i.ReservedUntil, zone)}
 		if i.Discount.DiscountPercent > 0 {
 			one.DiscountPercent, one.DiscountMaxWon = i.Discount.DiscountPercent, i.Discount.DiscountMaxWon
 		} else {

@@ -77,7 +77,8 @@ func newHandler(o walletapi.Options) http.Handler {
 	if o.Connections == 0 {
 		o.Connections = 10
 	}
-	o.ReserveTTL, o.Zone, o.Draining = time.Minute, seoul, func() bool { return false }
+	o.ReserveTTL, o.Draining = time.Minute, func() bool { return false }
+	o.Zone = func(context.Context) (*time.Location, error) { return seoul, nil }
 	o.Metrics = prometheus.NewRegistry()
 	if o.Now == nil {
 		o.Now = time.Now

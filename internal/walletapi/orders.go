@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -73,8 +74,10 @@ func (s *server) authenticate(r *http.Request) (name string, refusal answer) {
 	}
 	name, refused := s.Identity.Service(r)
 	switch {
-	case refused == nil:
+	case refused == nil && !audit.NamesProgram(name):
 		return name, answer{}
+	case refused == nil:
+		return "", answer{result: wrongKey, challenge: "Bearer"}
 	case refused.Forbidden:
 		return "", answer{result: noScope, challenge: refused.Challenge}
 	default:
@@ -83,6 +86,10 @@ func (s *server) authenticate(r *http.Request) (name string, refusal answer) {
 }
 
 func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.CouponID, call wallet.Call) answer {
+	zone, err := s.Zone(ctx)
+	if err != nil {
+		return s.unknown(r, err, unavailable, zap.String("order_id", call.OrderID))
+	}
 	d, err := s.Redeem(ctx, couponID, call)
 	if err != nil {
 		return s.unknown(r, err, unavailable, zap.String("order_id", call.OrderID))
@@ -100,7 +107,7 @@ func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.Co
 		a.status = http.StatusNoContent
 		return a
 	case wallet.ReservedElsewhere:
-		a.extra.Until = s.format(d.ReservedUntil)
+		a.extra.Until = format(d.ReservedUntil, zone)
 		if d.ReservedByCaller {
 			a.extra.OrderID = d.Coupon.OrderID
 		}
@@ -111,17 +118,17 @@ func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.Co
 	default:
 		return a
 	}
-	a.body = s.orderBody(d)
+	a.body = orderBodyOf(d, zone)
 	return a
 }
 
-func (s *server) orderBody(d wallet.Decision) orderBody {
+func orderBodyOf(d wallet.Decision, zone *time.Location) orderBody {
 	o := d.Order
 	body := orderBody{OrderID: o.ID, CouponID: d.Coupon.Coupon, UserID: o.User, UserCouponID: d.Coupon.ID, State: o.State,
 		AmountWon: o.AmountWon, DiscountWon: o.DiscountWon, FinalWon: o.AmountWon - o.DiscountWon,
-		CouponState: d.State(), ValidUntil: s.format(d.Coupon.ExpiresAt), Now: s.format(d.Now)}
+		CouponState: d.State(), ValidUntil: format(d.Coupon.ExpiresAt, zone), Now: format(d.Now, zone)}
 	if o.State == coupon.OrderReserved {
-		body.ReservedUntil = s.format(o.ReservedUntil)
+		body.ReservedUntil = format(o.ReservedUntil, zone)
 	}
 	return body
 }

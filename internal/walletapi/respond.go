@@ -58,9 +58,9 @@ func (s *server) problem(header http.Header, r *http.Request, a answer) (status 
 }
 
 // format returns "" for the zero time.
-func (s *server) format(t time.Time) string {
+func format(t time.Time, zone *time.Location) string {
 	if t.IsZero() {
 		return ""
 	}
-	return string(httpapi.AppendTime(nil, t.In(s.Zone)))
+	return string(httpapi.AppendTime(nil, t.In(zone)))
 }

@@ -95,7 +95,10 @@ const serviceKey = "of these tests"
 // redeem makes a call of checkout about the coupon couponID of user 1, and returns the status.
 func (d *deployment) redeem(method, order, path string) int {
 	d.T.Helper()
-	body := fmt.Sprintf(`{"couponId":%d,"userId":1,"amountWon":12000}`, couponID)
+	body := "" // only a reservation has content
+	if method == http.MethodPut {
+		body = fmt.Sprintf(`{"couponId":%d,"userId":1,"amountWon":12000}`, couponID)
+	}
 	request, err := http.NewRequest(method, "http://"+d.wallet.Wallet+"/v1/orders/"+order+"/coupon"+path, strings.NewReader(body))
 	require.NoError(d.T, err)
 	request.Header.Set("Authorization", "Bearer "+serviceKey)

@@ -59,6 +59,6 @@ func Migrate(ctx context.Context, dsn, ddl string) error {
 			return err
 		}
 	}
-	_, err = connect.Migrate(ctx, db)
+	_, err = connect.Migrate(ctx, db, "Asia/Seoul")
 	return err
 }
