@@ -190,8 +190,8 @@ var situations = []struct {
 		d.Apply(42, 1, 7)
 		d.SettleNow()
 		d.answer(exitUse, map[string]string{
-			"ko": "사용자 7의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
-			"en": "user 7 still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
+			"ko": "이 사용자의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
+			"en": "the user still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
 		d.finalise(42)
 		d.answer(0, map[string]string{
 			"ko": "신청 결과 1건을 삭제하고 감사 기록 0건에서 사용자 번호를 지웠습니다.\n",

@@ -104,23 +104,24 @@ func nearest(given string, names []string) (right string) {
 	return right
 }
 
-// distance returns how many letters must be added, removed or replaced to make b from a (Levenshtein).
+// distance returns how many letters must be added, removed or replaced, or two neighbours swapped, to make b from a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // the distances from the first letters of a to those of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0] // of one letter less of both
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := before
-			if a[i] != b[j] {
-				replaced++
+	rows := make([][]int, len(a)+1) // rows[i][j] is the distance from the first i letters of a to the first j of b
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j-1], rows[i-1][j], rows[i][j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+				}
 			}
-			before = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

@@ -95,13 +95,13 @@ func unread(kctx *kong.Context, err error, left []string, before int) (concerns 
 	commands := commandsOf(kctx)
 	switch {
 	case ok:
-		return 1, text.UsageErrorf(text.NoValueFor, missing.flag)
+		return withValue(kctx, left), text.UsageErrorf(text.NoValueFor, missing.flag)
 	case strings.HasPrefix(left[0], "-"):
 		flag, _, valued := strings.Cut(left[0], "=")
-		if !valued && len(left) > 1 && !strings.HasPrefix(left[1], "-") && !slices.Contains(commands, left[1]) {
-			return 2, unknownFlag(kctx, flag)
+		if !valued {
+			concerns = withValue(kctx, left)
 		}
-		return 1, unknownFlag(kctx, flag)
+		return max(concerns, 1), unknownFlag(kctx, flag, before+1)
 	}
 	if right := nearest(left[0], commands); right != "" {
 		return 1, text.UsageErrorf(text.MisspeltCommand, left[0], right)
@@ -109,16 +109,37 @@ func unread(kctx *kong.Context, err error, left []string, before int) (concerns 
 	return 1, text.UsageErrorf(text.UnexpectedArgument, before+1)
 }
 
-func unknownFlag(kctx *kong.Context, flag string) error {
-	if letters := []rune(flag); !strings.HasPrefix(flag, "--") {
-		return text.UsageErrorf(text.UnknownFlag, string(letters[:min(2, len(letters))])) // -pPASSWORD
+// withValue returns 2 if what follows a flag may be its value: it is neither a command nor a flag, known or misspelt.
+func withValue(kctx *kong.Context, left []string) (concerns int) {
+	if len(left) < 2 || slices.Contains(commandsOf(kctx), left[1]) {
+		return 1
 	}
-	var names []string
+	flag, _, _ := strings.Cut(left[1], "=")
+	name, is := strings.CutPrefix(flag, "--")
+	if is && (slices.Contains(flagsOf(kctx), name) || nearest(name, flagsOf(kctx)) != "") {
+		return 1
+	}
+	return 2
+}
+
+func flagsOf(kctx *kong.Context) (names []string) {
 	for _, one := range kctx.Flags() {
 		names = append(names, one.Name)
 	}
-	if right := nearest(strings.TrimPrefix(flag, "--"), names); right != "" {
+	return names
+}
+
+// unknownFlag does not repeat a known flag with letters behind it, which may be a password: --redis-passwordPASSWORD.
+func unknownFlag(kctx *kong.Context, flag string, number int) error {
+	if letters := []rune(flag); !strings.HasPrefix(flag, "--") {
+		return text.UsageErrorf(text.UnknownFlag, string(letters[:min(2, len(letters))])) // -pPASSWORD
+	}
+	name, names := strings.TrimPrefix(flag, "--"), flagsOf(kctx)
+	if right := nearest(name, names); right != "" {
 		return text.UsageErrorf(text.MisspeltFlag, flag, "--"+right)
+	}
+	if slices.ContainsFunc(names, func(known string) bool { return strings.HasPrefix(name, known) }) {
+		return text.UsageErrorf(text.UnexpectedArgument, number)
 	}
 	return text.UsageErrorf(text.UnknownFlag, flag)
 }

@@ -59,7 +59,7 @@ func secret(name, value, file string) (string, error) {
 // anyBytes is the struct tag of settings that may have any bytes: secrets, and members of Redis sets.
 const anyBytes = "bytes"
 
-// partsOf returns the elements of a list without the blanks around them, or else the value itself.
+// partsOf returns the elements of a list, without the blanks around them unless they may have any bytes, or else the value itself.
 func partsOf(v *kong.Value, given kong.Token) []string {
 	whole := given.String()
 	if !v.IsSlice() {
@@ -71,7 +71,9 @@ func partsOf(v *kong.Value, given kong.Token) []string {
 		parts = append(parts, "") // which SplitEscaped leaves out
 	}
 	for i, part := range parts {
-		parts[i] = strings.TrimSpace(part)
+		if !v.Tag.Has(anyBytes) {
+			parts[i] = strings.TrimSpace(part)
+		}
 	}
 	return parts
 }
@@ -86,16 +88,16 @@ func isNumber(target reflect.Value) bool {
 	return of != reflect.TypeFor[time.Duration]() && (kind >= reflect.Int && kind <= reflect.Uint64 || kind == reflect.Float64)
 }
 
-// elementOf returns the type of a value, or of the elements of a list.
+// elementOf returns the type of a value, of what it points to, or of the elements of a list.
 func elementOf(target reflect.Value) reflect.Type {
-	if target.Kind() == reflect.Slice {
+	if kind := target.Kind(); kind == reflect.Slice || kind == reflect.Pointer {
 		return target.Type().Elem()
 	}
 	return target.Type()
 }
 
-// withPassword is an address or a DSN with a password, such as redis://:PASSWORD@redis:6379.
-var withPassword = regexp.MustCompile(`(?i)://.*@|:.*@.*[:(]|passw.*=`)
+// withPassword is an address or a DSN with a password, such as redis://:PASSWORD@redis:6379 or user:PASSWORD@kafka.
+var withPassword = regexp.MustCompile(`(?i)://.*@|:.*@.*[:(]|^[^/=@]*:[^=@]*@[^=@]*$|passw.*=`)
 
 // mayHavePassword reports whether a setting that takes no secret seems to have a password in it. No error shows its value.
 func mayHavePassword(v *kong.Value, given string) bool {

@@ -127,22 +127,27 @@ func TestParse_RepeatsNoPassword(t *testing.T) {
 		args        []string
 		want        []string
 	}{
-		"a misspelt flag with =":            {args: []string{"--redis-pasword=hunter2"}, want: []string{misspelt}},
-		"a misspelt flag and its value":     {args: []string{"--redis-pasword", "hunter2"}, want: []string{misspelt}},
-		"before a verb":                     {args: []string{"--redis-pasword", "hunter2", "show"}, want: []string{misspelt}},
-		"before an id":                      {args: []string{"open", "--redis-pasword", "hunter2", "7"}, want: []string{misspelt}},
-		"a verb is no value":                {args: []string{"--bogus", "list", "--page=0"}, want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
-		"a short flag":                      {args: []string{"-phunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
-		"a short flag and its value":        {args: []string{"-p", "hunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
-		"a flag with a blank":               {args: []string{"--log-level=info", "show", "hunter2"}, want: []string{fmt.Sprintf(unexpected, 3)}},
-		"a flag without dashes":             {args: []string{"show", "--bogus=1", "redis-password=hunter2"}, want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
-		"a password as address":             {environment: map[string]string{"REDIS_ADDRS": "a:1,hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 2)}},
-		"a password before an address":      {environment: map[string]string{"REDIS_ADDRS": "hunter2@a:1"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
-		"an address with a query":           {environment: map[string]string{"REDIS_ADDRS": "rediss://a:1/0?auth=hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
-		"an address with a password":        {environment: map[string]string{"REDIS_ADDRS": "a:1,redis://:hunter2@b:2"}, want: []string{seemsToHavePassword("REDIS_ADDRS (--redis-addrs)")}},
-		"a DSN as file":                     {environment: map[string]string{"REDIS_PASSWORD_FILE": "u:hunter2@tcp(a:1)/b"}, want: []string{seemsToHavePassword("REDIS_PASSWORD_FILE (--redis-password-file)")}},
-		"a password as file":                {environment: map[string]string{"REDIS_PASSWORD_FILE": "hunter2"}, want: []string{"REDIS_PASSWORD_FILE cannot be read: no such file or directory"}},
-		"a password where a choice belongs": {environment: map[string]string{"REDIS_TLS": "rediss://:hunter2@a:1"}, want: []string{seemsToHavePassword("REDIS_TLS (--redis-tls)")}},
+		"a misspelt flag with =":                  {args: []string{"--redis-pasword=hunter2"}, want: []string{misspelt}},
+		"a misspelt flag and its value":           {args: []string{"--redis-pasword", "hunter2"}, want: []string{misspelt}},
+		"before a verb":                           {args: []string{"--redis-pasword", "hunter2", "show"}, want: []string{misspelt}},
+		"before an id":                            {args: []string{"open", "--redis-pasword", "hunter2", "7"}, want: []string{misspelt}},
+		"a verb is no value":                      {args: []string{"--bogus", "list", "--page=0"}, want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
+		"a short flag":                            {args: []string{"-phunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a short flag and its value":              {args: []string{"-p", "hunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a misspelt flag and a value with dashes": {args: []string{"--redis-pasword", "--hunter2"}, want: []string{misspelt}},
+		"an unknown flag and one with dashes":     {args: []string{"--bogus", "--hunter2", "show"}, want: []string{fmt.Sprintf(unknown, "--bogus")}},
+		"a value with dashes":                     {args: []string{"--redis-password", "--hunter2"}, want: []string{"--redis-password: a value is missing: see --help"}},
+		"a value joined to its flag":              {args: []string{"--redis-passwordhunter2"}, want: []string{fmt.Sprintf(unexpected, 1)}},
+		"a user and a password":                   {environment: map[string]string{"REDIS_MASTER_NAME": "u:hunter2@redis"}, want: []string{seemsToHavePassword("REDIS_MASTER_NAME (--redis-master-name)")}},
+		"a flag with a blank":                     {args: []string{"--log-level=info", "show", "hunter2"}, want: []string{fmt.Sprintf(unexpected, 3)}},
+		"a flag without dashes":                   {args: []string{"show", "--bogus=1", "redis-password=hunter2"}, want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
+		"a password as address":                   {environment: map[string]string{"REDIS_ADDRS": "a:1,hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 2)}},
+		"a password before an address":            {environment: map[string]string{"REDIS_ADDRS": "hunter2@a:1"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a query":                 {environment: map[string]string{"REDIS_ADDRS": "rediss://a:1/0?auth=hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a password":              {environment: map[string]string{"REDIS_ADDRS": "a:1,redis://:hunter2@b:2"}, want: []string{seemsToHavePassword("REDIS_ADDRS (--redis-addrs)")}},
+		"a DSN as file":                           {environment: map[string]string{"REDIS_PASSWORD_FILE": "u:hunter2@tcp(a:1)/b"}, want: []string{seemsToHavePassword("REDIS_PASSWORD_FILE (--redis-password-file)")}},
+		"a password as file":                      {environment: map[string]string{"REDIS_PASSWORD_FILE": "hunter2"}, want: []string{"REDIS_PASSWORD_FILE cannot be read: no such file or directory"}},
+		"a password where a choice belongs":       {environment: map[string]string{"REDIS_TLS": "rediss://:hunter2@a:1"}, want: []string{seemsToHavePassword("REDIS_TLS (--redis-tls)")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MYSQL_DSN", dsn)
@@ -265,7 +270,7 @@ func TestParse_RefusesMisspeltSettings(t *testing.T) {
 		"TRUSTED_PROXIS": "TRUSTED_PROXIES", "TRUSTED_PROIXES": "TRUSTED_PROXIES", "CORS_ORIGIN": "CORS_ORIGINS", "USER_RATES": "USER_RATE",
 		"USER_TABLES": "USER_TABLE", "RECEIPT_KEY_FILE": "RECEIPT_KEYS_FILE", "SERVICE_KEYS_FILES": "SERVICE_KEYS_FILE",
 		"JWT_ISSUERS": "JWT_ISSUER", "REDIS_ADDR": "REDIS_ADDRS", "REDIS_PASSWORT_FILE": "REDIS_PASSWORD_FILE", "KAFKA_BROKER": "KAFKA_BROKERS",
-		"EVENT_SINKS": "EVENT_SINK", "LOG_LEVELS": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
+		"EVENT_SINKS": "EVENT_SINK", "REDIS_TSL": "REDIS_TLS", "KAFKA_TSL": "KAFKA_TLS", "MYSQL_DNS": "MYSQL_DSN", "LOG_LEVELS": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
 	} {
 		t.Run(misspelt, func(t *testing.T) {
 			t.Setenv(misspelt, "secret")

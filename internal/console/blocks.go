@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -38,6 +39,9 @@ func blocks(printed []output.Block, p signin.Person) (all []block) {
 		}
 		t := &tableOf{Header: cells(b.Sheet.Header, p), Plain: b.Sheet.Header == nil}
 		for _, row := range b.Sheet.Rows {
+			if slices.ContainsFunc(row, isOfRequest) && !p.May(signin.SeeLists) {
+				continue
+			}
 			t.Rows = append(t.Rows, cells(row, p))
 		}
 		if len(t.Rows) > 0 && len(t.Header) <= len(t.Rows[0]) {
@@ -51,6 +55,11 @@ func blocks(printed []output.Block, p signin.Person) (all []block) {
 		all = append(all, block{Table: t})
 	}
 	return all
+}
+
+func isOfRequest(value any) bool {
+	_, is := value.(output.OfRequest)
+	return is
 }
 
 func cells(row []any, p signin.Person) []cell {

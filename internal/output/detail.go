@@ -9,6 +9,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
+// OfRequest is text about a request for approval, which not everybody may see who sees the rest.
+type OfRequest string
+
 // Detail puts the stored detail of an audit event into words, with times in l.Zone. A detail that this version does not know is
 // shown as it is stored.
 func (l Locale) Detail(stored string) string {

@@ -40,7 +40,7 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 		return nil, err
 	}
 	if open := p.undecidedCoupons(); len(open) > 0 {
-		return nil, text.UsageErrorf(text.UserStillWaits, user, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
+		return nil, text.UsageErrorf(text.UserStillWaits, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
 	}
 	done := &Forgotten{Coupons: []coupon.CouponID{}}
 	for _, id := range p.erasable() {

@@ -215,7 +215,7 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		return p.readJournal(ctx, tx, open)
 	})
 	if err != nil {
-		return nil, nil, mysqltx.Wrap(err, "read user %d", user)
+		return nil, nil, mysqltx.Wrap(err, "read what is stored of a user")
 	}
 	redisErr = p.readRedis(ctx, redis, open)
 	p.RedisUnknown = redisErr != nil

@@ -36,7 +36,11 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at := a.keysAt.Load(); at != nil && r.URL.String() == *at {
+	first := r // of the requests that were redirected to this one
+	for first.Response != nil {
+		first = first.Response.Request
+	}
+	if at := a.keysAt.Load(); at != nil && first.URL.String() == *at {
 		content = readableKeys(content)
 	}
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(len(content))

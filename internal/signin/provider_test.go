@@ -229,6 +229,7 @@ func TestProvider_NamesPersons(t *testing.T) {
 		"an unverified email": {jwt.MapClaims{"email": "kim@example.com", "email_verified": false}, "4711"},
 		"an email of Entra":   {jwt.MapClaims{"email": "kim@example.com"}, "4711"},
 		"verified in text":    {jwt.MapClaims{"email": "kim@example.com", "email_verified": "true"}, "4711"},
+		"the program's name":  {jwt.MapClaims{"preferred_username": "Settle"}, ""},
 		"blanks":              {jwt.MapClaims{"preferred_username": "  "}, ""},
 		"no width":            {jwt.MapClaims{"preferred_username": "\u200b"}, ""},
 		"no width in a name":  {jwt.MapClaims{"preferred_username": "kim\u200b"}, ""},

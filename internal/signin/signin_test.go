@@ -168,6 +168,7 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 		"a wrong network":      {signin.Settings{TrustedProxies: []string{"10.0.0.1/8"}, Roles: roles}, `CONSOLE_TRUSTED_PROXIES has "10.0.0.1/8"`},
 		"an unknown dev role":  {signin.Settings{DevUser: "kim=root"}, "CONSOLE_DEV_USER is"},
 		"an empty dev name":    {signin.Settings{DevUser: "=cs"}, "CONSOLE_DEV_USER is"},
+		"the program's name":   {signin.Settings{DevUser: "settle"}, "CONSOLE_DEV_USER is"},
 		"no client":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", SecretFile: "/dev/null", Roles: roles}, "needs CONSOLE_OIDC_CLIENT_ID"},
 		"an unreadable secret": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/nowhere", Roles: roles}, "cannot be read"},
 		"no openid":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Scopes: "profile openids", Roles: roles}, "CONSOLE_OIDC_SCOPES is"},

@@ -2,8 +2,8 @@ package text
 
 // Sentences of settle user.
 var (
-	UserStillWaits = Message{"사용자 %d의 신청 결과가 아직 확정되지 않았습니다(쿠폰 %s). 쿠폰이 종결된 뒤 다시 실행하세요. 검토 중인 신청은 `settle dlq drop`으로 종료할 수 있습니다",
-		"user %d still has applications that are not decided for good (coupons %s); run again once these coupons are finalised. `settle dlq drop` ends an application under review"}
+	UserStillWaits = Message{"이 사용자의 신청 결과가 아직 확정되지 않았습니다(쿠폰 %s). 쿠폰이 종결된 뒤 다시 실행하세요. 검토 중인 신청은 `settle dlq drop`으로 종료할 수 있습니다",
+		"the user still has applications that are not decided for good (coupons %s); run again once these coupons are finalised. `settle dlq drop` ends an application under review"}
 	UserForgottenIn = Message{"신청 결과 %d건을 삭제하고 감사 기록 %d건에서 사용자 번호를 지웠습니다.",
 		"Deleted %d outcome{|s} of applications, and took the user out of %d audit event{|s}."}
 	RemainCoupons = Message{"남은 기록: 발급된 쿠폰 %d장과 그 쿠폰의 주문 기록. 발급 사실의 증빙이므로 보관합니다.",

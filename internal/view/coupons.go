@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
@@ -125,7 +126,11 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 func (v View) audit(entries []history.AuditEntry) {
 	t := v.table(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail)
 	for _, e := range entries {
-		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), v.Detail(e.Detail)})
+		var detail any = v.Detail(e.Detail)
+		if e.Action == audit.ApprovalUsed {
+			detail = output.OfRequest(v.Detail(e.Detail))
+		}
+		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), detail})
 	}
 	t.Render()
 }

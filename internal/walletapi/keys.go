@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -28,7 +29,7 @@ func parseKeys(content []byte) (keys []serviceKey, err error) {
 	lines := map[[sha256.Size]byte]int{} // line number by hash
 	for number, fields := range keysfile.Lines(content) {
 		key := serviceKey{name: fields[0]}
-		if len(fields) != 2 || !nameForm.MatchString(key.name) || len(fields[1]) != hex.EncodedLen(len(key.hash)) {
+		if len(fields) != 2 || !nameForm.MatchString(key.name) || audit.NamesProgram(key.name) || len(fields[1]) != hex.EncodedLen(len(key.hash)) {
 			return nil, text.UsageErrorf(text.WrongKeyLine, number)
 		}
 		if _, err := hex.Decode(key.hash[:], []byte(fields[1])); err != nil {
