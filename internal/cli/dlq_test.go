@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,20 @@ func TestDLQRetry_CanaryBehindEarlierEntryHasNotFailed(t *testing.T) {
 	w.SettleNow()
 	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
 	w.verify()
+}
+
+// A member is named as it is written: one with a blank is another one than the user's.
+func TestDLQ_MembersKeepTheirBlanks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.couponFor(2, 7)
+	w.ApplyAt(id, " 7", w.Now())
+	for _, member := range []string{"7", " 7"} {
+		w.MoveToReview(id, member, coupon.Failure{Cause: coupon.CauseBadRow})
+	}
+	code, _, stderr := w.dlq("drop", id, "--user= 7", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, []string{"7"}, slices.Collect(maps.Keys(w.UnderReview(id))))
 }
 
 // A retry and a drop take the entries that their previews showed, or none.

@@ -104,6 +104,13 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprintf("%s, run, %s, asked by kim@example.com, approved by lee@example.com", number, seen)},
 		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id))
 	requireSignIn(d, "kim@example.com")
+	for _, v := range []visitor{park, {t, site, "jung@example.com", "all"}} {
+		_, page, _ := v.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
+		require.Contains(t, page, "kim@example.com", "who settled it is no secret")
+		require.NotContains(t, page, "lee@example.com", "which request was approved is")
+	}
+	_, page, _ := lee.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
+	require.Contains(t, page, "lee@example.com")
 	d.Verify(id)
 }
 

@@ -36,12 +36,13 @@ type login struct {
 
 	keys   string        // members of the key set before the key that signs
 	claims jwt.MapClaims // of the next id token
+	keysAt string        // where the key set is
 	asked  atomic.Int64  // calls of the provider after its discovery
 }
 
 func newLogin(t *testing.T) *login {
 	t.Helper()
-	l := &login{t: t, console: httptest.NewUnstartedServer(nil)}
+	l := &login{t: t, keysAt: "/keys", console: httptest.NewUnstartedServer(nil)}
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	l.private = private
@@ -71,8 +72,9 @@ func (l *login) answers(public ed25519.PublicKey) http.Handler {
 	say("/.well-known/openid-configuration", func() string {
 		at := l.provider.URL
 		return fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["EdDSA"]}`,
-			at, at+"/authorize", at+"/token", at+"/keys")
+			at, at+"/authorize", at+"/token", at+l.keysAt)
 	})
+	mux.Handle("/moved", http.RedirectHandler("/keys", http.StatusFound))
 	say("/keys", func() string {
 		l.asked.Add(1)
 		return fmt.Sprintf(`{"keys":[%s{"kty":"OKP","crv":"Ed25519","kid":"own","alg":"EdDSA","x":%q}]}`, l.keys, base64.RawURLEncoding.EncodeToString(public))
@@ -209,10 +211,12 @@ func TestProvider_MayHaveOddKeys(t *testing.T) {
 		"a text":              `"key"`,
 		"nothing":             `null`,
 	} {
-		l := newLogin(t)
-		l.keys = odd + ","
-		_, status := l.signsIn(jwt.MapClaims{"preferred_username": "kim"})
-		require.Equal(t, http.StatusSeeOther, status, name)
+		for _, at := range []string{"/keys", "/moved"} {
+			l := newLogin(t)
+			l.keys, l.keysAt = odd+",", at
+			_, status := l.signsIn(jwt.MapClaims{"preferred_username": "kim"})
+			require.Equal(t, http.StatusSeeOther, status, "%s at %s", name, at)
+		}
 	}
 }
 

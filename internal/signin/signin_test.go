@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -149,6 +151,28 @@ func TestForms_OfOtherSitesAreRefused(t *testing.T) {
 		h.ServeHTTP(w, r)
 		require.Equal(t, c.want, w.Code, name)
 		require.Equal(t, c.want == http.StatusOK, strings.Contains(w.Body.String(), "kim is"), name)
+	}
+}
+
+// Blanks around the parts of a list mean nothing.
+func TestSettings_GiveEachGroupItsRole(t *testing.T) {
+	t.Parallel()
+	var given struct {
+		signin.Settings `embed:""`
+	}
+	args := []string{"--console-trusted-proxies=127.0.0.0/8, 10.0.0.0/8", "--console-roles=team=finance, other = cs"}
+	_, err := connect.Parse(&given, connect.Program{Name: "program", Language: text.English}, args, io.Discard, io.Discard)
+	require.NoError(t, err)
+	for group, role := range map[string]signin.Role{"team": signin.Finance, "other": signin.CS} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("X-Forwarded-User", "kim")
+		r.Header.Set("X-Forwarded-Groups", group)
+		var roles []signin.Role
+		given.Open(zap.NewNop(), time.Now).Guard(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			roles = signin.From(r.Context()).Roles
+		}), refuse).ServeHTTP(httptest.NewRecorder(), r)
+		require.Equal(t, []signin.Role{role}, roles, group)
 	}
 }
 

@@ -153,6 +153,7 @@ func TestServiceKeys_WrongFilesAreRefused(t *testing.T) {
 		"\n\ncheckout " + hash + "0":          "line 3",
 		"checkout " + hash + " more":          "line 1",
 		"check/out " + hash:                   "line 1",
+		"settle " + hash:                      "line 1",
 		"checkout " + strings.Repeat("g", 64): "line 1",
 		strings.Repeat("n", 65) + " " + hash:  "line 1",
 		"a " + hash + "\nb " + hash:           "lines 1 and 2",

@@ -78,7 +78,9 @@ func newHandler(o walletapi.Options) http.Handler {
 		o.Connections = 10
 	}
 	o.ReserveTTL, o.Draining = time.Minute, func() bool { return false }
-	o.Zone = func(context.Context) (*time.Location, error) { return seoul, nil }
+	if o.Zone == nil {
+		o.Zone = func(context.Context) (*time.Location, error) { return seoul, nil }
+	}
 	o.Metrics = prometheus.NewRegistry()
 	if o.Now == nil {
 		o.Now = time.Now

@@ -90,6 +90,8 @@ func TestTokens_OpenWhatTheyAreFor(t *testing.T) {
 		got := ask("DELETE", "/v1/orders/A-1/coupon", wrong, "X-User-ID", "7")
 		require.Equal(t, http.StatusUnauthorized, got.Code)
 	}
+	program := bearer(t, jwt.MapClaims{"client_id": "Settle", "scope": "redeem"})
+	require.Equal(t, http.StatusUnauthorized, ask("DELETE", "/v1/orders/A-1/coupon", program).Code, "the name of what the program does by itself")
 	require.Len(t, actors, 2)
 }
 
