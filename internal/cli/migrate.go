@@ -43,6 +43,11 @@ func (c *migrateCmd) run(ctx context.Context, p *program) error {
 	for _, m := range applied {
 		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
 	}
+	if err == nil {
+		if unreadable := connect.CheckSchema(ctx, db); mysqltx.ClassOf(unreadable) == coupon.Setup {
+			err = text.UsageErrorf(text.TablesMissing, unreadable)
+		}
+	}
 	if err == nil && len(applied) == 0 {
 		p.view().Println(text.SchemaUpToDate)
 	}

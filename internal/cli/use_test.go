@@ -233,6 +233,11 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 		return stdout
 	}
 	require.Contains(t, migrate(), "up to date")
+	_, err := db.Exec("DROP TABLE promise")
+	require.NoError(t, err)
+	code, _, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
+	require.Equal(t, exitUse, code)
+	require.Regexp(t, "promise.*restore the tables from a backup", stderr)
 
 	// A migration may be killed at any step, and a user table may exist.
 	for name, killed := range map[string][]string{

@@ -101,8 +101,11 @@ func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 	lost := w.person("2").Undecided
 	require.Len(t, lost, 1)
 	require.True(t, lost[0].Lost)
+	code, shown, stderr := w.settle("user", "show", "--user=2", "--lang=en")
+	require.Zero(t, code, stderr)
+	require.Contains(t, shown, "lost by Redis; the journal puts it back")
 	require.Len(t, lost[0].AppliedAt, 1)
-	code, _, stderr := w.forget("2")
+	code, _, stderr = w.forget("2")
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, second.String())
 	require.Len(t, w.person("2").Applications, 1, "nothing was deleted")

@@ -20,6 +20,7 @@ var (
 	CouponsOfUser = Message{"사용자 %d에게 발급된 쿠폰은 %d장이며, 그중 지금 사용할 수 있는 쿠폰은 %d장입니다.",
 		"User %d was given %d coupon{|s}; usable now: %d."}
 	StillWaits       = Message{"대기 중", "waiting"}
+	LostByRedis      = Message{"Redis에서 유실됨, 저널에서 되돌릴 예정", "lost by Redis; the journal puts it back"}
 	ColumnValidUntil = Message{"유효 기한", "valid until"}
 	ColumnOrder      = Message{"주문", "order"}
 )

@@ -7,6 +7,7 @@ var (
 		"the tables of this database are of another schema: another build before the first release made them, or another program. They cannot be migrated. Nothing was changed. Use a new, empty database, or drop this one and create it again if nobody needs its content"}
 	ForeignTables = Message{"이 데이터베이스에는 `settle migrate`가 만들지 않은 같은 이름의 테이블이 있습니다: %s. 변경한 내용은 없습니다. 전용 데이터베이스를 만들어 MYSQL_DSN에 지정하세요",
 		"this database has tables of our names that `settle migrate` has not made: %s. Nothing was changed. Create a database for Jajeong alone and name it in MYSQL_DSN"}
+	TablesMissing  = Message{"스키마는 최신이지만 읽을 수 없는 테이블이 있습니다(%v). 백업에서 복원하거나 이 계정에 권한을 주세요", "the schema is up to date, but not every table can be read (%v): restore the tables from a backup, or grant this account the rights"}
 	SchemaUpToDate = Message{"스키마가 최신 상태입니다", "the schema is up to date"}
 	AskSettle      = Message{"이대로 정산할까요?", "Settle this?"}
 	AskBackfill    = Message{"위는 마지막 영업일까지 모두 정산한 경우의 결과입니다. %d일치를 하루씩 차례로 정산할까요?",

@@ -25,7 +25,10 @@ func (v View) Person(p *privacy.Person) {
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnAppliedAt, text.ColumnResult, text.ColumnValidUntil, text.ColumnOrder)
 	for _, u := range p.Undecided {
 		result := text.StillWaits
-		if u.UnderReview {
+		switch {
+		case u.Lost:
+			result = text.LostByRedis
+		case u.UnderReview:
 			result = text.ColumnUnderReview
 		}
 		for _, at := range u.AppliedAt {
