@@ -50,11 +50,12 @@ CREATE TABLE IF NOT EXISTS ` + VersionTable + ` (
 	// ReadFingerprint reads the comment of that table.
 	ReadFingerprint = "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '" + VersionTable + "'"
 
-	// BeginPolicy and BeginDeployment insert the first rows of their tables. ? is the time zone of the nights.
+	// BeginPolicy and BeginDeployment insert the first rows of their tables. ? is the time zone of the nights of a new database; that
+	// of another one is in its policy.
 	BeginPolicy = `
 INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after, events_after)
 VALUES (1, '', '', '', ?, UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0)`
-	BeginDeployment = "INSERT IGNORE INTO deployment (id, zone) VALUES (1, ?)"
+	BeginDeployment = "INSERT IGNORE INTO deployment (id, zone) SELECT 1, zone FROM policy ORDER BY id DESC LIMIT 1"
 
 	// BeginVersions inserts the row that goose expects in a table that it finds.
 	BeginVersions = "INSERT INTO " + VersionTable + " (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + VersionTable + ")"

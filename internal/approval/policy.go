@@ -130,7 +130,7 @@ func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, er
 	if err := checkAccounts(ctx, q, now, wanted); err != nil {
 		return Plan{}, err
 	}
-	if _, err := deployment.Load(wanted.Zone); err != nil {
+	if _, err := deployment.Load("--zone", wanted.Zone); err != nil {
 		return Plan{}, err
 	}
 	return planOf(now, wanted), nil
@@ -159,8 +159,8 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 		}
 		to := wanted.with(now)
 		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) && slices.Equal(to.Persons, now.Persons) && to.Zone == now.Zone {
-			set = now // also after a COMMIT whose reply was lost
-			return nil
+			set = now                                   // also after a COMMIT whose reply was lost
+			return deployment.Change(ctx, tx, now.Zone) // somebody may have changed it by hand
 		}
 		if _, err := ticket.use(ctx, tx, now, planOf(now, to), origin); err != nil {
 			return err

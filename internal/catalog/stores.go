@@ -80,7 +80,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 		return nil, errors.New("decode catalog snapshot: it has no time") // {} would remove all coupons
 	}
 	var err error
-	if r.zone, err = deployment.Load(r.Zone); err != nil {
+	if r.zone, err = deployment.Load("zone", r.Zone); err != nil {
 		return nil, fmt.Errorf("decode catalog snapshot: %w", err)
 	}
 	for _, one := range r.Coupons {

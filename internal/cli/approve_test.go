@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // kim asks and executes with the operators' account. lee approves with an account of her own.
@@ -234,6 +235,7 @@ func TestApprovals_AreVoidAfterChange(t *testing.T) {
 	require.Equal(t, exitUse, code, stderr)
 	require.Contains(t, stderr, "is void now")
 	require.Empty(t, w.Issued(id))
+	require.Equal(t, []string{text.RunNotApproved.In(text.English)}, jajeongtest.Column[string](w.Deployment, "SELECT error FROM run_coupon WHERE coupon_id = ?", id), "viewers see runs, but no requests")
 	code, stdout, _ := w.settle("approvals", fmt.Sprint(a.Approval), "--lang=ko")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "VOID")

@@ -19,16 +19,7 @@ type explainCmd struct {
 	connect.IssueSettings `embed:""`
 }
 
-// run explains what it can while a server is away, also without the zone of the nights.
-func (c *explainCmd) run(ctx context.Context, p *program) error {
-	s, err := p.connect()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if zone, err := s.zone.Get(ctx); err == nil {
-		p.Zone = zone
-	}
+func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
 	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil { // without MySQL, Explain still reads Redis
 		return purged.Err(p.Instant(purged.PurgedAt))
 	}

@@ -21,8 +21,8 @@ func (c *migrateCmd) Validate() error {
 	if c.SettleTimeZone == "" {
 		return nil
 	}
-	_, err := deployment.Load(c.SettleTimeZone)
-	return about("SETTLE_TIME_ZONE", err)
+	_, err := deployment.Load("SETTLE_TIME_ZONE", c.SettleTimeZone)
+	return about("--settle-time-zone", err)
 }
 
 func (c *migrateCmd) run(ctx context.Context, p *program) error {

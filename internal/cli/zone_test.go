@@ -23,7 +23,7 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 		require.NoError(t, db.QueryRow("SELECT d.zone, p.zone FROM deployment d, policy p").Scan(&deployment, &policy))
 		return deployment, policy
 	}
-	for _, wrong := range []string{"Mars", "Local", "", "asia/../seoul"} {
+	for _, wrong := range []string{"Mars", "Local", "", "localtime"} {
 		code, _, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN, "--settle-time-zone="+wrong)
 		require.Equal(t, exitUse, code, wrong)
 		require.Contains(t, stderr, wrong)
@@ -40,15 +40,22 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 	deployment, policy := zone()
 	require.Equal(t, []string{"Europe/Berlin", "Europe/Berlin"}, []string{deployment, policy})
 
+	// A row that is lost follows from the policy.
+	_, err := db.Exec("DELETE FROM deployment")
+	require.NoError(t, err)
+	code, stdout, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "Europe/Berlin")
+
 	// A process that was killed before the first rows were written leaves the rest to the next.
 	for _, statement := range []string{"DELETE FROM deployment", "DELETE FROM policy"} {
 		_, err := db.Exec(statement)
 		require.NoError(t, err)
 	}
-	code, _, stderr = settleBare(t, "policy", "show", "--lang=en", "--mysql-dsn="+m.DSN, "--redis-addrs=127.0.0.1:1")
+	code, _, stderr = settleBare(t, "coupon", "list", "--lang=en", "--mysql-dsn="+m.DSN, "--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, "run settle migrate")
-	code, stdout, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
+	code, stdout, stderr = settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "Asia/Seoul")
 }
@@ -96,7 +103,7 @@ func TestPolicy_ChangesTheZone(t *testing.T) {
 	for _, wrong := range []string{"Mars", "Local"} {
 		code, _, stderr := w.kim("policy", "set", "--zone="+wrong)
 		require.Equal(t, exitUse, code)
-		require.Contains(t, stderr, fmt.Sprintf("%q is not a time zone", wrong))
+		require.Contains(t, stderr, fmt.Sprintf("--zone=%q is not a time zone", wrong))
 	}
 	code, stdout, stderr := w.settle("policy", "set", "--zone=Europe/Berlin", "--dry-run", "--lang=en")
 	require.Zero(t, code, stderr)
@@ -127,9 +134,16 @@ func TestPolicy_ChangesTheZone(t *testing.T) {
 	w.Verify()
 	w.verify()
 
-	w.Exec("UPDATE deployment SET zone = 'Pacific/Tongatapu'")
-	code, report := w.verifyCode()
-	require.Equal(t, exitInvariant, code)
-	require.Len(t, report.Strays, 1)
-	require.Equal(t, ledger.ZoneWrong, report.Strays[0].Code)
+	// What is written by hand is found, also if it is no zone, and the policy sets it right.
+	for _, byHand := range []string{"Pacific/Tongatapu", "Mars/X", ""} {
+		w.Exec("UPDATE deployment SET zone = ?", byHand)
+		code, report := w.verifyCode()
+		require.Equal(t, exitInvariant, code)
+		require.Len(t, report.Strays, 1)
+		require.Equal(t, ledger.ZoneWrong, report.Strays[0].Code)
+		code, stdout, stderr = w.kim("policy", "set", "--zone=Europe/Berlin")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, "Europe/Berlin")
+		w.verify()
+	}
 }

@@ -50,10 +50,11 @@ func insertFirstRows(ctx context.Context, db *sql.DB, zone string) error {
 		return fmt.Errorf("insert the first rows: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	for _, insert := range []string{migrations.BeginPolicy, migrations.BeginDeployment} {
-		if _, err := tx.ExecContext(ctx, insert, zone); err != nil {
-			return fmt.Errorf("insert the first rows: %w", err)
-		}
+	if _, err = tx.ExecContext(ctx, migrations.BeginPolicy, zone); err == nil {
+		_, err = tx.ExecContext(ctx, migrations.BeginDeployment)
+	}
+	if err != nil {
+		return fmt.Errorf("insert the first rows: %w", err)
 	}
 	return tx.Commit()
 }

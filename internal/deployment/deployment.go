@@ -8,6 +8,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -23,11 +24,15 @@ const (
 	changeSQL = "UPDATE deployment SET zone = ?"
 )
 
-// Load returns the zone of a name. An empty name and Local are refused: they are another zone on another machine.
-func Load(name string) (*time.Location, error) {
+// zoneForm is Area/City, as the IANA database names zones, or UTC. Other names, such as Local and localtime, are another zone on
+// another machine, or none.
+var zoneForm = regexp.MustCompile(`^(UTC|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)+)$`)
+
+// Load returns the zone of a name, which stands in a setting or a column.
+func Load(setting, name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == "Local" {
-		return nil, text.UsageErrorf(text.WrongTimeZone, name)
+	if err != nil || !zoneForm.MatchString(name) {
+		return nil, text.UsageErrorf(text.WrongTimeZone, setting, name)
 	}
 	return zone, nil
 }
@@ -42,7 +47,7 @@ func ReadZone(ctx context.Context, q mysqltx.Querier) (*time.Location, error) {
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the time zone of the nights")
 	}
-	return Load(name)
+	return Load("deployment.zone", name)
 }
 
 // Change writes another zone.

@@ -3,6 +3,7 @@ package deployment_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,11 +18,11 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []string{"", "Local", "Mars", "asia/../seoul", "+09:00"} {
-		_, err := deployment.Load(wrong)
-		require.ErrorContains(t, err, "is not a time zone", wrong)
+	for _, wrong := range []string{"", "Local", "Mars", "asia/../seoul", "Asia/../Asia/Seoul", "+09:00", "localtime", "posixrules", "posix/Asia/Seoul", "right/Asia/Seoul", "Factory", "asia/seoul", "Asia/Seoul ", "EST"} {
+		_, err := deployment.Load("ZONE", wrong)
+		require.ErrorContains(t, err, fmt.Sprintf("ZONE=%q is not a time zone", wrong))
 	}
-	zone, err := deployment.Load("Asia/Seoul")
+	zone, err := deployment.Load("ZONE", "Asia/Seoul")
 	require.NoError(t, err)
 	require.Equal(t, "Asia/Seoul", zone.String())
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
@@ -174,12 +173,12 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 			wrong++
 		}
 	}
-	zone, err := deployment.ReadZone(ctx, q)
+	zones, err := mysqltx.Column[string](ctx, q, "SELECT zone FROM deployment")
 	if err != nil {
-		return err
+		return mysqltx.Wrap(err, "read the time zone of the nights")
 	}
-	if last := len(policies) - 1; last < 0 || zone.String() != policies[last].zone {
-		v.find(10, ZoneWrong, 1, "the nights are of %s, which is not what the policy says", zone)
+	if last := len(policies) - 1; last < 0 || !slices.Equal(zones, []string{policies[last].zone}) {
+		v.find(10, ZoneWrong, 1, "the nights are of %q, which is not what the policy says", zones)
 	}
 	v.findAny(10, ApprovalMissing, missing, "versions of the policy that needed an approval and have none: %d")
 	v.findAny(10, ApprovalWrong, wrong, "approvals of the policy that are not by another person, not of their plan, or not used once as given: %d")

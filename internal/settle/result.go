@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -127,6 +128,14 @@ func (r *Result) fail(err error) {
 		r.Status, err = coupon.Busy, text.RetryableErrorf(text.CouponBusy)
 	}
 	r.err, r.Error = err, err.Error()
+}
+
+// recorded is the error as the history has it, for everybody: a refusal tells of requests for approval.
+func (r Result) recorded() string {
+	if _, refused := errors.AsType[*approval.Refusal](r.err); refused {
+		return text.RunNotApproved.In(text.English)
+	}
+	return r.Error
 }
 
 // Err returns the error whose text is in the field Error.

@@ -22,6 +22,7 @@ var (
 		"approval %d was given for the reason %q: give the same --reason."}
 	ApprovalChanged = Message{"승인 후에 대상이 바뀌어 승인 요청 %d번은 무효가 되었습니다. 아무것도 바꾸지 않았습니다. 바뀐 내용(괄호 안은 승인 당시): %s. 다시 승인을 요청하세요.",
 		"the plan has changed since approval %d, which is void now; nothing was changed. Now (and as approved): %s. Ask again."}
+	RunNotApproved = Message{"이 정산의 승인이 없거나 맞지 않아 아무것도 바꾸지 않았습니다", "nothing was changed: the run has no approval, or one of something else"}
 	PreviewChanged = Message{"미리 보기 후에 대상이 바뀌어 아무것도 바꾸지 않았습니다. 지금의 다이제스트는 %s이고, 미리 보기의 다이제스트는 %s입니다. 미리 보기를 다시 확인하세요",
 		"the change is no longer the one that the preview showed, so nothing was changed: its digest is %s now, and was %s. Look at the preview again"}
 	NoSuchApproval = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}

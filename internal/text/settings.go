@@ -2,7 +2,7 @@ package text
 
 // Problems with settings and flags.
 var (
-	WrongTimeZone = Message{"%q은(는) 올바른 시간대가 아닙니다. Asia/Seoul과 같은 형식으로 지정하세요", "%q is not a time zone such as Asia/Seoul"}
+	WrongTimeZone = Message{"%s=%q: 올바른 시간대가 아닙니다. Asia/Seoul과 같은 형식으로 지정하세요", "%s=%q is not a time zone such as Asia/Seoul"}
 	NoTimeZone    = Message{"데이터베이스에 야간 정산의 시간대가 없습니다. settle migrate를 실행하세요", "the database has no time zone of the nights: run settle migrate"}
 	OtherTimeZone = Message{"SETTLE_TIME_ZONE=%s이지만 야간 정산의 시간대는 %s입니다. 시간대는 settle policy set --zone으로 바꿉니다. 바꾸지 않으려면 설정을 %[2]s(으)로 고치세요",
 		"SETTLE_TIME_ZONE is %s, and the nights are of %s: settle policy set --zone changes their zone. To leave it, set SETTLE_TIME_ZONE=%[2]s"}
