@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,37 @@ func TestLocalTimes_OfNewYork(t *testing.T) {
 	code, _, stderr = w.create("--opens=2030-11-03 01:30", "--closes=2030-11-03 02:00")
 	require.Zero(t, code, stderr)
 	require.Contains(t, stderr, "from 2030-11-03 01:30:00-04:00 to 2030-11-03 02:00:00-05:00", "the first of the hour that comes twice")
+}
+
+// MySQL refuses a pause or a close before Redis knows of it: nobody is turned away by a change that is not made.
+func TestCouponChange_IsMadeByRedisOnlyIfMySQLTakesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	as := func(access jajeongtest.Access, verb string, id coupon.CouponID) (code int, stderr string) {
+		var errs bytes.Buffer
+		code = run(t.Context(), append([]string{"coupon", verb, id.String(), "--operator=kim", "--reason=x"}, w.Flags(access)...), io.Discard, &errs)
+		return code, errs.String()
+	}
+	for n, verb := range []string{"pause", "close"} {
+		id := w.AddCoupon(9)
+		w.Refresh()
+		code, stderr := as(w.Job, verb, id)
+		require.Equal(t, exitUse, code, stderr)
+		require.Contains(t, stderr, "denied", "this account may not change coupons")
+		w.Apply(id, coupon.UserID(10+n))
+
+		w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON audit_event FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no more events'")
+		code, stderr = as(w.Operator, verb, id)
+		require.NotZero(t, code)
+		require.Contains(t, stderr, "no more events")
+		w.Apply(id, coupon.UserID(20+n))
+		w.Exec("DROP TRIGGER refuses")
+
+		code, stderr = as(w.Operator, verb, id)
+		require.Zero(t, code, stderr)
+		w.Refresh()
+		w.Verify(id)
+	}
 }
 
 func TestCouponChange_PrintsAnswerToNewApplications(t *testing.T) {

@@ -173,7 +173,7 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
 	}
-	shutAt, err := a.shut(ctx, tx, made)
+	shutAt, err := a.shut(ctx, tx, made, func() error { return rehearse(ctx, tx, origin, op.action, *made) })
 	if err != nil {
 		return err
 	}
@@ -234,9 +234,22 @@ func timeOfMySQL(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (time.Time, e
 	return max(coupon.ArrivalAt(now), last+1).Time(), nil
 }
 
+// rehearse writes what will be written, and undoes it but for its locks: MySQL refuses a change, or lets it wait, before Redis knows
+// of it, so that nobody is turned away by a change that is not made.
+func rehearse(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change) error {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT rehearsed"); err != nil {
+		return mysqltx.Wrap(err, "set savepoint")
+	}
+	if err := write(ctx, tx, origin, action, made, time.Time{}); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT rehearsed")
+	return mysqltx.Wrap(err, "undo a rehearsal")
+}
+
 // shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
 // gets its end from Redis, later than every arrival. If Redis is unreachable, the change is recorded nevertheless.
-func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change) (shutAt time.Time, err error) {
+func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change, rehearse func() error) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
 	if is.ClosesAt.Equal(was.ClosesAt) && is.Status == was.Status {
@@ -245,6 +258,9 @@ func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change) (shutAt time
 	is.Version = was.Version + 1
 	if !closes && !pauses {
 		return time.Time{}, nil
+	}
+	if err := rehearse(); err != nil {
+		return time.Time{}, err
 	}
 	version, end, err := a.Redis.StopApplying(ctx, was.Window(), was.Promise, pauses)
 	switch {
