@@ -316,7 +316,9 @@ type valueMissing struct{ flag string }
 func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) }
 
 func (l lenient) problem(v *kong.Value, given string, parts []string, target reflect.Value, err error) error {
-	odd := slices.IndexFunc(parts, func(part string) bool { return part != "" && isNumber(target) && !numberForm.MatchString(part) })
+	odd := slices.IndexFunc(parts, func(part string) bool {
+		return part != "" && (isNumber(target) && !numberForm.MatchString(part) || isDuration(target) && !durationForm.MatchString(part))
+	})
 	switch {
 	case mayHavePassword(v, given):
 		return text.UsageErrorf(text.GivenPassword, nameOf(v))

@@ -20,13 +20,15 @@ import (
 
 func CheckListen(name, address string) error {
 	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
+	if err != nil || !isPort(port) {
 		return text.UsageErrorf(text.WrongListen, name, address)
 	}
 	return nil
+}
+
+func isPort(given string) bool {
+	number, err := strconv.ParseUint(given, 10, 16)
+	return err == nil && strconv.FormatUint(number, 10) == given
 }
 
 // maxSecret is in bytes. A DSN or a password is far shorter.
@@ -35,8 +37,7 @@ const maxSecret = 64 << 10
 // isAddress reports whether given is host:port, such as redis:6379 or [::1]:6379, without a scheme, a user and a password.
 func isAddress(given string) bool {
 	host, port, err := net.SplitHostPort(given)
-	number, wrong := strconv.ParseUint(port, 10, 16)
-	return err == nil && wrong == nil && number > 0 && host != "" && !strings.ContainsAny(host, "@/?#= ")
+	return err == nil && isPort(port) && port != "0" && host != "" && !strings.ContainsAny(host, "@/?#= ")
 }
 
 func secret(name, value, file string) (string, error) {
@@ -81,11 +82,18 @@ func partsOf(v *kong.Value, given kong.Token) []string {
 // numberForm is a canonical decimal. kong reads 010 as 8, 0x1F as 31 and 1_0 as 10.
 var numberForm = regexp.MustCompile(`^(0|-?[1-9][0-9]*)(\.[0-9]+)?$`)
 
+// durationForm is made of canonical decimals, such as 90s or 1h30m. time.ParseDuration takes 010m and .5h, too.
+var durationForm = regexp.MustCompile(`^-?(0|((0|[1-9][0-9]*)(\.[0-9]+)?[a-zµ]+)+)$`)
+
+func isDuration(target reflect.Value) bool {
+	return elementOf(target) == reflect.TypeFor[time.Duration]()
+}
+
 // isNumber reports whether a flag has a number, or a list of numbers. A duration is none.
 func isNumber(target reflect.Value) bool {
 	of := elementOf(target)
 	kind := of.Kind()
-	return of != reflect.TypeFor[time.Duration]() && (kind >= reflect.Int && kind <= reflect.Uint64 || kind == reflect.Float64)
+	return !isDuration(target) && (kind >= reflect.Int && kind <= reflect.Uint64 || kind == reflect.Float64)
 }
 
 // elementOf returns the type of a value, of what it points to, or of the elements of a list.

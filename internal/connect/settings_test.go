@@ -280,6 +280,23 @@ func TestParse_RefusesMisspeltSettings(t *testing.T) {
 	}
 }
 
+// Numbers have one spelling in durations and ports, too.
+func TestParse_RefusesOddDurations(t *testing.T) {
+	t.Setenv("MYSQL_DSN", dsn)
+	for _, odd := range []string{"010m", "+10m", ".5h", "1.h", "05s", "1h05m", "1 h"} {
+		_, _, problems := parse(t, "--wait="+odd)
+		require.Equal(t, []string{fmt.Sprintf("--wait is %q: want a duration such as 90s or 168h", odd)}, problems, odd)
+	}
+	for _, right := range []string{"90s", "1h30m", "0", "0.5s", "1h1h", "100µs"} {
+		_, _, problems := parse(t, "--wait="+right)
+		require.Empty(t, problems, right)
+	}
+	for _, odd := range []string{":08080", ":+80", "127.0.0.1:65536", ":http"} {
+		require.Error(t, connect.CheckListen("LISTEN", odd), odd)
+	}
+	require.NoError(t, connect.CheckListen("LISTEN", "127.0.0.1:0"))
+}
+
 // othersNames are variables of other programs, of shells and of Kubernetes.
 const othersNames = `HOME HOSTNAME LANG LC_ALL PATH PWD TERM TZ USER USERNAME SHELL LOGNAME GOGC GOMEMLIMIT GOMAXPROCS SSL_CERT_DIR
 KUBERNETES_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT_HTTPS KUBERNETES_PORT_443_TCP_ADDR POD_NAME POD_NAMESPACE POD_IP NODE_NAME
