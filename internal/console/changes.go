@@ -154,7 +154,7 @@ var changes = []change{
 		preview: func(v map[string]string) []string { return []string{"receipt", "show", v["receipt"]} },
 		back:    func(map[string]string) string { return "/" }},
 	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy, pinned: true,
-		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint, Required: true},
+		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint},
 			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
 			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint},
 			{Name: "zone", Kind: "text", label: text.ConsoleZone, hint: text.ConsoleZoneHint}},
@@ -189,11 +189,13 @@ type do struct {
 // values reads the fields of a change. complete reports whether every required one is there.
 func (one *change) values(given url.Values) (v map[string]string, complete bool) {
 	v, complete = map[string]string{}, true
+	anything := false
 	for _, f := range one.fields {
 		v[f.Name] = strings.TrimSpace(given.Get(f.Name))
 		complete = complete && (v[f.Name] != "" || !f.Required)
+		anything = anything || v[f.Name] != ""
 	}
-	return v, complete
+	return v, complete && anything
 }
 
 // wrong says which value does not have its form: a value becomes one argument of a verb, and the verb checks what it means.

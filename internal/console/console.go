@@ -170,6 +170,7 @@ type page struct {
 	Lead    []string // sentences above everything else
 	Bad     bool     // they are bad news
 	Blocks  []block
+	away    bool     // a server is away, and the verb may succeed later
 	digest  string   // of the preview; empty: it has none
 	Notes   []string // what the verb printed to standard error
 	Links   []link

@@ -71,17 +71,18 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 	}
 	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)
 	p.Notes = append(p.Notes, lines(notes.Blocks())...)
-	if exit != 0 {
-		p.Bad = true
-	}
+	p.Bad, p.away = p.Bad || exit != 0, exit == serversAway
 }
 
-// status is 404 or 503 if the verb printed nothing but errors.
+// serversAway is the exit code of a verb that may succeed later.
+const serversAway = 1
+
+// status is 422 or 503 if the verb printed nothing but errors.
 func (p *page) status() int {
 	switch {
 	case !p.Bad || len(p.Blocks) > 0:
 		return http.StatusOK
-	case len(p.Notes) > 0:
+	case len(p.Notes) > 0 && !p.away:
 		return http.StatusUnprocessableEntity
 	default:
 		return http.StatusServiceUnavailable
