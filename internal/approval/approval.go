@@ -200,16 +200,20 @@ func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve 
 
 func mayDecide(a Approval, policy Policy, checker identity, approve bool) (repeated bool, err error) {
 	want := map[bool]State{true: Approved, false: Refused}[approve]
+	twoSignIns := checker.SignIn != "" && a.maker.SignIn != "" && checker.SignIn != a.maker.SignIn
+	checker, maker := checker.under(policy), a.maker.under(policy)
 	switch {
-	case a.State == want && checker.is(a.checker):
+	case a.State == want && checker.is(a.checker.under(policy)):
 		return true, nil
 	case a.State != Requested:
 		return false, text.UsageErrorf(text.ApprovalNotOpen, a.ID, a.State)
 	case approve && checker.shares(policy.SharedAccounts):
 		return false, text.UsageErrorf(text.AccountIsShared, checker.account)
-	case approve && checker.mayBe(a.maker, policy) && (checker.SignIn == "") == (a.maker.SignIn == ""):
+	case approve && twoSignIns && checker.SignIn == "" && stem(checker.account) == stem(maker.account):
+		return false, text.UsageErrorf(text.ConsoleNotShared, checker.account)
+	case approve && checker.mayBe(maker, policy) && (checker.SignIn == "") == (maker.SignIn == ""):
 		return false, text.UsageErrorf(text.ApprovalIsOwn, a.ID, a.Maker)
-	case approve && checker.mayBe(a.maker, policy):
+	case approve && checker.mayBe(maker, policy):
 		return false, text.UsageErrorf(text.PersonNotMapped, a.ID, a.Maker)
 	}
 	return false, nil
@@ -290,7 +294,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
 	case !used.Plan.sameRequest(plan):
 		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)
-	case !by.is(used.maker):
+	case !by.under(policy).is(used.maker.under(policy)):
 		return used, refuse(plan, text.ApprovalOfOtherPerson, used.ID, used.Maker)
 	case origin.Reason != used.Reason:
 		return used, refuse(plan, text.ApprovalOfOtherReason, used.ID, used.Reason)

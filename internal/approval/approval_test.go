@@ -32,12 +32,15 @@ func TestDigest_CoversWhatIsApproved(t *testing.T) {
 
 func at(name, account string) identity { return identity{Person{Name: name}, account} }
 
+// by is somebody at a console with another account.
+func by(account string, who identity) identity { return identity{who.Person, account} }
+
 func signedIn(name, signIn string) identity { return identity{Person{name, signIn}, "console@%"} }
 
 // Two spellings of a person are one person.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
-	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%"}, Persons: []string{"KIM@example.com=kim", "lee@example.com=lee@%"}}
+	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%", "console"}, Persons: []string{"KIM@example.com=kim", "lee@example.com=lee@%"}}
 	kim := signedIn("kim@example.com", "https://id 1")
 	for name, c := range map[string]struct {
 		maker, checker identity
@@ -51,7 +54,7 @@ func TestMayDecide(t *testing.T) {
 		"console, then the own account at a terminal":       {maker: kim, checker: at("lee", "kim@%"), want: text.PersonNotMapped},
 		"the own account at a terminal, then console":       {maker: at("lee", "kim@10.%"), checker: kim, want: text.PersonNotMapped},
 		"console, then another person, who types the name":  {maker: kim, checker: at("Kim", "lee@%")},
-		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.PersonNotMapped},
+		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.AccountIsShared},
 		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim, want: text.PersonNotMapped},
 		"console, then another person at a terminal":        {maker: kim, checker: at("lee", "lee@%")},
 		"console, then an account of nobody":                {maker: kim, checker: at("choi", "choi@%"), want: text.PersonNotMapped},
@@ -60,6 +63,10 @@ func TestMayDecide(t *testing.T) {
 		"one account, two names":                            {maker: at("kim", "operator@%"), checker: at("lee", "operator@10.0.0.1"), want: text.ApprovalIsOwn},
 		"two accounts, one name":                            {maker: at("kim", "kim@%"), checker: at("kim", "lee@%")},
 		"two accounts":                                      {maker: at("kim", "kim@%"), checker: at("lee", "lee@%")},
+		"console, then a console of one's own":              {maker: kim, checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.PersonNotMapped},
+		"console, then another's own console":               {maker: kim, checker: by("lee@%", signedIn("choi@example.com", "dev"))},
+		"two consoles of one's own":                         {maker: by("kim@%", kim), checker: by("kim@10.%", signedIn("lee@example.com", "dev")), want: text.ConsoleNotShared},
+		"a terminal, then a console of one's own":           {maker: at("kim", "kim@%"), checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.ApprovalIsOwn},
 		"a shared account":                                  {maker: at("kim", "kim@%"), checker: at("lee", "settle@%"), want: text.AccountIsShared},
 		"a shared account with its host":                    {maker: at("kim", "kim@%"), checker: at("lee", "ops@10.%"), want: text.AccountIsShared},
 	} {

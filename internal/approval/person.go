@@ -10,8 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Person asks, approves or executes. At the console, SignIn is the person. At a terminal, the account of MySQL alone is: the name is a
-// note beside it.
+// Person asks, approves or executes. At a console whose account the policy calls shared, SignIn is the person. Everywhere else the account
+// of MySQL alone is, because its owner can start a console with any sign-in: the name is a note beside it.
 type Person struct {
 	Name   string
 	SignIn string // who the sign-in of the console says the person is; empty at a terminal
@@ -37,6 +37,14 @@ func (i identity) atTerminal() string {
 		return ""
 	}
 	return i.account
+}
+
+// under is the identity that a policy sees: without a sign-in by an account that it does not call shared.
+func (i identity) under(p Policy) identity {
+	if !slices.ContainsFunc(p.SharedAccounts, func(one string) bool { return names(one, i.account) }) {
+		i.SignIn = ""
+	}
+	return i
 }
 
 // folded maps the spellings of a name to one.

@@ -429,6 +429,16 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
 		}
 	}
+	atConsole := func(change string, persons ...string) func(_ coupon.CouponID, a asked) { // whose accounts are those of a console
+		return func(id coupon.CouponID, a asked) {
+			set(change)(id, a)
+			var accounts []string
+			for _, person := range persons {
+				accounts = append(accounts, jajeongtest.Column[string](w.Deployment, "SELECT SUBSTRING_INDEX("+person+"_account, '@', 1) FROM approval WHERE id = ?", a.Approval)...)
+			}
+			w.Exec("UPDATE policy SET shared_accounts = ?", strings.Join(accounts, ","))
+		}
+	}
 	asProgram := func(id coupon.CouponID, _ asked) { // it adds no seats by itself
 		w.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", id)
 		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"}, audit.CouponSeats, id, audit.Entry{Seats: 1}))
@@ -453,10 +463,11 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
 		}, ledger.ApprovalWrong},
 		"one account":               {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
-		"one sign-in":               {seats, set("maker_sign_in = 'x', checker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"console and terminal":      {seats, set("maker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"terminal and console":      {seats, set("checker_sign_in = 'x'"), ledger.ApprovalWrong},
-		"a console's at a terminal": {seats, set("maker_sign_in = 'x', checker_sign_in = 'y'"), ledger.ApprovalWrong},
+		"one sign-in":               {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker", "checker"), ledger.ApprovalWrong},
+		"console and terminal":      {seats, atConsole("maker_sign_in = 'x'", "maker"), ledger.ApprovalWrong},
+		"terminal and console":      {seats, atConsole("checker_sign_in = 'x'", "checker"), ledger.ApprovalWrong},
+		"a console's at a terminal": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'y'", "maker", "checker"), ledger.ApprovalWrong},
+		"consoles of one's own":     {seats, set("maker_sign_in = 'x', checker_sign_in = 'y', checker_account = maker_account"), ledger.ApprovalWrong},
 		"by the program's name":     {seats, asProgram, ledger.ApprovalMissing},
 		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
 		"another account used it":   {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -50,7 +51,7 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	site := "http://" + behindProxy(d).Console
 	kim, lee := visitor{t, site, "kim@example.com", "team-finance"}, visitor{t, site, "lee@example.com", "team-finance"}
 	park, choi := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "choi@example.com", "team-ops"}
-	_, policy, _ := choi.ask(http.MethodGet, "/do/policy?actions=run", nil)
+	_, policy, _ := choi.ask(http.MethodGet, "/do/policy?actions=run&shared-accounts="+consoleAccount(d), nil)
 	_, done, _ := choi.ask(http.MethodPost, "/do/policy", fill(policy, "SEC-4"))
 	require.Contains(t, done, "정산 실행")
 
@@ -112,6 +113,14 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	_, page, _ := lee.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
 	require.Contains(t, page, "lee@example.com")
 	d.Verify(id)
+}
+
+// consoleAccount is the account of the console. The policy calls it shared, so that who signs in there is a person.
+func consoleAccount(d *jajeongtest.Deployment) string {
+	d.T.Helper()
+	account, err := mysql.ParseDSN(d.Operator.MySQLDSN)
+	require.NoError(d.T, err)
+	return account.User
 }
 
 // requireSignIn demands that the audit events of a person have the sign-in, which is the name behind a proxy.
@@ -183,7 +192,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 	d.AddUsers(91)
 	reviewed := d.Waiting(line)[0]
 	d.MoveToReview(line, reviewed, coupon.Failure{Cause: coupon.CauseBadRow})
-	d.Exec("UPDATE policy SET actions = 'drop,grant,revoke'")
+	d.Exec("UPDATE policy SET actions = 'drop,grant,revoke', shared_accounts = ?", consoleAccount(d))
 	site := "http://" + behindProxy(d).Console
 	park, jung, lee := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "jung@example.com", "team-cs"}, visitor{t, site, "lee@example.com", "team-finance"}
 	holder := d.Issued(id)[0]

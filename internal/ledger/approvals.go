@@ -117,7 +117,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 		}
 		c.Approvals++
 		a, action := given.named(e.detail)
-		if a == nil || a.fault(policies) || a.seen || a.action != action || !a.usedBy(e) {
+		if a == nil || a.fault(policies) || a.seen || a.action != action || !a.usedBy(e, a.policyOf(policies)) {
 			wrong++
 		}
 		if a != nil {
@@ -248,8 +248,17 @@ func (a *givenApproval) fault(policies []policyVersion) bool {
 	return !inTime || a.maker.mayBe(a.checker, a.policyOf(policies)) || a.shared(policies)
 }
 
+// under leaves out a sign-in by an account that the policy does not call shared: its owner can start a console with any sign-in.
+func (p approver) under(policy policyVersion) approver {
+	if !policy.shares(p.account) {
+		p.signIn = ""
+	}
+	return p
+}
+
 // mayBe reports whether two may be one person. Between the console and a terminal, the policy must know both as two.
 func (p approver) mayBe(other approver, policy policyVersion) bool {
+	p, other = p.under(policy), other.under(policy)
 	if accountName(p.account) == accountName(other.account) && (p.signIn == "" || other.signIn == "") {
 		return true
 	}
@@ -299,17 +308,23 @@ func (a *givenApproval) policyOf(policies []policyVersion) (found policyVersion)
 
 // shared reports whether an account that several persons use has approved.
 func (a *givenApproval) shared(policies []policyVersion) bool {
-	user, _, _ := strings.Cut(a.checker.account, "@")
-	accounts := strings.Split(a.policyOf(policies).shared, ",")
-	return a.checker.signIn == "" && (slices.Contains(accounts, a.checker.account) || slices.Contains(accounts, user))
+	return a.checker.signIn == "" && a.policyOf(policies).shares(a.checker.account)
+}
+
+// shares reports whether several persons use an account.
+func (p policyVersion) shares(account string) bool {
+	user, _, _ := strings.Cut(account, "@")
+	accounts := strings.Split(p.shared, ",")
+	return slices.Contains(accounts, account) || slices.Contains(accounts, user)
 }
 
 // usedBy reports whether the one who asked has made the change of an event: at the console the sign-in, at a terminal the account.
-func (a *givenApproval) usedBy(e approvedEvent) bool {
-	if a.maker.signIn != "" || e.signIn != "" {
-		return e.signIn == a.maker.signIn && spelled(e.actor) == spelled(a.maker.name)
+func (a *givenApproval) usedBy(e approvedEvent, policy policyVersion) bool {
+	maker, user := a.maker.under(policy), approver{name: e.actor, signIn: e.signIn, account: e.account}.under(policy)
+	if maker.signIn != "" || user.signIn != "" {
+		return user.signIn == maker.signIn && spelled(user.name) == spelled(maker.name)
 	}
-	return accountName(e.account) == accountName(a.maker.account)
+	return accountName(user.account) == accountName(maker.account)
 }
 
 // forged reports whether the plan is not that of the digest, or names another action.

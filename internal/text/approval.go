@@ -10,6 +10,8 @@ var (
 		"approval %d is %v: only one that is REQUESTED can be approved or refused."}
 	ApprovalIsOwn = Message{"승인 요청 %d번은 %s 님이 올린 요청입니다. 자신의 요청은 승인할 수 없으므로 다른 사람이 승인해야 합니다.",
 		"approval %d was asked for by %s: another person must approve it."}
+	ConsoleNotShared = Message{"콘솔의 MySQL 계정 %s을(를) 정책에서 공용 계정으로 지정하지 않아, 로그인한 사람이 모두 한 사람으로 취급됩니다. 운영 담당자가 `settle policy set --shared-accounts`로 지정한 뒤 다시 승인하세요.",
+		"the policy does not call the console's account %s shared, so all who sign in count as one person: let an operator name it with `settle policy set --shared-accounts`, and approve then."}
 	PersonNotMapped = Message{"승인 요청 %d번은 %s 님의 요청입니다. 콘솔의 요청을 터미널에서, 또는 터미널의 요청을 콘솔에서 승인하려면 정책에 두 사람이 서로 다른 사람으로 등록되어 있어야 합니다: `settle policy set --person 이름=계정`. 아니면 요청한 곳과 같은 곳에서 승인하세요.",
 		"approval %d was asked for by %s. What was asked for at the console is approved at a terminal, and the other way round, only if the policy has both as two persons: `settle policy set --person NAME=ACCOUNT`. Or approve where it was asked for."}
 	AccountIsShared = Message{"%s 계정은 여러 사람이 함께 쓰는 계정이므로 승인할 수 없습니다. 자신의 MySQL 계정으로 접속하거나 콘솔에서 승인하세요.",
