@@ -204,7 +204,7 @@ func help(t *testing.T) string {
 	t.Helper()
 	helpTexts.once.Do(func() {
 		var said string
-		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "run"}, {"settle", "serve"}} {
+		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"}, {"settle", "run"}, {"settle", "serve"}} {
 			output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
 			require.NoError(t, err, "%s", output)
 			said += string(output)
