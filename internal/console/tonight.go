@@ -75,6 +75,8 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 	for _, d := range all {
 		behind := p.say(text.ConsoleJournalNone)
 		switch {
+		case d.Waiting == nil: // Redis was not read
+			behind = "?"
 		case d.Behind == nil:
 		case *d.Behind > 0:
 			behind = p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond))

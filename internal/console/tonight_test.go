@@ -53,6 +53,16 @@ SELECT trigger_kind, cutoff, status, started_at, heartbeat_at, finished_at, HEX(
 	require.Regexp(t, fmt.Sprintf(`/runs\?before=\d+&amp;coupon=%d&amp;status=SUCCEEDED`, id), page)
 }
 
+// Without a coupon the first page has nothing to complain of.
+func TestTonight_WithoutCoupons(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	status, page, _ := visitor{t, "http://" + behindProxy(d).Console, "choi", "team-ops"}.ask(http.MethodGet, "/", nil)
+	require.Equal(t, http.StatusOK, status)
+	require.NotContains(t, page, "Redis")
+	require.NotContains(t, page, "Error")
+}
+
 // Without Redis the first page says what is not known; without MySQL each page says that a server is away.
 func TestPages_WithoutTheirServers(t *testing.T) {
 	t.Parallel()
@@ -65,6 +75,7 @@ func TestPages_WithoutTheirServers(t *testing.T) {
 	status, page, _ := withoutRedis.ask(http.MethodGet, "/", nil)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, page, "Redis에 연결할 수 없어")
+	require.NotContains(t, page, "아직 없음", "whether the journal has them is not known")
 	status, page, _ = withoutRedis.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, page, "<td>?</td>", "a figure of Redis")

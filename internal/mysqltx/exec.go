@@ -170,8 +170,13 @@ func Now(ctx context.Context, q Querier) (now time.Time, err error) {
 // List returns a row of placeholders n times, with commas.
 func List(row string, n int) string { return strings.TrimSuffix(strings.Repeat(row+", ", n), ", ") }
 
-// In returns n placeholders in parentheses.
-func In(n int) string { return "(" + List("?", n) + ")" }
+// In returns n placeholders in parentheses; one that nothing equals if n is 0, because SQL has no empty list.
+func In(n int) string {
+	if n == 0 {
+		return "(NULL)"
+	}
+	return "(" + List("?", n) + ")"
+}
 
 // Args returns arguments for a query: first others, then the ids.
 func Args[T any](ids []T, others ...any) []any {
