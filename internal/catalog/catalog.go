@@ -7,7 +7,7 @@
 //	                   ├──────▶ snapshot of all coupons in Redis
 //	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher of both values
 //
-// The catalog has a coupon from one day before it opens until 30 days after it closes. A refresh writes only what has
+// The catalog has a coupon from 30 days before it opens until 30 days after it closes. A refresh writes only what has
 // changed. The time in a snapshot is therefore the time when its content was first read.
 //
 // # Authority
@@ -52,6 +52,9 @@ import (
 const (
 	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
+
+	// Ahead is how long before its opening a coupon is in the catalog, so that pages can count down to it. selectCoupons has it, too.
+	Ahead = 30 * 24 * time.Hour
 
 	// soonInterval is the time until the next refresh while a loss is suspected, or may have ended.
 	soonInterval = 2 * time.Second

@@ -64,10 +64,10 @@ func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	require.Equal(t, candidates.Closed, w.apply(1, 9).Code)
 }
 
-func TestRefresh_ReadsFromADayBeforeOpeningToThirtyDaysAfterClosing(t *testing.T) {
+func TestRefresh_ReadsFromThirtyDaysBeforeOpeningToThirtyAfterClosing(t *testing.T) {
 	w := newWorld(t)
-	w.couponBetween(1, "23 HOUR", "48 HOUR")
-	w.couponBetween(2, "25 HOUR", "48 HOUR")
+	w.couponBetween(1, "29 DAY", "40 DAY")
+	w.couponBetween(2, "31 DAY", "40 DAY")
 	w.couponBetween(3, "-60 DAY", "-29 DAY")
 	w.couponBetween(4, "-60 DAY", "-31 DAY")
 	w.coupon(5)

@@ -95,7 +95,7 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 const selectCoupons = `
 SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
   FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
- WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 1 DAY
+ WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 30 DAY
    AND c.apply_closes_at >= UTC_TIMESTAMP(6) - INTERVAL 30 DAY
  ORDER BY c.apply_closes_at < UTC_TIMESTAMP(6),
           ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), c.apply_closes_at)), c.id

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/calendar"
+	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -273,6 +274,11 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	}
 	fmt.Fprintln(p.Stdout, is.ID)
 	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, p.WithOffset(is.OpensAt), p.WithOffset(is.ClosesAt))
+	if shown := is.OpensAt.Add(-catalog.Ahead); shown.After(p.Now()) {
+		p.warn(text.ShownLater, p.WithOffset(shown))
+	} else {
+		p.warn(text.ShownSoon)
+	}
 	if is.Immediate() {
 		p.warn(text.SettledAtOnce)
 	}

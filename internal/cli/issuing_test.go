@@ -36,6 +36,28 @@ func (w *world) coupons(extra ...string) (ids []coupon.CouponID) {
 	return ids
 }
 
+// Pages can count down to a coupon that opens within 30 days. Until then the API does not know it.
+func TestCouponCreate_SaysWhenItIsShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := func(days int) []string {
+		opens := w.Now().AddDate(0, 0, days).UTC()
+		return []string{"--opens=" + opens.Format(time.RFC3339), "--closes=" + opens.AddDate(0, 0, 1).Format(time.RFC3339), "--lang=en"}
+	}
+	code, _, stderr := w.create(at(29)...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "The API shows it within 5 s.")
+	code, _, stderr = w.create(at(31)...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "30 days before it opens; until then it answers 404")
+	known := w.Catalog()
+	require.NoError(t, known.Refresh(t.Context()))
+	_, soon := known.Lookup(1)
+	_, later := known.Lookup(2)
+	require.True(t, soon)
+	require.False(t, later)
+}
+
 func TestCouponCreate_ImmediateWithLineLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

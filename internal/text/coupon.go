@@ -78,9 +78,10 @@ var (
 		"The next nightly run (%s) considers any applications that are waiting or under review; new applications are answered SOLD_OUT until a run has ended."}
 	SeatsForQueue = Message{"다음 야간 실행(%s) 전까지 접수된 신청을 신청한 순서대로 정산합니다. 지금 대기 중인 신청도 포함됩니다.",
 		"The next nightly run (%s) considers, by arrival, the applications waiting now and those that arrive before it."}
-	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지. 신청 API에는 5초 안에 적용됩니다.",
-		"coupon %d %s: %d seat{|s}, applications from %s to %s; the API applies it within 5 s."}
-	QueuesUnknown = Message{"settle: Redis에 연결할 수 없어 대기 중인 신청과 검토 중인 신청의 수를 확인할 수 없습니다: %v",
+	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지.", "coupon %d %s: %d seat{|s}, applications from %s to %s."}
+	ShownSoon       = Message{"신청 API에 5초 안에 나타납니다.", "The API shows it within 5 s."}
+	ShownLater      = Message{"신청 API에는 시작 30일 전인 %s에 나타납니다. 그때까지는 없는 쿠폰(404)으로 답합니다.", "The API shows it from %s, 30 days before it opens; until then it answers 404."}
+	QueuesUnknown   = Message{"settle: Redis에 연결할 수 없어 대기 중인 신청과 검토 중인 신청의 수를 확인할 수 없습니다: %v",
 		"settle: Redis cannot be reached, so the numbers waiting and under review are unknown: %v"}
 	NoCoupons       = Message{"쿠폰이 없습니다", "there are no coupons"}
 	MoreCoupons     = Message{"쿠폰이 더 있을 수 있습니다. 다음 페이지: --after %d", "there may be more: --after %d"}
