@@ -101,7 +101,8 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: losses, Logger: logger.Named("catalog"), Now: time.Now})
 	registry.MustRegister(memory.Metrics()...)
 	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
-		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, Zone: func(context.Context) (*time.Location, error) { return coupons.Zone(), nil }, Now: time.Now})
+		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, Now: time.Now,
+			Zone: func(context.Context) (*time.Location, error) { return coupons.Zone(), nil }})
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users, Registry: registry})

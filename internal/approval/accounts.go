@@ -20,7 +20,8 @@ UNION SELECT CONVERT(REPLACE(grantee, '''', '') USING utf8mb4) COLLATE utf8mb4_b
 // maxAccounts is the width of the columns shared_accounts and persons, in characters.
 const maxAccounts = 2000
 
-// checkAccounts refuses accounts that nobody has, so that a misspelt name protects nothing, and names that stand for two persons.
+// checkAccounts refuses an account that nobody has, because a misspelt one would protect nothing. It refuses a name or an account that
+// stands for two persons.
 func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) error {
 	if len([]rune(join(wanted.SharedAccounts))) > maxAccounts || len([]rune(join(wanted.Persons))) > maxAccounts {
 		return text.UsageErrorf(text.TooManyAccounts, maxAccounts)

@@ -166,7 +166,9 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
-		if err := mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), to.Zone, origin.Actor, origin.Reason, approval); err != nil {
+		err = mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), to.Zone,
+			origin.Actor, origin.Reason, approval)
+		if err != nil {
 			return mysqltx.Wrap(err, "set the policy of approvals")
 		}
 		if err := deployment.Change(ctx, tx, to.Zone); err != nil {

@@ -64,7 +64,8 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return p.printRefusal(err)
 	}
-	result := purged{Before: plan.Before, DryRun: c.DryRun, Digest: plan.Digest(), Continued: plan.Continued, Taken: plan.Taken, Purged: []coupon.CouponID{}, Left: plan.Left}
+	result := purged{Before: plan.Before, DryRun: c.DryRun, Digest: plan.Digest(),
+		Continued: plan.Continued, Taken: plan.Taken, Purged: []coupon.CouponID{}, Left: plan.Left}
 	if c.Output != "json" {
 		p.view().PurgePlan(plan)
 	}

@@ -25,7 +25,8 @@ func (v View) Approvals(all []approval.Approval) {
 	}
 	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnUser, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
-		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon), orDash(a.Plan.User), person(a.Maker, a.MakerAccount), person(a.Checker, a.CheckerAccount), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon),
+			orDash(a.Plan.User), person(a.Maker, a.MakerAccount), person(a.Checker, a.CheckerAccount), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
 	t.Render()
 }
