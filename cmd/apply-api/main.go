@@ -109,6 +109,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
+		Idle:  ops.Idle{IdleSettings: s.HTTP.IdleSettings, IsProxy: s.Identity.IsProxy, Now: time.Now},
 		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})
 	if err != nil {

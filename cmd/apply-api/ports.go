@@ -36,7 +36,7 @@ func ports(s *settings, surplus int, users *identity.Identity, servers *connect.
 		Shard:     store.Shard,
 		Terms:     standing.Terms{Zone: coupons.Zone, IssueInterval: s.Issue.IssueInterval},
 		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
-		Origins:   s.HTTP.CORSOrigins,
+		Pages:     s.HTTP.Pages(),
 		Draining:  admin.Draining,
 		Logger:    logger.Named("api"),
 		Metrics:   registry,

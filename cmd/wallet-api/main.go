@@ -94,12 +94,12 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	public := walletapi.New(walletapi.Options{
 		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
 		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now}).Get,
-		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Origins: s.HTTP.CORSOrigins,
+		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Pages: s.HTTP.Pages(),
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
 	})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: []httpapi.Port{{Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus}},
-		Admin: admin, AdminListen: s.AdminListen,
+		Admin: admin, AdminListen: s.AdminListen, Idle: ops.Idle{IdleSettings: s.HTTP.IdleSettings, IsProxy: s.Identity.IsProxy, Now: time.Now},
 		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
 	})
 	if err != nil {

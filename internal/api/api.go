@@ -91,8 +91,8 @@ type Options struct {
 	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
 	Terms     standing.Terms
 	Limits    Limits
-	Origins   []string    // of pages that may use the API; see httpapi.CrossOrigin
-	Draining  func() bool // reports whether the process shuts down; responses then close their connection. nil: never
+	Pages     httpapi.Pages // of other origins
+	Draining  func() bool   // reports whether the process shuts down; responses then close their connection. nil: never
 	Logger    *zap.Logger
 	Metrics   prometheus.Registerer
 	Now       func() time.Time // durations are measured with it; status of a coupon that was never read in Redis, too
@@ -115,7 +115,7 @@ func newServer(o Options) *server {
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins)}
+	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Pages.Origins)}
 }
 
 func New(o Options) http.Handler {
@@ -154,7 +154,7 @@ func (s *server) site(mux *http.ServeMux) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
-	return httpapi.Identified(httpapi.CrossOrigin(s.Origins, clean, http.MethodGet, http.MethodHead, http.MethodPost))
+	return httpapi.Identified(httpapi.CrossOrigin(s.Pages, clean, http.MethodGet, http.MethodHead, http.MethodPost))
 }
 
 func (s *server) only(methods string) http.HandlerFunc {

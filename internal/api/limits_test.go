@@ -223,7 +223,7 @@ func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc) (address
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	connections := httpapi.NewConnections(listener.(*net.TCPListener), limit, surplus, registry)
+	connections := httpapi.NewConnections(listener, limit, surplus, registry)
 	server := &http.Server{
 		Handler: handler, ConnContext: connections.Context,
 		ReadTimeout: never, WriteTimeout: never, IdleTimeout: never,
@@ -308,7 +308,7 @@ func TestConnections_ReadNothingWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	connections := httpapi.NewConnections(listener.(*net.TCPListener), 1, 1024, prometheus.NewRegistry())
+	connections := httpapi.NewConnections(listener, 1, 1024, prometheus.NewRegistry())
 	t.Cleanup(func() { _ = connections.Close() })
 	client := dial(t, listener.Addr().String())
 	conn, err := connections.Accept()

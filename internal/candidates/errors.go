@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -26,5 +27,6 @@ func (e *Error) Infrastructure() bool { return !e.setup }
 func (e *Error) RedisRefuses() bool { return e.setup }
 
 func classify(err error) error {
-	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
+	var wrong interface{ Setup() bool } // an error of package connect
+	return &Error{err, errors.As(err, &wrong) && wrong.Setup() || slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
 }

@@ -23,9 +23,10 @@ import (
 )
 
 type consoleCmd struct {
-	Listen          string `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
-	AdminListen     string `name:"admin-listen" env:"CONSOLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
-	KeysFile        string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	Listen          string           `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
+	AdminListen     string           `name:"admin-listen" env:"CONSOLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
+	KeysFile        string           `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	Idle            ops.IdleSettings `embed:""`
 	signin.Settings `embed:""`
 }
 
@@ -37,9 +38,8 @@ func (c *consoleCmd) Validate() error {
 	return errors.Join(problems...)
 }
 
-// consoleTimeouts leave time for a page (20 s) and for a file of a large coupon (2 min). A connection without a request ends soon, since
-// anybody who reaches the port could otherwise hold all connections.
-var consoleTimeouts = ops.Timeouts{Header: 5 * time.Second, Read: 15 * time.Second, Write: 150 * time.Second, Idle: 15 * time.Second}
+// consoleTimeouts leave time for a page (20 s) and for a file of a large coupon (2 min).
+var consoleTimeouts = ops.Timeouts{Header: 5 * time.Second, Read: 15 * time.Second, Write: 150 * time.Second}
 
 // maxConsoleConnections is far above what the persons of a company need.
 const maxConsoleConnections = 1000
@@ -84,10 +84,11 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	if err != nil {
 		return fmt.Errorf("listen for the console: %w: free the port, or set CONSOLE_LISTEN to another", err)
 	}
-	server := ops.NewServer(pages, consoleTimeouts, p.logger)
+	idle := ops.Idle{IdleSettings: c.Idle, IsProxy: c.IsProxy, Now: p.Now}
+	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
 	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(netutil.LimitListener(listener, maxConsoleConnections)) }()
+	go func() { failed <- server.Serve(idle.Listen(netutil.LimitListener(listener, maxConsoleConnections))) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve the console: %w", err)

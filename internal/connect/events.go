@@ -25,15 +25,11 @@ const (
 
 // EventSettings say where events go. Without EVENT_REDIS_ADDRS, the stream is on the Redis of the applications.
 type EventSettings struct {
-	EventSink              string        `name:"event-sink" env:"EVENT_SINK" enum:"none,redis,kafka" default:"none"`
-	EventStream            string        `name:"event-stream" env:"EVENT_STREAM" default:"coupon:events" placeholder:"KEY"`
-	EventRetention         time.Duration `name:"event-retention" env:"EVENT_RETENTION" default:"24h" placeholder:"DURATION"`
-	EventRedisAddrs        []string      `name:"event-redis-addrs" env:"EVENT_REDIS_ADDRS" placeholder:"HOST:PORT"`
-	EventRedisMasterName   string        `name:"event-redis-master-name" env:"EVENT_REDIS_MASTER_NAME" placeholder:"NAME"`
-	EventRedisUsername     string        `name:"event-redis-username" env:"EVENT_REDIS_USERNAME" placeholder:"NAME"`
-	EventRedisPassword     string        `name:"event-redis-password" env:"EVENT_REDIS_PASSWORD" bytes:"" placeholder:"SECRET"`
-	EventRedisPasswordFile string        `name:"event-redis-password-file" env:"EVENT_REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE"`
-	EventRedisTLS          bool          `name:"event-redis-tls" env:"EVENT_REDIS_TLS"`
+	EventSink       string        `name:"event-sink" env:"EVENT_SINK" enum:"none,redis,kafka" default:"none"`
+	EventStream     string        `name:"event-stream" env:"EVENT_STREAM" default:"coupon:events" placeholder:"KEY"`
+	EventRetention  time.Duration `name:"event-retention" env:"EVENT_RETENTION" default:"24h" placeholder:"DURATION"`
+	EventRedisAddrs []string      `name:"event-redis-addrs" env:"EVENT_REDIS_ADDRS" placeholder:"HOST:PORT"`
+	EventRedis      RedisAccess   `embed:"" prefix:"event-" envprefix:"EVENT_"`
 }
 
 func (s *EventSettings) Validate() error {
@@ -44,18 +40,9 @@ func (s *EventSettings) Validate() error {
 	if len(s.EventRedisAddrs) > 0 {
 		return errors.Join(append(problems, s.ownRedis().validate("EVENT_"))...)
 	}
-	for _, other := range []struct {
-		name  string
-		given bool
-	}{
-		{"EVENT_REDIS_MASTER_NAME", s.EventRedisMasterName != ""},
-		{"EVENT_REDIS_USERNAME", s.EventRedisUsername != ""},
-		{"EVENT_REDIS_PASSWORD", s.EventRedisPassword != ""},
-		{"EVENT_REDIS_PASSWORD_FILE", s.EventRedisPasswordFile != ""},
-		{"EVENT_REDIS_TLS", s.EventRedisTLS},
-	} {
+	for _, other := range s.EventRedis.all() {
 		if other.given {
-			problems = append(problems, text.UsageErrorf(text.EventAddrsMissing, other.name))
+			problems = append(problems, text.UsageErrorf(text.EventAddrsMissing, "EVENT_"+other.name))
 		}
 	}
 	return errors.Join(problems...)
@@ -71,6 +58,5 @@ func (s *EventSettings) OpenRedis(line *RedisSettings) (redis.UniversalClient, e
 }
 
 func (s *EventSettings) ownRedis() *RedisSettings {
-	return &RedisSettings{RedisAddrs: s.EventRedisAddrs, RedisMasterName: s.EventRedisMasterName, RedisUsername: s.EventRedisUsername,
-		RedisPassword: s.EventRedisPassword, RedisPasswordFile: s.EventRedisPasswordFile, RedisTLS: s.EventRedisTLS}
+	return &RedisSettings{RedisAddrs: s.EventRedisAddrs, RedisAccess: s.EventRedis}
 }

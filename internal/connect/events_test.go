@@ -57,9 +57,12 @@ func TestEventSettings_Problems(t *testing.T) {
 			want: []string{"EVENT_REDIS_PASSWORD and EVENT_REDIS_PASSWORD_FILE are both set: give one"}},
 		"settings of another Redis without its address": {
 			environment: map[string]string{"EVENT_REDIS_MASTER_NAME": "m", "EVENT_REDIS_USERNAME": "u", "EVENT_REDIS_PASSWORD": "secret",
-				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true"},
-			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS")},
+				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true", "EVENT_REDIS_TLS_DIR": "/nowhere", "EVENT_REDIS_SENTINEL_USERNAME": "u"},
+			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS"),
+				needsAddrs("TLS_DIR"), needsAddrs("SENTINEL_USERNAME")},
 		},
+		"login of Sentinels without a master's name": {args: []string{"--event-redis-addrs=a:1", "--event-redis-sentinel-password=secret"},
+			want: []string{"EVENT_REDIS_SENTINEL_PASSWORD needs EVENT_REDIS_MASTER_NAME, too: without it, there are no Sentinels to log in to"}},
 		"mistyped environment": {environment: map[string]string{"EVENT_REDIS_ADDR": "a:1"},
 			want: []string{"EVENT_REDIS_ADDR is not a setting, but EVENT_REDIS_ADDRS is: correct the name, or remove the variable from the environment of this program"}},
 	} {
@@ -90,13 +93,13 @@ func TestEventSettings_OpenRedis(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}
-	options := open().(*redis.Client).Options()
-	require.Equal(t, []string{"line:1", "settle", "line-secret"}, []string{options.Addr, options.Username, options.Password})
+	options := open().(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"line:1", "settle", "line-secret"}, append(options.Addrs, options.Username, options.Password))
 
-	options = open("--event-redis-addrs=events:2", "--event-redis-password-file="+file, "--event-redis-tls").(*redis.Client).Options()
-	require.Equal(t, []string{"events:2", "", "event-secret"}, []string{options.Addr, options.Username, options.Password}, "nothing is the line's")
+	options = open("--event-redis-addrs=events:2", "--event-redis-password-file="+file, "--event-redis-tls").(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"events:2", "", "event-secret"}, append(options.Addrs, options.Username, options.Password), "nothing is the line's")
 	require.NotNil(t, options.TLSConfig)
-	require.Zero(t, options.MaxRetries, "no hidden repeats")
+	require.Equal(t, -1, options.MaxRetries, "no hidden repeats")
 	require.True(t, options.ContextTimeoutEnabled)
 
 	cluster := open("--event-redis-addrs=events:2,events:3", "--event-redis-username=u").(*redis.ClusterClient).Options()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,11 +26,12 @@ const (
 	reloadPause = 500 * time.Millisecond
 )
 
-// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find a promoted replica.
-func guardNodes(cluster *redis.ClusterClient) {
+// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find a promoted replica. The
+// only address may be that of a server that is no Cluster.
+func guardNodes(cluster *redis.ClusterClient, only bool) {
 	topology := &topology{cluster: cluster}
 	cluster.OnNewNode(func(node *redis.Client) {
-		node.AddHook(&guard{node: node.Options().Addr, topology: topology, breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		node.AddHook(&guard{node: node.Options().Addr, only: only, topology: topology, breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 			Timeout:      hungPause,
 			ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= hungAfter },
 			IsSuccessful: func(err error) bool { return !timedOut(err) },
@@ -40,6 +42,7 @@ func guardNodes(cluster *redis.ClusterClient) {
 
 type guard struct {
 	node     string // address of the node
+	only     bool   // the node may be no Cluster
 	topology *topology
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 }
@@ -51,11 +54,30 @@ func (g *guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if name := cmd.Name(); name == "cluster" || name == "command" { // go-redis itself asks for the topology
 			ctx, cancel := context.WithTimeout(inside(ctx), topologyTimeout)
 			defer cancel()
+			if slots, ok := cmd.(*redis.ClusterSlotsCmd); ok && g.only {
+				return g.slots(ctx, slots, next)
+			}
 			return next(ctx, cmd)
 		}
 		return g.call(ctx, func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
+
+// slots asks the node which slots there are. A server that is no Cluster has all of them, and refuses the question.
+func (g *guard) slots(ctx context.Context, cmd *redis.ClusterSlotsCmd, next redis.ProcessHook) error {
+	info := redis.NewStringCmd(ctx, "info", "cluster")
+	if err := next(ctx, info); err != nil {
+		cmd.SetErr(err)
+		return err
+	}
+	if strings.Contains(info.Val(), "cluster_enabled:1") {
+		return next(ctx, cmd)
+	}
+	cmd.SetVal([]redis.ClusterSlot{{Start: 0, End: lastSlot, Nodes: []redis.ClusterNode{{Addr: g.node}}}})
+	return nil
+}
+
+const lastSlot = 16383
 
 func (g *guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {

@@ -134,7 +134,7 @@ func FuzzSecretFile(f *testing.F) {
 // Addresses that pass the check have a host and a valid port, and a client accepts them.
 func FuzzRedisAddrs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addrs string) {
-		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisPassword: "s3cret"}
+		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisAccess: RedisAccess{RedisPassword: "s3cret"}}
 		if err := settings.Validate(); err != nil {
 			require.False(t, strings.Contains(err.Error(), "s3cret") && !strings.Contains(addrs, "s3cret"), "%q: %v", addrs, err)
 			return

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"regexp"
@@ -15,15 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 // kafkaDialTimeout leaves time for another broker within one publication.
 const kafkaDialTimeout = time.Second
-
-// maxCertificates is in bytes. All authorities of a system have some 250 KiB.
-const maxCertificates = 4 << 20
 
 // The values of KAFKA_SASL_MECHANISM.
 const (
@@ -130,11 +125,14 @@ func (s *KafkaSettings) Options(logger *zap.Logger) ([]kgo.Opt, error) {
 		kgo.WithLogger(kafkaLogger{logger.Named("kafka").Sugar()}),
 	}
 	if s.KafkaTLS {
-		roots, err := s.roots()
-		if err != nil {
-			return nil, err
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if s.KafkaTLSCAFile != "" {
+			var err error
+			if config.RootCAs, err = roots("KAFKA_TLS_CA_FILE", s.KafkaTLSCAFile); err != nil {
+				return nil, err
+			}
 		}
-		options = append(options, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}))
+		options = append(options, kgo.DialTLSConfig(config))
 	}
 	password, err := secret("KAFKA_SASL_PASSWORD", s.KafkaSASLPassword, s.KafkaSASLPasswordFile)
 	if err != nil {
@@ -144,22 +142,6 @@ func (s *KafkaSettings) Options(logger *zap.Logger) ([]kgo.Opt, error) {
 		options = append(options, kgo.SASL(mechanism))
 	}
 	return options, nil
-}
-
-// roots returns the authorities that are trusted; nil: those of the system.
-func (s *KafkaSettings) roots() (*x509.CertPool, error) {
-	if s.KafkaTLSCAFile == "" {
-		return nil, nil
-	}
-	content, err := keysfile.Read("KAFKA_TLS_CA_FILE", s.KafkaTLSCAFile, maxCertificates)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(content) {
-		return nil, text.UsageErrorf(text.KafkaCAEmpty, s.KafkaTLSCAFile)
-	}
-	return roots, nil
 }
 
 func (s *KafkaSettings) mechanism(password string) sasl.Mechanism {

@@ -1,8 +1,10 @@
 package connect
 
 import (
+	"crypto/tls"
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -29,6 +31,7 @@ const (
 type MySQLSettings struct {
 	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
+	MySQLTLSDir  string `name:"mysql-tls-dir" env:"MYSQL_TLS_DIR" type:"path" placeholder:"DIR"`
 }
 
 func (*MySQLSettings) Connections() int { return maxConnections }
@@ -53,6 +56,16 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	if config.DBName == "" {
 		return nil, text.UsageErrorf(text.DSNWithoutDatabase)
 	}
+	certificates, err := tlsOf("MYSQL_TLS_DIR", s.MySQLTLSDir)
+	switch {
+	case err != nil:
+		return nil, err
+	case certificates == nil:
+		return config, nil
+	case config.Net != "tcp" || config.TLSConfig != "" && config.TLSConfig != "true":
+		return nil, text.UsageErrorf(text.DSNAgainstTLSDir)
+	}
+	config.TLS, config.TLSConfig = certificates, ""
 	return config, nil
 }
 
@@ -95,11 +108,19 @@ func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration
 	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0)); err != nil {
 		return nil, fmt.Errorf("set options: %w", err)
 	}
+	shown := new(atomic.Int64)
+	if config.TLS != nil && config.TLS.GetClientCertificate != nil {
+		read := config.TLS.GetClientCertificate
+		config.TLS.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			shown.Add(1)
+			return read(asked)
+		}
+	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector, last})
+	db := sql.OpenDB(session{connector, last, shown})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(idle)

@@ -2,7 +2,9 @@ package connect
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.uber.org/zap"
@@ -23,7 +25,11 @@ func WarnOfRisks(kctx *kong.Context, servers *MySQLSettings, logger *zap.Logger)
 		if flag.Tag.Type != "path" || len(flag.Envs) == 0 || flag.Tag.Has(noSecret) {
 			continue
 		}
-		if file, err := os.Stat(flag.Target.String()); err == nil && file.Mode().Perm()&readableByOthers != 0 {
+		path := flag.Target.String()
+		if strings.HasSuffix(flag.Name, "-tls-dir") {
+			path = filepath.Join(path, privateKeyFile)
+		}
+		if file, err := os.Stat(path); err == nil && file.Mode().Perm()&readableByOthers != 0 {
 			logger.Warn("every account of this machine can read a file with a secret; take this right away (chmod o-r)", zap.String("setting", flag.Envs[0]))
 		}
 	}

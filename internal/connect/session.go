@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -138,15 +139,21 @@ func perVariable(sql func(variable) string) string {
 
 type session struct {
 	driver.Connector
-	last string // statement after the variables are proved; empty: none
+	last  string        // statement after the variables are proved; empty: none
+	shown *atomic.Int64 // how often a server asked for the certificate of this client
 }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds only the dialing
 	defer cancel()
+	shown := s.shown.Load()
 	conn, err := s.Connector.Connect(ctx)
+	if errors.Is(err, mysql.ErrInvalidConn) && s.shown.Load() > shown {
+		// By TLS 1.3, the server refuses a certificate after the handshake. The driver does not tell why the connection ended.
+		return nil, &ConnectError{text.UsageErrorf(text.MySQLCertificate, err)}
+	}
 	if err != nil {
-		return nil, &ConnectError{err}
+		return nil, &ConnectError{certificate(err, text.MySQLCertificate)}
 	}
 	err = prepare(ctx, conn)
 	if err == nil && s.last != "" {

@@ -31,13 +31,13 @@ const deadlineSlack = time.Second
 // Connections is the listener of the public port. The timeouts of the http.Server must be longer than deadlineSlack.
 // The handlers must not hijack a connection, and must not wait for a client to hang up.
 type Connections struct {
-	*net.TCPListener
+	net.Listener
 	max, all int64
 	open     atomic.Int64
 }
 
-func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometheus.Registerer) *Connections {
-	c := &Connections{TCPListener: listener, max: int64(max), all: int64(max + surplus)}
+func NewConnections(listener net.Listener, max, surplus int, metrics prometheus.Registerer) *Connections {
+	c := &Connections{Listener: listener, max: int64(max), all: int64(max + surplus)}
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_connections_open", Help: "Open connections of clients.",
 	}, func() float64 { return float64(c.open.Load()) }))
@@ -46,12 +46,12 @@ func NewConnections(listener *net.TCPListener, max, surplus int, metrics prometh
 
 func (c *Connections) Accept() (net.Conn, error) {
 	for {
-		tcp, err := c.AcceptTCP()
+		conn, err := c.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		open := c.open.Add(1)
-		one := &connection{TCPConn: tcp, surplus: open > c.max, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
+		one := &connection{Conn: conn, surplus: open > c.max, closed: sync.OnceFunc(func() { c.open.Add(-1) })}
 		if open <= c.all {
 			return one, nil
 		}
@@ -106,7 +106,7 @@ func IsSurplus(r *http.Request) bool { return r.Context().Value(surplusKey{}) !=
 // connection avoids a read: while a handler runs, net/http reads without a deadline to notice that the client hangs up.
 // Such a read returns immediately here. No handler needs it: a change on its way to a server is not withdrawn.
 type connection struct {
-	*net.TCPConn
+	net.Conn
 	surplus         bool
 	closed          func()
 	unbounded       atomic.Bool // no read deadline is set
@@ -117,7 +117,7 @@ func (c *connection) Read(p []byte) (int, error) {
 	if c.unbounded.Load() {
 		return 0, nil
 	}
-	return c.TCPConn.Read(p)
+	return c.Conn.Read(p)
 }
 
 func (c *connection) SetReadDeadline(t time.Time) error {
@@ -125,7 +125,7 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	if t.IsZero() || !c.readBy.move(t) {
 		return nil
 	}
-	return c.TCPConn.SetReadDeadline(t)
+	return c.Conn.SetReadDeadline(t)
 }
 
 // SetWriteDeadline does not remove a deadline: the next response sets a new one.
@@ -133,7 +133,7 @@ func (c *connection) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() || !c.writeBy.move(t) {
 		return nil
 	}
-	return c.TCPConn.SetWriteDeadline(t)
+	return c.Conn.SetWriteDeadline(t)
 }
 
 type deadline struct{ at time.Time }
@@ -148,5 +148,5 @@ func (d *deadline) move(t time.Time) bool {
 
 func (c *connection) Close() error {
 	c.closed()
-	return c.TCPConn.Close()
+	return c.Conn.Close()
 }

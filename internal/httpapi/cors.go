@@ -3,28 +3,38 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/rs/cors"
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 )
 
 // corsMaxAge is how long browsers remember what a preflight request was answered.
 const corsMaxAge = 10 * time.Minute
 
-// CrossOrigin lets pages of these origins use an API with these methods, and read its answers. A browser sends the
-// gateway's cookies along. X-User-ID is not among the headers that a page may send: only the gateway sets it. Preflight
-// requests of other pages get the answer that any other OPTIONS gets.
-func CrossOrigin(origins []string, next http.Handler, methods ...string) http.Handler {
-	if len(origins) == 0 {
+// Pages says which pages of other origins may use an API.
+type Pages struct {
+	Origins []string // of the pages
+	Headers []string // which they may send beside ownHeaders
+}
+
+// ownHeaders are the request headers that mean something to the APIs. X-User-ID is not among them: only the gateway sets it.
+var ownHeaders = []string{"Authorization", "Content-Type", "Accept-Language", "Cache-Control", "If-None-Match", "Last-Event-ID", "X-Request-ID"}
+
+// CrossOrigin lets pages use an API with these methods, and read its answers. A browser sends the gateway's cookies along.
+// Preflight requests of other pages get the answer that any other OPTIONS gets.
+func CrossOrigin(pages Pages, next http.Handler, methods ...string) http.Handler {
+	if len(pages.Origins) == 0 {
 		return next
 	}
 	policy := cors.New(cors.Options{
-		AllowedOrigins:   origins,
+		AllowedOrigins:   pages.Origins,
 		AllowedMethods:   methods,
-		AllowedHeaders:   []string{"Authorization", "Content-Type", "Accept-Language", "Cache-Control", "Last-Event-ID", "X-Request-ID"},
+		AllowedHeaders:   slices.Concat(ownHeaders, pages.Headers),
 		ExposedHeaders:   []string{"X-Request-ID", "Retry-After", "ETag", "WWW-Authenticate"},
 		AllowCredentials: true,
 		MaxAge:           int(corsMaxAge.Seconds()),
@@ -58,10 +68,13 @@ func LogForeignPage(logger *zap.Logger, r *http.Request) {
 		zap.String("origin", r.Header.Get("Origin")), zap.String("host", r.Host))
 }
 
+// pageSchemes are the schemes of pages on the web and in apps by Capacitor and Ionic.
+var pageSchemes = []string{"http", "https", "capacitor", "ionic"}
+
 // isOrigin reports whether text is an origin as browsers send it: scheme, host, and the port unless it is the usual one.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Contains(text, "*") {
+	if err != nil || !slices.Contains(pageSchemes, u.Scheme) || u.Hostname() == "" || strings.Contains(text, "*") {
 		return false
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) { // browsers send punycode
@@ -69,4 +82,9 @@ func isOrigin(text string) bool {
 	}
 	usual := u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443"
 	return !usual && text == strings.ToLower(u.Scheme+"://"+u.Host)
+}
+
+// isPageHeader reports whether a page may send a header of this name. By X-User-ID it could pretend to be anybody.
+func isPageHeader(name string) bool {
+	return httpguts.ValidHeaderFieldName(name) && name != "*" && !strings.EqualFold(name, "X-User-ID")
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 )
 
-// Timeouts are the timeouts of the public port. A request and its response have a few hundred bytes.
+// Timeouts are the timeouts of the public ports, but for those of ops.Idle. A request and its response have a few hundred
+// bytes. A stream leaves them behind when it takes its connection: each of its writes has a deadline of its own.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
 	Read:   5 * time.Second,  // equal to Header, so that one deadline serves both; bodies are small
 	Write:  15 * time.Second, // includes reading the body, and waiting for Redis or MySQL
-	Idle:   2 * time.Minute,  // longer than a load balancer's, so that the load balancer closes the connection
 }
 
 // Before the process is ready, its checks run every readyInterval, and a failure is logged every readyLogged.
@@ -31,10 +31,6 @@ const (
 )
 
 const cannotListen = "cannot listen: free the port, or set another address"
-
-// StreamTimeouts are the timeouts of a port with streams. A stream leaves them behind when it takes its connection: each
-// of its writes has a deadline of its own.
-var StreamTimeouts = ops.Timeouts{Header: Timeouts.Header, Read: Timeouts.Read, Write: Timeouts.Write, Idle: 30 * time.Second}
 
 // Port is a public port.
 type Port struct {
@@ -51,6 +47,7 @@ type ServerConfig struct {
 	Ports       []Port // the first one gives its name to the admin port
 	Admin       *ops.Admin
 	AdminListen string
+	Idle        ops.Idle
 	Ready       func() error  // what else must be before the public ports open; nil: nothing
 	Delay       time.Duration // from the stop signal until the public ports close, since load balancers notice late
 	Grace       time.Duration // from the stop signal until the process ends; includes Delay
@@ -73,11 +70,7 @@ type Server struct {
 func Listen(config ServerConfig) (*Server, error) {
 	s := &Server{ServerConfig: config, operators: ops.NewServer(config.Admin, ops.AdminTimeouts, config.Logger)}
 	for _, p := range config.Ports {
-		within := Timeouts
-		if p.EndStreams != nil {
-			within = StreamTimeouts
-		}
-		s.public = append(s.public, ops.NewServer(p.Handler, within, config.Logger))
+		s.public = append(s.public, ops.NewServer(p.Handler, config.Idle.Within(Timeouts), config.Logger))
 	}
 	var err error
 	if s.admin, err = ops.ListenAdmin(config.AdminListen, config.Logger); err == nil {
@@ -174,11 +167,12 @@ func (s *Server) open(ctx context.Context) ([]net.Listener, error) {
 			return nil, err
 		}
 		addresses = append(addresses, zap.Stringer(p.Name, listener.Addr()))
+		listener = s.Idle.Listen(listener)
 		if p.EndStreams != nil {
 			listeners = append(listeners, limited{listener, int64(p.Connections + p.Surplus), &s.streams})
 			continue
 		}
-		connections := NewConnections(listener.(*net.TCPListener), p.Connections, p.Surplus, s.Metrics)
+		connections := NewConnections(listener, p.Connections, p.Surplus, s.Metrics)
 		s.public[i].ConnContext = connections.Context
 		listeners = append(listeners, connections)
 	}

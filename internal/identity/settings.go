@@ -43,7 +43,7 @@ type Settings struct {
 
 func (s *Settings) Validate() error {
 	if s.Identity == token {
-		return s.validateTokens()
+		return errors.Join(s.validateProxies(), s.validateTokens())
 	}
 	var problems []error
 	for _, one := range s.tokenSettings() {
@@ -51,6 +51,16 @@ func (s *Settings) Validate() error {
 			problems = append(problems, text.UsageErrorf(text.TokensNotAsked, one.name))
 		}
 	}
+	return errors.Join(append(problems, s.validateProxies())...)
+}
+
+// IsProxy reports whether an address is one of TRUSTED_PROXIES.
+func (s *Settings) IsProxy(address netip.Addr) bool {
+	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+func (s *Settings) validateProxies() error {
+	var problems []error
 	s.proxies = nil // a second call begins anew
 	for _, one := range s.TrustedProxies {
 		var address netip.Addr

@@ -2,7 +2,6 @@ package mysqltx
 
 import (
 	"context"
-	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -111,7 +110,7 @@ func isConnecting(err error) bool {
 
 // isWrongNetworkSetting reports whether a network error comes from a wrong setting, so that repeating cannot help.
 func isWrongNetworkSetting(err error) bool {
-	return errors.As(err, new(tls.AlertError)) || errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
+	return errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
 }
 
 func isSetup(err error) bool {

@@ -72,6 +72,14 @@ func (s *Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
+// IsProxy reports whether an address is one of CONSOLE_TRUSTED_PROXIES; without these, whether it is private.
+func (s *Settings) IsProxy(address netip.Addr) bool {
+	if len(s.proxies) == 0 {
+		return address.IsPrivate() || address.IsLoopback()
+	}
+	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
 func (s *Settings) validateDevUser() error {
 	name, role, given := strings.Cut(s.DevUser, "=")
 	if !given {

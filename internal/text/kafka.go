@@ -10,8 +10,6 @@ var (
 		"KAFKA_TOPIC is %q: want a name of at most 249 letters, digits, '.', '_' and '-'"}
 	KafkaCAWithoutTLS = Message{"KAFKA_TLS_CA_FILE을 지정하려면 KAFKA_TLS=true도 지정해야 합니다",
 		"KAFKA_TLS_CA_FILE needs KAFKA_TLS=true, too"}
-	KafkaCAEmpty = Message{"KAFKA_TLS_CA_FILE: %s에 PEM 형식의 인증서가 없습니다",
-		"KAFKA_TLS_CA_FILE: %s has no certificate in PEM format"}
 	KafkaMechanismMissing = Message{"%s를 지정하려면 KAFKA_SASL_MECHANISM도 PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 중 하나로 지정해야 합니다",
 		"%s needs KAFKA_SASL_MECHANISM, too: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"}
 	KafkaLoginMissing = Message{"KAFKA_SASL_MECHANISM을 지정하려면 KAFKA_SASL_USERNAME, 그리고 KAFKA_SASL_PASSWORD 또는 KAFKA_SASL_PASSWORD_FILE도 지정해야 합니다",

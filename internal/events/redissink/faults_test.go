@@ -165,7 +165,7 @@ func TestPublish_NoticesFailover(t *testing.T) {
 	t.Parallel()
 	const name = "events"
 	pair := topology.StartPair(t, name)
-	f := fixtureAt(t, connect.RedisSettings{RedisAddrs: []string{pair.Sentinel}, RedisMasterName: name}, pair.Master, pair.Replica)
+	f := fixtureAt(t, connect.RedisSettings{RedisAddrs: []string{pair.Sentinel}, RedisAccess: connect.RedisAccess{RedisMasterName: name}}, pair.Master, pair.Replica)
 	server := f.server()
 	f.publish(server, f.messages(2*pageSize))
 	pair.Replicated(t)
@@ -211,8 +211,7 @@ func TestPublish_RefusedByReplica(t *testing.T) {
 
 func clusterFixture(t *testing.T, nodes []*testenv.Redis) *fixture {
 	t.Helper()
-	addrs := []string{nodes[0].Addr(), nodes[len(nodes)-1].Addr()} // two addresses are a Cluster
-	return fixtureAt(t, connect.RedisSettings{RedisAddrs: addrs}, nodes...)
+	return fixtureAt(t, connect.RedisSettings{RedisAddrs: []string{nodes[0].Addr()}}, nodes...)
 }
 
 // The stream's slot moves to the other node, which is another server.
@@ -241,16 +240,16 @@ func TestPublish_Cluster(t *testing.T) {
 // moveSlot gives a slot without keys to the node that does not have it.
 func (f *fixture) moveSlot(slot int, nodes []*testenv.Redis) {
 	f.t.Helper()
-	clients := make([]redis.UniversalClient, len(nodes))
+	clients := make([]*redis.Client, len(nodes))
 	for i, node := range nodes {
-		clients[i] = open(f.t, connect.RedisSettings{RedisAddrs: []string{node.Addr()}})
+		clients[i] = testenv.RedisClient(f.t, node.Addr())
 	}
 	to := 0
 	if slot < 8192 {
 		to = 1
 	}
 	id := clients[to].ClusterMyID(f.t.Context()).Val()
-	for _, client := range []redis.UniversalClient{clients[to], clients[1-to]} {
+	for _, client := range []*redis.Client{clients[to], clients[1-to]} {
 		require.NoError(f.t, client.Do(f.t.Context(), "cluster", "setslot", slot, "node", id).Err())
 	}
 }
@@ -271,7 +270,7 @@ func TestErrorsOfSetup(t *testing.T) {
 		"off":       {"off"},
 	} {
 		require.NoError(t, f.admin.ACLSetUser(t.Context(), name, append([]string{"on", ">secret", "~" + stream, "+@all"}, rules...)...).Err())
-		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisUsername: name, RedisPassword: "secret"}))
+		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPassword: "secret"}}))
 		delivered, err := s.Publish(t.Context(), server, f.messages(1))
 		requireSetup(t, err, name)
 		require.Zero(t, delivered)
@@ -283,7 +282,7 @@ func TestErrorsOfSetup(t *testing.T) {
 	require.Zero(t, f.length())
 
 	require.NoError(t, f.admin.ACLSetUser(t.Context(), "lags", "on", ">secret", "~"+stream, "+@all", "-xinfo|groups").Err())
-	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisUsername: "lags", RedisPassword: "secret"}))
+	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: "lags", RedisPassword: "secret"}}))
 	_, err := s.Lags(t.Context())
 	requireSetup(t, err, "xinfo")
 

@@ -47,9 +47,9 @@ func newFixture(t *testing.T, options testenv.RedisOptions) (*fixture, *testenv.
 func fixtureAt(t *testing.T, settings connect.RedisSettings, servers ...*testenv.Redis) *fixture {
 	t.Helper()
 	f := &fixture{t: t, admin: open(t, settings)}
-	users := testenv.RedisUsersFor(t, open(t, connect.RedisSettings{RedisAddrs: []string{servers[0].Addr()}}), "", docs.RedisUsers)
+	users := testenv.RedisUsersFor(t, testenv.RedisClient(t, servers[0].Addr()), "", docs.RedisUsers)
 	for _, more := range servers[1:] {
-		users.MakeOn(open(t, connect.RedisSettings{RedisAddrs: []string{more.Addr()}}))
+		users.MakeOn(testenv.RedisClient(t, more.Addr()))
 	}
 	settings.RedisUsername, settings.RedisPassword = users.As("jajeong_settle")
 	f.Sink, f.settings = newSink(t, open(t, settings)), settings
