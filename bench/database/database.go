@@ -128,12 +128,12 @@ func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, nam
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
 		return nil, "", nil, fmt.Errorf("create database: %w", err)
 	}
-	product, err := (&connect.MySQLSettings{MySQLDSN: s.DSN(name)}).Open(zap.NewNop())
+	product, err := (&connect.MySQLSettings{MySQLDSN: s.DSN(name)}).Open(connect.Reading, zap.NewNop())
 	if err != nil {
 		return nil, "", nil, err
 	}
 	defer product.Close()
-	if _, err := connect.Migrate(ctx, product, "Asia/Seoul"); err != nil {
+	if _, err := connect.Migrate(ctx, product, "Asia/Seoul", nil); err != nil {
 		return nil, "", nil, err
 	}
 	if own, err = s.Open(name); err != nil {

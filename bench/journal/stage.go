@@ -127,7 +127,7 @@ func (s *stage) openShop(ctx context.Context, coupons, seats int) (p *shop, err 
 		p.drop()
 		return nil, err
 	}
-	p.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(p.name)},
+	p.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(p.name)}, connect.Settling,
 		&connect.RedisSettings{RedisAddrs: []string{s.redis.Addr()}}, zap.NewNop())
 	if err == nil {
 		p.store, err = candidates.NewStore(p.servers.Redis, candidates.Options{KeyPrefix: p.prefix(), TTL: 168 * time.Hour})

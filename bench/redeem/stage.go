@@ -56,7 +56,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.db, s.name, s.drop, err = s.Fresh(ctx, 0, 0); err != nil {
 		return err
 	}
-	s.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(s.name)}, &connect.RedisSettings{RedisAddrs: []string{s.redis.Addr()}}, zap.NewNop())
+	s.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(s.name)}, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{s.redis.Addr()}}, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (s *stage) playPaused(ctx context.Context, c contender, steps []step) (r re
 	}
 	defer st.listener.Close()
 	config.Addr = st.addr()
-	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(zap.NewNop())
+	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Reading, zap.NewNop())
 	if err != nil {
 		return r, err
 	}

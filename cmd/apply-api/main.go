@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	connect.WarnOfRisks(parsed, &s.MySQL, logger)
 	connect.LogRedis(logger)
-	servers, err := connect.Open(&s.MySQL, &s.Redis, logger)
+	servers, err := connect.Open(&s.MySQL, connect.Brief, &s.Redis, logger)
 	if err != nil {
 		return refuse(err)
 	}

@@ -42,9 +42,6 @@ const (
 	exitSettings = 2
 )
 
-// abandonedAfter is how long a session that holds a lock may be idle: checkout waits for the coupon meanwhile.
-const abandonedAfter = 20 * time.Second
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills the process
@@ -75,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return refuse(err)
 	}
 	connect.WarnOfRisks(parsed, &s.MySQL, logger)
-	pool, err := s.MySQL.OpenBrief(logger, abandonedAfter)
+	pool, err := s.MySQL.Open(connect.Brief, logger)
 	if err != nil {
 		return refuse(err)
 	}

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 func TestCountsOfEverything(t *testing.T) {

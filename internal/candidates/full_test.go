@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // fill exhausts the memory of the coupon's own Redis, or restores it.

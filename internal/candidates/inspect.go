@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Inspection is what `settle verify` needs from Redis in addition to Counts.

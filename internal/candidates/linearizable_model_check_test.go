@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // The model is tested too: small histories, right and wrong, each ended by a reading of the line.

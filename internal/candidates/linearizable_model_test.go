@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // act is the kind of an operation.

@@ -3,8 +3,9 @@ package candidates
 import (
 	"testing"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 func TestLookupUserReadsEveryState(t *testing.T) {

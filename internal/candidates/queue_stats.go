@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // QueueStats describes a coupon's queue and DLQ for metrics.

@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Seen holds the counts of accepted applications that a process has seen and passes to scripts (lua/epoch.lua).

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // watch returns how many members each further command, or call of a script by its SHA, carries. A member takes argsEach

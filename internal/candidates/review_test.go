@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // because is a reason that has every field.

@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 //go:embed lua/*.lua

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // Now asks up to clockShards shards of a Cluster, one after the other, and waits for each at most clockTimeout.

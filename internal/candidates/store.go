@@ -3,6 +3,7 @@ package candidates
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,6 +50,7 @@ type Store struct {
 	names       namespace
 	ttlSeconds  int64
 	putBackTime time.Duration
+	slots       atomic.Bool // a server has refused keys of several slots in one command: it is a Cluster
 }
 
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {

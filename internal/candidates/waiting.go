@@ -46,10 +46,18 @@ func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]cou
 			return nil, classify(err)
 		}
 		shard = master
-	} else if n, err := s.rdb.Exists(ctx, queues...).Result(); err != nil { // a Cluster refuses several slots
-		return nil, classify(err)
-	} else if n == 0 {
-		return nil, nil
+	}
+	if !s.slots.Load() {
+		n, err := shard.Exists(ctx, queues...).Result()
+		switch {
+		case redis.HasErrorPrefix(err, "CROSSSLOT"):
+			s.slots.Store(true)
+		case redis.HasErrorPrefix(err, "MOVED"): // the script below tells
+		case err != nil:
+			return nil, classify(err)
+		case n == 0:
+			return nil, nil
+		}
 	}
 	args := make([]any, len(queues))
 	for i, queue := range queues {

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 func TestPublishOpensTheWindow(t *testing.T) {

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest"
+
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
@@ -13,9 +17,6 @@ import (
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	"go.uber.org/zap/zaptest"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Parallel()
-	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(zaptest.NewLogger(t))
+	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(connect.Reading, zaptest.NewLogger(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}

@@ -3,13 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
+	"sync"
 	"time"
+
+	"github.com/pressly/goose/v3"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -26,7 +31,7 @@ func (c *migrateCmd) Validate() error {
 }
 
 func (c *migrateCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(p.logger)
+	db, err := p.MySQLSettings.Open(connect.Migrating, p.logger)
 	if err != nil {
 		return err
 	}
@@ -38,8 +43,7 @@ func (c *migrateCmd) run(ctx context.Context, p *program) error {
 	if err := users.LookBefore(ctx, db); err != nil {
 		return err
 	}
-	applied, err := connect.Migrate(ctx, db, cmp.Or(c.SettleTimeZone, deployment.DefaultZone))
-	err = migrationError(err)
+	applied, err := c.migrate(ctx, p, db)
 	for _, m := range applied {
 		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
 	}
@@ -58,6 +62,42 @@ func (c *migrateCmd) run(ctx context.Context, p *program) error {
 		_, err = users.Look(ctx, db)
 	}
 	return err
+}
+
+// migrate says which step is under way: on a terminal with its seconds, since a large table takes long.
+func (c *migrateCmd) migrate(ctx context.Context, p *program, db *sql.DB) ([]*goose.MigrationResult, error) {
+	stopClock := func() {}
+	defer func() { stopClock() }()
+	applied, err := connect.Migrate(ctx, db, cmp.Or(c.SettleTimeZone, deployment.DefaultZone), func(step string) {
+		stopClock()
+		p.view().Println(text.MigrationBegun, step)
+		stopClock = p.countSeconds(p.Sprintf(text.Migrating, step))
+	})
+	return applied, migrationError(err)
+}
+
+// countSeconds shows on a terminal for how many seconds something is under way, until stop is called.
+func (p *program) countSeconds(what string) (stop func()) {
+	bar := output.NewProgress(p.Stderr, what)
+	ended := make(chan struct{})
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				bar.Add(what, 1)
+			case <-ended:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(ended)
+		counting.Wait()
+		bar.End()
+	})
 }
 
 // checkZone refuses another zone than that of the nights: only a new version of the policy changes it.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,7 +76,12 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	metrics := prometheus.NewRegistry()
-	tasks, closeTasks, err := c.prepare(p, settler, metrics)
+	brief, err := p.MySQLSettings.Open(connect.Brief, p.logger)
+	if err != nil {
+		return err
+	}
+	defer brief.Close()
+	tasks, closeTasks, err := c.prepare(p, settler, brief, metrics)
 	defer closeTasks()
 	if err != nil {
 		return err
@@ -105,8 +111,8 @@ func namesOf(tasks []serve.Task) (names []string) {
 	return names
 }
 
-// prepare makes the tasks and registers their metrics. closeTasks closes the connections that only one task uses.
-func (c *serveCmd) prepare(p *program, s *settler, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
+// prepare makes the tasks and registers their metrics. brief has sessions for what comes again by itself. closeTasks closes the sink.
+func (c *serveCmd) prepare(p *program, s *settler, brief *sql.DB, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
 	closeTasks = func() {}
 	for _, name := range c.Tasks {
 		task := serve.Task{Name: name}
@@ -117,13 +123,13 @@ func (c *serveCmd) prepare(p *program, s *settler, metrics *prometheus.Registry)
 			ofNights.MustRegister(metricsOf(s.Settler))
 		case issueTask:
 			var issue *serve.Issue
-			if issue, err = c.issue(p, s); err == nil {
+			if issue, err = c.issue(p, s, brief); err == nil {
 				task.Run = issue.Run
 				metrics.MustRegister(issue)
 			}
 		case journalTask:
 			var writing *serve.Journal
-			if writing, err = c.journal(p, s); err == nil {
+			if writing, err = c.journal(p, s, brief); err == nil {
 				task.Run = writing.Run
 				metrics.MustRegister(writing)
 			}
@@ -132,7 +138,7 @@ func (c *serveCmd) prepare(p *program, s *settler, metrics *prometheus.Registry)
 				continue
 			}
 			var publishing *serve.Events
-			if publishing, closeTasks, err = c.eventsTask(p, s); err == nil {
+			if publishing, closeTasks, err = c.eventsTask(p, s, brief); err == nil {
 				task.Run = publishing.Run
 				metrics.MustRegister(publishing)
 			}
@@ -157,16 +163,16 @@ func (p *program) nights(s *settler) (run func(ctx context.Context) error, err e
 	return scheduler.Run, nil
 }
 
-func (c *serveCmd) issue(p *program, s *settler) (*serve.Issue, error) {
+func (c *serveCmd) issue(p *program, s *settler, brief *sql.DB) (*serve.Issue, error) {
 	return serve.New(serve.Config{
 		Coupons: serve.MySQL{DB: s.MySQL, Users: s.users}, Store: s.store, Issuer: s, Interval: c.IssueInterval,
-		Parallel: p.SettleParallel, Now: p.Now, Logger: p.logger.Named(issueTask),
+		Parallel: p.SettleParallel, Locks: brief, Now: p.Now, Logger: p.logger.Named(issueTask),
 	})
 }
 
-func (c *serveCmd) journal(p *program, s *settler) (*serve.Journal, error) {
+func (c *serveCmd) journal(p *program, s *settler, brief *sql.DB) (*serve.Journal, error) {
 	return serve.NewJournal(serve.JournalConfig{
-		DB: mysqltx.New(s.MySQL), Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
+		DB: mysqltx.NewBrief(brief), Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
 		Now: p.Now, Logger: p.logger.Named(journalTask),
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
@@ -209,4 +210,51 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	}
 	require.Zero(t, <-ended)
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
+}
+
+// Somebody keeps rows locked: the log names coupons and session, and the tasks work on as soon as the session ends.
+func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(7)
+	issued, journalled := w.AddImmediate(5, 1, 2, 3), w.AddQueue(5, 4, 5, 6)
+	w.Journal(journalled)
+	w.Apply(journalled, 7)
+	tx, err := w.DB.Begin()
+	require.NoError(t, err)
+	defer tx.Rollback()
+	for _, lock := range []string{"SELECT id FROM coupon WHERE id = ? FOR UPDATE", "SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE"} {
+		_, err := tx.Exec(lock, map[bool]coupon.CouponID{true: issued, false: journalled}[strings.Contains(lock, "FROM coupon")])
+		require.NoError(t, err)
+	}
+	var holder string
+	require.NoError(t, tx.QueryRow("SELECT CONNECTION_ID()").Scan(&holder))
+
+	w.servers = append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...) // may see the sessions of others
+	logs, stop, ended := w.startServe("--tasks=issue,journal")
+	named, freed := map[coupon.CouponID]bool{}, map[coupon.CouponID]bool{}
+	for lines := bufio.NewScanner(logs); lines.Scan(); {
+		var line struct {
+			Msg      string
+			Coupon   coupon.CouponID `json:"coupon_id"`
+			Sessions []string        `json:"sessions_with_old_locks"`
+		}
+		_ = json.Unmarshal(lines.Bytes(), &line)
+		switch {
+		case strings.HasPrefix(line.Msg, "another session keeps a coupon locked"):
+			require.Len(t, line.Sessions, 1, lines.Text())
+			require.Regexp(t, "^"+holder+` \S+@\S+ \(Sleep, [0-9]+ s\)$`, line.Sessions[0])
+			if named[line.Coupon] = true; len(named) == 2 {
+				require.NoError(t, tx.Rollback())
+			}
+		case strings.HasPrefix(line.Msg, "coupon no longer locked"):
+			if freed[line.Coupon] = true; len(freed) == 2 {
+				stop()
+			}
+		}
+	}
+	require.Zero(t, <-ended)
+	require.Equal(t, map[coupon.CouponID]bool{issued: true, journalled: true}, named)
+	require.Len(t, w.Issued(issued), 3)
+	require.EqualValues(t, 4, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", journalled))
 }

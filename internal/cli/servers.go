@@ -63,7 +63,11 @@ func (p *program) connect() (*servers, error) {
 	if p.shared != nil {
 		return p.shared, nil
 	}
-	both, err := connect.Open(&p.MySQLSettings, &p.RedisSettings, p.logger)
+	patience := connect.Settling
+	if _, reads := p.parsed.Selected().Target.Addr().Interface().(*reportCmd); reads {
+		patience = connect.Reading
+	}
+	both, err := connect.Open(&p.MySQLSettings, patience, &p.RedisSettings, p.logger)
 	if err != nil {
 		return nil, err
 	}

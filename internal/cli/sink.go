@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -47,27 +48,17 @@ func (s *sinkSettings) open(p *program, name string) (events.Sink, error) {
 	return redissink.New(rdb, redissink.Options{Stream: s.EventStream, Retention: s.EventRetention})
 }
 
-// relaySession is how long the relay's session may be idle in the middle of a round. It is longer than a publication. If a
-// process is frozen, another takes over after this time.
-const relaySession = events.PublishTimeout + time.Second
-
-// eventsTask makes the task that publishes events. closeTask closes its connections, and is never nil.
-func (c *serveCmd) eventsTask(p *program, s *settler) (task *serve.Events, closeTask func(), err error) {
+// eventsTask makes the task that publishes events. closeTask closes the sink, and is never nil. A brief session of the relay is
+// idle for no longer than a publication takes; if a process is frozen, another takes over when its session ends.
+func (c *serveCmd) eventsTask(p *program, s *settler, brief *sql.DB) (task *serve.Events, closeTask func(), err error) {
 	logger := p.logger.Named(eventsTask)
 	sink, err := c.open(p, c.EventSink)
 	if err != nil {
 		return nil, func() {}, err
 	}
-	locks, err := p.MySQLSettings.OpenBrief(logger, relaySession)
-	if err != nil {
-		return nil, sink.Close, err
-	}
-	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: mysqltx.NewBrief(locks), Rows: s.MySQL, Now: p.Now})
+	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: mysqltx.NewBrief(brief), Rows: s.MySQL, Now: p.Now})
 	delay := func(ctx context.Context) (time.Duration, error) { return events.Delay(ctx, s.MySQL, c.EventSink) }
 	task = serve.NewEvents(serve.EventsConfig{Relay: relay, Delay: delay, Now: p.Now, Logger: logger})
 	logger.Info("events go to a sink", zap.String("sink", c.EventSink))
-	return task, func() {
-		sink.Close()
-		_ = locks.Close()
-	}, nil
+	return task, sink.Close, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/history"
@@ -73,7 +74,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		require.Equal(t, want[winner.User], winner.State, "winner %d", winner.User)
 	}
 
-	pool, err := w.Wallet.Open(zap.NewNop())
+	pool, err := w.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	defer pool.Close()
 	for user, state := range want {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
@@ -53,7 +54,7 @@ type desk struct {
 func newDesk(t *testing.T, asked map[string]ticket) *desk {
 	t.Helper()
 	d := &desk{world: newWorld(t), asked: asked, said: map[string][]string{}}
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	d.shop = wallet.NewStore(pool)

@@ -2,7 +2,6 @@ package connect_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -13,14 +12,14 @@ import (
 
 // A program that stops may have received only a part of a result. The server then waits to send the rest, and its session is not
 // idle.
-func TestOpenBrief_EndsSessionThatDoesNotRead(t *testing.T) {
+func TestBrief_EndsSessionThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	handle := testenv.MySQLFor(t)
 	_, err := handle.DB.Exec("CREATE TABLE held (id INT PRIMARY KEY)")
 	require.NoError(t, err)
 	_, err = handle.DB.Exec("INSERT INTO held VALUES (1)")
 	require.NoError(t, err)
-	brief, err := (&connect.MySQLSettings{MySQLDSN: handle.DSN}).OpenBrief(zap.NewNop(), 5*time.Second)
+	brief, err := (&connect.MySQLSettings{MySQLDSN: handle.DSN}).Open(connect.Brief, zap.NewNop())
 	require.NoError(t, err)
 	defer brief.Close()
 	testenv.Eventually(t, "no statement comes after the end of its session", func() bool {

@@ -18,12 +18,12 @@ import (
 // ErrMigrationBusy means that another migration has held the lock for as long as this one waits.
 var ErrMigrationBusy = errors.New("another migration is under way: let it finish, then run again")
 
-// migrationLockWait must be shorter than mysqlIOTimeout, which bounds the waiting statement.
 var migrationLockWait = time.Minute
 
 // Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given zone. If it is
 // killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
-func Migrate(ctx context.Context, db *sql.DB, zone string) (applied []*goose.MigrationResult, err error) {
+// The pool has the patience Migrating. begun is called before each step, with its name; nil: nobody is told.
+func Migrate(ctx context.Context, db *sql.DB, zone string, begun func(step string)) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -37,8 +37,22 @@ func Migrate(ctx context.Context, db *sql.DB, zone string) (applied []*goose.Mig
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	if applied, err = provider.Up(ctx); err != nil {
-		return applied, fmt.Errorf("migrate: %w", err)
+	version, _, err := provider.GetVersions(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the version: %w", err)
+	}
+	for _, step := range provider.ListSources() {
+		if step.Version <= version {
+			continue
+		}
+		if begun != nil {
+			begun(step.Path)
+		}
+		done, err := provider.UpByOne(ctx)
+		if err != nil {
+			return applied, fmt.Errorf("migrate: %w", err)
+		}
+		applied = append(applied, done)
 	}
 	return applied, insertFirstRows(ctx, db, zone)
 }
@@ -92,8 +106,8 @@ WHERE table_schema = DATABASE() AND table_name IN ('` + strings.Join(migrations.
 	SELECT 1 FROM information_schema.tables v WHERE v.table_schema = DATABASE() AND v.table_name = '` + migrations.VersionTable + `')`
 
 const (
-	// keepSessionSQL keeps the idle session that holds the lock for 3600 s, the time limit of the Kubernetes Job.
-	keepSessionSQL = "SET SESSION wait_timeout = 3600"
+	// keepSessionSQL keeps the idle session that holds the lock for a day: no statement takes longer.
+	keepSessionSQL = "SET SESSION wait_timeout = 86400"
 
 	lockSQL   = "SELECT GET_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)), ?)"
 	unlockSQL = "DO RELEASE_LOCK(CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32)))"

@@ -14,15 +14,8 @@ import (
 )
 
 const (
-	// lockWaitSeconds is how long a statement waits for a lock before it fails with error 1205.
-	lockWaitSeconds = 10
 	// mysqlConnectTimeout bounds dialing, handshake, and the check of the session variables, all together.
 	mysqlConnectTimeout = 10 * time.Second
-	// mysqlIOTimeout is longer than the slowest statements: a lock wait, a page of 20,000 rows, a COMMIT of a million.
-	mysqlIOTimeout = 2 * time.Minute
-	// abandonedSeconds is how long a session may be idle before the server ends it: a lost client must not keep locks.
-	abandonedSeconds = 300
-	mysqlIdleTime    = abandonedSeconds * time.Second / 2
 	// maxConnections leaves connections for reading, heartbeats and records beside the transactions. Two tasks of
 	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection.
 	maxConnections = 32
@@ -69,22 +62,9 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool whose sessions have sessionVariables, whatever the DSN says. It does not connect.
-func (s *MySQLSettings) Open(logger *zap.Logger) (*sql.DB, error) {
-	return s.open(logger, "", mysqlIdleTime)
-}
-
-// OpenBrief is Open for transactions that others wait for. A session gives up a lock early. If the program or its machine
-// stops in the middle of a transaction, the server ends the session after idle, in whole seconds, also if it was sending a
-// result or receiving a statement.
-func (s *MySQLSettings) OpenBrief(logger *zap.Logger, idle time.Duration) (*sql.DB, error) {
-	return s.open(logger, fmt.Sprintf(briefSQL, idle/time.Second), idle/2)
-}
-
-const briefSQL = "SET SESSION innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, wait_timeout = %[1]d, " +
-	"net_write_timeout = %[1]d, net_read_timeout = %[1]d"
-
-func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration) (*sql.DB, error) {
+// Open returns a pool whose sessions have the variables of patience beside sessionVariables, whatever the DSN says. It does
+// not connect.
+func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
 		return nil, err
@@ -99,8 +79,8 @@ func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration
 	config.ColumnsWithAlias = false
 	config.RejectReadOnly = false // a read-only server is recognised by its error number, not as a lost connection
 	config.Timeout = mysqlConnectTimeout
-	config.ReadTimeout = mysqlIOTimeout
-	config.WriteTimeout = mysqlIOTimeout
+	config.ReadTimeout = patience.Answer
+	config.WriteTimeout = answer
 	config.Logger, err = zap.NewStdLogAt(logger.Named("mysql"), zap.WarnLevel)
 	if err != nil {
 		return nil, err
@@ -120,10 +100,10 @@ func (s *MySQLSettings) open(logger *zap.Logger, last string, idle time.Duration
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector, last, shown})
+	db := sql.OpenDB(session{connector, patience.variables(), shown})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
-	db.SetConnMaxIdleTime(idle)
+	db.SetConnMaxIdleTime(patience.Silent / 2)
 	db.SetConnMaxLifetime(30 * time.Minute) // new connections follow a DNS change, and leave a drained server
 	return db, nil
 }

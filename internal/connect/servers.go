@@ -27,8 +27,8 @@ func (s *Servers) Shared() *Servers {
 }
 
 // Open makes both clients. It does not connect, so the servers may be unreachable.
-func Open(m *MySQLSettings, r *RedisSettings, logger *zap.Logger) (*Servers, error) {
-	db, err := m.Open(logger)
+func Open(m *MySQLSettings, patience Patience, r *RedisSettings, logger *zap.Logger) (*Servers, error) {
+	db, err := m.Open(patience, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -49,10 +49,32 @@ const (
 	collation = "utf8mb4_unicode_ci" // the collation of the tables
 )
 
+// Patience says how long the sessions of a pool wait for others, and how long the server waits for them.
+type Patience struct {
+	Locks  time.Duration // for the lock of a row or a table, in whole seconds
+	Silent time.Duration // of a client that neither sends nor reads, until the server ends its session, in whole seconds
+	Answer time.Duration // for the answer to a statement; 0: as long as it takes
+}
+
+// answer is longer than the slowest statements take: a lock wait, a page of 20,000 rows, a COMMIT of a million.
+const answer = 2 * time.Minute
+
+var (
+	// Reading is for programs that hold no locks: parts of a report wait for each other, and a person reads page by page.
+	Reading = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute, Answer: answer}
+	// Settling is for settlements, restores and changes by operators. In a transaction they wait for Redis, which may refuse a
+	// command for some seconds. If their machine stops, others get the locks after Silent.
+	Settling = Patience{Locks: 10 * time.Second, Silent: 20 * time.Second, Answer: answer}
+	// Brief is for work that comes again by itself, and for which others wait.
+	Brief = Patience{Locks: 2 * time.Second, Silent: 5 * time.Second, Answer: answer}
+	// Migrating is for statements that rebuild large tables, whose server sends nothing meanwhile.
+	Migrating = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
+)
+
 var sqlMode = strings.Join([]string{
 	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
 
-// sessionVariables are the variables that change what SQL does or means. They are set in this order.
+// sessionVariables are the variables that change what SQL does or means, but for those of Patience. They are set in this order.
 var sessionVariables = []variable{
 	{name: "autocommit", want: "1"},
 	{name: "completion_type", want: "NO_CHAIN"}, // CHAIN would begin another transaction at each COMMIT
@@ -85,10 +107,7 @@ var sessionVariables = []variable{
 	{name: "group_concat_max_len", want: "1048576"},
 	{name: packetVariable, want: minPacket, set: unset, look: "LEAST(@@SESSION.max_allowed_packet, " + minPacket + ")"},
 
-	// Timeouts. The server must not end a statement by itself: mysqlIOTimeout bounds it.
-	{name: "innodb_lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
-	{name: "lock_wait_timeout", want: strconv.Itoa(lockWaitSeconds)},
-	{name: "wait_timeout", want: strconv.Itoa(abandonedSeconds)},
+	// The server must not end a statement by itself: Patience.Answer bounds it.
 	{name: "max_execution_time", want: "0", on: mysql8},
 	{name: "max_statement_time", want: "0", on: mariadb},
 	{name: "idle_transaction_timeout", want: "0", on: mariadb}, // a settlement waits for Redis in its transaction
@@ -96,12 +115,22 @@ var sessionVariables = []variable{
 	{name: "idle_write_transaction_timeout", want: "0", on: mariadb},
 }
 
+// variables returns sessionVariables with those of a pool.
+func (p Patience) variables() []variable {
+	seconds := func(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+	return append(slices.Clone(sessionVariables),
+		variable{name: "innodb_lock_wait_timeout", want: seconds(p.Locks)}, variable{name: "lock_wait_timeout", want: seconds(p.Locks)},
+		variable{name: "wait_timeout", want: seconds(p.Silent)},
+		variable{name: "net_write_timeout", want: seconds(p.Silent)}, // while it sends a result
+		variable{name: "net_read_timeout", want: seconds(p.Silent)})  // while it receives a statement
+}
+
 // isolationSQL has the same syntax on MySQL and MariaDB; the names of the isolation variables differ.
 const isolationSQL = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
-// settingSQL sets the variables, and provingSQL reads them. Each family skips the variables of the other family.
-var (
-	settingSQL = "SET SESSION " + perVariable(func(v variable) string {
+// settingSQL sets variables. Each family of servers skips those of the other.
+func settingSQL(all []variable) string {
+	return "SET SESSION " + perVariable(all, func(v variable) string {
 		switch v.set {
 		case unset:
 			return ""
@@ -111,17 +140,21 @@ var (
 			return v.name + " = " + v.set
 		}
 	})
-	provingSQL = "SELECT " + perVariable(func(v variable) string {
+}
+
+// provingSQL reads variables.
+func provingSQL(all []variable) string {
+	return "SELECT " + perVariable(all, func(v variable) string {
 		if v.look != "" {
 			return v.look + " AS " + v.name
 		}
 		return "@@SESSION." + v.name + " AS " + v.name
 	})
-)
+}
 
-func perVariable(sql func(variable) string) string {
+func perVariable(variables []variable, sql func(variable) string) string {
 	var all strings.Builder
-	for _, v := range sessionVariables {
+	for _, v := range variables {
 		part := sql(v)
 		if part == "" {
 			continue
@@ -139,8 +172,8 @@ func perVariable(sql func(variable) string) string {
 
 type session struct {
 	driver.Connector
-	last  string        // statement after the variables are proved; empty: none
-	shown *atomic.Int64 // how often a server asked for the certificate of this client
+	variables []variable
+	shown     *atomic.Int64 // how often a server asked for the certificate of this client
 }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -155,12 +188,9 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, &ConnectError{certificate(err, text.MySQLCertificate)}
 	}
-	err = prepare(ctx, conn)
-	if err == nil && s.last != "" {
-		_, err = conn.(driver.ExecerContext).ExecContext(ctx, s.last, nil)
-	}
+	err = s.prepare(ctx, conn)
 	if errors.Is(err, mysql.ErrPktTooLarge) {
-		err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL))}
+		err = &SessionError{packetVariable, minPacket, fmt.Sprintf("< %d", len(settingSQL(s.variables)))}
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -207,8 +237,8 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 // Connecting lets a package recognise a ConnectError without importing this package.
 func (*ConnectError) Connecting() {}
 
-func prepare(ctx context.Context, conn driver.Conn) error {
-	for _, statement := range []string{isolationSQL, settingSQL} {
+func (s session) prepare(ctx context.Context, conn driver.Conn) error {
+	for _, statement := range []string{isolationSQL, settingSQL(s.variables)} {
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
 			return err
 		}
@@ -216,11 +246,11 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	if err := logRows(ctx, conn); err != nil {
 		return fmt.Errorf("log rows: %w", err)
 	}
-	found, err := firstRow(ctx, conn, provingSQL)
+	found, err := firstRow(ctx, conn, provingSQL(s.variables))
 	if err != nil {
 		return err
 	}
-	return prove(found)
+	return prove(s.variables, found)
 }
 
 // firstRow returns the values of the first row by column name. If there is no row, every value is "<nil>".
@@ -259,12 +289,12 @@ func (e *SessionError) In(l text.Language) string {
 // Setup tells that a setting is wrong: repeating does not help.
 func (e *SessionError) Setup() bool { return true }
 
-func prove(found map[string]string) error {
+func prove(all []variable, found map[string]string) error {
 	known := mysql8
 	if _, ok := found["tx_isolation"]; ok {
 		known = mariadb
 	}
-	for _, v := range sessionVariables {
+	for _, v := range all {
 		is, ok := found[v.name]
 		if v.on != both && v.on != known {
 			continue

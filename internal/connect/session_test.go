@@ -23,7 +23,7 @@ import (
 
 func open(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(zap.NewNop())
+	db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
@@ -32,7 +32,7 @@ func open(t *testing.T, dsn string) *sql.DB {
 // forcedVariables are the forced variables with their values, on MariaDB or MySQL.
 func forcedVariables(onMariaDB bool) map[string]string {
 	all := map[string]string{}
-	for _, v := range sessionVariables {
+	for _, v := range Reading.variables() {
 		if v.on == both || (v.on == mariadb) == onMariaDB {
 			all[v.name] = v.want
 		}
@@ -115,7 +115,7 @@ func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	}
 	db := open(t, server.DSN("hostile"))
 	requireForced(t, db)
-	_, err = Migrate(t.Context(), db, "Asia/Seoul")
+	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)
 	require.NoError(t, err)
 }
 
@@ -136,13 +136,13 @@ func TestSession_RefusesOtherVariables(t *testing.T) {
 	}
 	for _, onMariaDB := range []bool{true, false} {
 		right := forcedVariables(onMariaDB)
-		require.NoError(t, prove(right))
+		require.NoError(t, prove(Reading.variables(), right))
 		for name := range right {
 			other := maps.Clone(right)
 			other[name] = "17"
-			require.ErrorContains(t, prove(other), name+` is "17"`)
+			require.ErrorContains(t, prove(Reading.variables(), other), name+` is "17"`)
 			delete(other, name)
-			require.Error(t, prove(other), "%s is unknown to the server", name)
+			require.Error(t, prove(Reading.variables(), other), "%s is unknown to the server", name)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestSession_GivesUpServerThatNeverSpeaks(t *testing.T) {
 		return ours, nil
 	})
 	synctest.Test(t, func(t *testing.T) { // the wait takes no time
-		db, err := (&MySQLSettings{MySQLDSN: "user@silent(server)/database"}).Open(zap.NewNop())
+		db, err := (&MySQLSettings{MySQLDSN: "user@silent(server)/database"}).Open(Reading, zap.NewNop())
 		require.NoError(t, err)
 		defer db.Close()
 		began := time.Now()
@@ -229,17 +229,20 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
 	require.NoError(t, err)
 	config.Params = map[string]string{"wait_timeout": "28800"}
-	db := open(t, config.FormatDSN())
-	var seconds int
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout").Scan(&seconds))
-	waits := time.Duration(seconds) * time.Second
-	require.LessOrEqual(t, waits, 5*time.Minute)
-	require.Greater(t, waits, mysqlIOTimeout, "a transaction pauses while another session reads")
-	require.Less(t, mysqlIdleTime, waits, "the pool would return a session that the server has closed")
+	for patience, want := range map[Patience]int{Reading: 300, Settling: 20, Brief: 5, Migrating: 300} {
+		db, err := (&MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(patience, zap.NewNop())
+		require.NoError(t, err)
+		var silent, sends, receives int
+		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout, @@SESSION.net_write_timeout, @@SESSION.net_read_timeout").Scan(&silent, &sends, &receives))
+		require.Equal(t, []int{want, want, want}, []int{silent, sends, receives})
+		require.NoError(t, db.Close())
+	}
+	require.Zero(t, Migrating.Answer, "a statement that rebuilds a table is silent for as long as it takes")
 
-	_, err = Migrate(t.Context(), db, "Asia/Seoul")
+	db := open(t, config.FormatDSN())
+	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)
 	require.NoError(t, err)
-	_, err = Migrate(t.Context(), db, "Asia/Seoul")
+	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)
 	require.NoError(t, err, "the lock of the first migration is free")
 }
 

@@ -203,7 +203,7 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 	} {
 		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", m.Addr()), MySQLTLSDir: test.dir}
 		require.NoError(t, settings.Validate())
-		db, err := settings.Open(zap.NewNop())
+		db, err := settings.Open(connect.Reading, zap.NewNop())
 		require.NoError(t, err)
 		err = db.PingContext(t.Context())
 		require.Equal(t, test.right, err == nil, "%s: %v", name, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -127,7 +128,7 @@ func TestRevoke_BesideOrdersOfAStore(t *testing.T) {
 	d := newDeployment(t)
 	couponID := d.AddQueue(1, 1)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	store := wallet.NewStore(pool)

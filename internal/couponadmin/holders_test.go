@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -19,7 +20,7 @@ import (
 
 // checkout returns the database of wallet-api, under its account.
 func checkout(d *jajeongtest.Deployment) *mysqltx.DB {
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = pool.Close() })
 	return mysqltx.NewBrief(pool)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/events"
@@ -62,7 +63,7 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 // redeem does what the checkout does, for user 1.
 func (s *shop) redeem(couponID coupon.CouponID, verb wallet.Verb, order string) {
 	s.T.Helper()
-	pool, err := s.Wallet.Open(zap.NewNop())
+	pool, err := s.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(s.T, err)
 	defer pool.Close()
 	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,

@@ -51,7 +51,7 @@ func (d *Deployment) Settler(change ...func(*settle.Settler)) *settle.Settler {
 func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler, disconnect func()) {
 	d.T.Helper()
 	require.NoError(d.T, errZone)
-	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	servers.RetryRefused()
 	store := d.newStore(servers.Redis)

@@ -16,7 +16,7 @@ import (
 // Journal copies the lines of coupons to the journal until nothing is left to copy, under the account of the settlement.
 func (d *Deployment) Journal(coupons ...coupon.CouponID) {
 	d.T.Helper()
-	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	defer servers.Close()
 	store := d.newStore(servers.Redis)
@@ -36,7 +36,7 @@ func (d *Deployment) Journal(coupons ...coupon.CouponID) {
 // Restorer is a restorer with connections of its own under the account of the settlement.
 func (d *Deployment) Restorer() *journal.Restorer {
 	d.T.Helper()
-	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
 	store := d.newStore(servers.Redis)

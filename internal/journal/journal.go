@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -21,12 +22,21 @@ type Store interface {
 type Journal struct {
 	DB    *mysqltx.DB
 	Store Store
-	Spend func(ctx context.Context, rows int) error // waits until so many rows may be written; nil: never
-	Rows  int                                       // of one copy at most; 0: MaxRows
+	Pace  Pace // nil: rows are written as fast as they can be
+	Rows  int  // of one copy at most; 0: MaxRows
+}
+
+// Pace bounds the rows that are written in a second.
+type Pace interface {
+	Wait(ctx context.Context) error // returns when rows may be written
+	Written(rows int)
 }
 
 // MaxRows bounds the rows of one transaction.
 const MaxRows = 5000
+
+// redisTimeout bounds the calls of Redis in one transaction: others wait for its locks.
+const redisTimeout = 3 * time.Second
 
 const (
 	addCouponSQL = "INSERT INTO journal (coupon_id, written_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE coupon_id = coupon_id"
@@ -61,10 +71,18 @@ func (j *Journal) Begin(ctx context.Context, id coupon.CouponID) error {
 // Copy copies up to MaxRows applications of a coupon that the journal may lack. line is what Redis said of the coupon.
 func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, line candidates.Line) (copied Copied, err error) {
 	var to coupon.Arrival
+	if j.Pace != nil {
+		if err := j.Pace.Wait(ctx); err != nil {
+			return Copied{}, err
+		}
+	}
 	err = j.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		copied, to, err = j.copy(ctx, tx, id, line)
 		return err
 	})
+	if j.Pace != nil {
+		j.Pace.Written(copied.Rows)
+	}
 	if err != nil || copied.Busy || to == line.Journalled {
 		return copied, mysqltx.Wrap(err, "write the journal of coupon %d", id)
 	}
@@ -82,7 +100,9 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line
 		return Copied{}, 0, err
 	}
 	from := min(line.Journalled, upTo)
-	page, to, more, err := j.read(ctx, id, from, max(line.Last, from))
+	reading, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	page, to, more, err := j.read(reading, id, from, max(line.Last, from))
 	if err != nil {
 		return Copied{}, 0, err
 	}
@@ -138,11 +158,6 @@ func (j *Journal) add(ctx context.Context, tx *sql.Tx, id coupon.CouponID, all [
 	if len(args) == 0 {
 		return nil
 	}
-	if j.Spend != nil {
-		if err := j.Spend(ctx, len(args)/3); err != nil {
-			return err
-		}
-	}
 	_, err := tx.ExecContext(ctx, addRowsSQL+mysqltx.List("(?, ?, ?)", len(args)/3)+keepRowsSQL, args...)
 	return err
 }
@@ -158,23 +173,27 @@ WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
 // maxEnded bounds the finalised coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of finalised coupons, MaxRows rows at a time.
+// Clear deletes the journals of finalised coupons, MaxRows rows at a time. A journal that cannot be deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)
 		if err != nil {
 			return mysqltx.Wrap(err, "find journals of finalised coupons")
 		}
+		var problems error
 		for _, id := range ended {
-			for n := MaxRows; n == MaxRows; {
-				if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, MaxRows)); err != nil {
-					return mysqltx.Wrap(err, "delete the journal of coupon %d", id)
-				}
-			}
-			if _, err := q.ExecContext(ctx, forgetSQL, id); err != nil {
-				return mysqltx.Wrap(err, "delete the journal of coupon %d", id)
-			}
+			problems = errors.Join(problems, mysqltx.Wrap(clearOne(ctx, q, id), "delete the journal of coupon %d", id))
 		}
-		return nil
+		return problems
 	})
+}
+
+func clearOne(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (err error) {
+	for n := MaxRows; n == MaxRows; {
+		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, MaxRows)); err != nil {
+			return err
+		}
+	}
+	_, err = q.ExecContext(ctx, forgetSQL, id)
+	return err
 }

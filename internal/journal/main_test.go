@@ -57,7 +57,7 @@ func answers(arrival coupon.Arrival, user coupon.UserID) []candidates.Answer {
 
 func clear(d *jajeongtest.Deployment) {
 	d.T.Helper()
-	servers, err := connect.Open(&d.Job.MySQLSettings, &d.Job.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	defer servers.Close()
 	require.NoError(d.T, (&journal.Journal{DB: mysqltx.New(servers.MySQL)}).Clear(d.T.Context()))

@@ -68,7 +68,7 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	p := &pod{Deployment: d}
 	began := time.Now()
 	now := func() time.Time { return began.Add(time.Duration(p.ahead.Load())) }
-	servers, err := connect.Open(&d.API.MySQLSettings, &d.API.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.API.MySQLSettings, connect.Settling, &d.API.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
 	p.store, err = candidates.NewStore(servers.Redis, options)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,7 @@ type Config struct {
 	Issuer   Issuer
 	Interval time.Duration // between two looks at the queues
 	Parallel int           // number of coupons settled at the same time
+	Locks    *sql.DB       // brief sessions that find out who keeps a coupon locked
 	Now      func() time.Time
 	Logger   *zap.Logger
 }
@@ -69,15 +71,16 @@ type Config struct {
 type Issue struct {
 	Config
 	measured *measured
+	locks    *locks
 	latest   atomic.Pointer[list] // of the last refresh, for the metrics; nil: there was none
 }
 
 func New(c Config) (*Issue, error) {
-	if c.Coupons == nil || c.Store == nil || c.Issuer == nil || c.Interval <= 0 || c.Parallel < 1 || c.Now == nil ||
-		c.Logger == nil {
+	if c.Coupons == nil || c.Store == nil || c.Issuer == nil || c.Interval <= 0 || c.Parallel < 1 || c.Locks == nil ||
+		c.Now == nil || c.Logger == nil {
 		return nil, errors.New("serve: a field of Config is missing")
 	}
-	return &Issue{Config: c, measured: newMeasured(c.Interval)}, nil
+	return &Issue{Config: c, measured: newMeasured(c.Interval), locks: newLocks(c.Locks, "issue", lockCouponSQL, c.Now, c.Logger)}, nil
 }
 
 // list has the coupons of one refresh. It does not change.

@@ -52,8 +52,10 @@ type JournalConfig struct {
 // Journal is the task that copies the lines of open coupons to MySQL, and puts back whom Redis has lost.
 type Journal struct {
 	JournalConfig
-	journal *journal.Journal
-	rate    rate
+	journal  *journal.Journal
+	rate     rate
+	copying  *locks // of rows of table journal
+	restores *locks // of rows of table coupon
 
 	mu        sync.Mutex
 	open      map[coupon.CouponID]*journalled
@@ -85,7 +87,9 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
 	}
 	t.rate = rate{perSecond: float64(c.RowsPerSecond), now: c.Now}
-	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Spend: t.rate.spend, Rows: c.RowsPerSecond}
+	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Pace: &t.rate, Rows: c.RowsPerSecond}
+	t.copying = newLocks(c.DB.Pool(), "journal", lockJournalSQL, c.Now, c.Logger)
+	t.restores = newLocks(c.DB.Pool(), "restore", lockCouponSQL, c.Now, c.Logger)
 	return t, nil
 }
 
@@ -150,10 +154,11 @@ func (t *Journal) list(ctx context.Context) error {
 		if one.Begun {
 			continue
 		}
-		if err := t.journal.Begin(ctx, one.ID); err != nil {
+		err := t.journal.Begin(ctx, one.ID)
+		if err != nil && !mysqltx.IsLockWait(err) { // which concerns this coupon alone
 			return err
 		}
-		found[i].Begun = true
+		found[i].Begun = err == nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -300,7 +305,7 @@ func (t *Journal) restore(ctx context.Context, id coupon.CouponID, restores *err
 			done, err = t.Restorer.Restore(ctx, journal.Order{Coupon: id, NoWait: true})
 			return err
 		})
-		t.noteRestore(id, known, done, err)
+		t.noteRestore(ctx, id, known, done, err)
 		return nil
 	})
 	if !begun {
@@ -314,10 +319,11 @@ func (t *Journal) restored(id coupon.CouponID) {
 	delete(t.restoring, id)
 }
 
-func (t *Journal) noteRestore(id coupon.CouponID, known *journalled, done journal.Restored, err error) {
+func (t *Journal) noteRestore(ctx context.Context, id coupon.CouponID, known *journalled, done journal.Restored, err error) {
 	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back), zap.Int64("moved", done.Moved),
 		zap.Int64("missing", done.Missing))
 	t.putBack.Add(float64(done.Back))
+	t.restores.note(ctx, id, mysqltx.IsLockWait(err))
 	t.mu.Lock()
 	failing := known.failing
 	if !mysqltx.IsLockWait(err) { // somebody else has the coupon: the next round sees what became of it
@@ -391,7 +397,11 @@ func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.
 	defer cancel()
 	copied, err := t.journal.Copy(ctx, id, line)
 	t.rows.Add(float64(copied.Rows))
+	t.copying.note(ctx, id, copied.Busy || mysqltx.IsLockWait(err))
 	if err != nil {
+		if mysqltx.IsLockWait(err) { // which concerns this coupon alone
+			err = nil
+		}
 		return false, err
 	}
 	t.mu.Lock()
@@ -449,12 +459,16 @@ var journalLagDesc = prometheus.NewDesc("jajeong_journal_lag_seconds",
 func (t *Journal) Describe(to chan<- *prometheus.Desc) {
 	t.rows.Describe(to)
 	t.putBack.Describe(to)
+	t.copying.gauge.Describe(to)
+	t.restores.gauge.Describe(to)
 	to <- journalLagDesc
 }
 
 func (t *Journal) Collect(to chan<- prometheus.Metric) {
 	t.rows.Collect(to)
 	t.putBack.Collect(to)
+	t.copying.gauge.Collect(to)
+	t.restores.gauge.Collect(to)
 	t.mu.Lock()
 	now := t.Now()
 	oldest := now
@@ -475,22 +489,23 @@ type rate struct {
 	next      time.Time // when the next rows may be written
 }
 
-// spend waits until the rows before have had their time. Rows that ctx leaves no time for take none of it.
-func (r *rate) spend(ctx context.Context, rows int) error {
+// Wait returns when the rows before have had their time.
+func (r *rate) Wait(ctx context.Context) error {
 	r.mu.Lock()
-	now := r.now()
-	if r.next.Before(now) {
-		r.next = now
-	}
-	wait := r.next.Sub(now)
-	if end, ok := ctx.Deadline(); ok && now.Add(wait).After(end) {
-		r.mu.Unlock()
-		return context.DeadlineExceeded
-	}
-	r.next = r.next.Add(time.Duration(float64(rows) / r.perSecond * float64(time.Second)))
+	wait := r.next.Sub(r.now())
 	r.mu.Unlock()
-	if wait == 0 {
+	if wait <= 0 {
 		return ctx.Err()
 	}
 	return settle.Wait(ctx, wait)
+}
+
+// Written gives rows their time.
+func (r *rate) Written(rows int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.now(); r.next.Before(now) {
+		r.next = now
+	}
+	r.next = r.next.Add(time.Duration(float64(rows) / r.perSecond * float64(time.Second)))
 }

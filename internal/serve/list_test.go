@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"database/sql"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,7 +167,7 @@ func TestIssue_FollowsTheList(t *testing.T) {
 func TestIssue_RefreshDuringRunIsNoRace(t *testing.T) {
 	t.Parallel()
 	s := newServers()
-	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Interval: interval, Parallel: 1, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: new(sql.DB), Interval: interval, Parallel: 1, Now: time.Now,
 		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	l := newLoop(task)

@@ -312,6 +312,7 @@ func (l *loop) start(ctx context.Context) {
 		l.running++
 		go func() {
 			issued := l.issue(ctx, id)
+			l.locks.note(ctx, id, issued.Locked)
 			l.tell(func() {
 				if issued.Status == coupon.Settled || issued.Status == coupon.Unchanged {
 					w.reopened = seats

@@ -90,14 +90,14 @@ func (m *measured) run(issued settle.Issuance) {
 }
 
 func (t *Issue) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range t.measured.all() {
+	for _, c := range append(t.measured.all(), t.locks.gauge) {
 		c.Describe(to)
 	}
 	to <- lagDesc
 }
 
 func (t *Issue) Collect(to chan<- prometheus.Metric) {
-	for _, c := range t.measured.all() {
+	for _, c := range append(t.measured.all(), t.locks.gauge) {
 		c.Collect(to)
 	}
 	t.collectLags(to)

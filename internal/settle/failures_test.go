@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -199,7 +200,7 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 // impatient is a pool whose sessions wait for locks as briefly as both servers allow.
 func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
 	d.T.Helper()
-	db, err := d.Job.MySQLSettings.Open(zap.NewNop())
+	db, err := d.Job.MySQLSettings.Open(connect.Reading, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(2) // one settles, one records

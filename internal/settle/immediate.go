@@ -17,6 +17,7 @@ const moreApplications = 2_500
 // Issuance is the result of an immediate run.
 type Issuance struct {
 	Result
+	Locked bool            // another session has the coupon's row
 	More   bool            // moreApplications were issued: the caller calls again at once
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
@@ -54,6 +55,7 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	if done.Result = t.result(); done.Status == coupon.NotDue {
 		done.Status = coupon.Unchanged
 	}
+	done.Locked = mysqltx.IsLockWait(t.err)
 	done.More = done.Issued >= moreApplications
 	for _, w := range t.done.winners {
 		done.Delays = append(done.Delays, now.shard.Time().Add(t.done.issued.at.Sub(now.at)).Sub(w.Arrival.Time()))

@@ -27,7 +27,7 @@ func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error
 	locked, err := lock(ctx, tx, s.coupon.ID)
 	switch {
 	case s.run.immediate() && mysqltx.IsLockWait(err):
-		return s.coupon, errBusy
+		return s.coupon, errors.Join(errBusy, err)
 	case err == nil && locked.Frozen:
 		return locked, errFrozen
 	default:

@@ -175,7 +175,7 @@ func (s *settlement) restore(ctx context.Context) error {
 	s.restored = true
 	err := s.Journal.RestoreCoupon(ctx, s.coupon.ID, s.run.immediate())
 	if s.run.immediate() && mysqltx.IsLockWait(err) {
-		return errBusy
+		return errors.Join(errBusy, err)
 	}
 	return err
 }

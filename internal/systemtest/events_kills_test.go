@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -301,7 +302,7 @@ func (m *mall) keepApplying(over context.Context) {
 
 // keepOrdering reserves, uses and gives back issued coupons. What MySQL has done of it is seen in its rows.
 func (m *mall) keepOrdering(over context.Context) {
-	pool, err := m.Wallet.Open(zap.NewNop())
+	pool, err := m.Wallet.Open(connect.Reading, zap.NewNop())
 	if !assert.NoError(m.T, err) {
 		return
 	}

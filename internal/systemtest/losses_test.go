@@ -135,7 +135,7 @@ func (l *loss) addPods() {
 
 func (l *loss) newPod() *lossPod {
 	l.t.Helper()
-	servers, err := connect.Open(&l.API.MySQLSettings, &connect.RedisSettings{RedisAddrs: []string{l.server.Addr()}}, zap.NewNop())
+	servers, err := connect.Open(&l.API.MySQLSettings, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{l.server.Addr()}}, zap.NewNop())
 	require.NoError(l.t, err)
 	store, err := candidates.NewStore(servers.Redis, candidates.Options{TTL: candidates.MinTTL})
 	require.NoError(l.t, err)

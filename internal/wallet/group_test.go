@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -36,7 +37,7 @@ func newGrouped(t *testing.T) *grouped {
 	c := &checkout{Deployment: d, coupon: d.AddQueue(groupUsers, users...)}
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", c.coupon)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c.db = mysqltx.NewBrief(pool)

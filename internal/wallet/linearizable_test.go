@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -54,7 +55,7 @@ func (s *shop) connect(dsn string) {
 	s.T.Helper()
 	settings := s.Wallet
 	settings.MySQLDSN = dsn
-	pool, err := settings.Open(zap.NewNop())
+	pool, err := settings.Open(connect.Reading, zap.NewNop())
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = pool.Close() })
 	s.db, s.pods = mysqltx.NewBrief(pool), []*wallet.Store{wallet.NewStore(pool), wallet.NewStore(pool)}

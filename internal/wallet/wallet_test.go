@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -29,7 +30,7 @@ func newCheckout(t *testing.T) *checkout {
 	c := &checkout{Deployment: d, coupon: d.AddQueue(1, 1)}
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", c.coupon)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c.db = mysqltx.NewBrief(pool)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -32,7 +33,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	d := jajeongtest.New(t)
-	pool, err := d.Wallet.Open(zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	store := wallet.NewStore(pool)
