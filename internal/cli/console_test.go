@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/ops"
+	migrations "github.com/jajeong/jajeong/sql"
 )
 
 // pipes is a listener whose connections a test makes.
@@ -56,4 +57,26 @@ func TestConsole_EndsConnectionsWithoutARequest(t *testing.T) {
 			close(listener)
 		})
 	}
+}
+
+// The console is ready if its account can read all tables. Redis is not needed: pages show what they know without it.
+func TestConsole_IsReadyWithAllTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	logs, stop, ended := w.start([]string{"console", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--console-dev-user=kim"},
+		"--mysql-dsn="+w.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1")
+	admin := adminPort(t, logs)
+	status, text := get(t, admin, "/readyz")
+	require.Equal(t, http.StatusOK, status, text)
+	for _, table := range migrations.Tables {
+		w.Exec("RENAME TABLE " + table + " TO another")
+		status, text = get(t, admin, "/readyz")
+		require.Equal(t, http.StatusServiceUnavailable, status, table)
+		require.Contains(t, text, table)
+		w.Exec("RENAME TABLE another TO " + table)
+	}
+	status, text = get(t, admin, "/readyz")
+	require.Equal(t, http.StatusOK, status, text)
+	stop()
+	require.Zero(t, <-ended)
 }

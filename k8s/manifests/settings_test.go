@@ -123,7 +123,7 @@ func started(t *testing.T, container corev1.Container, env []string) (admin stri
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
 	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0")
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "CONSOLE_ADMIN_LISTEN=127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
