@@ -123,6 +123,10 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
 			require.Equal(t, new(false), c.accounts[at].AutomountServiceAccountToken, spec.ServiceAccountName)
 
+			_, pushes := c.reach(t, pod.Labels, false)["9091"]
+			require.Equal(t, pushes, slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "PUSH_NAMESPACE" }),
+				"%s: another deployment would overwrite its metrics", name)
+
 			limit := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 			require.GreaterOrEqual(t, limit, 0, name)
 			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
@@ -469,7 +473,7 @@ func TestNetworkPolicies(t *testing.T) {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
 			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, true))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "443": {"10.0.0.0/8"}}, c.reach(t, pods["console"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
 			if at.redis == "redis" { // they accept what the programs may send
 				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
 				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "settle", "settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))

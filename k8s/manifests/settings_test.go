@@ -52,7 +52,12 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 		if env.Name == "SSL_CERT_DIR" {
 			value = t.TempDir() // the optional ConfigMap does not exist
 		}
-		if env.ValueFrom != nil {
+		switch {
+		case env.ValueFrom == nil:
+		case env.ValueFrom.FieldRef != nil:
+			require.Equal(t, "metadata.namespace", env.ValueFrom.FieldRef.FieldPath)
+			value = "jajeong"
+		default:
 			value = fmt.Sprint(container.Resources.Requests.Memory().Value())
 		}
 		given[env.Name] = value
