@@ -4,14 +4,18 @@
 #   k8s/deploy.sh k8s/overlays/prod
 #   k8s/deploy.sh --migrate-only k8s/overlays/prod      # for sql/grants.sql between schema and programs
 #
-# From the first release on, migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
-# The template of a Job is immutable, so the Job of the previous version is deleted first.
+# Programs are the objects with the label jajeong.io/role=program, those of components included. All others come before the
+# migration.
 #
-# Needs kubectl with a context for the cluster. The overlay sets the namespace. MIGRATE_SECONDS limits the wait for the
+# From the first release on, migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
+# The template of a Job is immutable, so the Job of the previous version is deleted first. While a pod of it runs, the script
+# waits: a statement that is stopped in the middle has to begin again.
+#
+# Needs kubectl with a context for the cluster. The overlay sets the namespace. MIGRATE_SECONDS limits each wait for a
 # migration; the default is the deadline of the Job.
 set -euo pipefail
 
-programs='apply-api, wallet-api, settle-serve, settle, verify'
+program=jajeong.io/role=program
 only=
 if [ "${1-}" = --migrate-only ]; then
 	only=1
@@ -27,6 +31,12 @@ job=$(kubectl create --dry-run=client --validate=false --filename - --selector a
 read -r namespace deadline <<<"$job"
 seconds=${MIGRATE_SECONDS:-$((deadline + 60))}
 
+running() {
+	echo "$1 still runs after $seconds s. No program was changed. Deploy again after its end:" >&2
+	echo "    kubectl --namespace $namespace get job migrate" >&2
+	exit 1
+}
+
 # migrated waits for the end of the Job and prints its result. `kubectl wait` can wait for success or failure, not for both.
 migrated() {
 	local until=$((SECONDS + seconds))
@@ -40,22 +50,21 @@ migrated() {
 	echo running
 }
 
-kubectl --namespace "$namespace" delete job migrate --ignore-not-found
-kubectl apply --filename - --selector "app.kubernetes.io/component notin ($programs)" <<<"$manifests"
+if [ -n "$(kubectl --namespace "$namespace" get job migrate --ignore-not-found --output name)" ]; then
+	echo "Waiting until no pod of the earlier migration runs." >&2
+	kubectl --namespace "$namespace" wait job/migrate --for 'jsonpath={.status.ready}=0' --timeout "${seconds}s" >/dev/null ||
+		running "The earlier migration"
+	kubectl --namespace "$namespace" delete job migrate --ignore-not-found
+fi
+kubectl apply --filename - --selector "${program/=/!=}" <<<"$manifests"
 case $(migrated) in
 failed)
 	echo "The migration failed. No program was changed. Read its log:" >&2
 	echo "    kubectl --namespace $namespace logs job/migrate" >&2
 	exit 1
 	;;
-running)
-	echo "The migration still runs after $seconds s. No program was changed. Deploy again after its end:" >&2
-	echo "    kubectl --namespace $namespace get job migrate" >&2
-	exit 1
-	;;
+running) running "The migration" ;;
 esac
 [ -z "$only" ] || exit 0
 kubectl apply --filename - <<<"$manifests"
-kubectl --namespace "$namespace" rollout status deployment/apply-api --timeout=15m
-kubectl --namespace "$namespace" rollout status deployment/wallet-api --timeout=15m
-kubectl --namespace "$namespace" rollout status deployment/settle-serve --timeout=15m
+kubectl --namespace "$namespace" rollout status deployment --selector "$program" --timeout=15m

@@ -113,6 +113,13 @@ func TestRun_PushesMetrics(t *testing.T) {
 	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
 	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
 	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
+
+	// Another deployment at the same gateway overwrites nothing.
+	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--push-namespace=other", "--redis-addrs=127.0.0.1:1")
+	require.Equal(t, exitInfrastructure, code)
+	both := pushed(t, gateway, "settle", "CRON")
+	require.Equal(t, "1", both["jajeong_run_status other FAILED"])
+	require.Equal(t, failed["jajeong_run_started_timestamp_seconds"], both["jajeong_run_started_timestamp_seconds"])
 }
 
 func TestRun_WarnsOfUnreachableGateway(t *testing.T) {
@@ -172,6 +179,13 @@ func TestVerify_PushesFindings(t *testing.T) {
 	n.Exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[0])
 	code, found = verify(fmt.Sprintf("--coupon=%d", n.coupons[0]))
 	require.Zero(t, code)
+	require.Equal(t, "2", found[findings])
+
+	// Another deployment at the same gateway overwrites nothing.
+	n.Exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[1])
+	code, found = verify("--push-namespace=other")
+	require.Zero(t, code)
+	require.Equal(t, "0", found[findings+" other"])
 	require.Equal(t, "2", found[findings])
 
 	// A check without Redis pushes nothing.

@@ -25,7 +25,7 @@ type runCmd struct {
 	AcceptGap     bool
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
-	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
+	pushFlags     `embed:""`
 	Yes           bool
 	Output        string `enum:"table,json" default:"table"`
 }
@@ -44,7 +44,7 @@ func (c *runCmd) Validate() error {
 	return errors.Join(operator,
 		refuse(!c.manual() && c.Operator+c.Reason != "", text.NightlyRunHasNoOperator),
 		wrongCutoff, wrongNights,
-		refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway),
+		c.pushFlags.wrong(),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
 		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
 		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
@@ -159,7 +159,7 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 // once returns a function that runs the order once and pushes its metrics to --push-gateway.
 func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
-		defer ops.NewPusher(c.PushGateway, ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
+		defer c.pusher(ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
 	}
 }

@@ -23,12 +23,17 @@ import (
 
 // startServe runs `settle serve` in this process until stop is called. The test must read the logs to their end.
 func (w *world) startServe(args ...string) (logs io.Reader, stop func(), ended <-chan int) {
+	return w.start(append([]string{"serve"}, args...), w.servers...)
+}
+
+// start runs a verb until stop.
+func (w *world) start(verb []string, servers ...string) (logs io.Reader, stop func(), ended <-chan int) {
 	reader, writer := io.Pipe()
 	ctx, stop := context.WithCancel(w.T.Context())
 	w.T.Cleanup(stop)
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, slices.Concat([]string{"serve"}, args, w.servers), io.Discard, writer)
+		code <- run(ctx, slices.Concat(verb, servers), io.Discard, writer)
 		writer.Close()
 	}()
 	return reader, stop, code
@@ -50,24 +55,34 @@ func TestServe_SettlesLastNightAndStops(t *testing.T) {
 	n.requireRepaired()
 }
 
-func TestServe_ServesAdminPort(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	logs, stop, ended := w.startServe("--admin-listen=127.0.0.1:0")
+// adminPort waits for the address of the admin port in a log, and reads the rest of the log.
+func adminPort(t *testing.T, logs io.Reader) string {
+	t.Helper()
 	var listening struct{ Admin string }
 	for lines := bufio.NewScanner(logs); listening.Admin == "" && lines.Scan(); {
 		_ = json.Unmarshal(lines.Bytes(), &listening)
 	}
 	go func() { _, _ = io.Copy(io.Discard, logs) }()
 	require.NotEmpty(t, listening.Admin)
-	get := func(path string) (int, string) {
-		response, err := http.Get("http://" + listening.Admin + path)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response.StatusCode, string(text)
-	}
+	return listening.Admin
+}
+
+func get(t *testing.T, addr, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get("http://" + addr + path)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(text)
+}
+
+func TestServe_ServesAdminPort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	logs, stop, ended := w.startServe("--admin-listen=127.0.0.1:0")
+	admin := adminPort(t, logs)
+	get := func(path string) (int, string) { return get(t, admin, path) }
 	status, _ := get("/livez")
 	require.Equal(t, http.StatusOK, status)
 	status, text := get("/readyz")
@@ -87,7 +102,7 @@ func TestServe_ServesAdminPort(t *testing.T) {
 	require.Regexp(t, `jajeong_issue_looked_at_timestamp_seconds [1-9]`, text)
 	stop()
 	require.Zero(t, <-ended)
-	_, err := http.Get("http://" + listening.Admin + "/livez")
+	_, err := http.Get("http://" + admin + "/livez")
 	require.Error(t, err)
 }
 

@@ -17,14 +17,12 @@ import (
 )
 
 type verifyCmd struct {
-	Coupon      []coupon.CouponID `placeholder:"ID"`
-	Output      string            `enum:"table,json" default:"table"`
-	PushGateway string            `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
+	Coupon    []coupon.CouponID `placeholder:"ID"`
+	Output    string            `enum:"table,json" default:"table"`
+	pushFlags `embed:""`
 }
 
-func (c *verifyCmd) Validate() error {
-	return refuse(!ops.ValidGateway(c.PushGateway), text.WrongGateway)
-}
+func (c *verifyCmd) Validate() error { return c.wrong() }
 
 // windowTimeout is the longest time until a changed window is in Redis. Every pod refreshes Redis twice within it.
 const windowTimeout = 12 * time.Second
@@ -35,7 +33,7 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	}
 	found, unchecked, err := c.check(ctx, p, s)
 	if len(c.Coupon) == 0 {
-		p.pushFindings(c.PushGateway, found, err == nil && len(unchecked) == 0)
+		c.pushFindings(p, found, err == nil && len(unchecked) == 0)
 	}
 	if err != nil {
 		return err
@@ -97,7 +95,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 }
 
 // pushFindings pushes the number of violations. After an incomplete check it pushes neither a zero nor a success.
-func (p *program) pushFindings(gateway string, found ledger.Summary, complete bool) {
+func (c *verifyCmd) pushFindings(p *program, found ledger.Summary, complete bool) {
 	violations := 0
 	for _, n := range found.Violations() {
 		violations += n
@@ -117,5 +115,5 @@ func (p *program) pushFindings(gateway string, found ledger.Summary, complete bo
 		success.SetToCurrentTime()
 		metrics = append(metrics, success)
 	}
-	ops.NewPusher(gateway, ops.VerifyJob, p.logger, metrics...).Push()
+	c.pusher(ops.VerifyJob, p.logger, metrics...).Push()
 }

@@ -27,7 +27,7 @@ import (
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	Redis interface { // returns the memory of the shards that answer, and an error for the others; nil: the process uses no Redis
+	Redis interface { // returns the memory of the shards that answer, and an error for the others; nil: the process is ready without Redis
 		Memory(ctx context.Context) (candidates.Memory, error)
 	}
 	MySQL interface {

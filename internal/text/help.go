@@ -178,6 +178,8 @@ var help = map[string]Message{
 		"The statuses that mean active, compared byte by byte. Default ${default}."},
 	"--push-gateway": {"실행 중 10초마다, 그리고 종료 시점에 한 번 더 이 Pushgateway로 지표를 전송합니다. 전송하지 못하면 경고만 표시합니다.",
 		"Push the metrics of the run to this Pushgateway, every 10 s and at its end; failures are warnings."},
+	"--push-namespace": {"전송하는 지표에 붙일 namespace 레이블. 여러 배포가 Pushgateway 하나를 함께 쓸 때 구분합니다. 비워 두면 붙이지 않습니다.",
+		"Label namespace of the pushed metrics, which tells deployments apart that share a Pushgateway. Empty: none."},
 
 	"settle run --date": {"이 영업일의 신청을 정산합니다. 예: 2026-11-20.",
 		"Settle the applications of this business date, such as 2026-11-20."},

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,6 +29,8 @@ func TestDeployScript(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"), "grants may follow before any program")
 	require.NoError(t, n.deploy())
 	pod := n.applyAPI()
+	console := n.ready("console", 1)[0]
+	require.Equal(t, pod.Spec.Containers[0].Image, console.Spec.Containers[0].Image)
 	couponID := n.AddCoupon(2)
 	n.AddUsers(1, 2, 3)
 	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, couponID, 1) == "NOT_APPLIED" })
@@ -64,6 +69,76 @@ func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
+// A second deployment waits for a migration that runs. It deletes no Job in the middle of a statement.
+func TestDeployScript_SparesRunningMigration(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	release := n.holdMigrations()
+	first, ended := n.deployment("--migrate-only"), make(chan error, 1)
+	go func() {
+		output, err := first.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, output)
+		}
+		ended <- err
+	}()
+	pod := n.running("migrate")
+	n.await("Kubernetes knows that", func(context.Context) bool { return ready(n.migration()) == 1 })
+	require.NoError(t, kube.node.signal(pod, syscall.SIGSTOP)) // it runs until SIGCONT
+	running := n.migration()
+
+	second := n.deployment()
+	second.Env = append(second.Env, "MIGRATE_SECONDS=1")
+	output, err := second.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "The earlier migration still runs after 1 s. No program was changed.")
+	require.Equal(t, running.UID, n.migration().UID)
+	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
+
+	release()
+	require.NoError(t, kube.node.signal(pod, syscall.SIGCONT))
+	require.NoError(t, <-ended)
+	require.EqualValues(t, 0, ready(n.complete("migrate")))
+	require.NoError(t, n.deploy("--migrate-only"))
+	require.NotEqual(t, running.UID, n.migration().UID, "a Job that has ended is replaced")
+}
+
+// ready is how many Pods of a Job run.
+func ready(job *batchv1.Job) int32 {
+	if job.Status.Ready == nil {
+		return 0
+	}
+	return *job.Status.Ready
+}
+
+// holdMigrations makes migrations wait until release.
+func (n *night) holdMigrations() (release func()) {
+	n.t.Helper()
+	holder, err := n.DB.Conn(n.t.Context())
+	require.NoError(n.t, err)
+	n.t.Cleanup(func() { _ = holder.Close() })
+	var got int
+	const name = "CONCAT('jajeong.migrate.', LEFT(SHA2(DATABASE(), 256), 32))"
+	require.NoError(n.t, holder.QueryRowContext(n.t.Context(), "SELECT GET_LOCK("+name+", 0)").Scan(&got))
+	require.Equal(n.t, 1, got)
+	return func() {
+		_, err := holder.ExecContext(n.t.Context(), "DO RELEASE_LOCK("+name+")")
+		require.NoError(n.t, err)
+	}
+}
+
+// An overlay for laptops has all programs, too. Its servers are those of the test.
+func TestDeployScript_Dev(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	n.overlay = "dev"
+	require.NoError(t, n.deploy())
+	for _, program := range []string{"apply-api", "wallet-api", "console"} {
+		n.ready(program, 1)
+	}
+	n.ready("settle-serve", 2)
+}
+
 // Both Pods of settle-serve issue immediate coupons. The other one goes on when one dies, and Kubernetes replaces the dead one.
 func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 	t.Parallel()
@@ -96,20 +171,34 @@ func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 // output of the script. All Pods of this node share its ports, so each listens on its own address.
 func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
-	const never = "0 0 31 2 *"
-	dir := n.manifests(never,
-		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "APPLY_ADMIN_LISTEN": "9090"}),
-		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
-		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}))
-	script := n.command("../deploy.sh", append(flags, dir)...)
-	script.Env = append(script.Env, "NAMESPACE=other")
-	if output, err := script.CombinedOutput(); err != nil {
+	if output, err := n.deployment(flags...).CombinedOutput(); err != nil {
 		return fmt.Errorf("deploy: %w: %s", err, output)
 	}
-	job, err := kube.client.BatchV1().Jobs(n.namespace).Get(n.t.Context(), "migrate", metav1.GetOptions{})
-	require.NoError(n.t, err)
+	job := n.migration()
 	require.EqualValues(n.t, 1, job.Status.Succeeded)
 	return nil
+}
+
+// deployment is the command of k8s/deploy.sh for the overlay with every component.
+func (n *night) deployment(flags ...string) *exec.Cmd {
+	n.t.Helper()
+	const never = "0 0 31 2 *"
+	dir := n.manifests(never, folders(n.t, "components"),
+		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "APPLY_ADMIN_LISTEN": "9090"}),
+		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
+		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}),
+		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "CONSOLE_ADMIN_LISTEN": "9093"}))
+	script := n.command("../deploy.sh", append(flags, dir)...)
+	script.Env = append(script.Env, "NAMESPACE=other")
+	return script
+}
+
+// migration returns the Job migrate.
+func (n *night) migration() *batchv1.Job {
+	n.t.Helper()
+	job, err := kube.client.BatchV1().Jobs(n.namespace).Get(n.t.Context(), "migrate", metav1.GetOptions{})
+	require.NoError(n.t, err)
+	return job
 }
 
 // listening patches a Deployment so that each of its Pods listens on its own address, at the port of each setting.

@@ -9,8 +9,8 @@
 //     not build them again. The programs are kept in bin.
 //   - Rights: each component of the control plane, each controller and the node have exactly the rights that Kubernetes gives
 //     them. The namespace refuses Pods that break its rules.
-//   - overlays/prod. A test changes the addresses of Redis and MySQL, the Secrets and the minute of the schedule, but not its
-//     time zone. k8s/deploy.sh and k8s/settle.sh are unchanged.
+//   - The overlays and components. A test changes the addresses of Redis and MySQL, the Secrets and the minute of the schedule,
+//     but not its time zone, and removes the servers of overlays/dev. k8s/deploy.sh and k8s/settle.sh are unchanged.
 //   - settle, apply-api and wallet-api, built like a release, with the accounts of sql/grants.sql.
 //   - Time: a test waits for the minute of its CronJob.
 //

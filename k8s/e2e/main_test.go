@@ -74,7 +74,7 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	kube.client = kubernetes.NewForConfigOrDie(kube.config(adminUser))
 	kube.node = &node{
 		client:   kubernetes.NewForConfigOrDie(kube.config(nodeUser)),
-		programs: map[string]string{"ghcr.io/jajeong/jajeong": kube.programs},
+		programs: map[string]string{"ghcr.io/jajeong/jajeong": kube.programs, "jajeong": kube.programs}, // of prod and of dev
 		dir:      filepath.Join(dir, "pods"),
 	}
 	if err := errors.Join(kube.node.register(ctx), removeTaint(ctx)); err != nil {

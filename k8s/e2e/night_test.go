@@ -31,11 +31,12 @@ const (
 	serviceKeys = "checkout c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14" // its SHA-256
 )
 
-// night is overlays/prod in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
+// night is an overlay in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
 // addresses and the accounts of sql/grants.sql, and its schedule differs. The rest of the overlay is unchanged.
 type night struct {
 	*jajeongtest.Deployment
 	t         *testing.T
+	overlay   string
 	namespace string
 	settings  map[string]string // of the ConfigMap, different from the overlay
 	mysql     *testenv.MySQL
@@ -43,7 +44,7 @@ type night struct {
 
 func newNight(t *testing.T) *night {
 	t.Helper()
-	n := &night{t: t, namespace: "night-" + randomName(), mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{})}
+	n := &night{t: t, overlay: "prod", namespace: "night-" + randomName(), mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{})}
 	addr := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
 	client := redis.NewClient(&redis.Options{Addr: addr, Password: redisPassword})
 	t.Cleanup(func() { _ = client.Close() })
@@ -58,6 +59,7 @@ func newNight(t *testing.T) *night {
 		Redis: &testenv.RedisHandle{Addrs: []string{addr}, Client: client}, MySQL: jajeongtest.DatabaseOn(t, n.mysql),
 	})
 	n.settings = map[string]string{"REDIS_ADDRS": addr, "REDIS_TLS": "false",
+		"CONSOLE_TRUSTED_PROXIES": "127.0.0.0/8", "CONSOLE_ROLES": "sre=operator",
 		"PUSH_GATEWAY": "http://127.0.0.1:9"} // nothing listens there, which is no failure
 	t.Cleanup(n.tearDown)
 	return n
@@ -86,19 +88,29 @@ func (n *night) tearDown() {
 	_ = kube.client.CoreV1().Pods(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
 }
 
-// manifests writes a kustomization with overlays/prod and other settings, Secrets and schedule into a folder.
-func (n *night) manifests(schedule string, patches ...map[string]any) (dir string) {
+// manifests writes a kustomization with the overlay, its components, and other settings, Secrets and schedule into a folder.
+func (n *night) manifests(schedule string, components []string, patches ...map[string]any) (dir string) {
 	n.t.Helper()
 	dir = n.t.TempDir()
-	overlay, err := filepath.Abs("../overlays/prod")
+	k8s, err := filepath.Abs("..")
 	require.NoError(n.t, err)
 	from, err := filepath.EvalSymlinks(dir)
 	require.NoError(n.t, err)
-	overlay, err = filepath.Rel(from, overlay)
+	k8s, err = filepath.Rel(from, k8s)
 	require.NoError(n.t, err)
+	for i := range components {
+		components[i] = filepath.Join(k8s, "components", components[i])
+	}
 
+	behavior := "create"
+	if n.overlay == "dev" { // it has public Secrets, and servers that this node cannot run
+		behavior = "replace"
+		for _, server := range []string{"redis", "mysql"} {
+			patches = append(patches, map[string]any{"patch": fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, "$patch": "delete"}`, server)})
+		}
+	}
 	secret := func(name, account string, more ...string) map[string]any {
-		return map[string]any{"name": name, "literals": append(more, "mysql-dsn="+n.Accounts[account]),
+		return map[string]any{"name": name, "behavior": behavior, "literals": append(more, "mysql-dsn="+n.Accounts[account]),
 			"options": map[string]any{"disableNameSuffixHash": true}}
 	}
 	var settings []string
@@ -109,12 +121,14 @@ func (n *night) manifests(schedule string, patches ...map[string]any) (dir strin
 	patches = append(patches, patch("batch/v1", "CronJob", "settle", map[string]any{"schedule": schedule}))
 	kustomization, err := json.Marshal(map[string]any{ // JSON is YAML
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-		"namespace": n.namespace,
-		"resources": []string{overlay},
+		"namespace":  n.namespace,
+		"resources":  []string{filepath.Join(k8s, "overlays", n.overlay)},
+		"components": components,
 		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
 			"literals": settings}},
 		"secretGenerator": []any{secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
-			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys), secret("jajeong-migrate", "jajeong_migrate")},
+			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys), secret("jajeong-migrate", "jajeong_migrate"),
+			secret("jajeong-console", "jajeong_operator", password)},
 		"patches": patches,
 	})
 	require.NoError(n.t, err)
@@ -135,7 +149,7 @@ func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
 // ports: all applications exist before.
 func (n *night) applyJobs(schedule string) {
 	n.t.Helper()
-	rendered := n.kubectl("kustomize", n.manifests(schedule))
+	rendered := n.kubectl("kustomize", n.manifests(schedule, nil))
 	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
 }
 

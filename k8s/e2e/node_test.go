@@ -115,14 +115,16 @@ func (n *node) forget(gone any) {
 }
 
 // kill sends SIGKILL, like the kernel to a process that exceeds its memory.
-func (n *node) kill(pod *v1.Pod) error {
+func (n *node) kill(pod *v1.Pod) error { return n.signal(pod, syscall.SIGKILL) }
+
+func (n *node) signal(pod *v1.Pod, signal syscall.Signal) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.pods[pod.UID]
 	if l == nil || l.pid.Load() == 0 {
-		return fmt.Errorf("kill pod %s: it does not run here", pod.Name)
+		return fmt.Errorf("signal pod %s: it does not run here", pod.Name)
 	}
-	return syscall.Kill(int(l.pid.Load()), syscall.SIGKILL)
+	return syscall.Kill(int(l.pid.Load()), signal)
 }
 
 // output returns the output of a Pod so far.

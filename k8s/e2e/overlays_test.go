@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -20,9 +21,20 @@ import (
 // strictly makes unknown fields errors. By default they are dropped silently.
 var strictly = []string{"--dry-run=server", "--validate=strict"}
 
-// The API server accepts both overlays without a warning, such as one about a Pod that breaks the rules of the namespace.
+// folders returns the names of the folders in a folder of k8s.
+func folders(t *testing.T, in string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir("../" + in)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// The API server accepts the overlays without a warning, such as one about a Pod that breaks the rules of the namespace.
 func TestOverlays_AcceptedByAPIServer(t *testing.T) {
-	for _, overlay := range []string{"dev", "prod"} {
+	for _, overlay := range folders(t, "overlays") {
 		t.Run(overlay, func(t *testing.T) {
 			manifests := kustomized(t, overlay)
 			makeNamespace(t, manifests) // a dry run creates no namespace, which the other objects need
@@ -48,8 +60,8 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
-	n := &night{Deployment: new(jajeongtest.Deployment), t: t, namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
-	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *")), "CronJob", "settle")
+	n := &night{Deployment: new(jajeongtest.Deployment), t: t, overlay: "prod", namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
+	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *", nil)), "CronJob", "settle")
 	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
 
 	ours.Spec.Schedule, ours.Namespace = theirs.Spec.Schedule, theirs.Namespace

@@ -40,7 +40,7 @@ func TestCronJob_Settles(t *testing.T) {
 	defer response.Body.Close()
 	metrics, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*trigger="CRON"[^}]*\}`, string(metrics))
+	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*namespace="`+n.namespace+`",trigger="CRON"\}`, string(metrics))
 }
 
 func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {

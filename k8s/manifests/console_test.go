@@ -9,38 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
-
-// withConsole is an overlay with the component of the console, in memory beside the real files.
-func withConsole(t *testing.T) (filesys.FileSystem, string) {
-	t.Helper()
-	files := filesys.MakeFsInMemory()
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".env") {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return files.WriteFile(filepath.Join("/k8s", strings.TrimPrefix(path, "../")), content)
-	})
-	require.NoError(t, err)
-	require.NoError(t, files.WriteFile("/k8s/overlays/tested/kustomization.yaml", []byte("resources: [../prod]\ncomponents: [../../components/console]\nnamespace: jajeong\n")))
-	return files, "/k8s/overlays/tested"
-}
 
 func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
 	t.Parallel()
-	files, overlay := withConsole(t)
-	c := renderIn(t, files, overlay)
+	c := render(t, "prod"+withComponents)
 	pod := c.deployments["console"].Spec.Template
 	require.Equal(t, map[string]int32{"http": 8083, "admin": 9093}, ports(pod.Spec.Containers[0]))
 	for _, service := range c.services {
 		if service.Name == "console" {
 			require.Len(t, service.Spec.Ports, 1, "the admin port is never public")
 			require.Equal(t, "http", service.Spec.Ports[0].TargetPort.StrVal)
+			require.True(t, service.Spec.PublishNotReadyAddresses, "its pages say what is away")
 		}
 	}
 	require.Equal(t, []string{"console"}, pod.Spec.Containers[0].Args)
@@ -48,6 +28,7 @@ func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
 	require.Equal(t, new(true), pod.Spec.SecurityContext.RunAsNonRoot)
 	require.Equal(t, &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}, pod.Spec.Containers[0].SecurityContext)
+	require.Equal(t, "ghcr.io/jajeong/jajeong", strings.Split(pod.Spec.Containers[0].Image, ":")[0], "the overlay below has named the image before")
 	reached := c.reach(t, pod.Labels, false)
 	require.Contains(t, reached, "3306")
 	require.Contains(t, reached, "6379")

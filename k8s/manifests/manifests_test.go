@@ -36,14 +36,31 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Contains(t, c.cronJobs, "settle")
 		require.Contains(t, c.cronJobs, "verify")
 		require.Contains(t, c.jobs, "migrate")
-		require.Len(t, c.own(), 6)
 		require.Len(t, c.autoscalers, 2)
 		require.Len(t, c.budgets, 3)
+		wanted := []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run", "settle verify", "settle migrate"}
+		if _, ok := c.deployments["console"]; ok {
+			wanted = append(wanted, "settle console")
+		}
 		var args []string
 		for _, pod := range c.own() {
 			args = append(args, strings.Join(slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args), " "))
 		}
-		require.ElementsMatch(t, []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run", "settle verify", "settle migrate"}, args)
+		require.ElementsMatch(t, wanted, args)
+	})
+}
+
+// k8s/deploy.sh updates what has the label after the migration, and everything else before. Redis and MySQL of dev come before.
+func TestPrograms_ComeAfterTheMigration(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, c *cluster) {
+		own := c.own()
+		require.NotEmpty(t, own)
+		for name, labels := range c.labels {
+			_, program := own[path.Base(name)]
+			program = program && slices.Contains([]string{"Deployment", "CronJob", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, path.Dir(name))
+			require.Equal(t, program, labels["jajeong.io/role"] == "program", name)
+		}
 	})
 }
 
@@ -106,6 +123,10 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
 			require.Equal(t, new(false), c.accounts[at].AutomountServiceAccountToken, spec.ServiceAccountName)
 
+			_, pushes := c.reach(t, pod.Labels, false)["9091"]
+			require.Equal(t, pushes, slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "PUSH_NAMESPACE" }),
+				"%s: another deployment would overwrite its metrics", name)
+
 			limit := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 			require.GreaterOrEqual(t, limit, 0, name)
 			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
@@ -125,6 +146,7 @@ func TestSecretsAreFiles(t *testing.T) {
 		"jajeong-settle":  {"mysql-dsn", "redis-password"},
 		"jajeong-wallet":  {"mysql-dsn", "service-keys"},
 		"jajeong-migrate": {"mysql-dsn"},
+		"jajeong-console": {"mysql-dsn", "redis-password"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, pod := range c.own() {
@@ -137,7 +159,7 @@ func TestSecretsAreFiles(t *testing.T) {
 					pod.Spec.Volumes[last].Secret, "%s: tokens are possible", name)
 				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[last].Name, MountPath: "/run/secrets/identity", ReadOnly: true}, container.VolumeMounts[last], name)
 			}
-			if name == "apply-api" || name == "settle" { // they sign and check receipts
+			if name == "apply-api" || name == "settle" || name == "console" { // they sign and check receipts
 				volumes++
 				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-receipts", DefaultMode: new(int32(0o440)), Optional: new(true)},
 					pod.Spec.Volumes[2].Secret, "%s: receipts are possible", name)
@@ -418,8 +440,8 @@ func (c *cluster) reach(t *testing.T, labels map[string]string, ingress bool) (p
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	servers := map[string]struct{ redis, mysql, kafka string }{
-		"dev":  {"redis", "mysql", ""},
-		"prod": {"10.20.0.0/24", "10.20.1.0/24", "10.20.2.0/24"},
+		"dev+components":  {"redis", "mysql", ""},
+		"prod+components": {"10.20.0.0/24", "10.20.1.0/24", "10.20.2.0/24"},
 	}
 	for overlay, at := range servers {
 		t.Run(overlay, func(t *testing.T) {
@@ -450,9 +472,11 @@ func TestNetworkPolicies(t *testing.T) {
 			for _, job := range []string{"settle", "verify", "migrate"} {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
-			if overlay == "dev" {
-				require.Equal(t, map[string][]string{"redis": {"apply-api", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
-				require.Equal(t, map[string][]string{"mysql": {"apply-api", "migrate", "settle", "settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
+			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
+			if at.redis == "redis" { // they accept what the programs may send
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "settle", "settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
 			}
 		})
 	}

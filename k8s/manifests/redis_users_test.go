@@ -21,8 +21,9 @@ var redisUsers = map[string]string{
 
 func TestPods_HaveTheirRedisUsers(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, pods map[string]corev1.PodTemplateSpec) {
-		for name, pod := range pods {
+	everywhere(t, func(t *testing.T, c *cluster) {
+		require.NotContains(t, c.settings, "REDIS_USERNAME", "each program has its own")
+		for name, pod := range c.own() {
 			env := pod.Spec.Containers[0].Env
 			at := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "REDIS_USERNAME" })
 			if redisUsers[name] == "" {
@@ -32,13 +33,7 @@ func TestPods_HaveTheirRedisUsers(t *testing.T) {
 			require.GreaterOrEqual(t, at, 0, "%s is the default user, who may do everything", name)
 			require.Equal(t, redisUsers[name], env[at].Value, name)
 		}
-	}
-	everywhere(t, func(t *testing.T, c *cluster) {
-		require.NotContains(t, c.settings, "REDIS_USERNAME", "each program has its own")
-		check(t, c.own())
 	})
-	files, overlay := withConsole(t)
-	check(t, renderIn(t, files, overlay).own())
 }
 
 // The servers for laptops have the users of the documents, with which all tests run, and a public password.

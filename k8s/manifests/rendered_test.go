@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,7 @@ type cluster struct {
 	jobs        map[string]batchv1.Job
 	autoscalers []autoscalingv2.HorizontalPodAutoscaler
 	budgets     []policyv1.PodDisruptionBudget
+	labels      map[string]map[string]string // of every resource, by kind/name
 }
 
 // pods returns the templates of all pods, by name.
@@ -73,19 +75,72 @@ func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	return own
 }
 
-// overlays are the rendered overlays. No test changes them.
-var overlays = map[string]*struct {
+// withComponents is what follows the name of an overlay that is rendered under another one, with every component.
+const withComponents = "+components"
+
+// overlays are the rendered overlays, alone and with the components. No test changes them.
+var overlays = func() map[string]*rendered {
+	all := map[string]*rendered{}
+	for _, name := range folders("../overlays") {
+		all[name], all[name+withComponents] = new(rendered), new(rendered)
+	}
+	return all
+}()
+
+type rendered struct {
 	once sync.Once
 	*cluster
-}{"dev": {}, "prod": {}}
+}
+
+func folders(in string) (names []string) {
+	entries, err := os.ReadDir(in)
+	if err != nil {
+		panic(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
 
 // render builds an overlay with kustomize.
 func render(t *testing.T, overlay string) *cluster {
 	t.Helper()
 	o := overlays[overlay]
-	o.once.Do(func() { o.cluster = renderIn(t, filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay)) })
+	o.once.Do(func() {
+		if name, ok := strings.CutSuffix(overlay, withComponents); ok {
+			o.cluster = renderIn(t, above(t, name), "/k8s/overlays/above")
+			return
+		}
+		o.cluster = renderIn(t, filesys.MakeFsOnDisk(), filepath.Join("..", "overlays", overlay))
+	})
 	require.NotNil(t, o.cluster, "another test could not render it")
 	return o.cluster
+}
+
+// above has an overlay with every component above one of ours, in memory beside the real files. It has what the headers of the
+// components ask for, and no more.
+func above(t *testing.T, overlay string) filesys.FileSystem {
+	t.Helper()
+	files := filesys.MakeFsInMemory()
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".env", ".acl"}, filepath.Ext(path)) {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return files.WriteFile(filepath.Join("/k8s", strings.TrimPrefix(path, "../")), content)
+	})
+	require.NoError(t, err)
+	kustomization := "resources: [../" + overlay + "]\ncomponents:\n"
+	for _, component := range folders("../components") {
+		kustomization += "- ../../components/" + component + "\n"
+	}
+	kustomization += "configMapGenerator: [{name: settings, behavior: merge, literals: [CONSOLE_TRUSTED_PROXIES=10.30.0.0/24, CONSOLE_ROLES=sre=operator]}]\n"
+	require.NoError(t, files.WriteFile("/k8s/overlays/above/kustomization.yaml", []byte(kustomization)))
+	return files
 }
 
 // renderIn builds an overlay with kustomize. Unknown fields are errors.
@@ -95,11 +150,15 @@ func renderIn(t *testing.T, files filesys.FileSystem, overlay string) *cluster {
 	require.NoError(t, err)
 	c := &cluster{
 		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{}, jobs: map[string]batchv1.Job{},
+		labels: map[string]map[string]string{},
 	}
 	for _, resource := range resources.Resources() {
 		text, err := resource.AsYAML()
 		require.NoError(t, err)
-		require.Contains(t, []string{"jajeong", ""}, resource.GetNamespace())
+		if resource.GetKind() != "Namespace" {
+			require.Equal(t, "jajeong", resource.GetNamespace(), resource.GetName())
+		}
+		c.labels[resource.GetKind()+"/"+resource.GetName()] = resource.GetLabels()
 		switch kind := resource.GetKind(); kind {
 		case "Namespace":
 			c.namespaces = append(c.namespaces, read[corev1.Namespace](t, text))
@@ -141,9 +200,9 @@ func read[T any](t *testing.T, text []byte) (object T) {
 	return object
 }
 
-// everywhere runs a test on each overlay.
+// everywhere runs a test on each overlay, alone and with the components.
 func everywhere(t *testing.T, test func(t *testing.T, c *cluster)) {
-	for _, overlay := range []string{"dev", "prod"} {
+	for overlay := range overlays {
 		t.Run(overlay, func(t *testing.T) { test(t, render(t, overlay)) })
 	}
 }
@@ -204,7 +263,7 @@ func help(t *testing.T) string {
 	t.Helper()
 	helpTexts.once.Do(func() {
 		var said string
-		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"}, {"settle", "run"}, {"settle", "serve"}} {
+		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"}, {"settle", "run"}, {"settle", "serve"}, {"settle", "console"}} {
 			output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
 			require.NoError(t, err, "%s", output)
 			said += string(output)

@@ -52,7 +52,12 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 		if env.Name == "SSL_CERT_DIR" {
 			value = t.TempDir() // the optional ConfigMap does not exist
 		}
-		if env.ValueFrom != nil {
+		switch {
+		case env.ValueFrom == nil:
+		case env.ValueFrom.FieldRef != nil:
+			require.Equal(t, "metadata.namespace", env.ValueFrom.FieldRef.FieldPath)
+			value = "jajeong"
+		default:
 			value = fmt.Sprint(container.Resources.Requests.Memory().Value())
 		}
 		given[env.Name] = value
@@ -123,7 +128,7 @@ func started(t *testing.T, container corev1.Container, env []string) (admin stri
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
 	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0")
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "CONSOLE_ADMIN_LISTEN=127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())

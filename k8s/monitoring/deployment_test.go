@@ -22,6 +22,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
+// namespace is the label of the deployment in Prometheus.
+const namespace = "shop"
+
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // deployment has the built programs on real servers, a real Pushgateway, and a real Prometheus with the rules.
@@ -36,7 +39,7 @@ type deployment struct {
 func deploySettle(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	t.Helper()
 	d := &deployment{Deployment: jajeongtest.New(t)}
-	d.env = d.Environment()
+	d.env = append(d.Environment(), "PUSH_NAMESPACE="+namespace)
 	for _, id := range coupons {
 		d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
@@ -56,15 +59,16 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
+	labels := "labels: {namespace: " + namespace + "}"
 	d.prometheus = prometheus.Start(t, fmt.Sprintf(`
 global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 500ms}
 rule_files: [%s]
 scrape_configs:
-  - {job_name: apply-api, static_configs: [{targets: [%q]}]}
-  - {job_name: wallet-api, static_configs: [{targets: [%q]}]}
-  - {job_name: settle-serve, static_configs: [{targets: [%q]}]}
+  - {job_name: apply-api, static_configs: [{targets: [%q], %s}]}
+  - {job_name: wallet-api, static_configs: [{targets: [%q], %s}]}
+  - {job_name: settle-serve, static_configs: [{targets: [%q], %s}]}
   - {job_name: pushgateway, honor_labels: true, static_configs: [{targets: [%q]}]}
-`, rules, d.api.Admin, d.wallet.Admin, d.serve.Admin, d.gateway)).Addr()
+`, rules, d.api.Admin, labels, d.wallet.Admin, labels, d.serve.Admin, labels, d.gateway)).Addr()
 	return d
 }
 

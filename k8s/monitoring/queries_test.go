@@ -22,7 +22,7 @@ type query struct {
 }
 
 // dashboardQueries returns the queries of all panels, with values for the variables of Grafana.
-func dashboardQueries(t *testing.T) (all []query) {
+func dashboardQueries(t *testing.T, namespace string) (all []query) {
 	t.Helper()
 	files, err := filepath.Glob("dashboards/*.json")
 	require.NoError(t, err)
@@ -31,17 +31,26 @@ func dashboardQueries(t *testing.T) (all []query) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var dashboard struct {
-			Title  string
+			Title      string
+			Templating struct {
+				List []struct{ Name, Query string }
+			}
 			Panels []struct {
 				Title, Type, Description string
 				Targets                  []struct{ Expr, LegendFormat string }
 			}
 		}
 		require.NoError(t, json.Unmarshal(text, &dashboard))
+		variables := dashboard.Templating.List
+		require.Len(t, variables, 2)
+		require.Equal(t, "datasource", variables[0].Name)
+		require.Equal(t, "namespace", variables[1].Name)
+		require.Regexp(t, `^label_values\(jajeong_\w+_in_flight, namespace\)$`, variables[1].Query, "every deployment")
+		fill := strings.NewReplacer("$__rate_interval", "1m", "$namespace", namespace)
 		for _, panel := range dashboard.Panels {
 			require.Equal(t, panel.Type != "row", len(panel.Targets) > 0 && panel.Description != "", "%s: %s", file, panel.Title)
 			for _, target := range panel.Targets {
-				q := query{where: dashboard.Title + ", " + panel.Title, expr: strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"), shown: true}
+				q := query{where: dashboard.Title + ", " + panel.Title, expr: fill.Replace(target.Expr), shown: true}
 				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
 					q.labels = append(q.labels, label[1])
 				}
@@ -91,6 +100,16 @@ func selects(expr string) (s selection) {
 		}
 	}
 	return s
+}
+
+// Each metric of each panel is that of the chosen deployment.
+func TestDashboards_ShowOneDeployment(t *testing.T) {
+	t.Parallel()
+	for _, q := range dashboardQueries(t, "shop") {
+		for _, selector := range selects(q.expr).selectors {
+			require.Contains(t, selector, `{namespace="shop"`, "%s: %s", q.where, q.expr)
+		}
+	}
 }
 
 func TestSelects(t *testing.T) {

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/text"
+)
+
+// pushFlags say where a Job leaves its metrics, and of which deployment they are.
+type pushFlags struct {
+	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
+	PushNamespace string `name:"push-namespace" env:"PUSH_NAMESPACE" placeholder:"NAME"`
+}
+
+func (f *pushFlags) wrong() error {
+	return refuse(!ops.ValidGateway(f.PushGateway), text.WrongGateway)
+}
+
+// pusher pushes to a group of this deployment, which no other deployment overwrites.
+func (f *pushFlags) pusher(job string, logger *zap.Logger, metrics ...prometheus.Collector) *ops.Pusher {
+	p := ops.NewPusher(f.PushGateway, job, logger, metrics...)
+	if f.PushNamespace != "" {
+		p.Grouping("namespace", f.PushNamespace)
+	}
+	return p
+}

@@ -1,0 +1,204 @@
+package monitoring_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
+)
+
+// ruleTests is a file for `promtool test rules`.
+type ruleTests struct {
+	RuleFiles          []string   `yaml:"rule_files"`
+	EvaluationInterval string     `yaml:"evaluation_interval"`
+	GroupEvalOrder     []string   `yaml:"group_eval_order,omitempty"`
+	Tests              []ruleTest `yaml:"tests"`
+}
+
+type ruleTest struct {
+	Name     string      `yaml:"name"`
+	Interval string      `yaml:"interval"`
+	Series   []series    `yaml:"input_series"`
+	Alerts   []alertTest `yaml:"alert_rule_test"`
+}
+
+type series struct {
+	Series string `yaml:"series"`
+	Values string `yaml:"values"`
+}
+
+type alertTest struct {
+	EvalTime string     `yaml:"eval_time"`
+	Name     string     `yaml:"alertname"`
+	Expected []expected `yaml:"exp_alerts,omitempty"`
+}
+
+type expected struct {
+	Labels      map[string]string `yaml:"exp_labels"`
+	Annotations map[string]string `yaml:"exp_annotations"`
+}
+
+// well are the metrics of a deployment in which no alert fires: the value at the start, and what is added in each second.
+var well = map[string]struct{ start, eachSecond float64 }{
+	`jajeong_settlement_due_timestamp_seconds{instance="w"}`:                         {3600, 1},
+	`jajeong_run_last_success_timestamp_seconds{trigger="CRON"}`:                     {0, 1},
+	`jajeong_run_gap_applications{trigger="CRON"}`:                                   {0, 0},
+	`jajeong_promises_missing{instance="w",coupon_id="42"}`:                          {0, 0},
+	`jajeong_dlq_length{instance="w",coupon_id="42"}`:                                {0, 0},
+	`jajeong_dlq_oldest_timestamp_seconds{instance="w",coupon_id="42"}`:              {0, 1},
+	`jajeong_queue_least_ttl_seconds{instance="w"}`:                                  {1e6, 0},
+	`jajeong_redis_eviction_policy_wrong{job="apply-api",instance="w"}`:              {0, 0},
+	`jajeong_redis_memory_used_ratio{instance="w"}`:                                  {0.1, 0},
+	`jajeong_promises_put_back_total{instance="w"}`:                                  {0, 0},
+	`jajeong_promises_moved_total{instance="w"}`:                                     {0, 0},
+	`jajeong_promises_not_remembered_total{instance="w"}`:                            {0, 0},
+	`jajeong_verify_findings{job="settle-verify"}`:                                   {0, 0},
+	`jajeong_verify_last_success_timestamp_seconds{job="settle-verify"}`:             {0, 1},
+	`jajeong_apply_in_flight{job="apply-api",instance="w"}`:                          {0, 0},
+	`jajeong_apply_in_flight_limit{job="apply-api",instance="w"}`:                    {1000, 0},
+	`jajeong_coupons_open{instance="w",cadence="IMMEDIATE"}`:                         {1, 0},
+	`jajeong_issue_interval_seconds{instance="w"}`:                                   {3600, 0},
+	`jajeong_issue_lag_seconds{instance="w",coupon_id="42"}`:                         {0, 0},
+	`jajeong_issue_looked_at_timestamp_seconds{instance="w"}`:                        {0, 1},
+	`jajeong_issue_runs_total{instance="w",status="HELD"}`:                           {0, 0},
+	`jajeong_issue_runs_total{instance="w",status="FAILED"}`:                         {0, 0},
+	`jajeong_apply_requests_total{instance="w",result="ACCEPTED"}`:                   {0, 1000},
+	`jajeong_apply_requests_total{instance="w",result="UNAVAILABLE"}`:                {0, 0},
+	`jajeong_apply_duration_seconds_bucket{instance="w",le="0.256"}`:                 {0, 1000},
+	`jajeong_apply_duration_seconds_count{instance="w"}`:                             {0, 1000},
+	`jajeong_live_streams{instance="w"}`:                                             {1, 0},
+	`jajeong_live_streams_limit{instance="w"}`:                                       {1000, 0},
+	`jajeong_live_refused_total{instance="w",reason="streams"}`:                      {0, 0},
+	`jajeong_live_looks_total{instance="w",result="failed"}`:                         {0, 0},
+	`jajeong_live_looks_total{instance="w",result="answered"}`:                       {0, 1000},
+	`jajeong_pool_wait_seconds_total{instance="w",server="redis"}`:                   {0, 0},
+	`jajeong_catalog_age_seconds{instance="w"}`:                                      {5, 0},
+	`jajeong_apply_refused_total{instance="w",reason="crowded"}`:                     {0, 0},
+	`jajeong_wallet_requests_total{instance="w",call="reserve",result="DONE"}`:       {0, 1000},
+	`jajeong_wallet_requests_total{instance="w",call="reserve",result="INTERNAL"}`:   {0, 0},
+	`jajeong_wallet_duration_seconds_bucket{instance="w",call="reserve",le="0.256"}`: {0, 1000},
+	`jajeong_wallet_duration_seconds_count{instance="w",call="reserve"}`:             {0, 1000},
+	`jajeong_wallet_service_keys_stale{instance="w"}`:                                {0, 0},
+	`jajeong_wallet_in_flight{instance="w"}`:                                         {0, 0},
+	`jajeong_events_lag_seconds{instance="w"}`:                                       {0, 0},
+	`jajeong_events_published_total{instance="w"}`:                                   {0, 1},
+	`jajeong_events_rounds_total{instance="w",result="failed"}`:                      {0, 0},
+	`jajeong_events_rounds_total{instance="w",result="idle"}`:                        {0, 1},
+	`jajeong_journal_lag_seconds{instance="w"}`:                                      {0, 0},
+}
+
+// Beside a deployment that is well, each case of the tests of the rules has the same alerts, with the namespace of the
+// deployment that fails.
+func TestRules_KnowDeploymentsApart(t *testing.T) {
+	t.Parallel()
+	for _, file := range rulesTests {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			tests := readRuleTests(t, file)
+			var doubled []ruleTest
+			for _, test := range tests.Tests {
+				if len(test.Series) > 0 { // else no deployment fails
+					doubled = append(doubled, test.besideAnother(t))
+				}
+			}
+			require.NotEmpty(t, doubled)
+			tests.Tests = doubled
+			tests.run(t)
+		})
+	}
+}
+
+// The deployment that is well has all metrics of the rules, and no alerts.
+func TestRules_LeaveAHealthyDeploymentAlone(t *testing.T) {
+	t.Parallel()
+	var names string
+	for selector := range well {
+		names += selector + "\n"
+	}
+	text, err := os.ReadFile("rules.yaml")
+	require.NoError(t, err)
+	var rules struct {
+		Groups []struct{ Rules []struct{ Expr string } }
+	}
+	require.NoError(t, yaml.Unmarshal(text, &rules))
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			for _, selector := range selects(rule.Expr).selectors {
+				if name, _, _ := strings.Cut(selector, "{"); !strings.HasPrefix(name, "jajeong:") {
+					require.Contains(t, names, name+"{")
+				}
+			}
+		}
+	}
+	tests := readRuleTests(t, "rules_days_test.yaml")
+	healthy := ruleTest{Name: "all is well", Interval: "1m"}
+	for _, alert := range alerts(t) {
+		healthy.Alerts = append(healthy.Alerts, alertTest{EvalTime: "1h", Name: alert.Name}, alertTest{EvalTime: "49h", Name: alert.Name})
+	}
+	tests.Tests = []ruleTest{healthy.besideAnother(t)}
+	tests.run(t)
+}
+
+func readRuleTests(t *testing.T, file string) (tests ruleTests) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(&tests))
+	rules, err := filepath.Abs("rules.yaml")
+	require.NoError(t, err)
+	tests.RuleFiles = []string{rules}
+	return tests
+}
+
+// besideAnother is this test in the namespace fails, beside a deployment in the namespace well.
+func (r ruleTest) besideAnother(t *testing.T) ruleTest {
+	t.Helper()
+	interval, err := time.ParseDuration(r.Interval)
+	require.NoError(t, err)
+	var last time.Duration
+	alerts := r.Alerts
+	r.Alerts = nil
+	for _, a := range alerts {
+		at, err := time.ParseDuration(a.EvalTime)
+		require.NoError(t, err)
+		last = max(last, at)
+		for i := range a.Expected {
+			a.Expected[i].Labels["namespace"] = "fails"
+		}
+		r.Alerts = append(r.Alerts, a)
+	}
+	for i := range r.Series {
+		r.Series[i].Series = in("fails", r.Series[i].Series)
+	}
+	for selector, value := range well {
+		values := fmt.Sprintf("%v+%vx%d", value.start, value.eachSecond*interval.Seconds(), last/interval+1)
+		r.Series = append(r.Series, series{in("well", selector), values})
+	}
+	return r
+}
+
+// in adds the namespace to the labels of a series.
+func in(namespace, selector string) string {
+	name, labels, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
+	return strings.TrimSuffix(fmt.Sprintf("%s{namespace=%q,%s", name, namespace, labels), ",") + "}"
+}
+
+func (r ruleTests) run(t *testing.T) {
+	t.Helper()
+	text, err := yaml.Marshal(r)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "doubled.yaml")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	output, err := prometheus.Promtool(t, "test", "rules", file).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+}
