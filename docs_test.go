@@ -31,6 +31,7 @@ var needs = map[string][]string{
 	"servers": {"mysql", "mysqldump", "mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-binlog", "redis-cli", "redis-check-aof", "redis-check-rdb",
 		"curl", "grep", "sleep", "mkdir", "cp", "mv", "echo", "read", "[", "date", "head", "cut", "ls", "sed"},
 	"docker":  {"docker"},
+	"clients": {"npx", "npm", "mkdir"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
 
@@ -54,6 +55,7 @@ func scripts(t *testing.T) (found []script, inline []script) {
 			case fence != nil && isFence:
 				found, fence = append(found, *fence), nil
 			case fence != nil:
+				require.False(t, fence.mark == "no shell" && unmarked.MatchString(line), "%s: name shell blocks sh: %s", file, line)
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
@@ -77,6 +79,9 @@ func scripts(t *testing.T) (found []script, inline []script) {
 	found = slices.DeleteFunc(found, func(s script) bool { return s.mark == "no shell" })
 	return found, inline
 }
+
+// unmarked matches a command of a block that must say what it needs.
+var unmarked = regexp.MustCompile(`^(npx|npm|curl|docker|kubectl|make|mysql|redis-cli) `)
 
 var inlineCommand = regexp.MustCompile("`(settle [^`]+)`")
 
@@ -229,7 +234,7 @@ func keepsTerminal(words []string) bool {
 	case name == "kubectl":
 		return has("-it", "-i", "-f", "--follow", "port-forward") && !has("create", "apply")
 	}
-	return regexp.MustCompile(`^(make try|go run \./examples/(page|consumer run)) `).MatchString(call)
+	return regexp.MustCompile(`^(make try|go run \./examples/(page|consumer run)|npx .* mock) `).MatchString(call)
 }
 
 var inRepository = regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`)
@@ -433,8 +438,9 @@ func TestReadme_IsShort(t *testing.T) {
 	}
 }
 
-// Both READMEs name two commands near their top, each in an item: the main job, and the tests. CI runs these tests.
-func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
+// Both READMEs name three commands near their top, each in an item: everything in a browser, the main job, and the tests. CI runs
+// these tests.
+func TestReadme_NamesTheFirstCommands(t *testing.T) {
 	t.Parallel()
 	takes := regexp.MustCompile("(?m)make test`? [^\n]*?(\\d+) minutes on two cores").FindStringSubmatch(read(t, "CONTRIBUTING.md"))
 	require.NotEmpty(t, takes)
@@ -442,9 +448,10 @@ func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
 	for _, file := range []string{"README.md", "README.ko.md"} {
 		lines := strings.SplitN(read(t, file), "\n", top+1)
 		items := regexp.MustCompile("(?m)^- `make ([a-z-]+)`").FindAllStringSubmatch(strings.Join(lines[:top], "\n"), -1)
-		require.Len(t, items, 2, file)
-		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a black Friday`, read(t, "Makefile"), file)
-		require.Regexp(t, `(?m)^step make `+items[1][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[1][0])
+		require.Len(t, items, 3, file)
+		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a page, the console and the APIs`, read(t, "Makefile"), file)
+		require.Regexp(t, `(?m)^`+items[1][1]+`: ## a black Friday`, read(t, "Makefile"), file)
+		require.Regexp(t, `(?m)^step make `+items[2][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[2][0])
 		require.Regexp(t, "make test`[^\n]* "+takes[1]+"( minutes on two cores|분)", strings.Join(lines[:top], "\n"), "%s says how long the tests take", file)
 	}
 }

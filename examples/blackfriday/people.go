@@ -28,7 +28,7 @@ func (c coupon) applicants() int { return int(c.lastUser-c.firstUser) + 1 }
 // The first two coupons have more applicants than seats, the third has more seats than applicants.
 var campaigns = []coupon{
 	{name: "블랙프라이데이 50% 할인", seats: 1_000, discountWon: 20_000, firstUser: 1, lastUser: 30_000},
-	{name: "주말 무료 배송", seats: 5_000, discountWon: 3_000, firstUser: 30_001, lastUser: 45_000},
+	{name: "주말 3천원 할인", seats: 5_000, discountWon: 3_000, firstUser: 30_001, lastUser: 45_000},
 	{name: "첫 구매 5천원", seats: 10_000, discountWon: 5_000, firstUser: 45_001, lastUser: people},
 }
 
