@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo rush gotest test-short test test-mysql test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
+.PHONY: help setup build dist demo try rush gotest test-short test test-mysql test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,13 +23,23 @@ dist: ## static linux/amd64 and linux/arm64 binaries with checksums in dist/
 	done; done
 	cd dist && sha256sum apply-api-* settle-* wallet-api-* > SHA256SUMS
 
+# examples/blackfriday speaks for itself as soon as it is built. The line before is in the same language as internal/text. It is no
+# go run, which ends with 1 after Ctrl-C.
+blackfriday = @case "$${LC_ALL:-$${LC_MESSAGES:-$${LANG:-}}}" in \
+	ko*) echo '필요한 것을 확인하고 데모를 빌드합니다 …' ;; \
+	*) echo 'Looking for what is needed, and building the demo …' ;; esac; \
+	scripts/setup.sh servers; \
+	CGO_ENABLED=0 go build -o bin/blackfriday ./examples/blackfriday; \
+	exec bin/blackfriday
+
 demo: ## a black Friday on this machine, from the opening to the proof
-	@scripts/setup.sh servers
-	@CGO_ENABLED=0 go run ./examples/blackfriday
+	$(blackfriday)
+
+try: ## a page, the console and the APIs with sample data at localhost, until Ctrl-C
+	$(blackfriday) try
 
 rush: ## 14:00:00 on this machine: 50,000 people press, and 1,000 coupons are issued at once
-	@scripts/setup.sh servers
-	@CGO_ENABLED=0 go run ./examples/blackfriday rush
+	$(blackfriday) rush
 
 # bin/gotest runs go test and ends with what failed: internal/testenv/gotest. The time of a package is the only limit of its
 # waits: it ends what hangs, and fails no machine for being slow.

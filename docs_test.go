@@ -31,6 +31,7 @@ var needs = map[string][]string{
 	"servers": {"mysql", "mysqldump", "mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-binlog", "redis-cli", "redis-check-aof", "redis-check-rdb",
 		"curl", "grep", "sleep", "mkdir", "cp", "mv", "echo", "read", "[", "date", "head", "cut", "ls", "sed"},
 	"docker":  {"docker"},
+	"clients": {"npx", "npm", "mkdir"},
 	"cluster": {"kubectl", "docker", "kind", "jq", "mysql", "k8s/deploy.sh", "k8s/settle.sh"},
 }
 
@@ -38,19 +39,23 @@ type script struct {
 	file, mark, text string
 }
 
-// scripts returns the fenced blocks of all documents and the indented lines that begin with a command. inline are the verbs
-// between backticks in a text.
+// scripts returns the fenced blocks of all documents, and the indented lines that begin with a command, those in a row together.
+// inline are the verbs between backticks in a text.
 func scripts(t *testing.T) (found []script, inline []script) {
 	t.Helper()
 	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|wallet-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
 	for file, text := range documents(t) {
 		var fence *script
+		indented := false // the last line is of found's last script
 		for line := range strings.Lines(text) {
 			info, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+			follows := indented
+			indented = fence == nil && !isFence && command.MatchString(line)
 			switch {
 			case fence != nil && isFence:
 				found, fence = append(found, *fence), nil
 			case fence != nil:
+				require.False(t, fence.mark == "no shell" && unmarked.MatchString(line), "%s: name shell blocks sh: %s", file, line)
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
@@ -59,7 +64,9 @@ func scripts(t *testing.T) (found []script, inline []script) {
 				if language != "sh" {
 					fence.mark = "no shell"
 				}
-			case command.MatchString(line):
+			case indented && follows:
+				found[len(found)-1].text += line
+			case indented:
 				found = append(found, script{file: file, text: line})
 			default:
 				for _, code := range inlineCommand.FindAllStringSubmatch(line, -1) {
@@ -72,6 +79,9 @@ func scripts(t *testing.T) (found []script, inline []script) {
 	found = slices.DeleteFunc(found, func(s script) bool { return s.mark == "no shell" })
 	return found, inline
 }
+
+// unmarked matches a command of a block that must say what it needs.
+var unmarked = regexp.MustCompile(`^(npx|npm|curl|docker|kubectl|make|mysql|redis-cli) `)
 
 var inlineCommand = regexp.MustCompile("`(settle [^`]+)`")
 
@@ -173,6 +183,58 @@ func TestDocuments_CommandsAreAccepted(t *testing.T) {
 	for _, s := range inline {
 		accepted(s.file, "settle", strings.Fields(s.text)[1:], true)
 	}
+}
+
+// A reader pastes a block as a whole into bash or zsh. An interactive zsh knows no comments: it hands # and the words behind it to
+// the command. A command that asks for something takes the lines behind it as the answer, and behind one that goes on they wait.
+func TestDocuments_BlocksCanBePasted(t *testing.T) {
+	t.Parallel()
+	blocks, _ := scripts(t)
+	for _, s := range blocks {
+		parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(s.text), s.file)
+		require.NoError(t, err, "%s", s.text)
+		syntax.Walk(parsed, func(node syntax.Node) bool {
+			if comment, is := node.(*syntax.Comment); is {
+				t.Errorf("%s: #%s: say it outside of the block", s.file, comment.Text)
+			}
+			return true
+		})
+		for _, statement := range parsed.Stmts[:len(parsed.Stmts)-1] {
+			line := s.text[statement.Pos().Offset():statement.End().Offset()]
+			for _, words := range (script{s.file, s.mark, line}).calls(t) {
+				assert.False(t, !statement.Background && keepsTerminal(words), "%s: nothing can be pasted behind: %s", s.file, line)
+			}
+		}
+	}
+	for line, keeps := range map[string]bool{
+		"mysql -u root -p": true, "mysqldump --password coupons": true, "mysql -psecret": false, "mkdir -p x": false,
+		"bin/settle run --operator kim": true, "settle run --operator kim --yes": false, "settle run": false, "settle dlq drop --cause BAD_ROW": true, "settle dlq drop --user 7": false,
+		"apply-api": true, "settle serve": true, "docker compose up": true, "docker compose up --detach": false, "go run ./examples/page": true,
+	} {
+		require.Equal(t, keeps, keepsTerminal(strings.Fields(line)), line)
+	}
+}
+
+// keepsTerminal reports whether a command reads the terminal, or goes on until somebody ends it.
+func keepsTerminal(words []string) bool {
+	has := func(any ...string) bool {
+		return slices.ContainsFunc(words[1:], func(word string) bool { return slices.Contains(any, word) })
+	}
+	call := strings.Join(words, " ") + " "
+	switch name := strings.TrimPrefix(words[0], "bin/"); {
+	case strings.HasPrefix(name, "mysql"), strings.HasPrefix(name, "mariadb"):
+		return has("-p", "--password")
+	case name == "apply-api", name == "wallet-api":
+		return true
+	case name == "settle":
+		asks := has("run") && has("--operator") || has("approve") || has("drop") && has("--cause")
+		return has("serve", "console") || asks && !has("--yes", "--dry-run", "--ask")
+	case name == "docker":
+		return strings.HasPrefix(call, "docker compose up ") && !has("-d", "--detach") || strings.HasPrefix(call, "docker compose exec ") && !has("-T")
+	case name == "kubectl":
+		return has("-it", "-i", "-f", "--follow", "port-forward") && !has("create", "apply")
+	}
+	return regexp.MustCompile(`^(make try|go run \./examples/(page|consumer run)|npx .* mock) `).MatchString(call)
 }
 
 var inRepository = regexp.MustCompile(`^(\./)?(k8s|sql|docs|scripts|bench|examples|compose)/[\w./-]+$`)
@@ -376,8 +438,9 @@ func TestReadme_IsShort(t *testing.T) {
 	}
 }
 
-// Both READMEs name two commands near their top, each in an item: the main job, and the tests. CI runs these tests.
-func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
+// Both READMEs name three commands near their top, each in an item: everything in a browser, the main job, and the tests. CI runs
+// these tests.
+func TestReadme_NamesTheFirstCommands(t *testing.T) {
 	t.Parallel()
 	takes := regexp.MustCompile("(?m)make test`? [^\n]*?(\\d+) minutes on two cores").FindStringSubmatch(read(t, "CONTRIBUTING.md"))
 	require.NotEmpty(t, takes)
@@ -385,9 +448,10 @@ func TestReadme_NamesTheCommandsOfDemoAndTests(t *testing.T) {
 	for _, file := range []string{"README.md", "README.ko.md"} {
 		lines := strings.SplitN(read(t, file), "\n", top+1)
 		items := regexp.MustCompile("(?m)^- `make ([a-z-]+)`").FindAllStringSubmatch(strings.Join(lines[:top], "\n"), -1)
-		require.Len(t, items, 2, file)
-		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a black Friday`, read(t, "Makefile"), file)
-		require.Regexp(t, `(?m)^step make `+items[1][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[1][0])
+		require.Len(t, items, 3, file)
+		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a page, the console and the APIs`, read(t, "Makefile"), file)
+		require.Regexp(t, `(?m)^`+items[1][1]+`: ## a black Friday`, read(t, "Makefile"), file)
+		require.Regexp(t, `(?m)^step make `+items[2][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[2][0])
 		require.Regexp(t, "make test`[^\n]* "+takes[1]+"( minutes on two cores|분)", strings.Join(lines[:top], "\n"), "%s says how long the tests take", file)
 	}
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // dlq is the output of `settle dlq list`: the entries of each coupon and cause.
@@ -27,11 +28,7 @@ func (l dlq) by(coupon int, cause string) (n int) {
 }
 
 func (d *demo) readDLQ(ctx context.Context) (list dlq, err error) {
-	output, err := d.settle(ctx, "dlq", "list", "--output", "json")
-	if err == nil {
-		err = json.Unmarshal(output, &list)
-	}
-	return list, err
+	return list, d.settleJSON(ctx, &list, "dlq", "list")
 }
 
 func (d *demo) number(ctx context.Context, query string, args ...any) (n int, err error) {
@@ -42,12 +39,14 @@ func (d *demo) number(ctx context.Context, query string, args ...any) (n int, er
 }
 
 func (d *demo) showUnderReview(ctx context.Context) error {
-	var list dlq
-	if err := d.settleJSON(ctx, &list, "dlq", "list"); err != nil {
+	if err := d.run(ctx, "dlq", "list"); err != nil {
 		return err
 	}
-	d.say("%d applications keep their positions: %d INACTIVE_USER, %d UNKNOWN_USER. An operator decides.",
-		list.Total, list.by(0, "INACTIVE_USER"), list.by(0, "UNKNOWN_USER"))
+	list, err := d.readDLQ(ctx)
+	if err != nil {
+		return err
+	}
+	d.say(text.DemoUnderReview, list.Total, list.by(0, "INACTIVE_USER"), list.by(0, "UNKNOWN_USER"))
 	return nil
 }
 
@@ -86,18 +85,21 @@ func (d *demo) showAfterwards(ctx context.Context) error {
 		}
 		rows = append(rows, []any{a.coupon, a.user, a.language, a.http, a.outcome, a.Title})
 	}
-	d.table([]any{"coupon", "user", "Accept-Language", "HTTP", "code", "title"}, rows...)
+	d.table([]any{text.ColumnCoupon, text.ColumnUser, "Accept-Language", "HTTP", "code", text.DemoTitle}, rows...)
 	return nil
 }
 
 // tallies sum up the database. A checksum finds a row that was changed in place, a count does not.
-var tallies = []struct{ what, query string }{
-	{"issued", "SELECT COUNT(*) FROM user_coupon"},
-	{"checksum", "SELECT BIT_XOR(CRC32(CONCAT_WS('/', id, coupon_id, user_id, position, applied_at, issued_at, run_id, status))) FROM user_coupon"},
-	{"not selected", "SELECT COUNT(*) FROM application_outcome"},
-	{"checksum", "SELECT BIT_XOR(CRC32(CONCAT_WS('/', coupon_id, user_id, applied_at, outcome, run_id))) FROM application_outcome"},
-	{"seats taken", "SELECT SUM(issued_count) FROM coupon"},
-	{"settlements", "SELECT COUNT(*) FROM settlement"},
+var tallies = []struct {
+	what  text.Message
+	query string
+}{
+	{text.ColumnIssued, "SELECT COUNT(*) FROM user_coupon"},
+	{text.DemoChecksum, "SELECT BIT_XOR(CRC32(CONCAT_WS('/', id, coupon_id, user_id, position, applied_at, issued_at, run_id, status))) FROM user_coupon"},
+	{text.ColumnNotSelected, "SELECT COUNT(*) FROM application_outcome"},
+	{text.DemoChecksum, "SELECT BIT_XOR(CRC32(CONCAT_WS('/', coupon_id, user_id, applied_at, outcome, run_id))) FROM application_outcome"},
+	{text.DemoSeatsTaken, "SELECT SUM(issued_count) FROM coupon"},
+	{text.DemoSettlements, "SELECT COUNT(*) FROM settlement"},
 }
 
 func (d *demo) tally(ctx context.Context) (numbers []int, err error) {
@@ -117,14 +119,14 @@ func (d *demo) showRepetition(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.settleJSON(ctx, new(any), "run", "--cutoff", "now", "--operator", "kim", "--reason", "once more"); err != nil {
+	if err := d.run(ctx, "run", "--cutoff", "now", "--operator", "kim", "--reason", "once more", "--yes"); err != nil {
 		return err
 	}
 	after, err := d.tally(ctx)
 	if err != nil {
 		return err
 	}
-	header, rows := []any{""}, [][]any{{"before"}, {"after"}}
+	header, rows := []any{""}, [][]any{{text.ColumnBefore}, {text.ColumnAfter}}
 	for i, t := range tallies {
 		header, rows[0], rows[1] = append(header, t.what), append(rows[0], before[i]), append(rows[1], after[i])
 	}
@@ -141,32 +143,5 @@ func (d *demo) showProof(ctx context.Context) error {
 	if err := d.stopPods(); err != nil {
 		return err
 	}
-	var report struct {
-		Total struct {
-			Checked, Seats, Coupons, Gap, AuditEvents int
-			Account                                   struct{ Accepted int }
-		}
-	}
-	if err := d.settleJSON(ctx, &report, "verify"); err != nil {
-		return err
-	}
-	t := report.Total
-	log, err := d.number(ctx, "SELECT COUNT(*) FROM coupon_log")
-	if err != nil {
-		return err
-	}
-	for i, invariant := range []string{
-		d.printer.Sprintf("No coupon has more winners than seats: %d winners, %d seats.", t.Coupons, t.Seats),
-		"No user has the same coupon twice.",
-		"The first eligible applicants have the coupons.",
-		d.printer.Sprintf("No application is lost: %d accepted, %d missing.", t.Account.Accepted, t.Gap),
-		"One clock orders all applications of a coupon.",
-		d.printer.Sprintf("MySQL agrees with itself and with its audit log: %s.", d.count(t.AuditEvents, "event")),
-		"No issued coupon is used twice.",
-		"No order has two coupons, and no coupon two orders.",
-		d.printer.Sprintf("The state of each issued coupon follows from its log: %s.", d.count(log, "change")),
-	} {
-		d.say("  %d  ok  %s", i+1, invariant)
-	}
-	return nil
+	return d.run(ctx, "verify")
 }

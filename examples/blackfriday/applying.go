@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -120,7 +122,7 @@ func (d *demo) showFirst(ctx context.Context) error {
 	}
 	for _, c := range d.coupons {
 		for _, p := range d.pods {
-			a, err := p.apply(ctx, application{coupon: c.id, user: c.firstUser})
+			a, err := p.apply(ctx, application{c.id, c.firstUser, string(d.language)})
 			if err != nil {
 				return err
 			}
@@ -128,13 +130,18 @@ func (d *demo) showFirst(ctx context.Context) error {
 				return err
 			}
 			if c.id == d.coupons[0].id {
-				d.say("→ POST %s   X-User-ID: %d   (%s)", a.path(), a.user, p.name)
-				d.sayJSON(fmt.Sprintf("← %d ", a.http), a.body)
+				d.showAnswer(a, p.name)
 			}
 		}
 	}
-	d.say("Both pods return the same position and the same arrival time.")
+	d.say(text.DemoSamePosition)
 	return nil
+}
+
+// showAnswer shows an application at a pod, and its answer.
+func (d *demo) showAnswer(a answer, pod string) {
+	d.write(fmt.Sprintf("→ POST %s   X-User-ID: %d   (%s)\n", a.path(), a.user, pod))
+	d.sayJSON(fmt.Sprintf("← %d ", a.http), a.body)
 }
 
 // record keeps the first answer to a user, and demands that later answers agree with it.
@@ -195,7 +202,7 @@ func (d *demo) askAll(ctx context.Context, all []application,
 		})
 	}
 	err := work.Wait()
-	d.clear()
+	d.write("")
 	return answers, err
 }
 
@@ -205,33 +212,32 @@ func (d *demo) showApplications(ctx context.Context) error {
 	all := d.applications()
 	began := time.Now()
 	answers, err := d.askAll(ctx, all, applyBy)
-	seconds := time.Since(began).Seconds()
+	took := time.Since(began)
 	if err != nil {
 		return err
 	}
-	count, took := map[string]int{}, []time.Duration{}
+	count, latencies := map[string]int{}, []time.Duration{}
 	for _, a := range answers {
 		if err := d.record(a.answer); err != nil {
 			return err
 		}
 		count[a.outcome]++
-		took = append(took, a.took)
+		latencies = append(latencies, a.took)
 	}
 	if len(d.answers) != people {
 		return fmt.Errorf("%d people have a position, not %d", len(d.answers), people)
 	}
-	d.say("%d requests over %d connections: %d a second on this machine, client included.", len(all), connections, int(float64(len(all))/seconds))
-	half, most := percentiles(took)
-	d.say("Half of the answers came within %.1f ms, 99%% within %.1f ms.", half, most)
-	d.say("%d ACCEPTED (202), %d DUPLICATE (200): all %d people have one position each.",
-		count["ACCEPTED"], count["DUPLICATE"], people)
+	d.say(text.DemoRate, len(all), connections, int(float64(len(all))/took.Seconds()))
+	half, most := percentiles(latencies)
+	d.say(text.DemoAnswerTimes, half, most)
+	d.say(text.DemoOnePosition, count["ACCEPTED"], count["DUPLICATE"], people)
 	return nil
 }
 
 // percentiles are the median and the 99th percentile, in ms.
-func percentiles(took []time.Duration) (half, most float64) {
+func percentiles(took []time.Duration) (half, most string) {
 	slices.Sort(took)
 	return millis(took[len(took)/2]), millis(took[len(took)*99/100])
 }
 
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func millis(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }

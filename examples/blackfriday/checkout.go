@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -36,7 +38,7 @@ func (d *deployment) newKey() (key string, err error) {
 	return key, err
 }
 
-func (d *deployment) keysFile() string { return filepath.Join(d.bin, "service-keys") }
+func (d *deployment) keysFile() string { return filepath.Join(d.redis.Dir(), "service-keys") }
 
 // call is a request of checkout, or of a user for the wallet.
 type call struct {
@@ -96,7 +98,7 @@ func (d *demo) ask(ctx context.Context, c call) (got reply, err error) {
 // step is a call of checkout with the answer that it must get: the state of the order, or the code of a refusal.
 type step struct {
 	call
-	note   string
+	note   any // a text.Message, or empty
 	http   int
 	answer string
 }
@@ -113,8 +115,8 @@ func (d *demo) showCheckout(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("The service `checkout` has a key of 32 random bytes; wallet-api reads its SHA-256 from a file.")
-	d.command("SERVICE_KEYS_FILE=service-keys", "wallet-api")
+	d.say(text.DemoKey)
+	d.command("wallet-api")
 	if err := d.startWallet(ctx); err != nil {
 		return err
 	}
@@ -123,17 +125,17 @@ func (d *demo) showCheckout(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("→ GET %s   X-User-ID: %d", mine.path, user)
+	d.write(fmt.Sprintf("→ GET %s   X-User-ID: %d\n", mine.path, user))
 	d.sayJSON(fmt.Sprintf("← %d ", wallet.http), wallet.body)
 
 	reserve := func(id string) call { return call{http.MethodPut, order(id), key, user, c.id} }
 	var rows [][]any
 	if rows, err = d.checkOut(ctx, rows,
 		step{reserve("A-1"), "", 201, "RESERVED"},
-		step{reserve("A-1"), "the reply was lost", 200, "RESERVED"},
-		step{reserve("A-2"), "the same coupon", 409, "RESERVED_ELSEWHERE"},
-		step{call{http.MethodPost, order("A-1", "confirm"), key, user, 0}, "before the capture", 200, "USED"},
-		step{call{http.MethodPost, order("A-1", "refund"), key, user, 0}, "the goods came back", 200, "REFUNDED"},
+		step{reserve("A-1"), text.DemoReplyLost, 200, "RESERVED"},
+		step{reserve("A-2"), text.DemoSameCoupon, 409, "RESERVED_ELSEWHERE"},
+		step{call{http.MethodPost, order("A-1", "confirm"), key, user, 0}, text.DemoBeforeCapture, 200, "USED"},
+		step{call{http.MethodPost, order("A-1", "refund"), key, user, 0}, text.DemoGoodsBack, 200, "REFUNDED"},
 		step{reserve("A-2"), "", 201, "RESERVED"},
 	); err != nil {
 		return err
@@ -144,13 +146,13 @@ func (d *demo) showCheckout(ctx context.Context) error {
 	}
 	release := call{http.MethodDelete, order("A-2"), key, user, 0}
 	if rows, err = d.checkOut(ctx, rows,
-		step{release, "the payment failed", 200, "RELEASED"},
-		step{reserve("A-3"), "too late", 409, "EXPIRED"},
+		step{release, text.DemoPaymentFailed, 200, "RELEASED"},
+		step{reserve("A-3"), text.DemoTooLate, 409, "EXPIRED"},
 	); err != nil {
 		return err
 	}
-	d.table([]any{"call to " + orders, "HTTP", "answer", "coupon", "to pay", ""}, rows...)
-	d.say("Before the last two calls the coupon expired: the demo, as an administrator, had moved its end to %s.", inKST(ends))
+	d.table([]any{d.sprintf(text.DemoCallTo, orders), "HTTP", text.DemoAnswer, text.ColumnCoupon, text.DemoToPay, ""}, rows...)
+	d.say(text.DemoExpired, inKST(ends))
 	if err := d.buyWith(ctx, c.id, 2, key); err != nil {
 		return err
 	}
@@ -167,7 +169,7 @@ func (d *demo) buyWith(ctx context.Context, couponID, seat int, key string) erro
 		step{call{http.MethodPut, order("B-1"), key, uint64(user), couponID}, "", 201, "RESERVED"},
 		step{call{http.MethodPost, order("B-1", "confirm"), key, uint64(user), 0}, "", 200, "USED"},
 	); err == nil {
-		d.say("The winner of seat %d uses the coupon for order B-1, and keeps the goods.", seat)
+		d.say(text.DemoKeeps, seat)
 	}
 	return err
 }
@@ -234,7 +236,7 @@ func (d *demo) showKeys(ctx context.Context, done call) error {
 	if refused.http != http.StatusUnauthorized {
 		return fmt.Errorf("a wrong key was answered %d %s", refused.http, refused.body)
 	}
-	d.say("A wrong key: %d %s.", refused.http, refused.Code)
+	d.say(text.DemoWrongKey, refused.http, refused.Code)
 	if done.key, err = d.newKey(); err != nil {
 		return err
 	}
@@ -255,7 +257,7 @@ func (d *demo) showKeys(ctx context.Context, done call) error {
 	if accepted.http != http.StatusOK {
 		return fmt.Errorf("the new key was answered %d %s", accepted.http, accepted.body)
 	}
-	d.say("A new key in the file, without a restart: after %.1f s the old key gets %d, the new one %d.", took.Seconds(), refused.http, accepted.http)
+	d.say(text.DemoNewKey, seconds(took), refused.http, accepted.http)
 	return nil
 }
 
@@ -282,49 +284,23 @@ func (d *demo) showCustomerService(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"explain", "--coupon", strconv.Itoa(c.id), "--user", strconv.Itoa(winner)}
-	d.command(append([]string{"settle"}, args...)...)
-	output, err := d.settle(ctx, args...)
-	if err != nil {
+	if err := d.run(ctx, "explain", "--coupon", strconv.Itoa(c.id), "--user", strconv.Itoa(winner)); err != nil {
 		return err
 	}
-	timeline, conclusion, found := strings.Cut(strings.TrimSpace(string(output)), "\n\n")
-	rows := issuedOn(timeline)
-	if !found || len(rows) == 0 {
-		return fmt.Errorf("settle explain does not tell what became of the coupon:\n%s", output)
-	}
-	d.table([]any{"KST", "event"}, rows...)
-	d.say("%s", conclusion)
 	return d.showReport(ctx)
-}
-
-// issuedOn returns the rows of a timeline from the issue of the coupon on.
-func issuedOn(timeline string) (rows [][]any) {
-	for line := range strings.Lines(timeline) {
-		cells := strings.Split(line, "│")
-		if len(cells) != 4 {
-			continue
-		}
-		at, event := strings.Fields(cells[1]), strings.TrimSpace(cells[2])
-		if begun := len(rows) > 0 || strings.HasPrefix(event, "issued: "); begun && !strings.Contains(event, "(planned)") {
-			rows = append(rows, []any{at[1], event})
-		}
-	}
-	return rows
 }
 
 // showReport asks what has become of all coupons, as finance does.
 func (d *demo) showReport(ctx context.Context) error {
+	today := d.answers[d.coupons[0].firstUser].AppliedAt.In(kst).Format(time.DateOnly)
+	if err := d.run(ctx, "report", "--date", today); err != nil {
+		return err
+	}
 	var report struct {
-		AsOf  time.Time
 		Total struct {
-			UserCoupons struct {
-				Issued, Usable, Reserved, Used, Expired, Revoked int
-				UsedWon, OpenWon, ExpiredWon                     int
-			}
+			UserCoupons struct{ Reserved, Used, Expired, Revoked, UsedWon, ExpiredWon int }
 		}
 	}
-	today := d.answers[d.coupons[0].firstUser].AppliedAt.In(kst).Format(time.DateOnly)
 	if err := d.settleJSON(ctx, &report, "report", "--date", today); err != nil {
 		return err
 	}
@@ -332,7 +308,5 @@ func (d *demo) showReport(ctx context.Context) error {
 	if discount := d.coupons[0].discountWon; c.Used != 1 || c.Expired != 1 || c.Reserved+c.Revoked != 0 || c.UsedWon != discount || c.ExpiredWon != discount {
 		return fmt.Errorf("the report does not tell what happened: %+v", c)
 	}
-	d.say("As of %s, of %d issued coupons %d can be used, %d has been used (%d won), %d has expired (%d won). The open liability is up to %d won.",
-		inKST(report.AsOf), c.Issued, c.Usable, c.Used, c.UsedWon, c.Expired, c.ExpiredWon, c.OpenWon)
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/process"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -34,52 +36,66 @@ type deployment struct {
 	redis *testenv.Redis
 	mysql *testenv.MySQL
 	db    *sql.DB
-	bin   string
+	bin   string // folder of the programs
 	pods  []*pod
 	serve []*pod // processes of `settle serve`
 
-	wallets []*pod // processes of wallet-api
+	wallets  []*pod // processes of wallet-api
+	consoles []*pod // processes of `settle console`
+	page     *process.Server
+	key      string // of the service checkout
 }
+
+// products are the programs of the product, as packages of this module.
+var products = []string{"./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle"}
 
 func (d *demo) showStart(ctx context.Context) error {
-	began := time.Now()
-	d.say("Starting Redis and a MySQL server, building apply-api, wallet-api and settle (the first time a few minutes) …")
-	if err := d.startServers(ctx); err != nil {
-		return err
-	}
-	var version string
-	if err := d.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return fmt.Errorf("read the version of the database: %w", err)
-	}
-	d.say("Redis and the MySQL server (%s) are up after %.1f seconds.", version, time.Since(began).Seconds())
-	d.command("settle", "migrate")
-	_, err := d.settle(ctx, "migrate")
-	return err
+	return d.startServers(ctx, append(slices.Clone(products), "./examples/consumer")...)
 }
 
-// startServers starts the servers and builds the programs. After an error, stop still has to be called.
-func (d *deployment) startServers(ctx context.Context) (err error) {
+// startServers starts the servers, builds the programs and migrates the database. After an error, stop still has to be called.
+func (d *demo) startServers(ctx context.Context, packages ...string) (err error) {
+	var names []string
+	for _, pkg := range packages {
+		names = append(names, path.Base(pkg))
+	}
+	d.say(text.DemoStarting, strings.Join(names, ", "))
+	w := d.newWait(append([]string{"MySQL"}, names...)...)
+	defer w.end()
 	if d.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{}); err != nil {
 		return err
 	}
-	// The folder of a server is removed even if this process is killed. So it also holds the programs and the temporary
-	// files of an interrupted build.
-	d.bin = filepath.Join(d.redis.Dir(), "bin")
-	if err := errors.Join(os.Mkdir(d.bin, 0o700), os.Setenv("GOTMPDIR", d.redis.Dir())); err != nil {
+	w.over("", text.DemoUp, "Redis")
+	// The folder of a server is removed even if this process is killed, with the temporary files of an interrupted build.
+	if err := os.Setenv("GOTMPDIR", d.redis.Dir()); err != nil {
 		return err
 	}
 	work, workCtx := errgroup.WithContext(ctx)
-	work.Go(func() (err error) {
-		d.mysql, err = testenv.StartMySQL(workCtx, testenv.MySQLOptions{})
-		return err
-	})
-	for _, program := range []string{"./cmd/apply-api", "./cmd/wallet-api", "./cmd/settle", "./examples/consumer"} {
+	work.Go(func() error { return d.startMySQL(workCtx, w) })
+	for i, pkg := range packages {
 		work.Go(func() error {
-			_, err := testenv.BuildBinary(workCtx, d.bin, program)
-			return err
+			program, err := testenv.KeepBinary(workCtx, pkg)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				d.bin = filepath.Dir(program)
+			}
+			w.over(names[i], text.DemoBuilt, names[i])
+			return nil
 		})
 	}
 	if err := work.Wait(); err != nil {
+		return err
+	}
+	w.end()
+	d.say(text.DemoEnvironment)
+	return d.run(ctx, "migrate")
+}
+
+// startMySQL starts the database server, and makes a database.
+func (d *demo) startMySQL(ctx context.Context, w *wait) (err error) {
+	if d.mysql, err = testenv.StartMySQL(ctx, testenv.MySQLOptions{}); err != nil {
 		return err
 	}
 	server, err := sql.Open("mysql", d.mysql.DSN(""))
@@ -87,50 +103,64 @@ func (d *deployment) startServers(ctx context.Context) (err error) {
 		return err
 	}
 	defer server.Close()
+	var version string
+	if err := server.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return fmt.Errorf("read the version of the database: %w", err)
+	}
 	if _, err := server.ExecContext(ctx, "CREATE DATABASE "+database+" CHARACTER SET utf8mb4"); err != nil {
 		return fmt.Errorf("create database: %w", err)
 	}
+	w.over("MySQL", text.DemoUp, "MySQL ("+version+")")
 	d.db, err = sql.Open("mysql", d.mysql.DSN(database))
 	return err
 }
 
 // settings are the whole environment of the programs, so that the settings of the caller cannot lead them elsewhere.
-func (d *deployment) settings() []string {
+func (d *demo) settings() []string {
 	return []string{
+		"LC_ALL=" + string(d.language),
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
 		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
+		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
 	}
-}
-
-// command shows a command as a person would type it.
-func (s *screen) command(words ...string) {
-	for i, word := range words {
-		if strings.Contains(word, " ") {
-			words[i] = strconv.Quote(word)
-		}
-	}
-	_, _ = fmt.Fprintln(s.out, "$ "+strings.Join(words, " "))
 }
 
 // settle runs a verb of settle and returns what it prints on standard output.
-func (d *deployment) settle(ctx context.Context, args ...string) ([]byte, error) {
+func (d *demo) settle(ctx context.Context, args ...string) ([]byte, error) {
+	output, _, err := d.settleAll(ctx, args...)
+	return output, err
+}
+
+// settleAll runs a verb of settle and returns what it prints on standard output and on standard error.
+func (d *demo) settleAll(ctx context.Context, args ...string) (output, notes []byte, err error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "settle"), args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = d.settings(), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // settle rolls back its open transaction
 	cmd.WaitDelay = stopWithin
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("settle %s: %w\n%s%s", args[0], err, &stdout, &stderr)
+		return nil, nil, fmt.Errorf("settle %s: %w\n%s%s", args[0], err, &stdout, &stderr)
 	}
-	return stdout.Bytes(), nil
+	return stdout.Bytes(), stderr.Bytes(), nil
 }
 
-// settleJSON shows a verb of settle, runs it and decodes its JSON.
-func (d *demo) settleJSON(ctx context.Context, result any, args ...string) error {
-	args = append(args, "--output", "json")
+// run shows a verb of settle, runs it and shows what it prints.
+func (d *demo) run(ctx context.Context, args ...string) error {
+	_, err := d.shown(ctx, args...)
+	return err
+}
+
+// shown does the same as run, and returns what settle prints on standard output.
+func (d *demo) shown(ctx context.Context, args ...string) (string, error) {
 	d.command(append([]string{"settle"}, args...)...)
-	output, err := d.settle(ctx, args...)
+	output, notes, err := d.settleAll(ctx, args...)
+	d.printed(string(output) + string(notes))
+	return string(output), err
+}
+
+// settleJSON runs a verb of settle for the demo's own checks, and decodes its JSON.
+func (d *demo) settleJSON(ctx context.Context, result any, args ...string) error {
+	output, err := d.settle(ctx, append(args, "--output", "json")...)
 	if err != nil {
 		return err
 	}
@@ -143,6 +173,9 @@ func (d *demo) settleJSON(ctx context.Context, result any, args ...string) error
 // stop ends everything that was started.
 func (d *deployment) stop() error {
 	errs := []error{d.stopPods()}
+	if d.page != nil {
+		errs = append(errs, d.page.Stop())
+	}
 	if d.db != nil {
 		errs = append(errs, d.db.Close())
 	}
@@ -155,14 +188,14 @@ func (d *deployment) stop() error {
 	return errors.Join(errs...)
 }
 
-// pod is one process of apply-api, of wallet-api, or of `settle serve`.
+// pod is one process of apply-api, of wallet-api, of `settle serve` or of `settle console`.
 type pod struct {
 	name string
 	*testenv.Program
 }
 
 // startPod returns when the pod listens. The pod may not be ready yet.
-func (d *deployment) startPod(ctx context.Context) error {
+func (d *demo) startPod(ctx context.Context) error {
 	p, err := d.start(ctx, fmt.Sprintf("pod %d", len(d.pods)+1), "apply-api")
 	if err == nil {
 		d.pods = append(d.pods, p)
@@ -170,7 +203,7 @@ func (d *deployment) startPod(ctx context.Context) error {
 	return err
 }
 
-func (d *deployment) startServe(ctx context.Context, tasks string) error {
+func (d *demo) startServe(ctx context.Context, tasks string) error {
 	p, err := d.start(ctx, fmt.Sprintf("settle serve %d", len(d.serve)+1), "settle", "serve", "--tasks", tasks)
 	if err == nil {
 		d.serve = append(d.serve, p)
@@ -178,7 +211,7 @@ func (d *deployment) startServe(ctx context.Context, tasks string) error {
 	return err
 }
 
-func (d *deployment) startWallet(ctx context.Context) error {
+func (d *demo) startWallet(ctx context.Context) error {
 	p, err := d.start(ctx, "wallet-api", "wallet-api")
 	if err == nil {
 		d.wallets = append(d.wallets, p)
@@ -186,7 +219,7 @@ func (d *deployment) startWallet(ctx context.Context) error {
 	return err
 }
 
-func (d *deployment) start(ctx context.Context, name, program string, args ...string) (*pod, error) {
+func (d *demo) start(ctx context.Context, name, program string, args ...string) (*pod, error) {
 	cmd := exec.Command(filepath.Join(d.bin, program), args...)
 	cmd.Env = d.settings()
 	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once. If the demo is
@@ -199,7 +232,7 @@ func (d *deployment) start(ctx context.Context, name, program string, args ...st
 	return &pod{name, started}, nil
 }
 
-func (d *deployment) programs() []*pod { return slices.Concat(d.pods, d.serve, d.wallets) }
+func (d *deployment) programs() []*pod { return slices.Concat(d.pods, d.serve, d.wallets, d.consoles) }
 
 func (d *deployment) withPodLogs(err error) error {
 	for _, p := range d.programs() {
@@ -210,7 +243,7 @@ func (d *deployment) withPodLogs(err error) error {
 	return err
 }
 
-// stopPods stops the pods, wallet-api and `settle serve`, and demands the exit code 0 of each.
+// stopPods stops all programs of the product, and demands the exit code 0 of each.
 func (d *deployment) stopPods() error {
 	var errs []error
 	for _, p := range d.programs() {
@@ -222,6 +255,6 @@ func (d *deployment) stopPods() error {
 	if err != nil {
 		err = d.withPodLogs(err)
 	}
-	d.pods, d.serve, d.wallets = nil, nil, nil
+	d.pods, d.serve, d.wallets, d.consoles = nil, nil, nil, nil
 	return err
 }

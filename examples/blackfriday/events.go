@@ -9,11 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -26,7 +27,8 @@ const (
 
 // startEvents starts the process that publishes events, and waits until they are turned on.
 func (d *demo) startEvents(ctx context.Context) error {
-	d.command("EVENT_SINK=redis", "settle", "serve", "--tasks", "issue,events", "#", "publishes", "what", "is", "issued")
+	d.say(text.DemoPublishes)
+	d.command("settle", "serve", "--tasks", "issue,events")
 	if err := d.startServe(ctx, "issue,events"); err != nil {
 		return err
 	}
@@ -53,13 +55,11 @@ func (d *demo) showEvents(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	d.command("consumer", "run", "--name", "shop-1", "#", fmt.Sprint(consumers), "of", "these:", "examples/consumer")
 	handled, err := d.consume(ctx)
 	if err != nil {
 		return err
 	}
-	d.say("The shop's own program read %s in %.1f seconds. It has no use for %d; %d failed five times each and are in its DLQ stream:",
-		d.count(handled.total(), "event"), time.Since(began).Seconds(), handled["ignored"], handled["dlq"])
+	d.say(text.DemoRead, handled.total(), seconds(time.Since(began)), handled["ignored"], handled["dlq"])
 	if handled["dlq"] != poisoned {
 		return fmt.Errorf("%d events are in the DLQ stream, want %d", handled["dlq"], poisoned)
 	}
@@ -72,7 +72,6 @@ func (d *demo) showEvents(ctx context.Context) error {
 // issueAtOnce issues a coupon within a heartbeat, while the events of midnight wait for their reader.
 func (d *demo) issueAtOnce(ctx context.Context) error {
 	c := coupon{name: "지금 바로 쿠폰", seats: lateSeats, discountWon: 1_000, firstUser: 1, lastUser: lateSeats}
-	d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", "immediate", "…")
 	if err := d.create(ctx, c, time.Now().Add(-time.Hour), "immediate"); err != nil {
 		return err
 	}
@@ -138,22 +137,28 @@ func (o outcomes) total() int {
 
 // consume reads the stream to its end by several processes of one group.
 func (d *demo) consume(ctx context.Context) (outcomes, error) {
-	all := make([]outcomes, consumers)
-	work, ctx := errgroup.WithContext(ctx)
+	all := make([][]byte, consumers)
+	work, workCtx := errgroup.WithContext(ctx)
+	args := func(i int) []string {
+		return []string{"run", "--name", fmt.Sprintf("shop-%d", i+1), "--claim-after", "500ms", "--until-empty"}
+	}
 	for i := range all {
-		work.Go(func() error {
-			printed, err := d.consumer(ctx, "run", "--name", fmt.Sprintf("shop-%d", i+1), "--claim-after", "500ms", "--until-empty")
-			if err != nil {
-				return err
-			}
-			return json.Unmarshal(printed, &all[i])
+		work.Go(func() (err error) {
+			all[i], err = d.consumer(workCtx, args(i)...)
+			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
 	sum := outcomes{}
-	for _, one := range all {
+	for i, printed := range all {
+		d.command(append([]string{"consumer"}, args(i)...)...)
+		d.write(string(printed))
+		var one outcomes
+		if err := json.Unmarshal(printed, &one); err != nil {
+			return nil, err
+		}
 		for outcome, n := range one {
 			sum[outcome] += n
 		}
@@ -173,31 +178,24 @@ func (d *demo) consumer(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
+// showConsumer shows a verb of examples/consumer, runs it and shows what it prints.
+func (d *demo) showConsumer(ctx context.Context, verb string) error {
+	d.command("consumer", verb)
+	printed, err := d.consumer(ctx, verb)
+	d.write(string(printed))
+	return err
+}
+
 // replayPoisoned lists what could not be handled, mends the shop, and handles it again.
 func (d *demo) replayPoisoned(ctx context.Context, mend func(context.Context) error) error {
-	d.command("consumer", "dlq")
-	listed, err := d.consumer(ctx, "dlq")
-	if err != nil {
+	if err := d.showConsumer(ctx, "dlq"); err != nil {
 		return err
 	}
-	var rows [][]any
-	for line := range strings.Lines(string(listed)) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 {
-			return fmt.Errorf("unknown line of consumer dlq: %s", line)
-		}
-		_, why, _ := strings.Cut(strings.TrimSpace(line), "): ") // behind the number of the error and its SQLSTATE
-		rows = append(rows, []any{strings.TrimPrefix(fields[1], "source="), strings.TrimPrefix(fields[2], "id="),
-			strings.TrimPrefix(fields[4], "tries="), strings.Trim(why, `"`)})
-	}
-	d.table([]any{"source", "id", "tries", "error"}, rows...)
 	if err := mend(ctx); err != nil {
 		return fmt.Errorf("mend the shop: %w", err)
 	}
-	d.say("The fault in the shop is mended.")
-	d.command("consumer", "replay")
-	_, err = d.consumer(ctx, "replay")
-	return err
+	d.say(text.DemoMended)
+	return d.showConsumer(ctx, "replay")
 }
 
 // The events that MySQL holds, as source and id. The shop of the example has no use for extended.
@@ -228,6 +226,6 @@ func (d *demo) compareWithShop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("The shop has handled %s, each once: the same ids as in MySQL. It knows %s as used.", d.count(handled, "event"), d.count(used, "coupon"))
+	d.say(text.DemoHandled, handled, used)
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -26,7 +28,7 @@ func (c coupon) applicants() int { return int(c.lastUser-c.firstUser) + 1 }
 // The first two coupons have more applicants than seats, the third has more seats than applicants.
 var campaigns = []coupon{
 	{name: "블랙프라이데이 50% 할인", seats: 1_000, discountWon: 20_000, firstUser: 1, lastUser: 30_000},
-	{name: "주말 무료 배송", seats: 5_000, discountWon: 3_000, firstUser: 30_001, lastUser: 45_000},
+	{name: "주말 3천원 할인", seats: 5_000, discountWon: 3_000, firstUser: 30_001, lastUser: 45_000},
 	{name: "첫 구매 5천원", seats: 10_000, discountWon: 5_000, firstUser: 45_001, lastUser: people},
 }
 
@@ -53,8 +55,6 @@ func appliesTwice(user uint64) bool { return user%50 == 3 }
 
 func (d *demo) showCoupons(ctx context.Context) error {
 	for _, c := range campaigns {
-		d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "…",
-			"#", d.printer.Sprint(c.applicants()), "applicants")
 		if err := d.create(ctx, c, time.Now().Add(-time.Hour), "nightly"); err != nil {
 			return err
 		}
@@ -68,19 +68,19 @@ func (d *demo) showCoupons(ctx context.Context) error {
 	if err := d.addPeople(ctx); err != nil {
 		return err
 	}
-	d.say("%d of them will apply twice.", twice)
+	d.say(text.DemoTwice, twice)
 	return d.startEvents(ctx)
 }
 
 // create creates a coupon whose window is a day.
 func (d *demo) create(ctx context.Context, c coupon, opens time.Time, cadence string) error {
-	output, err := d.settle(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", cadence,
+	output, err := d.shown(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", cadence,
 		"--discount-won", strconv.Itoa(c.discountWon), "--opens", opens.Format(time.RFC3339),
 		"--closes", opens.AddDate(0, 0, 1).Format(time.RFC3339), "--operator", "kim", "--reason", "demo")
 	if err != nil {
 		return err
 	}
-	if c.id, err = strconv.Atoi(strings.TrimSpace(string(output))); err != nil {
+	if c.id, err = strconv.Atoi(strings.TrimSpace(output)); err != nil {
 		return fmt.Errorf("read the id of the new coupon: %w", err)
 	}
 	d.coupons = append(d.coupons, c)
@@ -103,6 +103,6 @@ func (d *demo) addPeople(ctx context.Context) error {
 			return fmt.Errorf("create users from %d: %w", first, err)
 		}
 	}
-	d.say("Of %d people, %d are blocked, and %d are missing in the user table.", people, count[blocked], count[missing])
+	d.say(text.DemoPeople, people, count[blocked], count[missing])
 	return nil
 }

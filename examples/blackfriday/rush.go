@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -20,15 +21,13 @@ const (
 )
 
 func (d *demo) rush() story {
-	return story{"Jajeong issues an immediate coupon as soon as a user applies: `settle serve` looks at the queue ten times a " +
-		"second, and gives the seats in order of arrival. This demo opens 1,000 coupons to 50,000 people at 14:00:00, and " +
-		"measures how long it takes from the press of the button to the coupon in the wallet. Lines with $ are commands.", []chapter{
-		{"Start the servers and the programs", "서버와 프로그램 시작", d.showStart},
-		{"50,000 people and 1,000 immediate coupons", "5만 명과 즉시 발급 쿠폰 1,000장", d.showImmediate},
-		{"13:59:59: one person is early", "13시 59분 59초: 너무 일찍 누른 사람", d.showEarly},
-		{"14:00:00: everybody presses", "14시 정각: 모두가 누릅니다", d.showOpening},
-		{"Everybody else is told", "나머지 사람들이 받는 응답", d.showOthers},
-		{"The proof: every invariant is checked", "검증: 모든 불변식 확인", d.showProof},
+	return story{text.DemoRush, []chapter{
+		{text.DemoStart, d.showStart},
+		{text.DemoImmediate, d.showImmediate},
+		{text.DemoEarly, d.showEarly},
+		{text.DemoOpening, d.showOpening},
+		{text.DemoOthers, d.showOthers},
+		{text.DemoProof, d.showProof},
 	}}
 }
 
@@ -43,11 +42,11 @@ func (d *demo) showImmediate(ctx context.Context) error {
 	}
 	c := coupon{name: "오후 2시 선착순 쿠폰", seats: rushSeats, discountWon: 10_000, firstUser: 1, lastUser: people}
 	d.opens = time.Now().Add(opensWithin).Truncate(time.Second)
-	d.command("settle", "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", "immediate", "…")
 	if err := d.create(ctx, c, d.opens, "immediate"); err != nil {
 		return err
 	}
-	d.command("settle", "serve", "--tasks", "issue", "#", "two", "of", "these,", "beside", "two", "pods", "of", "apply-api")
+	d.say(text.DemoPods, podCount, podCount)
+	d.command("settle", "serve", "--tasks", "issue")
 	for range podCount {
 		if err := d.startPod(ctx); err != nil {
 			return err
@@ -60,17 +59,16 @@ func (d *demo) showImmediate(ctx context.Context) error {
 }
 
 func (d *demo) showEarly(ctx context.Context) error {
-	a, err := d.pods[0].apply(ctx, application{coupon: d.coupons[0].id, user: 1, language: "ko"})
+	a, err := d.pods[0].apply(ctx, application{coupon: d.coupons[0].id, user: 1, language: string(d.language)})
 	switch {
 	case err != nil:
 		return err
 	case a.outcome == "NOT_OPEN":
-		d.say("→ POST %s   X-User-ID: %d", a.path(), a.user)
-		d.sayJSON(fmt.Sprintf("← %d ", a.http), a.body)
+		d.showAnswer(a, d.pods[0].name)
 	case time.Now().Before(d.opens):
 		return fmt.Errorf("user %d applied before the opening, and was answered %d %s", a.user, a.http, a.body)
 	default:
-		d.say("This machine was too busy: the coupon is open already.")
+		d.say(text.DemoTooBusy)
 	}
 	return nil
 }
@@ -156,17 +154,16 @@ func (d *demo) showHolders(answers []asked, holders []holder) error {
 		took = append(took, h.seen.Sub(pressed))
 		if i == 0 || i == len(holders)/2 || i == len(holders)-1 {
 			rows = append(rows, []any{h.position, h.user, d.inStory(pressed), d.inStory(h.appliedAt), d.inStory(h.seen),
-				fmt.Sprintf("%.0f ms", millis(took[i]))})
+				millis(took[i]) + " ms"})
 		}
 	}
-	d.say("%d people press over %d connections, each as soon as one is free.", people, connections)
-	d.table([]any{"seat", "user", "pressed", "applied at", "coupon in MySQL", "from press to coupon"}, rows...)
-	d.say("The first winner had the coupon %.0f ms after the press. A blink takes about 300 ms.", millis(took[0]))
+	d.say(text.DemoPress, people, connections)
+	d.table([]any{text.DemoSeat, text.ColumnUser, text.DemoPressed, text.ColumnAppliedAt, text.DemoInMySQL, text.DemoPressToHave}, rows...)
+	d.say(text.DemoFirstWinner, millis(took[0]))
 	half, most := percentiles(took)
-	d.say("From press to coupon: half of the winners within %.0f ms (p50), 99%% within %.0f ms (p99).", half, most)
+	d.say(text.DemoPercentiles, half, most)
 	last := holders[len(holders)-1]
-	d.say("All %d coupons were in MySQL at %s. %d applications were accepted, and %d people were told SOLD_OUT at once.",
-		len(holders), d.inStory(last.seen), count["ACCEPTED"], count["SOLD_OUT"])
+	d.say(text.DemoAllIssued, len(holders), d.inStory(last.seen), count["ACCEPTED"], count["SOLD_OUT"])
 	return nil
 }
 
@@ -216,7 +213,7 @@ func (d *demo) showOthers(ctx context.Context) error {
 		rows = append(rows, []any{outcome, told[outcome]})
 		sum += told[outcome]
 	}
-	d.table([]any{"what people are told", "people"}, rows...)
+	d.table([]any{text.DemoTold, text.DemoHowMany}, rows...)
 	if sum != people || told["ISSUED"] != rushSeats {
 		return fmt.Errorf("%d people were told, and %d of them ISSUED: want %d and %d",
 			sum, told["ISSUED"], people, rushSeats)
@@ -265,7 +262,6 @@ func (d *demo) checkTold(ctx context.Context, told map[string]int) error {
 	if list.Total != told["UNDER_REVIEW"] {
 		return fmt.Errorf("%d people were told UNDER_REVIEW, and the DLQ has %d", told["UNDER_REVIEW"], list.Total)
 	}
-	d.say("MySQL has %d coupons and %d people who were not selected; the DLQ has %d. These are the same people.",
-		append(rows, list.Total)...)
+	d.say(text.DemoSamePeople, rows[0], rows[1], list.Total)
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 var kst = time.FixedZone("KST", 9*60*60)
@@ -14,7 +16,7 @@ func inKST(t time.Time) string { return t.In(kst).Format("15:04:05.000000") }
 
 func (d *demo) showSettlement(ctx context.Context) error {
 	began := time.Now()
-	if err := d.settleJSON(ctx, new(any), "run", "--cutoff", "now", "--operator", "kim", "--reason", "Black Friday demo"); err != nil {
+	if err := d.run(ctx, "run", "--cutoff", "now", "--operator", "kim", "--reason", "Black Friday demo", "--yes"); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -22,7 +24,6 @@ func (d *demo) showSettlement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var rows [][]any
 	for _, c := range d.coupons {
 		issued, err := d.number(ctx, "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", c.id)
 		if err != nil {
@@ -33,13 +34,11 @@ func (d *demo) showSettlement(ctx context.Context) error {
 			return err
 		}
 		underReview := list.by(c.id, "")
-		rows = append(rows, []any{c.name, c.seats, c.applicants(), issued, underReview, notSelected})
 		if issued+underReview+notSelected != c.applicants() {
 			return fmt.Errorf("coupon %d: %d issued, %d under review and %d not selected are not %d applications", c.id, issued, underReview, notSelected, c.applicants())
 		}
 	}
-	d.table([]any{"coupon", "seats", "applied", "= issued", "+ under review", "+ not selected"}, rows...)
-	d.say("The settlement took %.1f seconds. The outcomes add up: no application is lost.", took.Seconds())
+	d.say(text.DemoSettled, seconds(took))
 	return d.showWinners(ctx)
 }
 
@@ -71,11 +70,10 @@ func (d *demo) showWinners(ctx context.Context) error {
 			rows = append(rows, []any{w.position, w.user, inKST(w.appliedAt), d.answers[w.user].Position})
 		}
 	}
-	d.table([]any{"seat", "user", "applied at (KST)", "position in the answer of the API"}, rows...)
+	d.table([]any{text.DemoSeat, text.ColumnUser, text.DemoAppliedAt, text.DemoPosition}, rows...)
 	last := first[len(first)-1]
 	place := d.answers[last.user].Position
-	d.say("Seat %d went to position %d, because %s cannot have a coupon. The demo compared all winners "+
-		"with the answers of the API: they are the first eligible applicants.", last.position, place, d.count(place-last.position, "earlier applicant"))
+	d.say(text.DemoWinners, last.position, place, place-last.position)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func Build(t testing.TB, pkg string) string {
 		built.paths, built.errs = map[string]string{}, map[string]error{}
 	}
 	if built.paths[pkg] == "" && built.errs[pkg] == nil {
-		built.paths[pkg], built.errs[pkg] = keepBinary(Patient(t), pkg)
+		built.paths[pkg], built.errs[pkg] = KeepBinary(Patient(t), pkg)
 	}
 	if err := built.errs[pkg]; err != nil {
 		t.Fatalf("testenv: %v", err)
@@ -38,7 +38,8 @@ func Build(t testing.TB, pkg string) string {
 	return built.paths[pkg]
 }
 
-func keepBinary(ctx context.Context, pkg string) (program string, err error) {
+// KeepBinary builds a command as Build does, for a program that is no test.
+func KeepBinary(ctx context.Context, pkg string) (program string, err error) {
 	program, err = keptPath(path.Base(pkg))
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", pkg, err)

@@ -15,7 +15,7 @@
 //
 // # Without a test
 //
-// [StartRedis], [StartMySQL] and [BuildBinary] need no testing.TB.
+// [StartRedis], [StartMySQL], [BuildBinary] and [KeepBinary] need no testing.TB.
 //
 // # What survives a Kill
 //

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// keptPath returns a path in bin/testenv of the module. What tests make there serves later processes of the same
+// keptPath returns a path in bin/testenv of the module. What is made there serves later processes of the same
 // checkout.
 func keptPath(name string) (string, error) {
 	root, err := moduleRoot()

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -164,11 +163,8 @@ func initScript(user string, further []string) []byte {
 
 func dataDir(dir string) string { return filepath.Join(dir, "data") }
 
-// installMySQL fills a data folder. Tests copy it from one that is kept in bin/testenv.
+// installMySQL fills a data folder with a copy of one that is kept in bin/testenv.
 func installMySQL(ctx context.Context, s *process.Server, d daemon) error {
-	if !testing.Testing() {
-		return install(ctx, s, d)
-	}
 	kept, err := keptPath("mysql-" + d.kind())
 	if err != nil {
 		return err

@@ -72,6 +72,9 @@ func (p *Program) LastWarning() string {
 	return line
 }
 
+// Ended is closed when the program has ended.
+func (p *Program) Ended() <-chan struct{} { return p.logged }
+
 // Stop sends SIGTERM, and SIGKILL at the deadline of the context of StartProgram. The program must exit with 0.
 func (p *Program) Stop() error {
 	err := p.Process.Signal(syscall.SIGTERM)

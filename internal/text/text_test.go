@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 ||
-			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln", "refuse"}, called(call)) {
+			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln", "refuse", "say"}, called(call)) {
 			return
 		}
 		args := call.Args
@@ -151,6 +151,7 @@ func TestCalls(t *testing.T) {
 	}
 	each(t, "../../internal", check)
 	each(t, "../../cmd", check)
+	each(t, "../../examples", check)
 	for name := range all {
 		if !used[name] {
 			t.Errorf("%s is not used", name)
