@@ -136,6 +136,8 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /v1/coupons/{id}/time", s.measured(&s.metrics.time, s.time))
 	mux.HandleFunc("/v1/coupons/{id}/time", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/jajeong.js", s.script)
+	mux.HandleFunc("/v1/jajeong.js", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	return s.site(mux)
