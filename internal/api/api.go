@@ -16,7 +16,7 @@
 // flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
-// Coupons and the time need no user, and have no rate. Coupons come from the memory of the process: they show what the
+// Coupons, the time and the script of pages need no user, and have no rate. Coupons come from the memory of the process: they show what the
 // last refresh of the catalog has read, and only the answer to applying decides. The time is that of the coupon's Redis
 // shard, by one measurement a second for all requests.
 //
