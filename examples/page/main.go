@@ -10,7 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"flag"
 	"log"
@@ -21,8 +21,11 @@ import (
 	"time"
 )
 
-//go:embed index.html
-var index []byte
+//go:embed index.html page.css page.js
+var files embed.FS
+
+// policy lets the page load its own files and nothing else: neither code nor styles in the document.
+const policy = "default-src 'self'"
 
 func main() {
 	listen := flag.String("listen", "localhost:8000", "address of the page")
@@ -50,7 +53,11 @@ func newGateway(api, live string) http.Handler {
 		http.SetCookie(w, &cookie)
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(index) })
+	pages := http.FileServerFS(files)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		pages.ServeHTTP(w, r)
+	})
 	return mux
 }
 

@@ -15,21 +15,20 @@ import (
 var update = flag.Bool("update", false, "draw docs/page.svg anew")
 
 // moment is what a person sees of the page at one moment.
-type moment struct{ Name, Discount, Clock, Hint, Button, Place, Title, Detail string }
+type moment struct{ Name, Discount, Figure, Button, Sentence string }
 
 const readMoment = `(() => {
-	const text = name => { const e = document.getElementById(name); return e.checkVisibility() ? e.innerText.trim() : '' }
-	return { name: text('name'), discount: text('discount'), clock: text('clock'), hint: text('hint'), button: text('apply'),
-		place: text('place'), title: text('title'), detail: text('detail') }
+	const text = name => { const e = document.querySelector(name); return e.checkVisibility() ? e.innerText.trim() : '' }
+	return { name: text('#name'), discount: text('#discount'), figure: text('jajeong-coupon p'), button: text('jajeong-coupon button'),
+		sentence: text('jajeong-coupon output') }
 })()`
 
-// requirePicture demands that the picture in the README shows the page as it is. Times and numbers of others differ.
+// requirePicture demands that the picture in the README shows the page as it is. Times differ.
 func requirePicture(t *testing.T, moments ...moment) {
 	t.Helper()
 	for i, m := range moments {
-		m.Clock = regexp.MustCompile(`^\d\d:\d\d:\d\d$`).ReplaceAllString(m.Clock, "00:00:03")
-		m.Hint = regexp.MustCompile(`^.*에 시작합니다$`).ReplaceAllString(m.Hint, "오후 2:00:00에 시작합니다")
-		m.Hint = regexp.MustCompile(`[\d,]+명이`).ReplaceAllString(m.Hint, "2,001명이")
+		m.Figure = regexp.MustCompile(`^\d\d:\d\d:\d\d$`).ReplaceAllString(m.Figure, "00:00:03")
+		m.Sentence = regexp.MustCompile(`^.*에 신청이`).ReplaceAllString(m.Sentence, "2026. 11. 20. 오후 2:00:00에 신청이")
 		moments[i] = m
 	}
 	const path = "../../docs/page.svg"
@@ -43,7 +42,7 @@ func requirePicture(t *testing.T, moments ...moment) {
 }
 
 const (
-	width, height, gap = 276, 380, 24
+	width, height, gap = 276, 290, 24
 	middle             = width / 2
 	lineLength         = 19 // Korean characters
 )
@@ -65,31 +64,20 @@ func draw(moments []moment) string {
 		}
 		write(m.Name, 18, 700, "#17202b", 0)
 		write(m.Discount, 12, 400, "#586474", 26)
-		if m.Clock == "" {
-			y += 31
-		}
-		write(m.Clock, 34, 700, "#17202b", -10)
-		write(m.Hint, 12, 400, "#586474", 4)
+		write(m.Figure, 26, 700, "#17202b", 0)
 		if m.Button != "" {
 			fill, ink := "#d8dee6", "#586474" // until the window opens
-			fmt.Fprintf(&b, `<rect x="20" y="%d" width="%d" height="44" rx="11" fill="%s"/>`+"\n", y, width-40, fill)
-			y += 28
-			write(m.Button, 15, 700, ink, 0)
+			fmt.Fprintf(&b, `<rect x="20" y="%d" width="%d" height="44" rx="11" fill="%s"/>`+"\n", y-18, width-40, fill)
+			y += 10
+			write(m.Button, 15, 700, ink, 14)
 		}
+		fmt.Fprintf(&b, `<line x1="20" x2="%d" y1="%d" y2="%d" stroke="#d8dee6"/>`+"\n", width-20, y, y)
 		y += 30
-		if m.Title != "" {
-			fmt.Fprintf(&b, `<line x1="20" x2="%d" y1="%d" y2="%d" stroke="#d8dee6"/>`+"\n", width-20, y-24, y-24)
-			y += 8
-			if m.Place != "" {
-				write(m.Place, 22, 700, "#17202b", 2)
-			}
-			colour := "#17202b"
-			if m.Place == "" {
-				colour = "#0b7a4b"
-			}
-			write(m.Title, 15, 700, colour, 0)
-			write(m.Detail, 12, 400, "#586474", 0)
+		colour := "#17202b"
+		if m.Figure == "" { // the outcome
+			colour = "#0b7a4b"
 		}
+		write(m.Sentence, 13, 700, colour, 0)
 		b.WriteString("</g>\n")
 	}
 	b.WriteString("</svg>\n")

@@ -16,7 +16,7 @@
 // flight, Redis.
 // A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
 //
-// Coupons and the time need no user, and have no rate. Coupons come from the memory of the process: they show what the
+// Coupons, the time and the script of pages need no user, and have no rate. Coupons come from the memory of the process: they show what the
 // last refresh of the catalog has read, and only the answer to applying decides. The time is that of the coupon's Redis
 // shard, by one measurement a second for all requests.
 //
@@ -136,6 +136,8 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/v1/coupons/{id}", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /v1/coupons/{id}/time", s.measured(&s.metrics.time, s.time))
 	mux.HandleFunc("/v1/coupons/{id}/time", s.only("GET, HEAD"))
+	mux.HandleFunc("GET /v1/jajeong.js", s.script)
+	mux.HandleFunc("/v1/jajeong.js", s.only("GET, HEAD"))
 	mux.HandleFunc("GET /openapi.yaml", s.openAPI)
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	return s.site(mux)

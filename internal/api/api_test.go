@@ -167,7 +167,7 @@ func TestContent_IsRefused(t *testing.T) {
 	handler, live := newProvokedHandler(nil, plenty), newLiveHandler(nil)
 	for call, answers := range map[string]http.Handler{
 		"POST /v1/coupons/1/applications": handler, "GET /v1/coupons/1/applications/me": handler, "GET /v1/coupons/1": handler,
-		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler, "GET /v1/live/coupons/1/me": live,
+		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler, "GET /v1/jajeong.js": handler, "GET /v1/live/coupons/1/me": live,
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		send := func(content io.Reader) (status int, body string) {

@@ -175,13 +175,18 @@ func statusOf(one coupon.Coupon, reading coupon.Reading, at time.Time) string {
 // cached returns a document that caches may keep for a second, or 304 if the client has it already.
 func cached(r *http.Request, document any) answer {
 	a := answer{result: answered, status: http.StatusOK, json: httpapi.Marshal(document)}
-	hash := fnv.New64a()
-	_, _ = hash.Write(a.json)
-	a.etag = `"` + strconv.FormatUint(hash.Sum64(), 16) + `"`
+	a.etag = etagOf(a.json)
 	if matches(r.Header.Values("If-None-Match"), a.etag) {
 		a.result, a.status, a.json = notModified, http.StatusNotModified, []byte{}
 	}
 	return a
+}
+
+// etagOf returns the strong entity tag of a content.
+func etagOf(content []byte) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write(content)
+	return `"` + strconv.FormatUint(hash.Sum64(), 16) + `"`
 }
 
 // matches compares as RFC 9110 wants it for If-None-Match: weak tags count. A tag of this server has no comma.

@@ -39,7 +39,7 @@ func TestRequestIDs_AreInEveryResponse(t *testing.T) {
 		status       int
 	}{
 		{"POST", "/v1/coupons/42/applications", 202}, {"GET", "/v1/coupons/42", 200}, {"GET", "/v1/coupons/42/time", 200},
-		{"GET", "/openapi.yaml", 200}, {"POST", "/v1/coupons/x/applications", 400}, {"GET", "/nothing", 404}, {"GET", "//x", 404},
+		{"GET", "/openapi.yaml", 200}, {"GET", "/v1/jajeong.js", 200}, {"POST", "/v1/coupons/x/applications", 400}, {"GET", "/nothing", 404}, {"GET", "//x", 404},
 		{"DELETE", "/v1/coupons/42", 405}, {"OPTIONS", "/v1/coupons/42", 405},
 	} {
 		for _, sent := range []string{"", "a-B.7_", "bad id", "a\r\nSet-Cookie: x=1", strings.Repeat("a", 65)} {

@@ -154,7 +154,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	require.NoError(t, err)
 	const coupons, one, clock = "/v1/coupons", "/v1/coupons/{id}", "/v1/coupons/{id}/time"
 	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
-	const stream = "/v1/live/coupons/{id}/me"
+	const stream, script = "/v1/live/coupons/{id}/me", "/v1/jajeong.js"
 	happened := map[string]bool{}
 	send := func(handler http.Handler, template string, request *http.Request) (tag string) {
 		method, recorder := request.Method, httptest.NewRecorder()
@@ -198,7 +198,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	for method, template := range map[string]string{"POST": apply, "GET": me} {
 		provoke(handler, method, template, "42", "1", strings.NewReader("x"))
 	}
-	for _, template := range []string{coupons, one, clock, openAPI} {
+	for _, template := range []string{coupons, one, clock, openAPI, script} {
 		provoke(handler, "GET", template, "42", "1", strings.NewReader("x"))
 	}
 	provoke(handler, "GET", openAPI, "", "", nil)
@@ -211,6 +211,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		request.Header.Set("If-None-Match", tag)
 		return send(handler, template, request)
 	}
+	get(handler, script, "", get(handler, script, "", ""))
 	catalogue := newHandler(api.Options{Coupons: everyStatus, Now: func() time.Time { return opens }})
 	for _, template := range []string{coupons, one, clock} {
 		for id := range everyStatus {

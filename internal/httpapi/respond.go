@@ -57,14 +57,19 @@ func (p Problem) Describe(header http.Header, r *http.Request) Document {
 
 // SetLanguage sets the headers of a response whose text is in the language of the request.
 func SetLanguage(header http.Header, tag language.Tag) {
-	if others := header["Vary"]; len(others) == 0 {
-		header["Vary"] = byLanguage
-	} else {
-		header["Vary"] = append(slices.Clip(others), byLanguage...) // CrossOrigin has set some
-	}
+	AddVary(header, byLanguage)
 	header["Content-Language"] = inKorean
 	if tag == language.English {
 		header["Content-Language"] = inEnglish
+	}
+}
+
+// AddVary notes that a response depends on headers of the request. on is shared, and never changed.
+func AddVary(header http.Header, on []string) {
+	if others := header["Vary"]; len(others) == 0 {
+		header["Vary"] = on
+	} else {
+		header["Vary"] = append(slices.Clip(others), on...) // CrossOrigin has set some
 	}
 }
 
@@ -109,11 +114,16 @@ func setCommon(header http.Header, last bool) {
 	}
 }
 
+// SetFileHeaders sets the headers of a file that is part of the program.
+func SetFileHeaders(header http.Header, last bool) {
+	setCommon(header, last)
+	header["Cache-Control"] = forFiveMinutes
+}
+
 // WriteOpenAPI answers with a contract in YAML.
 func WriteOpenAPI(w http.ResponseWriter, contract []byte, last bool) {
 	header := w.Header()
-	setCommon(header, last)
-	header["Cache-Control"] = forFiveMinutes
+	SetFileHeaders(header, last)
 	header["Content-Type"] = yaml
 	_, _ = w.Write(contract)
 }

@@ -1,13 +1,11 @@
 package systemtest
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -88,53 +86,4 @@ func TestClients_Generated(t *testing.T) {
 		require.Equal(t, strings.Count(string(source), "export const"), strings.Count(errors, "wrong.ts("), errors)
 		require.NotContains(t, errors, "Cannot find", errors)
 	})
-}
-
-// The page's code in the guide counts down, applies at the right moment and is told the outcome.
-func TestClients_CodeOfTheGuide(t *testing.T) {
-	testenv.NeedsServers(t)
-	t.Parallel()
-	code := codeOf(t, "integrate.md")
-	require.Equal(t, code, codeOf(t, "integrate.ko.md"))
-	testenv.Build(t, "./cmd/apply-api") // before the time counts
-	d := jajeongtest.New(t)
-	d.AddUsers(7)
-	opens := d.Now().Add(8 * time.Second).Truncate(time.Second)
-	id := d.AddCouponBetween(10, opens, opens.Add(time.Hour))
-	pod := d.Start(d.Environment(), "./cmd/apply-api")
-
-	w := newWorkshop(t, "page")
-	driver, err := os.ReadFile(filepath.Join(w.folder, "driver.js"))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(w.folder, "page.mjs"), append([]byte(strings.Join(code, "\n")), driver...), 0o600))
-	page := exec.CommandContext(testenv.Patient(t), "node", "page.mjs", "http://"+pod.Apply, "http://"+pod.Live, id.String())
-	page.Dir = w.folder
-	var complaints strings.Builder
-	page.Stderr = &complaints
-	said, err := page.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, page.Start())
-	var heard []string
-	for lines := bufio.NewScanner(said); lines.Scan(); {
-		heard = append(heard, lines.Text())
-		if lines.Text() == "PENDING" {
-			d.SettleNow(id)
-		}
-	}
-	require.NoError(t, page.Wait(), complaints.String())
-	require.Equal(t, []string{"PENDING", "ISSUED"}, heard)
-}
-
-// codeOf returns the JavaScript of a guide that needs no browser.
-func codeOf(t *testing.T, guide string) (code []string) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", guide))
-	require.NoError(t, err)
-	for _, block := range strings.Split(string(text), "```js\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(block, "new EventSource") {
-			code = append(code, block)
-		}
-	}
-	require.NotEmpty(t, code)
-	return code
 }
