@@ -59,7 +59,7 @@ func scripts(t *testing.T) (found []script, inline []script) {
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
-				require.Contains(t, []string{"", "sh", "mermaid", "yaml", "nginx", "java", "js"}, language, "%s: name shell blocks sh", file)
+				require.Contains(t, []string{"", "sh", "mermaid", "yaml", "nginx", "java", "js", "html"}, language, "%s: name shell blocks sh", file)
 				fence = &script{file: file, mark: mark}
 				if language != "sh" {
 					fence.mark = "no shell"

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -70,7 +69,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	if c.AdminListen != "" {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
-		closeAdmin, err := ops.New(ops.Config{MySQL: wholeSchema{s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)
+		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)
 		if err != nil {
 			return fmt.Errorf("%w: free the port, or set CONSOLE_ADMIN_LISTEN to another", err)
 		}
@@ -78,11 +77,6 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	}
 	return c.serve(ctx, p, pages)
 }
-
-// wholeSchema is the database of the console. A ping fails while a table is missing, since pages then answer 503.
-type wholeSchema struct{ *sql.DB }
-
-func (s wholeSchema) PingContext(ctx context.Context) error { return connect.CheckSchema(ctx, s.DB) }
 
 // serve serves the pages until ctx ends, and then answers the requests in flight.
 func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) error {

@@ -3,12 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/pressly/goose/v3"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -43,7 +40,10 @@ func (c *migrateCmd) run(ctx context.Context, p *program) error {
 	if err := users.LookBefore(ctx, db); err != nil {
 		return err
 	}
-	applied, err := c.migrate(ctx, p, db)
+	progress := &steps{program: p, stopClock: func() {}}
+	applied, err := connect.Migrate(ctx, db, cmp.Or(c.SettleTimeZone, deployment.DefaultZone), progress.begin)
+	progress.stopClock()
+	err = migrationError(err)
 	for _, m := range applied {
 		p.view().Println(text.MigrationApplied, m.Source.Path, m.Duration.Round(time.Millisecond))
 	}
@@ -64,16 +64,16 @@ func (c *migrateCmd) run(ctx context.Context, p *program) error {
 	return err
 }
 
-// migrate says which step is under way: on a terminal with its seconds, since a large table takes long.
-func (c *migrateCmd) migrate(ctx context.Context, p *program, db *sql.DB) ([]*goose.MigrationResult, error) {
-	stopClock := func() {}
-	defer func() { stopClock() }()
-	applied, err := connect.Migrate(ctx, db, cmp.Or(c.SettleTimeZone, deployment.DefaultZone), func(step string) {
-		stopClock()
-		p.view().Println(text.MigrationBegun, step)
-		stopClock = p.countSeconds(p.Sprintf(text.Migrating, step))
-	})
-	return applied, migrationError(err)
+// steps says which step of a migration is under way: on a terminal with its seconds, since a large table takes long.
+type steps struct {
+	*program
+	stopClock func()
+}
+
+func (s *steps) begin(step string) {
+	s.stopClock()
+	s.view().Println(text.MigrationBegun, step)
+	s.stopClock = s.countSeconds(s.Sprintf(text.Migrating, step))
 }
 
 // countSeconds shows on a terminal for how many seconds something is under way, until stop is called.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,7 +80,7 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer brief.Close()
-	tasks, closeTasks, err := c.prepare(p, settler, brief, metrics)
+	tasks, closeTasks, err := c.prepare(p, settler, mysqltx.NewBrief(brief), metrics)
 	defer closeTasks()
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func namesOf(tasks []serve.Task) (names []string) {
 }
 
 // prepare makes the tasks and registers their metrics. brief has sessions for what comes again by itself. closeTasks closes the sink.
-func (c *serveCmd) prepare(p *program, s *settler, brief *sql.DB, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
+func (c *serveCmd) prepare(p *program, s *settler, brief *mysqltx.DB, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
 	closeTasks = func() {}
 	for _, name := range c.Tasks {
 		task := serve.Task{Name: name}
@@ -163,16 +162,16 @@ func (p *program) nights(s *settler) (run func(ctx context.Context) error, err e
 	return scheduler.Run, nil
 }
 
-func (c *serveCmd) issue(p *program, s *settler, brief *sql.DB) (*serve.Issue, error) {
+func (c *serveCmd) issue(p *program, s *settler, brief *mysqltx.DB) (*serve.Issue, error) {
 	return serve.New(serve.Config{
 		Coupons: serve.MySQL{DB: s.MySQL, Users: s.users}, Store: s.store, Issuer: s, Interval: c.IssueInterval,
 		Parallel: p.SettleParallel, Locks: brief, Now: p.Now, Logger: p.logger.Named(issueTask),
 	})
 }
 
-func (c *serveCmd) journal(p *program, s *settler, brief *sql.DB) (*serve.Journal, error) {
+func (c *serveCmd) journal(p *program, s *settler, brief *mysqltx.DB) (*serve.Journal, error) {
 	return serve.NewJournal(serve.JournalConfig{
-		DB: mysqltx.NewBrief(brief), Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
+		DB: brief, Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
 		Now: p.Now, Logger: p.logger.Named(journalTask),
 	})
 }

@@ -237,7 +237,7 @@ func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	w.Apply(journalled, 7)
 	tx, err := w.DB.Begin()
 	require.NoError(t, err)
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	for _, lock := range []string{"SELECT id FROM coupon WHERE id = ? FOR UPDATE", "SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE"} {
 		_, err := tx.Exec(lock, map[bool]coupon.CouponID{true: issued, false: journalled}[strings.Contains(lock, "FROM coupon")])
 		require.NoError(t, err)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -50,13 +49,13 @@ func (s *sinkSettings) open(p *program, name string) (events.Sink, error) {
 
 // eventsTask makes the task that publishes events. closeTask closes the sink, and is never nil. A brief session of the relay is
 // idle for no longer than a publication takes; if a process is frozen, another takes over when its session ends.
-func (c *serveCmd) eventsTask(p *program, s *settler, brief *sql.DB) (task *serve.Events, closeTask func(), err error) {
+func (c *serveCmd) eventsTask(p *program, s *settler, brief *mysqltx.DB) (task *serve.Events, closeTask func(), err error) {
 	logger := p.logger.Named(eventsTask)
 	sink, err := c.open(p, c.EventSink)
 	if err != nil {
 		return nil, func() {}, err
 	}
-	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: mysqltx.NewBrief(brief), Rows: s.MySQL, Now: p.Now})
+	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: brief, Rows: s.MySQL, Now: p.Now})
 	delay := func(ctx context.Context) (time.Duration, error) { return events.Delay(ctx, s.MySQL, c.EventSink) }
 	task = serve.NewEvents(serve.EventsConfig{Relay: relay, Delay: delay, Now: p.Now, Logger: logger})
 	logger.Info("events go to a sink", zap.String("sink", c.EventSink))

@@ -139,6 +139,11 @@ func lockMigrations(ctx context.Context, db *sql.DB) (unlock func() error, err e
 // walletTables are the tables of wallet-api. Its account may read no others.
 var walletTables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "deployment"}
 
+// WholeDatabase is the database of the console. A ping fails while a table is missing: pages then answer 503.
+type WholeDatabase struct{ *sql.DB }
+
+func (w WholeDatabase) PingContext(ctx context.Context) error { return CheckSchema(ctx, w.DB) }
+
 // CheckSchema returns an error if a table is missing, or if this account may not read it. It reads no row.
 func CheckSchema(ctx context.Context, db *sql.DB) error {
 	return checkSchema(ctx, db, migrations.Tables)

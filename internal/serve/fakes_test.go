@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"database/sql"
 	"maps"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -199,7 +199,7 @@ type replica struct {
 func (s *servers) start(t *testing.T, parallel int) *replica {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: new(sql.DB), Interval: interval, Parallel: parallel, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval, Parallel: parallel, Now: time.Now,
 		Logger: zap.New(core)})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"database/sql"
 	"regexp"
 	"strconv"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -33,7 +33,7 @@ func TestIdle_LookAtThousandCouponsTakesTwoCommands(t *testing.T) {
 	for id := range coupon.CouponID(1000) {
 		s.coupons = append(s.coupons, open(id+1))
 	}
-	task, err := New(Config{Coupons: s, Store: store, Issuer: s, Locks: new(sql.DB), Interval: time.Millisecond, Parallel: 8, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: store, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: time.Millisecond, Parallel: 8, Now: time.Now,
 		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	before := commands(t, rdb)

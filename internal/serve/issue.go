@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -58,7 +58,7 @@ type Config struct {
 	Issuer   Issuer
 	Interval time.Duration // between two looks at the queues
 	Parallel int           // number of coupons settled at the same time
-	Locks    *sql.DB       // brief sessions that find out who keeps a coupon locked
+	Locks    *mysqltx.DB   // brief sessions that find out who keeps a coupon locked
 	Now      func() time.Time
 	Logger   *zap.Logger
 }
@@ -80,7 +80,7 @@ func New(c Config) (*Issue, error) {
 		c.Now == nil || c.Logger == nil {
 		return nil, errors.New("serve: a field of Config is missing")
 	}
-	return &Issue{Config: c, measured: newMeasured(c.Interval), locks: newLocks(c.Locks, "issue", lockCouponSQL, c.Now, c.Logger)}, nil
+	return &Issue{Config: c, measured: newMeasured(c.Interval), locks: newLocks(c.Locks.Pool(), "issue", lockCouponSQL, c.Now, c.Logger)}, nil
 }
 
 // list has the coupons of one refresh. It does not change.

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"database/sql"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
@@ -167,7 +167,7 @@ func TestIssue_FollowsTheList(t *testing.T) {
 func TestIssue_RefreshDuringRunIsNoRace(t *testing.T) {
 	t.Parallel()
 	s := newServers()
-	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: new(sql.DB), Interval: interval, Parallel: 1, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval, Parallel: 1, Now: time.Now,
 		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	l := newLoop(task)
