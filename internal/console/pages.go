@@ -260,7 +260,8 @@ func reportFlags(value func(string) string) []string {
 
 func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsoleDLQ))
-	c.verb(r.Context(), p, "dlq", "list")
+	given := r.URL.Query().Get("coupon")
+	c.verb(r.Context(), p, join([]string{"dlq", "list"}, flag("coupon", given))...)
 	for _, b := range p.Blocks {
 		if b.Table != nil {
 			for _, row := range b.Table.Rows {
@@ -268,7 +269,7 @@ func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	p.Links = []link{{Text: "CSV", Href: "/dlq.csv"}}
+	p.Links = []link{{Text: "CSV", Href: query("/dlq.csv", "coupon", given)}}
 	c.show(w, p.status(), p)
 }
 

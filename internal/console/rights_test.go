@@ -61,7 +61,7 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
 		"/report": "--++", "/report?month=2026-11": "--++", "/dlq": "--++", fmt.Sprint("/dlq/", id): "--++", fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "--++",
 		fmt.Sprintf("/coupons/%d/winners", id): "--++", "/approvals": "-+++", "/approvals/1": "-404++", "/approvals/99": "-404404404", "/policy": "--++",
-		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++", "/dlq.csv": "--++", fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
+		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++", "/dlq.csv": "--++", fmt.Sprint("/dlq?coupon=", id): "--++", fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
 		fmt.Sprint("/do/pause?coupon=", id): "---+", fmt.Sprint("/do/close?coupon=", id): "---+", fmt.Sprint("/do/freeze?coupon=", id): "---+",
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+", "/do/policy": "---+",
 		"/do/run": "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++", fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id): "--++",

@@ -41,21 +41,21 @@ const maxSecretBytes = 4096
 const minProxyBits = 7
 
 func (s *Settings) Validate() error {
-	oidc := s.Issuer+s.ClientID+s.SecretFile+s.URL != ""
-	ways := 0
-	for _, given := range []bool{oidc, len(s.TrustedProxies) > 0, s.DevUser != ""} {
-		if given {
-			ways++
-		}
-	}
-	if ways != 1 {
+	oidc := s.oidcSettings()
+	ways := slices.DeleteFunc([]string{strings.Join(oidc, ", "), nameIf("CONSOLE_TRUSTED_PROXIES", len(s.TrustedProxies) > 0),
+		nameIf("CONSOLE_DEV_USER", s.DevUser != "")}, func(settings string) bool { return settings == "" })
+	switch len(ways) {
+	case 0:
 		return text.UsageErrorf(text.OneSignIn)
+	case 1:
+	default:
+		return text.UsageErrorf(text.SeveralSignIns, strings.Join(ways, "; "))
 	}
 	if s.DevUser != "" {
 		return s.validateDevUser()
 	}
 	problems := []error{s.validateRoles()}
-	if oidc {
+	if len(oidc) > 0 {
 		problems = append(problems, s.validateOIDC())
 	}
 	s.proxies = nil
@@ -78,6 +78,20 @@ func (s *Settings) IsProxy(address netip.Addr) bool {
 		return address.IsPrivate() || address.IsLoopback()
 	}
 	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// oidcSettings are the names of the settings of OpenID Connect that are given.
+func (s *Settings) oidcSettings() []string {
+	all := []string{nameIf("CONSOLE_URL", s.URL != ""), nameIf("CONSOLE_OIDC_ISSUER", s.Issuer != ""),
+		nameIf("CONSOLE_OIDC_CLIENT_ID", s.ClientID != ""), nameIf("CONSOLE_OIDC_CLIENT_SECRET_FILE", s.SecretFile != "")}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
+
+func nameIf(name string, given bool) string {
+	if given {
+		return name
+	}
+	return ""
 }
 
 func (s *Settings) validateDevUser() error {

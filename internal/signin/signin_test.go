@@ -184,8 +184,8 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 		want     string
 	}{
 		"nothing":              {signin.Settings{}, "one way to sign in"},
-		"two ways":             {signin.Settings{DevUser: "kim", TrustedProxies: []string{"10.0.0.0/8"}, Roles: roles}, "one way to sign in"},
-		"three ways":           {signin.Settings{DevUser: "kim", Issuer: "https://login.example.com"}, "one way to sign in"},
+		"two ways":             {signin.Settings{DevUser: "kim", TrustedProxies: []string{"10.0.0.0/8"}, Roles: roles}, "keep those of one: CONSOLE_TRUSTED_PROXIES; CONSOLE_DEV_USER"},
+		"three ways":           {signin.Settings{DevUser: "kim", Issuer: "https://login.example.com", URL: "https://c.example.com"}, "keep those of one: CONSOLE_URL, CONSOLE_OIDC_ISSUER; CONSOLE_DEV_USER"},
 		"no roles":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}}, "CONSOLE_ROLES is missing"},
 		"an unknown role":      {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"team=root"}}, `CONSOLE_ROLES has "team=root"`},
 		"no group":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"=cs"}}, `CONSOLE_ROLES has "=cs"`},

@@ -2,6 +2,8 @@ package text
 
 // Messages about signing in at the console.
 var (
+	SeveralSignIns = Message{"콘솔의 로그인 방식이 여러 가지로 지정되었습니다. 한 방식의 설정만 남기세요: %s",
+		"these settings are of several ways to sign in at the console: keep those of one: %s"}
 	OneSignIn = Message{"콘솔의 로그인 방식을 하나만 지정하세요: CONSOLE_OIDC_ISSUER 등의 OIDC 설정, CONSOLE_TRUSTED_PROXIES, 또는 개발용 CONSOLE_DEV_USER",
 		"the console needs one way to sign in, and only one: the settings of OpenID Connect such as CONSOLE_OIDC_ISSUER, CONSOLE_TRUSTED_PROXIES, or CONSOLE_DEV_USER for development"}
 	WrongDevUser = Message{"CONSOLE_DEV_USER의 값 %q이(가) 올바르지 않습니다. 이름, 또는 이름=역할(viewer, cs, finance, operator)로 지정하세요",

@@ -56,6 +56,12 @@ const (
 	Extend                  // an operator moves the end of validity
 )
 
+// String returns the name of the call, as metrics and logs have it.
+func (v Verb) String() string {
+	return [...]string{Reserve: "reserve", Confirm: "confirm", Release: "release", Refund: "refund", Read: "read",
+		Revoke: "revoke", Reissue: "reissue", Extend: "extend"}[v]
+}
+
 // Call is a wish of a caller, who is the actor of the log.
 type Call struct {
 	Verb  Verb

@@ -69,6 +69,7 @@ type Options struct {
 
 type server struct {
 	Options
+	access  *zap.Logger   // one line for each call that may change an order, none left out
 	places  chan struct{} // one for each request that waits for MySQL
 	readers chan struct{} // one for each request for a wallet that has a place: the other places are for orders
 	lists   chan struct{} // one for each wallet that is read; the other readers wait
@@ -78,10 +79,11 @@ type server struct {
 }
 
 func New(o Options) http.Handler {
+	access := o.Logger
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
-	s := &server{Options: o, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Pages.Origins),
+	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Pages.Origins),
 		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
 	o.Metrics.MustRegister(o.Keys.metrics()...)

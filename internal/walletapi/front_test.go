@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,8 @@ func TestRequestIDs(t *testing.T) {
 				require.NoError(t, json.Unmarshal(got.Body.Bytes(), &problem))
 				require.Equal(t, "urn:jajeong:request:"+ids[0], problem.Instance)
 			}
-			lines := logs.TakeAll()
+			all := logs.TakeAll()
+			lines := slices.DeleteFunc(slices.Clone(all), func(line observer.LoggedEntry) bool { return line.Message == "order" })
 			require.Equal(t, c.message != "", len(lines) == 1)
 			for _, line := range lines {
 				require.Equal(t, c.message, line.Message)
@@ -65,6 +67,23 @@ func TestRequestIDs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each call that may change an order is a line of the log, however many there are in a second. A call that reads is none.
+func TestOrders_AreLogged(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"), Logger: zap.New(core)})
+	const calls = 20
+	for range calls {
+		request(handler, "PUT", "/v1/orders/DONE/coupon", "X-Request-ID", "r1")
+		request(handler, "GET", "/v1/orders/DONE/coupon")
+	}
+	request(handler, "DELETE", "/v1/orders/NOTHING/coupon", "X-Request-ID", "r2")
+	lines := logs.FilterMessage("order").All()
+	require.Len(t, lines, calls+1)
+	require.Equal(t, map[string]any{"request_id": "r1", "call": "reserve", "order_id": "DONE", "coupon_id": uint64(2), "actor": "checkout", "result": "DONE"}, lines[0].ContextMap())
+	require.Equal(t, map[string]any{"request_id": "r2", "call": "release", "order_id": "NOTHING", "actor": "checkout", "result": "NOTHING"}, lines[calls].ContextMap())
 }
 
 // Pages of listed origins read wallets. No page uses a coupon: a checkout is a server.

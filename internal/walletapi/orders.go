@@ -53,8 +53,24 @@ func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Reque
 		call.User, call.AmountWon = wish.user, wish.amountWon
 		a := s.inFlight(r, func(ctx context.Context) answer { return s.redeem(ctx, r, wish.coupon, call) })
 		a.waited = waited
+		if verb != wallet.Read {
+			s.log(r, call, wish.coupon, a)
+		}
 		return a
 	}
+}
+
+// log writes the line of a call that may change something. A coupon that neither the call nor its order names is left out.
+func (s *server) log(r *http.Request, call wallet.Call, named coupon.CouponID, a answer) {
+	if body, ok := a.body.(orderBody); ok {
+		named = body.CouponID
+	}
+	id := zap.Skip()
+	if named != 0 {
+		id = zap.Uint64("coupon_id", uint64(named))
+	}
+	s.access.Info("order", httpapi.LogRequest(r), zap.Stringer("call", call.Verb), zap.String("order_id", call.OrderID), id,
+		zap.String("actor", call.Actor), zap.String("result", string(a.result)))
 }
 
 // authenticate returns the name of the service that makes the call: of its key, or else of its token.
