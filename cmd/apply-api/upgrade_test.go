@@ -90,12 +90,13 @@ func upgradeLines(t *testing.T) []string {
 	for _, file := range []string{"deploy.md", "deploy.ko.md"} {
 		text, err := os.ReadFile("../../docs/" + file)
 		require.NoError(t, err)
-		block := regexp.MustCompile("(?s)```sh servers\n(redis-cli -h \"\\$NEW\" CONFIG SET replica-priority 1\n.*?)```").FindSubmatch(text)
-		require.NotNil(t, block, file)
+		section := regexp.MustCompile(`(?s)\nredis-cli -h "\$NEW" CONFIG SET replica-priority 1\n.*? replica-priority 100\n`).Find(text)
+		require.NotNil(t, section, file)
 		var lines []string
-		for line := range strings.Lines(string(block[1])) {
-			command, _, _ := strings.Cut(line, " #")
-			lines = append(lines, strings.TrimSpace(command))
+		for line := range strings.Lines(string(section)) {
+			if strings.HasPrefix(line, "redis-cli ") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
 		}
 		all = append(all, lines)
 	}
