@@ -215,7 +215,7 @@ func TestDocuments_BlocksCanBePasted(t *testing.T) {
 	}
 }
 
-// keepsTerminal reports whether a command reads the terminal, or goes on until somebody ends it.
+// keepsTerminal reports whether a command reads standard input, or runs until it is interrupted.
 func keepsTerminal(words []string) bool {
 	has := func(any ...string) bool {
 		return slices.ContainsFunc(words[1:], func(word string) bool { return slices.Contains(any, word) })

@@ -30,7 +30,7 @@ GRANT SELECT ON deployment TO jajeong_api;
 
 -- Optional: `GRANT PROCESS ON *.* TO jajeong_settle`. `settle serve` then says in its log which session keeps a coupon locked. The
 -- right shows the statements of all accounts of the server.
---
+
 -- settle run, serve, dlq, restore, verify and all commands that only read. Locking a coupon or the policy also requires UPDATE.
 GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
 GRANT SELECT (id, status) ON `user` TO jajeong_settle;

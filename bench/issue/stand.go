@@ -68,7 +68,8 @@ func (s *stage) openStand(ctx context.Context, c contender, of setup) (v *stand,
 	if err := v.addUsers(ctx); err != nil {
 		return v, err
 	}
-	v.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: v.dsn}, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{v.redis.Addr()}}, zap.NewNop())
+	v.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: v.dsn}, connect.Settling,
+		&connect.RedisSettings{RedisAddrs: []string{v.redis.Addr()}}, zap.NewNop())
 	if err != nil {
 		return v, err
 	}
@@ -198,7 +199,8 @@ func work(ctx context.Context, name string, stdin io.Reader) error {
 		_, _ = io.Copy(io.Discard, stdin)
 		stop()
 	}()
-	servers, err := connect.Open(&connect.MySQLSettings{MySQLDSN: w.DSN}, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{w.Redis}}, zap.NewNop())
+	servers, err := connect.Open(&connect.MySQLSettings{MySQLDSN: w.DSN}, connect.Settling,
+		&connect.RedisSettings{RedisAddrs: []string{w.Redis}}, zap.NewNop())
 	if err != nil {
 		return err
 	}

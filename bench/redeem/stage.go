@@ -56,7 +56,8 @@ func (s *stage) open(ctx context.Context) (err error) {
 	if s.db, s.name, s.drop, err = s.Fresh(ctx, 0, 0); err != nil {
 		return err
 	}
-	s.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(s.name)}, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{s.redis.Addr()}}, zap.NewNop())
+	s.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: s.DSN(s.name)}, connect.Settling,
+		&connect.RedisSettings{RedisAddrs: []string{s.redis.Addr()}}, zap.NewNop())
 	if err != nil {
 		return err
 	}

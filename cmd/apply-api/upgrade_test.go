@@ -90,7 +90,8 @@ func upgradeLines(t *testing.T) []string {
 	for _, file := range []string{"deploy.md", "deploy.ko.md"} {
 		text, err := os.ReadFile("../../docs/" + file)
 		require.NoError(t, err)
-		section := regexp.MustCompile(`(?s)\nredis-cli -h "\$NEW" CONFIG SET replica-priority 1\n.*? replica-priority 100\n`).Find(text)
+		const commands = `(?s)\nredis-cli -h "\$NEW" CONFIG SET replica-priority 1\n.*? replica-priority 100\n`
+		section := regexp.MustCompile(commands).Find(text)
 		require.NotNil(t, section, file)
 		var lines []string
 		for line := range strings.Lines(string(section)) {

@@ -111,8 +111,8 @@ func accept(w http.ResponseWriter) {
 	fmt.Fprint(w, `{"status":"ACCEPTED","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
 }
 
-// Each state has its sentence in both languages, and axe-core finds nothing that keeps people from it. Who may have applied is never told the contrary, and whoever is not signed in or
-// waits for an application cannot press.
+// The page shows each state in both languages, and axe-core finds no barrier in it. It never says "not applied" to a user
+// who may have applied. The button is off without a sign-in, and during an application.
 func TestPage_ShowsEveryState(t *testing.T) {
 	t.Parallel()
 	type answer struct {

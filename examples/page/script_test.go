@@ -40,7 +40,7 @@ func openHasty(t *testing.T, gateway string, couponID coupon.CouponID, user coup
 	return p
 }
 
-// command is a command of the browser whose answer does not matter.
+// command returns the action that sends a command to the browser and ignores its result.
 func command[P, R any](what cdp.Command[P, R], with P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, what, with)
@@ -212,7 +212,7 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 		browser.Read[int](p, "window.setTimeout = () => 0, 0") // from now on only events wake the page
 		hide(p, false)
 		g.awaitStream(t, 1)
-		offline(p, true) // the stream is dead, and nobody says so
+		offline(p, true) // the stream ends without an event
 		offline(p, false)
 		g.awaitStream(t, 2)
 		d.SettleNow(id)

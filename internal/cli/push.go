@@ -8,7 +8,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// pushFlags say where a Job leaves its metrics, and of which deployment they are.
+// pushFlags name the Pushgateway of a Job, and the deployment to which its metrics belong.
 type pushFlags struct {
 	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
 	PushNamespace string `name:"push-namespace" env:"PUSH_NAMESPACE" placeholder:"NAME"`

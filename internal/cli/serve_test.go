@@ -227,7 +227,7 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
 }
 
-// Somebody keeps rows locked: the log names coupons and session, and the tasks work on as soon as the session ends.
+// The log names locked coupons and the session that locks them. The tasks go on when the session ends.
 func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

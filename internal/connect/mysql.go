@@ -62,8 +62,7 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool whose sessions have the variables of patience beside sessionVariables, whatever the DSN says. It does
-// not connect.
+// Open returns a pool. Whatever the DSN says, its sessions have sessionVariables and those of patience. It does not connect.
 func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {

@@ -60,7 +60,7 @@ type Patience struct {
 const answer = 2 * time.Minute
 
 var (
-	// Reading is for programs that hold no locks: parts of a report wait for each other, and a person reads page by page.
+	// Reading is for reports, whose parts wait for each other.
 	Reading = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute, Answer: answer}
 	// Settling is for settlements, restores and changes by operators. In a transaction they wait for Redis, which may refuse a
 	// command for some seconds. If their machine stops, others get the locks after Silent.

@@ -3,7 +3,7 @@ package text
 // Messages of settle migrate, run, runs and show.
 var (
 	MigrationBegun   = Message{"%s 적용 중 …", "applying %s …"}
-	Migrating        = Message{"%s 적용 중, 초:", "applying %s, seconds:"}
+	Migrating        = Message{"%s 적용 중(초):", "applying %s, seconds:"}
 	MigrationApplied = Message{"%s 적용 완료 (소요 시간 %s)", "applied %s in %s"}
 	OtherSchema      = Message{"이 데이터베이스의 테이블은 다른 스키마입니다. 첫 릴리스 이전의 다른 빌드나 다른 프로그램이 만든 것이어서 마이그레이션할 수 없습니다. 변경한 내용은 없습니다. 비어 있는 새 데이터베이스를 사용하거나, 저장된 내용이 필요 없으면 이 데이터베이스를 삭제하고 다시 만드세요",
 		"the tables of this database are of another schema: another build before the first release made them, or another program. They cannot be migrated. Nothing was changed. Use a new, empty database, or drop this one and create it again if nobody needs its content"}

@@ -68,7 +68,7 @@ var (
 	// Settings of apply-api.
 	WrongDelay = Message{"SHUTDOWN_DELAY가 %s입니다. 0s 이상이면서 SHUTDOWN_GRACE(%s)보다 짧은 시간을 지정하세요. 예: 5s",
 		"SHUTDOWN_DELAY is %s: want at least 0s and less than SHUTDOWN_GRACE, %s, such as 5s"}
-	WrongIdleTimeout = Message{"%s가 %s입니다. %s 이상 %s 이하로 지정하세요. 예: 60s",
+	WrongIdleTimeout = Message{"%s이 %s입니다. %s 이상 %s 이하로 지정하세요. 예: 60s",
 		"%s is %s: want %s to %s, such as 60s"}
 	WrongCORSHeader = Message{"CORS_HEADERS에 %q이(가) 있습니다. 페이지가 보낼 수 있는 요청 헤더의 이름을 지정하세요. X-User-ID는 게이트웨이만 보낼 수 있습니다",
 		"CORS_HEADERS has %q: want names of headers that pages may send. Only the gateway sends X-User-ID"}
