@@ -128,7 +128,7 @@ func (s *Server) Fresh(ctx context.Context, coupons, seats int) (db *sql.DB, nam
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4"); err != nil {
 		return nil, "", nil, fmt.Errorf("create database: %w", err)
 	}
-	product, err := (&connect.MySQLSettings{MySQLDSN: s.DSN(name)}).Open(connect.Reading, zap.NewNop())
+	product, err := (&connect.MySQLSettings{MySQLDSN: s.DSN(name)}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return nil, "", nil, err
 	}

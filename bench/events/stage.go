@@ -168,7 +168,7 @@ func (s *stage) measure(ctx context.Context, sc scene, name string, n int) (r re
 		return r, err
 	}
 	defer drop()
-	db, err := (&connect.MySQLSettings{MySQLDSN: s.mysql.DSN(database)}).Open(connect.Reading, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: s.mysql.DSN(database)}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return r, err
 	}

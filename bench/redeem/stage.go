@@ -189,7 +189,7 @@ func (s *stage) playPaused(ctx context.Context, c contender, steps []step) (r re
 	}
 	defer st.listener.Close()
 	config.Addr = st.addr()
-	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Reading, zap.NewNop())
+	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return r, err
 	}

@@ -36,7 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Parallel()
-	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(connect.Reading, zaptest.NewLogger(t))
+	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(connect.Patient, zaptest.NewLogger(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}

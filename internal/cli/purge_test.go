@@ -46,7 +46,7 @@ func (w *world) purge(args ...string) (done purged) {
 // checkout makes calls for an order of 10,000 won.
 func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) (last wallet.Code) {
 	w.T.Helper()
-	pool, err := w.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(w.T, err)
 	defer pool.Close()
 	for _, verb := range verbs {

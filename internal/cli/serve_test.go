@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -227,39 +228,66 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
 }
 
-// The log names locked coupons and the session that locks them. The tasks go on when the session ends.
+// The log names locked coupons and, if the account may see it, the session that locks them. So does the metric, until the session
+// ends, whoever works on the coupons then.
 func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	t.Parallel()
+	for name, mayProcess := range map[string]bool{"right PROCESS": true, "no right": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testLocked(t, mayProcess)
+		})
+	}
+}
+
+func testLocked(t *testing.T, mayProcess bool) {
 	w := newWorld(t)
 	w.AddUsers(7)
 	issued, journalled := w.AddImmediate(5, 1, 2, 3), w.AddQueue(5, 4, 5, 6)
 	w.Journal(journalled)
 	w.Apply(journalled, 7)
+	if mayProcess {
+		w.Exec("GRANT PROCESS ON *.* TO " + w.ownName())
+	}
 	tx, err := w.DB.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	for _, lock := range []string{"SELECT id FROM coupon WHERE id = ? FOR UPDATE", "SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE"} {
-		_, err := tx.Exec(lock, map[bool]coupon.CouponID{true: issued, false: journalled}[strings.Contains(lock, "FROM coupon")])
-		require.NoError(t, err)
-	}
+	_, err = tx.Exec("SELECT id FROM coupon WHERE id = ? FOR UPDATE", issued)
+	require.NoError(t, err)
+	_, err = tx.Exec("SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE", journalled)
+	require.NoError(t, err)
 	var holder string
 	require.NoError(t, tx.QueryRow("SELECT CONNECTION_ID()").Scan(&holder))
 
-	w.servers = append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...) // may see the sessions of others
-	logs, stop, ended := w.startServe("--tasks=issue,journal")
-	named, freed := map[coupon.CouponID]bool{}, map[coupon.CouponID]bool{}
+	logs, stop, ended := w.startServe("--tasks=issue,journal", "--admin-listen=127.0.0.1:0")
+	locked := func(admin string, want int) {
+		t.Helper()
+		_, metrics := get(t, admin, "/metrics")
+		for _, task := range []string{"issue", "journal"} {
+			require.Contains(t, metrics, fmt.Sprintf(`jajeong_locked_coupons{task="%s"} %d`, task, want))
+		}
+	}
+	admin, named, freed := "", map[coupon.CouponID]bool{}, map[coupon.CouponID]bool{}
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		var line struct {
-			Msg      string
-			Coupon   coupon.CouponID `json:"coupon_id"`
-			Sessions []string        `json:"sessions_with_old_locks"`
+			Msg, Admin string
+			Coupon     coupon.CouponID `json:"coupon_id"`
+			Sessions   []string        `json:"sessions_with_old_locks"`
+			Unknown    string          `json:"sessions_unknown"`
 		}
 		_ = json.Unmarshal(lines.Bytes(), &line)
 		switch {
+		case line.Admin != "":
+			admin = line.Admin
 		case strings.HasPrefix(line.Msg, "another session keeps a coupon locked"):
-			require.Len(t, line.Sessions, 1, lines.Text())
-			require.Regexp(t, "^"+holder+` \S+@\S+ \(Sleep, [0-9]+ s\)$`, line.Sessions[0])
+			if mayProcess {
+				require.Len(t, line.Sessions, 1, lines.Text())
+				require.Regexp(t, "^"+holder+` \S+@\S+ \(Sleep, [0-9]+ s\)$`, line.Sessions[0])
+			} else {
+				require.Contains(t, line.Unknown, "PROCESS", lines.Text())
+			}
 			if named[line.Coupon] = true; len(named) == 2 {
+				locked(admin, 1)
 				require.NoError(t, tx.Rollback())
 			}
 		case strings.HasPrefix(line.Msg, "coupon no longer locked"):

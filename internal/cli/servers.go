@@ -63,11 +63,7 @@ func (p *program) connect() (*servers, error) {
 	if p.shared != nil {
 		return p.shared, nil
 	}
-	patience := connect.Settling
-	if _, reads := p.parsed.Selected().Target.Addr().Interface().(*reportCmd); reads {
-		patience = connect.Reading
-	}
-	both, err := connect.Open(&p.MySQLSettings, patience, &p.RedisSettings, p.logger)
+	both, err := connect.Open(&p.MySQLSettings, connect.Settling, &p.RedisSettings, p.logger)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		require.Equal(t, want[winner.User], winner.State, "winner %d", winner.User)
 	}
 
-	pool, err := w.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	defer pool.Close()
 	for user, state := range want {

@@ -34,7 +34,7 @@ func newShop(w *world) *storyShop {
 	w.Exec("UPDATE coupon SET discount_won = 5000")
 	w.Apply(s.coupon, 1, 2, 3)
 	w.SettleNow()
-	pool, err := w.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() { _ = pool.Close() })
 	s.checkout, s.operator = mysqltx.NewBrief(pool), mysqltx.NewBrief(w.as("jajeong_operator"))

@@ -54,7 +54,7 @@ type desk struct {
 func newDesk(t *testing.T, asked map[string]ticket) *desk {
 	t.Helper()
 	d := &desk{world: newWorld(t), asked: asked, said: map[string][]string{}}
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	d.shop = wallet.NewStore(pool)

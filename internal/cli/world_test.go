@@ -87,7 +87,7 @@ func (w *world) as(account string) *sql.DB {
 // opened is a pool with the session that the programs use.
 func opened(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Reading, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db

@@ -94,7 +94,7 @@ func FuzzDSN(f *testing.F) {
 		if err != nil {
 			require.Contains(t, dsnProblems, err.Error(), "%q", dsn)
 		} else {
-			db, err := direct.Open(Reading, zap.NewNop())
+			db, err := direct.Open(Patient, zap.NewNop())
 			require.NoError(t, err, "%q passed the check and does not open", dsn)
 			require.NoError(t, db.Close())
 		}

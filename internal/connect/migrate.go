@@ -22,7 +22,7 @@ var migrationLockWait = time.Minute
 
 // Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given zone. If it is
 // killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
-// The pool must be opened with Migrating. If begun is not nil, it is called with the name of each step before the step.
+// The pool must be opened with Patient. If begun is not nil, it is called with the name of each step before the step.
 func Migrate(ctx context.Context, db *sql.DB, zone string, begun func(step string)) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {

@@ -1,10 +1,8 @@
 package connect
 
 import (
-	"crypto/tls"
 	"database/sql"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -84,22 +82,14 @@ func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, er
 	if err != nil {
 		return nil, err
 	}
-	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0)); err != nil {
+	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0), mysql.BeforeConnect(noteAsked)); err != nil {
 		return nil, fmt.Errorf("set options: %w", err)
-	}
-	shown := new(atomic.Int64)
-	if config.TLS != nil && config.TLS.GetClientCertificate != nil {
-		read := config.TLS.GetClientCertificate
-		config.TLS.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			shown.Add(1)
-			return read(asked)
-		}
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector, patience.variables(), shown})
+	db := sql.OpenDB(session{connector, patience.variables()})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(patience.Silent / 2)

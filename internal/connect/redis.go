@@ -134,7 +134,7 @@ func (s *RedisSettings) open(prefix string) (redis.UniversalClient, error) {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		guardNodes(cluster, len(s.RedisAddrs) == 1)
 	}
-	client.AddHook(certificateHook{})
+	client.AddHook(tlsHook{prefix + "REDIS_TLS_DIR"})
 	return client, nil
 }
 

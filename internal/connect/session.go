@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -60,15 +60,13 @@ type Patience struct {
 const answer = 2 * time.Minute
 
 var (
-	// Reading is for reports, whose parts wait for each other.
-	Reading = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute, Answer: answer}
-	// Settling is for settlements, restores and changes by operators. In a transaction they wait for Redis, which may refuse a
-	// command for some seconds. If their machine stops, others get the locks after Silent.
+	// Settling is for settlements, restores, reports and changes by operators. In a transaction they wait for Redis, which may
+	// refuse a command for some seconds. If their machine stops, others get the locks after Silent.
 	Settling = Patience{Locks: 10 * time.Second, Silent: 20 * time.Second, Answer: answer}
 	// Brief is for work that comes again by itself, and for which others wait.
 	Brief = Patience{Locks: 2 * time.Second, Silent: 5 * time.Second, Answer: answer}
-	// Migrating is for statements that rebuild large tables, whose server sends nothing meanwhile.
-	Migrating = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
+	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. Nobody waits for such a session.
+	Patient = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
 )
 
 var sqlMode = strings.Join([]string{
@@ -173,20 +171,14 @@ func perVariable(variables []variable, sql func(variable) string) string {
 type session struct {
 	driver.Connector
 	variables []variable
-	shown     *atomic.Int64 // how often a server asked for the certificate of this client
 }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds only the dialing
 	defer cancel()
-	shown := s.shown.Load()
-	conn, err := s.Connector.Connect(ctx)
-	if errors.Is(err, mysql.ErrInvalidConn) && s.shown.Load() > shown {
-		// By TLS 1.3, the server refuses a certificate after the handshake. The driver does not tell why the connection ended.
-		return nil, &ConnectError{text.UsageErrorf(text.MySQLCertificate, err)}
-	}
+	conn, err := s.open(ctx)
 	if err != nil {
-		return nil, &ConnectError{certificate(err, text.MySQLCertificate)}
+		return nil, &ConnectError{err}
 	}
 	err = s.prepare(ctx, conn)
 	if errors.Is(err, mysql.ErrPktTooLarge) {
@@ -197,6 +189,37 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &ConnectError{fmt.Errorf("prepare session: %w", err)}
 	}
 	return strictConn{conn.(mysqlConn)}, nil
+}
+
+// open opens a connection. By TLS 1.3, a server refuses a certificate after the handshake, and the driver does not tell why the
+// connection ended. A server that has just died does not answer again: one that ends a second connection like the first refuses.
+func (s session) open(ctx context.Context) (driver.Conn, error) {
+	for again := false; ; again = true {
+		var asked bool
+		conn, err := s.Connector.Connect(context.WithValue(ctx, askedKey{}, &asked))
+		if !asked || !errors.Is(err, mysql.ErrInvalidConn) {
+			return conn, tlsProblem(err, text.MySQLTLSFails)
+		}
+		if again {
+			return nil, text.UsageErrorf(text.MySQLTLSFails, err)
+		}
+	}
+}
+
+// askedKey is for a *bool: the server has asked for the certificate of this client.
+type askedKey struct{}
+
+// noteAsked notes in ctx that the server asks for a certificate. It changes the config of one connection.
+func noteAsked(ctx context.Context, one *mysql.Config) error {
+	if one.TLS == nil || one.TLS.GetClientCertificate == nil {
+		return nil
+	}
+	read := one.TLS.GetClientCertificate
+	one.TLS.GetClientCertificate = func(of *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		*ctx.Value(askedKey{}).(*bool) = true
+		return read(of)
+	}
+	return nil
 }
 
 // mysqlConn has all interfaces of the driver's connection. database/sql looks for each of them.

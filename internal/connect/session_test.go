@@ -23,7 +23,7 @@ import (
 
 func open(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(Reading, zap.NewNop())
+	db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
@@ -32,7 +32,7 @@ func open(t *testing.T, dsn string) *sql.DB {
 // forcedVariables are the forced variables with their values, on MariaDB or MySQL.
 func forcedVariables(onMariaDB bool) map[string]string {
 	all := map[string]string{}
-	for _, v := range Reading.variables() {
+	for _, v := range Settling.variables() {
 		if v.on == both || (v.on == mariadb) == onMariaDB {
 			all[v.name] = v.want
 		}
@@ -136,13 +136,13 @@ func TestSession_RefusesOtherVariables(t *testing.T) {
 	}
 	for _, onMariaDB := range []bool{true, false} {
 		right := forcedVariables(onMariaDB)
-		require.NoError(t, prove(Reading.variables(), right))
+		require.NoError(t, prove(Settling.variables(), right))
 		for name := range right {
 			other := maps.Clone(right)
 			other[name] = "17"
-			require.ErrorContains(t, prove(Reading.variables(), other), name+` is "17"`)
+			require.ErrorContains(t, prove(Settling.variables(), other), name+` is "17"`)
 			delete(other, name)
-			require.Error(t, prove(Reading.variables(), other), "%s is unknown to the server", name)
+			require.Error(t, prove(Settling.variables(), other), "%s is unknown to the server", name)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestSession_GivesUpServerThatNeverSpeaks(t *testing.T) {
 		return ours, nil
 	})
 	synctest.Test(t, func(t *testing.T) { // the wait takes no time
-		db, err := (&MySQLSettings{MySQLDSN: "user@silent(server)/database"}).Open(Reading, zap.NewNop())
+		db, err := (&MySQLSettings{MySQLDSN: "user@silent(server)/database"}).Open(Patient, zap.NewNop())
 		require.NoError(t, err)
 		defer db.Close()
 		began := time.Now()
@@ -229,7 +229,7 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
 	require.NoError(t, err)
 	config.Params = map[string]string{"wait_timeout": "28800"}
-	for patience, want := range map[Patience]int{Reading: 300, Settling: 20, Brief: 5, Migrating: 300} {
+	for patience, want := range map[Patience]int{Settling: 20, Brief: 5, Patient: 300} {
 		db, err := (&MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(patience, zap.NewNop())
 		require.NoError(t, err)
 		var silent, sends, receives int
@@ -237,7 +237,7 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 		require.Equal(t, []int{want, want, want}, []int{silent, sends, receives})
 		require.NoError(t, db.Close())
 	}
-	require.Zero(t, Migrating.Answer, "a statement that rebuilds a table is silent for as long as it takes")
+	require.Zero(t, Patient.Answer, "a statement that rebuilds a table is silent for as long as it takes")
 
 	db := open(t, config.FormatDSN())
 	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)

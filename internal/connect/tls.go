@@ -88,28 +88,28 @@ func roots(setting, file string) (*x509.CertPool, error) {
 // remoteAlert is the operation of a net.OpError by which package crypto/tls says that the server refuses the connection.
 const remoteAlert = "remote error"
 
-// certificate returns err as a problem with the settings, of the given text, if one side refuses the certificate of the other.
-func certificate(err error, problem text.Message) error {
+// tlsProblem returns err as a problem with the settings, of the given text, if either side refuses the TLS of the other.
+func tlsProblem(err error, problem text.Message, args ...any) error {
 	refused, ok := errors.AsType[*net.OpError](err)
 	if errors.As(err, new(*tls.CertificateVerificationError)) || ok && refused.Op == remoteAlert {
-		return text.UsageErrorf(problem, err)
+		return text.UsageErrorf(problem, append(args, err)...)
 	}
 	return err
 }
 
-// certificateHook is for the commands of a Redis client.
-type certificateHook struct{}
+// tlsHook is for the commands of a Redis client.
+type tlsHook struct{ setting string }
 
-func (certificateHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (tlsHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (certificateHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h tlsHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return certificate(next(ctx, cmd), text.RedisCertificate)
+		return tlsProblem(next(ctx, cmd), text.RedisTLSFails, h.setting)
 	}
 }
 
-func (certificateHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h tlsHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return certificate(next(ctx, cmds), text.RedisCertificate)
+		return tlsProblem(next(ctx, cmds), text.RedisTLSFails, h.setting)
 	}
 }

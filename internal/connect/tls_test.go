@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/testenv/process"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -152,6 +153,11 @@ func TestTLSDir_OfRedis(t *testing.T) {
 		if err != nil {
 			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err), "%s: %v", name, err)
 			require.ErrorContains(t, err, "check REDIS_TLS_DIR", name)
+			stream := connect.EventSettings{EventRedisAddrs: []string{address}, EventRedis: access}
+			client, err := stream.OpenRedis(nil)
+			require.NoError(t, err)
+			require.ErrorContains(t, client.Ping(t.Context()).Err(), "check EVENT_REDIS_TLS_DIR", name)
+			require.NoError(t, client.Close())
 		}
 	}
 
@@ -203,7 +209,7 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 	} {
 		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", m.Addr()), MySQLTLSDir: test.dir}
 		require.NoError(t, settings.Validate())
-		db, err := settings.Open(connect.Reading, zap.NewNop())
+		db, err := settings.Open(connect.Patient, zap.NewNop())
 		require.NoError(t, err)
 		err = db.PingContext(t.Context())
 		require.Equal(t, test.right, err == nil, "%s: %v", name, err)
@@ -211,5 +217,26 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err), "%s: %v", name, err)
 		}
 		require.NoError(t, db.Close())
+	}
+
+	// A server that ends while it looks at the certificate has not refused it.
+	for _, refuses := range []bool{false, true} {
+		proxy := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
+			if turn.Number == 2 || turn.Number == 4 && refuses { // the certificate follows the first turn of a connection
+				return faultproxy.DropRequest(nil)
+			}
+			return faultproxy.Pass()
+		}, m.Addr())
+		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", proxy.Addr), MySQLTLSDir: trusted.folder()}
+		db, err := settings.Open(connect.Patient, zap.NewNop())
+		require.NoError(t, err)
+		err = db.PingContext(t.Context())
+		require.NoError(t, db.Close())
+		if refuses {
+			require.Equal(t, coupon.Setup, mysqltx.ClassOf(err), "%v", err)
+			require.Equal(t, 4, proxy.Turns())
+		} else {
+			require.NoError(t, err)
+		}
 	}
 }

@@ -128,7 +128,7 @@ func TestRevoke_BesideOrdersOfAStore(t *testing.T) {
 	d := newDeployment(t)
 	couponID := d.AddQueue(1, 1)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	store := wallet.NewStore(pool)

@@ -20,7 +20,7 @@ import (
 
 // checkout returns the database of wallet-api, under its account.
 func checkout(d *jajeongtest.Deployment) *mysqltx.DB {
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = pool.Close() })
 	return mysqltx.NewBrief(pool)

@@ -63,7 +63,7 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 // redeem does what the checkout does, for user 1.
 func (s *shop) redeem(couponID coupon.CouponID, verb wallet.Verb, order string) {
 	s.T.Helper()
-	pool, err := s.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := s.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(s.T, err)
 	defer pool.Close()
 	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,

@@ -92,7 +92,7 @@ func newShop(t *testing.T) *shop {
 
 func (s *shop) newRelay() *events.Relay {
 	s.T.Helper()
-	pool, err := s.Job.MySQLSettings.Open(connect.Reading, zap.NewNop())
+	pool, err := s.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = pool.Close() })
 	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
@@ -309,7 +309,7 @@ func (s *shop) rowOf(couponID coupon.CouponID, user coupon.UserID) int64 {
 // reserve reserves the coupon for an order.
 func (s *shop) reserve(couponID coupon.CouponID, user coupon.UserID, order string) {
 	s.T.Helper()
-	pool, err := s.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := s.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(s.T, err)
 	defer pool.Close()
 	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,

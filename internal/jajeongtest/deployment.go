@@ -175,7 +175,7 @@ func DatabaseOn(t testing.TB, server *testenv.MySQL) *testenv.MySQLHandle {
 // open opens a pool as the programs do.
 func (d *Deployment) open(dsn string) *sql.DB {
 	d.T.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Reading, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = db.Close() })
 	return db

@@ -277,7 +277,7 @@ func TestOnConn_AccountLimitIsNotAway(t *testing.T) {
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { _, _ = server.DB.Exec(fmt.Sprintf("DROP USER '%s'@'%%'", config.User)) })
-	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Reading, zap.NewNop())
+	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	defer pool.Close()
 	only, err := pool.Conn(t.Context())

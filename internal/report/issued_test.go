@@ -28,7 +28,7 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 	d.Exec("UPDATE coupon SET discount_won = 5000, campaign_id = 7 WHERE id = ?", fixed)
 	d.Exec("UPDATE coupon SET discount_percent = 10, discount_max_won = 3000, campaign_id = 7 WHERE id = ?", percent)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	call := func(id coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) {

@@ -100,6 +100,7 @@ func (t *Issue) Run(ctx context.Context) error {
 	l := newLoop(t)
 	var background sync.WaitGroup
 	defer background.Wait()
+	defer t.locks.watch.Wait()
 	defer cancel() // also after a panic of the loop
 	defer close(l.over)
 	background.Go(func() {

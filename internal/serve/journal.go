@@ -97,6 +97,8 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 func (t *Journal) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	defer background.Wait()
+	defer t.copying.watch.Wait()
+	defer t.restores.watch.Wait()
 	background.Go(func() { t.keepClear(ctx) })
 	var restores errgroup.Group
 	restores.SetLimit(restoresAtOnce)
@@ -298,11 +300,11 @@ func (t *Journal) restore(ctx context.Context, id coupon.CouponID, restores *err
 	}
 	begun := restores.TryGo(func() error {
 		defer t.restored(id)
-		ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
+		timed, cancel := context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
 		var done journal.Restored
 		err := recovering(func() (err error) {
-			done, err = t.Restorer.Restore(ctx, journal.Order{Coupon: id, NoWait: true})
+			done, err = t.Restorer.Restore(timed, journal.Order{Coupon: id, NoWait: true})
 			return err
 		})
 		t.noteRestore(ctx, id, known, done, err)
@@ -323,7 +325,9 @@ func (t *Journal) noteRestore(ctx context.Context, id coupon.CouponID, known *jo
 	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back), zap.Int64("moved", done.Moved),
 		zap.Int64("missing", done.Missing))
 	t.putBack.Add(float64(done.Back))
-	t.restores.note(ctx, id, mysqltx.IsLockWait(err))
+	if mysqltx.IsLockWait(err) {
+		t.restores.found(ctx, id)
+	}
 	t.mu.Lock()
 	failing := known.failing
 	if !mysqltx.IsLockWait(err) { // somebody else has the coupon: the next round sees what became of it
@@ -393,11 +397,13 @@ func (t *Journal) behind(id coupon.CouponID, line candidates.Line, at time.Time)
 }
 
 func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line, at time.Time) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	timed, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
-	copied, err := t.journal.Copy(ctx, id, line)
+	copied, err := t.journal.Copy(timed, id, line)
 	t.rows.Add(float64(copied.Rows))
-	t.copying.note(ctx, id, copied.Busy || mysqltx.IsLockWait(err))
+	if copied.Busy || mysqltx.IsLockWait(err) {
+		t.copying.found(ctx, id)
+	}
 	if err != nil {
 		if mysqltx.IsLockWait(err) { // which concerns this coupon alone
 			err = nil

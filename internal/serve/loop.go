@@ -312,7 +312,9 @@ func (l *loop) start(ctx context.Context) {
 		l.running++
 		go func() {
 			issued := l.issue(ctx, id)
-			l.locks.note(ctx, id, issued.Locked)
+			if issued.Locked {
+				l.locks.found(ctx, id)
+			}
 			l.tell(func() {
 				if issued.Status == coupon.Settled || issued.Status == coupon.Unchanged {
 					w.reopened = seats

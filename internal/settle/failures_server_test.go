@@ -188,7 +188,7 @@ func hasTooManyConnections(d *jajeongtest.Deployment, _ *testenv.MySQL, couponID
 	var before int
 	require.NoError(d.T, d.DB.QueryRow("SELECT @@max_connections").Scan(&before))
 	d.Exec("SET GLOBAL max_connections = 12")
-	others, err := (&connect.MySQLSettings{MySQLDSN: d.Accounts["jajeong_settle"]}).Open(connect.Reading, zap.NewNop())
+	others, err := (&connect.MySQLSettings{MySQLDSN: d.Accounts["jajeong_settle"]}).Open(connect.Patient, zap.NewNop())
 	require.NoError(d.T, err)
 	defer others.Close()
 	var taken []*sql.Conn

@@ -200,7 +200,7 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 // impatient is a pool whose sessions wait for locks as briefly as both servers allow.
 func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
 	d.T.Helper()
-	db, err := d.Job.MySQLSettings.Open(connect.Reading, zap.NewNop())
+	db, err := d.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(2) // one settles, one records

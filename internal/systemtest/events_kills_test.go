@@ -302,7 +302,7 @@ func (m *mall) keepApplying(over context.Context) {
 
 // keepOrdering reserves, uses and gives back issued coupons. What MySQL has done of it is seen in its rows.
 func (m *mall) keepOrdering(over context.Context) {
-	pool, err := m.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := m.Wallet.Open(connect.Patient, zap.NewNop())
 	if !assert.NoError(m.T, err) {
 		return
 	}

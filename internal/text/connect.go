@@ -36,11 +36,11 @@ var (
 		"%s: the folder has neither ca.crt, nor tls.crt and tls.key"}
 	TLSPairWrong = Message{"%s: tls.crt와 tls.key를 사용할 수 없습니다. 둘 다 PEM 형식이어야 하고 서로 짝이 맞아야 합니다: %v",
 		"%s: tls.crt and tls.key cannot be used: want a certificate and its private key, both PEM: %v"}
-	NoCertificates   = Message{"%s: 파일에 PEM 형식의 인증서가 없습니다", "%s: the file has no certificate in PEM format"}
-	MySQLCertificate = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. 인증서가 거부되었습니다. MYSQL_TLS_DIR과 MYSQL_DSN의 호스트 이름을 확인하세요: %v",
-		"TLS with MySQL fails, because a certificate is refused: check MYSQL_TLS_DIR and the host name in MYSQL_DSN: %v"}
-	RedisCertificate = Message{"Redis와 TLS 연결을 맺을 수 없습니다. 인증서가 거부되었습니다. REDIS_TLS_DIR과 주소의 호스트 이름을 확인하세요: %v",
-		"TLS with Redis fails, because a certificate is refused: check REDIS_TLS_DIR and the host names of the addresses: %v"}
+	NoCertificates = Message{"%s: 파일에 PEM 형식의 인증서가 없습니다", "%s: the file has no certificate in PEM format"}
+	MySQLTLSFails  = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과 MYSQL_DSN의 호스트 이름을 확인하세요: %v",
+		"TLS with MySQL fails: check MYSQL_TLS_DIR, and the host name in MYSQL_DSN: %v"}
+	RedisTLSFails = Message{"Redis와 TLS 연결을 맺을 수 없습니다. %s과 주소의 호스트 이름을 확인하세요: %v",
+		"TLS with Redis fails: check %s, and the host names of the addresses: %v"}
 	MasterNameMissing = Message{"%s에는 %s도 필요합니다. 마스터 이름이 없으면 Sentinel을 사용하지 않습니다",
 		"%s needs %s, too: without it, there are no Sentinels to log in to"}
 	DSNUnusable  = Message{"MYSQL_DSN을 사용할 수 없습니다. 매개변수를 확인하세요", "MYSQL_DSN cannot be used: check its parameters"}

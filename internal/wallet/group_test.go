@@ -37,7 +37,7 @@ func newGrouped(t *testing.T) *grouped {
 	c := &checkout{Deployment: d, coupon: d.AddQueue(groupUsers, users...)}
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", c.coupon)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c.db = mysqltx.NewBrief(pool)

@@ -55,7 +55,7 @@ func (s *shop) connect(dsn string) {
 	s.T.Helper()
 	settings := s.Wallet
 	settings.MySQLDSN = dsn
-	pool, err := settings.Open(connect.Reading, zap.NewNop())
+	pool, err := settings.Open(connect.Patient, zap.NewNop())
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = pool.Close() })
 	s.db, s.pods = mysqltx.NewBrief(pool), []*wallet.Store{wallet.NewStore(pool), wallet.NewStore(pool)}

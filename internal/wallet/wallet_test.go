@@ -30,7 +30,7 @@ func newCheckout(t *testing.T) *checkout {
 	c := &checkout{Deployment: d, coupon: d.AddQueue(1, 1)}
 	d.Exec("UPDATE coupon SET discount_won = 5000 WHERE id = ?", c.coupon)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c.db = mysqltx.NewBrief(pool)

@@ -33,7 +33,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	d := jajeongtest.New(t)
-	pool, err := d.Wallet.Open(connect.Reading, zap.NewNop())
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	store := wallet.NewStore(pool)

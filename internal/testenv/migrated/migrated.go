@@ -23,7 +23,7 @@ func Database(t testing.TB) testenv.SchemaHandle {
 // Open returns a migrated database as the programs open it.
 func Open(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: Database(t).DSN}).Open(connect.Reading, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: Database(t).DSN}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		t.Fatalf("migrated: open database: %v", err)
 	}
@@ -49,7 +49,7 @@ func DatabaseWith(t testing.TB, users Users) testenv.SchemaHandle {
 
 // Migrate executes statements, separated by semicolons, and migrates a database.
 func Migrate(ctx context.Context, dsn, ddl string) error {
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Reading, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return err
 	}
