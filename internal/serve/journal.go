@@ -487,7 +487,8 @@ func (t *Journal) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(journalLagDesc, prometheus.GaugeValue, now.Sub(oldest).Seconds())
 }
 
-// rate bounds how many rows are written in a second.
+// rate bounds how many rows are written in a second, on the average: copies that wait together write together, and then wait for
+// all of their rows.
 type rate struct {
 	perSecond float64
 	now       func() time.Time
