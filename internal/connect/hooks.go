@@ -138,8 +138,8 @@ func (t *topology) reload() {
 // refusals are errors that say: Redis has not executed the command, but may execute it if it is repeated in a moment.
 var refusals = []string{"TRYAGAIN", "ASK", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "LOADING"}
 
-// refusalBackoff gives up after about 3 s, the time limit of a call: others wait for the locks of a transaction meanwhile. The
-// transaction is then repeated. What fails after a commit, such as a clean-up, is left to the next run.
+// refusalBackoff gives up after about 3 s, the time limit of a call: in a transaction, others wait for its locks meanwhile. The
+// coupon then fails, and the next run settles it or cleans up after it.
 func refusalBackoff() retry.Backoff {
 	const repetitions, first, maxPause = 6, 50 * time.Millisecond, time.Second
 	return retry.WithMaxRetries(repetitions, retry.WithJitterPercent(25, retry.WithCappedDuration(maxPause, retry.NewExponential(first))))
