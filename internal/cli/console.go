@@ -84,7 +84,7 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	if err != nil {
 		return fmt.Errorf("listen for the console: %w: free the port, or set CONSOLE_LISTEN to another", err)
 	}
-	idle := ops.Idle{IdleSettings: c.Idle, IsProxy: c.IsProxy, Now: p.Now}
+	idle := ops.Idle{IdleSettings: c.Idle, IsProxy: c.KeepsIdle, Now: p.Now}
 	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
 	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
 	failed := make(chan error, 1)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -203,5 +204,18 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 		err := c.settings.Validate()
 		require.ErrorContains(t, err, c.want, name)
 		require.Regexp(t, `\p{Hangul}`, text.In(text.Korean, err), name)
+	}
+}
+
+// A balancer before the console may keep its connections. With OpenID Connect any address inside may be one, and none is believed.
+func TestSettings_KeepIdleConnectionsOfBalancers(t *testing.T) {
+	t.Parallel()
+	proxied := signin.Settings{TrustedProxies: []string{"10.1.0.0/16"}, Roles: []string{"team=finance"}}
+	require.NoError(t, proxied.Validate())
+	var oidc signin.Settings
+	for address, want := range map[string][2]bool{"10.1.2.3": {true, true}, "10.2.0.1": {false, true}, "100.64.1.1": {false, true}, "fd00::1": {false, true},
+		"127.0.0.1": {false, true}, "203.0.113.7": {false, false}, "2001:db8::1": {false, false}, "100.128.0.1": {false, false}} {
+		at := netip.MustParseAddr(address)
+		require.Equal(t, want, [2]bool{proxied.KeepsIdle(at), oidc.KeepsIdle(at)}, address)
 	}
 }
