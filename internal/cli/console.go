@@ -57,17 +57,17 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	own := p.ownFlags()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	registry := prometheus.NewRegistry()
 	pages := console.New(working, console.Config{
 		Run:    func(ctx context.Context, call console.Call) int { return p.onPageRun(ctx, s, own, call) },
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
 		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get, Next: p.timetable().Next},
-		Zone:   s.zone.Get, Now: p.Now, Logger: p.logger, Version: p.Process.Version,
+		Zone:   s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
 	defer stop() // before Close waits for the jobs, which then finish what is in hand
 	if c.AdminListen != "" {
-		registry := prometheus.NewRegistry()
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
 		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)
 		if err != nil {

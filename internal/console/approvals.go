@@ -138,7 +138,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 	case "use":
 		one, v := changeOfPlan(a.Plan)
 		if one == nil || !own || !person.May(one.right(v)) {
-			c.refused(w, r, http.StatusForbidden, text.ConsoleNoRight)
+			c.forbidden(w, r)
 			return
 		}
 		args, title, reason = append(argsOfPlan(a.Plan), fmt.Sprint("--approval=", n)), one.title, a.Reason

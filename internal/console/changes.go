@@ -382,6 +382,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, args []s
 		return c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Args: args, Stdout: &j.Out, Stderr: &j.Notes})
 	})
 	if started == nil {
+		c.metrics.refused.WithLabelValues(jobsBusy).Inc()
 		c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleBusy)
 		return
 	}

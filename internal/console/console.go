@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -50,6 +51,7 @@ type Config struct {
 	Zone    func(ctx context.Context) (*time.Location, error) // of the nights, and of the times on pages
 	Now     func() time.Time
 	Logger  *zap.Logger
+	Metrics prometheus.Registerer
 	Version string
 }
 
@@ -59,6 +61,7 @@ type Console struct {
 	handler http.Handler
 	sets    map[text.Language]*template.Template
 	jobs    *jobs
+	metrics metrics
 }
 
 //go:embed pages/*.html
@@ -75,8 +78,9 @@ var stylePath = func() string {
 
 // New returns a console. Its jobs end with ctx.
 func New(ctx context.Context, config Config) *Console {
-	c := &Console{Config: config, sets: map[text.Language]*template.Template{}}
-	c.jobs = newJobs(ctx, config.Now)
+	c := &Console{Config: config, sets: map[text.Language]*template.Template{}, metrics: newMetrics(config.Metrics)}
+	config.Metrics.MustRegister(config.SignIn.Metrics())
+	c.jobs = newJobs(ctx, config.Now, c.metrics)
 	for _, language := range []text.Language{text.Korean, text.English} {
 		c.sets[language] = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 			"w": func(name string) (string, error) { return word(language, name) },
@@ -85,7 +89,7 @@ func New(ctx context.Context, config Config) *Console {
 	open := http.NewServeMux()
 	open.HandleFunc("GET "+stylePath, serveStyle)
 	open.HandleFunc("GET /language", c.setLanguage)
-	open.Handle("/", config.SignIn.Guard(c.routes(), c.refused))
+	open.Handle("/", config.SignIn.Guard(c.routes(), c.notLetIn))
 	c.handler = secured(open)
 	return c
 }
@@ -244,6 +248,14 @@ func (c *Console) refused(w http.ResponseWriter, r *http.Request, status int, m 
 	c.show(w, status, p)
 }
 
+// notLetIn shows why the sign-in does not let a request in.
+func (c *Console) notLetIn(w http.ResponseWriter, r *http.Request, why signin.Refusal, args ...any) {
+	if why.Reason != "" {
+		c.metrics.refused.WithLabelValues(why.Reason).Inc()
+	}
+	c.refused(w, r, why.Status, why.Message, args...)
+}
+
 // failed shows an error of a server or of a wrong address.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status, m := http.StatusServiceUnavailable, text.ConsoleServerAway
@@ -260,8 +272,14 @@ func (c *Console) may(w http.ResponseWriter, r *http.Request, right signin.Right
 	if signin.From(r.Context()).May(right) {
 		return true
 	}
-	c.refused(w, r, http.StatusForbidden, text.ConsoleNoRight)
+	c.forbidden(w, r)
 	return false
+}
+
+// forbidden answers what no role of the person has the right to.
+func (c *Console) forbidden(w http.ResponseWriter, r *http.Request) {
+	c.metrics.refused.WithLabelValues(noRight).Inc()
+	c.refused(w, r, http.StatusForbidden, text.ConsoleNoRight)
 }
 
 // policy returns the policy of approvals in force.

@@ -46,12 +46,15 @@ type jobs struct {
 	ctx     context.Context
 	now     func() time.Time
 	running sync.WaitGroup
+	metrics metrics
 
 	mu  sync.Mutex
 	all []*job // oldest first
 }
 
-func newJobs(ctx context.Context, now func() time.Time) *jobs { return &jobs{ctx: ctx, now: now} }
+func newJobs(ctx context.Context, now func() time.Time, m metrics) *jobs {
+	return &jobs{ctx: ctx, now: now, metrics: m}
+}
 
 func (s *jobs) find(id string) *job {
 	s.mu.Lock()
@@ -97,9 +100,12 @@ func (s *jobs) start(j *job, run func(ctx context.Context, j *job) (exit int)) *
 	}
 	j.Began, j.done = s.now(), make(chan struct{})
 	s.all = append(s.all, j)
+	s.metrics.running.Inc()
 	s.running.Go(func() {
 		defer close(j.done)
 		j.exit = run(s.ctx, j)
+		s.metrics.running.Dec()
+		s.metrics.ended.WithLabelValues(jobResults[j.exit]).Inc()
 	})
 	return j
 }

@@ -24,9 +24,9 @@ import (
 var update = flag.Bool("update", false, "draw docs/console.svg anew")
 
 // behindProxy starts the console behind a sign-in proxy, whose headers the caller sends.
-func behindProxy(d *jajeongtest.Deployment) *testenv.Program {
-	return d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8",
-		"--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer"}, d.Flags(d.Operator)...)...)
+func behindProxy(d *jajeongtest.Deployment, flags ...string) *testenv.Program {
+	flags = append(flags, "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8", "--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer")
+	return d.Start(d.Environment(), "./cmd/settle", append(append([]string{"console"}, flags...), d.Flags(d.Operator)...)...)
 }
 
 // visitor is a person behind the proxy.

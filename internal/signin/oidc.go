@@ -90,7 +90,7 @@ func (s *SignIn) inSession(w http.ResponseWriter, r *http.Request, refuse Refuse
 		return p, false
 	}
 	if r.Method != http.MethodGet {
-		refuse(w, r, http.StatusUnauthorized, text.SessionEnded)
+		refuse(w, r, noSession)
 		return Person{}, true
 	}
 	http.Redirect(w, r, signInPath+"?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
@@ -109,7 +109,7 @@ func (o *openID) begin(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	provider, err := o.discover()
 	if err != nil {
 		o.warnings.Warn("the provider of identities is away", zap.Error(err))
-		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
+		refuse(w, r, o.refused(unavailable))
 		return
 	}
 	if begun := flowsOf(r); len(begun) >= maxFlows {
@@ -122,7 +122,7 @@ func (o *openID) begin(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	kept, err := o.flows.Encode(flowCookie+state, f)
 	if err != nil {
 		o.warnings.Error("sign-in not begun", zap.Error(err))
-		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
+		refuse(w, r, o.refused(unavailable))
 		return
 	}
 	setFlow(w, flowCookie+state, kept, int(flowEnds.Seconds()))
@@ -152,18 +152,19 @@ func (o *openID) finish(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	switch {
 	case err != nil:
 		o.warnings.Warn("sign-in refused", zap.Error(err))
-		refuse(w, r, http.StatusForbidden, text.SignInFailed)
+		refuse(w, r, o.refused(failed))
 		return
 	case len(p.Roles) == 0:
 		o.warnings.Warn("person without a role", zap.String("person", p.Name), zap.String("sign_in", p.SignIn))
-		refuse(w, r, http.StatusForbidden, text.NoRole, p.Name)
+		refuse(w, r, o.refused(withoutRole), p.Name)
 		return
 	}
 	if err := o.beginSession(r.Context(), p); err != nil {
 		o.warnings.Error("session not begun", zap.Error(err))
-		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
+		refuse(w, r, o.refused(unavailable))
 		return
 	}
+	o.signIns.WithLabelValues(signedIn).Inc()
 	o.logger.Info("signed in", zap.String("person", p.Name), zap.String("sign_in", p.SignIn), zap.Any("roles", p.Roles))
 	http.Redirect(w, r, f.To, http.StatusSeeOther)
 }
@@ -218,10 +219,10 @@ func (s *SignIn) makeRoom(signIn string) error {
 
 func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 	if err := s.sessions.Destroy(r.Context()); err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, text.ProviderAway)
+		refuse(w, r, Refusal{Status: http.StatusServiceUnavailable, Message: text.ProviderAway})
 		return
 	}
-	refuse(w, r, http.StatusOK, text.SignedOut)
+	refuse(w, r, Refusal{Status: http.StatusOK, Message: text.SignedOut})
 }
 
 // endFlow returns the flow of the browser that the provider sends back, and takes its cookie away. A cookie that this process has

@@ -32,9 +32,9 @@ func page(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s is %s at %s", p.Name, p.Roles, r.URL.RequestURI())
 }
 
-func refuse(w http.ResponseWriter, _ *http.Request, status int, m text.Message, args ...any) {
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text.English.Sprintf(m, args...))
+func refuse(w http.ResponseWriter, _ *http.Request, why signin.Refusal, args ...any) {
+	w.WriteHeader(why.Status)
+	_, _ = io.WriteString(w, text.English.Sprintf(why.Message, args...))
 }
 
 func newSite(t *testing.T) *site {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -33,6 +35,7 @@ type login struct {
 	console, provider *httptest.Server
 	logs              *observer.ObservedLogs
 	private           ed25519.PrivateKey
+	metrics           prometheus.Collector
 
 	keys   string        // members of the key set before the key that signs
 	claims jwt.MapClaims // of the next id token
@@ -55,7 +58,8 @@ func newLogin(t *testing.T) *login {
 	require.NoError(t, settings.Validate())
 	core, logs := observer.New(zap.InfoLevel)
 	l.logs = logs
-	l.console.Config.Handler = settings.Open(zap.New(core, zap.WithClock(testenv.Stopped{})), time.Now).Guard(http.HandlerFunc(page), refuse)
+	in := settings.Open(zap.New(core, zap.WithClock(testenv.Stopped{})), time.Now)
+	l.console.Config.Handler, l.metrics = in.Guard(http.HandlerFunc(page), refuse), in.Metrics()
 	l.console.StartTLS()
 	t.Cleanup(l.console.Close)
 	return l
@@ -293,4 +297,12 @@ func TestLog_IsNotFloodedBySignIns(t *testing.T) {
 	signedIn := l.logs.FilterMessage("signed in").All()
 	require.Len(t, signedIn, 5)
 	require.Equal(t, l.provider.URL+" 4711", signedIn[0].ContextMap()["sign_in"])
+	require.NoError(t, testutil.CollectAndCompare(l.metrics, strings.NewReader(`
+# HELP jajeong_console_sign_ins_total Number of sign-ins with OpenID Connect, by result.
+# TYPE jajeong_console_sign_ins_total counter
+jajeong_console_sign_ins_total{result="failed"} 5
+jajeong_console_sign_ins_total{result="no_role"} 5
+jajeong_console_sign_ins_total{result="signed_in"} 5
+jajeong_console_sign_ins_total{result="unavailable"} 0
+`)), "all are counted")
 }

@@ -173,7 +173,7 @@ func isLocal(host string) bool {
 
 // Open returns the sign-in of the settings, which are valid.
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
-	in := &SignIn{settings: s, logger: logger, warnings: sampled(logger), now: now}
+	in := &SignIn{settings: s, logger: logger, warnings: sampled(logger), now: now, signIns: newSignIns()}
 	switch {
 	case s.DevUser != "":
 		in.who = in.devUser

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/alexedwards/scs/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 // SignIn finds out who sends a request to the console.
@@ -28,10 +28,8 @@ type SignIn struct {
 	oidc *openID // nil: another sign-in
 
 	sessions *scs.SessionManager // nil: each request says who sends it
+	signIns  *prometheus.CounterVec
 }
-
-// Refuse answers a request that is not let in, with a page.
-type Refuse func(w http.ResponseWriter, r *http.Request, status int, m text.Message, args ...any)
 
 // DevUser is the name of the development user, for a banner on each page; empty if persons sign in.
 func (s *SignIn) DevUser() string { return s.settings.dev.Name }
@@ -50,7 +48,7 @@ const (
 func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, http.StatusForbidden, text.OtherOrigin)
+		refuse(w, r, otherOrigin)
 	}))
 	guarded := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -67,7 +65,7 @@ func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
 		case done:
 		case len(p.Roles) == 0:
 			s.warnings.Warn("person without a role", zap.String("person", p.Name), zap.String("sign_in", p.SignIn))
-			refuse(w, r, http.StatusForbidden, text.NoRole, p.Name)
+			refuse(w, r, noRole, p.Name)
 		case s.sessions != nil && r.URL.Path == SignOutPath && r.Method == http.MethodPost:
 			s.signOut(w, r, refuse)
 		default:
@@ -84,7 +82,7 @@ func (s *SignIn) Guard(next http.Handler, refuse Refuse) http.Handler {
 func (s *SignIn) devUser(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() || !isLocal(r.Host) || passedOn(r.Header) {
-		refuse(w, r, http.StatusForbidden, text.DevUserElsewhere)
+		refuse(w, r, devUserAbroad)
 		return Person{}, true
 	}
 	return s.settings.dev, false
@@ -113,7 +111,7 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	groups, okGroups := single(r.Header, groupsHeader)
 	if !trusted || !ok || !okGroups || !goodName(user) {
 		s.warnings.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
-		refuse(w, r, http.StatusForbidden, text.NotSignedInAtProxy)
+		refuse(w, r, notBelieved)
 		return Person{}, true
 	}
 	var all []string

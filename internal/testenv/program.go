@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -57,8 +59,10 @@ func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
 		switch {
 		case parsed && line.Msg == "listening":
-			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console, line.Admin
-			close(listening)
+			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console, cmp.Or(line.Admin, p.Admin)
+			if p.Console != "" || !slices.Contains(p.Args, "console") { // whose admin port listens before
+				close(listening)
+			}
 		case !parsed || line.Level != "info":
 			p.warning.Store(lines.Text())
 		}

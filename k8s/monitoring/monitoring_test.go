@@ -101,7 +101,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 10)
+	require.Len(t, sections, 11)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
@@ -113,8 +113,13 @@ func (d *deployment) testMetrics(t *testing.T) {
 		return !strings.HasPrefix(name, "jajeong_wallet_") && !slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
 			"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
+	ofConsole := append(documented(10), slices.DeleteFunc(documented(3), func(name string) bool {
+		return !strings.HasPrefix(name, "jajeong_pool_") && !strings.HasPrefix(name, "jajeong_redis_")
+	})...)
+	slices.Sort(ofConsole)
+	console := d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0")
 	for addr, want := range map[string][]string{
-		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9), d.gateway: documented(5, 6),
+		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9), d.gateway: documented(5, 6), console.Admin: ofConsole,
 	} {
 		testenv.Eventually(t, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
