@@ -168,6 +168,9 @@ func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 			fmt.Fprintln(p.Stderr, "settle:", strings.TrimSpace(line))
 		}
 		classes = append(classes, classOf(err))
+		if text.IsMissing(err) {
+			output.SetNotFound(p.Stderr)
+		}
 		if err.Error() != "" && !errors.As(err, new(*connect.SettingError)) { // a SettingError says itself what to do
 			advice = append(advice, mysqltx.Advice(err))
 		}

@@ -47,6 +47,9 @@ func (p *program) printRefusal(err error) error {
 	if !ok {
 		return err
 	}
+	if text.IsMissing(err) {
+		output.SetNotFound(p.Stderr)
+	}
 	fmt.Fprintln(p.Stderr, "settle:", p.Sprintf(refused.Message, refused.Args...))
 	p.warn(text.NothingChanged)
 	return exitError(exitUse)

@@ -300,7 +300,7 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 	} else if one.pinned && p.digest == "" || one.lists && !p.hasTable() { // nothing would change
 		p.Do = nil
 	}
-	c.show(w, http.StatusOK, p)
+	c.show(w, p.status(), p)
 }
 
 // execution is the command that makes the change as its preview showed it, or asks for its approval.

@@ -14,7 +14,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -175,6 +174,7 @@ type page struct {
 	Bad     bool     // they are bad news
 	Blocks  []block
 	away    bool     // a server is away, and the verb may succeed later
+	missing bool     // what the verb was asked about does not exist
 	digest  string   // of the preview; empty: it has none
 	Notes   []string // what the verb printed to standard error
 	Links   []link
@@ -256,15 +256,14 @@ func (c *Console) notLetIn(w http.ResponseWriter, r *http.Request, why signin.Re
 	c.refused(w, r, why.Status, why.Message, args...)
 }
 
-// failed shows an error of a server or of a wrong address.
+// failed shows an error of a server, or that something does not exist.
 func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
-	status, m := http.StatusServiceUnavailable, text.ConsoleServerAway
-	if _, wrong := errors.AsType[*text.UsageError](err); wrong {
-		status, m = http.StatusNotFound, text.ConsoleWrong
-	} else {
-		c.Logger.Warn("page failed", zap.String("path", r.URL.Path), zap.Error(err))
+	if text.IsMissing(err) {
+		c.refused(w, r, http.StatusNotFound, text.ConsoleWrong, text.In(language(r), err))
+		return
 	}
-	c.refused(w, r, status, m, text.In(language(r), err))
+	c.Logger.Warn("page failed", zap.String("path", r.URL.Path), zap.Error(err))
+	c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleServerAway, text.In(language(r), err))
 }
 
 // may answers 403 unless the person of the request has the right.

@@ -70,18 +70,25 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 		}
 	}
 	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)
-	p.Notes = append(p.Notes, lines(notes.Blocks())...)
+	said := lines(notes.Blocks())
+	if p.missing = notes.NotFound(); p.missing {
+		p.Lead = append(p.Lead, said...)
+	} else {
+		p.Notes = append(p.Notes, said...)
+	}
 	p.Bad, p.away = p.Bad || exit != 0, exit == serversAway
 }
 
 // serversAway is the exit code of a verb that may succeed later.
 const serversAway = 1
 
-// status is 422 or 503 if the verb printed nothing but errors.
+// status is 404, 422 or 503 if the verb printed nothing but errors.
 func (p *page) status() int {
 	switch {
 	case !p.Bad || len(p.Blocks) > 0:
 		return http.StatusOK
+	case p.missing:
+		return http.StatusNotFound
 	case len(p.Notes) > 0 && !p.away:
 		return http.StatusUnprocessableEntity
 	default:
@@ -157,7 +164,7 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsoleCoupon, n))
 	c.verb(r.Context(), p, "coupon", "show", id)
 	add := func(right signin.Right, m text.Message, href string) {
-		if p.Person.May(right) {
+		if p.Person.May(right) && !p.missing {
 			p.Links = append(p.Links, link{Text: p.say(m), Href: href})
 		}
 	}
@@ -184,7 +191,7 @@ func (c *Console) winners(w http.ResponseWriter, r *http.Request) {
 	}
 	p := c.page(r, language(r).Sprintf(text.ConsoleWinnersOf, n))
 	c.verb(r.Context(), p, "coupon", "winners", fmt.Sprint(n))
-	p.Links = []link{{Text: "CSV", Href: fmt.Sprintf("/coupons/%d/winners.csv", n)}}
+	p.download(fmt.Sprintf("/coupons/%d/winners.csv", n))
 	c.show(w, p.status(), p)
 }
 
@@ -203,10 +210,17 @@ func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: statuses}}}
 	p.nextPage("/runs", "before", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))
 	if p.Person.May(signin.SeeLists) {
-		p.Links = append(p.Links, link{Text: "CSV", Href: query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status"))})
+		p.download(query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status")))
 	}
 	p.change("run")
 	c.show(w, p.status(), p)
+}
+
+// download adds a link to the file of what the page shows.
+func (p *page) download(href string) {
+	if p.status() == http.StatusOK {
+		p.Links = append(p.Links, link{Text: "CSV", Href: href})
+	}
 }
 
 // change adds a link to the form of a change with these values, if the person may make it.
@@ -269,7 +283,7 @@ func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	p.Links = []link{{Text: "CSV", Href: query("/dlq.csv", "coupon", given)}}
+	p.download(query("/dlq.csv", "coupon", given))
 	c.show(w, p.status(), p)
 }
 
@@ -294,7 +308,7 @@ func (c *Console) dlqOf(w http.ResponseWriter, r *http.Request) {
 	}
 	p.change("retry", "coupon", coupon, "cause", cause)
 	p.change("drop", "coupon", coupon, "cause", cause)
-	p.Links = append(p.Links, link{Text: "CSV", Href: query("/dlq.csv", "coupon", coupon, "cause", cause)})
+	p.download(query("/dlq.csv", "coupon", coupon, "cause", cause))
 	c.show(w, p.status(), p)
 }
 
@@ -316,8 +330,11 @@ func (c *Console) person(w http.ResponseWriter, r *http.Request) {
 	p.Form = &form{Action: "/search", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "user", Kind: "hidden", Value: user}, {Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
 	p.change("grant", "user", user)
-	p.Blocks = append(p.Blocks, block{Text: p.say(text.ConsoleForget, user)})
-	c.show(w, p.status(), p)
+	status := p.status()
+	if status == http.StatusOK {
+		p.Blocks = append(p.Blocks, block{Text: p.say(text.ConsoleForget, user)})
+	}
+	c.show(w, status, p)
 }
 
 // explain shows the sentence to read out first.
@@ -341,8 +358,10 @@ func (c *Console) explain(w http.ResponseWriter, r *http.Request) {
 			p.change(one.name, "coupon", coupon, "user", fmt.Sprint(user))
 		}
 	}
-	p.Links = append(p.Links, link{Text: p.say(text.ConsolePerson, user), Href: fmt.Sprint("/people/", user)},
-		link{Text: p.say(text.ConsoleCoupon, n), Href: "/coupons/" + coupon})
+	p.Links = append(p.Links, link{Text: p.say(text.ConsolePerson, user), Href: fmt.Sprint("/people/", user)})
+	if !p.missing {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, n), Href: "/coupons/" + coupon})
+	}
 	c.show(w, p.status(), p)
 }
 
@@ -463,6 +482,11 @@ func (f *fileWriter) Write(p []byte) (int, error) {
 }
 
 func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
+	if r.PathValue("id") != "" {
+		if _, ok := c.numbered(w, r, "id"); !ok {
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), fileTimeout)
 	defer cancel()
 	var notes output.Document
@@ -479,7 +503,8 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
 	case exit == 0 && !to.begun:
 		to.begin()
 	case !to.begun:
-		c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrong, strings.Join(said, " "))
+		p := page{Bad: true, missing: notes.NotFound(), away: exit == serversAway, Notes: said}
+		c.refused(w, r, p.status(), text.ConsoleWrong, strings.Join(said, " "))
 	case exit != 0:
 		panic(http.ErrAbortHandler) // half a file must not look like a whole one
 	}

@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestPages(t *testing.T) {
 		test func(*testing.T, pages)
 	}{
 		{"AreForTheirRoles", pagesAreForTheirRoles}, {"FormsAreForTheirRoles", formsAreForTheirRoles}, {"FormsMakeNoFlags", formsMakeNoFlags},
-		{"HideRequests", requestsAreHidden},
+		{"HideRequests", requestsAreHidden}, {"OfWhatDoesNotExist", missingThingsAreNotFound},
 		{"HaveTheHeaders", pagesHaveTheHeaders}, {"AreInBothLanguages", pagesAreInBothLanguages},
 		{"EscapeWhatOthersWrote", pagesEscapeWhatOthersWrote}, // changes what the others see
 	} {
@@ -139,6 +140,43 @@ func requestsAreHidden(t *testing.T, d pages) {
 			status, other, _ := v.ask(method, "/approvals/99"+decision, form)
 			require.Equal(t, want, status, "%s %s", group, decision)
 			require.Equal(t, strings.ReplaceAll(page, "1", "99"), strings.ReplaceAll(strings.ReplaceAll(other, "99", "1"), "1", "99"), "%s %s", group, decision)
+		}
+	}
+}
+
+// ownAddress is that of a page, in its link to the other language.
+var ownAddress = regexp.MustCompile(`&amp;back=[^"]*`)
+
+// What does not exist is 404, with a page that says what is missing and leads nowhere. Who may not see it cannot tell whether it exists.
+func missingThingsAreNotFound(t *testing.T, d pages) {
+	ops, all := visitor{t, d.site, "choi", "team-ops"}, visitor{t, d.site, "choi", "all"}
+	for path, viewer := range map[string]int{
+		"/coupons/%s": http.StatusNotFound, "/runs/%s": http.StatusNotFound, "/coupons/%s/winners": http.StatusForbidden, "/coupons/%s/winners.csv": http.StatusForbidden,
+		"/dlq/%s": http.StatusForbidden, "/dlq/%s?cause=BAD_ROW": http.StatusForbidden, "/dlq?coupon=%s": http.StatusForbidden, "/dlq.csv?coupon=%s": http.StatusForbidden,
+		"/people/1/coupons/%s": http.StatusForbidden, "/approvals/%s": http.StatusForbidden, "/do/pause?coupon=%s": http.StatusForbidden, "/do/run?date=2026-11-20&coupon=%s": http.StatusForbidden,
+	} {
+		for _, missing := range []string{"999", "18446744073709551615"} {
+			at := fmt.Sprintf(path, missing)
+			status, page, _ := ops.ask(http.MethodGet, at, nil)
+			require.Equal(t, http.StatusNotFound, status, "%s: %s", at, page)
+			require.Regexp(t, missing+"번(이 없습니다| 쿠폰은 존재하지 않습니다)", page, "%s says what is missing", at)
+			_, main, _ := strings.Cut(page, "<main")
+			require.NotRegexp(t, `<a href="/(do|coupons/`+missing+`/|runs.coupon|dlq.csv)`, main, at)
+			status, page, _ = all.ask(http.MethodGet, at, nil)
+			require.Equal(t, viewer, status, at)
+			if viewer == http.StatusForbidden {
+				status, existing, _ := all.ask(http.MethodGet, fmt.Sprintf(path, d.id), nil)
+				require.Equal(t, viewer, status, at)
+				require.Equal(t, ownAddress.ReplaceAllString(existing, ""), ownAddress.ReplaceAllString(page, ""), at)
+			}
+		}
+		if strings.Contains(path, "=%s") { // what is typed into a form is not an address
+			continue
+		}
+		for _, malformed := range []string{"0", "007", "abc", "-1", "1.0", "１", "18446744073709551616"} {
+			status, page, _ := ops.ask(http.MethodGet, fmt.Sprintf(path, url.PathEscape(malformed)), nil)
+			require.Equal(t, http.StatusNotFound, status, "%s: %s", path, malformed)
+			require.Contains(t, page, "주소에 해당하는 화면이 없습니다", "%s: %s", path, malformed)
 		}
 	}
 }

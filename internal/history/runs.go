@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -111,8 +110,6 @@ GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
       WHERE f.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE'` + ofFilter + newest + ofRuns
 )
 
-var ErrNoRun = text.UsageErrorf(text.NoRun)
-
 // Runs returns runs, the newest first. Immediate runs are folded, unless the filter asks for them.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	after, upTo := mysqltx.Period(f.From, f.To)
@@ -152,10 +149,10 @@ func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, err
 func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 	runs, err := r.runs(ctx, oneRunSQL, id)
 	if err == nil && len(runs) == 0 {
-		err = ErrNoRun
+		err = text.UsageErrorf(text.NoRun, id)
 	}
 	if err != nil {
-		return Run{}, fmt.Errorf("run %d: %w", id, err)
+		return Run{}, err
 	}
 	return runs[0], nil
 }

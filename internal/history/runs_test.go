@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -118,7 +119,7 @@ func TestRunsByFilter(t *testing.T) {
 		require.Nil(t, run.FinishedAt)
 		require.Nil(t, run.Millis)
 		_, err = reader.Run(t.Context(), fifth+1)
-		require.ErrorIs(t, err, history.ErrNoRun)
+		require.True(t, text.Is(err, text.NoRun), err)
 	})
 	t.Run("coupons", func(t *testing.T) {
 		t.Parallel()

@@ -16,6 +16,8 @@ type Document struct {
 	blocks []Block
 	line   []byte // the beginning of a line
 	count  int
+
+	notFound bool
 }
 
 // Block is a line of text, a table, or the digest of a preview.
@@ -35,6 +37,22 @@ func Digest(w io.Writer, digest string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.add(Block{Digest: digest})
+}
+
+// SetNotFound says that what the verb was asked about does not exist. Only a document keeps it: people read the error.
+func SetNotFound(w io.Writer) {
+	if d := documentOf(w); d != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.notFound = true
+	}
+}
+
+// NotFound reports whether what the verb was asked about does not exist.
+func (d *Document) NotFound() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.notFound
 }
 
 // Sheet is a table. Its cells have their types, so that a page can make links of ids.

@@ -148,6 +148,12 @@ func Is(err error, m Message) bool {
 	return errors.As(err, &made) && made.message() == m
 }
 
+// IsMissing reports whether an error says that what somebody asked for does not exist, or no longer.
+func IsMissing(err error) bool {
+	return slices.ContainsFunc([]Message{NoSuchCoupon, NoRun, NoSuchApproval, NoSuchCampaign, CouponWasPurged, CouponInPurge, CampaignIsPurged},
+		func(m Message) bool { return Is(err, m) })
+}
+
 // In returns the text of an error in a language. Texts of servers and libraries stay in English.
 func In(l Language, err error) string {
 	if l == English {
