@@ -108,7 +108,12 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	if shown.Outcomes, err = r.Outcomes(ctx, c.ID); err != nil {
 		return err
 	}
-	shown.Outcomes.Accepted = max(shown.Outcomes.Accepted, f.Accepted-f.Twice)
+	switch {
+	case r.failed == nil:
+		shown.Outcomes.Accepted = new(max(*shown.Outcomes.Accepted, f.Accepted-f.Twice))
+	case found.FinalisedAt == nil: // MySQL follows Redis
+		shown.Outcomes.Accepted = nil
+	}
 	if shown.Audit, err = r.AuditEntries(ctx, c.ID, maxActions); err != nil {
 		return err
 	}
@@ -121,7 +126,9 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	if r.failed == nil {
 		r.failed = history.EachDLQEntry(ctx, r.store, c.ID, groups.Add)
 	}
-	shown.Review = groups.Sorted()
+	if r.failed == nil {
+		shown.Review = groups.Sorted()
+	}
 	unknown := p.withoutRedis(r.failed)
 	if c.Output == "json" {
 		return errors.Join(output.JSON(p.Stdout, shown), unknown)

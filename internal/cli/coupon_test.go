@@ -291,7 +291,11 @@ func TestCouponList(t *testing.T) {
 	require.Contains(t, stdout, "?")
 	require.Contains(t, stderr, "Redis cannot be reached")
 	_, stdout, _ = w.settle("coupon", "show", fmt.Sprint(opened), "--output=json")
-	require.Contains(t, stdout, `"soldOut": null`)
+	for _, figure := range []string{"accepted", "waiting", "dlq", "soldOut", "review"} {
+		require.Contains(t, stdout, `"`+figure+`": null`, "what Redis knows is not known")
+	}
+	_, stdout, _ = w.settle("coupon", "show", fmt.Sprint(over), "--output=json")
+	require.Contains(t, stdout, `"accepted": 0`, "MySQL knows everything of a finalised coupon")
 	code, _, stderr = w.changes("add-seats", opened, "--seats=1")
 	require.Equal(t, 1, code, "changes need the Redis clock")
 	require.Contains(t, stderr, "safe to run again")

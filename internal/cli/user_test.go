@@ -184,6 +184,10 @@ func TestUser_IsShownWithoutRedis(t *testing.T) {
 	require.Equal(t, exitInfrastructure, code)
 	require.Contains(t, stdout, "not selected")
 	require.Contains(t, stderr, "Redis cannot be read")
+	_, stdout, _ = w.settle("user", "show", "--user=3", "--lang=en")
+	require.Equal(t, "MySQL stores nothing of user 3.\n", stdout)
+	_, stdout, _ = w.settle("user", "show", "--user=3", "--output=json")
+	require.Contains(t, stdout, `"undecided": null`)
 }
 
 func TestGrants_OfThePrivacyAccount(t *testing.T) {

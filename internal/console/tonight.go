@@ -73,16 +73,8 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 	t := &tableOf{Caption: p.say(text.ConsoleDue), Header: cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
 		text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal), p.Person)}
 	for _, d := range all {
-		behind := p.say(text.ConsoleJournalNone)
-		switch {
-		case d.Waiting == nil: // Redis was not read
-			behind = "?"
-		case d.Behind == nil:
-		case *d.Behind > 0:
-			behind = p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond))
-		default:
-			behind = p.say(text.ConsoleJournalWhole)
-		}
+		copied := map[overview.Journal]string{overview.JournalUnknown: "?", overview.JournalNone: p.say(text.ConsoleJournalNone),
+			overview.JournalBehind: p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond)), overview.JournalWhole: p.say(text.ConsoleJournalWhole)}
 		status := output.Word(p.Language, d.Status)
 		if d.Frozen {
 			status += p.say(text.FrozenMark)
@@ -90,7 +82,7 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 		if d.Missing != nil && *d.Missing > 0 {
 			is.Bad = append(is.Bad, p.say(text.ConsoleGap, d.ID, output.Printable(d.Name), *d.Missing))
 		}
-		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"), output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), behind}, p.Person))
+		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"), output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}, p.Person))
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,27 +64,75 @@ func TestTonight_WithoutCoupons(t *testing.T) {
 	require.NotContains(t, page, "Error")
 }
 
-// Without Redis the first page says what is not known; without MySQL each page says that a server is away.
-func TestPages_WithoutTheirServers(t *testing.T) {
+// What Redis has lost is not known, whatever the journal has.
+func TestTonight_AfterALossOfRedis(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	none, whole, lost := d.AddQueue(5, 1), d.AddQueue(5, 2), d.AddQueue(5, 3)
+	d.Journal(whole, lost)
+	d.LoseRedis(lost)
+	_, page, _ := visitor{t, "http://" + behindProxy(d).Console, "kim", "all"}.ask(http.MethodGet, "/", nil)
+	for id, want := range map[coupon.CouponID]string{none: "아직 없음", whole: "모두 있음", lost: "[?]"} {
+		require.Regexp(t, fmt.Sprintf(`<a href="/coupons/%d">.*<td>%s</td></tr>`, id, want), page)
+	}
+}
+
+// unknown are the pages of a console without Redis, and how often each has a figure that is not known.
+func unknown(settled, waiting coupon.CouponID) map[string]int {
+	return map[string]int{
+		"/": 2 * 4, "/coupons": 2 * 2, fmt.Sprint("/coupons/", settled): 3, fmt.Sprint("/coupons/", waiting): 3, // and its status
+		"/people/1": 0, "/people/11": 0, "/people/99": 0, fmt.Sprint("/people/11/coupons/", waiting): 0, fmt.Sprint("/people/99/coupons/", waiting): 0,
+	}
+}
+
+// Without Redis every figure of it is "?", and nothing is said to be empty. Where nothing else is shown, the page is 503.
+func TestPages_WithoutRedis(t *testing.T) {
+	t.Parallel()
+	d, settled, waiting := world(t)
+	d.Journal(waiting)
+	site := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0", "--console-dev-user=kim", "--mysql-dsn="+d.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1").Console
+	wrong := map[string][]string{
+		"ko": {"아직 없음", "모두 있음", "뒤처짐</td>", "검토 중인 신청이 없습니다", ">사용자 11의 기록이 없습니다", "신청하신 기록이 없습니다", "<th scope=\"row\">접수</th><td class=\"n\">"},
+		"en": {"none yet</td>", ">complete<", " behind</td>", "no application is under review", "Nothing is stored", "has not applied", "<th scope=\"row\">accepted</th><td class=\"n\">"},
+	}
+	for lang, claims := range wrong {
+		check := func(path string, want int) string {
+			status, page := body(t, request(t, site+path, &http.Cookie{Name: "__Host-jajeong-language", Value: lang}))
+			require.Equal(t, want, status, "%s: %s", path, page)
+			require.Contains(t, page, "127.0.0.1:1", "%s names what is away", path)
+			for _, claim := range claims {
+				require.NotContains(t, page, claim, path)
+			}
+			return page
+		}
+		for path, figures := range unknown(settled, waiting) {
+			require.Equal(t, figures, strings.Count(check(path, http.StatusOK), "<td>?</td>"), path)
+		}
+		require.Regexp(t, `SOLD_OUT[^<]*: [?]<`, check(fmt.Sprint("/coupons/", waiting), http.StatusOK), lang)
+		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=2026-11", "/report.csv?month=2026-11", fmt.Sprint("/do/retry?coupon=", settled),
+			fmt.Sprintf("/do/run?date=2026-11-20&coupon=%d", waiting), fmt.Sprint("/do/restore?coupon=", waiting)} {
+			check(path, http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// Without MySQL each page says that a server is away. A table that cannot be read is no outage of Redis.
+func TestPages_WithoutMySQL(t *testing.T) {
 	t.Parallel()
 	d, id, _ := world(t)
-	start := func(flags ...string) visitor {
-		p := d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8", "--console-roles=team-ops=operator"}, flags...)...)
-		return visitor{t, "http://" + p.Console, "choi", "team-ops"}
-	}
-	withoutRedis := start("--mysql-dsn="+d.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1")
-	status, page, _ := withoutRedis.ask(http.MethodGet, "/", nil)
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, page, "Redis에 연결할 수 없어")
-	require.NotContains(t, page, "아직 없음", "whether the journal has them is not known")
-	status, page, _ = withoutRedis.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, page, "<td>?</td>", "a figure of Redis")
-	withoutMySQL := start("--mysql-dsn=nobody:secret@tcp(127.0.0.1:1)/coupons", "--redis-addrs=127.0.0.1:1")
-	for _, path := range []string{"/", "/approvals/1", fmt.Sprint("/coupons/", id), "/search?q=1"} {
-		status, page, _ := withoutMySQL.ask(http.MethodGet, path, nil)
+	withoutMySQL := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0", "--console-dev-user=kim",
+		"--mysql-dsn=nobody:secret@tcp(127.0.0.1:1)/coupons", "--redis-addrs=127.0.0.1:1").Console
+	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/coupons/999", fmt.Sprintf("/coupons/%d/winners", id), fmt.Sprintf("/coupons/%d/winners.csv", id), "/runs", "/runs/1", "/dlq", "/people/1",
+		"/approvals", "/approvals/1", "/policy", "/search?q=1", fmt.Sprint("/do/pause?coupon=", id)} {
+		status, page := body(t, request(t, withoutMySQL+path))
 		require.Equal(t, http.StatusServiceUnavailable, status, path)
 		require.NotContains(t, page, "secret", path)
 		require.Contains(t, page, "127.0.0.1:1", "%s names the server", path)
 	}
+	choi := visitor{t, "http://" + behindProxy(d).Console, "choi", "team-ops"}
+	d.Exec("RENAME TABLE journal TO another")
+	status, page, _ := choi.ask(http.MethodGet, "/", nil)
+	d.Exec("RENAME TABLE another TO journal")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.NotContains(t, page, "Redis")
 }

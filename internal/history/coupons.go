@@ -97,13 +97,13 @@ func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) 
 }
 
 type Outcomes struct {
-	Issued        int64 `json:"issued"` // coupons issued by runs
-	ByHand        int64 `json:"givenByHand"`
-	NotSelected   int64 `json:"notSelected"`
-	Rejected      int64 `json:"rejected"`
-	AlreadyIssued int64 `json:"alreadyIssued"`
-	Accepted      int64 `json:"accepted"`   // accepted applications as MySQL knows them, each once
-	WrittenOff    int64 `json:"writtenOff"` // lost promises that an operator has accepted
+	Issued        int64  `json:"issued"` // coupons issued by runs
+	ByHand        int64  `json:"givenByHand"`
+	NotSelected   int64  `json:"notSelected"`
+	Rejected      int64  `json:"rejected"`
+	AlreadyIssued int64  `json:"alreadyIssued"`
+	Accepted      *int64 `json:"accepted"`   // accepted applications, each once, as MySQL knows them; null: it cannot know them all
+	WrittenOff    int64  `json:"writtenOff"` // lost promises that an operator has accepted
 }
 
 const outcomesSQL = `
@@ -169,6 +169,6 @@ type CouponDetails struct {
 	Outcomes Outcomes     `json:"outcomes"`
 	SoldOut  *bool        `json:"soldOut"`          // whether new applications are answered SOLD_OUT; null: Redis could not be reached
 	Freeze   *AuditEntry  `json:"freeze,omitempty"` // who froze the coupon; nil: it is not frozen, or the audit log has no record
-	Review   []DLQGroup   `json:"review"`
+	Review   []DLQGroup   `json:"review"`           // null: Redis could not be reached
 	Audit    []AuditEntry `json:"deeds"`
 }

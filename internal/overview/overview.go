@@ -46,9 +46,20 @@ type Tonight struct {
 // Due is a coupon that takes applications, or that a run may settle.
 type Due struct {
 	history.Coupon
-	Waiting, DLQ, Missing *int64         // nil: not known
-	Behind                *time.Duration // of the journal; 0: it has everything; nil: it has nothing yet, or that is not known
+	Waiting, DLQ, Missing *int64 // nil: not known
+	Journal               Journal
+	Behind                time.Duration // of a journal that is behind
 }
+
+// Journal is what the journal has of a coupon's line.
+type Journal int
+
+const (
+	JournalUnknown Journal = iota
+	JournalNone            // nothing yet, although somebody has applied
+	JournalBehind
+	JournalWhole
+)
 
 const (
 	// maxDue bounds the coupons that are shown, and maxLooked those that are looked at: the catalog holds no more.
@@ -87,7 +98,9 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 			t.Coupons = append(t.Coupons, Due{Coupon: c})
 		}
 	}
-	t.Unread = r.fill(ctx, t.Coupons)
+	if t.Unread, err = r.fill(ctx, t.Coupons); err != nil {
+		return t, err
+	}
 	slices.SortStableFunc(t.Coupons, func(a, b Due) int { return cmp.Compare(b.lost(), a.lost()) })
 	if t.Cut = len(t.Coupons) > maxDue; t.Cut {
 		t.Coupons = t.Coupons[:maxDue]
@@ -96,15 +109,16 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	return t, err
 }
 
-// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too.
-func (r *Reader) fill(ctx context.Context, all []Due) error {
+// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too. unread is the error
+// of Redis.
+func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 	ids := make([]coupon.CouponID, len(all))
 	for i, d := range all {
 		ids[i] = d.ID
 	}
 	open, err := journal.ListOpen(ctx, mysqltx.New(r.DB))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before := make(map[coupon.CouponID]journal.Open, len(open))
 	for _, o := range open {
@@ -113,7 +127,7 @@ func (r *Reader) fill(ctx context.Context, all []Due) error {
 	lines, unread := r.Store.LinesWithoutMarks(ctx, ids)
 	after, err := missing.ReadBooks(ctx, r.DB, ids...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range all {
 		d := &all[i]
@@ -122,15 +136,23 @@ func (r *Reader) fill(ctx context.Context, all []Due) error {
 			continue
 		}
 		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
-		switch has := min(line.Journalled, before[d.ID].UpTo); {
-		case line.Last == 0 || line.Window && has >= line.Last:
-			d.Behind = new(time.Duration)
-		case line.Window && has > 0:
-			d.Behind = new(line.Last.Time().Sub(has.Time()))
-		}
+		d.Journal, d.Behind = journalOf(before[d.ID], line)
 		d.Missing = new(max(missing.Missing(before[d.ID].Books, line, after[d.ID]), 0))
 	}
-	return unread
+	return unread, nil
+}
+
+func journalOf(o journal.Open, line candidates.Line) (state Journal, behind time.Duration) {
+	switch has := min(line.Journalled, o.UpTo); {
+	case !line.Window && (o.Books.Accepted > 0 || o.UpTo > 0): // Redis has lost how far its line went
+		return JournalUnknown, 0
+	case has >= line.Last:
+		return JournalWhole, 0
+	case has > 0:
+		return JournalBehind, line.Last.Time().Sub(has.Time())
+	default:
+		return JournalNone, 0
+	}
 }
 
 // Found is where a search leads.

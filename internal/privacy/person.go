@@ -27,7 +27,7 @@ type Person struct {
 	At           time.Time     `json:"at"` // of MySQL's clock
 	Coupons      []Issued      `json:"coupons"`
 	Applications []Application `json:"applications"`
-	Undecided    []Undecided   `json:"undecided"`
+	Undecided    []Undecided   `json:"undecided"` // null: Redis could not be read
 	AuditEvents  []AuditEvent  `json:"auditEvents"`
 	Approvals    []Approval    `json:"approvals"`
 
@@ -218,7 +218,9 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		return nil, nil, mysqltx.Wrap(err, "read what is stored of a user")
 	}
 	redisErr = p.readRedis(ctx, redis, open)
-	p.RedisUnknown = redisErr != nil
+	if p.RedisUnknown = redisErr != nil; p.RedisUnknown {
+		p.Undecided = nil
+	}
 	return p, redisErr, nil
 }
 

@@ -14,8 +14,9 @@ var (
 		"Remains: %d record{|s} of coupons that are not finalised. Run again once they are."}
 	RemainAuditEvents = Message{"남은 기록: 종결되지 않은 쿠폰의 감사 기록 %d건. 종결된 뒤 다시 실행하세요.",
 		"Remains: %d audit event{|s} of coupons that are not finalised. Run again once they are."}
-	NothingOfUser      = Message{"사용자 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
-	RedisOfUserUnknown = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
+	NothingOfUser        = Message{"사용자 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
+	NothingOfUserInMySQL = Message{"MySQL에는 사용자 %d의 기록이 없습니다.", "MySQL stores nothing of user %d."}
+	RedisOfUserUnknown   = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
 		"Redis cannot be read, so that it is unknown whether applications wait or are under review: %s"}
 	CouponsOfUser = Message{"사용자 %d에게 발급된 쿠폰은 %d장이며, 그중 지금 사용할 수 있는 쿠폰은 %d장입니다.",
 		"User %d was given %d coupon{|s}; usable now: %d."}

@@ -80,7 +80,10 @@ func (v View) discount(d coupon.Discount) string {
 // Coupon prints everything about one coupon. now is the Redis time.
 func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	status := v.status(c.Coupon)
-	if c.SoldOut != nil && *c.SoldOut {
+	switch {
+	case c.SoldOut == nil && c.Status == history.Open:
+		status += v.Sprintf(text.MaybeSoldOut)
+	case c.SoldOut != nil && *c.SoldOut:
 		status += v.Sprintf(text.AnsweredSoldOut)
 	}
 	t := output.Table(v.W)
@@ -105,7 +108,7 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	}
 	row(text.ColumnValidity, v.Sprintf(text.Days, c.ValidityDays))
 	row(text.ColumnDiscount, v.discount(c.Discount))
-	row(text.ColumnAccepted, c.Outcomes.Accepted)
+	row(text.ColumnAccepted, output.Known(c.Outcomes.Accepted, "?"))
 	row(text.ColumnWaiting, output.Known(c.Waiting, "?"))
 	row(text.ColumnUnderReview, output.Known(c.DLQ, "?"))
 	row(text.ColumnIssuedByRuns, c.Outcomes.Issued)

@@ -19,7 +19,11 @@ var outcomes = map[coupon.Outcome]text.Message{
 // Person prints a line for each coupon and application of a user.
 func (v View) Person(p *privacy.Person) {
 	if len(p.Coupons)+len(p.Applications)+len(p.Undecided) == 0 {
-		v.Println(text.NothingOfUser, p.User)
+		nothing := text.NothingOfUser
+		if p.RedisUnknown {
+			nothing = text.NothingOfUserInMySQL
+		}
+		v.Println(nothing, p.User)
 		return
 	}
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnAppliedAt, text.ColumnResult, text.ColumnValidUntil, text.ColumnOrder)
