@@ -27,56 +27,58 @@ const (
 	collectTimeout = 2 * time.Second
 )
 
-// Memory describes how much memory Redis may use and does use.
-type Memory struct {
-	Policy string // maxmemory-policy; empty: no server replied
-	Used   int64  // bytes that count against maxmemory
-	Max    int64  // maxmemory in bytes; 0: unlimited
+// Health is what Redis says about its memory and its files.
+type Health struct {
+	Policy    string // maxmemory-policy; empty: no server replied
+	Used      int64  // bytes that count against maxmemory
+	Max       int64  // maxmemory in bytes; 0: unlimited
+	NotSaving bool   // the last snapshot, or the last write to the append-only file, has failed: by default Redis refuses writes
 }
 
 // Share returns the used share of maxmemory. It is 0 if memory is unlimited.
-func (m Memory) Share() float64 {
-	if m.Max == 0 {
+func (h Health) Share() float64 {
+	if h.Max == 0 {
 		return 0
 	}
-	return float64(m.Used) / float64(m.Max)
+	return float64(h.Used) / float64(h.Max)
 }
 
-// Memory reads eviction policy and memory usage. For a Cluster it returns an unsafe policy if any master has one, and
-// the usage of the fullest master. Masters that do not reply are left out of the result and named in the error.
-func (s *Store) Memory(ctx context.Context) (Memory, error) {
+// Health asks Redis. For a Cluster it returns an unsafe policy if any master has one, the usage of the fullest master, and
+// whether any does not save. Masters that do not reply are left out of the result and named in the error.
+func (s *Store) Health(ctx context.Context) (Health, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
-		return memoryOf(ctx, s.rdb)
+		return healthOf(ctx, s.rdb)
 	}
 	discovery, cancel := context.WithTimeout(ctx, mastersTimeout)
 	defer cancel()
 	var mu sync.Mutex // guards found and failed
-	var found Memory
+	var found Health
 	var failed []error
 	err := cluster.ForEachMaster(discovery, func(_ context.Context, master *redis.Client) error {
-		memory, err := memoryOf(ctx, master)
+		health, err := healthOf(ctx, master)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", master.Options().Addr, err))
 			return nil
 		}
-		if found.Policy == "" || memory.Policy != NoEviction {
-			found.Policy = memory.Policy
+		if found.Policy == "" || health.Policy != NoEviction {
+			found.Policy = health.Policy
 		}
-		if found.Max == 0 || memory.Share() > found.Share() {
-			found.Used, found.Max = memory.Used, memory.Max
+		if found.Max == 0 || health.Share() > found.Share() {
+			found.Used, found.Max = health.Used, health.Max
 		}
+		found.NotSaving = found.NotSaving || health.NotSaving
 		return nil
 	})
 	return found, errors.Join(append(failed, err)...)
 }
 
-func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
-	info, err := node.Info(ctx, "memory").Result()
+func healthOf(ctx context.Context, node redis.Cmdable) (Health, error) {
+	info, err := node.Info(ctx, "memory", "persistence").Result()
 	if err != nil {
-		return Memory{}, fmt.Errorf("read INFO memory: %w", classify(err))
+		return Health{}, fmt.Errorf("read INFO memory persistence: %w", classify(err))
 	}
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -85,43 +87,54 @@ func memoryOf(ctx context.Context, node redis.Cmdable) (Memory, error) {
 		}
 	}
 	if fields["maxmemory_policy"] == "" {
-		return Memory{}, errors.New("INFO memory names no maxmemory_policy")
+		return Health{}, errors.New("INFO memory names no maxmemory_policy")
 	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(fields[name], 10, 64) // 0 if the field is missing
 		return n
 	}
-	return Memory{Policy: fields["maxmemory_policy"], Used: number("used_memory") - number("mem_not_counted_for_evict"), Max: number("maxmemory")}, nil
+	return Health{
+		Policy: fields["maxmemory_policy"],
+		Used:   number("used_memory") - number("mem_not_counted_for_evict"), Max: number("maxmemory"),
+		NotSaving: fields["rdb_last_bgsave_status"] == "err" || fields["aof_last_write_status"] == "err",
+	}, nil
 }
 
 // Metrics returns a collector that reads Redis at each scrape. It exports no values while Redis does not reply.
-func (s *Store) Metrics() prometheus.Collector { return memoryCollector{s} }
+func (s *Store) Metrics() prometheus.Collector { return healthCollector{s} }
 
-type memoryCollector struct{ *Store }
+type healthCollector struct{ *Store }
 
 var (
 	evictsDesc = prometheus.NewDesc("jajeong_redis_eviction_policy_wrong",
 		"1 if the maxmemory-policy of Redis, or of one master of a Cluster, is not noeviction: it may evict applications.", nil, nil)
 	usedDesc = prometheus.NewDesc("jajeong_redis_memory_used_ratio",
 		"Used share of maxmemory of Redis, or of the fullest master of a Cluster; 0 without maxmemory.", nil, nil)
+	notSavingDesc = prometheus.NewDesc("jajeong_redis_not_saving",
+		"1 if the last snapshot of Redis or the last write to its append-only file failed, or that of one master of a Cluster.", nil, nil)
 )
 
-func (memoryCollector) Describe(to chan<- *prometheus.Desc) {
+func (healthCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- evictsDesc
 	to <- usedDesc
+	to <- notSavingDesc
 }
 
-func (c memoryCollector) Collect(to chan<- prometheus.Metric) {
+func (c healthCollector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	memory, _ := c.Memory(ctx) // masters that do not reply are left out
-	if memory.Policy == "" {
+	health, _ := c.Health(ctx) // masters that do not reply are left out
+	if health.Policy == "" {
 		return
 	}
-	wrong := 0.0
-	if memory.Policy != NoEviction {
-		wrong = 1
+	to <- prometheus.MustNewConstMetric(evictsDesc, prometheus.GaugeValue, oneIf(health.Policy != NoEviction))
+	to <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, health.Share())
+	to <- prometheus.MustNewConstMetric(notSavingDesc, prometheus.GaugeValue, oneIf(health.NotSaving))
+}
+
+func oneIf(condition bool) float64 {
+	if condition {
+		return 1
 	}
-	to <- prometheus.MustNewConstMetric(evictsDesc, prometheus.GaugeValue, wrong)
-	to <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, memory.Share())
+	return 0
 }

@@ -22,7 +22,7 @@ func TestEvictionPolicy(t *testing.T) {
 	s := newStore(t, rdb, "")
 	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
 		require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
-		got, err := s.Memory(t.Context())
+		got, err := s.Health(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, policy, got.Policy)
 		require.Equal(t, policy != NoEviction, gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1)
@@ -30,7 +30,7 @@ func TestEvictionPolicy(t *testing.T) {
 
 	require.NoError(t, server.Kill())
 	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
-	_, err := s.Memory(t.Context())
+	_, err := s.Health(t.Context())
 	require.Error(t, err)
 	_, err = s.Now(t.Context())
 	require.Error(t, err)
@@ -58,7 +58,7 @@ func TestMemoryUsed(t *testing.T) {
 	rdb := newClient(t, server.Addr())
 	s := newStore(t, rdb, "")
 	require.Zero(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], "there is no limit")
-	now, err := s.Memory(t.Context())
+	now, err := s.Health(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", decimal(2*now.Used)).Err())
 	require.InDelta(t, 0.5, gauges(t, s)["jajeong_redis_memory_used_ratio"], 0.2)
@@ -76,10 +76,39 @@ func TestMemoryUsed(t *testing.T) {
 		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
 		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-		got, err := ofCluster.Memory(t.Context())
+		got, err := ofCluster.Health(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "volatile-lru", got.Policy)
 		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", NoEviction).Err())
+	}
+}
+
+// A Redis that cannot write its files refuses writes by default. One such master of a Cluster is enough.
+func TestNotSaving(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	c := newStore(t, newClient(t, server.Addr()), "")
+	notSaving := func(s *Store, want bool) {
+		t.Helper()
+		health, err := s.Health(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, health.NotSaving)
+		require.Equal(t, want, gauges(t, s)["jajeong_redis_not_saving"] == 1)
+	}
+	notSaving(c, false)
+	mend := server.FailSnapshots(t)
+	notSaving(c, true)
+	mend()
+	notSaving(c, false)
+
+	nodes := topology.StartCluster(t, 2)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
+	t.Cleanup(func() { cluster.Close() })
+	for _, node := range nodes {
+		mend := node.FailSnapshots(t)
+		notSaving(newStore(t, cluster, ""), true)
+		mend()
+		notSaving(newStore(t, cluster, ""), false)
 	}
 }
 
@@ -90,10 +119,10 @@ func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { cluster.Close() })
 	s := newStore(t, cluster, "")
-	policy := func() (Memory, error) {
+	policy := func() (Health, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // shorter than the client's own timeout
 		defer cancel()
-		return s.Memory(ctx)
+		return s.Health(ctx)
 	}
 	testenv.Eventually(t, "both masters answer in time", func() bool {
 		got, err := policy()

@@ -27,8 +27,8 @@ import (
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	Redis interface { // returns the memory of the shards that answer, and an error for the others; nil: the process is ready without Redis
-		Memory(ctx context.Context) (candidates.Memory, error)
+	Redis interface { // returns the health of the shards that answer, and an error for the others; nil: the process is ready without Redis
+		Health(ctx context.Context) (candidates.Health, error)
 	}
 	MySQL interface {
 		PingContext(ctx context.Context) error
@@ -115,7 +115,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // check runs all checks. The process stays ready if MySQL is away but a catalog is loaded, if one shard of a Cluster is
-// away, or if Redis is full: a full Redis still answers earlier applicants.
+// away, or if Redis is full or cannot save: it still answers earlier applicants.
 func (a *Admin) check(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
@@ -131,13 +131,14 @@ func (a *Admin) check(ctx context.Context) readiness {
 	var pinging sync.WaitGroup
 	var mysql error
 	pinging.Go(func() { mysql = a.config.MySQL.PingContext(ctx) })
-	memory, redis := a.config.Redis.Memory(ctx)
+	health, redis := a.config.Redis.Health(ctx)
 	pinging.Wait()
 
 	checks := map[string]check{
 		"redis":            checked(redis),
-		"maxmemory_policy": {OK: memory.Policy == candidates.NoEviction, Detail: memory.Policy},
-		"memory":           {OK: memory.Policy != "" && memory.Share() < candidates.NearlyFull, Detail: usage(memory)},
+		"maxmemory_policy": {OK: health.Policy == candidates.NoEviction, Detail: health.Policy},
+		"memory":           {OK: health.Policy != "" && health.Share() < candidates.NearlyFull, Detail: usage(health)},
+		"saving":           saving(health),
 		"mysql":            checked(mysql),
 	}
 	required := "mysql"
@@ -160,14 +161,25 @@ func (a *Admin) checkIdentity(state *readiness) {
 	state.Ready = state.Ready && identity.OK
 }
 
-func usage(m candidates.Memory) string {
+func saving(h candidates.Health) check {
 	switch {
-	case m.Policy == "":
+	case h.Policy == "":
+		return check{}
+	case h.NotSaving:
+		return check{Detail: "the last snapshot or the last write to the append-only file failed"}
+	default:
+		return check{OK: true}
+	}
+}
+
+func usage(h candidates.Health) string {
+	switch {
+	case h.Policy == "":
 		return ""
-	case m.Max == 0:
+	case h.Max == 0:
 		return "no maxmemory"
 	default:
-		return fmt.Sprintf("%.0f %% of maxmemory", 100*m.Share())
+		return fmt.Sprintf("%.0f %% of maxmemory", 100*h.Share())
 	}
 }
 

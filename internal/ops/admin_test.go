@@ -95,7 +95,7 @@ func TestReadiness(t *testing.T) {
 	for name, check := range r.Checks {
 		require.True(t, check.OK, name)
 	}
-	require.Len(t, r.Checks, 5)
+	require.Len(t, r.Checks, 6)
 	require.Equal(t, "no maxmemory", r.Checks["memory"].Detail)
 
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
@@ -158,8 +158,8 @@ func TestReadiness(t *testing.T) {
 // stuck is a server that does not answer before the end of a check.
 type stuck struct{ left *time.Duration } // of the check's time, when it began
 
-func (s stuck) Memory(ctx context.Context) (candidates.Memory, error) {
-	return candidates.Memory{}, s.PingContext(ctx)
+func (s stuck) Health(ctx context.Context) (candidates.Health, error) {
+	return candidates.Health{}, s.PingContext(ctx)
 }
 
 func (s stuck) PingContext(ctx context.Context) error {

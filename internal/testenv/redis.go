@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/testenv/process"
 )
@@ -70,6 +72,33 @@ func RedisClient(t testing.TB, addr string) *redis.Client {
 
 func redisOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: -1, ContextTimeoutEnabled: true}
+}
+
+// FailSnapshots makes every snapshot fail, as a full disk does. Redis refuses writes with MISCONF until mended, after which it
+// has saved one.
+func (r *Redis) FailSnapshots(t testing.TB) (mend func()) {
+	t.Helper()
+	client := RedisClient(t, r.Addr())
+	ctx := process.PatientCleanUp(t)
+	inTheWay := filepath.Join(r.Dir(), "dump.rdb") // no file can replace a folder
+	mustSave := func(status string) {
+		t.Helper()
+		require.NoError(t, client.BgSave(ctx).Err())
+		Eventually(t, "the snapshot ends with "+status, func() bool {
+			info, err := client.Info(ctx, "persistence").Result()
+			require.NoError(t, err)
+			return strings.Contains(info, "rdb_bgsave_in_progress:0") && strings.Contains(info, "rdb_last_bgsave_status:"+status)
+		})
+	}
+	require.NoError(t, os.RemoveAll(inTheWay))
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
+	require.NoError(t, client.ConfigSet(ctx, "save", "3600 1000000").Err()) // only then a failure matters
+	mustSave("err")
+	return func() {
+		t.Helper()
+		require.NoError(t, os.Remove(inTheWay))
+		mustSave("ok")
+	}
 }
 
 // RedisReady reports whether a redis-server answers. It compares process ids, because another Redis may have taken the port.

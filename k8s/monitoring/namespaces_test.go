@@ -57,6 +57,8 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_queue_least_ttl_seconds{instance="w"}`:                                  {1e6, 0},
 	`jajeong_redis_eviction_policy_wrong{job="apply-api",instance="w"}`:              {0, 0},
 	`jajeong_redis_memory_used_ratio{instance="w"}`:                                  {0.1, 0},
+	`jajeong_redis_not_saving{instance="w"}`:                                         {0, 0},
+	`jajeong_locked_coupons{instance="w",task="issue"}`:                              {0, 0},
 	`jajeong_promises_put_back_total{instance="w"}`:                                  {0, 0},
 	`jajeong_promises_moved_total{instance="w"}`:                                     {0, 0},
 	`jajeong_promises_not_remembered_total{instance="w"}`:                            {0, 0},
