@@ -8,11 +8,12 @@
 # migration.
 #
 # From the first release on, migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
-# The template of a Job is immutable, so the Job of the previous version is deleted first. While a pod of it runs, the script
-# waits: a statement that is stopped in the middle has to begin again.
+# The template of a Job is immutable, so the Job of the previous version is deleted first. While its program runs, the script
+# waits: a statement that is stopped in the middle has to begin again. A Job whose program does not run, such as one without an
+# image, is replaced.
 #
-# Needs kubectl with a context for the cluster. The overlay sets the namespace. MIGRATE_SECONDS limits each wait for a
-# migration; the default is the deadline of the Job.
+# Needs kubectl with a context for the cluster. The overlay sets the namespace. The script waits for MIGRATE_SECONDS at most for
+# a migration, which has no limit of its own. The default is an hour.
 set -euo pipefail
 
 program=jajeong.io/role=program
@@ -26,15 +27,23 @@ if [ $# -ne 1 ]; then
 	exit 2
 fi
 manifests=$(kubectl kustomize "$1")
-job=$(kubectl create --dry-run=client --validate=false --filename - --selector app.kubernetes.io/component=migrate \
-	--output 'jsonpath={.metadata.namespace} {.spec.activeDeadlineSeconds}' <<<"$manifests")
-read -r namespace deadline <<<"$job"
-seconds=${MIGRATE_SECONDS:-$((deadline + 60))}
+namespace=$(kubectl create --dry-run=client --validate=false --filename - --selector app.kubernetes.io/component=migrate \
+	--output 'jsonpath={.metadata.namespace}' <<<"$manifests")
+seconds=${MIGRATE_SECONDS:-3600}
 
-running() {
-	echo "$1 still runs after $seconds s. No program was changed. Deploy again after its end:" >&2
-	echo "    kubectl --namespace $namespace get job migrate" >&2
+unfinished() {
+	echo "$1 has not ended after $seconds s. No program was changed. Deploy again after its end. Does it run?" >&2
+	echo "    kubectl --namespace $namespace get job,pod --selector app.kubernetes.io/component=migrate" >&2
 	exit 1
+}
+
+# running says whether the program of the Job runs in a pod. The status of the Job says less: a pod is active before it can start,
+# and counts as ready some time after it has started.
+running() {
+	local pods
+	pods=$(kubectl --namespace "$namespace" get pods --selector app.kubernetes.io/component=migrate \
+		--output 'jsonpath={.items[*].status.containerStatuses[*].state.running.startedAt}') || exit
+	[ -n "$pods" ]
 }
 
 # migrated waits for the end of the Job and prints its result. `kubectl wait` can wait for success or failure, not for both.
@@ -47,13 +56,16 @@ migrated() {
 		esac
 		sleep 2
 	done
-	echo running
+	echo unfinished
 }
 
 if [ -n "$(kubectl --namespace "$namespace" get job migrate --ignore-not-found --output name)" ]; then
-	echo "Waiting until no pod of the earlier migration runs." >&2
-	kubectl --namespace "$namespace" wait job/migrate --for 'jsonpath={.status.ready}=0' --timeout "${seconds}s" >/dev/null ||
-		running "The earlier migration"
+	until=$((SECONDS + seconds))
+	! running || echo "Waiting for the earlier migration, which runs." >&2
+	while running; do
+		((SECONDS < until)) || unfinished "The earlier migration"
+		sleep 2
+	done
 	kubectl --namespace "$namespace" delete job migrate --ignore-not-found
 fi
 kubectl apply --filename - --selector "${program/=/!=}" <<<"$manifests"
@@ -63,7 +75,7 @@ failed)
 	echo "    kubectl --namespace $namespace logs job/migrate" >&2
 	exit 1
 	;;
-running) running "The migration" ;;
+unfinished) unfinished "The migration" ;;
 esac
 [ -z "$only" ] || exit 0
 kubectl apply --filename - <<<"$manifests"

@@ -69,7 +69,7 @@ func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
-// A second deployment waits for a migration that runs. It deletes no Job in the middle of a statement.
+// A second deployment waits for a migration that runs, from its start on. It deletes no Job in the middle of a statement.
 func TestDeployScript_SparesRunningMigration(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -83,7 +83,6 @@ func TestDeployScript_SparesRunningMigration(t *testing.T) {
 		ended <- err
 	}()
 	pod := n.running("migrate")
-	n.await("Kubernetes knows that", func(context.Context) bool { return ready(n.migration()) == 1 })
 	require.NoError(t, kube.node.signal(pod, syscall.SIGSTOP)) // it runs until SIGCONT
 	running := n.migration()
 
@@ -91,24 +90,38 @@ func TestDeployScript_SparesRunningMigration(t *testing.T) {
 	second.Env = append(second.Env, "MIGRATE_SECONDS=1")
 	output, err := second.CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(output), "The earlier migration still runs after 1 s. No program was changed.")
+	require.Contains(t, string(output), "The earlier migration has not ended after 1 s. No program was changed.")
 	require.Equal(t, running.UID, n.migration().UID)
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 
 	release()
 	require.NoError(t, kube.node.signal(pod, syscall.SIGCONT))
 	require.NoError(t, <-ended)
-	require.EqualValues(t, 0, ready(n.complete("migrate")))
 	require.NoError(t, n.deploy("--migrate-only"))
 	require.NotEqual(t, running.UID, n.migration().UID, "a Job that has ended is replaced")
 }
 
-// ready is how many Pods of a Job run.
-func ready(job *batchv1.Job) int32 {
-	if job.Status.Ready == nil {
-		return 0
-	}
-	return *job.Status.Ready
+// A Job that cannot start, for want of an image or of a node, is active all the same. A deployment replaces it.
+func TestDeployScript_ReplacesMigrationThatCannotStart(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	nowhere := map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"kubernetes.io/hostname": "nowhere"}}}}
+	first := n.deploymentWith([]string{"--migrate-only"}, patch("batch/v1", "Job", "migrate", nowhere))
+	first.Env = append(first.Env, "MIGRATE_SECONDS=1")
+	output, err := first.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "The migration has not ended after 1 s. No program was changed.")
+
+	// What a kubelet reports, if there was a node.
+	pod := n.pod("migrate", "waits for a node", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodPending })
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "migrate", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	_, err = kube.client.CoreV1().Pods(n.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	stuck := n.migration()
+	require.EqualValues(t, 1, stuck.Status.Active)
+
+	require.NoError(t, n.deploy("--migrate-only"))
+	require.NotEqual(t, stuck.UID, n.migration().UID)
 }
 
 // holdMigrations makes migrations wait until release.
@@ -182,12 +195,17 @@ func (n *night) deploy(flags ...string) error {
 // deployment is the command of k8s/deploy.sh for the overlay with every component.
 func (n *night) deployment(flags ...string) *exec.Cmd {
 	n.t.Helper()
+	return n.deploymentWith(flags)
+}
+
+func (n *night) deploymentWith(flags []string, patches ...map[string]any) *exec.Cmd {
+	n.t.Helper()
 	const never = "0 0 31 2 *"
-	dir := n.manifests(never, folders(n.t, "components"),
+	dir := n.manifests(never, folders(n.t, "components"), append(patches,
 		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "APPLY_ADMIN_LISTEN": "9090"}),
 		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
 		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}),
-		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "CONSOLE_ADMIN_LISTEN": "9093"}))
+		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "CONSOLE_ADMIN_LISTEN": "9093"}))...)
 	script := n.command("../deploy.sh", append(flags, dir)...)
 	script.Env = append(script.Env, "NAMESPACE=other")
 	return script
