@@ -2,19 +2,10 @@ package connect_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"database/sql"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,53 +17,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
-	"github.com/jajeong/jajeong/internal/testenv/process"
 	"github.com/jajeong/jajeong/internal/text"
 )
-
-// authority issues certificates for 127.0.0.1, for servers and clients.
-type authority struct {
-	t           *testing.T
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
-	require.NoError(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return authority{t, certificate, key}
-}
-
-func (a authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
-}
-
-func (a authority) issue() (certificate, key []byte) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	of := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "program"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, of, a.certificate, &private.PublicKey, a.key)
-	require.NoError(a.t, err)
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(a.t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
-}
-
-// folder returns a folder with the certificate of this authority, and one that it has issued.
-func (a authority) folder() string {
-	dir := a.t.TempDir()
-	certificate, key := a.issue()
-	write(a.t, dir, map[string][]byte{"ca.crt": a.pem(), "tls.crt": certificate, "tls.key": key})
-	return dir
-}
 
 func write(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
@@ -83,15 +29,15 @@ func write(t *testing.T, dir string, files map[string][]byte) {
 
 func TestTLSDir_Problems(t *testing.T) {
 	t.Parallel()
-	trusted := newAuthority(t)
-	certificate, key := trusted.issue()
-	_, otherKey := trusted.issue()
+	trusted := testenv.NewAuthority(t)
+	certificate, key := trusted.Issue()
+	_, otherKey := trusted.Issue()
 	for name, test := range map[string]struct {
 		files map[string][]byte
 		want  string
 	}{
-		"everything":            {files: map[string][]byte{"ca.crt": trusted.pem(), "tls.crt": certificate, "tls.key": key}},
-		"authorities alone":     {files: map[string][]byte{"ca.crt": trusted.pem()}},
+		"everything":            {files: map[string][]byte{"ca.crt": trusted.PEM(), "tls.crt": certificate, "tls.key": key}},
+		"authorities alone":     {files: map[string][]byte{"ca.crt": trusted.PEM()}},
 		"client alone":          {files: map[string][]byte{"tls.crt": certificate, "tls.key": key}},
 		"nothing":               {want: "REDIS_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key"},
 		"certificate alone":     {files: map[string][]byte{"tls.crt": certificate}, want: "REDIS_TLS_DIR/tls.key cannot be read: no such file or directory"},
@@ -117,7 +63,7 @@ func TestTLSDir_Problems(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nothing")
 	require.EqualError(t, (&connect.MySQLSettings{MySQLDSN: "u:p@tcp(a:1)/d", MySQLTLSDir: missing}).Validate(), "MYSQL_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key")
 	for dsn, right := range map[string]bool{"u:p@tcp(a:1)/d": true, "u:p@tcp(a:1)/d?tls=true": true, "u:p@tcp(a:1)/d?tls=skip-verify": false, "u:p@unix(/s)/d": false} {
-		err := (&connect.MySQLSettings{MySQLDSN: dsn, MySQLTLSDir: trusted.folder()}).Validate()
+		err := (&connect.MySQLSettings{MySQLDSN: dsn, MySQLTLSDir: trusted.Folder()}).Validate()
 		require.Equal(t, right, err == nil, "%s: %v", dsn, err)
 	}
 }
@@ -126,24 +72,17 @@ func TestTLSDir_Problems(t *testing.T) {
 // either side refuses is a wrong setting.
 func TestTLSDir_OfRedis(t *testing.T) {
 	t.Parallel()
-	trusted, foreign := newAuthority(t), newAuthority(t)
-	server := trusted.folder()
+	trusted, foreign := testenv.NewAuthority(t), testenv.NewAuthority(t)
+	server := trusted.Folder()
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	admin := testenv.RedisClient(t, redis.Addr())
-	_, port, err := net.SplitHostPort(redis.Addr())
-	require.NoError(t, err)
-	plain, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	require.NoError(t, admin.Do(t.Context(), "config", "set", "tls-cert-file", filepath.Join(server, "tls.crt"), "tls-key-file", filepath.Join(server, "tls.key"),
-		"tls-ca-cert-file", filepath.Join(server, "ca.crt"), "tls-port", process.SecondPort(plain)).Err())
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(process.SecondPort(plain)))
+	address := redis.SpeakTLS(t, server)
 
 	for name, test := range map[string]struct {
 		dir   string
 		right bool
 	}{
-		"right":                    {trusted.folder(), true},
-		"server of another":        {foreign.folder(), false},
+		"right":                    {trusted.Folder(), true},
+		"server of another":        {foreign.Folder(), false},
 		"no client":                {onlyAuthority(t, trusted), false},
 		"client of another":        {clientOf(t, trusted, foreign), false},
 		"no folder, TLS by itself": {"", false},
@@ -167,31 +106,29 @@ func TestTLSDir_OfRedis(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	require.Error(t, client.Ping(t.Context()).Err())
-	certificate, key := trusted.issue()
+	certificate, key := trusted.Issue()
 	write(t, dir, map[string][]byte{"tls.crt": certificate, "tls.key": key})
 	require.NoError(t, client.Ping(t.Context()).Err(), "the certificate was renewed")
 }
 
-func onlyAuthority(t *testing.T, of authority) string {
+func onlyAuthority(t *testing.T, of testenv.Authority) string {
 	dir := t.TempDir()
-	write(t, dir, map[string][]byte{"ca.crt": of.pem()})
+	write(t, dir, map[string][]byte{"ca.crt": of.PEM()})
 	return dir
 }
 
-func clientOf(t *testing.T, server, client authority) string {
+func clientOf(t *testing.T, server, client testenv.Authority) string {
 	dir := onlyAuthority(t, server)
-	certificate, key := client.issue()
+	certificate, key := client.Issue()
 	write(t, dir, map[string][]byte{"tls.crt": certificate, "tls.key": key})
 	return dir
 }
 
 func TestTLSDir_OfMySQL(t *testing.T) {
 	t.Parallel()
-	trusted, foreign := newAuthority(t), newAuthority(t)
-	server := trusted.folder()
-	m := testenv.PrivateMySQL(t, testenv.MySQLOptions{
-		Args: []string{"--loose-ssl", "--ssl-ca=" + filepath.Join(server, "ca.crt"), "--ssl-cert=" + filepath.Join(server, "tls.crt"), "--ssl-key=" + filepath.Join(server, "tls.key")},
-	})
+	trusted, foreign := testenv.NewAuthority(t), testenv.NewAuthority(t)
+	server := trusted.Folder()
+	m := testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: testenv.MySQLArgs(server)})
 	admin, err := sql.Open("mysql", m.DSN(""))
 	require.NoError(t, err)
 	defer admin.Close()
@@ -203,8 +140,8 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 		dir   string
 		right bool
 	}{
-		"right":             {trusted.folder(), true},
-		"server of another": {foreign.folder(), false},
+		"right":             {trusted.Folder(), true},
+		"server of another": {foreign.Folder(), false},
 		"no client":         {onlyAuthority(t, trusted), false},
 		"client of another": {clientOf(t, trusted, foreign), false},
 	} {
@@ -231,7 +168,7 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 			ended++
 			return faultproxy.DropRequest(nil)
 		}, m.Addr())
-		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", proxy.Addr), MySQLTLSDir: trusted.folder()}
+		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", proxy.Addr), MySQLTLSDir: trusted.Folder()}
 		db, err := settings.Open(connect.Patient, zap.NewNop())
 		require.NoError(t, err)
 		err = db.PingContext(t.Context())

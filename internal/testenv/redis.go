@@ -74,6 +74,18 @@ func redisOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: -1, ContextTimeoutEnabled: true}
 }
 
+// SpeakTLS returns a second address of the server, where it speaks TLS with a certificate of a Folder and wants one of the client.
+func (r *Redis) SpeakTLS(t testing.TB, folder string) (addr string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(r.Addr())
+	require.NoError(t, err)
+	plain, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	require.NoError(t, RedisClient(t, r.Addr()).Do(t.Context(), "config", "set", "tls-cert-file", filepath.Join(folder, "tls.crt"),
+		"tls-key-file", filepath.Join(folder, "tls.key"), "tls-ca-cert-file", filepath.Join(folder, "ca.crt"), "tls-port", process.SecondPort(plain)).Err())
+	return net.JoinHostPort(host, strconv.Itoa(process.SecondPort(plain)))
+}
+
 // FailSnapshots makes every snapshot fail, as a full disk does. Redis refuses writes with MISCONF until mended, after which it
 // has saved one.
 func (r *Redis) FailSnapshots(t testing.TB) (mend func()) {

@@ -21,7 +21,7 @@ import (
 )
 
 // k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, checkout reserves a coupon, and a changed setting is
-// deployed without an error for users.
+// deployed without an error for users. Every program reaches Redis and MySQL by TLS, with the components.
 func TestDeployScript(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -40,6 +40,7 @@ func TestDeployScript(t *testing.T) {
 
 	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
 	n.mustBeSettled(couponID, 2)
+	n.await("settle-serve has published", func(ctx context.Context) bool { return n.Redis.XLen(ctx, "coupon:events").Val() == 2 })
 
 	wallet := &n.ready("wallet-api", 1)[0]
 	require.Equal(t, http.StatusUnauthorized, n.reserve(wallet, "not "+serviceKey, couponID, 1))

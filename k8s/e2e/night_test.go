@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,12 +41,20 @@ type night struct {
 	namespace string
 	settings  map[string]string // of the ConfigMap, different from the overlay
 	mysql     *testenv.MySQL
+	overTLS   map[string]string // settings with the components for TLS
+	authority testenv.Authority
 }
 
 func newNight(t *testing.T) *night {
 	t.Helper()
-	n := &night{t: t, overlay: "prod", namespace: "night-" + randomName(), mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{})}
-	addr := testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()
+	authority := testenv.NewAuthority(t)
+	certificates := authority.Folder()
+	n := &night{t: t, overlay: "prod", namespace: "night-" + randomName(), authority: authority,
+		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: testenv.MySQLArgs(certificates)})}
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	addr, secure := server.Addr(), server.SpeakTLS(t, certificates)
+	n.overTLS = map[string]string{"REDIS_ADDRS": secure, "EVENT_SINK": "redis", "EVENT_REDIS_ADDRS": secure, "EVENT_REDIS_USERNAME": "jajeong_settle",
+		"EVENT_REDIS_PASSWORD_FILE": "/run/secrets/jajeong/redis-password"}
 	client := redis.NewClient(&redis.Options{Addr: addr, Password: redisPassword})
 	t.Cleanup(func() { _ = client.Close() })
 	open := redis.NewClient(&redis.Options{Addr: addr})
@@ -98,6 +107,10 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 	require.NoError(n.t, err)
 	k8s, err = filepath.Rel(from, k8s)
 	require.NoError(n.t, err)
+	settingsOf := maps.Clone(n.settings)
+	if len(components) > 0 {
+		maps.Copy(settingsOf, n.overTLS)
+	}
 	for i := range components {
 		components[i] = filepath.Join(k8s, "components", components[i])
 	}
@@ -114,8 +127,17 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 			"options": map[string]any{"disableNameSuffixHash": true}}
 	}
 	var settings []string
-	for name, value := range n.settings {
+	for name, value := range settingsOf {
 		settings = append(settings, name+"="+value)
+	}
+	var certificates []any
+	for _, server := range []string{"redis", "event-redis", "mysql"} {
+		var files []string
+		for name, content := range n.authority.Files() {
+			files = append(files, name+"="+string(content))
+		}
+		certificates = append(certificates, map[string]any{"name": "jajeong-" + server + "-tls", "type": "kubernetes.io/tls", "literals": files,
+			"options": map[string]any{"disableNameSuffixHash": true}})
 	}
 	password := "redis-password=" + redisPassword
 	patches = append(patches, patch("batch/v1", "CronJob", "settle", map[string]any{"schedule": schedule}))
@@ -126,9 +148,9 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 		"components": components,
 		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
 			"literals": settings}},
-		"secretGenerator": []any{secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
+		"secretGenerator": append(certificates, secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
 			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys), secret("jajeong-migrate", "jajeong_migrate"),
-			secret("jajeong-console", "jajeong_operator", password)},
+			secret("jajeong-console", "jajeong_operator", password)),
 		"patches": patches,
 	})
 	require.NoError(n.t, err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // strictly makes unknown fields errors. By default they are dropped silently.
@@ -60,7 +61,7 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
-	n := &night{Deployment: new(jajeongtest.Deployment), t: t, overlay: "prod", namespace: "some-night", settings: map[string]string{"REDIS_TLS": "false"}}
+	n := &night{Deployment: new(jajeongtest.Deployment), t: t, overlay: "prod", namespace: "some-night", authority: testenv.NewAuthority(t), settings: map[string]string{"REDIS_TLS": "false"}}
 	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *", nil)), "CronJob", "settle")
 	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
 

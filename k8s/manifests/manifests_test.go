@@ -150,6 +150,7 @@ func TestSecretsAreFiles(t *testing.T) {
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, pod := range c.own() {
+			pod = withoutCertificates(t, pod)
 			container := pod.Spec.Containers[0]
 			volumes := 2
 			if name == "apply-api" || name == "wallet-api" { // they check tokens
@@ -196,6 +197,63 @@ func TestSecretsAreFiles(t *testing.T) {
 		}
 	})
 	require.Empty(t, render(t, "prod").secrets, "the repository has no production secrets")
+}
+
+// certificates are the settings of the components that mount certificates, by their Secret.
+var certificates = map[string]string{
+	"jajeong-redis-tls": "REDIS_TLS_DIR", "jajeong-event-redis-tls": "EVENT_REDIS_TLS_DIR", "jajeong-mysql-tls": "MYSQL_TLS_DIR",
+}
+
+// withoutCertificates returns the pod without what the components add, which is last.
+func withoutCertificates(t *testing.T, pod corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	t.Helper()
+	pod = *pod.DeepCopy()
+	volumes, mounts := &pod.Spec.Volumes, &pod.Spec.Containers[0].VolumeMounts
+	for last := len(*volumes) - 1; ; last-- {
+		secret := (*volumes)[last].Secret
+		if secret == nil || certificates[secret.SecretName] == "" {
+			return pod
+		}
+		require.Equal(t, (*volumes)[last].Name, (*mounts)[last].Name)
+		*volumes, *mounts = (*volumes)[:last], (*mounts)[:last]
+	}
+}
+
+// Each program that connects to a server has the certificates for it. They are mandatory: a pod without the Secret does not start.
+func TestCertificates_AreMountedWhereTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	wanted := map[string][]string{
+		"jajeong-redis-tls":       {"apply-api", "console", "settle", "settle-serve", "verify"},
+		"jajeong-event-redis-tls": {"settle", "settle-serve"}, // settle: k8s/settle.sh events replay
+		"jajeong-mysql-tls":       {"apply-api", "console", "migrate", "settle", "settle-serve", "verify", "wallet-api"},
+	}
+	everywhere(t, func(t *testing.T, c *cluster) {
+		with := map[string][]string{}
+		for name, pod := range c.pods() {
+			container := pod.Spec.Containers[0]
+			for _, volume := range pod.Spec.Volumes {
+				if volume.Secret == nil || certificates[volume.Secret.SecretName] == "" {
+					continue
+				}
+				secret := volume.Secret
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: secret.SecretName, DefaultMode: new(int32(0o440))}, secret)
+				at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })
+				require.GreaterOrEqual(t, at, 0, name)
+				mount := container.VolumeMounts[at]
+				require.Equal(t, corev1.VolumeMount{Name: volume.Name, MountPath: mount.MountPath, ReadOnly: true}, mount, "a subPath would not be renewed")
+				require.Contains(t, container.Env, corev1.EnvVar{Name: certificates[secret.SecretName], Value: mount.MountPath}, name)
+				with[secret.SecretName] = append(with[secret.SecretName], name)
+			}
+		}
+		if _, components := c.deployments["console"]; !components {
+			require.Empty(t, with)
+			return
+		}
+		for _, names := range with {
+			slices.Sort(names)
+		}
+		require.Equal(t, wanted, with)
+	})
 }
 
 func TestJobsFollowTheExitCodes(t *testing.T) {

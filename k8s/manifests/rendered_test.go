@@ -138,7 +138,7 @@ func above(t *testing.T, overlay string) filesys.FileSystem {
 	for _, component := range folders("../components") {
 		kustomization += "- ../../components/" + component + "\n"
 	}
-	kustomization += "configMapGenerator: [{name: settings, behavior: merge, literals: [CONSOLE_TRUSTED_PROXIES=10.30.0.0/24, CONSOLE_ROLES=sre=operator]}]\n"
+	kustomization += "configMapGenerator: [{name: settings, behavior: merge, literals: [CONSOLE_TRUSTED_PROXIES=10.30.0.0/24, CONSOLE_ROLES=sre=operator, 'EVENT_REDIS_ADDRS=redis-events.coupons.example:6379']}]\n"
 	require.NoError(t, files.WriteFile("/k8s/overlays/above/kustomization.yaml", []byte(kustomization)))
 	return files
 }

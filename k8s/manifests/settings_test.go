@@ -52,6 +52,13 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 		if env.Name == "SSL_CERT_DIR" {
 			value = t.TempDir() // the optional ConfigMap does not exist
 		}
+		if strings.HasSuffix(env.Name, "_TLS_DIR") {
+			value = t.TempDir()
+			site := httptest.NewTLSServer(nil) // for its certificate
+			site.Close()
+			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})
+			require.NoError(t, os.WriteFile(filepath.Join(value, "ca.crt"), ca, 0o600))
+		}
 		switch {
 		case env.ValueFrom == nil:
 		case env.ValueFrom.FieldRef != nil:
