@@ -244,6 +244,9 @@ CREATE TABLE IF NOT EXISTS event_relay (
     row_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- not above the id of any of their user_coupon rows
     log_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the last row of coupon_log before the events were turned on
     server      VARCHAR(100)    NOT NULL DEFAULT '', -- of the sink, that has the last event
+    last_event  VARCHAR(41)     NOT NULL DEFAULT '', -- the last one that the sink acknowledged, as the sink names it; empty: not known, or old
+    may_lack_from DATETIME(6)   NULL,               -- the sink may lack events from here on: a replay has to run; NULL: nothing is known to be missing
+    may_lack_to DATETIME(6)     NULL,               -- exclusive
     claimed_at  DATETIME(6)     NULL,               -- when a process last began to publish to it; the latest sink is that of the deployment
     PRIMARY KEY (sink)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;

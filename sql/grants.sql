@@ -55,8 +55,8 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
     void_plan, used_at, run_id) ON approval TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 
--- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. Events and the journal they
--- only read.
+-- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. The journal they only
+-- read, and of the relay they only note that a replay has run.
 GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
     discount_percent, discount_max_won, minimum_won, cadence, line_limit),
     UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version, cadence, frozen) ON coupon TO jajeong_operator;
@@ -75,7 +75,7 @@ GRANT SELECT ON line_journal TO jajeong_operator;
 GRANT SELECT ON journal TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
-GRANT SELECT ON event_relay TO jajeong_operator;
+GRANT SELECT, UPDATE (may_lack_from, may_lack_to) ON event_relay TO jajeong_operator;
 GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after,
     events_after) ON policy TO jajeong_operator;
 GRANT SELECT, UPDATE (zone) ON deployment TO jajeong_operator;

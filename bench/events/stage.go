@@ -153,12 +153,12 @@ type kept struct {
 	spent    time.Duration
 }
 
-func (k *kept) Publish(ctx context.Context, server string, messages []events.Message) (int, error) {
+func (k *kept) Publish(ctx context.Context, at events.Place, messages []events.Message) (int, string, error) {
 	began := time.Now()
-	n, err := k.Sink.Publish(ctx, server, messages)
+	n, last, err := k.Sink.Publish(ctx, at, messages)
 	k.spent += time.Since(began)
 	k.messages = append(k.messages, messages[:n]...)
-	return n, err
+	return n, last, err
 }
 
 // measure publishes once by the relay, and once the same bytes without it.

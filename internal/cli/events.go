@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/events"
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
@@ -130,6 +131,10 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 			return err
 		}
 	}
+	gap, err := events.ReadGap(ctx, s.MySQL, c.sink())
+	if err != nil {
+		return err
+	}
 	sink, err := c.open(p, c.sink())
 	if err != nil {
 		return err
@@ -145,7 +150,26 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 	if err != nil && ctx.Err() != nil {
 		err = settle.Stopped(ctx)
 	}
-	return c.print(p, done, err)
+	if err = c.print(p, done, err); err != nil || gap == nil {
+		return err
+	}
+	return c.close(ctx, p, s, gap, selection.Covers(gap), done.Server)
+}
+
+// close forgets what the sink lacked, if the replay has published all of it. It says what the sink may still lack.
+func (c *eventsReplayCmd) close(ctx context.Context, p *program, s *servers, gap *events.Gap, covered bool, server string) (err error) {
+	if covered {
+		gap, err = events.CloseGap(ctx, mysqltx.New(s.MySQL), c.sink(), gap, server)
+	}
+	switch {
+	case err != nil:
+		return err
+	case gap == nil:
+		p.warn(text.SinkLacksNothing, c.sink())
+	default:
+		p.errors().MayLack(c.sink(), gap)
+	}
+	return nil
 }
 
 // known returns an error if the selection names a coupon or a run that is not there.

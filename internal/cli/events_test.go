@@ -2,8 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,4 +118,83 @@ func TestEvents_Status(t *testing.T) {
 	require.NotEmpty(t, all[0].SinkError)
 	_, stdout, _ = w.settle(append([]string{"events", "status"}, w.toStream()...)...)
 	require.Contains(t, stdout, "shop")
+}
+
+// serveEvents runs `settle serve` until a condition holds, and returns its log.
+func (w *world) serveEvents(what string, until func() bool) string {
+	w.T.Helper()
+	r := w.begin(append([]string{"serve", "--tasks=events"}, w.toStream()...)...)
+	testenv.Eventually(w.T, what, until)
+	r.stop()
+	r.end()
+	require.Zero(w.T, r.code, r.stderr.String())
+	return r.stderr.String()
+}
+
+// Somebody deletes the stream, in which events of two hours were. They are missing until the replay has run that the log and the
+// status name: not a part of it, not a dry run, not one that fails, not one to another Redis.
+func TestEvents_MayBeLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.published(between(1, 20)...)
+	w.Exec("UPDATE settlement SET published_at = published_at - INTERVAL 2 HOUR, settled_at = settled_at - INTERVAL 2 HOUR")
+	w.Exec("UPDATE user_coupon SET issued_at = issued_at - INTERVAL 2 HOUR")
+	recent := w.published(between(21, 23)...)
+	require.NoError(t, w.Redis.Del(t.Context(), w.stream()).Err())
+	log := w.serveEvents("the relay has noticed", func() bool {
+		return w.Number("SELECT COUNT(*) FROM event_relay WHERE may_lack_from IS NOT NULL") == 1 &&
+			w.Number("SELECT COUNT(*) FROM settlement WHERE published_at IS NULL") == 0
+	})
+	require.Len(t, w.streamed(), 3, "the last ten minutes are published again")
+
+	status := func(args ...string) (*events.Gap, string) {
+		var all []events.Status
+		code, stdout, stderr := w.settle("events", "status", "--output=json")
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &all), stdout)
+		code, stdout, stderr = w.settle(append([]string{"events", "status"}, args...)...)
+		require.Zero(t, code, stderr)
+		return all[0].MayLack, stdout
+	}
+	gap, table := status()
+	require.NotNil(t, gap)
+	require.Contains(t, table, "redis may lack events")
+	require.Contains(t, table, gap.Replay+"\n")
+	_, korean := status("--lang=ko")
+	require.Contains(t, korean, "redis에 이벤트가 빠져 있을 수 있습니다")
+	require.Contains(t, korean, gap.Replay+"\n")
+	require.Equal(t, 1, strings.Count(log, gap.Replay), log)
+
+	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
+	named := strings.Fields(gap.Replay)[1:]
+	replay := func(command []string) (code int, stderr string) {
+		code, _, stderr = w.settle(append(command, w.toStream()...)...)
+		return code, stderr
+	}
+	for name, command := range map[string][]string{
+		"of one coupon":    append(slices.Clone(named), "--coupon="+old.String()),
+		"counted":          append(slices.Clone(named), "--dry-run"),
+		"of a part":        {"events", "replay", "--from=" + gap.From.Add(time.Minute).Format(time.RFC3339)},
+		"that failed":      append(slices.Clone(named), "--event-redis-addrs=127.0.0.1:1"),
+		"to another Redis": append(slices.Clone(named), "--event-redis-addrs="+testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()),
+	} {
+		code, stderr := replay(command)
+		require.Equal(t, name == "that failed", code != exitDone, "%s: %s", name, stderr)
+		if code == exitDone && name != "counted" {
+			require.Contains(t, stderr, "redis may lack events", name)
+		}
+		still, _ := status()
+		require.Equal(t, gap, still, name)
+	}
+	code, stderr := replay(named)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "All events that redis may have lacked are published again.")
+	none, table := status()
+	require.Nil(t, none)
+	require.NotContains(t, table, "may lack")
+	for _, couponID := range []coupon.CouponID{old, recent} {
+		for _, user := range w.Issued(couponID) {
+			require.Contains(t, w.streamed(), fmt.Sprintf("/coupons/%d issued-%d", couponID, user))
+		}
+	}
 }

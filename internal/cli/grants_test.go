@@ -43,6 +43,7 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_log", "DELETE FROM coupon_order", "INSERT INTO coupon_order (order_id) VALUES ('A-1')",
 			"UPDATE user_coupon SET position = 1", "UPDATE user_coupon SET issued_at = NOW(6)", "UPDATE coupon SET discount_won = 9",
 			"UPDATE coupon SET discount_percent = 9", "UPDATE coupon SET minimum_won = 9", "INSERT INTO purged_coupon (coupon_id) VALUES (1)",
+			"UPDATE event_relay SET log_id = 0",
 		},
 		"jajeong_wallet": {
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE user_coupon SET expires_at = NOW(6)", "UPDATE user_coupon SET run_id = 7",

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -56,8 +55,10 @@ func (c *serveCmd) eventsTask(p *program, s *settler, brief *mysqltx.DB) (task *
 		return nil, func() {}, err
 	}
 	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: brief, Rows: s.MySQL, Now: p.Now})
-	delay := func(ctx context.Context) (time.Duration, error) { return events.Delay(ctx, s.MySQL, c.EventSink) }
-	task = serve.NewEvents(serve.EventsConfig{Relay: relay, Delay: delay, Now: p.Now, Logger: logger})
+	shortfall := func(ctx context.Context) (events.Shortfall, error) {
+		return events.ReadShortfall(ctx, s.MySQL, c.EventSink)
+	}
+	task = serve.NewEvents(serve.EventsConfig{Relay: relay, Shortfall: shortfall, Now: p.Now, Logger: logger})
 	logger.Info("events go to a sink", zap.String("sink", c.EventSink))
 	return task, sink.Close, nil
 }

@@ -46,7 +46,7 @@ func (b *batch) write(ctx context.Context, tx *sql.Tx, c *cursor, delivered int)
 		if n == len(p.events) && p.last {
 			done = append(done, p.settlement)
 			if c.settlement == p.settlement {
-				*c = cursor{log: c.log, server: c.server, on: c.on}
+				*c = cursor{log: c.log, Place: c.Place, on: c.on}
 			}
 			continue
 		}

@@ -25,16 +25,27 @@ func oldestDue(ctx context.Context, q mysqltx.Querier, sink string) (oldest *tim
 	return oldest, mysqltx.Wrap(err, "read the oldest unpublished event")
 }
 
-// Delay returns how long the oldest event that a sink has not got is due, by MySQL's clock. It is zero if the sink has all, or
-// was never turned on.
-func Delay(ctx context.Context, q mysqltx.Querier, sink string) (time.Duration, error) {
-	on, err := mysqltx.Column[time.Time](ctx, q, "SELECT UTC_TIMESTAMP(6) FROM event_relay WHERE sink = ? AND from_at IS NOT NULL", sink)
+// Shortfall is what a sink has not got. It is zero if the sink has all, or was never turned on.
+type Shortfall struct {
+	Delay   time.Duration // how long the oldest unpublished event is due, by MySQL's clock
+	MayLack bool          // the sink may lack events that were published: see Gap
+}
+
+// ReadShortfall reads what a sink has not got.
+func ReadShortfall(ctx context.Context, q mysqltx.Querier, sink string) (s Shortfall, err error) {
+	type relay struct {
+		now     time.Time
+		mayLack bool
+	}
+	on, err := mysqltx.Collect(ctx, q, func(r *relay) []any { return []any{&r.now, &r.mayLack} },
+		"SELECT UTC_TIMESTAMP(6), may_lack_from IS NOT NULL FROM event_relay WHERE sink = ? AND from_at IS NOT NULL", sink)
 	if err != nil || len(on) == 0 {
-		return 0, mysqltx.Wrap(err, "read the relay of sink %s", sink)
+		return s, mysqltx.Wrap(err, "read the relay of sink %s", sink)
 	}
+	s.MayLack = on[0].mayLack
 	due, err := oldestDue(ctx, q, sink)
-	if err != nil || due == nil {
-		return 0, err
+	if err == nil && due != nil {
+		s.Delay = max(0, on[0].now.Sub(*due))
 	}
-	return max(0, on[0].Sub(*due)), nil
+	return s, err
 }

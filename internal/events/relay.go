@@ -41,7 +41,7 @@ type Config struct {
 type Relay struct {
 	Config
 	ahead    *ahead    // what is read and not published of the settlement that the cursor names
-	lookedAt time.Time // when the relay last asked for the sink's server
+	lookedAt time.Time // when the relay last looked at the sink
 	claimed  bool      // this process has claimed the sink
 	most     int       // coupons of a round at most; tests publish fewer
 	room     int       // coupons of the next round at most; see adapt
@@ -53,8 +53,9 @@ func NewRelay(c Config) *Relay { return &Relay{Config: c, most: roundCoupons, ro
 type Round struct {
 	Standby   bool // another relay works
 	Published int  // number of events
-	Again     int  // number of settlements and rows of coupon_log that will be published again, because the sink's server changed
+	Again     int  // number of settlements and rows of coupon_log that will be published again, because the sink may have lost them
 	More      bool // the next round has something to do
+	MayLack   *Gap // what else the sink may have lost, if this round has found it; nil: nothing
 
 	on bool // the events are turned on
 }
@@ -114,22 +115,23 @@ func (r *Relay) attempt(ctx context.Context, tx *sql.Tx) (done Round, sinkError,
 	}
 	done.on = true
 	before := at
-	if at.server == "" || r.Now().Sub(r.lookedAt) >= serverEvery {
-		server, err := r.look(ctx)
+	if at.Server == "" || r.Now().Sub(r.lookedAt) >= serverEvery {
+		look, err := r.look(ctx, at.Place)
 		switch {
 		case err != nil:
 			return done, err, nil
-		case at.server != "" && at.server != server:
-			done.Again, done.More, err = publishAgain(ctx, tx, at, server, r.Name)
+		case look.Lacks > 0 || at.Server != "" && at.Server != look.Server:
+			r.lookedAt, done.More = time.Time{}, true
+			done.Again, done.MayLack, err = publishAgain(ctx, tx, at, look, r.Name)
 			return done, nil, err
 		}
-		at.server = server
+		at.Place = look.Place
 	}
 	events, err := r.gather(ctx, tx, at)
 	if err != nil {
 		return done, nil, err
 	}
-	done.Published, sinkError = r.publish(ctx, at.server, events)
+	done.Published, at.Last, sinkError = r.publish(ctx, at.Place, events)
 	err = events.write(ctx, tx, &at, done.Published)
 	if err == nil && at != before {
 		err = at.write(ctx, tx, r.Name)
@@ -138,16 +140,16 @@ func (r *Relay) attempt(ctx context.Context, tx *sql.Tx) (done Round, sinkError,
 	return done, sinkError, err
 }
 
-// look asks the sink for its server.
-func (r *Relay) look(ctx context.Context) (string, error) {
+// look asks the sink where its events are.
+func (r *Relay) look(ctx context.Context, known Place) (Look, error) {
 	ctx, cancel := context.WithTimeout(ctx, PublishTimeout)
 	defer cancel()
-	server, err := r.Sink.Server(ctx)
+	look, err := r.Sink.Look(ctx, known)
 	if err != nil {
-		return "", fmt.Errorf("look at sink %s: %w", r.Name, err)
+		return Look{}, fmt.Errorf("look at sink %s: %w", r.Name, err)
 	}
 	r.lookedAt = r.Now()
-	return server, nil
+	return look, nil
 }
 
 // gather returns the next events: coupons of settlements first, then rows of coupon_log.
@@ -187,9 +189,9 @@ func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, erro
 }
 
 // publish delivers the events, and reads more coupons meanwhile.
-func (r *Relay) publish(ctx context.Context, server string, events *batch) (delivered int, sinkError error) {
+func (r *Relay) publish(ctx context.Context, at Place, events *batch) (delivered int, last string, sinkError error) {
 	if len(events.messages) == 0 {
-		return 0, nil
+		return 0, at.Last, nil
 	}
 	var group errgroup.Group
 	if last := len(events.parts) - 1; last >= 0 && !events.parts[last].last {
@@ -197,7 +199,7 @@ func (r *Relay) publish(ctx context.Context, server string, events *batch) (deli
 	}
 	timed, cancel := context.WithTimeout(ctx, PublishTimeout)
 	defer cancel()
-	delivered, sinkError = r.Sink.Publish(timed, server, events.messages)
+	delivered, last, sinkError = r.Sink.Publish(timed, at, events.messages)
 	if group.Wait() != nil || sinkError != nil {
 		r.ahead = nil // the next round reads again
 	}
@@ -206,7 +208,7 @@ func (r *Relay) publish(ctx context.Context, server string, events *batch) (deli
 	}
 	if errors.Is(sinkError, ErrServerChanged) { // what this round delivered may be lost, too
 		r.lookedAt = time.Time{}
-		return 0, nil
+		return 0, at.Last, nil
 	}
-	return delivered, sinkError
+	return delivered, last, sinkError
 }

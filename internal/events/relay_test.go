@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -35,16 +36,36 @@ type memory struct {
 	room   int   // events that are still acknowledged; negative: all
 	err    error // after them
 	strict bool  // it holds each event against docs/asyncapi.yaml, not one of 20
+
+	acknowledged int           // number of events ever
+	lost         int           // the first of them, which it has no more
+	lacks        time.Duration // since when, if it has lost any
 }
 
 var errSinkAway = errors.New("sink away")
 
-func (m *memory) Publish(_ context.Context, server string, messages []events.Message) (int, error) {
+func (m *memory) Publish(_ context.Context, at events.Place, messages []events.Message) (int, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if server != m.server {
-		return 0, events.ErrServerChanged
+	if at.Server != m.server || m.hasLost(at) {
+		return 0, at.Last, events.ErrServerChanged
 	}
+	delivered, err := m.append(messages)
+	if m.acknowledged += delivered; delivered > 0 {
+		at.Last = fmt.Sprint(m.acknowledged)
+	}
+	return delivered, at.Last, err
+}
+
+func (m *memory) hasLost(known events.Place) bool {
+	last, err := strconv.Atoi(known.Last)
+	return err == nil && last <= m.lost
+}
+
+// lose loses everything that was acknowledged.
+func (m *memory) lose(lacks time.Duration) { m.got, m.lost, m.lacks = nil, m.acknowledged, lacks }
+
+func (m *memory) append(messages []events.Message) (int, error) {
 	for i, message := range messages {
 		if m.room == 0 {
 			return i, m.err
@@ -64,7 +85,12 @@ func (m *memory) Publish(_ context.Context, server string, messages []events.Mes
 	return len(messages), nil
 }
 
-func (m *memory) Server(context.Context) (string, error)     { return m.server, nil }
+func (m *memory) Look(_ context.Context, known events.Place) (events.Look, error) {
+	if m.hasLost(known) {
+		return events.Look{Place: events.Place{Server: m.server}, Lacks: m.lacks}, nil
+	}
+	return events.Look{Place: events.Place{Server: m.server, Last: known.Last}}, nil
+}
 func (m *memory) Lags(context.Context) ([]events.Lag, error) { return nil, nil }
 func (m *memory) Close()                                     {}
 func (m *memory) ids() (ids []string) {
@@ -213,15 +239,15 @@ type slow struct {
 	tries []int // how many events there were to publish
 }
 
-func (s *slow) Publish(ctx context.Context, server string, messages []events.Message) (int, error) {
+func (s *slow) Publish(ctx context.Context, at events.Place, messages []events.Message) (int, string, error) {
 	s.tries = append(s.tries, len(messages))
 	s.clock = s.clock.Add(s.each * time.Duration(len(messages)))
 	if s.each*time.Duration(len(messages)) > events.PublishTimeout {
 		if err := s.over(); err != nil {
-			return 0, err
+			return 0, at.Last, err
 		}
 	}
-	return s.memory.Publish(ctx, server, messages)
+	return s.memory.Publish(ctx, at, messages)
 }
 
 // Otherwise the next rounds would run out of time as well, for ever.
@@ -414,13 +440,13 @@ func TestRound_ManyRelaysKeepTheOrder(t *testing.T) {
 	require.Len(t, s.sink.got, 400, "no round was repeated")
 }
 
-func TestDelay(t *testing.T) {
+func TestReadShortfall_Delay(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	delay := func(sink string) time.Duration {
-		d, err := events.Delay(t.Context(), s.DB, sink)
+		shortfall, err := events.ReadShortfall(t.Context(), s.DB, sink)
 		require.NoError(t, err)
-		return d
+		return shortfall.Delay
 	}
 	require.Zero(t, delay("redis"))
 	couponID := s.AddQueue(1, 1)

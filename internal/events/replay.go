@@ -32,12 +32,17 @@ type Selection struct {
 	From, To time.Time    // events of From and later, before To
 }
 
+// Covers reports whether the selection has all events of a gap.
+func (s *Selection) Covers(g *Gap) bool {
+	return s.Coupon == 0 && s.Run == 0 && !s.From.After(g.From) && (s.To.IsZero() || !s.To.Before(g.To))
+}
+
 func (s *Selection) has(at time.Time) bool {
 	return !at.Before(s.From) && (s.To.IsZero() || at.Before(s.To))
 }
 
-// Replay publishes events once more, with the ids that they always had. It changes no row, and needs no lock: the relay may
-// work meanwhile.
+// Replay publishes events once more, with the ids that they always had. It changes no row of them, and needs no lock: the relay
+// may work meanwhile.
 type Replay struct {
 	Selection
 	Sink     Sink // nil: the events are only counted
@@ -46,8 +51,9 @@ type Replay struct {
 	Progress func(published int)
 	Full     func(err error) // called while the sink takes no events
 
-	server string
-	done   Replayed
+	place   Place // without a server, it is not known yet
+	changed bool  // the sink may have lost what the replay had published
+	done    Replayed
 }
 
 // Replayed is the result of a replay.
@@ -55,6 +61,7 @@ type Replayed struct {
 	Coupons int            // number of coupons with events
 	Events  int            // acknowledged by the sink, or counted
 	ByType  map[string]int // the same by type
+	Server  string         // of the sink, which has all of them; empty: that is not certain, or they were only counted
 }
 
 // Run publishes coupon by coupon: the issued coupons by seat, each page followed by what happened to them. After an error, the
@@ -72,7 +79,21 @@ func (r *Replay) Run(ctx context.Context) (Replayed, error) {
 			break
 		}
 	}
+	if err == nil && r.Sink != nil && !r.changed {
+		r.done.Server = r.whole(ctx)
+	}
 	return r.done, err
+}
+
+// whole returns the server of the sink if that has everything that the replay has published, as far as the sink says.
+func (r *Replay) whole(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, PublishTimeout)
+	defer cancel()
+	look, err := r.Sink.Look(ctx, r.place)
+	if err != nil || look.Lacks > 0 || r.place.Server != "" && r.place.Server != look.Server {
+		return ""
+	}
+	return look.Server
 }
 
 const (
@@ -199,7 +220,7 @@ func (r *Replay) publish(ctx context.Context, events []*Event) error {
 		case err != nil && tries >= maxTries:
 			return err
 		case errors.Is(err, ErrServerChanged):
-			r.server = "" // the relay publishes what may be lost; a replay goes on
+			r.place, r.changed = Place{}, true // a replay goes on; who runs it learns that it has to be repeated
 		case errors.Is(err, ErrFull):
 			r.Full(err)
 			err = r.Wait(ctx, fullWait)
@@ -223,10 +244,13 @@ func (r *Replay) deliver(ctx context.Context, messages []Message) (delivered int
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), PublishTimeout)
 	defer cancel()
-	if r.server == "" {
-		if r.server, err = r.Sink.Server(ctx); err != nil {
+	if r.place.Server == "" {
+		look, err := r.Sink.Look(ctx, Place{})
+		if err != nil {
 			return 0, err
 		}
+		r.place = look.Place
 	}
-	return r.Sink.Publish(ctx, r.server, messages)
+	delivered, r.place.Last, err = r.Sink.Publish(ctx, r.place, messages)
+	return delivered, err
 }

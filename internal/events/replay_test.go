@@ -24,6 +24,8 @@ func (s *shop) replay(selection events.Selection) []string {
 	require.Len(s.T, sink.got, done.Events)
 	counted, err := (&events.Replay{Selection: selection, Rows: s.DB, Progress: func(int) {}}).Run(s.T.Context())
 	require.NoError(s.T, err)
+	require.Equal(s.T, "a", done.Server)
+	done.Server = ""
 	require.Equal(s.T, counted, done)
 	return sink.ids()
 }
@@ -142,10 +144,10 @@ type restless struct {
 	t     *testing.T
 }
 
-func (r *restless) Publish(context.Context, string, []events.Message) (int, error) {
+func (r *restless) Publish(context.Context, events.Place, []events.Message) (int, string, error) {
 	r.tries++
 	require.Less(r.t, r.tries, 1000)
-	return 0, events.ErrServerChanged
+	return 0, "", events.ErrServerChanged
 }
 
 // stopping is a sink in which the end of ctx comes in the middle of a publication.
@@ -154,12 +156,12 @@ type stopping struct {
 	stop context.CancelCauseFunc
 }
 
-func (s *stopping) Publish(ctx context.Context, server string, messages []events.Message) (int, error) {
+func (s *stopping) Publish(ctx context.Context, at events.Place, messages []events.Message) (int, string, error) {
 	s.stop(errStopped)
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return 0, "", ctx.Err()
 	}
-	return s.memory.Publish(ctx, server, messages)
+	return s.memory.Publish(ctx, at, messages)
 }
 
 var errStopped = errors.New("stopped")

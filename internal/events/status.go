@@ -23,6 +23,7 @@ type Status struct {
 	Coupon      coupon.CouponID `json:"couponId,omitempty"`
 	Run         coupon.RunID    `json:"runId,omitempty"`    // the settlement of Coupon that is published in part
 	Position    int             `json:"position,omitempty"` // the last seat of it that is published
+	MayLack     *Gap            `json:"mayLack,omitempty"`  // what the sink may have lost; nil: nothing is known to be missing
 	AsOf        time.Time       `json:"asOf"`
 
 	Consumers []Lag  `json:"consumers,omitempty"`
@@ -56,6 +57,9 @@ func ReadStatus(ctx context.Context, q mysqltx.Querier) ([]Status, error) {
 		s := &all[i]
 		if s.On == nil {
 			continue
+		}
+		if s.MayLack, err = ReadGap(ctx, q, s.Sink); err != nil {
+			return nil, err
 		}
 		if err := q.QueryRowContext(ctx, countChangesSQL, s.Sink, MaxCounted).Scan(&s.Changes); err != nil {
 			return nil, mysqltx.Wrap(err, "count unpublished rows of coupon_log")

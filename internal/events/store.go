@@ -24,17 +24,17 @@ type cursor struct {
 	left     int                 // number of events of the settlement that are not
 	row      coupon.UserCouponID // not above the id of any row whose event is not
 	log      uint64              // the last id of coupon_log before the events were turned on
-	server   string              // the server of the sink that has the last event; empty: not known yet
+	Place                        // of the last event that is published; without a server, it is not known yet
 	on       bool                // the events are turned on
 }
 
 const lockSQL = `
-SELECT COALESCE(run_id, 0), COALESCE(coupon_id, 0), position, unpublished, row_id, log_id, server, from_at IS NOT NULL
+SELECT COALESCE(run_id, 0), COALESCE(coupon_id, 0), position, unpublished, row_id, log_id, server, last_event, from_at IS NOT NULL
 FROM event_relay WHERE sink = ? FOR UPDATE NOWAIT`
 
 // lockCursor locks the row of a sink. mysqltx.IsLockWait reports its error if another relay works.
 func lockCursor(ctx context.Context, tx *sql.Tx, sink string) (c cursor, found bool, err error) {
-	err = tx.QueryRowContext(ctx, lockSQL, sink).Scan(&c.run, &c.coupon, &c.position, &c.left, &c.row, &c.log, &c.server, &c.on)
+	err = tx.QueryRowContext(ctx, lockSQL, sink).Scan(&c.run, &c.coupon, &c.position, &c.left, &c.row, &c.log, &c.Server, &c.Last, &c.on)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, false, nil
 	}
@@ -42,11 +42,11 @@ func lockCursor(ctx context.Context, tx *sql.Tx, sink string) (c cursor, found b
 }
 
 const moveSQL = `
-UPDATE event_relay SET run_id = NULLIF(?, 0), coupon_id = NULLIF(?, 0), position = ?, unpublished = ?, row_id = ?, server = ?
-WHERE sink = ?`
+UPDATE event_relay SET run_id = NULLIF(?, 0), coupon_id = NULLIF(?, 0), position = ?, unpublished = ?, row_id = ?, server = ?,
+last_event = ? WHERE sink = ?`
 
 func (c cursor) write(ctx context.Context, tx *sql.Tx, sink string) error {
-	err := mysqltx.Exec(ctx, tx, 1, moveSQL, c.run, c.coupon, c.position, c.left, c.row, c.server, sink)
+	err := mysqltx.Exec(ctx, tx, 1, moveSQL, c.run, c.coupon, c.position, c.left, c.row, c.Server, c.Last, sink)
 	return mysqltx.Wrap(err, "write how far the relay of sink %s came", sink)
 }
 

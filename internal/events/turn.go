@@ -76,12 +76,12 @@ func claim(ctx context.Context, tx *sql.Tx, sink string, claimed bool) error {
 	return mysqltx.Wrap(err, "read the other sinks")
 }
 
-// mayBeLost is how much the sink's server may have lost of what it had acknowledged: a replica or an append-only file is
-// seconds behind; the rest is margin.
+// mayBeLost is how much of what the sink had acknowledged is published again, if it may have lost anything: a replica or an
+// append-only file is seconds behind; the rest is margin. What it lost before that, a person publishes again: see Gap.
 const mayBeLost = 10 * time.Minute
 
 const lastPublishedSQL = `
-SELECT MAX(p.at) FROM (SELECT MAX(published_at) AS at FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log) p`
+SELECT UTC_TIMESTAMP(6), MAX(p.at) FROM (SELECT MAX(published_at) AS at FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log) p`
 
 // The oldest are first, so that the last publication stays known until the end.
 const (
@@ -90,22 +90,28 @@ UPDATE settlement SET published_at = NULL WHERE published_at >= ? ORDER BY publi
 	changesAgainSQL = "UPDATE coupon_log SET published_at = NULL WHERE published_at >= ? ORDER BY published_at LIMIT ?"
 )
 
-// publishAgain marks what was published in the ten minutes before the last publication as not published, and notes the sink's
-// new server. If that takes several rounds, the others follow.
-func publishAgain(ctx context.Context, tx *sql.Tx, at cursor, server, sink string) (again int, more bool, err error) {
+// publishAgain marks what was published in the ten minutes before the last publication as not published, and notes where the
+// sink's events are now. If that takes several rounds, the others follow. gap is what the sink lacks besides, if that is news.
+func publishAgain(ctx context.Context, tx *sql.Tx, at cursor, look Look, sink string) (again int, gap *Gap, err error) {
+	var now time.Time
 	var since sql.NullTime // NULL, which matches no row, if nothing was ever published
-	if err := tx.QueryRowContext(ctx, lastPublishedSQL).Scan(&since); err != nil {
-		return 0, false, mysqltx.Wrap(err, "read the last publication")
+	if err := tx.QueryRowContext(ctx, lastPublishedSQL).Scan(&now, &since); err != nil {
+		return 0, nil, mysqltx.Wrap(err, "read the last publication")
 	}
 	since.Time = since.Time.Add(-mayBeLost)
+	if look.Lacks > 0 && since.Valid {
+		if gap, err = noteGap(ctx, tx, sink, now.Add(-look.Lacks-clocksMargin), since.Time); err != nil {
+			return 0, nil, err
+		}
+	}
 	for _, query := range []string{settlementsAgainSQL, changesAgainSQL} {
 		marked, err := mysqltx.Affected(tx.ExecContext(ctx, query, since, markRows))
 		if err != nil {
-			return 0, false, mysqltx.Wrap(err, "mark what sink %s may have lost", sink)
+			return 0, nil, mysqltx.Wrap(err, "mark what sink %s may have lost", sink)
 		}
 		if again += marked; marked == markRows {
-			return again, true, nil
+			return again, gap, nil
 		}
 	}
-	return again, true, cursor{server: server, log: at.log}.write(ctx, tx, sink)
+	return again, gap, cursor{Place: look.Place, log: at.log}.write(ctx, tx, sink)
 }

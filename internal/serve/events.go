@@ -28,10 +28,10 @@ type Relay interface {
 
 // EventsConfig is what the task events needs. Every field is required.
 type EventsConfig struct {
-	Relay  Relay
-	Delay  func(ctx context.Context) (time.Duration, error) // how long the oldest unpublished event is due
-	Now    func() time.Time
-	Logger *zap.Logger
+	Relay     Relay
+	Shortfall func(ctx context.Context) (events.Shortfall, error)
+	Now       func() time.Time
+	Logger    *zap.Logger
 }
 
 // Events is the task that publishes events.
@@ -55,7 +55,7 @@ func NewEvents(c EventsConfig) *Events {
 		published: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_events_published_total",
 			Help: "Events that the sink has acknowledged, repetitions included."}),
 		again: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_events_marked_again_total",
-			Help: "Settlements and changes whose events are published again, because the sink's server has changed."}),
+			Help: "Settlements and changes whose events are published again, because the sink may have lost them."}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "jajeong_events_rounds_total",
 			Help: "Rounds of the relay in this process, by result."}, []string{"result"}),
 	}
@@ -74,7 +74,11 @@ func (t *Events) Run(ctx context.Context) error {
 		t.again.Add(float64(round.Again))
 		t.rounds.WithLabelValues(resultOf(round, err)).Inc()
 		if round.Again > 0 {
-			t.Logger.Warn("the sink's server has changed and may have lost events; they are published again", zap.Int("marked", round.Again))
+			t.Logger.Warn("the sink may have lost events; those of the last ten minutes are published again", zap.Int("marked", round.Again))
+		}
+		if gap := round.MayLack; gap != nil {
+			t.Logger.Error("the sink may lack older events; a replay publishes them again", zap.Time("from", gap.From), zap.Time("to", gap.To),
+				zap.String("replay", gap.Replay))
 		}
 		var wait time.Duration
 		switch {
@@ -138,24 +142,34 @@ func (f *failure) end(t *Events) {
 	f.forget()
 }
 
-var eventsLagDesc = prometheus.NewDesc("jajeong_events_lag_seconds",
-	"How long the oldest event that is not published is due; 0: all are published.", nil, nil)
+var (
+	eventsLagDesc = prometheus.NewDesc("jajeong_events_lag_seconds",
+		"How long the oldest event that is not published is due; 0: all are published.", nil, nil)
+	eventsMayLackDesc = prometheus.NewDesc("jajeong_events_may_be_lost",
+		"1 while the sink may lack events that it had acknowledged, until a replay has run; else 0.", nil, nil)
+)
 
 func (t *Events) Describe(to chan<- *prometheus.Desc) {
 	t.published.Describe(to)
 	t.again.Describe(to)
 	t.rounds.Describe(to)
 	to <- eventsLagDesc
+	to <- eventsMayLackDesc
 }
 
-// Collect reads MySQL. If MySQL does not answer, the lag is missing.
+// Collect reads MySQL. If MySQL does not answer, lag and loss are missing.
 func (t *Events) Collect(to chan<- prometheus.Metric) {
 	t.published.Collect(to)
 	t.again.Collect(to)
 	t.rounds.Collect(to)
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	if delay, err := t.Delay(ctx); err == nil {
-		to <- prometheus.MustNewConstMetric(eventsLagDesc, prometheus.GaugeValue, delay.Seconds())
+	if shortfall, err := t.Shortfall(ctx); err == nil {
+		to <- prometheus.MustNewConstMetric(eventsLagDesc, prometheus.GaugeValue, shortfall.Delay.Seconds())
+		mayLack := 0.0
+		if shortfall.MayLack {
+			mayLack = 1
+		}
+		to <- prometheus.MustNewConstMetric(eventsMayLackDesc, prometheus.GaugeValue, mayLack)
 	}
 }

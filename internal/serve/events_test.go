@@ -38,7 +38,9 @@ func (r *rounds) Round(context.Context) (events.Round, error) {
 func publishing(t *testing.T, r *rounds, d time.Duration) (*Events, *observer.ObservedLogs) {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	task := NewEvents(EventsConfig{Relay: r, Delay: func(context.Context) (time.Duration, error) { return 3 * time.Second, nil },
+	task := NewEvents(EventsConfig{Relay: r, Shortfall: func(context.Context) (events.Shortfall, error) {
+		return events.Shortfall{Delay: 3 * time.Second, MayLack: true}, nil
+	},
 		Now: time.Now, Logger: zap.New(core)})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

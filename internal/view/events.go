@@ -38,8 +38,17 @@ func (v View) EventStatus(all []events.Status) {
 		if s.Run != 0 {
 			v.Println(text.PublishedInPart, s.Sink, s.Coupon, s.Run, s.Position)
 		}
+		if s.MayLack != nil {
+			v.MayLack(s.Sink, s.MayLack)
+		}
 		v.consumers(s)
 	}
+}
+
+// MayLack says what a sink may have lost, and how it gets it again.
+func (v View) MayLack(sink string, gap *events.Gap) {
+	v.Println(text.SinkMayLack, sink, v.Instant(gap.From), v.Instant(gap.To))
+	fmt.Fprintln(v.W, "  "+gap.Replay)
 }
 
 // counted shows a number. It is marked if not all rows were counted.

@@ -92,6 +92,7 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_wallet_service_keys_stale{instance="w"}`:                                {0, 0},
 	`jajeong_wallet_in_flight{instance="w"}`:                                         {0, 0},
 	`jajeong_events_lag_seconds{instance="w"}`:                                       {0, 0},
+	`jajeong_events_may_be_lost{instance="w"}`:                                       {0, 0},
 	`jajeong_events_published_total{instance="w"}`:                                   {0, 1},
 	`jajeong_events_rounds_total{instance="w",result="failed"}`:                      {0, 0},
 	`jajeong_events_rounds_total{instance="w",result="idle"}`:                        {0, 1},

@@ -82,7 +82,7 @@ func TestPublish_ReturnsAcknowledgedPrefix(t *testing.T) {
 	for partitionOf(all[first].Key, 3) == 1 {
 		first++
 	}
-	delivered, err := s.Publish(t.Context(), server, all[:first])
+	delivered, err := deliver(t.Context(), s, all[:first])
 	require.NoError(t, err)
 	require.Equal(t, first, delivered)
 	broken.Store(true)
@@ -90,13 +90,13 @@ func TestPublish_ReturnsAcknowledgedPrefix(t *testing.T) {
 	for partitionOf(all[first+want].Key, 3) != 1 {
 		want++
 	}
-	delivered, err = s.Publish(t.Context(), server, all[first:])
+	delivered, err = deliver(t.Context(), s, all[first:])
 	requireClass(t, err, text.KafkaTopicRefuses)
 	require.Equal(t, want, delivered)
 	require.Nil(t, s.client, "nothing is left to send")
 
 	broken.Store(false)
-	delivered, err = s.Publish(t.Context(), server, all[first+want:])
+	delivered, err = deliver(t.Context(), s, all[first+want:])
 	require.NoError(t, err)
 	require.Equal(t, len(all)-first-want, delivered)
 	require.Positive(t, requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 3), 3))
@@ -137,7 +137,7 @@ func TestErrorsOfSetup_Rights(t *testing.T) {
 	t.Parallel()
 	c, settings := cluster(t)
 	onProduce(c, func(int32) error { return kerr.TopicAuthorizationFailed })
-	delivered, err := newSink(t, settings).Publish(t.Context(), server, messages(0, 10))
+	delivered, err := deliver(t.Context(), newSink(t, settings), messages(0, 10))
 	requireClass(t, err, text.KafkaRightsMissing)
 	require.Zero(t, delivered)
 }

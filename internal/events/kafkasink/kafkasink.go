@@ -119,17 +119,18 @@ func (s *Sink) Close() {
 	s.discard()
 }
 
-// Server returns a constant name if the topic is reachable.
-func (s *Sink) Server(ctx context.Context) (string, error) {
+// Look returns a constant place if the topic is reachable. A topic that somebody has deleted, or whose records somebody has
+// deleted, is not noticed: what Kafka has acknowledged is Kafka's to keep.
+func (s *Sink) Look(ctx context.Context, _ events.Place) (events.Look, error) {
 	if err := s.lock(ctx); err != nil {
-		return "", err
+		return events.Look{}, err
 	}
 	defer s.unlock()
 	if err := s.bounded(ctx, s.look); err != nil {
 		s.discard()
-		return "", fmt.Errorf("look at topic %s: %w", s.topic, s.classify(err))
+		return events.Look{}, fmt.Errorf("look at topic %s: %w", s.topic, s.classify(err))
 	}
-	return server, nil
+	return events.Look{Place: events.Place{Server: server}}, nil
 }
 
 // bounded makes a request and ends with ctx at the latest. A client waits for a new connection longer than that, unless it is
@@ -173,12 +174,12 @@ func (s *Sink) look(ctx context.Context, client *kgo.Client) error {
 
 // Publish delivers the messages wave by wave. It stops at the first wave that is not acknowledged as a whole; any of its
 // messages may have been delivered.
-func (s *Sink) Publish(ctx context.Context, at string, messages []events.Message) (delivered int, err error) {
-	if at != server {
-		return 0, fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrServerChanged, server, at)
+func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.Message) (delivered int, last string, err error) {
+	if at.Server != server {
+		return 0, "", fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrServerChanged, server, at.Server)
 	}
 	if err := s.lock(ctx); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	defer s.unlock()
 	if (s.client == nil || !s.warm) && len(messages) > 0 {
@@ -191,9 +192,9 @@ func (s *Sink) Publish(ctx context.Context, at string, messages []events.Message
 	}
 	if err != nil {
 		s.discard()
-		return delivered, fmt.Errorf("publish to topic %s: %w", s.topic, s.classify(err))
+		return delivered, "", fmt.Errorf("publish to topic %s: %w", s.topic, s.classify(err))
 	}
-	return delivered, nil
+	return delivered, "", nil
 }
 
 // wave returns the messages to send next. The first wave of a client is one message: the client does not know the partitions

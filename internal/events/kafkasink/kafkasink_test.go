@@ -23,19 +23,20 @@ func TestPublish_StoresMessagesInOrder(t *testing.T) {
 	const partitions = 3
 	h := testenv.KafkaFor(t, partitions)
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: h.Brokers, KafkaTopic: h.Topic})
-	name, err := s.Server(t.Context())
+	look, err := s.Look(t.Context(), events.Place{})
 	require.NoError(t, err)
+	require.Equal(t, events.Look{Place: place}, look)
 	all := messages(0, 6_000)
 	first := 0
 	for _, count := range []int{0, 1, 2, 5_997} { // more than the records and the bytes of a wave
-		delivered, err := s.Publish(t.Context(), name, all[first:first+count])
+		delivered, err := deliver(t.Context(), s, all[first:first+count])
 		require.NoError(t, err)
 		require.Equal(t, count, delivered)
 		first += count
 	}
 	require.Zero(t, requireFirstInOrder(t, all, read(t, h.Brokers, h.Topic, partitions), partitions))
 
-	delivered, err := s.Publish(t.Context(), "another", all)
+	delivered, _, err := s.Publish(t.Context(), events.Place{Server: "another"}, all)
 	require.ErrorIs(t, err, events.ErrServerChanged)
 	require.Zero(t, delivered)
 }
@@ -87,7 +88,7 @@ func publishAll(t *testing.T, s *Sink, all []events.Message, note func(published
 	for published := 0; published < len(all); {
 		require.NoError(t, patient.Err(), "%d of %d are published", published, len(all))
 		ctx, cancel := context.WithTimeout(patient, events.PublishTimeout)
-		delivered, err := s.Publish(ctx, server, all[published:min(len(all), published+room)])
+		delivered, err := deliver(ctx, s, all[published:min(len(all), published+room)])
 		cancel()
 		published += delivered
 		room = min(most, 2*room)
@@ -107,14 +108,14 @@ func TestPublish_HungBroker(t *testing.T) {
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: partitions}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
 	all := messages(0, 2_000)
-	delivered, err := s.Publish(t.Context(), server, all[:100])
+	delivered, err := deliver(t.Context(), s, all[:100])
 	require.NoError(t, err)
 	require.Equal(t, 100, delivered)
 
 	require.NoError(t, broker.Freeze())
 	for range 2 { // with the connected client, and with a new one
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		delivered, err = s.Publish(ctx, server, all[100:1_500])
+		delivered, err = deliver(ctx, s, all[100:1_500])
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "i/o timeout", "the time of the client's own requests is longer")
@@ -124,11 +125,11 @@ func TestPublish_HungBroker(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = s.Server(ctx)
+	_, err = s.Look(ctx, events.Place{})
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 	require.NotContains(t, err.Error(), "i/o timeout")
 	require.NoError(t, broker.Thaw())
-	delivered, err = s.Publish(t.Context(), server, all[100:])
+	delivered, err = deliver(t.Context(), s, all[100:])
 	require.NoError(t, err)
 	require.Equal(t, len(all)-100, delivered)
 	requireFirstInOrder(t, all, read(t, []string{broker.Addr()}, topic, partitions), partitions)
@@ -136,9 +137,9 @@ func TestPublish_HungBroker(t *testing.T) {
 
 func requireSetup(t *testing.T, s *Sink, want text.Message) {
 	t.Helper()
-	_, err := s.Server(testenv.Patient(t))
+	_, err := s.Look(testenv.Patient(t), events.Place{})
 	requireClass(t, err, want)
-	delivered, err := s.Publish(testenv.Patient(t), server, messages(0, 10))
+	delivered, err := deliver(testenv.Patient(t), s, messages(0, 10))
 	requireClass(t, err, want)
 	require.Zero(t, delivered)
 }
@@ -169,7 +170,7 @@ func TestErrorsOfSetup(t *testing.T) {
 			require.NoError(t, settings.Validate())
 			s := newSink(t, settings)
 			all := messages(0, 100)
-			delivered, err := s.Publish(t.Context(), server, all)
+			delivered, err := deliver(t.Context(), s, all)
 			require.NoError(t, err)
 			require.Equal(t, len(all), delivered)
 			last, err := kadm.NewClient(s.client).ListEndOffsets(t.Context(), topic) // kcat cannot log in to this broker
@@ -184,7 +185,7 @@ func TestPublish_TLS(t *testing.T) {
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true})
 	settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile()}
 	all := messages(0, 100)
-	_, err := newSink(t, settings).Publish(t.Context(), server, all)
+	_, err := deliver(t.Context(), newSink(t, settings), all)
 	require.NoError(t, err)
 	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 1, "security.protocol=ssl", "ssl.ca.location="+broker.CAFile()), 1)
 
@@ -200,7 +201,7 @@ func TestLags(t *testing.T) {
 	_, err := s.Lags(t.Context())
 	require.NoError(t, err)
 
-	_, err = s.Publish(t.Context(), server, messages(0, 1_000))
+	_, err = deliver(t.Context(), s, messages(0, 1_000))
 	require.NoError(t, err)
 	var offsets kadm.Offsets
 	offsets.AddOffset(h.Topic, 0, 10, -1)

@@ -1,6 +1,7 @@
 package kafkasink
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"os/exec"
@@ -31,6 +32,13 @@ func newSink(t *testing.T, settings connect.KafkaSettings, more ...kgo.Opt) *Sin
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
+}
+
+var place = events.Place{Server: server}
+
+func deliver(ctx context.Context, s *Sink, messages []events.Message) (delivered int, err error) {
+	delivered, _, err = s.Publish(ctx, place, messages)
+	return delivered, err
 }
 
 // messages have their number, counted from first, as body. Keys repeat.

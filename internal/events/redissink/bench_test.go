@@ -34,17 +34,18 @@ func BenchmarkPublish(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			name, err := s.Server(b.Context())
+			look, err := s.Look(b.Context(), events.Place{})
 			if err != nil {
 				b.Fatal(err)
 			}
+			at := look.Place
 			if expiring {
 				appendOld(b, rdb, page, b.N*trimSize/pageSize+1)
 			}
 			rdb.ConfigResetStat(b.Context())
 			b.ResetTimer()
 			for range b.N {
-				if _, err := s.Publish(b.Context(), name, page); err != nil {
+				if _, at.Last, err = s.Publish(b.Context(), at, page); err != nil {
 					b.Fatal(err)
 				}
 			}

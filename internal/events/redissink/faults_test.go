@@ -53,7 +53,7 @@ func (f *fixture) losesSecondReply(arm func()) {
 	f.t.Helper()
 	server := f.server()
 	arm()
-	delivered, err := f.Publish(f.t.Context(), server, f.messages(3*pageSize))
+	delivered, err := f.deliver(f.t.Context(), server, f.messages(3*pageSize))
 	require.Error(f.t, err)
 	require.Equal(f.t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 	require.Equal(f.t, pageSize, delivered)
@@ -90,7 +90,7 @@ func TestPublish_NoticesRestartBeforeAnythingIsAppended(t *testing.T) {
 		}
 	}})
 	all := f.messages(4 * pageSize)
-	delivered, err := f.Publish(t.Context(), server, all)
+	delivered, err := f.deliver(t.Context(), server, all)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 	require.Equal(t, 2*pageSize, delivered)
 
@@ -142,7 +142,7 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 		var err error
 		for err == nil {
 			var delivered int
-			delivered, err = f.Publish(t.Context(), server, f.messages(10*pageSize))
+			delivered, err = f.deliver(t.Context(), server, f.messages(10*pageSize))
 			acknowledged += delivered
 		}
 		require.NoError(t, <-killed)
@@ -176,13 +176,13 @@ func TestPublish_NoticesFailover(t *testing.T) {
 		}
 	}})
 	all := f.messages(5 * pageSize)
-	delivered, err := f.Publish(t.Context(), server, all)
+	delivered, err := f.deliver(t.Context(), server, all)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 	require.Equal(t, 3*pageSize, delivered)
 
 	pair.Promote(t)
 	testenv.Eventually(t, "the sink finds the promoted server", func() bool {
-		delivered, err = f.Publish(t.Context(), server, all)
+		delivered, err = f.deliver(t.Context(), server, all)
 		require.Zero(t, delivered)
 		return err != nil && mysqltx.ClassOf(err) != coupon.Infrastructure
 	})
@@ -201,11 +201,11 @@ func TestPublish_RefusedByReplica(t *testing.T) {
 	server := f.server()
 	f.publish(server, f.messages(1))
 	require.NoError(t, f.admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
-	delivered, err := f.Publish(t.Context(), server, f.messages(1))
+	delivered, err := f.deliver(t.Context(), server, f.messages(1))
 	require.ErrorContains(t, err, "READONLY")
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
 	require.Zero(t, delivered)
-	_, err = f.Server(t.Context())
+	_, err = f.Look(t.Context(), events.Place{})
 	require.ErrorContains(t, err, "READONLY", "the name of a replica says nothing")
 }
 
@@ -265,17 +265,19 @@ func TestErrorsOfSetup(t *testing.T) {
 		"info":      {"-info"},
 		"xtrim":     {"-xtrim"},
 		"xadd":      {"-xadd"},
+		"xrange":    {"-xrange"},
+		"xinfo":     {"-xinfo|stream"},
 		"keys":      {"resetkeys", "~coupon:other"},
 		"WRONGPASS": {"resetpass", ">other"},
 		"off":       {"off"},
 	} {
 		require.NoError(t, f.admin.ACLSetUser(t.Context(), name, append([]string{"on", ">secret", "~" + stream, "+@all"}, rules...)...).Err())
 		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPassword: "secret"}}))
-		delivered, err := s.Publish(t.Context(), server, f.messages(1))
+		delivered, _, err := s.Publish(t.Context(), events.Place{Server: server}, f.messages(1))
 		requireSetup(t, err, name)
 		require.Zero(t, delivered)
 		if name != "xadd" {
-			_, err = s.Server(t.Context())
+			_, err = s.Look(t.Context(), events.Place{})
 			requireSetup(t, err, name)
 		}
 	}
@@ -287,9 +289,9 @@ func TestErrorsOfSetup(t *testing.T) {
 	requireSetup(t, err, "xinfo")
 
 	require.NoError(t, f.admin.Set(t.Context(), stream, "x", 0).Err())
-	_, err = f.Publish(t.Context(), server, f.messages(1))
+	_, err = f.deliver(t.Context(), server, f.messages(1))
 	requireSetup(t, err, "WRONGTYPE")
-	_, err = f.Server(t.Context())
+	_, err = f.Look(t.Context(), events.Place{})
 	requireSetup(t, err, "WRONGTYPE")
 	_, err = f.Lags(t.Context())
 	requireSetup(t, err, "WRONGTYPE")

@@ -94,24 +94,39 @@ func (f *fixture) messages(count int) []events.Message {
 
 func (f *fixture) server() string {
 	f.t.Helper()
-	name, err := f.Server(f.t.Context())
-	require.NoError(f.t, err)
-	require.Regexp(f.t, "^[0-9a-f]{40}:[0-9a-f]{40}$", name)
-	return name
+	look := f.look(events.Place{})
+	require.Regexp(f.t, "^[0-9a-f]{40}:[0-9a-f]{40}$", look.Server)
+	require.Equal(f.t, events.Look{Place: events.Place{Server: look.Server}}, look)
+	return look.Server
 }
 
-func (f *fixture) publish(server string, messages []events.Message) {
+func (f *fixture) look(known events.Place) events.Look {
 	f.t.Helper()
-	delivered, err := f.Publish(f.t.Context(), server, messages)
+	look, err := f.Look(f.t.Context(), known)
+	require.NoError(f.t, err)
+	return look
+}
+
+// publish returns the place of the last message.
+func (f *fixture) publish(server string, messages []events.Message) events.Place {
+	f.t.Helper()
+	delivered, last, err := f.Publish(f.t.Context(), events.Place{Server: server}, messages)
 	require.NoError(f.t, err)
 	require.Equal(f.t, len(messages), delivered)
+	return events.Place{Server: server, Last: last}
+}
+
+// deliver is Publish of somebody who knows of no earlier event.
+func (f *fixture) deliver(ctx context.Context, server string, messages []events.Message) (delivered int, err error) {
+	delivered, _, err = f.Publish(ctx, events.Place{Server: server}, messages)
+	return delivered, err
 }
 
 // refuses expects that nothing is appended.
 func (f *fixture) refuses(server string, messages []events.Message, want error) {
 	f.t.Helper()
 	before := f.length()
-	delivered, err := f.Publish(f.t.Context(), server, messages)
+	delivered, err := f.deliver(f.t.Context(), server, messages)
 	require.ErrorIs(f.t, err, want)
 	require.Zero(f.t, delivered)
 	require.Equal(f.t, before, f.length())
@@ -177,7 +192,7 @@ func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if !strings.HasPrefix(cmd.Name(), "eval") || len(cmd.Args()) <= 8 {
+		if !strings.HasPrefix(cmd.Name(), "eval") || len(cmd.Args()) <= 9 {
 			return next(ctx, cmd)
 		}
 		h.page++

@@ -3,7 +3,8 @@
 // A stream entry has the single field `event`, an event as JSON. One Lua script appends a page of events, all or none of
 // them, so that an error in the middle of a page cannot change the order. The script runs on the master of the stream's slot
 // and compares its run_id and master_replid, because a server that has restarted or was promoted may lack events that were
-// acknowledged.
+// acknowledged. It also looks for the event that it appended last: a stream that was emptied, that went back to an older copy,
+// or that is another one, does not have it.
 //
 // Entries leave the stream when they are older than the retention by the clock of Redis, whether they were read or not. The
 // number of entries is not limited, but nothing is appended while more than 60 % of maxmemory is used. Without maxmemory,
@@ -66,49 +67,56 @@ func New(rdb redis.UniversalClient, o Options) (*Sink, error) {
 func (s *Sink) Close() { _ = s.rdb.Close() }
 
 // Publish appends messages page by page. It stops at the first page that is not acknowledged; that page may have been appended.
-func (s *Sink) Publish(ctx context.Context, server string, messages []events.Message) (delivered int, err error) {
+func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.Message) (delivered int, last string, err error) {
 	for page := range slices.Chunk(messages, pageSize) {
-		if err := s.append(ctx, server, page); err != nil {
-			return delivered, fmt.Errorf("append to stream %s: %w", s.Stream, err)
+		if at.Last, err = s.append(ctx, at, page); err != nil {
+			return delivered, at.Last, fmt.Errorf("append to stream %s: %w", s.Stream, err)
 		}
 		delivered += len(page)
 	}
-	return delivered, nil
+	return delivered, at.Last, nil
 }
 
-func (s *Sink) append(ctx context.Context, server string, page []events.Message) error {
-	a, err := s.run(ctx, server, page)
+// append returns the last event that is known to be in the stream.
+func (s *Sink) append(ctx context.Context, at events.Place, page []events.Message) (last string, err error) {
+	a, err := s.run(ctx, at, page)
 	if err != nil {
-		return err
+		return at.Last, err
 	}
 	switch a.code {
 	case appended:
-		return nil
+		return a.last, nil
 	case changed:
-		return fmt.Errorf("%w: it is %s, not %s", events.ErrServerChanged, a.server, server)
+		if a.lacks > 0 {
+			return at.Last, fmt.Errorf("%w: it lacks the event %s", events.ErrServerChanged, at.Last)
+		}
+		return at.Last, fmt.Errorf("%w: it is %s, not %s", events.ErrServerChanged, a.server, at.Server)
 	case full:
-		return fmt.Errorf("%w: %d of %d bytes are used, the limit for events is %d %%", events.ErrFull, a.used, a.max, fullPercent)
+		return at.Last, fmt.Errorf("%w: %d of %d bytes are used, the limit for events is %d %%", events.ErrFull, a.used, a.max, fullPercent)
 	default:
-		return fmt.Errorf("unknown code %q of redis script append", a.code)
+		return at.Last, fmt.Errorf("unknown code %q of redis script append", a.code)
 	}
 }
 
-// Server returns the run_id and the master_replid of the Redis that has the stream. It also removes old events, so that a stream to which nothing
-// is published gets shorter.
-func (s *Sink) Server(ctx context.Context) (server string, err error) {
+// Look names the server by the run_id and the master_replid of the Redis that has the stream. It also removes old events, so
+// that a stream to which nothing is published gets shorter.
+func (s *Sink) Look(ctx context.Context, known events.Place) (look events.Look, err error) {
+	look.Last = known.Last
 	for range looks {
-		a, err := s.run(ctx, "", nil)
+		a, err := s.run(ctx, events.Place{Last: look.Last}, nil)
 		if err == nil && a.code != looked {
 			err = fmt.Errorf("unknown code %q of redis script append", a.code)
 		}
 		if err != nil {
-			return "", fmt.Errorf("look at stream %s: %w", s.Stream, err)
+			return events.Look{}, fmt.Errorf("look at stream %s: %w", s.Stream, err)
 		}
-		if server = a.server; a.removed == 0 {
+		look.Place = events.Place{Server: a.server, Last: a.last}
+		look.Lacks = max(look.Lacks, a.lacks)
+		if a.removed == 0 {
 			break
 		}
 	}
-	return server, nil
+	return look, nil
 }
 
 // Lags returns the groups of the stream. Unread is -1 where Redis does not know it, for example after a group was set back.

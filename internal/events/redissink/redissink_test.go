@@ -60,7 +60,7 @@ func TestPublish_AppendsNothingToAnotherServer(t *testing.T) {
 	t.Parallel()
 	f, _ := newFixture(t, testenv.RedisOptions{})
 	for _, server := range []string{"", "unknown", strings.Repeat("0", 40)} {
-		_, err := f.Publish(t.Context(), server, f.messages(1))
+		_, err := f.deliver(t.Context(), server, f.messages(1))
 		require.ErrorContains(t, err, "it is "+f.server()+", not "+server)
 		f.refuses(server, f.messages(1), events.ErrServerChanged)
 	}
@@ -72,7 +72,7 @@ func TestPublish_RefusesPagesAboveMemoryLimit(t *testing.T) {
 	f, _ := newFixture(t, testenv.RedisOptions{Args: []string{"--maxmemory", "8mb"}})
 	server := f.server()
 	all := f.messages(50 * pageSize)
-	delivered, err := f.Publish(t.Context(), server, all)
+	delivered, err := f.deliver(t.Context(), server, all)
 	require.ErrorIs(t, err, events.ErrFull)
 	require.Regexp(t, `: \d{7} of 8388608 bytes are used, the limit for events is 60 %$`, err.Error())
 	require.Positive(t, delivered)
@@ -139,12 +139,12 @@ func TestPublish_RemovesOldEvents(t *testing.T) {
 
 func (f *fixture) oneLook() answer {
 	f.t.Helper()
-	a, err := f.run(f.t.Context(), "", nil)
+	a, err := f.run(f.t.Context(), events.Place{}, nil)
 	require.NoError(f.t, err)
 	return a
 }
 
-func TestServer_RemovesOldEventsOfIdleStream(t *testing.T) {
+func TestLook_RemovesOldEventsOfIdleStream(t *testing.T) {
 	t.Parallel()
 	const more = 1500
 	f, _ := newFixture(t, testenv.RedisOptions{})
@@ -167,7 +167,7 @@ func TestPublish_RecoversFromFullMemory(t *testing.T) {
 	require.NoError(t, f.admin.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(f.memory()["used_memory"]*9/10, 10)).Err())
 	require.ErrorContains(t, f.admin.Set(t.Context(), "application", "x", 0).Err(), "OOM")
 	next := f.messages(1)
-	delivered, err := f.Publish(t.Context(), server, next)
+	delivered, err := f.deliver(t.Context(), server, next)
 	require.ErrorIs(t, err, events.ErrFull)
 	require.Zero(t, delivered)
 	require.GreaterOrEqual(t, f.length(), int64(old-trimSize))
@@ -201,14 +201,14 @@ func TestPublish_StopsAtDeadline(t *testing.T) {
 			ctx.end = time.Now().Add(time.Second) // nothing else ends the third page
 		}
 	}})
-	delivered, err := f.Publish(ctx, server, f.messages(4*pageSize))
+	delivered, err := f.deliver(ctx, server, f.messages(4*pageSize))
 	require.NoError(t, redisServer.Thaw())
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
 	require.Equal(t, 2*pageSize, delivered)
 
 	ended, end := context.WithCancel(t.Context())
 	end()
-	delivered, err = f.Publish(ended, server, f.messages(1))
+	delivered, err = f.deliver(ended, server, f.messages(1))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, delivered)
 }
@@ -220,26 +220,28 @@ func TestUnknownRepliesAreErrors(t *testing.T) {
 	f.rdb.AddHook(answering(func() any { return reply }))
 	for _, reply = range []any{
 		"OK", int64(1), []any{}, []any{"APPENDED"},
-		[]any{"APPENDED", "a", int64(1), int64(1)},
-		[]any{"APPENDED", "a", int64(1), int64(1), "1"},
-		[]any{"APPENDED", int64(1), int64(1), int64(1), int64(1)},
-		[]any{"", "a", int64(1), int64(1), int64(1)},
-		[]any{"appended", "a", int64(1), int64(1), int64(1)},
+		[]any{"APPENDED", "a", int64(1), int64(1), int64(1), "", "0"},
+		[]any{"APPENDED", "a", int64(1), int64(1), int64(1), int64(0), int64(0)},
+		[]any{"APPENDED", "a", int64(1), int64(1), int64(1), ""},
+		[]any{"APPENDED", "a", int64(1), int64(1), "1", "", int64(0)},
+		[]any{"APPENDED", int64(1), int64(1), int64(1), int64(1), "", int64(0)},
+		[]any{"", "a", int64(1), int64(1), int64(1), "", int64(0)},
+		[]any{"appended", "a", int64(1), int64(1), int64(1), "", int64(0)},
 	} {
-		delivered, err := f.Publish(t.Context(), "a", f.messages(1))
+		delivered, err := f.deliver(t.Context(), "a", f.messages(1))
 		require.ErrorContains(t, err, "redis script append", "%v", reply)
 		require.Zero(t, delivered)
-		_, err = f.Server(t.Context())
+		_, err = f.Look(t.Context(), events.Place{})
 		require.ErrorContains(t, err, "redis script append", "%v", reply)
 	}
-	reply = []any{"LOOKED", "a", int64(1), int64(1), int64(0)}
-	_, err := f.Publish(t.Context(), "a", f.messages(1))
+	reply = []any{"LOOKED", "a", int64(1), int64(1), int64(0), "", int64(0)}
+	_, err := f.deliver(t.Context(), "a", f.messages(1))
 	require.ErrorContains(t, err, `"LOOKED"`)
-	reply = []any{"LOOKED", "", int64(1), int64(1), int64(0)}
-	_, err = f.Server(t.Context())
+	reply = []any{"LOOKED", "", int64(1), int64(1), int64(0), "", int64(0)}
+	_, err = f.Look(t.Context(), events.Place{})
 	require.Error(t, err, "a server without a name")
-	reply = []any{"APPENDED", "a", int64(1), int64(1), int64(0)}
-	_, err = f.Server(t.Context())
+	reply = []any{"APPENDED", "a", int64(1), int64(1), int64(0), "", int64(0)}
+	_, err = f.Look(t.Context(), events.Place{})
 	require.ErrorContains(t, err, `"APPENDED"`)
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,6 +33,8 @@ const (
 type answer struct {
 	code, server       string
 	used, max, removed int64
+	last               string
+	lacks              time.Duration
 }
 
 // onceCmd is a call of the script that the Redis client never repeats by itself.
@@ -41,10 +44,10 @@ type onceCmd struct{ *redis.Cmd }
 func (onceCmd) NoRetry() bool { return true }
 
 // run runs the script. A server that does not know the script executes nothing; run then sends the source.
-func (s *Sink) run(ctx context.Context, server string, page []events.Message) (answer, error) {
-	reply, err := s.call(ctx, "evalsha", sha, server, page)
+func (s *Sink) run(ctx context.Context, at events.Place, page []events.Message) (answer, error) {
+	reply, err := s.call(ctx, "evalsha", sha, at, page)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = s.call(ctx, "eval", source, server, page)
+		reply, err = s.call(ctx, "eval", source, at, page)
 	}
 	if err != nil {
 		return answer{}, classify(err)
@@ -56,8 +59,8 @@ func (s *Sink) run(ctx context.Context, server string, page []events.Message) (a
 	return a, nil
 }
 
-func (s *Sink) call(ctx context.Context, verb, body, server string, page []events.Message) (any, error) {
-	line := append(make([]any, 0, 8+len(page)), verb, body, 1, s.Stream, server, s.Retention.Milliseconds(), trimSize, fullPercent)
+func (s *Sink) call(ctx context.Context, verb, body string, at events.Place, page []events.Message) (any, error) {
+	line := append(make([]any, 0, 9+len(page)), verb, body, 1, s.Stream, at.Server, at.Last, s.Retention.Milliseconds(), trimSize, fullPercent)
 	for _, m := range page {
 		line = append(line, m.Body)
 	}
@@ -70,7 +73,7 @@ func (s *Sink) call(ctx context.Context, verb, body, server string, page []event
 
 func read(reply any) (a answer, ok bool) {
 	list, _ := reply.([]any)
-	if len(list) != 5 {
+	if len(list) != 7 {
 		return answer{}, false
 	}
 	code, ok1 := list[0].(string)
@@ -78,5 +81,8 @@ func read(reply any) (a answer, ok bool) {
 	used, ok3 := list[2].(int64)
 	limit, ok4 := list[3].(int64)
 	removed, ok5 := list[4].(int64)
-	return answer{code, server, used, limit, removed}, ok1 && ok2 && server != "" && ok3 && ok4 && ok5
+	last, ok6 := list[5].(string)
+	lacks, ok7 := list[6].(int64)
+	a = answer{code, server, used, limit, removed, last, time.Duration(lacks) * time.Millisecond}
+	return a, ok1 && ok2 && server != "" && ok3 && ok4 && ok5 && ok6 && ok7
 }
