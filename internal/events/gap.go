@@ -26,7 +26,8 @@ const (
 )
 
 func newGap(sink string, from, to time.Time) *Gap {
-	return &Gap{from, to, fmt.Sprintf("settle events replay --sink %s --from %s --to %s", sink, from.Format(time.RFC3339), to.Format(time.RFC3339))}
+	command := fmt.Sprintf("settle events replay --sink %s --from %s --to %s", sink, from.Format(time.RFC3339), to.Format(time.RFC3339))
+	return &Gap{from, to, command}
 }
 
 // The ids are in the indexes, so that no row is read for its publication alone. Of the rows with the lowest ids, the events are
@@ -45,7 +46,8 @@ const (
 	gapSQL      = "SELECT may_lack_from, may_lack_to FROM event_relay WHERE sink = ?"
 	noteGapSQL  = "UPDATE event_relay SET may_lack_from = ?, may_lack_to = ? WHERE sink = ?"
 	closeGapSQL = `
-UPDATE event_relay SET may_lack_from = NULL, may_lack_to = NULL WHERE sink = ? AND may_lack_from = ? AND may_lack_to = ? AND server = ?`
+UPDATE event_relay SET may_lack_from = NULL, may_lack_to = NULL
+WHERE sink = ? AND may_lack_from = ? AND may_lack_to = ? AND server = ?`
 )
 
 // noteGap adds what was published from a time on and before another to what the sink may lack. A replay selects events by when

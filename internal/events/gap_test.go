@@ -69,7 +69,8 @@ func TestRound_SaysWhatAnEmptiedSinkMayLack(t *testing.T) {
 	require.Len(t, s.sink.got, 3, "the relay publishes ten minutes again")
 
 	gap := told[0]
-	require.Equal(t, fmt.Sprintf("settle events replay --sink redis --from %s --to %s", gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339)), gap.Replay)
+	from, to := gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339)
+	require.Equal(t, fmt.Sprintf("settle events replay --sink redis --from %s --to %s", from, to), gap.Replay)
 	have := fmt.Sprint(s.replay(events.Selection{From: gap.From, To: gap.To}))
 	for _, id := range append(s.issuedIDs(old), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 1))) {
 		require.Contains(t, have, id)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,17 @@ func TestEvents_LogsALastingFailureOnceAMinute(t *testing.T) {
 	})
 }
 
+func TestEvents_LogsOnceWhatTheSinkMayLack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gap := &events.Gap{From: time.Unix(0, 0), To: time.Unix(60, 0), Replay: "settle events replay"}
+		_, logs := publishing(t, &rounds{answers: []answer{{round: events.Round{Again: 4, More: true, MayLack: gap}}, {}}}, time.Minute)
+		found := logs.FilterLevelExact(zapcore.ErrorLevel).All()
+		require.Len(t, found, 1)
+		require.Equal(t, map[string]any{"from": gap.From, "to": gap.To, "replay": gap.Replay}, found[0].ContextMap())
+	})
+}
+
 func TestEvents_Metrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,5 +120,10 @@ func TestEvents_Metrics(t *testing.T) {
 		require.EqualValues(t, 4, testutil.ToFloat64(task.again))
 		require.Equal(t, 1, logs.FilterMessageSnippet("may have lost events").Len())
 		require.Equal(t, 1, testutil.CollectAndCount(task, "jajeong_events_lag_seconds"))
+		require.NoError(t, testutil.CollectAndCompare(task, strings.NewReader(`
+# HELP jajeong_events_may_be_lost 1 while the sink may lack events that it had acknowledged, until a replay has run; else 0.
+# TYPE jajeong_events_may_be_lost gauge
+jajeong_events_may_be_lost 1
+`), "jajeong_events_may_be_lost"))
 	})
 }

@@ -351,10 +351,10 @@ func (m *mall) unpublished() int64 {
 		(SELECT COUNT(*) FROM coupon_log WHERE published_at IS NULL)`)
 }
 
-// requireRelayAtRest demands that the relay knows of no settlement that is published in part.
+// requireRelayAtRest demands that the relay knows of no settlement that is published in part, and of no event that the sink lacks.
 func (m *mall) requireRelayAtRest() {
 	m.T.Helper()
 	require.EqualValues(m.T, 1, m.Number("SELECT COUNT(*) FROM event_relay"))
 	require.EqualValues(m.T, 1, m.Number(`SELECT COUNT(*) FROM event_relay WHERE sink = ? AND from_at IS NOT NULL AND run_id IS NULL
-		AND coupon_id IS NULL AND position = 0 AND unpublished = 0 AND server <> ''`, m.sink.name()))
+		AND coupon_id IS NULL AND position = 0 AND unpublished = 0 AND server <> '' AND may_lack_from IS NULL`, m.sink.name()))
 }

@@ -65,7 +65,9 @@ func TestLook_LacksNothing(t *testing.T) {
 			}
 			require.Zero(f.t, f.length())
 		}, false},
-		"the beginning is trimmed":                         {func(f *fixture) { require.NoError(f.t, f.admin.XTrimMaxLen(f.t.Context(), stream, 1).Err()) }, false},
+		"the beginning is trimmed": {func(f *fixture) {
+			require.NoError(f.t, f.admin.XTrimMaxLen(f.t.Context(), stream, 1).Err())
+		}, false},
 		"the retention becomes longer":                     {func(f *fixture) { f.Retention *= 2 }, false},
 		"the last event is older than a shorter retention": {func(f *fixture) { f.Retention = 3 * time.Hour }, true},
 		"emptied, but older than that": {func(f *fixture) {
@@ -131,11 +133,11 @@ func TestLook_SaysSinceWhenAnOlderCopyLacksEvents(t *testing.T) {
 		replica := testenv.RedisClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
 		host, port, err := net.SplitHostPort(master.Addr())
 		require.NoError(t, err)
-		require.NoError(t, replica.SlaveOf(t.Context(), host, port).Err())
+		require.NoError(t, replica.Do(t.Context(), "REPLICAOF", host, port).Err())
 		testenv.Eventually(t, "the replica follows", func() bool {
 			return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 		})
-		require.NoError(t, replica.SlaveOf(t.Context(), "NO", "ONE").Err())
+		require.NoError(t, replica.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 		at := f.publish(f.server(), f.messages(10))
 		f.Sink, f.admin = newSink(t, replica), replica
 		require.NotEqual(t, at.Server, f.server())
