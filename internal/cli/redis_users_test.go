@@ -35,7 +35,10 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 		require.NoError(t, client.Do(t.Context(), words(command)...).Err(), command)
 	}
 	may(consumer, "XGROUP CREATE shop:coupon:events shop 0 MKSTREAM")
-	may(as("jajeong_settle"), "XADD shop:coupon:events 1-1 event x")
+	relay := as("jajeong_settle")
+	for _, command := range []string{"XADD shop:coupon:events 1-1 event x", "XRANGE shop:coupon:events 1-1 1-1", "XINFO STREAM shop:coupon:events"} {
+		may(relay, command)
+	}
 	for _, command := range []string{
 		"XREADGROUP GROUP shop one COUNT 10 BLOCK 1 STREAMS shop:coupon:events >", "XPENDING shop:coupon:events shop", "XPENDING shop:coupon:events shop - + 10",
 		"XAUTOCLAIM shop:coupon:events shop two 0 0", "XADD shop:coupon:events:dlq 1-1 event x", "XACK shop:coupon:events shop 1-1",
@@ -68,7 +71,7 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 			"SADD issued:{shop:candidates:coupon:1} 1", "SADD rejected:{shop:candidates:coupon:1} 1", "SSCAN issued:{shop:candidates:coupon:1} 0",
 			"EXPIREAT issued:{shop:candidates:coupon:1} 1", "EXPIREAT rejected:{shop:candidates:coupon:1} 1", "EXPIREAT dlq:{shop:candidates:coupon:1} 1",
 			"EXPIREAT dlq:reason:{shop:candidates:coupon:1} 1", "EXPIREAT shop:catalog:coupons 1", "HDEL shop:catalog:coupons a", "SCRIPT LOAD x"},
-		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1", "XRANGE shop:coupon:events - +", "XADD shop:coupon:events:dlq * event x",
+		"jajeong_settle": {"SET shop:catalog:coupons x", "GETRANGE shop:catalog:coupons 0 1", "XREAD STREAMS shop:coupon:events 0", "XADD shop:coupon:events:dlq * event x",
 			"XTRIM shop:candidates:coupon:1 MAXLEN 0", "UNLINK shop:catalog:coupons", "EXPIRE shop:catalog:coupons 1", "SADD shop:catalog:coupons 1"},
 		"jajeong_consumer": {"XADD shop:coupon:events * event x", "XTRIM shop:coupon:events MAXLEN 0", "XTRIM shop:coupon:events:dlq MAXLEN 0",
 			"XREADGROUP GROUP shop one STREAMS shop:coupon:events:dlq >", "GET shop:catalog:coupons", "INFO", "TIME", "SCAN 0",
