@@ -36,7 +36,9 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 		require.Equal(t, "UNAVAILABLE", refused.Status)
 		require.Empty(t, refused.Receipt)
 	}
-	testenv.Eventually(t, "one in line is answered, after the pause", func() bool { return ask(http.MethodGet, "/me", nightly, 1).Status == "PENDING" })
+	testenv.Eventually(t, "one in line is answered, after the pause", func() bool {
+		return ask(http.MethodGet, "/me", nightly, 1).Status == "PENDING"
+	})
 	require.Equal(t, "NOT_APPLIED", ask(http.MethodGet, "/me", nightly, 2).Status)
 	require.Contains(t, page(t, api.Admin, "/metrics"), "jajeong_redis_not_saving 1\n")
 	require.Contains(t, page(t, api.Admin, "/readyz"), `"saving":{"ok":false`)

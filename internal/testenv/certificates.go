@@ -75,5 +75,6 @@ func (a Authority) Folder() string {
 
 // MySQLArgs make a database server speak TLS with a certificate of a Folder.
 func MySQLArgs(folder string) []string {
-	return []string{"--loose-ssl", "--ssl-ca=" + filepath.Join(folder, "ca.crt"), "--ssl-cert=" + filepath.Join(folder, "tls.crt"), "--ssl-key=" + filepath.Join(folder, "tls.key")}
+	file := func(name string) string { return filepath.Join(folder, name) }
+	return []string{"--loose-ssl", "--ssl-ca=" + file("ca.crt"), "--ssl-cert=" + file("tls.crt"), "--ssl-key=" + file("tls.key")}
 }

@@ -81,8 +81,9 @@ func (r *Redis) SpeakTLS(t testing.TB, folder string) (addr string) {
 	require.NoError(t, err)
 	plain, err := strconv.Atoi(port)
 	require.NoError(t, err)
-	require.NoError(t, RedisClient(t, r.Addr()).Do(t.Context(), "config", "set", "tls-cert-file", filepath.Join(folder, "tls.crt"),
-		"tls-key-file", filepath.Join(folder, "tls.key"), "tls-ca-cert-file", filepath.Join(folder, "ca.crt"), "tls-port", process.SecondPort(plain)).Err())
+	file := func(name string) string { return filepath.Join(folder, name) }
+	require.NoError(t, RedisClient(t, r.Addr()).Do(t.Context(), "config", "set", "tls-cert-file", file("tls.crt"), "tls-key-file", file("tls.key"),
+		"tls-ca-cert-file", file("ca.crt"), "tls-port", process.SecondPort(plain)).Err())
 	return net.JoinHostPort(host, strconv.Itoa(process.SecondPort(plain)))
 }
 
