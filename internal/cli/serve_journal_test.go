@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +109,39 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 }
 
 // Rows are bounded in a second, and none is left out.
+// Somebody keeps MySQL from storing new rows of table journal between two others. Only the coupons of these rows are not journalled.
+func TestServe_JournalsOthersThanLockedCoupons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := between(1, 3)
+	w.AddUsers(users...)
+	var coupons []coupon.CouponID
+	for range 9 {
+		id := w.AddCoupon(10)
+		w.Apply(id, users[:2]...)
+		coupons = append(coupons, id)
+	}
+	first, last, later := coupons[0], coupons[7], coupons[8]
+	w.Journal(first, last)
+	tx, err := w.DB.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec("SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE", coupons[1])
+	require.NoError(t, err)
+
+	w.serveJournal(1)
+	w.awaitJournalled(later, 2)
+	for _, id := range []coupon.CouponID{first, last} {
+		w.Apply(id, users[2])
+		w.awaitJournalled(id, 3)
+	}
+	require.Equal(t, []uint64{uint64(first), uint64(last), uint64(later)}, w.IDs("SELECT coupon_id FROM journal ORDER BY coupon_id"))
+	require.NoError(t, tx.Rollback())
+	for _, id := range coupons[1:7] {
+		w.awaitJournalled(id, 2)
+	}
+}
+
 func TestServe_JournalKeepsToItsRate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -103,8 +103,8 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line
 	reading, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	page, to, more, err := j.read(reading, id, from, max(line.Last, from))
-	if err != nil {
-		return Copied{}, 0, err
+	if err != nil { // a repetition at once would lock the row for as long again
+		return Copied{}, 0, &coupon.Error{Class: mysqltx.ClassOf(err), Err: err}
 	}
 	if err := j.add(ctx, tx, id, page); err != nil {
 		return Copied{}, 0, err

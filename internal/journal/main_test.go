@@ -55,10 +55,13 @@ func answers(arrival coupon.Arrival, user coupon.UserID) []candidates.Answer {
 	return []candidates.Answer{{User: user, Arrival: arrival}}
 }
 
-func clear(d *jajeongtest.Deployment) {
+// journalOf is the journal of a `settle serve`.
+func journalOf(d *jajeongtest.Deployment) *journal.Journal {
 	d.T.Helper()
-	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
+	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Brief, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
-	defer servers.Close()
-	require.NoError(d.T, (&journal.Journal{DB: mysqltx.New(servers.MySQL)}).Clear(d.T.Context()))
+	d.T.Cleanup(servers.Close)
+	store, err := candidates.NewStore(servers.Redis, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL, PutBackTime: jajeongtest.PutBackTime})
+	require.NoError(d.T, err)
+	return &journal.Journal{DB: mysqltx.NewBrief(servers.MySQL), Store: store}
 }

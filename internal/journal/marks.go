@@ -53,11 +53,18 @@ func (r *Restorer) markAll(ctx context.Context, tx *sql.Tx, c coupon.Coupon, mar
 		for i, user := range users {
 			entries[i] = coupon.Application{Member: user.Member(), Arrival: -1}
 		}
-		if _, err := r.Line.Remove(ctx, c.ID, c.ClosesAt, mark, entries); err != nil {
+		if err := r.markSome(ctx, c, mark, entries); err != nil {
 			return err
 		}
 		after = users[len(users)-1]
 	}
+}
+
+func (r *Restorer) markSome(ctx context.Context, c coupon.Coupon, mark coupon.Mark, entries []coupon.Application) error {
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	_, err := r.Line.Remove(ctx, c.ID, c.ClosesAt, mark, entries)
+	return err
 }
 
 const (
@@ -69,16 +76,14 @@ const (
 func (r *Restorer) fromMarks(ctx context.Context, tx *sql.Tx, c coupon.Coupon, dryRun bool, done *Restored) error {
 	var told []coupon.UserID
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := r.Line.Marked(ctx, c.ID, coupon.MarkIssued, cursor)
+		some, next, err := r.marked(ctx, c.ID, cursor)
+		if err == nil {
+			err = tx.QueryRowContext(ctx, aliveSQL).Scan(new(int)) // else the server would end a session that is silent during all the marks
+		}
 		if err != nil {
-			return err
+			return mysqltx.Wrap(err, "read the marks of coupon %d", c.ID)
 		}
-		for _, member := range members {
-			if user := coupon.ParseUserID(member); user != 0 {
-				told = append(told, user)
-			}
-		}
-		cursor = next
+		told, cursor = append(told, some...), next
 	}
 	slices.Sort(told)
 	for part := range slices.Chunk(slices.Compact(told), MaxRows) {
@@ -87,6 +92,29 @@ func (r *Restorer) fromMarks(ctx context.Context, tx *sql.Tx, c coupon.Coupon, d
 		}
 	}
 	return nil
+}
+
+const aliveSQL = "SELECT 1"
+
+// marked reads about MaxRows users who are marked as issued. next is 0 at the end.
+func (r *Restorer) marked(ctx context.Context, id coupon.CouponID, after uint64) (told []coupon.UserID, next uint64, err error) {
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	for next = after; len(told) < MaxRows; {
+		members, cursor, err := r.Line.Marked(ctx, id, coupon.MarkIssued, next)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, member := range members {
+			if user := coupon.ParseUserID(member); user != 0 {
+				told = append(told, user)
+			}
+		}
+		if next = cursor; next == 0 {
+			break
+		}
+	}
+	return told, next, nil
 }
 
 func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, told []coupon.UserID, dryRun bool, done *Restored) error {
@@ -119,6 +147,8 @@ func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, 
 		done.FromMarks += int64(len(winners))
 		return nil
 	}
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
 	for part := range slices.Chunk(winners, candidates.MaxRestored) {
 		entered, err := r.Line.Readmit(ctx, id, part)
 		if done.FromMarks += entered; err != nil {

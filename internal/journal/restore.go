@@ -113,12 +113,20 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 	if o.NoWait { // the caller comes again by itself
 		db = mysqltx.NewBrief(db.Pool())
 	}
-	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+	complete := false // the attempt before reached its COMMIT
+	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		before := done
+		if complete || o.DryRun {
+			before = Restored{}
+		}
+		complete = false
+		defer func() { complete = err == nil }()
 		c, err := lock(ctx, tx, o.Coupon)
 		if err != nil {
 			return err
 		}
-		if done = (Restored{Finalised: c.Finalised()}); done.Finalised {
+		done = Restored{Finalised: c.Finalised(), Back: before.Back, Moved: before.Moved, Marked: before.Marked, FromMarks: before.FromMarks}
+		if done.Finalised {
 			return nil
 		}
 		if err := r.permit(ctx, tx, c, o); err != nil {
@@ -278,20 +286,9 @@ func readRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID, after row) ([
 
 // comparePage looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
 func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []row, epoch string, dryRun bool, done *Restored) (again bool, err error) {
-	var missing []candidates.Answer
-	for part := range slices.Chunk(page, candidates.MaxAnswers) {
-		answers := make([]candidates.Answer, len(part))
-		for i, one := range part {
-			answers[i] = candidates.Answer{User: one.user, Arrival: one.arrival}
-		}
-		on, found, err := r.Line.Missing(ctx, c.ID, answers)
-		if err != nil {
-			return false, err
-		}
-		if !dryRun && on != epoch {
-			return true, nil
-		}
-		missing = append(missing, found...)
+	missing, again, err := r.missing(ctx, c.ID, page, epoch, dryRun)
+	if err != nil || again {
+		return again, err
 	}
 	lost, err := unsettled(ctx, tx, c.ID, missing)
 	if err != nil {
@@ -302,8 +299,35 @@ func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
 		done.Back += int64(len(lost))
 		return false, nil
 	}
+	return r.putAllBack(ctx, c.ID, lost, epoch, done)
+}
+
+// missing returns whom of a page of the journal Redis does not have at that arrival.
+func (r *Restorer) missing(ctx context.Context, id coupon.CouponID, page []row, epoch string, dryRun bool) (missing []candidates.Answer, again bool, err error) {
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	for part := range slices.Chunk(page, candidates.MaxAnswers) {
+		answers := make([]candidates.Answer, len(part))
+		for i, one := range part {
+			answers[i] = candidates.Answer{User: one.user, Arrival: one.arrival}
+		}
+		on, found, err := r.Line.Missing(ctx, id, answers)
+		if err != nil {
+			return nil, false, err
+		}
+		if !dryRun && on != epoch {
+			return nil, true, nil
+		}
+		missing = append(missing, found...)
+	}
+	return missing, false, nil
+}
+
+func (r *Restorer) putAllBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer, epoch string, done *Restored) (again bool, err error) {
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
 	for part := range slices.Chunk(lost, candidates.MaxRestored) {
-		put, err := r.Line.PutBackJournalled(ctx, c.ID, part)
+		put, err := r.Line.PutBackJournalled(ctx, id, part)
 		if err != nil {
 			return false, err
 		}

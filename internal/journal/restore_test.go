@@ -1,11 +1,14 @@
 package journal_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
@@ -298,6 +301,87 @@ func TestRestore_FailsAtOnceIfTheCouponIsLocked(t *testing.T) {
 	require.Error(t, err)
 }
 
+// slowLine is Redis whose second put back takes too long.
+type slowLine struct {
+	*candidates.Store
+	puts   int
+	limits map[string]map[time.Time]bool // of the calls, by name
+}
+
+func (l *slowLine) note(ctx context.Context, call string) {
+	limit, _ := ctx.Deadline()
+	if l.limits[call] == nil {
+		l.limits[call] = map[time.Time]bool{}
+	}
+	l.limits[call][limit] = true
+}
+
+func (l *slowLine) Missing(ctx context.Context, id coupon.CouponID, all []candidates.Answer) (string, []candidates.Answer, error) {
+	l.note(ctx, "missing")
+	return l.Store.Missing(ctx, id, all)
+}
+
+func (l *slowLine) PutBackJournalled(ctx context.Context, id coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error) {
+	if l.puts++; l.puts == 2 {
+		return candidates.Restored{}, context.DeadlineExceeded
+	}
+	l.note(ctx, "put back")
+	return l.Store.PutBackJournalled(ctx, id, lost)
+}
+
+func (l *slowLine) Remove(ctx context.Context, id coupon.CouponID, closes time.Time, mark coupon.Mark, all []coupon.Application) (int64, error) {
+	l.note(ctx, "mark")
+	return l.Store.Remove(ctx, id, closes, mark, all)
+}
+
+func (l *slowLine) Marked(ctx context.Context, id coupon.CouponID, mark coupon.Mark, after uint64) ([]string, uint64, error) {
+	l.note(ctx, "marked")
+	return l.Store.Marked(ctx, id, mark, after)
+}
+
+func (l *slowLine) Readmit(ctx context.Context, id coupon.CouponID, winners []candidates.Answer) (int64, error) {
+	l.note(ctx, "readmit")
+	return l.Store.Readmit(ctx, id, winners)
+}
+
+// However many calls of Redis lie between two statements, the session does not end meanwhile. Who was put back before a slow call
+// counts in the end.
+func TestRestore_EndsNoSessionWhileRedisIsSlow(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	users := jajeongtest.Between[coupon.UserID](1, 900)
+	id := d.AddQueue(310, users[:300]...)
+	d.Journal(id)
+	d.SettleNow()
+	d.AddUsers(users[300:]...)
+	d.Apply(id, users[300:]...)
+	d.Journal(id)
+	lose(d, id)
+	d.Exec("DELETE FROM user_coupon WHERE user_id = 300")
+
+	restorer := d.Restorer()
+	line := &slowLine{Store: restorer.Line.(*candidates.Store), limits: map[string]map[time.Time]bool{}}
+	restorer.Line = line
+	done, err := restorer.Restore(t.Context(), journal.Order{Coupon: id, Operator: "kim", Reason: "test"})
+	require.NoError(t, err)
+	require.EqualValues(t, 601, done.Back)
+	require.EqualValues(t, 299, done.Marked)
+	require.Equal(t, "601 put back from the journal", jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPLICATIONS_RESTORED'")[0])
+
+	require.NoError(t, d.Redis.SAdd(t.Context(), d.Key("issued", id), 300).Err())
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 300).Err())
+	done, err = restorer.Restore(t.Context(), journal.Order{Coupon: id, Operator: "kim", Reason: "test", FromMarks: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, done.FromMarks)
+	for call, parts := range map[string]int{"missing": 3, "put back": 2, "mark": 1, "marked": 1, "readmit": 1} {
+		require.Len(t, line.limits[call], parts, "%s", call)
+		for limit := range line.limits[call] {
+			require.False(t, limit.IsZero(), call)
+			require.True(t, limit.Before(time.Now().Add(connect.Settling.Silent)), call)
+		}
+	}
+}
+
 // The journal has whom a restore puts back. Reading the whole line again would keep it from newcomers.
 func TestRestore_MakesTheJournalReadNothingAgain(t *testing.T) {
 	t.Parallel()
@@ -388,7 +472,7 @@ func TestJournal_IsClearedAfterTheCouponIsFinal(t *testing.T) {
 	d.SetWindow(id, d.Now().Add(-time.Hour), d.Now().Add(-time.Minute))
 	d.SettleNow()
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND finalised_at IS NOT NULL", id))
-	clear(d)
+	require.NoError(t, journalOf(d).Clear(t.Context()))
 	require.Equal(t, []uint64{uint64(other)}, d.IDs("SELECT DISTINCT coupon_id FROM line_journal"))
 	require.Equal(t, []uint64{uint64(other)}, d.IDs("SELECT coupon_id FROM journal"))
 }

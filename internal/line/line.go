@@ -35,13 +35,8 @@ type Reader struct {
 
 // Next returns the next page of the line. An empty page means that there are no more.
 func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Application, error) {
-	for len(r.inRedis) < r.Size && !r.redisEnded {
-		entries, cursor, err := r.Queue.Page(ctx, r.Coupon, r.cursor, r.Cutoff)
-		if err != nil {
-			return nil, err
-		}
-		r.cursor, r.redisEnded = cursor, len(entries) == 0
-		r.inRedis = append(r.inRedis, entries...)
+	if err := r.readRedis(ctx); err != nil {
+		return nil, err
 	}
 	if r.NotSelected && len(r.inMySQL) < r.Size && !r.mysqlEnded {
 		from := r.after.Arrival.Time()
@@ -62,6 +57,21 @@ func (r *Reader) Next(ctx context.Context, q mysqltx.Querier) ([]coupon.Applicat
 		return page, nil
 	}
 	return r.merge(), nil
+}
+
+// readRedis bounds the calls together: a transaction may be waiting for them, silent to MySQL.
+func (r *Reader) readRedis(ctx context.Context) error {
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	for len(r.inRedis) < r.Size && !r.redisEnded {
+		entries, cursor, err := r.Queue.Page(ctx, r.Coupon, r.cursor, r.Cutoff)
+		if err != nil {
+			return err
+		}
+		r.cursor, r.redisEnded = cursor, len(entries) == 0
+		r.inRedis = append(r.inRedis, entries...)
+	}
+	return nil
 }
 
 // merge takes the next page out of both sources, by arrival. If all applications read from one source are used up, but

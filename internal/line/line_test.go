@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -26,6 +29,29 @@ func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Curs
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
+}
+
+// slowQueue is a line without an end, in a Redis whose calls just keep their time limit.
+type slowQueue struct{}
+
+func (slowQueue) Page(ctx context.Context, _ coupon.CouponID, after coupon.Cursor, _ time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	select {
+	case <-time.After(3 * time.Second):
+		return []coupon.Application{application(1, 1, coupon.SourceQueue)}, after, nil
+	case <-ctx.Done():
+		return nil, after, ctx.Err()
+	}
+}
+
+// MySQL would end the session of the transaction that waits for the page.
+func TestReader_GivesUpBeforeTheSessionEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, err := (&Reader{Queue: slowQueue{}, Size: 40}).Next(t.Context(), nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, time.Since(began), connect.Settling.Silent)
+	})
 }
 
 func TestReader_MergesByArrival(t *testing.T) {

@@ -144,6 +144,15 @@ func takesWrites(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
+// meanwhile bounds all calls of another server between two statements of a transaction. It is half of the time after which MySQL ends a
+// session without statements, whose locks are then lost.
+const meanwhile = 10 * time.Second
+
+// Meanwhile returns the context for such calls. They fail, too, in a process that was frozen and no longer has its locks.
+func Meanwhile(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, meanwhile)
+}
+
 // lastWords is how long a COMMIT or ROLLBACK may go on after the end of ctx, which cannot cancel them.
 const lastWords = time.Second
 

@@ -152,16 +152,6 @@ func (t *Journal) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, one := range found {
-		if one.Begun {
-			continue
-		}
-		err := t.journal.Begin(ctx, one.ID)
-		if err != nil && !mysqltx.IsLockWait(err) { // which concerns this coupon alone
-			return err
-		}
-		found[i].Begun = err == nil
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	open := make(map[coupon.CouponID]*journalled, len(found))
@@ -399,6 +389,12 @@ func (t *Journal) behind(id coupon.CouponID, line candidates.Line, at time.Time)
 func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line, at time.Time) (more bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
+	if err := t.begin(timed, id); err != nil {
+		if mysqltx.IsLockWait(err) { // which concerns this coupon alone
+			err = nil
+		}
+		return false, err
+	}
 	copied, err := t.journal.Copy(timed, id, line)
 	t.rows.Add(float64(copied.Rows))
 	if copied.Busy || mysqltx.IsLockWait(err) {
@@ -419,6 +415,24 @@ func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.
 		}
 	}
 	return copied.More, nil
+}
+
+// begin makes the coupon's row of table journal, if the list found none.
+func (t *Journal) begin(ctx context.Context, id coupon.CouponID) error {
+	t.mu.Lock()
+	known := t.open[id]
+	begun := known == nil || known.Begun
+	t.mu.Unlock()
+	if begun {
+		return nil
+	}
+	if err := t.journal.Begin(ctx, id); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known.Begun = true
+	return nil
 }
 
 func (t *Journal) keepClear(ctx context.Context) {

@@ -275,9 +275,11 @@ func (s seated) readAgain(page []decision.Application) (n int) {
 // the DLQ and recorded in MySQL; the record counts. If the user has another DLQ entry, the application is rejected.
 func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seated) (seated, error) {
 	sum := &seats.tally
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
 	for _, f := range seats.refusedOf(true) {
 		seats.recorded-- // the caller has deleted the record
-		moved, err := s.Line.Review(ctx, s.coupon.ID, s.run.id, s.run.settledAt(), []coupon.Failure{f})
+		moved, err := s.Line.Review(redis, s.coupon.ID, s.run.id, s.run.settledAt(), []coupon.Failure{f})
 		if err != nil {
 			return seats, err
 		}
