@@ -8,6 +8,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -21,7 +22,7 @@ const (
 )
 
 // Proxied puts fault proxies in front of MySQL and Redis, which must be one server each. The deployment that it returns is the
-// same, but its settlement and its operators connect through the proxies.
+// same, but its programs and its operators connect through the proxies.
 func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deployment) {
 	d.T.Helper()
 	dsn, err := mysql.ParseDSN(d.Job.MySQLDSN)
@@ -29,9 +30,14 @@ func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deploy
 	require.Len(d.T, d.Job.RedisAddrs, 1)
 	proxies := faultproxy.NewGroup(d.T, rule, dsn.Addr, d.Job.RedisAddrs[0])
 	proxied := *d
-	for _, a := range []*Access{&proxied.Job, &proxied.Operator} {
-		a.MySQLDSN, a.RedisAddrs = strings.Replace(a.MySQLDSN, "("+dsn.Addr+")", "("+proxies[ToMySQL].Addr+")", 1), []string{proxies[ToRedis].Addr}
+	through := func(s *connect.MySQLSettings) {
+		s.MySQLDSN = strings.Replace(s.MySQLDSN, "("+dsn.Addr+")", "("+proxies[ToMySQL].Addr+")", 1)
 	}
+	for _, a := range []*Access{&proxied.Job, &proxied.Operator, &proxied.API} {
+		through(&a.MySQLSettings)
+		a.RedisAddrs = []string{proxies[ToRedis].Addr}
+	}
+	through(&proxied.Wallet)
 	return proxies, &proxied
 }
 

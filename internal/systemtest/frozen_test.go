@@ -2,7 +2,8 @@ package systemtest
 
 import (
 	"bytes"
-	"sync"
+	"errors"
+	"os"
 	"syscall"
 	"testing"
 
@@ -28,10 +29,10 @@ func TestServe_FrozenProcessLetsAnotherWork(t *testing.T) {
 		"journal moves":   {"journal", "UPDATE journal SET up_to", false},
 		"restore locks":   {"journal", "FOR UPDATE NOWAIT", true},
 		"restore reads":   {"journal", "SELECT arrival, user_id FROM line_journal", true},
-		"restore ends":    {"journal", "COMMIT", true},
+		"restore ends":    {"journal", commit, true},
 		"issue locks":     {"issue", "FOR UPDATE NOWAIT", false},
 		"issue inserts":   {"issue", "INTO user_coupon (coupon_id", false},
-		"issue is to end": {"issue", "COMMIT", false},
+		"issue is to end": {"issue", "INTO settled", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,26 +68,11 @@ type frozen struct {
 // freeze starts a process, and stops it at its first statement of that kind. At the end of the test it must end in order.
 func (f frozen) freeze(task, statement string) (thaw func()) {
 	f.T.Helper()
-	var p *testenv.Program
-	var once sync.Once
-	started, struck := make(chan struct{}), make(chan struct{})
-	_, through := f.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
-		if bytes.Contains(turn.Request, []byte(statement)) {
-			once.Do(func() {
-				<-started
-				if err := p.Process.Signal(syscall.SIGSTOP); err == nil {
-					close(struck)
-				}
-			})
-		}
-		return faultproxy.Pass()
-	})
-	p = through.Start(through.Environment(), "./cmd/settle", append(through.Flags(through.Job), "serve", "--tasks="+task)...)
-	close(started)
-	thaw = func() { _ = p.Process.Signal(syscall.SIGCONT) }
-	f.T.Cleanup(thaw)
-	testenv.Receive(f.T, "the process reaches the step", struck)
-	return thaw
+	through, s := stopAt(f.Deployment, toMySQL(statement))
+	p := through.Start(through.Environment(), "./cmd/settle", append(through.Flags(through.Job), "serve", "--tasks="+task)...)
+	s.arm(f.T, p.Process)
+	s.await(f.T)
+	return s.thaw
 }
 
 func (f frozen) awaitDone(id coupon.CouponID, task string, lost bool) {
@@ -102,3 +88,65 @@ func (f frozen) awaitDone(id coupon.CouponID, task string, lost bool) {
 		}
 	})
 }
+
+// commit is a statement of its own: sessions set READ COMMITTED.
+const commit = "\x03COMMIT"
+
+// request is a part of a request to MySQL or Redis.
+type request struct {
+	to   int // ToMySQL or ToRedis
+	part string
+}
+
+func toMySQL(statement string) request { return request{jajeongtest.ToMySQL, statement} }
+
+// toRedis is a call of any script.
+var toRedis = request{jajeongtest.ToRedis, "evalsha"}
+
+// stop freezes a process as it sends the last of some requests, which it sends in this order. It gets the reply when it goes on.
+type stop struct {
+	armed, struck chan struct{}
+	process       *os.Process
+}
+
+// stopAt returns the deployment as the process must reach it.
+func stopAt(d *jajeongtest.Deployment, path ...request) (through *jajeongtest.Deployment, s *stop) {
+	d.T.Helper()
+	s = &stop{armed: make(chan struct{}), struck: make(chan struct{})}
+	_, through = d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if len(path) == 0 || turn.Proxy != path[0].to || !bytes.Contains(turn.Request, []byte(path[0].part)) {
+			return faultproxy.Pass()
+		}
+		if path = path[1:]; len(path) == 0 {
+			<-s.armed
+			if s.process.Signal(syscall.SIGSTOP) == nil && s.awaitStop() == nil {
+				close(s.struck)
+			}
+		}
+		return faultproxy.Pass()
+	})
+	return through, s
+}
+
+// awaitStop returns when the process stands still: the signal takes effect a moment after it was sent.
+func (s *stop) awaitStop() error {
+	for {
+		if _, err := syscall.Wait4(s.process.Pid, nil, syscall.WUNTRACED, nil); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// arm says which process it is. It goes on at the end of the test at the latest.
+func (s *stop) arm(t testing.TB, process *os.Process) {
+	s.process = process
+	t.Cleanup(s.thaw)
+	close(s.armed)
+}
+
+func (s *stop) await(t testing.TB) {
+	t.Helper()
+	testenv.Receive(t, "the process reaches the step", s.struck)
+}
+
+func (s *stop) thaw() { _ = s.process.Signal(syscall.SIGCONT) }
