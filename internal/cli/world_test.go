@@ -84,7 +84,7 @@ func (w *world) as(account string) *sql.DB {
 	return opened(w.T, w.Accounts[account])
 }
 
-// opened is a pool with the session that the programs use.
+// opened is a pool with the sessions of the programs. MySQL ends none while a test waits.
 func opened(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())

@@ -15,7 +15,8 @@ const (
 	// mysqlConnectTimeout bounds dialing, handshake, and the check of the session variables, all together.
 	mysqlConnectTimeout = 10 * time.Second
 	// maxConnections leaves connections for reading, heartbeats and records beside the transactions. Two tasks of
-	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection.
+	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection. Nine
+	// connections of the brief sessions may watch locked rows.
 	maxConnections = 32
 )
 

@@ -172,7 +172,7 @@ func DatabaseOn(t testing.TB, server *testenv.MySQL) *testenv.MySQLHandle {
 	return &testenv.MySQLHandle{DSN: server.DSN("jajeong")}
 }
 
-// open opens a pool as the programs do.
+// open opens a pool with the sessions of the programs. MySQL ends none while a test waits.
 func (d *Deployment) open(dsn string) *sql.DB {
 	d.T.Helper()
 	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())

@@ -19,8 +19,10 @@ const (
 	lockedAfter = 5 * time.Second
 	// lockLook bounds one look at a lock, which waits for it as long as a session of the pool waits for locks.
 	lockLook = 4 * time.Second
-	// maxWatched bounds the coupons that a task watches. Each look keeps a connection for some seconds.
-	maxWatched = 8
+	// lockPause is between two looks.
+	lockPause = time.Second
+	// maxWatched bounds the coupons that a task watches. Each look keeps a connection of the pool for some seconds.
+	maxWatched = 3
 )
 
 // The rows that tasks lock, by a coupon's id.
@@ -46,7 +48,7 @@ type locks struct {
 func newLocks(pool *sql.DB, task, row string, now func() time.Time, logger *zap.Logger) *locks {
 	return &locks{pool: pool, row: row, now: now, logger: logger, watched: map[coupon.CouponID]bool{},
 		gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "jajeong_locked_coupons", ConstLabels: prometheus.Labels{"task": task},
-			Help: "Coupons, of eight at most, whose row another session has kept locked for more than five seconds, so that the task cannot work on them."})}
+			Help: "Coupons, of three at most, whose row another session has kept locked for more than five seconds, so that the task cannot work on them."})}
 }
 
 // found says that an attempt has found the row of a coupon locked. A watch begins, unless there is one. It ends with ctx.
@@ -58,7 +60,7 @@ func (l *locks) found(ctx context.Context, id coupon.CouponID) {
 	}
 	l.watched[id] = true
 	l.watch.Go(func() {
-		l.await(ctx, id, l.now())
+		l.await(ctx, id)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.watched, id)
@@ -66,15 +68,16 @@ func (l *locks) found(ctx context.Context, id coupon.CouponID) {
 }
 
 // await returns when the row is free, or nobody knows.
-func (l *locks) await(ctx context.Context, id coupon.CouponID, since time.Time) {
+func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 	logger := l.logger.With(zap.Uint64("coupon_id", uint64(id)))
-	var named time.Time // when the log last named the coupon
+	var since, named time.Time // since when each look has found the row locked, and when the log last said so
 	defer func() {
 		if !named.IsZero() {
 			l.gauge.Dec()
 		}
 	}()
-	for settle.Wait(ctx, lockedAfter) == nil {
+	for settle.Wait(ctx, lockPause) == nil {
+		began := l.now()
 		err := l.look(ctx, id)
 		if err == nil && !named.IsZero() {
 			logger.Info("coupon no longer locked by another session")
@@ -83,11 +86,14 @@ func (l *locks) await(ctx context.Context, id coupon.CouponID, since time.Time) 
 			return
 		}
 		now := l.now()
+		if since.IsZero() {
+			since = began
+		}
+		if now.Sub(since) <= lockedAfter || now.Sub(named) < reminderEvery {
+			continue
+		}
 		if named.IsZero() {
 			l.gauge.Inc()
-		}
-		if now.Sub(named) < reminderEvery {
-			continue
 		}
 		named = now
 		sessions, unknown := l.holders(ctx)

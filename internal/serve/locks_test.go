@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
 )
@@ -38,10 +40,29 @@ func TestLocks_EndWithoutAnotherAttempt(t *testing.T) {
 	for range 3 {
 		l.found(ctx, 7)
 	}
+	l.mu.Lock()
+	require.Len(t, l.watched, 1)
+	l.mu.Unlock()
 	for _, want := range []float64{1, 0} {
 		testenv.Eventually(t, "the metric tells it", func() bool { return testutil.ToFloat64(l.gauge) == want })
 		_ = tx.Rollback()
 	}
 	l.watch.Wait()
 	require.Empty(t, l.watched)
+}
+
+// Watches leave the connections of the pool to the tasks.
+func TestLocks_WatchFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLocks(nil, "journal", lockJournalSQL, time.Now, zaptest.NewLogger(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		for id := range coupon.CouponID(10) {
+			l.found(ctx, id)
+		}
+		require.Len(t, l.watched, maxWatched)
+		cancel()
+		l.watch.Wait()
+		require.Empty(t, l.watched)
+	})
 }

@@ -20,7 +20,7 @@ func Database(t testing.TB) testenv.SchemaHandle {
 	return DatabaseWith(t, Users{Grants: migrations.Grants})
 }
 
-// Open returns a migrated database as the programs open it.
+// Open returns a migrated database with the sessions of the programs. MySQL ends none while a test waits.
 func Open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := (&connect.MySQLSettings{MySQLDSN: Database(t).DSN}).Open(connect.Patient, zap.NewNop())
