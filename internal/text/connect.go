@@ -37,8 +37,8 @@ var (
 	TLSPairWrong = Message{"%s: tls.crt와 tls.key를 사용할 수 없습니다. 둘 다 PEM 형식이어야 하고 서로 짝이 맞아야 합니다: %v",
 		"%s: tls.crt and tls.key cannot be used: want a certificate and its private key, both PEM: %v"}
 	NoCertificates = Message{"%s: 파일에 PEM 형식의 인증서가 없습니다", "%s: the file has no certificate in PEM format"}
-	MySQLTLSFails  = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과 MYSQL_DSN의 호스트 이름을 확인하세요: %v",
-		"TLS with MySQL fails: check MYSQL_TLS_DIR, and the host name in MYSQL_DSN: %v"}
+	MySQLTLSFails  = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과, MYSQL_DSN의 tls와 호스트 이름을 확인하세요: %v",
+		"TLS with MySQL fails: check MYSQL_TLS_DIR, and tls and the host name in MYSQL_DSN: %v"}
 	RedisTLSFails = Message{"Redis와 TLS 연결을 맺을 수 없습니다. %s과 주소의 호스트 이름을 확인하세요: %v",
 		"TLS with Redis fails: check %s, and the host names of the addresses: %v"}
 	MasterNameMissing = Message{"%s에는 %s도 필요합니다. 마스터 이름이 없으면 Sentinel을 사용하지 않습니다",
