@@ -113,9 +113,10 @@ func makeDatabase(ctx context.Context, server *mysql.Config, schema Schema) (d *
 	if d.at.DBName, err = createDatabase(ctx, server); err != nil {
 		return nil, err
 	}
+	half := d
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.drop(context.WithoutCancel(ctx)))
+			err = errors.Join(err, half.drop(context.WithoutCancel(ctx)))
 		}
 	}()
 	if err := schema.Make(ctx, d.at.FormatDSN()); err != nil {
