@@ -127,6 +127,7 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     operator     VARCHAR(100)    NOT NULL DEFAULT '',
     reason       VARCHAR(500)    NOT NULL DEFAULT '',
     cutoff       DATETIME(6)     NOT NULL,
+    coupons      INT UNSIGNED    NOT NULL DEFAULT 0, -- that it is to settle: due when it began, or named by the operator
     started_at   DATETIME(6)     NOT NULL,
     heartbeat_at DATETIME(6)     NOT NULL,
     finished_at  DATETIME(6)     NULL,
@@ -139,12 +140,13 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     KEY settlement_run_trigger (trigger_kind, cutoff)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- A settlement is what one run did to one coupon. It has a row only if something changed.
+-- A settlement is what one run did to one coupon. It has a row only if something changed. A count is written in the transaction that
+-- makes it true, so that it holds after a crash.
 CREATE TABLE IF NOT EXISTS settlement (
     run_id               BIGINT UNSIGNED NOT NULL,
     coupon_id            BIGINT UNSIGNED NOT NULL,
-    read_count           BIGINT UNSIGNED NOT NULL DEFAULT 0,
     issued_count         INT UNSIGNED    NOT NULL DEFAULT 0,
+    under_review_count   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- it decided to move to the DLQ or, once cleaned_at is set, has moved there
     rejected_count       BIGINT UNSIGNED NOT NULL DEFAULT 0,
     already_issued_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
     not_selected_count   BIGINT UNSIGNED NOT NULL DEFAULT 0,

@@ -64,7 +64,7 @@ func settle(ctx context.Context, db *sql.DB, settlements, seats int) error {
 			}
 			seated += n
 		}
-		if err := records.InsertSettlement(ctx, tx, of, 1, records.Settlement{Read: seats, Issued: seats, First: 1, Last: 1, FirstRow: first}); err != nil {
+		if err := records.InsertSettlement(ctx, tx, of, 1, records.Settlement{Issued: seats, First: 1, Last: 1, FirstRow: first}); err != nil {
 			return err
 		}
 	}

@@ -174,9 +174,9 @@ func issueOthers(ctx context.Context, db *sql.DB) error {
 		if err := errors.Join(err, failed); err != nil || rows != eventSeats {
 			return fmt.Errorf("%d rows stored, want %d: %w", rows, eventSeats, err)
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival,
+		_, err = tx.ExecContext(ctx, `INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival,
 				settled_at, cleaned_at, first_user_coupon_id)
-			VALUES (?, ?, ?, ?, 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ?)`, id, id, eventSeats, eventSeats, first)
+			VALUES (?, ?, ?, 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ?)`, id, id, eventSeats, first)
 		if err != nil {
 			return err
 		}

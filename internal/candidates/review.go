@@ -3,9 +3,12 @@ package candidates
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -66,9 +69,10 @@ func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon
 	return s.moveToDLQ(ctx, couponID, all)
 }
 
+// moveToDLQ expects reasons of one run.
 func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []failed) (moved int64, err error) {
 	for chunk := range slices.Chunk(all, reviewMembers) {
-		args := append(make([]any, 0, 1+4*len(chunk)), maxRefusals)
+		args := append(make([]any, 0, 2+4*len(chunk)), maxRefusals, uint64(chunk[0].Reason.Run))
 		for _, f := range chunk {
 			reason, err := json.Marshal(f.Reason)
 			if err != nil {
@@ -90,6 +94,16 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 		moved += n
 	}
 	return moved, nil
+}
+
+// Moved returns how many applications a run has moved to the DLQ or tried again there. Redis counts them in the script that moves
+// them, so that a run that was killed has counted what it moved.
+func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error) {
+	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, fmt.Sprintf("moved:%d", run)).Int()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID, classify(err))
+	}
+	return n, nil
 }
 
 // reviewLetters maps a source to its letter in lua/review.lua.

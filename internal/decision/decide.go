@@ -4,7 +4,6 @@ import "github.com/jajeong/jajeong/internal/coupon"
 
 // Decisions are the results of one page. An application in none of the lists stays where it is.
 type Decisions struct {
-	Read           int                  // number of applications in the line
 	IssuedBefore   []coupon.Application // the user got the coupon by this application
 	RecordedBefore []coupon.Application // MySQL has the outcome already
 	AlreadyIssued  []coupon.Application // the user holds the coupon by another application, or got it by hand
@@ -26,9 +25,6 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			continue
 		}
 		rejection, rejected := c.Failure()
-		if c.Source != coupon.SourceHeld {
-			d.Read++
-		}
 		switch {
 		case c.Verdict == Settled && c.Holds:
 			d.IssuedBefore = append(d.IssuedBefore, c.Application)

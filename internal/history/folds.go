@@ -31,12 +31,9 @@ const hourOf = "TIMESTAMPDIFF(HOUR, '1970-01-01', r.cutoff)"
 const (
 	foldsSQL = `
 SELECT g.first_run, a.started_at, a.cutoff, z.heartbeat_at, z.finished_at, z.status, g.runs, g.coupon_id, g.last_run,
-       g.issued, g.rejected_count, IF(g.rejected_count = 0, 0, (
-           SELECT COUNT(*) FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
-           WHERE o.coupon_id = g.coupon_id AND o.outcome = 'REJECTED' AND r.trigger_kind = 'IMMEDIATE' AND ` + hourOf + ` = g.hour)),
-       g.already_issued, g.not_selected
+       g.issued, g.under_review, g.rejected, g.already_issued, g.not_selected
 FROM (SELECT s.coupon_id, ` + hourOf + ` AS hour, COUNT(*) AS runs, MIN(s.run_id) AS first_run, MAX(s.run_id) AS last_run,
-             SUM(s.issued_count) AS issued, SUM(s.rejected_count) AS rejected_count,
+             SUM(s.issued_count) AS issued, SUM(s.under_review_count) AS under_review, SUM(s.rejected_count) AS rejected,
              SUM(s.already_issued_count) AS already_issued, SUM(s.not_selected_count) AS not_selected
       FROM `
 	ofFolds = `
@@ -95,9 +92,6 @@ func (r Reader) folds(ctx context.Context, query string, args ...any) ([]Run, er
 		return append([]any{&r.ID, &r.StartedAt, &r.Cutoff, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Runs, &r.Fold.Coupon, &r.LastRun},
 			r.Counts.fields()...)
 	}, query, args...)
-	for i := range folds {
-		folds[i].separate()
-	}
 	return folds, mysqltx.Wrap(err, "read immediate runs")
 }
 

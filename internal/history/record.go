@@ -19,6 +19,7 @@ type Start struct {
 	Trigger           coupon.Trigger
 	Operator, Reason  string
 	Cutoff, StartedAt time.Time
+	Coupons           int // that the run is to settle
 	Nonce             Nonce
 }
 
@@ -33,7 +34,7 @@ func NewNonce() (n Nonce) {
 // Heartbeats are written and compared by the clock of MySQL, because the clocks of pods differ. A heartbeat of a run
 // that was marked ABANDONED makes it RUNNING again.
 const (
-	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
+	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
 	findSQL   = "SELECT COALESCE(MAX(id), 0) FROM settlement_run WHERE nonce = ?"
 	beatSQL   = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND status IN ('RUNNING', 'ABANDONED')"
 	endSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
@@ -46,7 +47,7 @@ func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id cou
 			return id, err
 		}
 	}
-	return insert(ctx, q, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.StartedAt, s.Nonce[:])
+	return insert(ctx, q, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.Coupons, s.StartedAt, s.Nonce[:])
 }
 
 // Find returns the run with a nonce, or 0.
@@ -56,13 +57,13 @@ func Find(ctx context.Context, q mysqltx.Querier, n Nonce) (id coupon.RunID, err
 }
 
 const insertEndedSQL = `
-INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, finished_at, status, nonce)
-VALUES (?, '', '', ?, ?, UTC_TIMESTAMP(6), ?, 'SUCCEEDED', ?)`
+INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, heartbeat_at, finished_at, status, nonce)
+VALUES (?, '', '', ?, ?, ?, UTC_TIMESTAMP(6), ?, 'SUCCEEDED', ?)`
 
 // BeginImmediate records an immediate run in the transaction of its first change, and as ended: the row exists only if
 // the transaction is committed. If the run has a row already, BeginImmediate finds it.
 func BeginImmediate(ctx context.Context, tx mysqltx.Querier, s Start, at time.Time) (coupon.RunID, error) {
-	id, err := insert(ctx, tx, insertEndedSQL, s.Trigger, s.Cutoff, s.StartedAt, at, s.Nonce[:])
+	id, err := insert(ctx, tx, insertEndedSQL, s.Trigger, s.Cutoff, s.Coupons, s.StartedAt, at, s.Nonce[:])
 	if mysqltx.IsDuplicate(err) {
 		return Find(ctx, tx, s.Nonce)
 	}

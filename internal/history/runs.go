@@ -34,9 +34,9 @@ type Run struct {
 	Cutoff    time.Time      `json:"cutoff"`
 	StartedAt time.Time      `json:"startedAt"`
 	RunEnd
-	Coupons int64 `json:"coupons"` // coupons that the run changed
+	Coupons int64 `json:"coupons"` // coupons that the run was to settle: due when it began, or named by the operator
 	Counts
-	Unsettled int64 `json:"unsettled"` // coupons that were held, busy or failed
+	Unsettled int64 `json:"unsettled"` // how many of Coupons were held, busy or failed
 	Fold
 }
 
@@ -49,19 +49,16 @@ type RunEnd struct {
 
 type Counts struct {
 	Issued        int64 `json:"issued"`
-	UnderReview   int64 `json:"underReview"` // moved to the DLQ
+	UnderReview   int64 `json:"underReview"` // moved to the DLQ; before the clean-up has ended, also those that the run decided to move
 	Rejected      int64 `json:"rejected"`    // ended as REJECTED
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
 }
 
-// fields returns the scan targets for the counts of runsSQL and runCouponsSQL. The caller must then call separate.
+// fields returns the scan targets for the counts of runsSQL and runCouponsSQL.
 func (c *Counts) fields() []any {
 	return []any{&c.Issued, &c.UnderReview, &c.Rejected, &c.AlreadyIssued, &c.NotSelected}
 }
-
-// separate corrects UnderReview. It was scanned from rejected_count, which includes the rejected applications.
-func (c *Counts) separate() { c.UnderReview = max(0, c.UnderReview-c.Rejected) }
 
 // RunFilter restricts Runs. A zero field does not restrict.
 type RunFilter struct {
@@ -76,17 +73,16 @@ type RunFilter struct {
 // below returns the lowest id that the filter leaves out.
 func (f RunFilter) below() uint64 { return cmp.Or(uint64(f.Before), math.MaxInt64) }
 
-// rejectedBy counts the applications that settlement s rejected. rejected_count includes those moved to the DLQ.
-const rejectedBy = `IF(s.rejected_count = 0, 0, (SELECT COUNT(*) FROM application_outcome o
-       WHERE o.coupon_id = s.coupon_id AND o.outcome = 'REJECTED' AND o.run_id = s.run_id))`
+// Decided is the number of applications that settlement s decided, as SQL.
+const Decided = "s.issued_count + s.under_review_count + s.rejected_count + s.already_issued_count + s.not_selected_count"
 
-const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, "
+const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.coupons, r.started_at, r.heartbeat_at, r.finished_at, "
 
 const (
-	runsSQL = "SELECT " + runColumns + `r.status, COUNT(s.coupon_id),
-       COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.rejected_count), 0), COALESCE(SUM(` + rejectedBy + `), 0),
+	runsSQL = "SELECT " + runColumns + `r.status,
+       COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.under_review_count), 0), COALESCE(SUM(s.rejected_count), 0),
        COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
-       (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status <> 'SETTLED')
+       (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status IN ('HELD', 'BUSY', 'FAILED'))
 FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM `
 	ofRuns = `) r LEFT JOIN settlement s ON s.run_id = r.id
 GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
@@ -133,12 +129,11 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 // runs executes a query that begins with runsSQL.
 func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
 	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
-		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Coupons}
+		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.Coupons, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status}
 		return append(append(fields, r.Counts.fields()...), &r.Unsettled)
 	}, query, append([]any{SilentSeconds}, args...)...)
 	for i := range runs {
 		r := &runs[i]
-		r.separate()
 		if r.FinishedAt != nil {
 			r.Millis = new(r.FinishedAt.Sub(r.StartedAt).Milliseconds())
 		}
@@ -158,10 +153,10 @@ func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 }
 
 type RunCoupon struct {
-	Coupon coupon.CouponID     `json:"coupon"`
-	Name   string              `json:"name"`   // empty if the coupon does not exist
-	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY, FAILED or FROZEN
-	Read   int64               `json:"read"`
+	Coupon  coupon.CouponID     `json:"coupon"`
+	Name    string              `json:"name"`    // empty if the coupon does not exist
+	Status  coupon.ResultStatus `json:"status"`  // SETTLED, HELD, BUSY, FAILED or FROZEN
+	Decided int64               `json:"decided"` // applications: the sum of the counts
 	Counts
 	Gap int64 `json:"gap"` // lost promises that the run found
 	CouponRecord
@@ -180,7 +175,7 @@ type CouponRecord struct {
 
 const runCouponsSQL = `
 SELECT k.coupon_id, COALESCE(c.name, ''), COALESCE(x.status, 'SETTLED'), s.run_id IS NOT NULL,
-       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.rejected_count, 0), ` + rejectedBy + `,
+       COALESCE(` + Decided + `, 0), COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0), COALESCE(s.rejected_count, 0),
        COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0), COALESCE(x.gap, 0),
        COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), s.cleaned_at,
        x.duration_ms, COALESCE(x.error, '')
@@ -192,12 +187,9 @@ ORDER BY k.coupon_id`
 
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
-		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read}, c.Counts.fields()...)
+		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Decided}, c.Counts.fields()...)
 		return append(fields, &c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error)
 	}, runCouponsSQL, run, run, run, run)
-	for i := range coupons {
-		coupons[i].separate()
-	}
 	return coupons, mysqltx.Wrap(err, "read coupons of run %d", run)
 }
 

@@ -29,8 +29,8 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 	if status != "RUNNING" && status != "ABANDONED" {
 		finished = cutoff.Add(90 * time.Second).UTC()
 	}
-	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce, finished_at, status)
-		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, HEX(UUID_SHORT()), ?, ?)`,
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce, finished_at, status, coupons)
+		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, HEX(UUID_SHORT()), ?, ?, 5)`,
 		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
@@ -39,10 +39,10 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 }
 
 // addRecord adds the record of a run for a coupon.
-func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, rejected int) {
+func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, reviewed int) {
 	d.T.Helper()
-	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, rejected_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, ?, 3, 1, NOW(6))",
-		run, couponID, issued, rejected)
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, ?, 3, 1, NOW(6))",
+		run, couponID, issued, reviewed)
 }
 
 // addResult adds the result of a run for a coupon.
@@ -107,12 +107,12 @@ func TestRunsByFilter(t *testing.T) {
 		t.Parallel()
 		run, err := reader.Run(t.Context(), first)
 		require.NoError(t, err)
-		require.Equal(t, [6]int64{2, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.UnderReview, run.AlreadyIssued, run.NotSelected, run.Unsettled})
+		require.Equal(t, [6]int64{5, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.UnderReview, run.AlreadyIssued, run.NotSelected, run.Unsettled})
 		require.EqualValues(t, 30_000, *run.Millis)
 		require.Equal(t, midnight.AddDate(0, 0, -1).UTC(), run.Cutoff)
 		run, err = reader.Run(t.Context(), second)
 		require.NoError(t, err)
-		require.Equal(t, [2]int64{0, 1}, [2]int64{run.Coupons, run.Unsettled})
+		require.Equal(t, [2]int64{5, 1}, [2]int64{run.Coupons, run.Unsettled})
 		run, err = reader.Run(t.Context(), third)
 		require.NoError(t, err)
 		require.Equal(t, coupon.RunAbandoned, run.Status)

@@ -89,7 +89,7 @@ const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
-	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity, (*check).checkRedis, (*check).checkKept,
+	(*check).checkIssued, (*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity, (*check).checkRedis, (*check).checkKept, (*check).checkReviews,
 	(*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
 }
 

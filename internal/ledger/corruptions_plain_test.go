@@ -177,8 +177,17 @@ var plainCorruptions = map[string]corruption{
 	"a record with fewer ALREADY_ISSUED": {do: alterRecord("already_issued_count = 0"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record with more ALREADY_ISSUED":  {do: alterRecord("already_issued_count = 2"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record with fewer NOT_SELECTED":   {do: alterRecord("not_selected_count = 5"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record of fewer read than issued": {do: alterRecord("read_count = 5"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record with another count":        {do: alterRecord("issued_count = issued_count + 2"), codes: found{ledger.RecordWrong: 2}, alone: true},
+	"a record with more NOT_SELECTED than other runs can have decided anew": {
+		do: alterRecord("not_selected_count = 20"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with as many NOT_SELECTED as other runs can have decided anew": {do: alterRecord("not_selected_count = 19"), alone: true},
+	"a record with REJECTED":          {do: alterRecord("rejected_count = 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with more under review": {do: alterRecord("under_review_count = 1"), alone: true}, // the entry may have left the DLQ
+	"a record with fewer under review": {
+		do: func(c *fixture) {
+			c.change(1, "UPDATE settlement SET under_review_count = 0 WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[0])
+		},
+		codes: found{ledger.ReviewUncounted: 1}, alone: true},
+	"a record with another count": {do: alterRecord("issued_count = issued_count + 2"), codes: found{ledger.RecordWrong: 2}, alone: true},
 	"a record with another first arrival": {
 		do: alterRecord("first_arrival = first_arrival - 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record without a first arrival":   {do: alterRecord("first_arrival = NULL"), codes: found{ledger.RecordWrong: 0}, alone: true},

@@ -254,7 +254,7 @@ var codes = map[ledger.Code]kind{
 	ledger.PassedOver: {3, false}, ledger.OrderWrong: {3, false},
 	ledger.PromiseLost: {4, false}, ledger.NeverSettled: {4, false}, ledger.Expiring: {4, false}, ledger.Excess: {4, true},
 	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.NightAhead: {5, false}, ledger.ClockAhead: {5, true},
-	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.StillStanding: {6, false},
+	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.ReviewUncounted: {6, false}, ledger.StillStanding: {6, false},
 	ledger.MarkedWithoutCoupon: {6, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
 	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
 	ledger.SeatsUnexplained: {6, false}, ledger.CouponUnexplained: {6, false}, ledger.CreatedBySQL: {6, true}, ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},

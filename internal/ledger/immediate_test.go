@@ -17,14 +17,14 @@ func (c *fixture) addImmediateRuns(n int) {
 	last := c.Now().UnixMicro() - int64(n)*1000 - 1_000_000
 	at := "'1970-01-01' + INTERVAL (? + 1000 * x.n) MICROSECOND"
 	c.Exec("INSERT INTO `user` (id) SELECT ? + x.n FROM "+numbers, c.user(uint64(seated)), n)
-	c.Exec(`INSERT INTO settlement_run (id, trigger_kind, nonce, cutoff, started_at, heartbeat_at, finished_at, status)
-		SELECT ? + x.n, 'IMMEDIATE', UNHEX(LPAD(HEX(? + x.n), 32, '0')), `+at+" + INTERVAL 1 MICROSECOND, "+at+" + INTERVAL 100 MICROSECOND, NOW(6), "+at+
+	c.Exec(`INSERT INTO settlement_run (id, trigger_kind, coupons, nonce, cutoff, started_at, heartbeat_at, finished_at, status)
+		SELECT ? + x.n, 'IMMEDIATE', 1, UNHEX(LPAD(HEX(? + x.n), 32, '0')), `+at+" + INTERVAL 1 MICROSECOND, "+at+" + INTERVAL 100 MICROSECOND, NOW(6), "+at+
 		" + INTERVAL 200 MICROSECOND, 'SUCCEEDED' FROM "+numbers, before, before, last, last, last, n)
 	c.Exec(`INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
 		SELECT ?, ? + x.n, ? + x.n, `+at+", "+at+" + INTERVAL 100 MICROSECOND, DATE("+at+" + INTERVAL 100 MICROSECOND) + INTERVAL 31 DAY, ? + x.n FROM "+numbers,
 		c.id, c.user(uint64(seated)), seated, last, last, last, before, n)
-	c.Exec(`INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, first_arrival, last_arrival, winners_digest, settled_at, cleaned_at)
-		SELECT ? + x.n, ?, 1, 1, ? + 1000 * x.n, ? + 1000 * x.n, CONCAT('sha256:', SHA2(CONCAT(? + x.n, '\n'), 256)), `+at+` + INTERVAL 100 MICROSECOND, NOW(6)
+	c.Exec(`INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, settled_at, cleaned_at)
+		SELECT ? + x.n, ?, 1, ? + 1000 * x.n, ? + 1000 * x.n, CONCAT('sha256:', SHA2(CONCAT(? + x.n, '\n'), 256)), `+at+` + INTERVAL 100 MICROSECOND, NOW(6)
 		FROM `+numbers, before, c.id, last, last, c.user(uint64(seated)), last, n)
 	end := last + 1000*int64(n)
 	c.Exec("UPDATE coupon SET issued_count = issued_count + ? WHERE id = ?", n, c.id)
@@ -50,6 +50,7 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 		"a run that goes on":              {do: alterImmediate("status = 'RUNNING', finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
 		"a run that failed":               {do: alterImmediate("status = 'FAILED'"), codes: found{ledger.RunWrong: 1}},
 		"a run without an end":            {do: alterImmediate("finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
+		"a run of two coupons":            {do: alterImmediate("coupons = 2"), codes: found{ledger.RunWrong: 1}},
 		"a cutoff at the arrival":         {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"), codes: found{ledger.ArrivalWrong: 1}},
 		"a seat taken by the next run":    {do: alter("user_coupon", 2, "position = 3"), codes: found{ledger.SeatWrong: 1}},
 		"a coupon of the next run":        {do: exchange("run_id", 2, 3), codes: found{ledger.RecordWrong: 0, ledger.ValidityWrong: 2, ledger.ArrivalWrong: 1}},

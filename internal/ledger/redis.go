@@ -1,12 +1,17 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL"
@@ -63,6 +68,60 @@ func (c *check) checkExpiry(kept candidates.Inspection) {
 	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
 		c.findAny(4, Expiring, c.counts.Waiting, "waiting applications: %d; they expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
 	}
+}
+
+const reviewsSQL = `
+SELECT run_id, under_review_count FROM settlement
+WHERE coupon_id = ? AND run_id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j) ORDER BY run_id`
+
+// checkReviews checks invariant 6: a run has moved no more applications to the DLQ than its record says. An entry that was tried
+// once was moved by the run that it names. A record can say more, because entries leave the DLQ. A run without a record of the
+// coupon has changed no row: it can have moved applications because MySQL was away.
+func (c *check) checkReviews(ctx context.Context) error {
+	if c.counts.DLQ == 0 {
+		return nil
+	}
+	moved := map[coupon.RunID]int64{}
+	for cursor := (coupon.Cursor{}); ; {
+		page, next, err := c.ledger.Store.UnderReview(ctx, c.Coupon, cursor)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		cursor = next
+		members := make([]string, len(page))
+		for i, e := range page {
+			members[i] = e.Member
+		}
+		reasons, err := c.ledger.Store.Reasons(ctx, c.Coupon, members)
+		if err != nil {
+			return err
+		}
+		for _, reason := range reasons {
+			if reason.Attempts == 1 {
+				moved[reason.Run]++
+			}
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	var uncounted, first int64
+	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
+		var run coupon.RunID
+		var recorded int64
+		if err := rows.Scan(&run, &recorded); err != nil {
+			return err
+		}
+		if more := moved[run] - recorded; more > 0 {
+			uncounted, first = uncounted+more, cmp.Or(first, int64(run))
+		}
+		return nil
+	}, reviewsSQL, c.Coupon, jsonArray(slices.Collect(maps.Keys(moved))))
+	c.findAny(6, ReviewUncounted, uncounted, "DLQ entries that the records of their runs do not count: %d; the first is of run %d", first)
+	return err
 }
 
 const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'"
@@ -135,7 +194,7 @@ func (c *check) countUnfounded(ctx context.Context, mark coupon.Mark, query stri
 	return unfounded, nil
 }
 
-func jsonArray[ID coupon.CouponID | coupon.UserID](ids []ID) string {
+func jsonArray[ID coupon.CouponID | coupon.UserID | coupon.RunID](ids []ID) string {
 	text, _ := json.Marshal(ids) // integers can always be encoded
 	return string(text)
 }

@@ -59,22 +59,29 @@ AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupo
 	// settledAt is the time that run r writes into all its rows: its start, or a cutoff that comes after its start.
 	settledAt = "GREATEST(r.started_at, r.cutoff)"
 
-	// immediateWrongSQL counts immediate runs that did not end when they began, or settled another coupon, too.
+	// immediateWrongSQL counts immediate runs that did not end when they began, or were to settle or settled another coupon, too.
 	// An arrival at or above the cutoff is found in the rows, as for every run.
 	immediateWrongSQL = `
 SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL
+WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL OR r.coupons <> 1
 	OR EXISTS (SELECT 1 FROM settlement o WHERE o.run_id = r.id AND o.coupon_id <> s.coupon_id))`
 
-	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED ones can be fewer, because later
-	// runs replace them, and REJECTED ones, because rejected_count includes DLQ entries; neither can be more.
+	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED and REJECTED ones are not more. REJECTED ones are
+	// fewer where users were forgotten, NOT_SELECTED ones also where other runs decided these applications anew.
 	outcomesWrongSQL = `
 SELECT COUNT(*) FROM settlement s LEFT JOIN (
 	SELECT run_id, SUM(outcome = 'ALREADY_ISSUED') AS already, SUM(outcome = 'NOT_SELECTED') AS not_selected, SUM(outcome = 'REJECTED') AS rejected
 	FROM application_outcome WHERE coupon_id = ? GROUP BY run_id
-) o ON o.run_id = s.run_id
-WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0) OR s.not_selected_count < COALESCE(o.not_selected, 0)
-	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.read_count < s.issued_count)`
+) o ON o.run_id = s.run_id CROSS JOIN (
+	SELECT COALESCE(MAX(erased), 0) AS erased, COALESCE(MAX(erased_rejected), 0) AS rejected FROM promise WHERE coupon_id = ?
+) forgotten CROSS JOIN (
+	SELECT SUM(issued_count + under_review_count + rejected_count + already_issued_count) AS anew FROM settlement WHERE coupon_id = ?
+) runs
+WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0)
+	OR s.rejected_count < COALESCE(o.rejected, 0) OR s.rejected_count > COALESCE(o.rejected, 0) + forgotten.rejected
+	OR s.not_selected_count < COALESCE(o.not_selected, 0)
+	OR s.not_selected_count + s.issued_count + s.under_review_count + s.rejected_count + s.already_issued_count
+	   > COALESCE(o.not_selected, 0) + runs.anew + forgotten.erased)`
 
 	// outcomesAlteredSQL: an outcome has the time of its run. A REJECTED outcome has a reason, and no other
 	// has one. A member that is no user id (user_id 0) is REJECTED. A user with ALREADY_ISSUED has the coupon.
@@ -113,7 +120,7 @@ func (c *check) checkRows(ctx context.Context) error {
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL, []any{c.seats.unrecorded, id}},
 		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end, or with another coupon: %d", immediateWrongSQL, []any{id}},
-		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id}},
+		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL, []any{id, id, id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL, []any{id}},
 		{6, CouponUnexplained, "coupons that are from no run, and were not given by hand: %d", unexplainedSQL, []any{id}},
 		{2, SettledTwice, "applications with both a coupon and another outcome: %d", settledTwiceSQL, []any{id}},

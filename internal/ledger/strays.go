@@ -40,6 +40,10 @@ SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS 
 	immediateAloneSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
 WHERE r.trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id)`
+	// runsOutgrownSQL counts runs that changed more coupons, or have results of more, than they were to settle.
+	runsOutgrownSQL = `
+SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
+WHERE r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id) OR r.coupons < (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id)`
 	// nightsAheadSQL counts runs that ended with a cutoff after the given time. That time is MaxEarliness after now: a
 	// run can start so early, and end at once if it has nothing to settle.
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
@@ -66,6 +70,7 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d", logsMissingSQL, nil},
 		{6, RunWrong, "runs with a final status and no end, or with an end and no final status: %d; the first is run %d", runsEndedWrongSQL, nil},
 		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, nil},
+		{6, RunWrong, "runs with more coupons than they were to settle: %d; the first is run %d", runsOutgrownSQL, nil},
 		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64

@@ -79,9 +79,17 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		"a RUNNING run with an end":          {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'RUNNING'"), found{ledger.RunWrong: 1}},
 		"an ABANDONED run with an end":       {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'ABANDONED'"), found{ledger.RunWrong: 1}},
 		"a SUCCEEDED run without an end":     {run(0, ", status", ", 'SUCCEEDED'"), found{ledger.RunWrong: 1}},
-		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, finished_at, status", ", 'IMMEDIATE', UTC_TIMESTAMP(6), 'SUCCEEDED'"),
+		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, coupons, finished_at, status", ", 'IMMEDIATE', 1, UTC_TIMESTAMP(6), 'SUCCEEDED'"),
 			found{ledger.RunWrong: 1}},
-		"a nightly run of no coupon":         {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
+		"a nightly run of no coupon": {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
+		"a run with more records than coupons": {func(c *fixture) {
+			run(-time.Hour, ", id, coupons", ", 5, 1")(c)
+			c.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (5, ?, NOW(6)), (5, ?, NOW(6))", c.id, c.AddCoupon(1))
+		}, found{ledger.RunWrong: 1}},
+		"a run with more results than coupons": {func(c *fixture) {
+			run(-time.Hour, ", id", ", 5")(c)
+			c.Exec("INSERT INTO run_coupon (run_id, coupon_id) VALUES (5, ?)", c.id)
+		}, found{ledger.RunWrong: 1}},
 		"a run under way, before its cutoff": {run(4*time.Minute, "", ""), found{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,6 +29,7 @@ const (
 	RecordWrong            Code = "RECORD_WRONG"             // 6: a record differs from the coupons and outcomes of its run
 	RecordMissing          Code = "RECORD_MISSING"           // 6: a run has coupons or outcomes, but no record
 	RunMissing             Code = "RUN_MISSING"              // 6: a record names a run that does not exist
+	ReviewUncounted        Code = "REVIEW_UNCOUNTED"         // 6: a run moved more applications to the DLQ than its record says
 	StillStanding          Code = "STILL_STANDING"           // 6: a settled application is in Redis after its clean-up
 	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"    // 6: Redis answers ALREADY_ISSUED to a user without the coupon
 	MarkedWithoutRejection Code = "MARKED_WITHOUT_REJECTION" // 6: Redis answers REJECTED to a user who was not rejected

@@ -13,22 +13,22 @@ import (
 
 // Settlement is what a settlement row says about the transaction that issues.
 type Settlement struct {
-	Read, Issued, AlreadyIssued int
-	Rejected                    int                 // rejected, or moved to the DLQ
-	First, Last                 coupon.Arrival      // of the issued applications; 0 if there are none
-	FirstRow                    coupon.UserCouponID // not above the id of any row that the settlement inserted, for the relay; 0 if there are none
-	Digest                      string              // of the issued applications; ignored if there are none
+	Issued, UnderReview, Rejected, AlreadyIssued int
+
+	First, Last coupon.Arrival      // of the issued applications; 0 if there are none
+	FirstRow    coupon.UserCouponID // not above the id of any row that the settlement inserted, for the relay; 0 if there are none
+	Digest      string              // of the issued applications; ignored if there are none
 }
 
 const insertSettlementSQL = `
-INSERT INTO settlement (run_id, coupon_id, read_count, issued_count, rejected_count, already_issued_count,
+INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, rejected_count, already_issued_count,
                         first_arrival, last_arrival, first_user_coupon_id, winners_digest, settled_at)
 VALUES `
 
 const settlementRow = "(?, ?, ?, ?, ?, ?, IF(? = 0, NULL, ?), IF(? = 0, NULL, ?), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)"
 
 func InsertSettlement(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, s Settlement) error {
-	row := []any{run.ID, couponID, s.Read, s.Issued, s.Rejected, s.AlreadyIssued, s.Issued, s.First, s.Issued, s.Last, s.FirstRow, s.Issued, s.Digest, run.At}
+	row := []any{run.ID, couponID, s.Issued, s.UnderReview, s.Rejected, s.AlreadyIssued, s.Issued, s.First, s.Issued, s.Last, s.FirstRow, s.Issued, s.Digest, run.At}
 	_, err := mysqltx.Together(ctx, tx, "insert settlement", row, func(ctx context.Context, q mysqltx.Querier, rows [][]any) ([]struct{}, error) {
 		err := mysqltx.Exec(ctx, q, len(rows), insertSettlementSQL+mysqltx.List(settlementRow, len(rows)), slices.Concat(rows...)...)
 		return make([]struct{}, len(rows)), err
@@ -37,31 +37,34 @@ func InsertSettlement(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.
 }
 
 const addOutcomesSQL = `
-INSERT INTO settlement (run_id, coupon_id, already_issued_count, not_selected_count, settled_at) VALUES %s
-ON DUPLICATE KEY UPDATE already_issued_count = already_issued_count + VALUES(already_issued_count),
+INSERT INTO settlement (run_id, coupon_id, under_review_count, already_issued_count, not_selected_count, settled_at) VALUES %s
+ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count),
+                        already_issued_count = already_issued_count + VALUES(already_issued_count),
                         not_selected_count = not_selected_count + VALUES(not_selected_count), cleaned_at = NULL`
 
-// AddOutcomes adds the outcomes of a page to the settlement row, in the transaction that records the outcomes.
-func AddOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, alreadyIssued, notSelected int) error {
-	err := mysqltx.UpsertRow(ctx, tx, "add outcomes", addOutcomesSQL, run.ID, couponID, alreadyIssued, notSelected, run.At)
+// AddOutcomes adds the outcomes of a page to the settlement row, in the transaction that records the outcomes. underReview is not
+// added: it counts all applications that the settlement has decided to move to the DLQ so far, so that a repetition after a lost
+// reply to COMMIT does not count them twice.
+func AddOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, underReview, alreadyIssued, notSelected int) error {
+	err := mysqltx.UpsertRow(ctx, tx, "add outcomes", addOutcomesSQL, run.ID, couponID, underReview, alreadyIssued, notSelected, run.At)
 	return mysqltx.Wrap(err, "record outcomes of coupon %d", couponID)
 }
 
 const completeSettlementSQL = `
-INSERT INTO settlement (run_id, coupon_id, read_count, rejected_count, settled_at, cleaned_at) VALUES %s
-ON DUPLICATE KEY UPDATE read_count = VALUES(read_count), rejected_count = VALUES(rejected_count), cleaned_at = COALESCE(cleaned_at, VALUES(cleaned_at))`
+INSERT INTO settlement (run_id, coupon_id, under_review_count, settled_at, cleaned_at) VALUES %s
+ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count), cleaned_at = COALESCE(cleaned_at, VALUES(cleaned_at))`
 
-// CompleteSettlement writes the numbers that are known at the end, and marks the settlement as cleaned up. rejected
-// includes the applications moved to the DLQ.
-func CompleteSettlement(ctx context.Context, q mysqltx.Querier, run Run, couponID coupon.CouponID, read, rejected int, at time.Time) error {
-	err := mysqltx.UpsertRow(ctx, q, "complete settlement", completeSettlementSQL, run.ID, couponID, read, rejected, run.At, at)
+// CompleteSettlement is MarkCleaned for a settlement of the current run, which has its row. A group does it in one statement.
+func CompleteSettlement(ctx context.Context, q mysqltx.Querier, run Run, couponID coupon.CouponID, underReview int, at time.Time) error {
+	err := mysqltx.UpsertRow(ctx, q, "complete settlement", completeSettlementSQL, run.ID, couponID, underReview, run.At, at)
 	return mysqltx.Wrap(err, "complete record of coupon %d", couponID)
 }
 
-const selectSettlementSQL = "SELECT coupon_id, issued_count, already_issued_count, not_selected_count FROM settlement WHERE run_id = ? AND coupon_id IN "
+const selectSettlementSQL = `
+SELECT coupon_id, issued_count, under_review_count, already_issued_count, not_selected_count FROM settlement WHERE run_id = ? AND coupon_id IN `
 
 // Outcomes are numbers of applications by outcome.
-type Outcomes struct{ Issued, AlreadyIssued, NotSelected int }
+type Outcomes struct{ Issued, UnderReview, AlreadyIssued, NotSelected int }
 
 // FindSettlement reads the outcomes that a settlement row counts.
 func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (o Outcomes, found bool, err error) {
@@ -70,7 +73,9 @@ func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, co
 		coupon coupon.CouponID
 	}
 	rows, err := mysqltx.Together(ctx, q, "find settlement", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
-		found, err := mysqltx.Collect(ctx, q, func(r *row) []any { return []any{&r.coupon, &r.Issued, &r.AlreadyIssued, &r.NotSelected} },
+		found, err := mysqltx.Collect(ctx, q, func(r *row) []any {
+			return []any{&r.coupon, &r.Issued, &r.UnderReview, &r.AlreadyIssued, &r.NotSelected}
+		},
 			selectSettlementSQL+mysqltx.In(len(ids)), mysqltx.Args(ids, run)...)
 		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
 	})
@@ -103,9 +108,19 @@ func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, 
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 
-const markCleanedSQL = "UPDATE settlement SET cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
+const markCleanedSQL = "UPDATE settlement SET under_review_count = ?, cleaned_at = COALESCE(cleaned_at, ?) WHERE run_id = ? AND coupon_id = ?"
 
-// MarkCleaned ends the clean-up of a settlement. It may be repeated.
-func MarkCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.ExecSingly(ctx, q, 1, markCleanedSQL, at, run, couponID), "mark coupon %d of run %d clean", couponID, run)
+// MarkCleaned ends the clean-up of a settlement. underReview counts the applications that its run has moved to the DLQ. It may be
+// repeated.
+func MarkCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID, underReview int, at time.Time) error {
+	err := mysqltx.ExecSingly(ctx, q, 1, markCleanedSQL, underReview, at, run, couponID)
+	return mysqltx.Wrap(err, "mark coupon %d of run %d clean", couponID, run)
+}
+
+const rejectReviewedSQL = `
+UPDATE settlement SET under_review_count = under_review_count - 1, rejected_count = rejected_count + 1 WHERE run_id = ? AND coupon_id = ?`
+
+// RejectReviewed counts an application as rejected that the settlement row counts as moved to the DLQ.
+func RejectReviewed(ctx context.Context, tx *sql.Tx, run coupon.RunID, couponID coupon.CouponID) error {
+	return mysqltx.Wrap(mysqltx.ExecSingly(ctx, tx, 1, rejectReviewedSQL, run, couponID), "count rejection of coupon %d", couponID)
 }

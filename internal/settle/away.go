@@ -60,6 +60,7 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 			return asked && !slices.Contains(r.Coupons, c.ID) || !asked && (c.Finalised() || !c.OpensAt.Before(r.cutoff))
 		})
 	}
+	r.coupons = len(coupons)
 	report := newReport(r)
 	for _, c := range coupons {
 		if r.stopped() != nil {

@@ -45,14 +45,14 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 		if err != nil {
 			return err
 		}
-		sum, before.refusedAnew = sum.plus(d.tally), d.refused.anew
+		sum, before = sum.plus(d.tally), before.after(d)
 		if err := left(); err != nil {
 			return err
 		}
 		copied := *s // the next transaction sets the id of the run
 		leaving = ahead.Beside(func() (tally, error) { return copied.leave(ctx, d) })
 		if now := s.Now(); now.Sub(logged) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("read", sum.Read), zap.Int("not_selected", sum.NotSelected))
+			s.logger.Info("recording the rest of the line", zap.Int("not_selected", sum.NotSelected), zap.Int("under_review", sum.UnderReview))
 			logged = now
 		}
 		return nil
@@ -122,17 +122,26 @@ type closing struct {
 	seated      seated
 	issuedCount int // of the coupon, after this settlement has issued
 	refusedAnew int // rows that were refused for the first time
+	underReview int // applications that the settlement has decided to move to the DLQ
 }
 
 func asOf(done issued) closing {
-	return closing{done.seated, done.coupon.IssuedCount + done.seated.winners.count, done.seated.refused.anew}
+	return closing{done.seated, done.coupon.IssuedCount + done.seated.winners.count, done.seated.refused.anew, done.seated.underReview()}
+}
+
+func (c closing) after(page closedPage) closing {
+	c.refusedAnew, c.underReview = page.refused.anew, c.underReview+len(page.failures())
+	return c
 }
 
 type closedPage struct {
 	decision.Decisions
 	refused refusals
-	tally   tally
+	tally   tally // without the applications that move to the DLQ
 }
+
+// failures are the applications that move to the DLQ.
+func (p closedPage) failures() []coupon.Failure { return slices.Concat(p.Review, p.refused.failures) }
 
 // closePage decides one page in its own transaction, under the coupon's lock. After a duplicate the transaction is repeated;
 // the second attempt classifies the whole page under the lock.
@@ -146,7 +155,7 @@ func (s *settlement) closePage(ctx context.Context, page restPage, before closin
 	if err != nil {
 		return closedPage{}, err
 	}
-	done.tally = tally{Counts: Counts{Read: done.Read - before.seated.readAgain(page.classified), NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
+	done.tally = tally{Counts: Counts{NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
 	return done, nil
 }
 
@@ -154,7 +163,7 @@ func (s *settlement) closePage(ctx context.Context, page restPage, before closin
 func (s *settlement) leave(ctx context.Context, done closedPage) (tally, error) {
 	// Failures move to the DLQ first, so that the rest of the page is one range of the queue. If the user of a failure
 	// has another DLQ entry, the failure stays in the queue until the next run.
-	moved, err := s.moveToReview(ctx, slices.Concat(done.Review, done.refused.failures))
+	moved, err := s.moveToReview(ctx, done.failures())
 	if err != nil {
 		return moved, err
 	}
@@ -182,11 +191,11 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 		return closedPage{}, err
 	}
 	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, before.refusedAnew)}
-	changes := len(d.AlreadyIssued) + len(d.NotSelected) + len(d.Review)
-	if changes > 0 {
-		if err := s.recordRun(ctx, tx); err != nil {
-			return d, err
-		}
+	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) == 0 {
+		return d, nil
+	}
+	if err := s.recordRun(ctx, tx); err != nil {
+		return d, err
 	}
 	if len(d.NotSelected) > 0 {
 		// Another run may have reopened the coupon. Without SOLD_OUT, Redis could accept a NOT_SELECTED user again.
@@ -200,17 +209,13 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused, page); err != nil {
 		return d, err
 	}
-	outcomes := slices.Concat(d.AlreadyIssued, d.NotSelected)
-	if len(outcomes) == 0 && (changes == 0 || !s.run.immediate()) { // an immediate run is never recorded without a settlement
-		return d, nil
-	}
 	if err := s.auditManual(ctx, tx, before.seated.winners); err != nil {
 		return d, err
 	}
-	if err := records.AddToSums(ctx, tx, locked.ID, outcomes...); err != nil {
+	if err := records.AddToSums(ctx, tx, locked.ID, slices.Concat(d.AlreadyIssued, d.NotSelected)...); err != nil {
 		return d, err
 	}
-	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, len(d.AlreadyIssued), len(d.NotSelected))
+	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, before.after(d).underReview, len(d.AlreadyIssued), len(d.NotSelected))
 }
 
 // recordOutcome returns the applications whose rows were stored. A page that is not sure was classified under the lock. A

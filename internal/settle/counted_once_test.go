@@ -46,7 +46,7 @@ func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
 	}
 	runs.Wait()
 	require.Len(t, d.UnderReview(couponID), 600)
-	require.EqualValues(t, 600, d.Number("SELECT SUM(rejected_count) FROM settlement"))
+	require.EqualValues(t, 600, d.Number("SELECT SUM(under_review_count) FROM settlement"))
 	require.Equal(t, 1, d.Reason(couponID, "600").Attempts)
 	d.Verify()
 }

@@ -22,12 +22,12 @@
 //   - Issue, count, record: seats, issued_count and settlement row are committed in the same transaction. Pages are
 //     read and classified on other connections, which do not see the uncommitted rows of this transaction; in a group,
 //     on the connection of the transaction.
-//   - Clean-up: the issued and rejected applications are removed from Redis.
+//   - Clean-up: the issued and rejected applications are removed from Redis. Refused rows go to the DLQ.
 //   - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is
 //     free. Each page has its own transaction. A long line waits until all coupons of the run are issued. A page is
 //     classified before its transaction, and leaves Redis while the next page is recorded. If a seat was given or added
 //     in between, or a row is recorded already, the page is classified again under the lock.
-//   - Finish: the settlement is marked as cleaned up. If seats are left, Redis accepts applications again. If the
+//   - Finish: the settlement is marked as cleaned up, and its count of applications under review becomes final, see "Counts". If seats are left, Redis accepts applications again. If the
 //     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
 //
 // # Small coupons
@@ -57,6 +57,13 @@
 // do not add up, it counts the rows before it holds the coupon. Nightly and manual runs always count the rows, and
 // correct wrong sums.
 //
+// # Counts
+//
+// The settlement row counts what the run has decided. Each transaction adds what it decides, so that the row agrees with the other
+// rows after a crash at any time. MySQL has no row of an application in the DLQ: the transaction counts those that it decides to move.
+// They move after the commit, and the script that moves them adds to the run's count in Redis. That count replaces the other as the
+// settlement is marked as cleaned up, by the run itself or by the next run. So each application is counted by the run that moved it.
+//
 // # Clocks and memory
 //
 // MySQL holds the settled applications, Redis the waiting ones. An application waits if Redis has it and MySQL has no
@@ -80,7 +87,8 @@
 //     There are two such pages at most.
 //   - After the sweep, before finalised_at: the coupon is due again, has an empty line, and is finalised.
 //   - Refused rows and unsuitable users move to the DLQ after the commit. After a crash they are still in the queue,
-//     before the last arrival that got a seat. The next run moves them, as PASSED_OVER if they are eligible by then.
+//     before the last arrival that got a seat. The next run moves them, as PASSED_OVER if they are eligible by then. The
+//     record of the run that was killed counts them until then.
 //   - A refused row of a NOT_SELECTED application moves to the DLQ before the commit that deletes the record. After a
 //     crash it is in both places. The record counts, and the next run removes the DLQ entry.
 //

@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -12,20 +13,13 @@ import (
 // finished is the final state of a settlement whose records are complete.
 type finished struct {
 	counts    Counts
+	recorded  bool // the settlement has a row
 	seatsLeft int
 }
 
 // finish marks the settlement as cleaned up. If seats are left or the window is over, it calls reopenOrFinalise.
 func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
 	s.begin(StepFinish)
-	// A run that has only moved applications to the DLQ has not recorded its operator yet.
-	if t := done.tally(); s.run.Trigger == coupon.Manual && t.UnderReview+t.Rejected > 0 {
-		if err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-			return s.auditManual(ctx, tx, done.issued.seated.winners)
-		}); err != nil {
-			return nil, err
-		}
-	}
 	var end finished
 	err := s.onConn(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
 		end, err = s.completeRecords(ctx, q, done)
@@ -47,7 +41,8 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	return &end, err
 }
 
-// completeRecords writes final counts. The settlement row has the outcomes, also of pages whose COMMIT got no reply.
+// completeRecords ends the clean-up of the settlement and of earlier ones. The settlement row has the outcomes, also of pages whose
+// COMMIT got no reply.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
 	now, err := records.Coupon(ctx, q, s.coupon.ID)
@@ -60,22 +55,42 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 	}
 	counts := done.tally().Counts
 	if found {
-		counts.Issued, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.AlreadyIssued, record.NotSelected
+		counts.Issued, counts.UnderReview, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.UnderReview, record.AlreadyIssued, record.NotSelected
 	}
-	if found || counts.changed() {
-		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.Read, counts.UnderReview+counts.Rejected, at); err != nil {
+	if counts.UnderReview > 0 { // if another run moved some of them, this run did not
+		moved, err := s.Line.Moved(ctx, s.coupon.ID, s.run.id)
+		if err != nil {
+			return finished{}, err
+		}
+		counts.UnderReview = moved
+	}
+	if found {
+		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.UnderReview, at); err != nil {
 			return finished{}, err
 		}
 	}
 	for _, p := range done.issued.pending {
-		if !p.Covered || p.Run == s.run.id {
+		if !p.Covered {
 			continue // a run with a later cutoff may have left applications that this run has not read
 		}
-		if err := records.MarkCleaned(ctx, q, p.Run, s.coupon.ID, at); err != nil {
+		if err := s.endCleanUp(ctx, q, p.Run, at); err != nil {
 			return finished{}, err
 		}
 	}
-	return finished{counts, now.Free()}, nil // seats may have been added since the transaction
+	return finished{counts, found, now.Free()}, nil // seats may have been added since the transaction
+}
+
+// endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the DLQ. What it
+// decided to move, but did not, this run has moved.
+func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of coupon.RunID, at time.Time) error {
+	if of == s.run.id {
+		return nil
+	}
+	moved, err := s.Line.Moved(ctx, s.coupon.ID, of)
+	if err != nil {
+		return err
+	}
+	return records.MarkCleaned(ctx, q, of, s.coupon.ID, moved, at)
 }
 
 // reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
@@ -115,7 +130,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 	}
 	at := s.Now().UTC()
 	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := records.MarkCleaned(ctx, tx, p.Run, c.ID, at); err != nil {
+		if err := s.endCleanUp(ctx, tx, p.Run, at); err != nil {
 			return err
 		}
 	}

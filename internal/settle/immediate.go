@@ -38,7 +38,7 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	one.DB, one.Door, one.Line = mysqltx.NewBrief(s.DB.Pool()), looking{s.Door}, queueAlone{s.Line}
 	one.Observer, one.Progress = unobserved{}, nil
 	var now looked
-	r := run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce()}
+	r := run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce(), coupons: 1}
 	t := &task{settlement: one.newSettlement(r, coupon.Coupon{ID: couponID})}
 	t.do(func() (_ settled, err error) {
 		if t.run.zone, err = one.Zone(ctx); err != nil {

@@ -26,28 +26,24 @@ const maxPageAttempts = 3
 // seated is the result of a transaction just before its commit.
 type seated struct {
 	winners  winners
-	kept     int                         // number of seats kept for DLQ entries that the run leaves out
-	refused  refusals                    // rows that MySQL refused
-	tally    tally                       // counts winners and NOT_SELECTED applications; later steps count the others
-	returned []coupon.Failure            // NOT_SELECTED applications that are rejected now
-	recorded int                         // number of rows by which application_outcome grows; negative if records are deleted
-	firstRow coupon.UserCouponID         // not above the id of any inserted row
-	others   int                         // number of winners that were not under review
-	moved    map[coupon.Application]bool // NOT_SELECTED applications that move to the DLQ; the keys have no Source
+	kept     int                 // number of seats kept for DLQ entries that the run leaves out
+	refused  refusals            // rows that MySQL refused
+	tally    tally               // counts winners and NOT_SELECTED applications; later steps count the others
+	returned []coupon.Failure    // NOT_SELECTED applications that are rejected now
+	recorded int                 // number of rows by which application_outcome grows; negative if records are deleted
+	firstRow coupon.UserCouponID // not above the id of any inserted row
+	others   int                 // number of winners that were not under review
 }
 
 // row returns the settlement row.
 func (s seated) row() records.Settlement {
 	t, w := s.tally, s.winners
-	return records.Settlement{Read: t.Read, Issued: t.Issued, Rejected: t.UnderReview + t.Rejected, AlreadyIssued: t.AlreadyIssued,
+	return records.Settlement{Issued: t.Issued, UnderReview: s.underReview(), Rejected: t.Rejected, AlreadyIssued: t.AlreadyIssued,
 		First: w.first, Last: w.last, FirstRow: s.firstRow, Digest: w.digest}
 }
 
-// withoutSource returns a key that is the same for an application in the queue, in the DLQ and in MySQL.
-func withoutSource(a coupon.Application) coupon.Application {
-	a.Source = 0
-	return a
-}
+// underReview counts the applications that the transaction decides to move to the DLQ, before and after the commit.
+func (s seated) underReview() int { return s.tally.UnderReview + len(s.refusedOf(false)) }
 
 // waitForFence waits until the clock of the coupon's shard has passed the cutoff and pods have had time to put back the
 // applications that a failover lost. After that, no new arrival is below the cutoff.
@@ -145,11 +141,7 @@ func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past
 	}
 	got.winners, got.kept = digest.sum(), left.kept
 	moved := got.refusedOf(true)
-	got.moved = make(map[coupon.Application]bool, len(moved))
-	for _, f := range moved {
-		got.moved[withoutSource(f.Application)] = true
-	}
-	got.tally = got.tally.plus(tally{Counts: Counts{Read: got.winners.count + len(moved), Issued: got.winners.count}}).plus(reviewed(moved))
+	got.tally = got.tally.plus(tally{Counts: Counts{Issued: got.winners.count}}).plus(reviewed(moved))
 	return got, nil
 }
 
@@ -239,13 +231,13 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application, coupon.OutcomeAlreadyIssued, ""); err != nil {
 			return tally{}, nil, err
 		}
-		sum = sum.plus(tally{Counts: Counts{Read: 1, AlreadyIssued: 1}})
+		sum = sum.plus(tally{Counts: Counts{AlreadyIssued: 1}})
 	}
 	for _, f := range rejected {
 		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
 			return tally{}, nil, err
 		}
-		sum = sum.plus(tally{Counts: Counts{Read: 1, Rejected: 1}})
+		sum = sum.plus(tally{Counts: Counts{Rejected: 1}})
 	}
 	return sum, rejected, nil
 }
@@ -256,19 +248,6 @@ func (s seated) refusedOf(returned bool) []coupon.Failure {
 	return slices.DeleteFunc(slices.Clone(s.refused.failures), func(f coupon.Failure) bool {
 		return returned != (f.Source == coupon.SourceNotSelected)
 	})
-}
-
-// readAgain counts the applications of a page that this settlement has counted before, as NOT_SELECTED ones.
-func (s seated) readAgain(page []decision.Application) (n int) {
-	last := coupon.Application{}
-	for _, a := range page {
-		is := withoutSource(a.Application)
-		if a.Source != coupon.SourceHeld && s.moved[is] && is != last {
-			n++
-		}
-		last = is
-	}
-	return n
 }
 
 // reviewReturned moves NOT_SELECTED applications with refused rows to the DLQ. If the commit then fails, they are in
@@ -292,6 +271,9 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 		seats.recorded++
 		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message,
 			records.PackOutcomes([]coupon.Application{f.Application})); err != nil {
+			return seats, err
+		}
+		if err := records.RejectReviewed(ctx, tx, s.run.id, s.coupon.ID); err != nil {
 			return seats, err
 		}
 	}

@@ -72,6 +72,7 @@ func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.coupons = len(coupons)
 	report := newReport(r)
 	err = planner.settleAll(ctx, r, coupons, report)
 	report.end(err, s.Now().Sub(r.startedAt))
@@ -97,7 +98,6 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 		}
 	}
 	done.cleaned = reviewed(seated.refusedOf(false))
-	done.cleaned.Read = done.cleaned.UnderReview
 	rest, review, err := s.planRest(ctx, seats)
 	if err != nil {
 		return settled{issued: seats.issued.rolledBack()}, err
@@ -155,7 +155,7 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	err = s.eachPage(ctx, decision.AssumeExisting, func(page restPage) error {
 		rest := slices.DeleteFunc(page.classified, func(c decision.Application) bool { return refused[c.Application] })
 		d := decision.Decide(withWinners(rest, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
-		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{Read: d.Read, NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
+		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
 		if s.run.List {
 			review = append(review, d.Review...)
 		}

@@ -15,7 +15,7 @@ import (
 
 // Counts are numbers of applications by result.
 type Counts struct {
-	Read          int `json:"read"`          // were in the line before the cutoff
+	Decided       int `json:"decided"`       // all of them: the sum of the others
 	Issued        int `json:"issued"`        // got a seat
 	UnderReview   int `json:"underReview"`   // were moved to the DLQ
 	Rejected      int `json:"rejected"`      // ended for good
@@ -24,12 +24,14 @@ type Counts struct {
 }
 
 func (c Counts) Plus(d Counts) Counts {
-	return Counts{c.Read + d.Read, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
+	return Counts{c.Decided + d.Decided, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
 		c.AlreadyIssued + d.AlreadyIssued, c.NotSelected + d.NotSelected}
 }
 
-func (c Counts) changed() bool {
-	return c.Issued+c.UnderReview+c.Rejected+c.AlreadyIssued+c.NotSelected > 0
+func (c Counts) changed() bool { return c.sum() > 0 }
+
+func (c Counts) sum() int {
+	return c.Issued + c.UnderReview + c.Rejected + c.AlreadyIssued + c.NotSelected
 }
 
 // causes counts the applications that were moved to the DLQ, by cause.
@@ -95,6 +97,7 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	all, w := d.tally(), d.issued.seated.winners
 	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
 		Millis: took.Milliseconds(), Preview: d.preview}
+	r.Counts.Decided = r.sum()
 	if w.count > 0 {
 		r.FirstArrival, r.LastArrival, r.WinnersDigest = w.first, w.last, w.digest
 	}
@@ -109,7 +112,7 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 		r.Status = coupon.Frozen
 	case err == nil && d.notDue:
 		r.Status = coupon.NotDue
-	case (err == nil || errors.Is(err, errBusy)) && (all.changed() || d.issued.changed()):
+	case (err == nil || errors.Is(err, errBusy)) && (all.changed() || d.issued.changed() || d.finished != nil && d.finished.recorded):
 		r.Status = coupon.Settled // the next immediate run closes out what another session kept this one from
 	case err == nil:
 		r.Status = coupon.Unchanged
@@ -152,22 +155,21 @@ type Report struct {
 }
 
 type Total struct {
-	Coupons int `json:"coupons"`
+	Coupons int `json:"coupons"` // coupons that the run was to settle: due when it began, or named by the operator
 	Counts
-	Failed int   `json:"failed"` // number of coupons with status failed, busy or held
-	Millis int64 `json:"durationMs"`
+	Unsettled int   `json:"unsettled"` // how many of Coupons were held, busy or failed
+	Millis    int64 `json:"durationMs"`
 }
 
 func newReport(r run) *Report {
-	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}}
+	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{Coupons: r.coupons}}
 }
 
 func (r *Report) add(c Result) {
 	r.Coupons = append(r.Coupons, c)
-	r.Total.Coupons++
 	r.Total.Counts = r.Total.Counts.Plus(c.Counts)
 	if c.Error != "" {
-		r.Total.Failed++
+		r.Total.Unsettled++
 	}
 }
 

@@ -174,7 +174,7 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 	}
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		s.begin(StepFinish)
-		return records.MarkCleaned(ctx, tx, s.run.id, s.coupon.ID, s.Now().UTC())
+		return records.MarkCleaned(ctx, tx, s.run.id, s.coupon.ID, 0, s.Now().UTC())
 	})
 }
 
@@ -210,7 +210,7 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 	}
 	ended = append(ended, recorded...)
 	done.applications, done.recorded = append(done.applications, ended...), append(done.recorded, ended...)
-	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Read: len(ended), Rejected: len(ended)}})
+	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Rejected: len(ended)}})
 	return audit.Append(ctx, tx, s.run.origin(), audit.DLQDropped, s.coupon.ID, audit.ApplicationEntries(ended)...)
 }
 

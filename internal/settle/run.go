@@ -36,13 +36,14 @@ type run struct {
 	work      work
 	memory    *memory // shared by all coupons of the run
 	nonce     history.Nonce
+	coupons   int // that the run is to settle
 }
 
 // immediate reports whether this is a run of `settle serve` over one immediate coupon; see IssueNow.
 func (r run) immediate() bool { return r.Trigger == coupon.ImmediateRun }
 
 func (r run) start() history.Start {
-	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, StartedAt: r.startedAt, Nonce: r.nonce}
+	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, Coupons: r.coupons, StartedAt: r.startedAt, Nonce: r.nonce}
 }
 
 // settledAt returns the time of all that the run records: its start or, if it started before its cutoff, the cutoff. It
@@ -171,6 +172,7 @@ func (s *Settler) beginRun(ctx context.Context, r *run) ([]coupon.Coupon, error)
 	if err != nil {
 		return nil, err
 	}
+	r.coupons = len(coupons)
 	return coupons, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, attempt int) error {
 		id, err := history.Begin(ctx, q, r.start(), attempt)
 		r.id = id

@@ -82,6 +82,8 @@ type Line interface {
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
 	// Review moves applications to the DLQ and keeps their arrivals. It returns how many it moved.
 	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error)
+	// Moved returns how many applications a run has moved to the DLQ or tried again there, over all its attempts.
+	Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error)
 	// UnderReview reads, by arrival, the next DLQ entries after the cursor. It returns none at the end.
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	// Release makes DLQ entries retryable. It returns how many it found.

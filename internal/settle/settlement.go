@@ -392,9 +392,5 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 			return tally{}, err
 		}
 	}
-	moved, err := s.moveToReview(ctx, done.seated.refusedOf(false))
-	if s.run.immediate() { // other runs count them as they close out the DLQ
-		moved.Read = moved.UnderReview
-	}
-	return moved, err
+	return s.moveToReview(ctx, done.seated.refusedOf(false))
 }

@@ -419,9 +419,8 @@ func (s *storm) requireSeatsAndRecords() {
 // recorded is whether a run has a record of a coupon, which must be what the run said; of promises, that none is missing.
 func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 	s.T.Helper()
-	rows, err := s.DB.Query(`SELECT read_count, issued_count, rejected_count, already_issued_count, not_selected_count,
-		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, ''),
-		(SELECT COUNT(*) FROM application_outcome WHERE coupon_id = s.coupon_id AND outcome = 'REJECTED' AND run_id = s.run_id)
+	rows, err := s.DB.Query(`SELECT issued_count, under_review_count, rejected_count, already_issued_count, not_selected_count,
+		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
 		FROM settlement s WHERE run_id = ? AND coupon_id = ?`, run, said.Coupon)
 	require.NoError(s.T, err)
 	defer rows.Close()
@@ -430,8 +429,7 @@ func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 		return false
 	}
 	is := said
-	require.NoError(s.T, rows.Scan(&is.Read, &is.Issued, &is.UnderReview, &is.AlreadyIssued, &is.NotSelected, &is.FirstArrival, &is.LastArrival, &is.WinnersDigest, &is.Rejected))
-	is.UnderReview -= is.Rejected // the record counts both
+	require.NoError(s.T, rows.Scan(&is.Issued, &is.UnderReview, &is.Rejected, &is.AlreadyIssued, &is.NotSelected, &is.FirstArrival, &is.LastArrival, &is.WinnersDigest))
 	require.Equal(s.T, said, is, "run %d", run)
 	return true
 }

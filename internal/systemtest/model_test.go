@@ -78,9 +78,8 @@ type machine struct {
 	coupons []*couponModel
 	steps   int
 
-	pendingCleanup map[coupon.CouponID]bool // coupons with a pending clean-up at the last preview
-	lastNight      time.Time                // the cutoff of the last nightly run
-	servers        [2]*settle.Settler       // of the two processes that do the immediate runs
+	lastNight time.Time          // the cutoff of the last nightly run
+	servers   [2]*settle.Settler // of the two processes that do the immediate runs
 }
 
 func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, restorer *journal.Restorer, number int) *machine {

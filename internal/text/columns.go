@@ -18,7 +18,7 @@ var (
 	ColumnAlreadyHeld    = Message{"이미 보유", "already held"}
 	ColumnGap            = Message{"유실", "gap"}
 	ColumnTime           = Message{"소요 시간", "time"}
-	ColumnConsidered     = Message{"대상", "considered"}
+	ColumnDecided        = Message{"처리", "decided"}
 	ColumnResult         = Message{"결과", "result"}
 	ColumnRun            = Message{"실행", "run"}
 	ColumnRuns           = Message{"실행", "runs"}

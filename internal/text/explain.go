@@ -35,7 +35,7 @@ var (
 	IsUnderReview     = Message{"; 검토 중", "; under review"}
 	EventRun          = Message{"정산 실행 %d, %s, 정산 기준 시각 %s, %s", "run %d (%s), cutoff %s, %s"}
 	RunDidNothing     = Message{": 이 쿠폰은 변경 없음", ": did not change this coupon"}
-	RunCounts         = Message{": 대상 %d건, 발급 %d건, 미선정 %d건", ": considered %d, issued %d, not selected %d"}
+	RunCounts         = Message{": 처리 %d건, 발급 %d건, 미선정 %d건", ": decided %d, issued %d, not selected %d"}
 	UntilDecided      = Message{"담당자 결정 대기", "waiting for an operator's decision"}
 	RetriedNightly    = Message{"야간 실행마다 재시도", "retried by every nightly run"}
 	RetriedByEveryRun = Message{"실행마다 재시도", "retried by every run"}

@@ -40,7 +40,8 @@ var (
 	RunDied         = Message{"  시작 %s, 마지막 하트비트 %s: 종료를 기록하지 못하고 중단되었습니다. 남은 일은 그 뒤의 실행이 합니다",
 		"  from %s, last heartbeat %s: it died before it recorded its end; later runs do what it left"}
 	RunBeats          = Message{"  시작 %s, 마지막 하트비트 %s", "  from %s, last heartbeat %s"}
-	RunChangedNothing = Message{"변경된 쿠폰이 없습니다", "it changed no coupon"}
+	RunChangedNothing = Message{"쿠폰 %d개 중 변경된 쿠폰이 없습니다", "%d coupon{|s}, of which it changed none"}
+	RunListsSome      = Message{"쿠폰 %d개 중 기록이 있는 쿠폰은 %d개입니다", "%d coupon{|s}; those with a record are listed: %d"}
 	IssuedArrivals    = Message{"쿠폰 %d: 발급받은 사용자의 신청 시각 %s ~ %s", "coupon %d: issued to arrivals from %s to %s"}
 	CleanUpPending    = Message{"쿠폰 %d: Redis 정리 대기 중입니다. 다음 실행에서 정리합니다",
 		"coupon %d: the clean-up of Redis is pending; the next run does it"}

@@ -69,16 +69,21 @@ func (v View) Run(r history.Run, coupons []history.RunCoupon) {
 		v.Println(text.RunBeats, r.StartedAt, r.HeartbeatAt)
 	}
 	if len(coupons) == 0 {
-		v.Println(text.RunChangedNothing)
+		v.Println(text.RunChangedNothing, r.Coupons)
 		return
 	}
-	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnConsidered, text.ColumnIssued,
+	if n := int64(len(coupons)); n < r.Coupons {
+		v.Println(text.RunListsSome, r.Coupons, n)
+	}
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnDecided, text.ColumnIssued,
 		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnGap, text.ColumnTime)
+	decided := int64(0)
 	for _, c := range coupons {
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Read, c.Issued, c.UnderReview,
+		decided += c.Decided
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Decided, c.Issued, c.UnderReview,
 			c.AlreadyIssued, c.NotSelected, c.Gap, output.Took(c.Millis)})
 	}
-	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, len(coupons)), "", "", r.Issued, r.UnderReview,
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Coupons), "", decided, r.Issued, r.UnderReview,
 		r.AlreadyIssued, r.NotSelected, "", output.Took(r.Millis)})
 	t.Render()
 	for _, c := range coupons {

@@ -2,13 +2,15 @@
 -- Records failed applications in the DLQ: moves them from the queue, adds those that only MySQL has, and counts one
 -- more attempt of those that are in the DLQ already.
 -- ARGV  1 number of refusals of the applicant's row after which an entry is held
---       2… member, arrival (µs), source, reason (JSON), …
+--       2 id of the run
+--       3… member, arrival (µs), source, reason (JSON), …
 --       Sources: Q the queue, R the DLQ, K the DLQ (the old cause and message stay), N only MySQL
 -- Returns how many applications were recorded. An application is skipped if its source does not have it at that
 -- arrival, if it is held, or if its user has another DLQ entry, since two applications must not become one. refused = 1
 -- in a reason means that MySQL refused the applicant's row. The script adds up the refusals, and keeps the last night.
-local maxRefusals = tonumber(ARGV[1])
-local n = 0
+-- Field moved:<run> of the state counts what the run has recorded here; a repeated call adds nothing.
+local maxRefusals, run = tonumber(ARGV[1]), ARGV[2]
+local n, anew = 0, 0
 
 local function has(key, member, at) return arrivalOf(redis.call('ZSCORE', key, member)) == tonumber(at) end
 
@@ -42,13 +44,13 @@ local function counted(reason, old, keep)
   return cjson.encode(new)
 end
 
-for i = 2, #ARGV, 4 do
+for i = 3, #ARGV, 4 do
   local member, at, source, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if source == 'R' or source == 'K' then
     local old = has(dlq, member, at) and retryable(member)
     if old then
       redis.call('HSET', reasons, member, counted(reason, old, source == 'K'))
-      n = n + 1
+      n, anew = n + 1, anew + 1
     end
   elseif source == 'N' then
     -- The DLQ may have the entry already: from a run that died before its commit, or from an earlier call by this run.
@@ -56,8 +58,10 @@ for i = 2, #ARGV, 4 do
     if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
       journalAgain(tonumber(at))
       redis.call('HSET', reasons, member, counted(reason))
+      anew = anew + 1
     elseif old and old.run ~= cjson.decode(reason).run then
       redis.call('HSET', reasons, member, counted(reason, old))
+      anew = anew + 1
     end
     if has(dlq, member, at) then n = n + 1 end
   elseif has(queue, member, at) and has(dlq, member, at) then
@@ -66,8 +70,12 @@ for i = 2, #ARGV, 4 do
     redis.call('ZREM', queue, member)
     redis.call('ZADD', dlq, 'NX', at, member)
     redis.call('HSET', reasons, member, counted(reason))
-    n = n + 1
+    n, anew = n + 1, anew + 1
   end
 end
 if n > 0 then dlqChanged() end
+if anew > 0 and redis.call('EXISTS', state) == 1 then
+  local moved = tonumber(redis.call('HGET', state, 'moved:' .. run)) or 0
+  redis.call('HSET', state, 'moved:' .. run, whole(moved + anew))
+end
 return n
