@@ -147,9 +147,12 @@ CREATE TABLE IF NOT EXISTS settlement (
     coupon_id            BIGINT UNSIGNED NOT NULL,
     issued_count         INT UNSIGNED    NOT NULL DEFAULT 0,
     under_review_count   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- it decided to move to the DLQ or, once cleaned_at is set, has moved there
-    rejected_count       BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    ended_count          BIGINT UNSIGNED NOT NULL DEFAULT 0, -- ended as REJECTED
     already_issued_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
     not_selected_count   BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    rejected_count       BIGINT UNSIGNED GENERATED ALWAYS AS (under_review_count + ended_count) VIRTUAL, -- did not get a seat for a cause of their own
+    read_count           BIGINT UNSIGNED GENERATED ALWAYS AS
+        (issued_count + under_review_count + ended_count + already_issued_count + not_selected_count) VIRTUAL, -- all that it decided
     first_arrival        BIGINT UNSIGNED NULL, -- of those that it issued, as last_arrival; NULL: it issued nothing
     last_arrival         BIGINT UNSIGNED NULL,
     winners_digest       VARCHAR(80)     NULL,

@@ -40,7 +40,7 @@ GRANT SELECT, UPDATE (published_at) ON coupon_log TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, rejected_count, already_issued_count, not_selected_count,
+GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,
     settled_at, cleaned_at, first_user_coupon_id, published_at) ON settlement TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_settle;
 GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_settle;
@@ -67,7 +67,7 @@ GRANT SELECT, INSERT ON coupon_log TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_operator;
-GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, rejected_count, already_issued_count, not_selected_count,
+GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,
     settled_at, cleaned_at) ON settlement TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_operator;
 GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_operator;

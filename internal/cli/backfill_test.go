@@ -146,8 +146,8 @@ func TestRun_ReadsUnselectedApplicationWithRefusedRowOnce(t *testing.T) {
 	w.Exec("INSERT INTO odd_user (id) VALUES (2)")
 	w.SetSeats(couponID, 3)
 	preview, run := w.settleNow("--dry-run").Coupons[0], w.SettleNow().Coupons[0]
-	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.UnderReview, run.Decided})
-	require.Equal(t, preview.Decided, run.Decided)
+	require.Equal(t, []int{1, 1, 2}, []int{run.Issued, run.UnderReview, run.Read})
+	require.Equal(t, preview.Read, run.Read)
 	require.Contains(t, w.UnderReview(couponID), "2")
 	w.verify()
 }

@@ -154,7 +154,7 @@ type RunIdentity struct {
 // RunRecord is the run's row of table settlement for the coupon.
 type RunRecord struct {
 	Settled     bool           `json:"settled"` // the row exists; if not, the run did not change the coupon
-	Decided     int64          `json:"decided"`
+	Read        int64          `json:"read"`
 	Issued      int64          `json:"issued"`
 	NotSelected int64          `json:"notSelected"`
 	LastArrival coupon.Arrival `json:"lastArrival,omitempty"` // last arrival that got a seat from this run

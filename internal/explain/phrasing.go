@@ -208,7 +208,7 @@ func (p Phrasing) runEvent(e Event) string {
 	if !r.Settled {
 		return line + p.Sprintf(text.RunDidNothing)
 	}
-	return line + p.Sprintf(text.RunCounts, r.Decided, r.Issued, r.NotSelected)
+	return line + p.Sprintf(text.RunCounts, r.Read, r.Issued, r.NotSelected)
 }
 
 func (p Phrasing) reviewEvent(f *Facts, e Event) string {

@@ -149,7 +149,7 @@ func (r *reader) readPlace(ctx context.Context) error {
 
 const runColumnsSQL = `
 SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + history.RunStatus + `,
-       s.run_id IS NOT NULL, COALESCE(` + history.Decided + `, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
+       s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
        COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
 FROM settlement_run r `
 
@@ -186,7 +186,7 @@ func (r *reader) readRuns(ctx context.Context) error {
 func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFacts, error) {
 	return mysqltx.Collect(ctx, r.tx, func(f *RunFacts) []any {
 		return []any{&f.ID, &f.Trigger, &f.Operator, &f.Reason, &f.Cutoff, &f.StartedAt, &f.HeartbeatAt, &f.FinishedAt, &f.Status,
-			&f.Settled, &f.Decided, &f.Issued, &f.NotSelected, &f.LastArrival, &f.Cleaned}
+			&f.Settled, &f.Read, &f.Issued, &f.NotSelected, &f.LastArrival, &f.Cleaned}
 	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
 }
 

@@ -33,7 +33,7 @@ const (
 SELECT g.first_run, a.started_at, a.cutoff, z.heartbeat_at, z.finished_at, z.status, g.runs, g.coupon_id, g.last_run,
        g.issued, g.under_review, g.rejected, g.already_issued, g.not_selected
 FROM (SELECT s.coupon_id, ` + hourOf + ` AS hour, COUNT(*) AS runs, MIN(s.run_id) AS first_run, MAX(s.run_id) AS last_run,
-             SUM(s.issued_count) AS issued, SUM(s.under_review_count) AS under_review, SUM(s.rejected_count) AS rejected,
+             SUM(s.issued_count) AS issued, SUM(s.under_review_count) AS under_review, SUM(s.ended_count) AS rejected,
              SUM(s.already_issued_count) AS already_issued, SUM(s.not_selected_count) AS not_selected
       FROM `
 	ofFolds = `

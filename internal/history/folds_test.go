@@ -19,7 +19,7 @@ func (d fixture) addImmediate(couponID coupon.CouponID, cutoff time.Time, issued
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
 	require.NoError(d.T, err)
-	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, rejected_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, 2, 1, 3, 1, NOW(6))",
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, 2, 1, 3, 1, NOW(6))",
 		id, couponID, issued)
 	return coupon.RunID(id)
 }

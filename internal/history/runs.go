@@ -73,14 +73,11 @@ type RunFilter struct {
 // below returns the lowest id that the filter leaves out.
 func (f RunFilter) below() uint64 { return cmp.Or(uint64(f.Before), math.MaxInt64) }
 
-// Decided is the number of applications that settlement s decided, as SQL.
-const Decided = "s.issued_count + s.under_review_count + s.rejected_count + s.already_issued_count + s.not_selected_count"
-
 const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.coupons, r.started_at, r.heartbeat_at, r.finished_at, "
 
 const (
 	runsSQL = "SELECT " + runColumns + `r.status,
-       COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.under_review_count), 0), COALESCE(SUM(s.rejected_count), 0),
+       COALESCE(SUM(s.issued_count), 0), COALESCE(SUM(s.under_review_count), 0), COALESCE(SUM(s.ended_count), 0),
        COALESCE(SUM(s.already_issued_count), 0), COALESCE(SUM(s.not_selected_count), 0),
        (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id AND x.status IN ('HELD', 'BUSY', 'FAILED'))
 FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM `
@@ -153,10 +150,10 @@ func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 }
 
 type RunCoupon struct {
-	Coupon  coupon.CouponID     `json:"coupon"`
-	Name    string              `json:"name"`    // empty if the coupon does not exist
-	Status  coupon.ResultStatus `json:"status"`  // SETTLED, HELD, BUSY, FAILED or FROZEN
-	Decided int64               `json:"decided"` // applications: the sum of the counts
+	Coupon coupon.CouponID     `json:"coupon"`
+	Name   string              `json:"name"`   // empty if the coupon does not exist
+	Status coupon.ResultStatus `json:"status"` // SETTLED, HELD, BUSY, FAILED or FROZEN
+	Read   int64               `json:"read"`   // applications: the sum of the counts
 	Counts
 	Gap int64 `json:"gap"` // lost promises that the run found
 	CouponRecord
@@ -175,7 +172,7 @@ type CouponRecord struct {
 
 const runCouponsSQL = `
 SELECT k.coupon_id, COALESCE(c.name, ''), COALESCE(x.status, 'SETTLED'), s.run_id IS NOT NULL,
-       COALESCE(` + Decided + `, 0), COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0), COALESCE(s.rejected_count, 0),
+       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0), COALESCE(s.ended_count, 0),
        COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0), COALESCE(x.gap, 0),
        COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), s.cleaned_at,
        x.duration_ms, COALESCE(x.error, '')
@@ -187,7 +184,7 @@ ORDER BY k.coupon_id`
 
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
-		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Decided}, c.Counts.fields()...)
+		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read}, c.Counts.fields()...)
 		return append(fields, &c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error)
 	}, runCouponsSQL, run, run, run, run)
 	return coupons, mysqltx.Wrap(err, "read coupons of run %d", run)

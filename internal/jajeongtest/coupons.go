@@ -277,7 +277,7 @@ func (d *Deployment) Snapshot() (rows []string) {
 		"SELECT CONCAT_WS('|', id, issued_count, status, finalised_at, version) FROM coupon ORDER BY id",
 		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) FROM user_coupon ORDER BY id",
 		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, reason, run_id) FROM application_outcome ORDER BY 1",
-		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, rejected_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
+		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
 		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
 	} {
 		rows = append(rows, Column[string](d, query)...)

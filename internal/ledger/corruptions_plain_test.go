@@ -180,7 +180,7 @@ var plainCorruptions = map[string]corruption{
 	"a record with more NOT_SELECTED than other runs can have decided anew": {
 		do: alterRecord("not_selected_count = 20"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record with as many NOT_SELECTED as other runs can have decided anew": {do: alterRecord("not_selected_count = 19"), alone: true},
-	"a record with REJECTED":          {do: alterRecord("rejected_count = 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with REJECTED":          {do: alterRecord("ended_count = 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
 	"a record with more under review": {do: alterRecord("under_review_count = 1"), alone: true}, // the entry may have left the DLQ
 	"a record with fewer under review": {
 		do: func(c *fixture) {

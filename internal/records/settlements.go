@@ -21,7 +21,7 @@ type Settlement struct {
 }
 
 const insertSettlementSQL = `
-INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, rejected_count, already_issued_count,
+INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, ended_count, already_issued_count,
                         first_arrival, last_arrival, first_user_coupon_id, winners_digest, settled_at)
 VALUES `
 
@@ -118,7 +118,7 @@ func MarkCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, coupo
 }
 
 const rejectReviewedSQL = `
-UPDATE settlement SET under_review_count = under_review_count - 1, rejected_count = rejected_count + 1 WHERE run_id = ? AND coupon_id = ?`
+UPDATE settlement SET under_review_count = under_review_count - 1, ended_count = ended_count + 1 WHERE run_id = ? AND coupon_id = ?`
 
 // RejectReviewed counts an application as rejected that the settlement row counts as moved to the DLQ.
 func RejectReviewed(ctx context.Context, tx *sql.Tx, run coupon.RunID, couponID coupon.CouponID) error {

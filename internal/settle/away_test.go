@@ -93,7 +93,7 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 	for attempt := range 2 { // a second run changes nothing but the number of attempts
 		report, err := s.RunOnce(t.Context(), nightNow)
 		require.ErrorContains(t, err, "refused")
-		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{Decided: 7, UnderReview: 7}, Unsettled: 4}, counts(report.Total))
+		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{Read: 7, UnderReview: 7}, Unsettled: 4}, counts(report.Total))
 		require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
 		for _, couponID := range []coupon.CouponID{short, long, sold} {
 			requireAwayReview(d, couponID, attempt+1, arrivals[couponID])
@@ -157,7 +157,7 @@ func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 	require.Error(t, err, "the end of the run could not be recorded")
 	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+1+1+1), "one series of attempts and the question whether it refuses everything; one attempt each for the third coupon and the end of the run")
 	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
-	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Decided: 11, Issued: 2, UnderReview: 5, NotSelected: 4}, Unsettled: 2}, counts(report.Total))
+	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Read: 11, Issued: 2, UnderReview: 5, NotSelected: 4}, Unsettled: 2}, counts(report.Total))
 	require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
 	requireAwayReview(d, hurt, 1, wantHurt)
 	requireAwayReview(d, behind, 1, wantBehind)

@@ -75,7 +75,7 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			report := d.SettleNow(couponID) // entries of the DLQ are no failure
 			able := without(line, bad...)
 			issued := min(c.seats, len(able))
-			require.EqualExportedValues(t, settle.Total{Coupons: 1, Counts: settle.Counts{Decided: len(line), Issued: issued, UnderReview: len(bad), NotSelected: len(able) - issued},
+			require.EqualExportedValues(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: len(line), Issued: issued, UnderReview: len(bad), NotSelected: len(able) - issued},
 				Millis: report.Total.Millis}, report.Total)
 			require.Equal(t, append([]coupon.UserID{}, able[:issued]...), d.Issued(couponID))
 			if issued > 0 {

@@ -31,34 +31,34 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 		waiting []string      // after the run
 	}{
 		"nothing": {func(*jajeongtest.Deployment, coupon.CouponID) {},
-			found{notSelected: others}, settle.Counts{Decided: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
+			found{notSelected: others}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 		"another run has recorded the page": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SettleNow(id) },
-			found{notSelected: others}, settle.Counts{Decided: 1, Issued: 1}, nil},
+			found{notSelected: others}, settle.Counts{Read: 1, Issued: 1}, nil},
 		"a part of the page is recorded": {partRecorded,
-			found{notSelected: others}, settle.Counts{Decided: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
+			found{notSelected: others}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 		"a part of the page is recorded, and a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			partRecorded(d, id)
 			d.SetSeats(id, 2)
-		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Decided: 3, Issued: 1, NotSelected: 1, UnderReview: 1}, []string{"2", "4"}},
+		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Read: 3, Issued: 1, NotSelected: 1, UnderReview: 1}, []string{"2", "4"}},
 		"a user gets the coupon by hand": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.InsertGranted(id, 3)
 			require.NoError(d.T, d.AddSeats(id, 1))
 			d.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", id)
 		}, found{notSelected: []coupon.UserID{2, 4}, alreadyIssued: []coupon.UserID{3}},
-			settle.Counts{Decided: 5, Issued: 1, AlreadyIssued: 1, NotSelected: 2, UnderReview: 1}, nil},
+			settle.Counts{Read: 5, Issued: 1, AlreadyIssued: 1, NotSelected: 2, UnderReview: 1}, nil},
 		"a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.SetSeats(id, 2) },
-			found{}, settle.Counts{Decided: 2, Issued: 1, UnderReview: 1}, []string{"2", "3", "4"}},
+			found{}, settle.Counts{Read: 2, Issued: 1, UnderReview: 1}, []string{"2", "3", "4"}},
 		"a seat is added and given": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.SetSeats(id, 2)
 			d.SettleNow(id)
-		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Decided: 1, Issued: 1}, nil},
+		}, found{notSelected: []coupon.UserID{3, 4}}, settle.Counts{Read: 1, Issued: 1}, nil},
 		"an unknown user is added": {func(d *jajeongtest.Deployment, _ coupon.CouponID) {
 			d.AddUsers(8)
 			d.T.Cleanup(func() { d.RemoveUser(8) })
 		},
-			found{notSelected: []coupon.UserID{2, 3, 4, 8}}, settle.Counts{Decided: 5, Issued: 1, NotSelected: 4}, nil},
+			found{notSelected: []coupon.UserID{2, 3, 4, 8}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 4}, nil},
 		"a DLQ entry is dropped": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Drop(id, "9") },
-			found{notSelected: others, rejected: []coupon.UserID{9}}, settle.Counts{Decided: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
+			found{notSelected: others, rejected: []coupon.UserID{9}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)

@@ -62,7 +62,7 @@ func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
 	report := d.SettleNow()
 	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
 	require.Equal(t, 1, report.Total.Rejected)
-	require.Equal(t, []uint64{uint64(report.Run)}, d.IDs("SELECT run_id FROM settlement WHERE rejected_count = 1 AND cleaned_at IS NOT NULL"))
+	require.Equal(t, []uint64{uint64(report.Run)}, d.IDs("SELECT run_id FROM settlement WHERE ended_count = 1 AND cleaned_at IS NOT NULL"))
 	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
 	d.Verify()
 }

@@ -101,7 +101,7 @@ func shareStatements(t *testing.T, st stage) {
 	report := m.run(proxied)
 	require.Empty(t, report.Classes())
 	require.Equal(t, map[string]int{insertsOfMany: 1, marksClean: 1}, counts)
-	require.Equal(t, settle.Counts{Decided: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
+	require.Equal(t, settle.Counts{Read: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
 	require.Equal(t, coupon.Unchanged, report.Coupons[5].Status)
 	for i := range m.queues() {
 		m.requireSettled(i)
@@ -131,7 +131,7 @@ func lostRepliesChangeNothing(t *testing.T, st stage) {
 				report := m.run(proxied)
 				require.True(t, lost)
 				require.Empty(t, report.Classes())
-				require.Equal(t, settle.Counts{Decided: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
+				require.Equal(t, settle.Counts{Read: 20, Issued: 10, NotSelected: 10}, report.Total.Counts)
 				for i := range m.queues() {
 					m.requireSettled(i)
 					require.Len(t, m.Runs(m.coupons[i]), 1)

@@ -34,7 +34,7 @@ func TestIssueNow_IssuesInOrderOfArrival(t *testing.T) {
 	done := d.IssueNow(couponID)
 	require.NoError(t, done.Err())
 	require.Equal(t, coupon.Settled, done.Status)
-	require.Equal(t, settle.Counts{Decided: 2, Issued: 2}, done.Counts)
+	require.Equal(t, settle.Counts{Read: 2, Issued: 2}, done.Counts)
 	require.Equal(t, 2, done.SeatsLeft)
 	require.Len(t, done.Delays, 2)
 	for _, delay := range done.Delays {
@@ -49,7 +49,7 @@ func TestIssueNow_IssuesInOrderOfArrival(t *testing.T) {
 	d.Apply(couponID, 5, 2, 4)
 	last := d.Arrivals(couponID)["4"]
 	done = d.IssueNow(couponID)
-	require.Equal(t, settle.Counts{Decided: 3, Issued: 2, NotSelected: 1}, done.Counts)
+	require.Equal(t, settle.Counts{Read: 3, Issued: 2, NotSelected: 1}, done.Counts)
 	require.Equal(t, []coupon.UserID{3, 1, 5, 2}, d.Issued(couponID))
 	require.Equal(t, []uint64{1, 2, 3, 4}, d.Seats(couponID))
 	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
@@ -71,7 +71,7 @@ func TestIssueNow_RecordsARunOnlyWithAChange(t *testing.T) {
 
 	d.Apply(couponID, 7) // an unknown user
 	done := d.IssueNow(couponID)
-	require.Equal(t, settle.Counts{Decided: 1, UnderReview: 1}, done.Counts)
+	require.Equal(t, settle.Counts{Read: 1, UnderReview: 1}, done.Counts)
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement_run r JOIN settlement s ON s.run_id = r.id WHERE s.under_review_count = 1 AND s.cleaned_at IS NOT NULL AND r.status = 'SUCCEEDED' AND r.finished_at >= r.cutoff AND r.nonce IS NOT NULL AND r.trigger_kind = 'IMMEDIATE'"))
 	require.Equal(t, coupon.Unchanged, d.IssueNow(couponID).Status, "DLQ entries are not tried again")
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement_run"))
@@ -124,7 +124,7 @@ func TestIssueNow_PutsRefusedRowsUnderReview(t *testing.T) {
 	couponID := d.AddImmediate(3, 1, 2, 3, 4)
 	allow := d.RefuseRows("user_coupon", 2)
 	done := d.IssueNow(couponID)
-	require.Equal(t, settle.Counts{Decided: 4, Issued: 3, UnderReview: 1}, done.Counts)
+	require.Equal(t, settle.Counts{Read: 4, Issued: 3, UnderReview: 1}, done.Counts)
 	require.Equal(t, []coupon.UserID{1, 3, 4}, d.Issued(couponID), "the seat of the refused row went to the next")
 	require.Equal(t, map[string]coupon.Arrival{"2": d.UnderReview(couponID)["2"]}, d.UnderReview(couponID))
 	d.Verify()

@@ -37,7 +37,7 @@ func (c crowd) requireRecord(run coupon.RunID, issued, underReview, notSelected 
 	require.NoError(c.T, err)
 	require.Len(c.T, coupons, 1)
 	require.Equal(c.T, history.Counts{Issued: issued, UnderReview: underReview, NotSelected: notSelected}, coupons[0].Counts)
-	require.Equal(c.T, issued+underReview+notSelected, coupons[0].Decided)
+	require.Equal(c.T, issued+underReview+notSelected, coupons[0].Read)
 }
 
 // requireCountedOnce demands that all records together count each application once, and that the check finds nothing.
@@ -100,7 +100,7 @@ func TestCloseOut_RecordsWhatItDidBeforeInterruption(t *testing.T) {
 		})
 		report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 		require.Error(t, err, "the end of the run could not be recorded")
-		require.Equal(t, settle.Counts{Decided: 400, Issued: 1, UnderReview: 20, NotSelected: 379}, report.Total.Counts)
+		require.Equal(t, settle.Counts{Read: 400, Issued: 1, UnderReview: 20, NotSelected: 379}, report.Total.Counts)
 		readOnly(0)
 		c.requireRecord(report.Run, 1, 20, 379)
 		c.SettleNow()

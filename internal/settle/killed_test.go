@@ -266,7 +266,7 @@ func (s *scene) mustCountOnce() {
 	var reviewed, rejected int
 	for _, couponID := range s.coupons() {
 		reviewed += int(s.Number("SELECT COALESCE(SUM(under_review_count), 0) FROM settlement WHERE coupon_id = ?", couponID))
-		rejected += int(s.Number("SELECT COALESCE(SUM(rejected_count), 0) FROM settlement WHERE coupon_id = ?", couponID))
+		rejected += int(s.Number("SELECT COALESCE(SUM(ended_count), 0) FROM settlement WHERE coupon_id = ?", couponID))
 	}
 	require.Equal(s.T, [2]int{undisturbedTotal.UnderReview, undisturbedTotal.Rejected}, [2]int{reviewed, rejected})
 }

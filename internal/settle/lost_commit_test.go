@@ -57,7 +57,7 @@ func settleOneByOne(proxied *jajeongtest.Deployment, coupons ...coupon.CouponID)
 }
 
 // undisturbedTotal is what a run on a scene reports.
-var undisturbedTotal = settle.Total{Coupons: 3, Counts: settle.Counts{Decided: 3 + 43 + 4 + 3, Issued: 12 + 3 + 2, UnderReview: 7, Rejected: 1, AlreadyIssued: 3, NotSelected: 24 + 1}}
+var undisturbedTotal = settle.Total{Coupons: 3, Counts: settle.Counts{Read: 3 + 43 + 4 + 3, Issued: 12 + 3 + 2, UnderReview: 7, Rejected: 1, AlreadyIssued: 3, NotSelected: 24 + 1}}
 
 // mustReport demands the counts of an undisturbed run, in the report and in the run's records.
 func (s *scene) mustReport(report *settle.Report) {
@@ -65,11 +65,11 @@ func (s *scene) mustReport(report *settle.Report) {
 	require.Empty(s.T, report.Classes())
 	require.Equal(s.T, undisturbedTotal, counts(report.Total))
 	var recorded settle.Total
-	require.NoError(s.T, s.DB.QueryRow(`SELECT COUNT(*), SUM(issued_count), SUM(under_review_count), SUM(rejected_count),
+	require.NoError(s.T, s.DB.QueryRow(`SELECT COUNT(*), SUM(issued_count), SUM(under_review_count), SUM(ended_count),
 		SUM(already_issued_count), SUM(not_selected_count)
 		FROM settlement WHERE run_id = ? AND cleaned_at IS NOT NULL`, report.Run).
 		Scan(&recorded.Coupons, &recorded.Issued, &recorded.UnderReview, &recorded.Rejected, &recorded.AlreadyIssued, &recorded.NotSelected))
-	recorded.Decided = undisturbedTotal.Decided // is not recorded
+	recorded.Read = undisturbedTotal.Read // is not recorded
 	require.Equal(s.T, undisturbedTotal, recorded)
 }
 

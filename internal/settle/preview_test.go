@@ -42,7 +42,7 @@ func TestPreview_ReleasesLockBeforeRestOfLine(t *testing.T) {
 	report, err := s.Preview(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.Equal(t, 2, walked.starts)
-	require.Equal(t, settle.Counts{Decided: 5, Issued: 2, UnderReview: 1, NotSelected: 2}, report.Total.Counts)
+	require.Equal(t, settle.Counts{Read: 5, Issued: 2, UnderReview: 1, NotSelected: 2}, report.Total.Counts)
 	require.Equal(t, coupon.UserID(3), report.Coupons[0].Preview.Last.User)
 	require.Equal(t, report.Total.Counts, d.SettleNow().Total.Counts)
 	d.Verify()

@@ -15,7 +15,7 @@ import (
 
 // Counts are numbers of applications by result.
 type Counts struct {
-	Decided       int `json:"decided"`       // all of them: the sum of the others
+	Read          int `json:"read"`          // all of them: the sum of the others
 	Issued        int `json:"issued"`        // got a seat
 	UnderReview   int `json:"underReview"`   // were moved to the DLQ
 	Rejected      int `json:"rejected"`      // ended for good
@@ -24,7 +24,7 @@ type Counts struct {
 }
 
 func (c Counts) Plus(d Counts) Counts {
-	return Counts{c.Decided + d.Decided, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
+	return Counts{c.Read + d.Read, c.Issued + d.Issued, c.UnderReview + d.UnderReview, c.Rejected + d.Rejected,
 		c.AlreadyIssued + d.AlreadyIssued, c.NotSelected + d.NotSelected}
 }
 
@@ -97,7 +97,7 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	all, w := d.tally(), d.issued.seated.winners
 	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
 		Millis: took.Milliseconds(), Preview: d.preview}
-	r.Counts.Decided = r.sum()
+	r.Counts.Read = r.sum()
 	if w.count > 0 {
 		r.FirstArrival, r.LastArrival, r.WinnersDigest = w.first, w.last, w.digest
 	}
@@ -157,7 +157,7 @@ type Report struct {
 type Total struct {
 	Coupons int `json:"coupons"` // coupons that the run was to settle: due when it began, or named by the operator
 	Counts
-	Unsettled int   `json:"unsettled"` // how many of Coupons were held, busy or failed
+	Unsettled int   `json:"failed"` // how many of Coupons were held, busy or failed
 	Millis    int64 `json:"durationMs"`
 }
 

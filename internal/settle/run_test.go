@@ -25,7 +25,7 @@ func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 	d.Verify()
 
 	report := d.SettleNow()
-	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Decided: 30, Issued: 10, NotSelected: 20}}, counts(report.Total))
+	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: 30, Issued: 10, NotSelected: 20}}, counts(report.Total))
 	require.Equal(t, line[:10], d.Issued(couponID))
 	require.Equal(t, line[10:], d.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(t, d.Waiting(couponID))

@@ -419,7 +419,7 @@ func (s *storm) requireSeatsAndRecords() {
 // recorded is whether a run has a record of a coupon, which must be what the run said; of promises, that none is missing.
 func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 	s.T.Helper()
-	rows, err := s.DB.Query(`SELECT issued_count, under_review_count, rejected_count, already_issued_count, not_selected_count,
+	rows, err := s.DB.Query(`SELECT issued_count, under_review_count, ended_count, already_issued_count, not_selected_count,
 		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
 		FROM settlement s WHERE run_id = ? AND coupon_id = ?`, run, said.Coupon)
 	require.NoError(s.T, err)

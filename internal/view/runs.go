@@ -79,8 +79,8 @@ func (v View) Run(r history.Run, coupons []history.RunCoupon) {
 		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnGap, text.ColumnTime)
 	decided := int64(0)
 	for _, c := range coupons {
-		decided += c.Decided
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Decided, c.Issued, c.UnderReview,
+		decided += c.Read
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Read, c.Issued, c.UnderReview,
 			c.AlreadyIssued, c.NotSelected, c.Gap, output.Took(c.Millis)})
 	}
 	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Coupons), "", decided, r.Issued, r.UnderReview,

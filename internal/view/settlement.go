@@ -30,10 +30,10 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnDecided, text.ColumnIssued,
 		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnSeatsLeft, text.ColumnTime)
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.result(c.Status), c.Decided, c.Issued, c.UnderReview, c.AlreadyIssued,
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.result(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued,
 			c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
 	}
-	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Total.Coupons), output.Word(v.Language, r.Status), r.Total.Decided,
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Total.Coupons), output.Word(v.Language, r.Status), r.Total.Read,
 		r.Total.Issued, r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
