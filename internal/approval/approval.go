@@ -137,7 +137,7 @@ func Read(ctx context.Context, q mysqltx.Querier, id ID) (Approval, error) {
 func read(ctx context.Context, q mysqltx.Querier, query string, id ID) (Approval, error) {
 	a, err := scan(q.QueryRowContext(ctx, query, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, text.UsageErrorf(text.NoSuchApproval, id)
+		return a, text.MissingErrorf(text.NoSuchApproval, id)
 	}
 	return a, mysqltx.Wrap(err, "read approval %d", id)
 }

@@ -64,7 +64,7 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Ap
 	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
 	own = err == nil && a.IsOf(approver(person))
 	if err == nil && !own && !person.May(signin.SeeLists) {
-		err = text.UsageErrorf(text.NoSuchApproval, n)
+		err = text.MissingErrorf(text.NoSuchApproval, n)
 	}
 	if err != nil {
 		c.failed(w, r, err)

@@ -105,7 +105,7 @@ func (s *jobs) start(j *job, run func(ctx context.Context, j *job) (exit int)) *
 		defer close(j.done)
 		j.exit = run(s.ctx, j)
 		s.metrics.running.Dec()
-		s.metrics.ended.WithLabelValues(jobResults[j.exit]).Inc()
+		s.metrics.ended.WithLabelValues(resultOf(j.exit)).Inc()
 	})
 	return j
 }

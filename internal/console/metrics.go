@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/signin"
@@ -14,6 +16,9 @@ const (
 
 // jobResults are the results of a job, by the exit code of its verb.
 var jobResults = map[int]string{0: "done", serversAway: "failed", 2: "refused", 3: "held"}
+
+// resultOf is "failed" for the other exit codes, too.
+func resultOf(exit int) string { return cmp.Or(jobResults[exit], jobResults[serversAway]) }
 
 type metrics struct {
 	refused *prometheus.CounterVec

@@ -84,15 +84,21 @@ const serversAway = 1
 
 // status is 404, 422 or 503 if the verb printed nothing but errors.
 func (p *page) status() int {
-	switch {
-	case !p.Bad || len(p.Blocks) > 0:
+	if !p.Bad || len(p.Blocks) > 0 {
 		return http.StatusOK
-	case p.missing:
+	}
+	return statusOf(p.missing, p.away || len(p.Notes) == 0)
+}
+
+// statusOf is the status of a page on which a verb has printed nothing but errors.
+func statusOf(missing, away bool) int {
+	switch {
+	case missing:
 		return http.StatusNotFound
-	case len(p.Notes) > 0 && !p.away:
-		return http.StatusUnprocessableEntity
-	default:
+	case away:
 		return http.StatusServiceUnavailable
+	default:
+		return http.StatusUnprocessableEntity
 	}
 }
 
@@ -503,8 +509,11 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
 	case exit == 0 && !to.begun:
 		to.begin()
 	case !to.begun:
-		p := page{Bad: true, missing: notes.NotFound(), away: exit == serversAway, Notes: said}
-		c.refused(w, r, p.status(), text.ConsoleWrong, strings.Join(said, " "))
+		status, message := statusOf(notes.NotFound(), exit == serversAway || len(said) == 0), text.ConsoleWrong
+		if status == http.StatusServiceUnavailable {
+			message = text.ConsoleServerAway
+		}
+		c.refused(w, r, status, message, strings.Join(said, " "))
 	case exit != 0:
 		panic(http.ErrAbortHandler) // half a file must not look like a whole one
 	}

@@ -159,7 +159,7 @@ func missingThingsAreNotFound(t *testing.T, d pages) {
 			at := fmt.Sprintf(path, missing)
 			status, page, _ := ops.ask(http.MethodGet, at, nil)
 			require.Equal(t, http.StatusNotFound, status, "%s: %s", at, page)
-			require.Regexp(t, missing+"번(이 없습니다| 쿠폰은 존재하지 않습니다)", page, "%s says what is missing", at)
+			require.Regexp(t, missing+"번(이 없습니다| 실행이 없습니다| 쿠폰은 존재하지 않습니다)", page, "%s says what is missing", at)
 			_, main, _ := strings.Cut(page, "<main")
 			require.NotRegexp(t, `<a href="/(do|coupons/`+missing+`/|runs.coupon|dlq.csv)`, main, at)
 			status, page, _ = all.ask(http.MethodGet, at, nil)

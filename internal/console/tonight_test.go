@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,11 +69,15 @@ func TestTonight_WithoutCoupons(t *testing.T) {
 func TestTonight_AfterALossOfRedis(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	none, whole, lost := d.AddQueue(5, 1), d.AddQueue(5, 2), d.AddQueue(5, 3)
+	none, whole, lost, early := d.AddQueue(5, 1), d.AddQueue(5, 2), d.AddQueue(5, 3), d.AddQueue(5, 4)
+	nobody := d.AddCoupon(5)
 	d.Journal(whole, lost)
-	d.LoseRedis(lost)
+	d.LoseRedis(lost, early)
+	ahead := d.AddCouponBetween(5, d.Now().Add(time.Hour), d.Now().Add(2*time.Hour))
+	d.Exec("UPDATE coupon SET status = 'PAUSED' WHERE id = ?", ahead) // SCHEDULED coupons are not shown
+	d.LoseRedis(ahead)
 	_, page, _ := visitor{t, "http://" + behindProxy(d).Console, "kim", "all"}.ask(http.MethodGet, "/", nil)
-	for id, want := range map[coupon.CouponID]string{none: "아직 없음", whole: "모두 있음", lost: "[?]"} {
+	for id, want := range map[coupon.CouponID]string{none: "아직 없음", whole: "모두 있음", lost: "[?]", early: "[?]", nobody: "모두 있음", ahead: "모두 있음"} {
 		require.Regexp(t, fmt.Sprintf(`<a href="/coupons/%d">.*<td>%s</td></tr>`, id, want), page)
 	}
 }
@@ -108,10 +113,13 @@ func TestPages_WithoutRedis(t *testing.T) {
 		for path, figures := range unknown(settled, waiting) {
 			require.Equal(t, figures, strings.Count(check(path, http.StatusOK), "<td>?</td>"), path)
 		}
-		require.Regexp(t, `SOLD_OUT[^<]*: [?]<`, check(fmt.Sprint("/coupons/", waiting), http.StatusOK), lang)
+		require.Regexp(t, `SOLD_OUT (응답 여부|or not): [?]<`, check(fmt.Sprint("/coupons/", waiting), http.StatusOK), lang)
 		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=2026-11", "/report.csv?month=2026-11", fmt.Sprint("/do/retry?coupon=", settled),
 			fmt.Sprintf("/do/run?date=2026-11-20&coupon=%d", waiting), fmt.Sprint("/do/restore?coupon=", waiting)} {
-			check(path, http.StatusServiceUnavailable)
+			page := check(path, http.StatusServiceUnavailable)
+			if strings.Contains(path, ".csv") {
+				require.Regexp(t, "서버에 연결할 수 없어|A server does not answer", page, path)
+			}
 		}
 	}
 }

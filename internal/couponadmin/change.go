@@ -359,7 +359,7 @@ func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon,
 	case purged:
 		return c, text.UsageErrorf(text.CouponIsPurged, id)
 	case missing:
-		return c, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
+		return c, &coupon.Error{Class: coupon.Setup, Err: text.MissingErrorf(text.NoSuchCoupon, id)}
 	case err != nil:
 		return c, fmt.Errorf("lock coupon %d: %w", id, err)
 	}

@@ -72,7 +72,7 @@ func (r *reader) readCoupon(ctx context.Context) error {
 		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
 		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand, &c.Cadence, &c.Frozen, &c.LineLimit)
 	if errors.Is(err, sql.ErrNoRows) {
-		return text.UsageErrorf(text.NoSuchCoupon, r.CouponID)
+		return text.MissingErrorf(text.NoSuchCoupon, r.CouponID)
 	}
 	r.Coupon = c
 	if err == nil && c.Frozen {

@@ -88,7 +88,7 @@ func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) {
 	found, err := r.List(ctx, CouponFilter{After: id - 1, Limit: 1})
 	if err == nil && (len(found) == 0 || found[0].ID != id) {
-		err = text.UsageErrorf(text.NoSuchCoupon, id)
+		err = text.MissingErrorf(text.NoSuchCoupon, id)
 	}
 	if err != nil {
 		return Coupon{}, err

@@ -141,7 +141,7 @@ func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, err
 func (r Reader) Run(ctx context.Context, id coupon.RunID) (Run, error) {
 	runs, err := r.runs(ctx, oneRunSQL, id)
 	if err == nil && len(runs) == 0 {
-		err = text.UsageErrorf(text.NoRun, id)
+		err = text.MissingErrorf(text.NoRun, id)
 	}
 	if err != nil {
 		return Run{}, err

@@ -100,7 +100,7 @@ func (l *Ledger) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, couponID).Scan(c.row.Fields()...)
 		if errors.Is(err, sql.ErrNoRows) {
-			return text.UsageErrorf(text.NoSuchCoupon, couponID)
+			return text.MissingErrorf(text.NoSuchCoupon, couponID)
 		}
 		c.Name, c.TotalQuantity, c.IssuedCount = c.row.Name, int64(c.row.TotalQuantity), int64(c.row.IssuedCount)
 		if err == nil {

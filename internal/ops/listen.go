@@ -25,6 +25,12 @@ func ListenAdmin(address string, logger *zap.Logger) (net.Listener, error) {
 // shared is the address space of RFC 6598, which clusters use inside.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
+// IsInside reports whether the internet does not reach an address, because it is private, shared or of this machine.
+func IsInside(address netip.Addr) bool {
+	address = address.Unmap()
+	return address.IsPrivate() || address.IsLoopback() || shared.Contains(address)
+}
+
 // publicOf returns the public address by which a listener is reached; the zero Addr if there is none. A listener without an address
 // is reached by those of every interface.
 func publicOf(at netip.Addr, interfaces func() ([]net.Addr, error)) netip.Addr {
@@ -39,7 +45,7 @@ func publicOf(at netip.Addr, interfaces func() ([]net.Addr, error)) netip.Addr {
 		}
 	}
 	for _, one := range all {
-		if one = one.Unmap(); one.IsGlobalUnicast() && !one.IsPrivate() && !shared.Contains(one) {
+		if one = one.Unmap(); one.IsGlobalUnicast() && !IsInside(one) {
 			return one
 		}
 	}

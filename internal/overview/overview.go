@@ -136,15 +136,17 @@ func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 			continue
 		}
 		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
-		d.Journal, d.Behind = journalOf(before[d.ID], line)
+		d.Journal, d.Behind = journalOf(before[d.ID], line, !r.Now().Before(d.OpensAt))
 		d.Missing = new(max(missing.Missing(before[d.ID].Books, line, after[d.ID]), 0))
 	}
 	return unread, nil
 }
 
-func journalOf(o journal.Open, line candidates.Line) (state Journal, behind time.Duration) {
+// journalOf compares the journal with the line of a coupon. Once the coupon has opened, Redis has its window, unless Redis has lost
+// how far the line went.
+func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal, behind time.Duration) {
 	switch has := min(line.Journalled, o.UpTo); {
-	case !line.Window && (o.Books.Accepted > 0 || o.UpTo > 0): // Redis has lost how far its line went
+	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0): // by MySQL, which may hold an opening that was moved later
 		return JournalUnknown, 0
 	case has >= line.Last:
 		return JournalWhole, 0

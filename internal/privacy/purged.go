@@ -56,6 +56,6 @@ func (p *PurgedCoupon) Err(at string) error {
 	if p.RowsDeletedAt == nil {
 		message = text.CouponInPurge
 	}
-	return text.UsageErrorf(message, p.Coupon, p.Name, at, p.Actor, p.Reason, p.Accepted, p.Issued, p.Used, p.UsedWon,
+	return text.MissingErrorf(message, p.Coupon, p.Name, at, p.Actor, p.Reason, p.Accepted, p.Issued, p.Used, p.UsedWon,
 		p.Revoked, p.NotSelected, p.Rejected)
 }

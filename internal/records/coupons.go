@@ -73,7 +73,7 @@ func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.
 		if err := refusePurged(ctx, q, id); err != nil {
 			return coupon.Coupon{}, mysqltx.Wrap(err, "read coupon %d", id)
 		}
-		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.NoSuchCoupon, id)}
+		return coupon.Coupon{}, &coupon.Error{Class: coupon.Setup, Err: text.MissingErrorf(text.NoSuchCoupon, id)}
 	}
 	if err == nil && c.Finalised() {
 		err = refusePurged(ctx, q, id)

@@ -51,7 +51,7 @@ func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Per
 		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).
 			Scan(&c.Name, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon, &c.Seats, &c.SeatsLeft, &c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
 		if errors.Is(err, sql.ErrNoRows) {
-			return text.UsageErrorf(text.NoSuchCoupon, id)
+			return text.MissingErrorf(text.NoSuchCoupon, id)
 		}
 		for _, read := range []func(context.Context) error{c.readOutcomes, c.readRedis, c.readRuns, c.readAudit} {
 			if err == nil {

@@ -193,9 +193,9 @@ func (r *Reporter) noCampaign(ctx context.Context, id uint64) error {
 	case err != nil:
 		return mysqltx.Wrap(err, "count purged coupons of campaign %d", id)
 	case purged > 0:
-		return text.UsageErrorf(text.CampaignIsPurged, id, purged)
+		return text.MissingErrorf(text.CampaignIsPurged, id, purged)
 	default:
-		return text.UsageErrorf(text.NoSuchCampaign, id)
+		return text.MissingErrorf(text.NoSuchCampaign, id)
 	}
 }
 

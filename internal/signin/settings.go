@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/keysfile"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -72,14 +73,11 @@ func (s *Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// carrier is the address space of RFC 6598, which clusters use inside.
-var carrier = netip.MustParsePrefix("100.64.0.0/10")
-
 // KeepsIdle reports whether idle connections of an address are kept for a load balancer: those of CONSOLE_TRUSTED_PROXIES. With
 // OpenID Connect these are not set, because nothing that a proxy sends is believed, and any address inside may be the balancer's.
 func (s *Settings) KeepsIdle(address netip.Addr) bool {
 	if len(s.proxies) == 0 {
-		return address.IsPrivate() || address.IsLoopback() || carrier.Contains(address)
+		return ops.IsInside(address)
 	}
 	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }

@@ -86,7 +86,7 @@ var (
 	NoCoupons       = Message{"쿠폰이 없습니다", "there are no coupons"}
 	MoreCoupons     = Message{"쿠폰이 더 있을 수 있습니다. 다음 페이지: --after %d", "there may be more: --after %d"}
 	AnsweredSoldOut = Message{", 새 신청에 SOLD_OUT으로 응답", ", new applications are answered SOLD_OUT"}
-	MaybeSoldOut    = Message{", 새 신청에 SOLD_OUT으로 응답하는지: ?", ", new applications are answered SOLD_OUT: ?"}
+	MaybeSoldOut    = Message{", SOLD_OUT 응답 여부: ?", ", answered SOLD_OUT or not: ?"}
 	SeatsIssuedLeft = Message{"%d장, 발급 %d장, 남은 수량 %d장", "%d, issued %d, left %d"}
 	FromTo          = Message{"%s부터 %s까지", "%s to %s"}
 	Days            = Message{"%d일", "%d day{|s}"}

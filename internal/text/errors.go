@@ -3,7 +3,7 @@ package text
 // Errors of a settlement and of changes of a coupon, and the advice that follows them.
 var (
 	NoSuchCoupon   = Message{"%d번 쿠폰은 존재하지 않습니다", "coupon %d does not exist"}
-	NoRun          = Message{"실행 %d번이 없습니다. settle runs로 실행 번호를 확인하세요", "there is no run %d; settle runs lists them"}
+	NoRun          = Message{"%d번 실행이 없습니다. settle runs로 실행 번호를 확인하세요", "there is no run %d; settle runs lists them"}
 	NotUnderReview = Message{"사용자 %q: %d번 쿠폰에 검토 중인 신청이 없습니다", "user %q is not under review for coupon %d"}
 	NotDropped     = Message{"%q 항목은 기록할 수 없어 검토 중 상태로 남습니다: %v", "%q cannot be recorded and stays under review: %v"}
 	SameArrival    = Message{"%q 항목은 검토 중 상태로 남습니다. 종료한 다른 항목과 신청 시각이 같습니다. 정상적인 신청이라면 신청 시각이 같을 수 없으니 Redis에서 직접 삭제하세요",

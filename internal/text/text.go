@@ -109,7 +109,10 @@ type Localized interface {
 type Error struct{ content }
 
 // UsageError is an Error about wrong use or setup: repeating cannot help.
-type UsageError struct{ content }
+type UsageError struct {
+	content
+	Missing bool // what somebody asked for does not exist, or no longer
+}
 
 // RetryableError is an Error about infrastructure: running again may help.
 type RetryableError struct{ content }
@@ -120,12 +123,17 @@ type content struct {
 }
 
 func Errorf(m Message, args ...any) error          { return &Error{content{m, args}} }
-func UsageErrorf(m Message, args ...any) error     { return &UsageError{content{m, args}} }
+func UsageErrorf(m Message, args ...any) error     { return &UsageError{content: content{m, args}} }
+func MissingErrorf(m Message, args ...any) error   { return &UsageError{content{m, args}, true} }
 func RetryableErrorf(m Message, args ...any) error { return &RetryableError{content{m, args}} }
 
 func (c content) Error() string { return c.In(English) }
 
 func (c content) message() Message { return c.Message }
+
+func (content) missing() bool { return false }
+
+func (e *UsageError) missing() bool { return e.Missing }
 
 func (c content) In(l Language) string { return l.Sprintf(c.Message, c.Args...) }
 
@@ -148,10 +156,10 @@ func Is(err error, m Message) bool {
 	return errors.As(err, &made) && made.message() == m
 }
 
-// IsMissing reports whether an error says that what somebody asked for does not exist, or no longer.
+// IsMissing reports whether the first message that errors.As finds in err says that what somebody asked for does not exist, or no longer.
 func IsMissing(err error) bool {
-	return slices.ContainsFunc([]Message{NoSuchCoupon, NoRun, NoSuchApproval, NoSuchCampaign, CouponWasPurged, CouponInPurge, CampaignIsPurged},
-		func(m Message) bool { return Is(err, m) })
+	var made interface{ missing() bool }
+	return errors.As(err, &made) && made.missing()
 }
 
 // In returns the text of an error in a language. Texts of servers and libraries stay in English.

@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok || call.Ellipsis != token.NoPos || len(call.Args) == 0 ||
-			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "Println", "warn", "Fprintln", "refuse", "say"}, called(call)) {
+			!slices.Contains([]string{"sprintf", "Sprintf", "Errorf", "UsageErrorf", "MissingErrorf", "Println", "warn", "Fprintln", "refuse", "say"}, called(call)) {
 			return
 		}
 		args := call.Args
@@ -173,6 +173,17 @@ func called(call *ast.CallExpr) string {
 		return selector.Sel.Name
 	}
 	return ""
+}
+
+func TestIsMissing(t *testing.T) {
+	t.Parallel()
+	missing := MissingErrorf(NoSuchCoupon, 42)
+	for _, err := range []error{missing, fmt.Errorf("read: %w", missing), errors.Join(errors.New("connection refused"), missing)} {
+		require.True(t, IsMissing(err), err)
+	}
+	for _, err := range []error{nil, UsageErrorf(NoSuchCoupon, 42), RetryableErrorf(NoSuchCoupon, 42), Errorf(Stopped, missing)} {
+		require.False(t, IsMissing(err), err)
+	}
 }
 
 func TestIn(t *testing.T) {
