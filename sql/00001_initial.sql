@@ -248,7 +248,7 @@ CREATE TABLE IF NOT EXISTS event_relay (
     unpublished INT UNSIGNED    NOT NULL DEFAULT 0, -- number of its events that are not
     row_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- not above the id of any of their user_coupon rows
     log_id      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the last row of coupon_log before the events were turned on
-    server      VARCHAR(100)    NOT NULL DEFAULT '', -- of the sink, that has the last event
+    server      VARCHAR(130)    NOT NULL DEFAULT '', -- of the sink, that has the last event; with the stream
     last_event  VARCHAR(41)     NOT NULL DEFAULT '', -- the last one that the sink acknowledged, as the sink names it; empty: not known, or old
     may_lack_from DATETIME(6)   NULL,               -- the sink may lack events from here on: a replay has to run; NULL: nothing is known to be missing
     may_lack_to DATETIME(6)     NULL,               -- exclusive

@@ -53,7 +53,7 @@ func (c *eventsStatusCmd) read(ctx context.Context, p *program, s *servers) erro
 }
 
 func (c *eventsStatusCmd) lags(ctx context.Context, p *program) ([]events.Lag, error) {
-	sink, err := c.open(p, c.EventSink)
+	sink, err := c.open(p, c.EventSink, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 	if err != nil {
 		return err
 	}
-	sink, err := c.open(p, c.sink())
+	sink, err := c.open(p, c.sink(), 0) // its retention may differ from the relay's, which alone removes events
 	if err != nil {
 		return err
 	}
@@ -153,11 +153,11 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 	if err = c.print(p, done, err); err != nil || gap == nil {
 		return err
 	}
-	return c.close(ctx, p, s, gap, selection.Covers(gap), done.Server)
+	return c.closeGap(ctx, p, s, gap, selection.Covers(gap), done.Server)
 }
 
-// close forgets what the sink lacked, if the replay has published all of it. It says what the sink may still lack.
-func (c *eventsReplayCmd) close(ctx context.Context, p *program, s *servers, gap *events.Gap, covered bool, server string) (err error) {
+// closeGap forgets what the sink lacked, if the replay has published all of it. It says what the sink may still lack.
+func (c *eventsReplayCmd) closeGap(ctx context.Context, p *program, s *servers, gap *events.Gap, covered bool, server string) (err error) {
 	if covered {
 		gap, err = events.CloseGap(ctx, mysqltx.New(s.MySQL), c.sink(), gap, server)
 	}

@@ -23,7 +23,7 @@
 //
 //   - Before the commit of a round, wherever it was: the next round publishes the same events again, with the same ids.
 //   - The sink fails in the middle: what it acknowledged is written, the rest is published by a later round.
-//   - The sink's server changed, or the sink lacks the last event that it acknowledged: it may have lost more. The relay marks
+//   - The sink's server or stream changed, or the sink lacks the last event that it acknowledged: it may have lost more. The relay marks
 //     what it published in the last ten minutes as not published. If the sink may lack older events, too, the same transaction
 //     notes them in event_relay as a Gap, which stays until a replay has filled it.
 package events

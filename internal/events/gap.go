@@ -20,8 +20,8 @@ type Gap struct {
 const (
 	// clocksMargin is how much the clocks of the sink and of MySQL may drift apart within the time for which events are kept.
 	clocksMargin = time.Minute
-	// gapRows bounds the rows that are read to find the oldest event of a gap. Events are published in the order in which they
-	// happened, apart from what waited for a settlement: the first rows have the oldest event.
+	// gapRows bounds the rows that are read to find the oldest event of a gap. It relies on the order of publication: events are
+	// published about in the order in which they happened, so that the rows that were published first have the oldest event.
 	gapRows = 1_000_000
 )
 
@@ -30,8 +30,9 @@ func newGap(sink string, from, to time.Time) *Gap {
 	return &Gap{from, to, command}
 }
 
-// The ids are in the indexes, so that no row is read for its publication alone. Of the rows with the lowest ids, the events are
-// the oldest.
+// The ids are in the indexes, so that no row is read for its publication alone. The row with the lowest id has the oldest event:
+// a run gets its id when it begins, which is the time of its events; a row of coupon_log gets it in the transaction of its
+// change. Those that begin together may get ids in another order than times, by seconds: noteGap has a margin of minutes.
 const oldestPublishedSQL = `
 SELECT MIN(o.at) FROM (
   SELECT settled_at AS at FROM settlement WHERE run_id = (
@@ -80,19 +81,31 @@ func noteGap(ctx context.Context, tx *sql.Tx, sink string, since, before time.Ti
 
 // ReadGap returns what a sink may lack. It is nil if nothing is known to be missing.
 func ReadGap(ctx context.Context, q mysqltx.Querier, sink string) (*Gap, error) {
-	type bounds struct{ from, to sql.NullTime }
-	all, err := mysqltx.Collect(ctx, q, func(b *bounds) []any { return []any{&b.from, &b.to} }, gapSQL, sink)
-	if err != nil || len(all) == 0 || !all[0].from.Valid {
+	all, err := mysqltx.Collect(ctx, q, (*lacking).fields, gapSQL, sink)
+	if err != nil || len(all) == 0 {
 		return nil, mysqltx.Wrap(err, "read what sink %s may lack", sink)
 	}
-	return newGap(sink, all[0].from.Time, all[0].to.Time), nil
+	return all[0].gap(sink), nil
+}
+
+// lacking are the columns of a gap.
+type lacking struct{ from, to sql.NullTime }
+
+func (l *lacking) fields() []any { return []any{&l.from, &l.to} }
+
+func (l *lacking) gap(sink string) *Gap {
+	if !l.from.Valid {
+		return nil
+	}
+	return newGap(sink, l.from.Time, l.to.Time)
 }
 
 // CloseGap forgets a gap that a replay has filled, and returns what the sink may still lack: the gap if it has grown meanwhile,
 // or if the relay publishes to another server than the replay did.
 func CloseGap(ctx context.Context, db *mysqltx.DB, sink string, gap *Gap, server string) (left *Gap, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		if _, err := tx.ExecContext(ctx, closeGapSQL, sink, gap.From, gap.To, server); err != nil {
+		closed, err := mysqltx.Affected(tx.ExecContext(ctx, closeGapSQL, sink, gap.From, gap.To, server))
+		if left = nil; err != nil || closed == 1 {
 			return err
 		}
 		left, err = ReadGap(ctx, tx, sink)

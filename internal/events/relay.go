@@ -194,7 +194,7 @@ func (r *Relay) publish(ctx context.Context, at Place, events *batch) (delivered
 		return 0, at.Last, nil
 	}
 	var group errgroup.Group
-	if last := len(events.parts) - 1; last >= 0 && !events.parts[last].last {
+	if i := len(events.parts) - 1; i >= 0 && !events.parts[i].last {
 		group.Go(func() error { return r.ahead.more(ctx, r.Rows) })
 	}
 	timed, cancel := context.WithTimeout(ctx, PublishTimeout)
@@ -206,7 +206,7 @@ func (r *Relay) publish(ctx context.Context, at Place, events *batch) (delivered
 	if sinkError != nil {
 		sinkError = fmt.Errorf("publish to sink %s: %w", r.Name, sinkError)
 	}
-	if errors.Is(sinkError, ErrServerChanged) { // what this round delivered may be lost, too
+	if errors.Is(sinkError, ErrMayHaveLost) { // what this round delivered may be lost, too
 		r.lookedAt = time.Time{}
 		return 0, at.Last, nil
 	}

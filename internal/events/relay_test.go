@@ -48,7 +48,7 @@ func (m *memory) Publish(_ context.Context, at events.Place, messages []events.M
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at.Server != m.server || m.hasLost(at) {
-		return 0, at.Last, events.ErrServerChanged
+		return 0, at.Last, events.ErrMayHaveLost
 	}
 	delivered, err := m.append(messages)
 	if m.acknowledged += delivered; delivered > 0 {

@@ -219,7 +219,7 @@ func (r *Replay) publish(ctx context.Context, events []*Event) error {
 		switch {
 		case err != nil && tries >= maxTries:
 			return err
-		case errors.Is(err, ErrServerChanged):
+		case errors.Is(err, ErrMayHaveLost):
 			r.place, r.changed = Place{}, true // a replay goes on; who runs it learns that it has to be repeated
 		case errors.Is(err, ErrFull):
 			r.Full(err)

@@ -125,7 +125,7 @@ func TestReplay_ToSinksThatFail(t *testing.T) {
 	})
 	t.Run("its server keeps changing", func(t *testing.T) {
 		_, err := to(&restless{memory: memory{server: "a"}, t: t}).Run(t.Context())
-		require.ErrorIs(t, err, events.ErrServerChanged)
+		require.ErrorIs(t, err, events.ErrMayHaveLost)
 	})
 	t.Run("stopped, it ends the page", func(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -147,7 +147,7 @@ type restless struct {
 func (r *restless) Publish(context.Context, events.Place, []events.Message) (int, string, error) {
 	r.tries++
 	require.Less(r.t, r.tries, 1000)
-	return 0, "", events.ErrServerChanged
+	return 0, "", events.ErrMayHaveLost
 }
 
 // stopping is a sink in which the end of ctx comes in the middle of a publication.

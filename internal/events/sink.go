@@ -9,7 +9,7 @@ import (
 // Sink delivers events to where the rest of the shop reads them.
 type Sink interface {
 	// Publish delivers messages in order. The first delivered of them are acknowledged, and last is the last of these; after an
-	// error, more of them may have been delivered. It delivers nothing if the events are not at this place now: ErrServerChanged.
+	// error, more of them may have been delivered. It delivers nothing if the events are not at this place now: ErrMayHaveLost.
 	Publish(ctx context.Context, at Place, messages []Message) (delivered int, last string, err error)
 	// Look says where the events are, and whether they lack what the caller knows of. Looking also does the upkeep of the sink,
 	// such as trimming.
@@ -21,8 +21,8 @@ type Sink interface {
 
 // Place is where events are, in words of their sink.
 type Place struct {
-	// Server holds the events. After a failover or a restart that may have lost acknowledged events, it differs. A sink that
-	// loses none always has the same.
+	// Server holds the events. After a failover or a restart that may have lost acknowledged events, it differs, and also for
+	// another stream of the same server. A sink that loses none always has the same.
 	Server string
 	// Last is the last event that was acknowledged there. Empty: none is known, or it has left the sink by its age.
 	Last string
@@ -44,8 +44,8 @@ type Lag struct {
 }
 
 var (
-	// ErrServerChanged means that events may be lost which the sink had acknowledged. The relay publishes them again.
-	ErrServerChanged = errors.New("the sink's server has changed")
+	// ErrMayHaveLost means that events may be lost which the sink had acknowledged. The relay publishes them again.
+	ErrMayHaveLost = errors.New("the sink may have lost events")
 	// ErrFull means that the sink takes no events, so that its server keeps memory for applications.
 	ErrFull = errors.New("the sink's memory is needed for applications")
 )

@@ -31,7 +31,8 @@ type Status struct {
 }
 
 const statusSQL = `
-SELECT r.sink, r.claimed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM event_relay o WHERE o.claimed_at > r.claimed_at), r.from_at, COALESCE(r.coupon_id, 0), COALESCE(r.run_id, 0), r.position, UTC_TIMESTAMP(6),
+SELECT r.sink, r.claimed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM event_relay o WHERE o.claimed_at > r.claimed_at), r.from_at,
+       COALESCE(r.coupon_id, 0), COALESCE(r.run_id, 0), r.position, UTC_TIMESTAMP(6), r.may_lack_from, r.may_lack_to,
        (SELECT COUNT(*) FROM (SELECT 1 FROM settlement FORCE INDEX (settlement_published)
                               WHERE published_at IS NULL AND first_user_coupon_id > 0 LIMIT ?) a),
        (SELECT COALESCE(SUM(issued_count), 0) FROM (SELECT issued_count FROM settlement FORCE INDEX (settlement_published)
@@ -46,21 +47,25 @@ SELECT COUNT(*) FROM (SELECT 1 FROM coupon_log FORCE INDEX (coupon_log_published
 
 // ReadStatus returns the status of each sink for which events were turned on.
 func ReadStatus(ctx context.Context, q mysqltx.Querier) ([]Status, error) {
-	fields := func(s *Status) []any {
-		return []any{&s.Sink, &s.Active, &s.On, &s.Coupon, &s.Run, &s.Position, &s.AsOf, &s.Settlements, &s.Issued}
+	type row struct {
+		Status
+		lacking
 	}
-	all, err := mysqltx.Collect(ctx, q, fields, statusSQL, MaxCounted, MaxCounted)
+	fields := func(r *row) []any {
+		return []any{&r.Sink, &r.Active, &r.On, &r.Coupon, &r.Run, &r.Position, &r.AsOf, &r.from, &r.to, &r.Settlements, &r.Issued}
+	}
+	rows, err := mysqltx.Collect(ctx, q, fields, statusSQL, MaxCounted, MaxCounted)
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the relays")
 	}
-	for i := range all {
+	all := make([]Status, len(rows))
+	for i := range rows {
+		all[i] = rows[i].Status
 		s := &all[i]
 		if s.On == nil {
 			continue
 		}
-		if s.MayLack, err = ReadGap(ctx, q, s.Sink); err != nil {
-			return nil, err
-		}
+		s.MayLack = rows[i].gap(s.Sink)
 		if err := q.QueryRowContext(ctx, countChangesSQL, s.Sink, MaxCounted).Scan(&s.Changes); err != nil {
 			return nil, mysqltx.Wrap(err, "count unpublished rows of coupon_log")
 		}

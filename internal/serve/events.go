@@ -77,7 +77,7 @@ func (t *Events) Run(ctx context.Context) error {
 			t.Logger.Warn("the sink may have lost events; those of the last ten minutes are published again", zap.Int("marked", round.Again))
 		}
 		if gap := round.MayLack; gap != nil {
-			t.Logger.Error("the sink may lack older events; a replay publishes them again", zap.Time("from", gap.From), zap.Time("to", gap.To),
+			t.Logger.Error("the sink may lack older events; a replay with the EVENT_… settings of this process publishes them again", zap.Time("from", gap.From), zap.Time("to", gap.To),
 				zap.String("replay", gap.Replay))
 		}
 		var wait time.Duration

@@ -22,8 +22,8 @@ var (
 		"Events that would be published again: %d, of coupons: %d. Nothing was published."}
 	Replayed = Message{"쿠폰 %[2]d개의 이벤트 %[1]d건을 원래 id 그대로 재발행했습니다. 이미 처리한 소비자는 중복으로 버립니다.",
 		"Events published again: %d, of coupons: %d. They have their own ids: consumers that have them drop them."}
-	SinkMayLack = Message{"%s에 이벤트가 빠져 있을 수 있습니다. 발생 시각은 %s부터 %s까지입니다. 저장된 이벤트를 서버가 잃었거나, 누가 지웠거나, 스트림이 바뀐 경우입니다. 이 기간을 재발행하면 사라지는 안내이며, 이미 처리한 소비자는 중복으로 버립니다:",
-		"%s may lack events that happened from %s to %s: its server has lost them, somebody has deleted them, or the stream is another one. This is shown until a replay of that time has run; consumers drop what they have:"}
+	SinkMayLack = Message{"%s에 %s부터 %s까지 발생한 이벤트가 빠져 있을 수 있습니다. Redis가 데이터를 잃었거나, 스트림이 비워졌거나, 다른 스트림으로 바뀐 경우입니다. 아래 명령을 settle serve와 같은 EVENT_… 설정으로 끝까지 실행하면 이 안내가 사라지며, 소비자는 중복을 무시합니다.",
+		"%s may lack events from %s to %s. It lost data, was emptied, or is another stream. A replay of this period, with the EVENT_… settings of settle serve, removes this notice; consumers ignore repeated events:"}
 	SinkLacksNothing = Message{"%s에 빠졌을 수 있던 이벤트를 모두 재발행했습니다.",
 		"All events that %s may have lacked are published again."}
 	ReplayMayBeRepeated = Message{"다시 실행해도 됩니다. 이미 발행된 이벤트는 같은 id로 한 번 더 발행됩니다",

@@ -176,7 +176,7 @@ func (s *Sink) look(ctx context.Context, client *kgo.Client) error {
 // messages may have been delivered.
 func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.Message) (delivered int, last string, err error) {
 	if at.Server != server {
-		return 0, "", fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrServerChanged, server, at.Server)
+		return 0, "", fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrMayHaveLost, server, at.Server)
 	}
 	if err := s.lock(ctx); err != nil {
 		return 0, "", err

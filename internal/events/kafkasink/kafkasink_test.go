@@ -37,7 +37,7 @@ func TestPublish_StoresMessagesInOrder(t *testing.T) {
 	require.Zero(t, requireFirstInOrder(t, all, read(t, h.Brokers, h.Topic, partitions), partitions))
 
 	delivered, _, err := s.Publish(t.Context(), events.Place{Server: "another"}, all)
-	require.ErrorIs(t, err, events.ErrServerChanged)
+	require.ErrorIs(t, err, events.ErrMayHaveLost)
 	require.Zero(t, delivered)
 }
 

@@ -96,7 +96,7 @@ func TestPublish_NoticesRestartBeforeAnythingIsAppended(t *testing.T) {
 
 	require.NoError(t, redisServer.Restart(t.Context()))
 	require.Equal(t, upTo(2*pageSize), f.users())
-	f.refuses(server, all[delivered:], events.ErrServerChanged)
+	f.refuses(server, all[delivered:], events.ErrMayHaveLost)
 	next := f.server()
 	require.NotEqual(t, server, next)
 	f.publish(next, all[delivered:])
@@ -117,7 +117,7 @@ func TestPublish_NoticesPromotionOfTheSameServer(t *testing.T) {
 		return strings.Contains(f.admin.Do(t.Context(), "INFO", "replication").String(), "master_link_status:up")
 	})
 	require.NoError(t, f.admin.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
-	f.refuses(server, f.messages(10), events.ErrServerChanged)
+	f.refuses(server, f.messages(10), events.ErrMayHaveLost)
 	require.NotEqual(t, server, f.server())
 }
 
@@ -154,7 +154,7 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 		require.GreaterOrEqual(t, appended, int64(acknowledged), "no acknowledged event is lost")
 		require.LessOrEqual(t, appended, int64(acknowledged+pageSize))
 		f.next = coupon.UserID(f.length())
-		f.refuses(server, f.messages(1), events.ErrServerChanged)
+		f.refuses(server, f.messages(1), events.ErrMayHaveLost)
 		f.next = coupon.UserID(f.length())
 	}
 	require.Equal(t, upTo(f.next), f.users())
@@ -186,7 +186,7 @@ func TestPublish_NoticesFailover(t *testing.T) {
 		require.Zero(t, delivered)
 		return err != nil && mysqltx.ClassOf(err) != coupon.Infrastructure
 	})
-	require.ErrorIs(t, err, events.ErrServerChanged)
+	require.ErrorIs(t, err, events.ErrMayHaveLost)
 	require.Equal(t, upTo(2*pageSize), f.users(), "acknowledged events are lost, nothing was appended behind the gap")
 	next := f.server()
 	require.NotEqual(t, server, next)
@@ -230,7 +230,7 @@ func TestPublish_Cluster(t *testing.T) {
 	slot := f.admin.ClusterKeySlot(t.Context(), stream).Val()
 	f.moveSlot(int(slot), nodes)
 	first := f.next
-	f.refuses(server, f.messages(1), events.ErrServerChanged)
+	f.refuses(server, f.messages(1), events.ErrMayHaveLost)
 	next := f.server()
 	require.NotEqual(t, server, next)
 	f.publish(next, f.messages(pageSize+1))

@@ -95,7 +95,7 @@ func (f *fixture) messages(count int) []events.Message {
 func (f *fixture) server() string {
 	f.t.Helper()
 	look := f.look(events.Place{})
-	require.Regexp(f.t, "^[0-9a-f]{40}:[0-9a-f]{40}$", look.Server)
+	require.Regexp(f.t, "^[0-9a-f]{40}(:[0-9a-f]{40}){2}$", look.Server)
 	require.Equal(f.t, events.Look{Place: events.Place{Server: look.Server}}, look)
 	return look.Server
 }

@@ -2,7 +2,7 @@
 //
 // A stream entry has the single field `event`, an event as JSON. One Lua script appends a page of events, all or none of
 // them, so that an error in the middle of a page cannot change the order. The script runs on the master of the stream's slot
-// and compares its run_id and master_replid, because a server that has restarted or was promoted may lack events that were
+// and compares its run_id, its master_replid and the key of the stream, because a server that has restarted or was promoted may lack events that were
 // acknowledged. It also looks for the event that it appended last: a stream that was emptied, that went back to an older copy,
 // or that is another one, does not have it.
 //
@@ -35,10 +35,10 @@ const (
 	fullPercent = 60
 )
 
-// Options are the settings of a Sink. Both are required.
+// Options are the settings of a Sink.
 type Options struct {
 	Stream    string        // key of the stream
-	Retention time.Duration // how long events stay in the stream
+	Retention time.Duration // how long events stay in the stream; 0: this sink removes none
 }
 
 // Sink appends events to a stream. It is safe for parallel calls.
@@ -57,7 +57,7 @@ func New(rdb redis.UniversalClient, o Options) (*Sink, error) {
 		return nil, errors.New("redissink: a Redis client is missing")
 	case o.Stream == "":
 		return nil, errors.New("redissink: the key of the stream is missing")
-	case o.Retention < time.Millisecond:
+	case o.Retention != 0 && o.Retention < time.Millisecond:
 		return nil, fmt.Errorf("redissink: a retention of %s is below a millisecond", o.Retention)
 	}
 	return &Sink{rdb: rdb, Options: o}, nil
@@ -88,9 +88,9 @@ func (s *Sink) append(ctx context.Context, at events.Place, page []events.Messag
 		return a.last, nil
 	case changed:
 		if a.lacks > 0 {
-			return at.Last, fmt.Errorf("%w: it lacks the event %s", events.ErrServerChanged, at.Last)
+			return at.Last, fmt.Errorf("%w: it lacks the event %s", events.ErrMayHaveLost, at.Last)
 		}
-		return at.Last, fmt.Errorf("%w: it is %s, not %s", events.ErrServerChanged, a.server, at.Server)
+		return at.Last, fmt.Errorf("%w: it is %s, not %s", events.ErrMayHaveLost, a.server, at.Server)
 	case full:
 		return at.Last, fmt.Errorf("%w: %d of %d bytes are used, the limit for events is %d %%", events.ErrFull, a.used, a.max, fullPercent)
 	default:
@@ -98,7 +98,7 @@ func (s *Sink) append(ctx context.Context, at events.Place, page []events.Messag
 	}
 }
 
-// Look names the server by the run_id and the master_replid of the Redis that has the stream. It also removes old events, so
+// Look names the server by the run_id and the master_replid of the Redis that has the stream, and by the stream's key. It also removes old events, so
 // that a stream to which nothing is published gets shorter.
 func (s *Sink) Look(ctx context.Context, known events.Place) (look events.Look, err error) {
 	look.Last = known.Last

@@ -23,7 +23,7 @@ func TestNew_RefusesMissingOptions(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	for want, options := range map[string]Options{
 		"the key of the stream is missing": {Retention: time.Hour},
-		"below a millisecond":              {Stream: stream},
+		"below a millisecond":              {Stream: stream, Retention: 1},
 	} {
 		_, err := New(client, options)
 		require.ErrorContains(t, err, want)
@@ -62,7 +62,7 @@ func TestPublish_AppendsNothingToAnotherServer(t *testing.T) {
 	for _, server := range []string{"", "unknown", strings.Repeat("0", 40)} {
 		_, err := f.deliver(t.Context(), server, f.messages(1))
 		require.ErrorContains(t, err, "it is "+f.server()+", not "+server)
-		f.refuses(server, f.messages(1), events.ErrServerChanged)
+		f.refuses(server, f.messages(1), events.ErrMayHaveLost)
 	}
 }
 
@@ -135,6 +135,21 @@ func TestPublish_RemovesOldEvents(t *testing.T) {
 	require.Greater(t, users[0], coupon.UserID(old-100), "at most the node that has younger events, too, is left")
 	require.LessOrEqual(t, users[0], coupon.UserID(old+1))
 	require.Equal(t, upTo(f.next)[users[0]-1:], users, "no younger event was removed")
+}
+
+// A replay may be run with another retention than the relay's: it removes nothing.
+func TestPublish_RemovesNothingWithoutRetention(t *testing.T) {
+	t.Parallel()
+	const old = 3000
+	f, _ := newFixture(t, testenv.RedisOptions{})
+	f.appendAged(60*24*time.Hour, old)
+	f.Retention = 0
+	at := f.publish(f.server(), f.messages(pageSize+1))
+	require.Equal(t, events.Look{Place: at}, f.look(at))
+	require.EqualValues(t, old+pageSize+1, f.length())
+
+	require.NoError(t, f.admin.Del(t.Context(), stream).Err())
+	require.Positive(t, f.look(at).Lacks, "no event is too old to be in the stream")
 }
 
 func (f *fixture) oneLook() answer {
