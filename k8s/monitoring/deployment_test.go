@@ -39,7 +39,7 @@ type deployment struct {
 func deploySettle(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	t.Helper()
 	d := &deployment{Deployment: jajeongtest.New(t)}
-	d.env = append(d.Environment(), "PUSH_NAMESPACE="+namespace)
+	d.env = append(d.Environment(), "PUSH_NAMESPACE="+namespace, "EVENT_STREAM="+d.Prefix+"events")
 	for _, id := range coupons {
 		d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
@@ -54,7 +54,7 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	d := deploySettle(t, coupons...)
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
-	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+d.Prefix+"events"), "./cmd/settle", "serve")
+	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve")
 	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
 
 	rules, err := filepath.Abs("rules.yaml")
