@@ -29,10 +29,16 @@ const (
 
 // Health is what Redis says about its memory and its files.
 type Health struct {
-	Policy    string // maxmemory-policy; empty: no server replied
-	Used      int64  // bytes that count against maxmemory
-	Max       int64  // maxmemory in bytes; 0: unlimited
-	NotSaving bool   // the last snapshot, or the last write to the append-only file, has failed: by default Redis refuses writes
+	Policy string // maxmemory-policy; empty: no server replied
+	Used   int64  // bytes that count against maxmemory
+	Max    int64  // maxmemory in bytes; 0: unlimited
+
+	// SnapshotFailed reports that the last snapshot has failed. Redis refuses writes only if it has save points, and
+	// stop-writes-on-bgsave-error, which is the default.
+	SnapshotFailed bool
+	// AppendFailed reports that the last write to the append-only file has failed. Redis refuses writes. With appendfsync always
+	// it exits instead.
+	AppendFailed bool
 }
 
 // Share returns the used share of maxmemory. It is 0 if memory is unlimited.
@@ -44,7 +50,7 @@ func (h Health) Share() float64 {
 }
 
 // Health asks Redis. For a Cluster it returns an unsafe policy if any master has one, the usage of the fullest master, and
-// whether any does not save. Masters that do not reply are left out of the result and named in the error.
+// whether any could not write a file. Masters that do not reply are left out of the result and named in the error.
 func (s *Store) Health(ctx context.Context) (Health, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -69,7 +75,8 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 		if found.Max == 0 || health.Share() > found.Share() {
 			found.Used, found.Max = health.Used, health.Max
 		}
-		found.NotSaving = found.NotSaving || health.NotSaving
+		found.SnapshotFailed = found.SnapshotFailed || health.SnapshotFailed
+		found.AppendFailed = found.AppendFailed || health.AppendFailed
 		return nil
 	})
 	return found, errors.Join(append(failed, err)...)
@@ -80,6 +87,11 @@ func healthOf(ctx context.Context, node redis.Cmdable) (Health, error) {
 	if err != nil {
 		return Health{}, fmt.Errorf("read INFO memory persistence: %w", classify(err))
 	}
+	return parseHealth(info)
+}
+
+// parseHealth reads the sections memory and persistence of INFO.
+func parseHealth(info string) (Health, error) {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -96,7 +108,8 @@ func healthOf(ctx context.Context, node redis.Cmdable) (Health, error) {
 	return Health{
 		Policy: fields["maxmemory_policy"],
 		Used:   number("used_memory") - number("mem_not_counted_for_evict"), Max: number("maxmemory"),
-		NotSaving: fields["rdb_last_bgsave_status"] == "err" || fields["aof_last_write_status"] == "err",
+		SnapshotFailed: fields["rdb_last_bgsave_status"] == "err",
+		AppendFailed:   fields["aof_last_write_status"] == "err",
 	}, nil
 }
 
@@ -111,7 +124,8 @@ var (
 	usedDesc = prometheus.NewDesc("jajeong_redis_memory_used_ratio",
 		"Used share of maxmemory of Redis, or of the fullest master of a Cluster; 0 without maxmemory.", nil, nil)
 	notSavingDesc = prometheus.NewDesc("jajeong_redis_not_saving",
-		"1 if the last snapshot of Redis or the last write to its append-only file failed, or that of one master of a Cluster.", nil, nil)
+		"1 if the last snapshot of Redis or the last write to its append-only file failed, or that of one master of a Cluster.",
+		[]string{"file"}, nil)
 )
 
 func (healthCollector) Describe(to chan<- *prometheus.Desc) {
@@ -129,7 +143,8 @@ func (c healthCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(evictsDesc, prometheus.GaugeValue, oneIf(health.Policy != NoEviction))
 	to <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, health.Share())
-	to <- prometheus.MustNewConstMetric(notSavingDesc, prometheus.GaugeValue, oneIf(health.NotSaving))
+	to <- prometheus.MustNewConstMetric(notSavingDesc, prometheus.GaugeValue, oneIf(health.SnapshotFailed), "snapshot")
+	to <- prometheus.MustNewConstMetric(notSavingDesc, prometheus.GaugeValue, oneIf(health.AppendFailed), "append_only")
 }
 
 func oneIf(condition bool) float64 {

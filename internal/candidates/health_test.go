@@ -36,7 +36,7 @@ func TestEvictionPolicy(t *testing.T) {
 	require.Error(t, err)
 }
 
-// gauges are the Store's metrics by name.
+// gauges are the Store's metrics by name and label.
 func gauges(t *testing.T, s *Store) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -45,7 +45,13 @@ func gauges(t *testing.T, s *Store) map[string]float64 {
 	require.NoError(t, err)
 	values := map[string]float64{}
 	for _, family := range families {
-		values[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			values[name] = metric.GetGauge().GetValue()
+		}
 	}
 	return values
 }
@@ -83,7 +89,30 @@ func TestMemoryUsed(t *testing.T) {
 	}
 }
 
-// A Redis that cannot write its files refuses writes by default. One such master of a Cluster is enough.
+// Each file that cannot be written is reported by itself, because the recommended settings write no snapshots.
+func TestHealth_NamesTheFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
+	info, err := newClient(t, server.Addr()).Info(t.Context(), "memory", "persistence").Result()
+	require.NoError(t, err)
+	well, err := parseHealth(info)
+	require.NoError(t, err)
+	require.False(t, well.SnapshotFailed)
+	require.False(t, well.AppendFailed)
+
+	for field, want := range map[string]Health{
+		"rdb_last_bgsave_status": {SnapshotFailed: true},
+		"aof_last_write_status":  {AppendFailed: true},
+	} {
+		require.Contains(t, info, field+":ok")
+		got, err := parseHealth(strings.Replace(info, field+":ok", field+":err", 1))
+		require.NoError(t, err)
+		want.Policy, want.Used, want.Max = well.Policy, well.Used, well.Max
+		require.Equal(t, want, got, field)
+	}
+}
+
+// One master of a Cluster that cannot write a snapshot is enough.
 func TestNotSaving(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -92,8 +121,10 @@ func TestNotSaving(t *testing.T) {
 		t.Helper()
 		health, err := s.Health(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, want, health.NotSaving)
-		require.Equal(t, want, gauges(t, s)["jajeong_redis_not_saving"] == 1)
+		require.Equal(t, want, health.SnapshotFailed)
+		require.False(t, health.AppendFailed)
+		require.Equal(t, want, gauges(t, s)["jajeong_redis_not_saving snapshot"] == 1)
+		require.Zero(t, gauges(t, s)["jajeong_redis_not_saving append_only"])
 	}
 	notSaving(c, false)
 	mend := server.FailSnapshots(t)

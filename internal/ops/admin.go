@@ -165,8 +165,10 @@ func saving(h candidates.Health) check {
 	switch {
 	case h.Policy == "":
 		return check{}
-	case h.NotSaving:
-		return check{Detail: "the last snapshot or the last write to the append-only file failed"}
+	case h.AppendFailed:
+		return check{Detail: "the last write to the append-only file failed"}
+	case h.SnapshotFailed:
+		return check{Detail: "the last snapshot failed"}
 	default:
 		return check{OK: true}
 	}

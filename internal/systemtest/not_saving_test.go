@@ -14,8 +14,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A Redis that cannot write its files refuses writes with MISCONF, also those of settlements. Nobody is told that an application
-// was accepted, and what was accepted before is settled after.
+// A Redis with save points that cannot write a snapshot refuses writes with MISCONF, also those of settlements. Nobody is told
+// that an application was accepted, and what was accepted before is settled after.
 func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -40,8 +40,8 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 		return ask(http.MethodGet, "/me", nightly, 1).Status == "PENDING"
 	})
 	require.Equal(t, "NOT_APPLIED", ask(http.MethodGet, "/me", nightly, 2).Status)
-	require.Contains(t, page(t, api.Admin, "/metrics"), "jajeong_redis_not_saving 1\n")
-	require.Contains(t, page(t, api.Admin, "/readyz"), `"saving":{"ok":false`)
+	require.Contains(t, page(t, api.Admin, "/metrics"), `jajeong_redis_not_saving{file="snapshot"} 1`+"\n")
+	require.Contains(t, page(t, api.Admin, "/readyz"), `"saving":{"ok":false,"detail":"the last snapshot failed"`)
 
 	run := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/settle"),
 		append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
@@ -54,7 +54,7 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	testenv.Eventually(t, "the log of settle serve says so", func() bool { return strings.Contains(serve.LastWarning(), "MISCONF") })
 
 	mend()
-	require.Contains(t, page(t, api.Admin, "/metrics"), "jajeong_redis_not_saving 0\n")
+	require.Contains(t, page(t, api.Admin, "/metrics"), `jajeong_redis_not_saving{file="snapshot"} 0`+"\n")
 	testenv.Eventually(t, "users can apply", func() bool { return ask(http.MethodPost, "", nightly, 2).HTTP == http.StatusAccepted })
 	d.SettleByProgram(nightly)
 	require.ElementsMatch(t, []coupon.UserID{1, 2}, d.Issued(nightly))

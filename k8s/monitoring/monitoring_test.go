@@ -193,7 +193,8 @@ func TestPlaybooks(t *testing.T) {
 	for _, file := range files {
 		pages = append(pages, strings.TrimSuffix(path.Base(file), ".md"))
 	}
-	require.ElementsMatch(t, names, pages)
+	slices.Sort(names)
+	require.ElementsMatch(t, slices.Compact(names), pages) // an alert may have a rule for each severity
 
 	// The DLQ of each coupon has user 5, who exists at the retry, and the unknown users 6 and 7.
 	for _, id := range coupons {

@@ -58,8 +58,10 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_queue_least_ttl_seconds{instance="w"}`:                                  {1e6, 0},
 	`jajeong_redis_eviction_policy_wrong{job="apply-api",instance="w"}`:              {0, 0},
 	`jajeong_redis_memory_used_ratio{instance="w"}`:                                  {0.1, 0},
-	`jajeong_redis_not_saving{instance="w"}`:                                         {0, 0},
+	`jajeong_redis_not_saving{instance="w",file="snapshot"}`:                         {0, 0},
+	`jajeong_redis_not_saving{instance="w",file="append_only"}`:                      {0, 0},
 	`jajeong_locked_coupons{instance="w",task="issue"}`:                              {0, 0},
+	`jajeong_locked_coupons{instance="w",task="restore"}`:                            {0, 0},
 	`jajeong_promises_put_back_total{instance="w"}`:                                  {0, 0},
 	`jajeong_promises_moved_total{instance="w"}`:                                     {0, 0},
 	`jajeong_promises_not_remembered_total{instance="w"}`:                            {0, 0},
@@ -139,7 +141,7 @@ func TestRules_LeaveAHealthyDeploymentAlone(t *testing.T) {
 	tests := readRuleTests(t, "rules_days_test.yaml")
 	healthy := ruleTest{Name: "all is well", Interval: "1m"}
 	for _, alert := range alerts(t) {
-		healthy.Alerts = append(healthy.Alerts, alertTest{EvalTime: "1h", Name: alert.Name}, alertTest{EvalTime: "27h", Name: alert.Name})
+		healthy.Alerts = append(healthy.Alerts, alertTest{EvalTime: "1h", Name: alert.Name}, alertTest{EvalTime: "49h", Name: alert.Name})
 	}
 	tests.Tests = []ruleTest{healthy.besideAnother(t)}
 	tests.run(t)
