@@ -9,8 +9,8 @@
 #
 # From the first release on, migrations only add columns and tables, so the previous version keeps working. A repeated migration changes nothing.
 # The template of a Job is immutable, so the Job of the previous version is deleted first. While its program runs, the script
-# waits: a statement that is stopped in the middle has to begin again. A Job whose program does not run, such as one without an
-# image, is replaced.
+# waits: a statement that is stopped in the middle has to begin again. A Job whose program cannot start, such as one without an
+# image or a node, is replaced.
 #
 # Needs kubectl with a context for the cluster. The overlay sets the namespace. The script waits for MIGRATE_SECONDS at most for
 # a migration, which has no limit of its own. The default is an hour.
@@ -37,13 +37,16 @@ unfinished() {
 	exit 1
 }
 
-# running says whether the program of the Job runs in a pod. The status of the Job says less: a pod is active before it can start,
-# and counts as ready some time after it has started.
+# running says whether the program of the Job may run in a pod. The kubelet starts a container before it reports that, so the
+# program of a pod with a node may run unless the kubelet reports a failure, such as ImagePullBackOff. The status of the Job says
+# less: a pod is active before it can start, and counts as ready some time after it has started.
 running() {
 	local pods
-	pods=$(kubectl --namespace "$namespace" get pods --selector app.kubernetes.io/component=migrate \
-		--output 'jsonpath={.items[*].status.containerStatuses[*].state.running.startedAt}') || exit
-	[ -n "$pods" ]
+	pods=$(kubectl --namespace "$namespace" get pods --selector app.kubernetes.io/component=migrate --output 'go-template=
+		{{- range .items}}{{if .spec.nodeName}}
+			{{- .status.phase}}{{range .status.containerStatuses}}{{with .state.waiting}} {{.reason}}{{end}}{{end}}{{"\n"}}
+		{{- end}}{{end}}') || exit
+	grep -Eqx '(Pending|Running)( ContainerCreating| PodInitializing)?' <<<"$pods"
 }
 
 # migrated waits for the end of the Job and prints its result. `kubectl wait` can wait for success or failure, not for both.
@@ -61,7 +64,7 @@ migrated() {
 
 if [ -n "$(kubectl --namespace "$namespace" get job migrate --ignore-not-found --output name)" ]; then
 	until=$((SECONDS + seconds))
-	! running || echo "Waiting for the earlier migration, which runs." >&2
+	! running || echo "Waiting for the earlier migration, which runs or starts." >&2
 	while running; do
 		((SECONDS < until)) || unfinished "The earlier migration"
 		sleep 2

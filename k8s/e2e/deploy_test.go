@@ -102,27 +102,64 @@ func TestDeployScript_SparesRunningMigration(t *testing.T) {
 	require.NotEqual(t, running.UID, n.migration().UID, "a Job that has ended is replaced")
 }
 
-// A Job that cannot start, for want of an image or of a node, is active all the same. A deployment replaces it.
-func TestDeployScript_ReplacesMigrationThatCannotStart(t *testing.T) {
+// A Job without a node cannot start, and is active all the same. A deployment replaces it.
+func TestDeployScript_ReplacesMigrationWithoutNode(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	nowhere := map[string]any{"template": map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"kubernetes.io/hostname": "nowhere"}}}}
-	first := n.deploymentWith([]string{"--migrate-only"}, patch("batch/v1", "Job", "migrate", nowhere))
-	first.Env = append(first.Env, "MIGRATE_SECONDS=1")
-	output, err := first.CombinedOutput()
-	require.Error(t, err)
-	require.Contains(t, string(output), "The migration has not ended after 1 s. No program was changed.")
-
-	// What a kubelet reports, if there was a node.
-	pod := n.pod("migrate", "waits for a node", func(pod *v1.Pod) bool { return pod.Status.Phase == v1.PodPending })
-	pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "migrate", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
-	_, err = kube.client.CoreV1().Pods(n.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	stuck := n.migration()
-	require.EqualValues(t, 1, stuck.Status.Active)
-
+	stuck := n.migrationOf(map[string]any{"nodeSelector": map[string]any{"kubernetes.io/hostname": "nowhere"}})
 	require.NoError(t, n.deploy("--migrate-only"))
 	require.NotEqual(t, stuck.UID, n.migration().UID)
+}
+
+// A kubelet starts a container before it reports so. A deployment waits for a Job with a node until the kubelet reports that it
+// cannot start, for want of an image. Here the test reports for the kubelet.
+func TestDeployScript_ReplacesMigrationWhoseStartFails(t *testing.T) {
+	t.Parallel()
+	n := newNight(t)
+	node := "silent-" + randomName()
+	_, err := kube.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = kube.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}) })
+	starts := n.migrationOf(map[string]any{"nodeName": node})
+
+	report := func(reason string) {
+		t.Helper()
+		pod := n.pod("migrate", "is there", func(*v1.Pod) bool { return true })
+		waits := v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
+		pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "migrate", State: waits}}
+		_, err := kube.client.CoreV1().Pods(n.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	mustWait := func() {
+		t.Helper()
+		second := n.deployment("--migrate-only")
+		second.Env = append(second.Env, "MIGRATE_SECONDS=1")
+		output, err := second.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(output), "The earlier migration has not ended after 1 s. No program was changed.")
+		require.Equal(t, starts.UID, n.migration().UID)
+	}
+	mustWait()
+	report("ContainerCreating")
+	mustWait()
+	report("ImagePullBackOff")
+	require.NoError(t, n.deploy("--migrate-only"))
+	require.NotEqual(t, starts.UID, n.migration().UID)
+}
+
+// migrationOf deploys a migration that does not end, with this specification of its pod, and returns its Job.
+func (n *night) migrationOf(pod map[string]any) *batchv1.Job {
+	n.t.Helper()
+	spec := map[string]any{"template": map[string]any{"spec": pod}}
+	script := n.deploymentWith([]string{"--migrate-only"}, patch("batch/v1", "Job", "migrate", spec))
+	script.Env = append(script.Env, "MIGRATE_SECONDS=1")
+	output, err := script.CombinedOutput()
+	require.Error(n.t, err)
+	require.Contains(n.t, string(output), "The migration has not ended after 1 s. No program was changed.")
+	n.pod("migrate", "is there", func(*v1.Pod) bool { return true })
+	job := n.migration()
+	require.EqualValues(n.t, 1, job.Status.Active)
+	return job
 }
 
 // holdMigrations makes migrations wait until release.
