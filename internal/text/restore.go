@@ -18,7 +18,8 @@ var (
 		"%d winner{|s} without a known arrival: %s. Give each the coupon with `settle coupon grant`."}
 	RestoreMissing = Message{"아직 찾지 못한 신청이 %d건 있습니다(접수 %d건). 접수증이 있는 사용자는 `settle receipt honour`로 되돌릴 수 있습니다. 더 찾을 수 없으면 `settle run --accept-gap`으로 유실을 인정하세요.",
 		"Still missing: %d application{|s} (accepted %d). `settle receipt honour` puts back who has a receipt. If no more can be found, accept the loss with `settle run --accept-gap`."}
-	RestoreNothingMissing = Message{"찾지 못한 신청은 없습니다.", "No accepted application is missing."}
-	RestoreFinalised      = Message{"%d번 쿠폰은 종결되어 모든 신청의 결과가 MySQL에 있으므로 복구할 신청이 없습니다",
+	RestoreNothingMissing   = Message{"찾지 못한 신청은 없습니다.", "No accepted application is missing."}
+	RestoreWouldMissNothing = Message{"복구하면 찾지 못한 신청이 남지 않습니다.", "Afterwards, no accepted application would be missing."}
+	RestoreFinalised        = Message{"%d번 쿠폰은 종결되어 모든 신청의 결과가 MySQL에 있으므로 복구할 신청이 없습니다",
 		"coupon %d is finalised: every application has its outcome in MySQL, and there is nothing to restore"}
 )

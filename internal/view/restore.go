@@ -37,9 +37,12 @@ func (v View) Restored(id coupon.CouponID, r journal.Restored, dryRun bool) {
 		}
 		v.Println(text.RestoreUnknown, n, shown)
 	}
-	if r.Missing > 0 {
+	switch {
+	case r.Missing > 0:
 		v.Println(text.RestoreMissing, r.Missing, r.Accepted)
-	} else {
+	case dryRun:
+		v.Println(text.RestoreWouldMissNothing)
+	default:
 		v.Println(text.RestoreNothingMissing)
 	}
 	if dryRun {

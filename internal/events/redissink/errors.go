@@ -1,6 +1,7 @@
 package redissink
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -13,17 +14,22 @@ var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The use
 // Error is an error of Redis or of the network. Other packages classify it through its methods.
 type Error struct {
 	error
-	setup bool
+	refused bool // Redis refuses the user or the command
 }
 
 func (e *Error) Unwrap() error { return e.error }
 
 // Setup reports whether somebody must change settings, rights or keys before a repetition can succeed.
-func (e *Error) Setup() bool          { return e.setup }
-func (e *Error) Infrastructure() bool { return !e.setup }
+func (e *Error) Setup() bool {
+	var wrong interface{ Setup() bool } // an error of package connect
+	return e.refused || errors.As(e.error, &wrong) && wrong.Setup()
+}
 
-// RedisRefuses returns the same as Setup. By this name package mysqltx recognises errors of Redis.
-func (e *Error) RedisRefuses() bool { return e.setup }
+func (e *Error) Infrastructure() bool { return !e.Setup() }
+
+// RedisRefuses reports whether the user of Redis is wrong, lacks a right, or finds a foreign key. By this name package mysqltx
+// recognises errors of Redis.
+func (e *Error) RedisRefuses() bool { return e.refused }
 
 func classify(err error) error {
 	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
