@@ -197,7 +197,8 @@ func (s session) open(ctx context.Context) (driver.Conn, error) {
 	for again := false; ; again = true {
 		var asked bool
 		conn, err := s.Connector.Connect(context.WithValue(ctx, askedKey{}, &asked))
-		if !asked || !errors.Is(err, mysql.ErrInvalidConn) {
+		ended := errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
+		if !asked || !ended {
 			return conn, tlsProblem(err, text.MySQLTLSFails)
 		}
 		if again {
