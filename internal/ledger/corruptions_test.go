@@ -95,7 +95,7 @@ type kept chan *keptCoupon
 
 type keptCoupon struct {
 	made   *fixture
-	tables []string // each has a copy, kept_…
+	tables map[string]string // columns by table. Each has a copy, kept_…
 	keys   map[string]keptKey
 }
 
@@ -104,6 +104,11 @@ type keptKey struct {
 	ttl   time.Duration
 }
 
+// storedColumnsSQL leaves out the columns that the server computes.
+const storedColumnsSQL = `
+SELECT GROUP_CONCAT(column_name) FROM information_schema.columns
+WHERE table_schema = DATABASE() AND table_name = ? AND COALESCE(generation_expression, '') = ''`
+
 // keep makes n coupons, for as many subtests of t at a time.
 func keep(t *testing.T, n int) kept {
 	t.Helper()
@@ -111,9 +116,12 @@ func keep(t *testing.T, n int) kept {
 	for range n {
 		c := newUnguarded(t).populated(t)
 		c.requireHealthy()
-		k := &keptCoupon{c, c.tables(), map[string]keptKey{}}
-		for _, table := range k.tables {
-			c.Exec("CREATE TABLE kept_" + table + " AS SELECT * FROM `" + table + "`")
+		k := &keptCoupon{c, map[string]string{}, map[string]keptKey{}}
+		for _, table := range c.tables() {
+			var columns string
+			require.NoError(t, c.DB.QueryRowContext(t.Context(), storedColumnsSQL, table).Scan(&columns))
+			k.tables[table] = columns
+			c.Exec("CREATE TABLE kept_" + table + " AS SELECT " + columns + " FROM `" + table + "`")
 		}
 		for _, key := range c.keys() {
 			if ttl := c.Redis.PTTL(t.Context(), key.(string)).Val(); ttl != -2 { // -2: there is no such key
@@ -137,9 +145,9 @@ func (all kept) coupon(t *testing.T) *fixture {
 	c.PodsDie()
 	c.ledger = &ledger.Ledger{Store: c.Store, Users: c.Users}
 	c.withoutForeignKeys(func(exec func(string)) {
-		for _, table := range k.tables {
+		for table, columns := range k.tables {
 			exec("DELETE FROM `" + table + "`")
-			exec("INSERT INTO `" + table + "` SELECT * FROM kept_" + table)
+			exec("INSERT INTO `" + table + "` (" + columns + ") SELECT " + columns + " FROM kept_" + table)
 		}
 	})
 	for _, key := range c.keys() {
