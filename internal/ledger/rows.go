@@ -75,13 +75,12 @@ SELECT COUNT(*) FROM settlement s LEFT JOIN (
 ) o ON o.run_id = s.run_id CROSS JOIN (
 	SELECT COALESCE(MAX(erased), 0) AS erased, COALESCE(MAX(erased_rejected), 0) AS rejected FROM promise WHERE coupon_id = ?
 ) forgotten CROSS JOIN (
-	SELECT SUM(issued_count + under_review_count + ended_count + already_issued_count) AS anew FROM settlement WHERE coupon_id = ?
+	SELECT SUM(read_count) AS anew FROM settlement WHERE coupon_id = ?
 ) runs
 WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0)
 	OR s.ended_count < COALESCE(o.rejected, 0) OR s.ended_count > COALESCE(o.rejected, 0) + forgotten.rejected
 	OR s.not_selected_count < COALESCE(o.not_selected, 0)
-	OR s.not_selected_count + s.issued_count + s.under_review_count + s.ended_count + s.already_issued_count
-	   > COALESCE(o.not_selected, 0) + runs.anew + forgotten.erased)`
+	OR s.not_selected_count + s.read_count > COALESCE(o.not_selected, 0) + runs.anew + forgotten.erased)`
 
 	// outcomesAlteredSQL: an outcome has the time of its run. A REJECTED outcome has a reason, and no other
 	// has one. A member that is no user id (user_id 0) is REJECTED. A user with ALREADY_ISSUED has the coupon.

@@ -13,7 +13,7 @@ import (
 // finished is the final state of a settlement whose records are complete.
 type finished struct {
 	counts    Counts
-	recorded  bool // the settlement has a row
+	recorded  bool // the settlement has a row; of an immediate run, which looks again at once, a row with a count
 	seatsLeft int
 }
 
@@ -57,7 +57,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 	if found {
 		counts.Issued, counts.UnderReview, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.UnderReview, record.AlreadyIssued, record.NotSelected
 	}
-	if counts.UnderReview > 0 { // if another run moved some of them, this run did not
+	// If another run moved some of them, this run did not. It may have ended the clean-up of this one too early, as well.
+	if counts.UnderReview > 0 || done.tally().UnderReview > 0 {
 		moved, err := s.Line.Moved(ctx, s.coupon.ID, s.run.id)
 		if err != nil {
 			return finished{}, err
@@ -77,7 +78,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 			return finished{}, err
 		}
 	}
-	return finished{counts, found, now.Free()}, nil // seats may have been added since the transaction
+	recorded := found && (counts.sum() > 0 || !s.run.immediate())
+	return finished{counts, recorded, now.Free()}, nil // seats may have been added since the transaction
 }
 
 // endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the DLQ. What it
@@ -129,8 +131,10 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 		return nil
 	}
 	at := s.Now().UTC()
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
 	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := s.endCleanUp(ctx, tx, p.Run, at); err != nil {
+		if err := s.endCleanUp(redis, tx, p.Run, at); err != nil {
 			return err
 		}
 	}

@@ -483,3 +483,16 @@ func TestFrozen(t *testing.T) {
 		d.Verify()
 	})
 }
+
+// An application whose user has another one in the DLQ stays where it is. Looks at it are no changes, or they would never rest.
+func TestIssueNow_RestsWhileADLQEntryIsInTheWay(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddImmediate(2)
+	d.Apply(couponID, 7) // an unknown user
+	require.Equal(t, coupon.Settled, d.IssueNow(couponID).Status)
+	d.ApplyLine(couponID, 7) // as if seats had been added, and the user had applied again
+	require.Equal(t, coupon.Unchanged, d.IssueNow(couponID).Status)
+	require.Equal(t, []string{"7"}, d.Waiting(couponID))
+	require.Zero(t, d.Number("SELECT COUNT(*) FROM settlement WHERE cleaned_at IS NULL"))
+}

@@ -8,7 +8,7 @@
 -- Returns how many applications were recorded. An application is skipped if its source does not have it at that
 -- arrival, if it is held, or if its user has another DLQ entry, since two applications must not become one. refused = 1
 -- in a reason means that MySQL refused the applicant's row. The script adds up the refusals, and keeps the last night.
--- Field moved:<run> of the state counts what the run has recorded here; a repeated call adds nothing.
+-- Field moved:<run> of the state counts what the run has recorded here; a repeated call adds nothing of Q and N.
 local maxRefusals, run = tonumber(ARGV[1]), ARGV[2]
 local n, anew = 0, 0
 
