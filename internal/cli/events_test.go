@@ -149,8 +149,8 @@ func (w *world) serveEvents(what string, until func() bool) string {
 	return r.stderr.String()
 }
 
-// Somebody deletes the stream, in which events of two hours were. They are missing until the replay has run that the log and the
-// status name: not a part of it, not a dry run, not one that fails, not one to another Redis or stream.
+// Somebody deletes a stream with the events of two hours. The log and the status name a replay, and the notice stays until exactly
+// that has run: not a part of it, a dry run, one that fails, or one to another Redis or stream.
 func TestEvents_MayBeLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

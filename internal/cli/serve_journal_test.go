@@ -109,7 +109,7 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 }
 
 // Rows are bounded in a second, and none is left out.
-// Somebody keeps MySQL from storing new rows of table journal between two others. Only the coupons of these rows are not journalled.
+// A lock keeps MySQL from storing some new rows of table journal. Only the coupons of these rows are not journalled.
 func TestServe_JournalsOthersThanLockedCoupons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -228,8 +228,7 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
 }
 
-// The log names locked coupons and, if the account may see it, the session that locks them. So does the metric, until the session
-// ends, whoever works on the coupons then.
+// The log names locked coupons and, if the account may see it, the session that locks them. The metric counts the coupons.
 func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	t.Parallel()
 	for name, mayProcess := range map[string]bool{"right PROCESS": true, "no right": false} {

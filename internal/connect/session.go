@@ -65,7 +65,7 @@ var (
 	Settling = Patience{Locks: 10 * time.Second, Silent: 20 * time.Second, Answer: answer}
 	// Brief is for work that comes again by itself, and for which others wait.
 	Brief = Patience{Locks: 2 * time.Second, Silent: 5 * time.Second, Answer: answer}
-	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. Somebody watches them.
+	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. An operator watches them.
 	Patient = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
 )
 

@@ -144,8 +144,8 @@ func takesWrites(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// meanwhile bounds all calls of another server between two statements of a transaction. It is half of the time after which MySQL ends a
-// session without statements, whose locks are then lost.
+// meanwhile bounds all calls of another server between two statements of a transaction. It is half of the time after which MySQL
+// ends a session without statements, whose locks are then lost.
 const meanwhile = 10 * time.Second
 
 // Meanwhile returns the context for such calls. They fail, too, in a process that was frozen and no longer has its locks.

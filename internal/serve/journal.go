@@ -389,13 +389,10 @@ func (t *Journal) behind(id coupon.CouponID, line candidates.Line, at time.Time)
 func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line, at time.Time) (more bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
-	if err := t.begin(timed, id); err != nil {
-		if mysqltx.IsLockWait(err) { // which concerns this coupon alone
-			err = nil
-		}
-		return false, err
+	var copied journal.Copied
+	if err = t.begin(timed, id); err == nil {
+		copied, err = t.journal.Copy(timed, id, line)
 	}
-	copied, err := t.journal.Copy(timed, id, line)
 	t.rows.Add(float64(copied.Rows))
 	if copied.Busy || mysqltx.IsLockWait(err) {
 		t.copying.found(ctx, id)
