@@ -70,14 +70,14 @@ type troubled struct {
 
 	mu     sync.Mutex
 	asked  int                // requests but those for the script
-	broken int                // so many of the next ones are answered with 502
+	broken map[string]int     // by method, so many of the next ones are answered with 502
 	silent bool               // the next stream says nothing
 	ended  []<-chan struct{}  // closed at the end of each stream
 	cut    context.CancelFunc // ends the last one
 }
 
 func newTroubled(t *testing.T, pod *testenv.Program) *troubled {
-	g := &troubled{next: newGateway("http://"+pod.Apply, "http://"+pod.Live)}
+	g := &troubled{next: newGateway("http://"+pod.Apply, "http://"+pod.Live), broken: map[string]int{}}
 	g.Server = httptest.NewServer(g)
 	t.Cleanup(g.Close)
 	return g
@@ -106,8 +106,8 @@ func (g *troubled) note(r *http.Request) (_ *http.Request, broken, silent bool) 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked++
-	if g.broken > 0 {
-		g.broken--
+	if g.broken[r.Method] > 0 {
+		g.broken[r.Method]--
 		return r, true, false
 	}
 	if !strings.HasPrefix(r.URL.Path, "/v1/live/") {
@@ -163,7 +163,7 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 		id, g := d.AddCoupon(1), newTroubled(t, pod)
 		p := openHasty(t, g.URL, id, 1)
 		p.Run(chromedp.WaitVisible(theButton + "[aria-disabled=false]"))
-		g.set(func() { g.broken = 4 })
+		g.set(func() { g.broken[http.MethodPost] = 4 }) // looks of the page before the press use up none
 		p.Run(chromedp.Click(theButton))
 		awaitText(p, "대기 순번 1번 신청이 접수되었습니다.")
 		pauses := browser.Read[[]float64](p, "pauses")
@@ -172,7 +172,7 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 			require.True(t, slices.ContainsFunc(pauses, func(pause float64) bool { return shortest <= pause && pause < 2*shortest && pause != math.Trunc(pause) }), "%v", pauses)
 		}
 		g.awaitStream(t, 0)
-		g.set(func() { g.broken = 12; g.cut() })
+		g.set(func() { g.broken[http.MethodGet] = 12; g.cut() })
 		g.awaitStream(t, 1)
 		require.LessOrEqual(t, slices.Max(browser.Read[[]float64](p, "pauses")), 60_000.0)
 		d.SettleNow(id)
