@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A new package is added here and to docs/design.md. The linter depguard checks the imports between packages, see
+// A new package is added here and to docs/design.md. What a package may know is checked by the linter depguard, see
 // .golangci.yaml.
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
