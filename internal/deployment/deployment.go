@@ -1,7 +1,9 @@
 // Package deployment knows what all programs of a deployment must agree on: the time zone of the nights. It is one row of MySQL.
 //
 // `settle migrate` writes the row, and a new version of the policy changes it (package approval). Programs read it; none has a
-// setting of its own for it. apply-api has it from its catalog.
+// setting of its own for it. apply-api has it from its catalog, whose snapshot in Redis also has it for a run that cannot reach
+// MySQL. A new zone may have nights that have passed: `settle serve` settles them within 15 minutes. Issued coupons keep their
+// end of validity.
 package deployment
 
 import (

@@ -23,6 +23,10 @@
 //
 // # Slow clients
 //
+// A stream lives for 5 to 10 minutes, and gets a comment every 15 s. If there are too many streams, or the process ends, a
+// client gets the present state, a time to come back at, and the end; never 429 or 503, which would end an EventSource for
+// good. If a user asks too often, the state is left out. After SIGTERM the streams end one after the other.
+//
 // Each stream has a goroutine of its own, and room for one event: a client that reads slowly gets the newest state, not
 // every state. A write that takes longer than writeTimeout ends its stream.
 //

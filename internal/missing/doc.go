@@ -2,6 +2,9 @@
 //
 // # Reading
 //
+// Missing is accepted − twice − written off − erased − (queue + DLQ) − (issued + concluded). Accepted and twice are the
+// higher ones of Redis and MySQL.
+//
 // Books are read from MySQL, then the line from Redis, then the books again. A settlement commits in MySQL before it removes
 // anybody from Redis: an application that moves meanwhile is counted twice and not left out. Missing therefore returns the
 // number of missing promises or less. A reading is repeated if it finds none while a settlement ran.

@@ -6,6 +6,17 @@
 // their first arrival. If an applicant has applied again meanwhile, the application is moved back to its first arrival.
 // The count `twice` says how many applications two servers have counted for this reason. Settlements wait at the fence
 // until processes had time to put applications back: a failover loses no application whose process lives.
+//
+// What becomes of a remembered application depends on where the new server has it:
+//
+//	in no key                       it is entered at its own arrival
+//	in the queue, later             it is lowered to its own arrival, and counted as twice if this server counted it, too
+//	in the queue, earlier           nothing, but it is counted as twice if this server counted it, too
+//	under review, issued, rejected  nothing
+//	in no key, and no reply came    it is entered at the end, if it could be accepted now
+//
+// An own arrival goes beyond the line limit, because a promise goes before a limit. Nothing happens to a coupon that is
+// finalised, or whose window is not published.
 package recall
 
 import (

@@ -18,7 +18,7 @@
 //   - Lock: the transaction locks the coupon's row (SELECT … FOR UPDATE). This lock is the only mutual exclusion.
 //   - Account: a wrong issued_count or a gap holds the coupon. Before a gap is called one, and after Redis has restarted or
 //     lost data, the transaction is rolled back, applications return from the journal (step restore), and the settlement
-//     begins again.
+//     begins again. Before the commit it counts once more, and restarts if applications have vanished meanwhile.
 //   - Issue, count, record: seats, issued_count and settlement row are committed in the same transaction. Pages are
 //     read and classified on other connections, which do not see the uncommitted rows of this transaction; in a group,
 //     on the connection of the transaction.
@@ -43,6 +43,17 @@
 // `settle serve` looks at the queues of immediate coupons. Where somebody waits, it calls IssueNow, which does the same
 // settlement; the comment of IssueNow lists the differences. A run that changes nothing rolls back after the step
 // issue. Nightly and manual runs settle immediate coupons, too.
+//
+// The cost of a run does not grow with the coupon. It walks the DLQ only if the field dlqs of the state has changed or a
+// clean-up is pending. Every ten seconds it compares issued_count with the number of issued coupons, so that one which was
+// given by hand and not counted holds the coupon. An excess of applications is added to the promise. If too many rows are
+// refused within a minute, `settle serve` lets the coupon rest. After errors it tries again in pauses of 0.2 to 5 s.
+//
+// # Previews
+//
+// A preview holds the coupon's lock no longer than a settlement, and never while it walks the rest of the line. It inserts
+// no outcome: if MySQL refuses one, the run moves the application to the DLQ, but the preview counts it as NOT_SELECTED. A
+// run that an operator confirms on a terminal settles the coupons that the preview showed, each by its digest.
 //
 // # Frozen coupons
 //
