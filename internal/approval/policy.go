@@ -83,14 +83,11 @@ func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
 }
 
 func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, error) {
-	return mysqltx.Together(ctx, tx, "lock the policy", how, func(ctx context.Context, tx mysqltx.Querier, all []string) ([]Policy, error) {
-		var row uint64
-		if err := tx.QueryRowContext(ctx, all[0]).Scan(&row); err != nil {
-			return nil, mysqltx.Wrap(err, "lock the policy of approvals")
-		}
-		p, err := ReadPolicy(ctx, tx)
-		return slices.Repeat([]Policy{p}, len(all)), err
-	})
+	var row uint64
+	if err := tx.QueryRowContext(ctx, how).Scan(&row); err != nil {
+		return Policy{}, mysqltx.Wrap(err, "lock the policy of approvals")
+	}
+	return ReadPolicy(ctx, tx)
 }
 
 // Wanted is what a new version of the policy shall have. A list that is nil stays as it is.

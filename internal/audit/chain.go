@@ -34,14 +34,15 @@ type Entry struct {
 var ErrForked = errors.New("the chain of audit events goes on after its head")
 
 const (
-	accountSQL = "SELECT CURRENT_USER()"
+	// The seats are of use to the first event of a chain alone.
+	beginSQL = `
+SELECT CURRENT_USER(), COALESCE(h.seq, 0), COALESCE(h.hash, ''), COALESCE(c.total_quantity, 0)
+FROM (SELECT ? AS id) o LEFT JOIN audit_head h ON h.coupon_id = o.id LEFT JOIN coupon c ON c.id = o.id`
 
 	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, hash) VALUES "
 	columns   = 15 // of insertSQL
 
-	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES %s ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
-
-	seatsSQL = "SELECT id, total_quantity FROM coupon WHERE id IN "
+	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
 
 	maxBatch         = 200  // events in one INSERT, which has then at most 2 MB
 	maxDetailLetters = 2000 // width of column audit_event.detail
@@ -54,48 +55,23 @@ func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Actio
 		return nil
 	}
 	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason, SignIn: origin.SignIn}
-	account, err := mysqltx.Together(ctx, tx, "read account", couponID, func(ctx context.Context, q mysqltx.Querier, all []coupon.CouponID) ([]string, error) {
-		var account string
-		err := q.QueryRowContext(ctx, accountSQL).Scan(&account)
-		return slices.Repeat([]string{account}, len(all)), err
-	})
+	var head Head
+	var seats int64
+	err := tx.QueryRowContext(ctx, beginSQL, couponID).Scan(&event.Account, &head.Seq, &head.Hash, &seats)
 	if err != nil {
-		return mysqltx.Wrap(err, "read the account of this session")
-	}
-	event.Account = account
-	head, err := ReadHead(ctx, tx, couponID)
-	if err != nil {
-		return err
+		return mysqltx.Wrap(err, "read end of the audit chain of coupon %d", couponID)
 	}
 	if head.Seq == 0 {
 		entries = slices.Clone(entries)
-		if entries[0].Seats, err = readSeats(ctx, tx, couponID); err != nil {
-			return err
-		}
+		entries[0].Seats = seats
 	}
 	for batch := range slices.Chunk(entries, maxBatch) {
 		if head, err = insert(ctx, tx, head, event, batch); err != nil {
 			return fmt.Errorf("audit %s of coupon %d: %w", action, couponID, err)
 		}
 	}
-	err = mysqltx.UpsertRow(ctx, tx, "move head", moveHeadSQL, couponID, head.Seq, head.Hash)
+	err = mysqltx.Upsert(ctx, tx, moveHeadSQL, couponID, head.Seq, head.Hash)
 	return mysqltx.Wrap(err, "move head of the audit chain of coupon %d", couponID)
-}
-
-// readSeats returns total_quantity of a coupon.
-func readSeats(ctx context.Context, tx mysqltx.Querier, couponID coupon.CouponID) (int64, error) {
-	type row struct {
-		coupon coupon.CouponID
-		seats  int64
-	}
-	rows, err := mysqltx.Together(ctx, tx, "read seats", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
-		found, err := mysqltx.Collect(ctx, q, func(r *row) []any { return []any{&r.coupon, &r.seats} }, seatsSQL+mysqltx.In(len(ids)), mysqltx.Args(ids)...)
-		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
-	})
-	if err != nil || len(rows) == 0 {
-		return 0, mysqltx.Wrap(err, "read the seats of coupon %d", couponID)
-	}
-	return rows[0].seats, nil
 }
 
 func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, entries []Entry) (Head, error) {
@@ -109,23 +85,11 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
 			event.Run, event.Reason, event.Detail, event.Seats, event.Account, event.SignIn, head.Hash)
 	}
-	_, err := mysqltx.Together(ctx, tx, "insert audit events", rows, insertRows)
+	err := mysqltx.Exec(ctx, tx, len(entries), insertSQL+mysqltx.List(mysqltx.In(columns), len(entries)), rows...)
 	if mysqltx.IsDuplicate(err) {
 		err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
 	}
 	return head, err
-}
-
-// insertRows inserts the events of several coupons. The events of one coupon are at most maxBatch.
-func insertRows(ctx context.Context, q mysqltx.Querier, all [][]any) ([]struct{}, error) {
-	rows := slices.Concat(all...)
-	for batch := range slices.Chunk(rows, maxBatch*columns) {
-		n := len(batch) / columns
-		if err := mysqltx.Exec(ctx, q, n, insertSQL+mysqltx.List(mysqltx.In(columns), n), batch...); err != nil {
-			return nil, err
-		}
-	}
-	return make([]struct{}, len(all)), nil
 }
 
 const saltBytes = 16
@@ -139,19 +103,11 @@ func (e *Event) hideUser() {
 	}
 }
 
-const recordedSQL = "SELECT DISTINCT coupon_id FROM audit_event WHERE action = ? AND actor = ? AND at = ? AND run_id <=> ? AND coupon_id IN "
+const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND run_id <=> ?)"
 
 // Recorded reports whether Append has recorded the change. The reason is not compared.
 func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID) (found bool, err error) {
-	found, err = mysqltx.Together(ctx, q, "look for "+string(action), couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([]bool, error) {
-		recorded, err := mysqltx.Column[coupon.CouponID](ctx, q, recordedSQL+mysqltx.In(len(ids)),
-			mysqltx.Args(ids, any(action), origin.actor(), origin.At, idOrNull(origin.Run))...)
-		found := make([]bool, len(ids))
-		for i, id := range ids {
-			found[i] = slices.Contains(recorded, id)
-		}
-		return found, err
-	})
+	err = q.QueryRowContext(ctx, recordedSQL, couponID, action, origin.actor(), origin.At, idOrNull(origin.Run)).Scan(&found)
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
 }
 
@@ -178,20 +134,13 @@ type Head struct {
 	Hash string `json:"hash"` // hash of the last event
 }
 
-const headSQL = "SELECT coupon_id, seq, hash FROM audit_head WHERE coupon_id IN "
+const headSQL = "SELECT seq, hash FROM audit_head WHERE coupon_id = ?"
 
 // ReadHead returns the end of a coupon's chain. It is the zero Head if there are no events.
 func ReadHead(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID) (head Head, err error) {
-	type row struct {
-		Head
-		coupon coupon.CouponID
-	}
-	rows, err := mysqltx.Together(ctx, q, "read head", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
-		found, err := mysqltx.Collect(ctx, q, func(r *row) []any { return []any{&r.coupon, &r.Seq, &r.Hash} }, headSQL+mysqltx.In(len(ids)), mysqltx.Args(ids)...)
-		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
-	})
-	if len(rows) > 0 {
-		head = rows[0].Head
+	err = q.QueryRowContext(ctx, headSQL, couponID).Scan(&head.Seq, &head.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Head{}, nil
 	}
 	return head, mysqltx.Wrap(err, "read end of the audit chain of coupon %d", couponID)
 }

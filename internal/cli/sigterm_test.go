@@ -133,7 +133,7 @@ func (r *running) end() {
 
 func TestRun_StoppedFinishesOpenTransaction(t *testing.T) {
 	t.Parallel()
-	n := newNight(newWorld(t), 3) // too few for a group
+	n := newNight(newWorld(t), 3)
 	release := n.Lock(n.coupons[1])
 	r := n.begin("run", "--parallel=1")
 	n.awaitTurn(n.coupons[1]) // the first is settled, the second one is open

@@ -66,43 +66,6 @@ var AssumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // Classify finds the verdict of each application of a page, and keeps the order of the page.
 func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
-	return mysqltx.Together(ctx, q, "classify", asked{couponID, past, page}, func(ctx context.Context, q mysqltx.Querier, all []asked) ([][]Application, error) {
-		return classifyAll(ctx, q, directory, all)
-	})
-}
-
-// asked is a page of the line of one coupon.
-type asked struct {
-	coupon coupon.CouponID
-	past   ledger.Past
-	page   []coupon.Application
-}
-
-// classifyAll finds the verdicts of several coupons' pages. If no coupon has rows, only the users are looked up: all pages are
-// then one.
-func classifyAll(ctx context.Context, q mysqltx.Querier, directory *users.Directory, all []asked) ([][]Application, error) {
-	var one asked
-	for _, a := range all {
-		if a.past.Held || a.past.Recorded {
-			return mysqltx.OneByOne(func(ctx context.Context, q mysqltx.Querier, a asked) ([]Application, error) {
-				return classify(ctx, q, directory, a.coupon, a.past, a.page)
-			})(ctx, q, all)
-		}
-		one.coupon, one.page = a.coupon, append(one.page, a.page...)
-	}
-	judged, err := classify(ctx, q, directory, one.coupon, one.past, one.page)
-	if err != nil {
-		return nil, err
-	}
-	parts := make([][]Application, len(all))
-	for i, a := range all {
-		n := len(a.page)
-		parts[i], judged = judged[:n:n], judged[n:]
-	}
-	return parts, nil
-}
-
-func classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
 	all := make([]Application, len(page))
 	for i, a := range page {
 		all[i].Application = a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +79,7 @@ type Past struct {
 	Coupons  int64 // number of rows in user_coupon
 	Recorded bool  // application_outcome has rows
 	Settled  bool  // settlement has rows
+	Pending  bool  // the clean-up of one of them is pending
 }
 
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
@@ -148,28 +148,16 @@ const promisedSQL = `
 SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0), COALESCE(p.erased, 0),
        COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = o.id), EXISTS (SELECT 1 FROM application_outcome a WHERE a.coupon_id = o.id),
-       EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id), o.id
-FROM (SELECT ? AS id%s) o LEFT JOIN promise p ON p.coupon_id = o.id LEFT JOIN settled s ON s.coupon_id = o.id`
+       EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id),
+       EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id AND t.cleaned_at IS NULL)
+FROM (SELECT ? AS id) o LEFT JOIN promise p ON p.coupon_id = o.id LEFT JOIN settled s ON s.coupon_id = o.id`
 
 // readPromised reads the promise, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
-	type row struct {
-		Account
-		coupon coupon.CouponID
-	}
-	fields := func(r *row) []any {
-		all := []any{&r.Accepted, &r.LastArrival, &r.WrittenOff, &r.AskedAgain, &r.CountedSince, &r.Erased}
-		return append(append(all, r.Stored.fields()...), &r.Past.Held, &r.Past.Recorded, &r.Past.Settled, &r.coupon)
-	}
-	found, err := mysqltx.Together(ctx, tx, "read promises", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([]row, error) {
-		query := fmt.Sprintf(promisedSQL, strings.Repeat(" UNION ALL SELECT ?", len(ids)-1))
-		rows, err := mysqltx.Collect(ctx, q, fields, query, mysqltx.Args(ids)...)
-		if err != nil {
-			return nil, err
-		}
-		return mysqltx.InOrder(ids, rows, func(r row) coupon.CouponID { return r.coupon })
-	})
-	return found.Account, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
+	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Erased}
+	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled, &a.Past.Pending)
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID).Scan(fields...)
+	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
 }
 
 func (a *Account) useSums(s Sums) { a.Sums, a.Issued, a.Outcomes = s, s.Issued, s.Concluded }
@@ -192,10 +180,8 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Ac
 	}
 	var counted Sums
 	var outcomes [3]sql.NullTime
-	_, err = mysqltx.Singly(ctx, tx, func(ctx context.Context, q mysqltx.Querier) (struct{}, error) {
-		return struct{}{}, q.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
-			Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1], &outcomes[2])
-	})
+	err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
+		Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1], &outcomes[2])
 	counted.SettledUpTo = counted.LastIssued
 	for _, at := range outcomes {
 		if at.Valid {

@@ -22,15 +22,14 @@ type Sums struct {
 func (s *Sums) fields() []any { return []any{&s.Issued, &s.Concluded, &s.SettledUpTo, &s.LastIssued} }
 
 // AccountBySums is Account with the sums of table settled instead of counted rows. seated is the coupon's issued_count.
-// clean says that no clean-up is pending. Every ten seconds, the coupons are compared with seated. If anything does not add
-// up, the rows are counted after all.
-func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (Account, error) {
+// Every ten seconds, the coupons are compared with seated. If anything does not add up, the rows are counted after all.
+func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int) (Account, error) {
 	a, err := readPromised(ctx, tx, couponID)
 	if err != nil {
 		return a, err
 	}
 	a.useSums(a.Stored)
-	a, now, err := l.addUpUnlessKnown(ctx, tx, couponID, a, clean)
+	a, now, err := l.addUpUnlessKnown(ctx, tx, couponID, a)
 	if err != nil {
 		return a, err
 	}
@@ -53,12 +52,12 @@ func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.
 const couponsSQL = "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?"
 
 // addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
-func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, clean bool) (_ Account, now time.Time, err error) {
+func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account) (_ Account, now time.Time, err error) {
 	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
 		return a, counts.Now, err
 	}
-	if clean && counts.Waiting == counts.WaitingAfter {
+	if !a.Past.Pending && counts.Waiting == counts.WaitingAfter {
 		if twice, known := l.walked.twice(couponID, counts); known {
 			a.lift(counts)
 			a.Waiting, a.UnderReview, a.Twice = counts.Waiting, counts.DLQ, twice
@@ -71,7 +70,7 @@ func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coup
 			settledInDLQ++
 		}
 	})
-	if err == nil && clean {
+	if err == nil && !a.Past.Pending {
 		l.walked.keep(couponID, counts, settledInDLQ)
 	}
 	return a, counts.Now, err

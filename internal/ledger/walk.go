@@ -58,7 +58,7 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 			return err
 		}
 		cursor = next
-		err = mysqltx.EachSingly(ctx, tx, func(rows *sql.Rows) error {
+		err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 			var n int
 			var reason string
 			var e Entry

@@ -66,7 +66,7 @@ func ApplicationsJSON(page []coupon.Application) string {
 
 // CollectApplications runs a query that selects user_id and applied_at, and returns its rows as applications.
 func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
-	err = EachSingly(ctx, q, func(rows *sql.Rows) error {
+	err = Each(ctx, q, func(rows *sql.Rows) error {
 		var user coupon.UserID
 		var appliedAt time.Time
 		err := rows.Scan(&user, &appliedAt)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -28,26 +27,9 @@ func Exec(ctx context.Context, q Querier, want int, query string, args ...any) e
 	return err
 }
 
-// ExecSingly is Exec. In a group it runs on the shared transaction, for this member alone.
-func ExecSingly(ctx context.Context, q Querier, want int, query string, args ...any) error {
-	_, err := Singly(ctx, q, func(ctx context.Context, q Querier) (struct{}, error) {
-		return struct{}{}, Exec(ctx, q, want, query, args...)
-	})
-	return err
-}
-
 // Upsert runs INSERT … ON DUPLICATE KEY UPDATE. Its row count is ignored: MySQL may report 0, 1 or 2 for one row.
 func Upsert(ctx context.Context, q Querier, query string, args ...any) error {
 	_, err := q.ExecContext(ctx, query, args...)
-	return err
-}
-
-// UpsertRow is Upsert of one row, together with those of a group. The query has %s in place of the rows.
-func UpsertRow(ctx context.Context, q Querier, name, query string, row ...any) error {
-	_, err := Together(ctx, q, name, row, func(ctx context.Context, q Querier, rows [][]any) ([]struct{}, error) {
-		err := Upsert(ctx, q, fmt.Sprintf(query, List(In(len(row)), len(rows))), slices.Concat(rows...)...)
-		return make([]struct{}, len(rows)), err
-	})
 	return err
 }
 
@@ -133,14 +115,6 @@ func Each(ctx context.Context, q Querier, visit func(*sql.Rows) error, query str
 	return rows.Err()
 }
 
-// EachSingly is Each. In a group it runs on the shared transaction, for this member alone.
-func EachSingly(ctx context.Context, q Querier, visit func(*sql.Rows) error, query string, args ...any) error {
-	_, err := Singly(ctx, q, func(ctx context.Context, q Querier) (struct{}, error) {
-		return struct{}{}, Each(ctx, q, visit, query, args...)
-	})
-	return err
-}
-
 // Collect returns the rows of a query, never nil. fields returns the scan destinations of a row.
 func Collect[T any](ctx context.Context, q Querier, fields func(*T) []any, query string, args ...any) ([]T, error) {
 	found := []T{}
@@ -184,31 +158,6 @@ func Args[T any](ids []T, others ...any) []any {
 		others = append(others, id)
 	}
 	return others
-}
-
-// GroupBy returns the rows of each id.
-func GroupBy[K comparable, T any](ids []K, rows []T, id func(T) K) [][]T {
-	byID := map[K][]T{}
-	for _, row := range rows {
-		byID[id(row)] = append(byID[id(row)], row)
-	}
-	all := make([][]T, len(ids))
-	for i, of := range ids {
-		all[i] = byID[of]
-	}
-	return all
-}
-
-// InOrder returns the one row of each id. A missing row is an error.
-func InOrder[K comparable, T any](ids []K, rows []T, id func(T) K) ([]T, error) {
-	all := make([]T, len(ids))
-	for i, found := range GroupBy(ids, rows, id) {
-		if len(found) != 1 {
-			return nil, fmt.Errorf("%d rows of %v, want 1", len(found), ids[i])
-		}
-		all[i] = found[0]
-	}
-	return all, nil
 }
 
 // Read calls read in a transaction, which it then rolls back.

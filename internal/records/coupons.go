@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -17,46 +15,17 @@ const selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c 
 
 // Coupon reads a coupon. A coupon that does not exist, or whose purge has begun, is a setup error.
 func Coupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
-	return mysqltx.Together(ctx, q, "read coupon", id, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([]coupon.Coupon, error) {
-		return readCoupons(ctx, q, selectCouponSQL, "", ids)
-	})
+	return readCoupon(ctx, q, selectCouponSQL, id)
 }
 
-// Lock reads a coupon and locks its row. If another transaction has locked it, Lock waits for the end of that one. In a group
-// it does not wait: a coupon that is locked must not delay the others.
+// Lock reads a coupon and locks its row. If another transaction has locked it, Lock waits for the end of that one.
 func Lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
-	return mysqltx.Together(ctx, tx, "lock coupon", id, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([]coupon.Coupon, error) {
-		return readCoupons(ctx, q, coupon.LockSQL, lockingSQL, ids)
-	})
+	return readCoupon(ctx, tx, coupon.LockSQL, id)
 }
 
 // LockNow does what Lock does, but does not wait: mysqltx.IsLockWait reports its error if the row is locked.
 func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error) {
 	return readCoupon(ctx, tx, coupon.LockSQL+" NOWAIT", id)
-}
-
-// Several coupons are read by one statement.
-const (
-	selectCouponsSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id IN %s ORDER BY c.id"
-	lockingSQL       = " FOR UPDATE NOWAIT"
-)
-
-// readCoupons reads one coupon with oneSQL. Several coupons are read if they all exist and none is finalised.
-func readCoupons(ctx context.Context, q mysqltx.Querier, oneSQL, locking string, ids []coupon.CouponID) ([]coupon.Coupon, error) {
-	if len(ids) == 1 {
-		c, err := readCoupon(ctx, q, oneSQL, ids[0])
-		return []coupon.Coupon{c}, err
-	}
-	found, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithPromise, fmt.Sprintf(selectCouponsSQL, mysqltx.In(len(ids)))+locking, mysqltx.Args(ids)...)
-	if err != nil {
-		return nil, mysqltx.Wrap(err, "read %d coupons", len(ids))
-	}
-	return mysqltx.InOrder(ids, found, func(c coupon.Coupon) coupon.CouponID {
-		if c.Finalised() {
-			return 0
-		}
-		return c.ID
-	})
 }
 
 // readSQL is coupon.LockSQL without the lock.
@@ -106,35 +75,7 @@ const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id
 
 // TakeSeats adds to issued_count. More seats than are free break an invariant.
 func TakeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
-	_, err := mysqltx.Together(ctx, tx, "take seats", taken{couponID, seats}, takeAll)
-	return err
-}
-
-type taken struct {
-	coupon coupon.CouponID
-	seats  int
-}
-
-// takeManySQL finds each coupon by its id. A scan, which a small table invites, would wait for the locks of other groups.
-const takeManySQL = `
-UPDATE (SELECT ? AS id, ? AS seats%s) t STRAIGHT_JOIN coupon c FORCE INDEX (PRIMARY) ON c.id = t.id
-SET c.issued_count = c.issued_count + t.seats WHERE c.issued_count + t.seats <= c.total_quantity`
-
-func takeAll(ctx context.Context, q mysqltx.Querier, all []taken) ([]struct{}, error) {
-	none := make([]struct{}, len(all))
-	if len(all) == 1 {
-		return none, take(ctx, q, all[0].coupon, all[0].seats)
-	}
-	var pairs []any
-	for _, t := range all {
-		pairs = append(pairs, t.coupon, t.seats)
-	}
-	query := fmt.Sprintf(takeManySQL, strings.Repeat(" UNION ALL SELECT ?, ?", len(all)-1))
-	return none, mysqltx.Wrap(mysqltx.Exec(ctx, q, len(all), query, pairs...), "count the seats of %d coupons", len(all))
-}
-
-func take(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, seats int) error {
-	n, err := mysqltx.Affected(q.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
+	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
 	if mysqltx.IsCheck(err) || err == nil && n != 1 {
 		return &coupon.Error{Class: coupon.Invariant, Err: errors.Join(text.Errorf(text.SeatsGone, couponID, seats), err)}
 	}
@@ -144,5 +85,5 @@ func take(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, seat
 const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
 
 func MarkFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.ExecSingly(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
 }

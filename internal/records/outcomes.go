@@ -51,7 +51,7 @@ func PackOutcomes(applications []coupon.Application) *OutcomeRows {
 
 // InsertOutcomes inserts one row for each application.
 func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, rows *OutcomeRows) error {
-	err := mysqltx.ExecSingly(ctx, tx, rows.n, insertOutcomesSQL, couponID, timestamp(rows.first.Time()), outcome,
+	err := mysqltx.Exec(ctx, tx, rows.n, insertOutcomesSQL, couponID, timestamp(rows.first.Time()), outcome,
 		mysqltx.Shorten(reason, maxReasonLetters), run.ID, timestamp(run.At), rows.json)
 	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
 }
@@ -65,7 +65,7 @@ func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 	if len(applications) == 0 {
 		return nil
 	}
-	err := mysqltx.ExecSingly(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
+	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
 	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
@@ -75,16 +75,14 @@ WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECT
 
 // UpdateNotSelected gives the record of an application that cannot get a seat any more its final outcome.
 func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := mysqltx.ExecSingly(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
 	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
 }
 
 const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
 
 func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (found bool, err error) {
-	found, err = mysqltx.Singly(ctx, tx, func(ctx context.Context, q mysqltx.Querier) (found bool, err error) {
-		return found, q.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
-	})
+	err = tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
 	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
 }
 

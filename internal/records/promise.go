@@ -13,13 +13,13 @@ import (
 )
 
 const keepPromiseSQL = `
-INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES %s
+INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival)),
                         twice = GREATEST(twice, VALUES(twice)), counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
 
 // KeepPromise copies the promise counters of Redis to MySQL, so that they survive a loss of Redis.
 func KeepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
-	err := mysqltx.UpsertRow(ctx, tx, "keep promise", keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
+	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
 	return mysqltx.Wrap(err, "keep promise of coupon %d", couponID)
 }
 

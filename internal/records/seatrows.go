@@ -19,22 +19,13 @@ import (
 // insertIssuedSQL inserts SeatRows. The foreign key need not be checked for each row, because the transaction has
 // locked the coupon's row. MariaDB and MySQL switch the check off in different ways; each server takes the other's way
 // for a comment. The check is off only in this statement and in its triggers.
-const insertIssuedSQL = insertSeatsSQL + `
+const insertIssuedSQL = `
+/*M! SET STATEMENT foreign_key_checks = 0 FOR */
+INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
 SELECT ?, j.user_id, ? + (j.packed & 32767), TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?, TIMESTAMP ?, ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
-
-// insertOfManySQL is insertIssuedSQL for several coupons.
-const insertOfManySQL = insertSeatsSQL + `
-SELECT j.coupon_id, j.user_id, j.packed & 32767, TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?, TIMESTAMP ?, ?
-FROM JSON_TABLE(?, '$[*]' COLUMNS (
-	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]', coupon_id BIGINT UNSIGNED PATH '$[2]'
-)) AS j`
-
-const insertSeatsSQL = `
-/*M! SET STATEMENT foreign_key_checks = 0 FOR */
-INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)`
 
 // In a packed number, the low placeBits bits are the place in the page. The others are µs since its first arrival.
 const (
@@ -52,9 +43,9 @@ func Packable(before []coupon.Application, a coupon.Application) bool {
 
 // SeatRows are applications in the form that InsertIssued stores.
 type SeatRows struct {
-	applications []coupon.Application
-	first        coupon.Arrival
-	json         string // [[user id, packed number], …], sorted by user id
+	n     int
+	first coupon.Arrival
+	json  string // [[user id, packed number], …], sorted by user id
 }
 
 // PackSeats packs place (from 1) and arrival into one number, because the server reads one number faster than two.
@@ -70,84 +61,30 @@ func PackSeats(applications []coupon.Application) *SeatRows {
 		if i > 0 {
 			json = append(json, ',')
 		}
-		json = append(appendSeat(json, applications[place], first, place+1), ']')
+		json = append(json, '[')
+		json = strconv.AppendUint(json, uint64(applications[place].User()), 10)
+		json = append(json, ',')
+		json = strconv.AppendInt(json, int64(applications[place].Arrival-first)<<placeBits+int64(place+1), 10)
+		json = append(json, ']')
 	}
-	return &SeatRows{applications, first, string(append(json, ']'))}
-}
-
-// appendSeat appends one row without its closing bracket.
-func appendSeat(json []byte, a coupon.Application, first coupon.Arrival, place int) []byte {
-	json = append(json, '[')
-	json = strconv.AppendUint(json, uint64(a.User()), 10)
-	json = append(json, ',')
-	return strconv.AppendInt(json, int64(a.Arrival-first)<<placeBits+int64(place), 10)
+	return &SeatRows{len(applications), first, string(append(json, ']'))}
 }
 
 // InsertIssued inserts one user_coupon row for each application, and returns the lowest id of them. The first position is
 // seated + 1. The coupons expire at a midnight in zone.
 func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int, rows *SeatRows) (coupon.UserCouponID, error) {
-	s := seats{c.ID, timestamp(calendar.ExpiresAt(run.At, c.ValidityDays, zone)), seated, rows}
-	first, err := mysqltx.Together(ctx, tx, "issue until "+s.expiresAt, s, func(ctx context.Context, q mysqltx.Querier, all []seats) ([]coupon.UserCouponID, error) {
-		if len(all) > 1 {
-			return insertOfMany(ctx, q, run, all)
-		}
-		return mysqltx.OneByOne(func(ctx context.Context, q mysqltx.Querier, s seats) (coupon.UserCouponID, error) {
-			return inserted(len(s.rows.applications))(q.ExecContext(ctx, insertIssuedSQL, s.coupon, s.seated, timestamp(s.rows.first.Time()), timestamp(run.At), s.expiresAt,
-				run.ID, s.rows.json))
-		})(ctx, q, all)
-	})
-	return first, mysqltx.Wrap(err, "issue coupon %d to %d users", c.ID, len(rows.applications))
-}
-
-// seats are the rows of one coupon.
-type seats struct {
-	coupon    coupon.CouponID
-	expiresAt string
-	seated    int
-	rows      *SeatRows
-}
-
-// insertOfMany inserts the rows of several coupons, with the number of the seat as place. They are in the order of the unique
-// key. All coupons get the same id: it is not above any of theirs.
-func insertOfMany(ctx context.Context, q mysqltx.Querier, run Run, all []seats) ([]coupon.UserCouponID, error) {
-	first := all[0].rows.first
-	for _, s := range all {
-		first = min(first, s.rows.first)
+	expiresAt := calendar.ExpiresAt(run.At, c.ValidityDays, zone)
+	done, err := tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), timestamp(run.At),
+		timestamp(expiresAt), run.ID, rows.json)
+	stored, err := mysqltx.Affected(done, err)
+	if err == nil && stored != rows.n {
+		err = fmt.Errorf("%d rows stored, want %d", stored, rows.n)
 	}
-	json, n := []byte{'['}, 0
-	for _, s := range all {
-		for _, place := range mysqltx.ByUser(s.rows.applications) {
-			a, seat := s.rows.applications[place], s.seated+place+1
-			if a.Arrival-first > maxLater || seat > MaxSeatRows {
-				return nil, fmt.Errorf("seat %d of coupon %d cannot be packed", seat, s.coupon)
-			}
-			json = append(appendSeat(json, a, first, seat), ',')
-			json = append(strconv.AppendUint(json, uint64(s.coupon), 10), "],"...)
-			n++
-		}
+	if err != nil {
+		return 0, mysqltx.Wrap(err, "issue coupon %d to %d users", c.ID, rows.n)
 	}
-	json[len(json)-1] = ']'
-	id, err := inserted(n)(q.ExecContext(ctx, insertOfManySQL, timestamp(first.Time()), timestamp(run.At), all[0].expiresAt, run.ID, string(json)))
-	ids := make([]coupon.UserCouponID, len(all))
-	for i := range ids {
-		ids[i] = id
-	}
-	return ids, err
-}
-
-// inserted returns the lowest id of n inserted rows.
-func inserted(n int) func(sql.Result, error) (coupon.UserCouponID, error) {
-	return func(done sql.Result, err error) (coupon.UserCouponID, error) {
-		stored, err := mysqltx.Affected(done, err)
-		if err != nil {
-			return 0, err
-		}
-		if stored != n {
-			return 0, fmt.Errorf("%d rows stored, want %d", stored, n)
-		}
-		first, err := done.LastInsertId() // of a statement that inserts several rows, the servers report the first id
-		return coupon.UserCouponID(first), mysqltx.Wrap(err, "read the first id")
-	}
+	first, err := done.LastInsertId() // of a statement that inserts several rows, the servers report the first id
+	return coupon.UserCouponID(first), mysqltx.Wrap(err, "read the first id")
 }
 
 // timestamp formats a time for TIMESTAMP. The driver writes midnight in UTC as a date alone, which TIMESTAMP refuses.

@@ -37,8 +37,7 @@ func application(user coupon.UserID, arrival coupon.Arrival) coupon.Application 
 
 func TestPackSeats(t *testing.T) {
 	t.Parallel()
-	line := []coupon.Application{application(4, 10), application(1, 13)}
-	require.Equal(t, &SeatRows{line, 10, "[[1,98306],[4,1]]"}, PackSeats(line))
+	require.Equal(t, &SeatRows{2, 10, "[[1,98306],[4,1]]"}, PackSeats([]coupon.Application{application(4, 10), application(1, 13)}))
 }
 
 // A score written by hand may be anything from 0 on.

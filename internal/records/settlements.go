@@ -3,8 +3,6 @@ package records
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -23,21 +21,16 @@ type Settlement struct {
 const insertSettlementSQL = `
 INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, ended_count, already_issued_count,
                         first_arrival, last_arrival, first_user_coupon_id, winners_digest, settled_at)
-VALUES `
-
-const settlementRow = "(?, ?, ?, ?, ?, ?, IF(? = 0, NULL, ?), IF(? = 0, NULL, ?), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)"
+VALUES (?, ?, ?, ?, ?, ?, IF(? = 0, NULL, ?), IF(? = 0, NULL, ?), NULLIF(?, 0), IF(? = 0, NULL, ?), ?)`
 
 func InsertSettlement(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, s Settlement) error {
-	row := []any{run.ID, couponID, s.Issued, s.UnderReview, s.Rejected, s.AlreadyIssued, s.Issued, s.First, s.Issued, s.Last, s.FirstRow, s.Issued, s.Digest, run.At}
-	_, err := mysqltx.Together(ctx, tx, "insert settlement", row, func(ctx context.Context, q mysqltx.Querier, rows [][]any) ([]struct{}, error) {
-		err := mysqltx.Exec(ctx, q, len(rows), insertSettlementSQL+mysqltx.List(settlementRow, len(rows)), slices.Concat(rows...)...)
-		return make([]struct{}, len(rows)), err
-	})
+	err := mysqltx.Exec(ctx, tx, 1, insertSettlementSQL, run.ID, couponID, s.Issued, s.UnderReview, s.Rejected, s.AlreadyIssued,
+		s.Issued, s.First, s.Issued, s.Last, s.FirstRow, s.Issued, s.Digest, run.At)
 	return mysqltx.Wrap(err, "record settlement of coupon %d", couponID)
 }
 
 const addOutcomesSQL = `
-INSERT INTO settlement (run_id, coupon_id, under_review_count, already_issued_count, not_selected_count, settled_at) VALUES %s
+INSERT INTO settlement (run_id, coupon_id, under_review_count, already_issued_count, not_selected_count, settled_at) VALUES (?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count),
                         already_issued_count = already_issued_count + VALUES(already_issued_count),
                         not_selected_count = not_selected_count + VALUES(not_selected_count), cleaned_at = NULL`
@@ -46,65 +39,46 @@ ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count),
 // added: it counts all applications that the settlement has decided to move to the DLQ so far, so that a repetition after a lost
 // reply to COMMIT does not count them twice.
 func AddOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, underReview, alreadyIssued, notSelected int) error {
-	err := mysqltx.UpsertRow(ctx, tx, "add outcomes", addOutcomesSQL, run.ID, couponID, underReview, alreadyIssued, notSelected, run.At)
+	err := mysqltx.Upsert(ctx, tx, addOutcomesSQL, run.ID, couponID, underReview, alreadyIssued, notSelected, run.At)
 	return mysqltx.Wrap(err, "record outcomes of coupon %d", couponID)
 }
 
-const completeSettlementSQL = `
-INSERT INTO settlement (run_id, coupon_id, under_review_count, settled_at, cleaned_at) VALUES %s
-ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count), cleaned_at = COALESCE(cleaned_at, VALUES(cleaned_at))`
-
-// CompleteSettlement is MarkCleaned for a settlement of the current run, which has its row. A group does it in one statement.
-func CompleteSettlement(ctx context.Context, q mysqltx.Querier, run Run, couponID coupon.CouponID, underReview int, at time.Time) error {
-	err := mysqltx.UpsertRow(ctx, q, "complete settlement", completeSettlementSQL, run.ID, couponID, underReview, run.At, at)
-	return mysqltx.Wrap(err, "complete record of coupon %d", couponID)
+// Progress is how far a run has settled a coupon.
+type Progress struct {
+	Recorded                                        bool // the run has a settlement row of the coupon, which has the counts
+	Issued, UnderReview, AlreadyIssued, NotSelected int
+	SeatsLeft                                       int // of the coupon, now
 }
 
-const selectSettlementSQL = `
-SELECT coupon_id, issued_count, under_review_count, already_issued_count, not_selected_count FROM settlement WHERE run_id = ? AND coupon_id IN `
+const selectProgressSQL = `
+SELECT c.total_quantity, c.issued_count, s.run_id IS NOT NULL, COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0),
+       COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0)
+FROM coupon c LEFT JOIN settlement s ON s.run_id = ? AND s.coupon_id = c.id WHERE c.id = ?`
 
-// Outcomes are numbers of applications by outcome.
-type Outcomes struct{ Issued, UnderReview, AlreadyIssued, NotSelected int }
-
-// FindSettlement reads the outcomes that a settlement row counts.
-func FindSettlement(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (o Outcomes, found bool, err error) {
-	type row struct {
-		Outcomes
-		coupon coupon.CouponID
-	}
-	rows, err := mysqltx.Together(ctx, q, "find settlement", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
-		found, err := mysqltx.Collect(ctx, q, func(r *row) []any {
-			return []any{&r.coupon, &r.Issued, &r.UnderReview, &r.AlreadyIssued, &r.NotSelected}
-		},
-			selectSettlementSQL+mysqltx.In(len(ids)), mysqltx.Args(ids, run)...)
-		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
-	})
-	if err != nil || len(rows) == 0 {
-		return Outcomes{}, false, mysqltx.Wrap(err, "read record of coupon %d", couponID)
-	}
-	return rows[0].Outcomes, true, nil
+// ReadProgress reads what a run has recorded of a coupon.
+func ReadProgress(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID) (p Progress, err error) {
+	var c coupon.Coupon
+	err = q.QueryRowContext(ctx, selectProgressSQL, run, couponID).Scan(&c.TotalQuantity, &c.IssuedCount,
+		&p.Recorded, &p.Issued, &p.UnderReview, &p.AlreadyIssued, &p.NotSelected)
+	p.SeatsLeft = c.Free()
+	return p, mysqltx.Wrap(err, "read record of coupon %d", couponID)
 }
 
 // Pending is a run whose settled applications may still be in Redis.
 type Pending struct {
 	Run     coupon.RunID
 	Covered bool // the current run reads every application that it left
-
-	coupon coupon.CouponID
 }
 
 const selectPendingSQL = `
-SELECT s.coupon_id, s.run_id, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR NOT ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
-WHERE s.coupon_id IN %s AND s.cleaned_at IS NULL ORDER BY s.run_id`
+SELECT s.run_id, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR NOT ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
 // PendingCleanUps reads the runs whose clean-up of the coupon is pending. A run covers those whose cutoff is not later than
 // its own. An immediate run does not read the DLQ, where other runs may have left applications: it covers immediate runs.
 func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time, immediate bool) ([]Pending, error) {
-	pending, err := mysqltx.Together(ctx, tx, "pending clean-ups", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]Pending, error) {
-		found, err := mysqltx.Collect(ctx, q, func(p *Pending) []any { return []any{&p.coupon, &p.Run, &p.Covered} },
-			fmt.Sprintf(selectPendingSQL, mysqltx.In(len(ids))), mysqltx.Args(ids, cutoff, immediate)...)
-		return mysqltx.GroupBy(ids, found, func(p Pending) coupon.CouponID { return p.coupon }), err
-	})
+	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.Run, &p.Covered} },
+		selectPendingSQL, cutoff, immediate, couponID)
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 
@@ -113,7 +87,7 @@ const markCleanedSQL = "UPDATE settlement SET under_review_count = ?, cleaned_at
 // MarkCleaned ends the clean-up of a settlement. underReview counts the applications that its run has moved to the DLQ. It may be
 // repeated.
 func MarkCleaned(ctx context.Context, q mysqltx.Querier, run coupon.RunID, couponID coupon.CouponID, underReview int, at time.Time) error {
-	err := mysqltx.ExecSingly(ctx, q, 1, markCleanedSQL, underReview, at, run, couponID)
+	err := mysqltx.Exec(ctx, q, 1, markCleanedSQL, underReview, at, run, couponID)
 	return mysqltx.Wrap(err, "mark coupon %d of run %d clean", couponID, run)
 }
 
@@ -122,5 +96,5 @@ UPDATE settlement SET under_review_count = under_review_count - 1, ended_count =
 
 // RejectReviewed counts an application as rejected that the settlement row counts as moved to the DLQ.
 func RejectReviewed(ctx context.Context, tx *sql.Tx, run coupon.RunID, couponID coupon.CouponID) error {
-	return mysqltx.Wrap(mysqltx.ExecSingly(ctx, tx, 1, rejectReviewedSQL, run, couponID), "count rejection of coupon %d", couponID)
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, rejectReviewedSQL, run, couponID), "count rejection of coupon %d", couponID)
 }

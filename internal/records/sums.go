@@ -10,17 +10,17 @@ import (
 )
 
 const keepSumsSQL = `
-INSERT INTO settled (coupon_id, issued, concluded, settled_up_to, last_issued) VALUES %s
+INSERT INTO settled (coupon_id, issued, concluded, settled_up_to, last_issued) VALUES (?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE issued = VALUES(issued), concluded = VALUES(concluded), settled_up_to = VALUES(settled_up_to), last_issued = VALUES(last_issued)`
 
 // KeepSums writes the sums of a coupon.
 func KeepSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, s ledger.Sums) error {
-	err := mysqltx.UpsertRow(ctx, tx, "keep sums", keepSumsSQL, couponID, s.Issued, s.Concluded, s.SettledUpTo, s.LastIssued)
+	err := mysqltx.Upsert(ctx, tx, keepSumsSQL, couponID, s.Issued, s.Concluded, s.SettledUpTo, s.LastIssued)
 	return mysqltx.Wrap(err, "keep sums of coupon %d", couponID)
 }
 
 const addToSumsSQL = `
-INSERT INTO settled (coupon_id, concluded, settled_up_to) VALUES %s
+INSERT INTO settled (coupon_id, concluded, settled_up_to) VALUES (?, ?, ?)
 ON DUPLICATE KEY UPDATE concluded = concluded + VALUES(concluded), settled_up_to = GREATEST(settled_up_to, VALUES(settled_up_to))`
 
 // AddToSums counts outcomes that were recorded without a seat.
@@ -32,24 +32,14 @@ func AddToSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, record
 	for _, a := range recorded {
 		upTo = max(upTo, a.Arrival)
 	}
-	err := mysqltx.UpsertRow(ctx, tx, "add to sums", addToSumsSQL, couponID, len(recorded), upTo)
+	err := mysqltx.Upsert(ctx, tx, addToSumsSQL, couponID, len(recorded), upTo)
 	return mysqltx.Wrap(err, "add to sums of coupon %d", couponID)
 }
 
-const selectLastIssuedSQL = "SELECT coupon_id, last_issued FROM settled WHERE coupon_id IN "
+const selectLastIssuedSQL = "SELECT COALESCE(MAX(last_issued), 0) FROM settled WHERE coupon_id = ?"
 
 // LastIssued returns the highest arrival of the coupon that ever got a seat.
 func LastIssued(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (last coupon.Arrival, err error) {
-	type row struct {
-		coupon coupon.CouponID
-		last   coupon.Arrival
-	}
-	rows, err := mysqltx.Together(ctx, tx, "last issued", couponID, func(ctx context.Context, q mysqltx.Querier, ids []coupon.CouponID) ([][]row, error) {
-		found, err := mysqltx.Collect(ctx, q, func(r *row) []any { return []any{&r.coupon, &r.last} }, selectLastIssuedSQL+mysqltx.In(len(ids)), mysqltx.Args(ids)...)
-		return mysqltx.GroupBy(ids, found, func(r row) coupon.CouponID { return r.coupon }), err
-	})
-	if len(rows) > 0 {
-		last = rows[0].last
-	}
+	err = tx.QueryRowContext(ctx, selectLastIssuedSQL, couponID).Scan(&last)
 	return last, mysqltx.Wrap(err, "read last arrival issued of coupon %d", couponID)
 }

@@ -20,12 +20,25 @@ func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, cou
 	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
 }
 
-// auditManual records the operator of a run with trigger MANUAL, once per coupon.
+// auditManual records the operator of a run with trigger MANUAL. The caller has inserted the settlement row, so the run has
+// recorded nothing about the coupon before.
 func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
 	if s.run.Trigger != coupon.Manual {
 		return nil
 	}
-	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, audit.SettleEntry(s.run.cutoff, w.count, w.digest))
+	return audit.Append(ctx, tx, s.run.origin(), audit.ManualSettle, s.coupon.ID, s.settleEntry(w))
+}
+
+// auditManualOnce is auditManual for a page of the close-out: an earlier transaction of the run may have recorded the operator.
+func (s *settlement) auditManualOnce(ctx context.Context, tx *sql.Tx, w winners) error {
+	if s.run.Trigger != coupon.Manual {
+		return nil
+	}
+	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, s.settleEntry(w))
+}
+
+func (s *settlement) settleEntry(w winners) audit.Entry {
+	return audit.SettleEntry(s.run.cutoff, w.count, w.digest)
 }
 
 func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {

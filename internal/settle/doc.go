@@ -20,8 +20,7 @@
 //     lost data, the transaction is rolled back, applications return from the journal (step restore), and the settlement
 //     begins again. Before the commit it counts once more, and restarts if applications have vanished meanwhile.
 //   - Issue, count, record: seats, issued_count and settlement row are committed in the same transaction. Pages are
-//     read and classified on other connections, which do not see the uncommitted rows of this transaction; in a group,
-//     on the connection of the transaction.
+//     read and classified on other connections, which do not see the uncommitted rows of this transaction.
 //   - Clean-up: the issued and rejected applications are removed from Redis. Refused rows go to the DLQ.
 //   - Close-out: every other application before the cutoff goes to the DLQ, or is recorded NOT_SELECTED if no seat is
 //     free. Each page has its own transaction. A long line waits until all coupons of the run are issued. A page is
@@ -29,14 +28,6 @@
 //     in between, or a row is recorded already, the page is classified again under the lock.
 //   - Finish: the settlement is marked as cleaned up, and its count of applications under review becomes final, see "Counts". If seats are left, Redis accepts applications again. If the
 //     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
-//
-// # Small coupons
-//
-// If a run has many coupons, the small ones are settled in groups, see mysqltx.GroupMember. The members of a group are settled
-// as any coupon is, but share one transaction. Statements that can be shared are sent once for all of them, the others one after
-// the other. Every coupon still has its seats, count and record in one transaction. If anything is unusual about one member, such as an error, a refused row, a
-// lock that another session holds, or a freeze, then nothing of the group's transaction is committed, and each of its coupons
-// is settled alone, one after the other.
 //
 // # Immediate runs
 //

@@ -21,7 +21,7 @@ type finished struct {
 func (s *settlement) finish(ctx context.Context, done settled) (*finished, error) {
 	s.begin(StepFinish)
 	var end finished
-	err := s.onConn(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
+	err := s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 		end, err = s.completeRecords(ctx, q, done)
 		return err
 	})
@@ -45,17 +45,14 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 // COMMIT got no reply.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
-	now, err := records.Coupon(ctx, q, s.coupon.ID)
-	if err != nil {
-		return finished{}, err
-	}
-	record, found, err := records.FindSettlement(ctx, q, s.run.id, s.coupon.ID)
+	now, err := records.ReadProgress(ctx, q, s.run.id, s.coupon.ID)
 	if err != nil {
 		return finished{}, err
 	}
 	counts := done.tally().Counts
-	if found {
-		counts.Issued, counts.UnderReview, counts.AlreadyIssued, counts.NotSelected = record.Issued, record.UnderReview, record.AlreadyIssued, record.NotSelected
+	if now.Recorded {
+		counts.Issued, counts.UnderReview, counts.AlreadyIssued, counts.NotSelected =
+			now.Issued, now.UnderReview, now.AlreadyIssued, now.NotSelected
 	}
 	// If another run moved some of them, this run did not. It may have ended the clean-up of this one too early, as well.
 	if counts.UnderReview > 0 || done.tally().UnderReview > 0 {
@@ -65,8 +62,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		}
 		counts.UnderReview = moved
 	}
-	if found {
-		if err := records.CompleteSettlement(ctx, q, s.run.rows(), s.coupon.ID, counts.UnderReview, at); err != nil {
+	if now.Recorded {
+		if err := records.MarkCleaned(ctx, q, s.run.id, s.coupon.ID, counts.UnderReview, at); err != nil {
 			return finished{}, err
 		}
 	}
@@ -78,8 +75,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 			return finished{}, err
 		}
 	}
-	recorded := found && (counts.sum() > 0 || !s.run.immediate())
-	return finished{counts, recorded, now.Free()}, nil // seats may have been added since the transaction
+	recorded := now.Recorded && (counts.sum() > 0 || !s.run.immediate())
+	return finished{counts, recorded, now.SeatsLeft}, nil // seats may have been added since the transaction
 }
 
 // endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the DLQ. What it

@@ -126,7 +126,7 @@ func TestPods_PutBackLossBetweenRefreshes(t *testing.T) {
 func TestSettle_HeldCouponDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	const coupons = 12 // two groups
+	const coupons = 12
 	d.AddUsers(between(1, 3)...)
 	line := between(1, 3)
 	ids := make([]coupon.CouponID, coupons)

@@ -66,7 +66,7 @@ func TestCloseOut_RecordsWhatItDidBeforeInterruption(t *testing.T) {
 	}{
 		"before the page is moved":   {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropRequest, 0},
 		"after the page was moved":   {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropReply, 20},
-		"before the end is recorded": {jajeongtest.ToMySQL, "INSERT INTO settlement (run_id, coupon_id, under_review_count, settled_at, cleaned_at)", faultproxy.DropRequest, 20},
+		"before the end is recorded": {jajeongtest.ToMySQL, "UPDATE settlement SET under_review_count = ", faultproxy.DropRequest, 20},
 	} {
 		t.Run("killed "+name, func(t *testing.T) {
 			c := newCrowd(d.For(t))

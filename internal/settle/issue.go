@@ -111,7 +111,7 @@ func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Ac
 func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past ledger.Past, winners *remembered) (seated, error) {
 	got := seated{refused: s.run.newRefusals(c.TotalQuantity, 0)}
 	digest := newDigest()
-	pages := &pageReader{settlement: s, tx: tx, past: past, ask: firstApplications,
+	pages := &pageReader{settlement: s, past: past, ask: firstApplications,
 		line: &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, NotSelected: past.Recorded}}
 	left := budget{coupon: c}
 	for left.free() > 0 && !pages.ended { // a second round is needed only if rows were refused

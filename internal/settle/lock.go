@@ -18,7 +18,7 @@ var (
 )
 
 // lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An
-// immediate run does not wait for it, nor does a group.
+// immediate run does not wait for it.
 func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
 	lock := records.Lock
 	if s.run.immediate() {
@@ -35,39 +35,17 @@ func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error
 	}
 }
 
-// transaction is mysqltx.DB.Do, or that of the settlement's group. If an attempt is rolled back, run.id is again what it was before.
+// transaction is mysqltx.DB.Do. If an attempt is rolled back, run.id is again what it was before.
 func (s *settlement) transaction(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	id := s.run.id
-	again := func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		s.run.id = id
 		return work(ctx, tx)
-	}
-	var err error
-	if s.group != nil {
-		err = s.group.Do(ctx, s.run.stopped, again)
-	} else {
-		err = s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error { return again(ctx, tx) })
-	}
+	})
 	if err != nil {
 		s.run.id = id
 	}
 	return err
-}
-
-// onConn is mysqltx.DB.OnConn, or that of the settlement's group.
-func (s *settlement) onConn(ctx context.Context, work func(ctx context.Context, q mysqltx.Querier) error) error {
-	if s.group != nil {
-		return s.group.OnConn(ctx, work)
-	}
-	return s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error { return work(ctx, q) })
-}
-
-// onePage is mysqltx.DB.Once. In a group, the page is read on the connection of the shared transaction.
-func (s *settlement) onePage(ctx context.Context, tx *sql.Tx, read func(ctx context.Context, q mysqltx.Querier) error) error {
-	if mysqltx.Shared(ctx) {
-		return read(ctx, tx)
-	}
-	return s.DB.Once(ctx, read)
 }
 
 // underLock runs work in a transaction that has locked the coupon.

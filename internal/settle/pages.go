@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"slices"
 
@@ -129,23 +128,10 @@ func (r run) stays(a coupon.Application) bool {
 	return a.Source != coupon.SourceQueue && (r.Trigger == coupon.DLQRetry || r.leavesOut(a))
 }
 
-// inTurn is ahead.Pages, but reads a page when it is wanted.
-func inTurn(ctx context.Context, read func(ctx context.Context) (*selection, error)) iter.Seq2[*selection, error] {
-	return func(yield func(*selection, error) bool) {
-		for {
-			page, err := read(ctx)
-			if err == nil && page == nil || !yield(page, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// pageReader reads the line, classifies it and selects from it. Without a group, its connections do not see the uncommitted
-// rows of the transaction, so a user who is in two pages is noticed only by the duplicate row.
+// pageReader reads the line, classifies it and selects from it. Its connections do not see the uncommitted rows of the
+// transaction, so a user who is in two pages is noticed only by the duplicate row.
 type pageReader struct {
 	*settlement
-	tx    *sql.Tx
 	line  *line.Reader
 	past  ledger.Past
 	ask   int // size of the next page, in applications
@@ -154,18 +140,14 @@ type pageReader struct {
 
 // read reads as many pages as the free seats need if every row is stored.
 func (r *pageReader) read(ctx context.Context, free int) iter.Seq2[*selection, error] {
-	pages := ahead.Pages[selection]
-	if mysqltx.Shared(ctx) { // the others of the group wait
-		pages = inTurn
-	}
-	return pages(ctx, func(ctx context.Context) (*selection, error) {
+	return ahead.Pages(ctx, func(ctx context.Context) (*selection, error) {
 		if free == 0 || r.ended {
 			return nil, nil
 		}
 		r.line.Size = min(r.ask, max(minApplications, free+free/8))
 		r.ask = min(2*r.ask, pageApplications)
 		var page []decision.Application
-		err := r.onePage(ctx, r.tx, func(ctx context.Context, q mysqltx.Querier) error {
+		err := r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 			applications, err := r.line.Next(ctx, q)
 			if err == nil && len(applications) > 0 {
 				page, err = decision.Classify(ctx, q, r.Users, r.coupon.ID, r.past, applications)

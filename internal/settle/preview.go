@@ -131,7 +131,7 @@ func (s *settlement) planSeats(ctx context.Context) (seats plannedSeats, err err
 	s.begin(StepLock)
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		seats.coupon, seats.winners = locked, &remembered{room: locked.Free(), complete: true}
-		if seats.issued, err = s.give(ctx, tx, locked, false, seats.winners); err != nil {
+		if seats.issued, err = s.give(ctx, tx, locked, seats.winners); err != nil {
 			return err
 		}
 		seats.boundary = max(seats.account.Sums.LastIssued, seats.seated.winners.last)

@@ -104,7 +104,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	s.begin(StepLock)
 	err := s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		if sent {
-			if _, found, err := records.FindSettlement(ctx, tx, s.run.id, locked.ID); err != nil || found {
+			if p, err := records.ReadProgress(ctx, tx, s.run.id, locked.ID); err != nil || p.Recorded {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -227,7 +226,7 @@ func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon,
 			t.do(func() (settled, error) { return settled{}, t.prepare(ctx) })
 		})
 	}
-	s.eachGroup(ctx, r, all, func(t *task) {
+	s.each(all, func(t *task) {
 		if t.err == nil && r.stopped() == nil {
 			t.begun = true
 			t.do(func() (settled, error) { return r.work(t.settlement, ctx) })
@@ -269,70 +268,6 @@ func (s *Settler) each(all []*task, do func(t *task)) {
 		group.Go(func() error { do(t); return nil })
 	}
 	_ = group.Wait()
-}
-
-// Bounds of the coupons that are settled together. Their rows are locked as long as it takes to settle all of them. Fewer
-// coupons are settled at the same time instead.
-const (
-	minTogether       = 4
-	maxTogether       = 16
-	maxTogetherSeats  = 2_000                          // in all
-	maxClosedTogether = pageApplications / maxTogether // applications of one coupon
-)
-
-// eachGroup is each, but settles small coupons in groups.
-func (s *Settler) eachGroup(ctx context.Context, r run, all []*task, do func(t *task)) {
-	var workers errgroup.Group
-	workers.SetLimit(s.Parallel)
-	for _, some := range s.groups(r, all) {
-		workers.Go(func() error {
-			if len(some) == 1 {
-				do(some[0])
-				return nil
-			}
-			var members sync.WaitGroup
-			for i, member := range s.DB.NewGroup(ctx, len(some)) {
-				members.Go(func() {
-					member.Join()
-					defer member.Leave()
-					some[i].group = member
-					do(some[i])
-					some[i].group = nil
-				})
-			}
-			members.Wait()
-			return nil
-		})
-	}
-	_ = workers.Wait()
-}
-
-// groups divides the coupons. A coupon that is settled alone is a group of one, so a sold-out coupon: it may have millions of
-// outcomes to count.
-func (s *Settler) groups(r run, all []*task) (groups [][]*task) {
-	most := min(maxTogether, len(all)/s.Parallel)
-	var some []*task
-	seats := 0
-	for _, t := range all {
-		n := t.coupon.Free()
-		if most < minTogether || !r.together() || n == 0 || n > maxTogetherSeats || t.coupon.TotalQuantity > records.MaxSeatRows {
-			groups = append(groups, []*task{t})
-			continue
-		}
-		if len(some) > 0 && (len(some) >= most || seats+n > maxTogetherSeats) {
-			groups, some, seats = append(groups, some), nil, 0
-		}
-		some, seats = append(some, t), seats+n
-	}
-	if len(some) > 0 {
-		groups = append(groups, some)
-	}
-	return groups
-}
-
-// together reports whether small coupons are settled in groups. A preview shows each as if it were settled alone.
-func (r run) together() bool {
-	return !r.dryRun && (r.Trigger == coupon.Cron || r.Trigger == coupon.Manual)
 }
 
 // prepare renews the TTL of the coupon's keys. By calling fence, it makes Redis note which server serves the coupon.

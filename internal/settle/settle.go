@@ -124,7 +124,7 @@ type Observer interface {
 type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 	// AccountBySums does not count the rows of MySQL unless the sums of table settled do not add up.
-	AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int, clean bool) (ledger.Account, error)
+	AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int) (ledger.Account, error)
 	// Vanished returns how many more applications are missing than in an earlier account of the same transaction.
 	Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, before ledger.Account) (int64, error)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,8 +29,6 @@ type settlement struct {
 	coupon coupon.Coupon // as read at the start of the run
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
-
-	group *mysqltx.GroupMember // of a group of small coupons; nil: this coupon is settled alone
 
 	restored bool // the journal was compared with Redis during this settlement
 }
@@ -89,24 +86,11 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 			return done, err
 		}
 	}
-	if done.issued.waiting > s.closedAtOnce() {
+	if done.issued.waiting > pageApplications && !s.run.immediate() {
 		done.postponed = true
 		return done, nil
 	}
 	return s.closeOutAndFinish(ctx, done)
-}
-
-// closedAtOnce is the longest line that is closed out right after the clean-up. A longer one waits until every coupon of the
-// run is issued, and is closed out without a group.
-func (s *settlement) closedAtOnce() int {
-	switch {
-	case s.run.immediate():
-		return math.MaxInt
-	case s.group != nil:
-		return maxClosedTogether
-	default:
-		return pageApplications
-	}
 }
 
 func (s *settlement) closeOutAndFinish(ctx context.Context, done settled) (settled, error) {
@@ -198,23 +182,24 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 			return *sent, err
 		}
 	}
-	pending, err := records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff, s.run.immediate())
-	if err != nil {
-		return issued{coupon: locked}, err
-	}
 	winners.reset()
-	done, err := s.give(ctx, tx, locked, len(pending) == 0, winners)
+	done, err := s.give(ctx, tx, locked, winners)
 	if err != nil {
 		return done, err
 	}
+	if done.account.Past.Pending {
+		done.pending, err = records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff, s.run.immediate())
+		if err != nil {
+			return done, err
+		}
+	}
 	if s.run.immediate() && !done.changed() && !s.lifts(done.account) {
-		done.pending = pending
 		return done, errUnchanged
 	}
 	if err := s.permit(ctx, tx, done); err != nil {
 		return done, err
 	}
-	if done.pending, err = s.record(ctx, tx, done, pending); err != nil {
+	if done.pending, err = s.record(ctx, tx, done); err != nil {
 		return done, err
 	}
 	if err := s.sameLine(ctx, tx, done.account); err != nil {
@@ -266,15 +251,14 @@ func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err
 		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
 		return s.run.id != 0, err
 	}
-	_, found, err = records.FindSettlement(ctx, tx, s.run.id, s.coupon.ID)
-	return found, err
+	p, err := records.ReadProgress(ctx, tx, s.run.id, s.coupon.ID)
+	return p.Recorded, err
 }
 
-// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest. clean says
-// that no clean-up is pending.
-func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool, winners *remembered) (issued, error) {
+// give checks the account of a locked coupon, seats the winners, and compares them with the approved digest.
+func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winners *remembered) (issued, error) {
 	s.begin(StepAccount)
-	account, err := s.account(ctx, tx, c, clean)
+	account, err := s.account(ctx, tx, c)
 	if err == nil {
 		err = s.recordRun(ctx, tx)
 	}
@@ -291,9 +275,9 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clea
 }
 
 // account returns an error, which holds the coupon, for a wrong issued_count and for a gap that is not accepted.
-func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, clean bool) (account ledger.Account, err error) {
+func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (account ledger.Account, err error) {
 	if s.run.immediate() {
-		account, err = s.Auditor.AccountBySums(ctx, tx, c.ID, c.IssuedCount, clean)
+		account, err = s.Auditor.AccountBySums(ctx, tx, c.ID, c.IssuedCount)
 	} else {
 		account, err = s.Auditor.Account(ctx, tx, c.ID)
 	}
@@ -320,7 +304,7 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon, c
 
 // record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it also
 // inserts the settlement row and the audit event, and adds this run to the pending clean-ups.
-func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pending []records.Pending) ([]records.Pending, error) {
+func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued) ([]records.Pending, error) {
 	id, seats := done.coupon.ID, done.seated
 	returned := mapped(seats.refusedOf(true), func(f coupon.Failure) coupon.Application { return f.Application })
 	if err := records.DeleteNotSelected(ctx, tx, id, returned); err != nil {
@@ -333,13 +317,13 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued, pendin
 		}
 	}
 	if !done.changed() && !(s.run.immediate() && s.lifts(done.account)) {
-		return pending, nil
+		return done.pending, nil
 	}
 	s.begin(StepRecord)
 	if err := records.InsertSettlement(ctx, tx, s.run.rows(), id, seats.row()); err != nil {
 		return nil, err
 	}
-	return append(pending, records.Pending{Run: s.run.id, Covered: true}), s.auditManual(ctx, tx, seats.winners)
+	return append(done.pending, records.Pending{Run: s.run.id, Covered: true}), s.auditManual(ctx, tx, seats.winners)
 }
 
 // notIssued handles an error of the fence or of the transaction.

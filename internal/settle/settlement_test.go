@@ -35,7 +35,7 @@ func (balanced) Account(context.Context, *sql.Tx, coupon.CouponID) (ledger.Accou
 	return ledger.Account{}, nil
 }
 
-func (balanced) AccountBySums(context.Context, *sql.Tx, coupon.CouponID, int, bool) (ledger.Account, error) {
+func (balanced) AccountBySums(context.Context, *sql.Tx, coupon.CouponID, int) (ledger.Account, error) {
 	return ledger.Account{}, nil
 }
 

@@ -20,12 +20,11 @@ type frozenRun struct {
 	step    string
 	path    []request
 	users   coupon.UserID // how many have applied
-	coupons int
-	closed  bool // the window is over
-	lost    bool // Redis has lost the line, which the journal has
+	closed  bool          // the window is over
+	lost    bool          // Redis has lost the line, which the journal has
 	restore bool
 
-	ids    []coupon.CouponID
+	id     coupon.CouponID
 	cmd    *exec.Cmd
 	stop   *stop
 	output strings.Builder
@@ -53,7 +52,6 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 		{step: "closes out", path: []request{outcome}},
 		{step: "leaves", path: []request{outcome, committed, toRedis}},
 		{step: "finalises", path: []request{toMySQL("UPDATE coupon SET finalised_at")}, closed: true},
-		{step: "inserts for a group", path: []request{seat}, coupons: 4},
 		{step: "puts back", path: putBack, users: 400, lost: true},
 		{step: "puts back by hand", path: putBack, users: 400, lost: true, restore: true},
 	}
@@ -65,7 +63,7 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 	d.PodsDie()
 	for _, r := range runs {
 		if r.lost {
-			d.LoseRedis(r.ids...)
+			d.LoseRedis(r.id)
 		}
 		r.start(d)
 	}
@@ -93,7 +91,7 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 	d.Verify()
 }
 
-// prepare adds coupons for which users applied before the last midnight.
+// prepare adds a coupon for which users applied before the last midnight.
 func (r *frozenRun) prepare(d *jajeongtest.Deployment) {
 	r.users = max(r.users, 2*frozenSeats)
 	day, now := 24*time.Hour, d.Now()
@@ -101,19 +99,16 @@ func (r *frozenRun) prepare(d *jajeongtest.Deployment) {
 	if r.closed {
 		closes = now.Add(-day - time.Hour)
 	}
-	for range max(r.coupons, 1) {
-		id := d.AddCouponBetween(frozenSeats, now.Add(-2*day), closes)
-		first := now.Add(-day - 2*time.Hour).UnixMicro()
-		line := make([]redis.Z, r.users)
-		for i := range line {
-			line[i] = redis.Z{Score: float64(first + int64(i)), Member: i + 1}
-		}
-		require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(id), line...).Err())
-		require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", id), "accepted", len(line), "last", first+int64(len(line))-1).Err())
-		if r.lost {
-			d.Journal(id)
-		}
-		r.ids = append(r.ids, id)
+	r.id = d.AddCouponBetween(frozenSeats, now.Add(-2*day), closes)
+	first := now.Add(-day - 2*time.Hour).UnixMicro()
+	line := make([]redis.Z, r.users)
+	for i := range line {
+		line[i] = redis.Z{Score: float64(first + int64(i)), Member: i + 1}
+	}
+	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(r.id), line...).Err())
+	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", r.id), "accepted", len(line), "last", first+int64(len(line))-1).Err())
+	if r.lost {
+		d.Journal(r.id)
 	}
 }
 
@@ -123,9 +118,7 @@ func (r *frozenRun) start(d *jajeongtest.Deployment) {
 	if r.restore {
 		args = []string{"restore"}
 	}
-	for _, id := range r.ids {
-		args = append(args, fmt.Sprintf("--coupon=%d", id))
-	}
+	args = append(args, fmt.Sprintf("--coupon=%d", r.id))
 	through, s := stopAt(d, r.path...)
 	r.cmd = exec.CommandContext(testenv.Patient(d.T), testenv.Build(d.T, "./cmd/settle"),
 		append(append(args, "--operator=kim", "--reason=test"), through.Flags(through.Job)...)...)
@@ -155,10 +148,8 @@ func (r *frozenRun) requireEnd(t *testing.T) {
 
 func (r *frozenRun) requireSettled(d *jajeongtest.Deployment) {
 	d.T.Helper()
-	for _, id := range r.ids {
-		require.Equal(d.T, jajeongtest.Between[coupon.UserID](1, frozenSeats), d.Issued(id), r.step)
-		require.Equal(d.T, jajeongtest.Between(frozenSeats+1, r.users), d.Outcome(id, "NOT_SELECTED"), r.step)
-		require.Empty(d.T, d.Waiting(id), r.step)
-		require.Equal(d.T, r.closed, d.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", id) == 1, r.step)
-	}
+	require.Equal(d.T, jajeongtest.Between[coupon.UserID](1, frozenSeats), d.Issued(r.id), r.step)
+	require.Equal(d.T, jajeongtest.Between(frozenSeats+1, r.users), d.Outcome(r.id, "NOT_SELECTED"), r.step)
+	require.Empty(d.T, d.Waiting(r.id), r.step)
+	require.Equal(d.T, r.closed, d.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", r.id) == 1, r.step)
 }

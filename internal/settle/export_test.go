@@ -1,3 +1,0 @@
-package settle
-
-const MaxClosedTogether = maxClosedTogether
