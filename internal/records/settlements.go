@@ -71,14 +71,14 @@ type Pending struct {
 }
 
 const selectPendingSQL = `
-SELECT s.run_id, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR NOT ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+SELECT s.run_id, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
 // PendingCleanUps reads the runs whose clean-up of the coupon is pending. A run covers those whose cutoff is not later than
-// its own. An immediate run does not read the DLQ, where other runs may have left applications: it covers immediate runs.
-func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time, immediate bool) ([]Pending, error) {
+// its own. One that does not read the DLQ, where other runs may have left applications, covers immediate runs alone.
+func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time, readsDLQ bool) ([]Pending, error) {
 	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.Run, &p.Covered} },
-		selectPendingSQL, cutoff, immediate, couponID)
+		selectPendingSQL, cutoff, readsDLQ, couponID)
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 

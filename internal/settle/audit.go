@@ -20,18 +20,9 @@ func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, cou
 	return audit.Append(ctx, tx, r.origin(), action, couponID, entries...)
 }
 
-// auditManual records the operator of a run with trigger MANUAL. The caller has inserted the settlement row, so the run has
-// recorded nothing about the coupon before.
+// auditManual records the operator for a page of the close-out, unless an earlier transaction of the run has done it.
 func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) error {
-	if s.run.Trigger != coupon.Manual {
-		return nil
-	}
-	return audit.Append(ctx, tx, s.run.origin(), audit.ManualSettle, s.coupon.ID, s.settleEntry(w))
-}
-
-// auditManualOnce is auditManual for a page of the close-out: an earlier transaction of the run may have recorded the operator.
-func (s *settlement) auditManualOnce(ctx context.Context, tx *sql.Tx, w winners) error {
-	if s.run.Trigger != coupon.Manual {
+	if !s.run.rules.auditsOperator {
 		return nil
 	}
 	return s.run.auditOnce(ctx, tx, audit.ManualSettle, s.coupon.ID, s.settleEntry(w))

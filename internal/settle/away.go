@@ -69,12 +69,12 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		var done settled
 		began := s.Now()
 		err := s.Door.Renew(ctx, c.ID, c.ClosesAt)
-		if err == nil && r.Trigger == coupon.Cron && mysqltx.IsAway(why) {
+		if err == nil && r.rules.setsAside && mysqltx.IsAway(why) {
 			done.aside, err = s.newSettlement(r, c).setAside(ctx, c, why)
 		}
 		away := &mysqltx.Away{Err: text.Errorf(text.MySQLRefuses)}
 		report.add(done.result(c, errors.Join(away, err), s.Now().Sub(began)))
-		s.Logger.Log(r.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
+		s.Logger.Log(r.rules.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
 	}
 	report.end(why, s.Now().Sub(r.startedAt))
 	return report, errors.Join(why, r.stopped())

@@ -209,7 +209,7 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused, page); err != nil {
 		return d, err
 	}
-	if err := s.auditManualOnce(ctx, tx, before.seated.winners); err != nil {
+	if err := s.auditManual(ctx, tx, before.seated.winners); err != nil {
 		return d, err
 	}
 	if err := records.AddToSums(ctx, tx, locked.ID, slices.Concat(d.AlreadyIssued, d.NotSelected)...); err != nil {

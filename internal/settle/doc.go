@@ -1,6 +1,6 @@
 // Package settle issues coupons. settlement.go has one settlement from top to bottom; its last phases are in
 // closeout.go and finish.go. run.go settles every due coupon, immediate.go one immediate coupon at once, and preview.go
-// shows what a run would do. Package records has the SQL.
+// shows what a run would do. rules.go has all that depends on the trigger of a run. Package records has the SQL.
 //
 // # States of a settlement
 //
@@ -32,8 +32,8 @@
 // # Immediate runs
 //
 // `settle serve` looks at the queues of immediate coupons. Where somebody waits, it calls IssueNow, which does the same
-// settlement; the comment of IssueNow lists the differences. A run that changes nothing rolls back after the step
-// issue. Nightly and manual runs settle immediate coupons, too.
+// settlement by other rules. A run that changes nothing rolls back after the step issue. Nightly and manual runs settle
+// immediate coupons, too.
 //
 // The cost of a run does not grow with the coupon. It walks the DLQ only if the field dlqs of the state has changed or a
 // clean-up is pending. Every ten seconds it compares issued_count with the number of issued coupons, so that one which was
@@ -56,8 +56,7 @@
 //
 // Table settled has the sums over the rows of each coupon, see ledger.Sums. Every transaction that adds or deletes such
 // rows changes the sums, too. An immediate run reads the sums, so that its cost does not grow with the coupon. If they
-// do not add up, it counts the rows before it holds the coupon. Nightly and manual runs always count the rows, and
-// correct wrong sums.
+// do not add up, it counts the rows before it holds the coupon. The other runs count the rows, and correct wrong sums.
 //
 // # Counts
 //
@@ -101,8 +100,7 @@
 //
 // Package mysqltx classifies errors and repeats transactions. A row that MySQL refuses is found by halving and moved to
 // the DLQ; the others are issued. If MySQL cannot be reached, a nightly run moves as many applications as seats are
-// free to the DLQ. The next run tries these first. Manual and immediate runs move nothing then. If Redis fails after
-// the commit, the next run cleans up.
+// free to the DLQ. The next run tries these first. If Redis fails after the commit, the next run cleans up.
 //
 // # Refused rows
 //

@@ -28,9 +28,8 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	if err != nil {
 		return nil, err
 	}
-	// An immediate run locks the coupon again only if Redis may answer SOLD_OUT.
 	sold := done.issued.account.Sold || done.issued.seatsLeft == 0
-	mayReopen := end.seatsLeft > 0 && (sold || !s.run.immediate())
+	mayReopen := end.seatsLeft > 0 && (sold || s.run.rules.reopens)
 	if !mayReopen && !s.mayFinalise(s.coupon) {
 		return &end, nil
 	}
@@ -75,7 +74,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 			return finished{}, err
 		}
 	}
-	recorded := now.Recorded && (counts.sum() > 0 || !s.run.immediate())
+	recorded := now.Recorded && (counts.sum() > 0 || !s.run.rules.looksAgain)
 	return finished{counts, recorded, now.SeatsLeft}, nil // seats may have been added since the transaction
 }
 
@@ -112,9 +111,9 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.
 	return s.finalise(ctx, tx, c, pending)
 }
 
-// mayFinalise reports whether the window is over. Immediate runs leave finalising to the next nightly run.
+// mayFinalise reports whether the run finalises coupons and the window is over.
 func (s *settlement) mayFinalise(c coupon.Coupon) bool {
-	return !s.run.immediate() && !c.ClosesAt.After(s.run.cutoff)
+	return s.run.rules.finalises && !c.ClosesAt.After(s.run.cutoff)
 }
 
 // finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.

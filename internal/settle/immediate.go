@@ -22,13 +22,10 @@ type Issuance struct {
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
 
-// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run,
-// with these differences:
-//   - The cutoff is the highest arrival plus 1, read from Redis. No new arrival can be below it, so it needs no fence.
-//   - It reads the queue alone. Nightly runs and operators retry the DLQ.
-//   - It does not wait for the coupon's lock, nor for pods that put applications back: its status is then BUSY.
-//   - The row of settlement_run is inserted with the first change, by recordRun.
-//   - It moves nothing if MySQL is away, records no audit event, and finalises nothing.
+// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run, by
+// the rules of coupon.ImmediateRun. The cutoff is the highest arrival plus 1, read from Redis; no new arrival can be below
+// it. It reads the queue alone: nightly runs and operators retry the DLQ. While pods put applications back, its status is
+// BUSY.
 //
 // It never fails for good: the next call continues. After stop is cancelled, it has Grace to finish.
 func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done Issuance) {
@@ -38,7 +35,8 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	one.DB, one.Door, one.Line = mysqltx.NewBrief(s.DB.Pool()), looking{s.Door}, queueAlone{s.Line}
 	one.Observer, one.Progress = unobserved{}, nil
 	var now looked
-	r := run{Order: Order{Trigger: coupon.ImmediateRun}, stop: stop, memory: new(memory), nonce: history.NewNonce(), coupons: 1}
+	r := run{Order: Order{Trigger: coupon.ImmediateRun}, rules: rulesOf(coupon.ImmediateRun), stop: stop,
+		memory: new(memory), nonce: history.NewNonce(), coupons: 1}
 	t := &task{settlement: one.newSettlement(r, coupon.Coupon{ID: couponID})}
 	t.do(func() (_ settled, err error) {
 		if t.run.zone, err = one.Zone(ctx); err != nil {
@@ -96,7 +94,7 @@ func (s *settlement) look(ctx context.Context) (now looked, err error) {
 // recordRun inserts the row of an immediate run, in the transaction of its first change. Every other run has its row,
 // and a preview has none.
 func (s *settlement) recordRun(ctx context.Context, tx *sql.Tx) (err error) {
-	if s.run.immediate() && s.run.id == 0 {
+	if s.run.rules.recordsLate && s.run.id == 0 {
 		s.run.id, err = history.BeginImmediate(ctx, tx, s.run.start(), s.run.settledAt())
 	}
 	return err

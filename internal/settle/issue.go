@@ -49,7 +49,7 @@ func (s seated) underReview() int { return s.tally.UnderReview + len(s.refusedOf
 // applications that a failover lost. After that, no new arrival is below the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
-	if s.run.immediate() { // IssueNow has looked
+	if !s.run.rules.fences {
 		return nil
 	}
 	for {

@@ -17,16 +17,15 @@ var (
 	errFrozen    = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")}         // the result shows it as a status
 )
 
-// lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion. An
-// immediate run does not wait for it.
+// lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion.
 func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
 	lock := records.Lock
-	if s.run.immediate() {
+	if !s.run.rules.waitsForLock {
 		lock = records.LockNow
 	}
 	locked, err := lock(ctx, tx, s.coupon.ID)
 	switch {
-	case s.run.immediate() && mysqltx.IsLockWait(err):
+	case !s.run.rules.waitsForLock && mysqltx.IsLockWait(err):
 		return s.coupon, errors.Join(errBusy, err)
 	case err == nil && locked.Frozen:
 		return locked, errFrozen

@@ -118,14 +118,14 @@ func (r run) leavesOut(a coupon.Application) bool {
 		_, isCanary := slices.BinarySearch(r.Canaries, a.Member)
 		return !isCanary
 	default:
-		return a.Source == coupon.SourceTriedTonight && r.Trigger == coupon.Cron
+		return a.Source == coupon.SourceTriedTonight && r.rules.triesOnce
 	}
 }
 
 // stays reports whether a DLQ entry that finds no seat stays in the DLQ. An entry that this run leaves out stays. In a
 // retry every entry stays, because a retry records no DLQ entry as NOT_SELECTED.
 func (r run) stays(a coupon.Application) bool {
-	return a.Source != coupon.SourceQueue && (r.Trigger == coupon.DLQRetry || r.leavesOut(a))
+	return a.Source != coupon.SourceQueue && (r.rules.keepsEntries || r.leavesOut(a))
 }
 
 // pageReader reads the line, classifies it and selects from it. Its connections do not see the uncommitted rows of the

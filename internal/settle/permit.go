@@ -22,14 +22,14 @@ func (r run) ticket(id coupon.CouponID) approval.Ticket {
 // permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs none. A retry
 // needs it if it would issue to applications that are not under review; it cannot have one.
 func (s *settlement) permit(ctx context.Context, tx *sql.Tx, done issued) error {
-	if s.run.Trigger == coupon.DLQRetry && done.seated.others > 0 {
+	if s.run.rules.asksForOthers && done.seated.others > 0 {
 		needed, err := s.run.ticket(s.coupon.ID).Needed(ctx, tx, approval.Run)
 		if err == nil && needed {
 			err = text.UsageErrorf(text.RetryNeedsRun, done.seated.others)
 		}
 		return err
 	}
-	if s.run.Trigger != coupon.Manual || !done.changed() && done.account.Waiting+done.account.UnderReview == 0 {
+	if !s.run.rules.asksApproval || !done.changed() && done.account.Waiting+done.account.UnderReview == 0 {
 		return nil
 	}
 	plan, ticket := s.approvalPlan(done), s.run.ticket(s.coupon.ID)

@@ -19,13 +19,13 @@ type refusals struct {
 	failures []coupon.Failure
 	anew     int       // number of rows refused for the first time, in all transactions of the settlement so far
 	allowed  int       // greatest permitted value of anew
-	night    time.Time // cutoff of the run if it is a nightly run, else zero
+	night    time.Time // cutoff of the run if it tries a refused row once for each cutoff, else zero
 }
 
 // newRefusals allows 100 newly refused rows, and one more per hundred seats. More mean a broken trigger or schema.
 func (r run) newRefusals(seats, anew int) refusals {
 	refused := refusals{anew: anew, allowed: 100 + seats/100}
-	if r.Trigger == coupon.Cron {
+	if r.rules.triesOnce {
 		refused.night = r.cutoff
 	}
 	return refused

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -27,6 +26,7 @@ const endTimeout = 3 * time.Second
 // run is one execution over all due coupons. Its fields do not change after it has begun.
 type run struct {
 	Order
+	rules     rules // of the trigger
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
 	zone      *time.Location  // of the nights
@@ -37,9 +37,6 @@ type run struct {
 	nonce     history.Nonce
 	coupons   int // that the run is to settle
 }
-
-// immediate reports whether this is a run of `settle serve` over one immediate coupon; see IssueNow.
-func (r run) immediate() bool { return r.Trigger == coupon.ImmediateRun }
 
 func (r run) start() history.Start {
 	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, Coupons: r.coupons, StartedAt: r.startedAt, Nonce: r.nonce}
@@ -100,13 +97,13 @@ func (s *Settler) withFreshDB() *Settler {
 }
 
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, stop: stop, work: what, memory: new(memory), nonce: history.NewNonce()}
+	r := run{Order: order, rules: rulesOf(order.Trigger), stop: stop, work: what, memory: new(memory), nonce: history.NewNonce()}
 	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
 	var err error
 	if r.zone, err = s.Zone(ctx); err != nil {
 		return r, err
 	}
-	r.cutoff, err = s.chooseCutoff(ctx, order, r.zone)
+	r.cutoff, err = s.chooseCutoff(ctx, r)
 	r.startedAt = s.Now().UTC().Truncate(time.Microsecond)
 	return r, err
 }
@@ -145,22 +142,22 @@ func outlive(stop context.Context, grace time.Duration) (ctx context.Context, re
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// chooseCutoff refuses a cutoff in the Redis clock's future. Only a nightly run may begin early: it waits at the fence.
-func (s *Settler) chooseCutoff(ctx context.Context, o Order, zone *time.Location) (time.Time, error) {
+// chooseCutoff refuses a cutoff in the Redis clock's future, unless the run may begin early: it then waits at the fence.
+func (s *Settler) chooseCutoff(ctx context.Context, r run) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	cutoff, mayBeEarly := o.Cutoff, o.Trigger == coupon.Cron
+	cutoff, mayBeEarly := r.Cutoff, r.rules.mayBeEarly
 	switch {
-	case o.CutoffNow:
+	case r.CutoffNow:
 		cutoff = now
-	case o.Cutoff.IsZero() && mayBeEarly:
-		cutoff = calendar.DefaultCutoff(now, zone)
-	case o.Cutoff.IsZero():
-		cutoff = calendar.LastCutoff(now, zone)
-	case o.Cutoff.After(now) && (!mayBeEarly || o.Cutoff.After(now.Add(calendar.MaxEarliness))):
-		return time.Time{}, setupError(text.CutoffAhead, o.Cutoff.In(zone).Format(time.RFC3339), now.In(zone).Format(time.RFC3339))
+	case r.Cutoff.IsZero() && mayBeEarly:
+		cutoff = calendar.DefaultCutoff(now, r.zone)
+	case r.Cutoff.IsZero():
+		cutoff = calendar.LastCutoff(now, r.zone)
+	case r.Cutoff.After(now) && (!mayBeEarly || r.Cutoff.After(now.Add(calendar.MaxEarliness))):
+		return time.Time{}, setupError(text.CutoffAhead, r.Cutoff.In(r.zone).Format(time.RFC3339), now.In(r.zone).Format(time.RFC3339))
 	}
 	return cutoff.UTC().Truncate(time.Microsecond), nil
 }
@@ -306,20 +303,12 @@ func (t *task) end() Result {
 	switch {
 	case t.run.dryRun:
 	case t.err != nil:
-		t.logger.Log(t.run.alarm(), "coupon not settled", zap.String("status", string(r.Status)), zap.Error(t.err))
+		t.logger.Log(t.run.rules.alarm(), "coupon not settled", zap.String("status", string(r.Status)), zap.Error(t.err))
 	default:
 		t.logger.Info("coupon settled", zap.String("status", string(r.Status)), zap.Int("issued", r.Issued),
 			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected), zap.Int("not_selected", r.NotSelected))
 	}
 	return r
-}
-
-// alarm is the log level for a coupon that was not settled. The operator of a manual run sees the error in the report.
-func (r run) alarm() zapcore.Level {
-	if r.Trigger == coupon.Cron {
-		return zap.WarnLevel
-	}
-	return zap.InfoLevel
 }
 
 func (s *settlement) progress(applications int) {

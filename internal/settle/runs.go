@@ -50,12 +50,15 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 // maxLookedUp bounds the number of unchanged coupons that lookUpEarlier looks up.
 const maxLookedUp = 20
 
-// lookUpEarlier completes the report of a manual run: each unchanged coupon gets the earlier run that settled it.
+// lookUpEarlier completes the report: each unchanged coupon gets the earlier run that settled it.
 func (s *Settler) lookUpEarlier(ctx context.Context, r run, report *Report) {
+	if !r.rules.tellsEarlier {
+		return
+	}
 	looked := 0
 	for i := range report.Coupons {
 		c := &report.Coupons[i]
-		if r.Trigger != coupon.Manual || c.Status != coupon.Unchanged {
+		if c.Status != coupon.Unchanged {
 			continue
 		}
 		if looked++; looked > maxLookedUp {

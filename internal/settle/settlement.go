@@ -18,9 +18,6 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
-const maxTakeovers = 3
-
 // settlement settles one coupon in one run. Each phase returns a value. Its fields change only in an immediate run: look
 // chooses coupon and cutoff, and recordRun sets run.id.
 type settlement struct {
@@ -75,7 +72,7 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 	if done.issued, err = s.issueBehindFence(ctx, winners); err != nil {
 		return s.notIssued(ctx, done.issued, err)
 	}
-	if s.run.immediate() {
+	if s.run.rules.keepsWinners {
 		done.winners = winners.all()
 	}
 	if done.cleaned, err = s.cleanUp(ctx, done.issued, winners); err != nil {
@@ -86,7 +83,7 @@ func (s *settlement) settle(ctx context.Context) (done settled, err error) {
 			return done, err
 		}
 	}
-	if done.issued.waiting > pageApplications && !s.run.immediate() {
+	if done.issued.waiting > pageApplications && s.run.rules.postpones {
 		done.postponed = true
 		return done, nil
 	}
@@ -133,7 +130,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 				return done.rolledBack(), err
 			}
 			n--
-		case n == maxTakeovers || s.run.immediate() || !errors.Is(err, errTakenOver) && !errors.Is(err, errVanished):
+		case n == s.run.rules.attempts || !errors.Is(err, errTakenOver) && !errors.Is(err, errVanished):
 			return done.rolledBack(), err
 		}
 	}
@@ -141,7 +138,7 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 
 // frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops settlements alone.
 func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) error {
-	if !errors.Is(err, errFrozen) || s.restored || s.run.immediate() || s.run.dryRun {
+	if !errors.Is(err, errFrozen) || s.restored || !s.run.rules.restoresFrozen || s.run.dryRun {
 		return nil
 	}
 	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
@@ -157,8 +154,8 @@ var errRestoreDue = errors.New("the journal was not compared with Redis yet")
 func (s *settlement) restore(ctx context.Context) error {
 	s.begin(StepRestore)
 	s.restored = true
-	err := s.Journal.RestoreCoupon(ctx, s.coupon.ID, s.run.immediate())
-	if s.run.immediate() && mysqltx.IsLockWait(err) {
+	err := s.Journal.RestoreCoupon(ctx, s.coupon.ID, !s.run.rules.waitsForLock)
+	if !s.run.rules.waitsForLock && mysqltx.IsLockWait(err) {
 		return errors.Join(errBusy, err)
 	}
 	return err
@@ -188,12 +185,12 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		return done, err
 	}
 	if done.account.Past.Pending {
-		done.pending, err = records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff, s.run.immediate())
+		done.pending, err = records.PendingCleanUps(ctx, tx, locked.ID, s.run.cutoff, s.run.rules.readsDLQ)
 		if err != nil {
 			return done, err
 		}
 	}
-	if s.run.immediate() && !done.changed() && !s.lifts(done.account) {
+	if s.run.rules.looksAgain && !done.changed() && !s.lifts(done.account) {
 		return done, errUnchanged
 	}
 	if err := s.permit(ctx, tx, done); err != nil {
@@ -239,15 +236,15 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 
 // lifts reports whether the run raises the promise to the applications that are accounted for. After a failover no server
 // may have counted some that put back or a restore has entered: an excess would hide as many losses. On a server that took
-// over no promises, an excess was written by hand, and settle verify warns of it; an immediate run cannot leave it.
+// over no promises, an excess was written by hand, and settle verify warns of it; a run by sums cannot leave it.
 func (s *settlement) lifts(a ledger.Account) bool {
-	return a.Gap() < 0 && (s.run.immediate() || a.Server.Base > 0)
+	return a.Gap() < 0 && (s.run.rules.liftsAll || a.Server.Base > 0)
 }
 
 // committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
 // shows it, and the settlement row of any other run.
 func (s *settlement) committed(ctx context.Context, tx *sql.Tx) (found bool, err error) {
-	if s.run.immediate() {
+	if s.run.rules.recordsLate {
 		s.run.id, err = history.Find(ctx, tx, s.run.nonce)
 		return s.run.id != 0, err
 	}
@@ -276,10 +273,10 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winn
 
 // account returns an error, which holds the coupon, for a wrong issued_count and for a gap that is not accepted.
 func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (account ledger.Account, err error) {
-	if s.run.immediate() {
-		account, err = s.Auditor.AccountBySums(ctx, tx, c.ID, c.IssuedCount)
-	} else {
+	if s.run.rules.countsRows {
 		account, err = s.Auditor.Account(ctx, tx, c.ID)
+	} else {
+		account, err = s.Auditor.AccountBySums(ctx, tx, c.ID, c.IssuedCount)
 	}
 	if err != nil {
 		return account, err
@@ -316,14 +313,19 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued) ([]rec
 			return nil, err
 		}
 	}
-	if !done.changed() && !(s.run.immediate() && s.lifts(done.account)) {
+	if !done.changed() && !s.run.rules.looksAgain { // else issue has rolled back, unless the promise is lifted
 		return done.pending, nil
 	}
 	s.begin(StepRecord)
 	if err := records.InsertSettlement(ctx, tx, s.run.rows(), id, seats.row()); err != nil {
 		return nil, err
 	}
-	return append(done.pending, records.Pending{Run: s.run.id, Covered: true}), s.auditManual(ctx, tx, seats.winners)
+	pending := append(done.pending, records.Pending{Run: s.run.id, Covered: true})
+	if !s.run.rules.auditsOperator {
+		return pending, nil
+	}
+	// The settlement row is new: no earlier transaction of the run can have recorded the operator.
+	return pending, audit.Append(ctx, tx, s.run.origin(), audit.ManualSettle, id, s.settleEntry(seats.winners))
 }
 
 // notIssued handles an error of the fence or of the transaction.
@@ -331,7 +333,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 	done := settled{issued: known}
 	err = approval.Void(ctx, s.DB, err)
 	switch {
-	case s.run.immediate(): // the nightly run records a held coupon, and moves applications if MySQL is away
+	case !s.run.rules.auditsHold: // nor moves anything: both are left to the nightly run
 		return done, errors.Join(err, s.countAttempts(ctx, err))
 	case text.Is(err, text.GapHeld):
 		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
@@ -339,7 +341,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 		return done, errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
 	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved, because the transaction may be committed
 		return done, err
-	case mysqltx.IsAway(err) && ctx.Err() == nil && s.run.Trigger == coupon.Cron:
+	case mysqltx.IsAway(err) && ctx.Err() == nil && s.run.rules.setsAside:
 		aside, failed := s.setAside(ctx, known.coupon, err)
 		return settled{issued: known, aside: aside}, errors.Join(err, failed)
 	default:
@@ -349,7 +351,7 @@ func (s *settlement) notIssued(ctx context.Context, known issued, err error) (se
 
 // cleanUp removes the issued and rejected applications of all pending clean-ups from Redis. Refused rows go to the DLQ.
 func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remembered) (tally, error) {
-	if n := done.seated.winners.count; n > 0 && !s.run.immediate() { // immediate runs are too many for the log
+	if n := done.seated.winners.count; n > 0 && s.run.rules.logsWinners {
 		s.logger.Info("coupons issued", zap.Int("issued", n))
 	}
 	if n := done.seated.kept; n > 0 {
@@ -365,7 +367,7 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 			if done.seated.tally.Rejected == 0 {
 				continue
 			}
-		case own || !s.run.immediate():
+		case own || s.run.rules.readsDLQ:
 			if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
 				return tally{}, err
 			}

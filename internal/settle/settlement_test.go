@@ -51,7 +51,7 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: coupon.Cron}, cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), zone: time.UTC, stop: t.Context(), work: (*settlement).settle, memory: new(memory), nonce: history.NewNonce()}
+	r := run{Order: Order{Trigger: coupon.Cron}, rules: rulesOf(coupon.Cron), cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), zone: time.UTC, stop: t.Context(), work: (*settlement).settle, memory: new(memory), nonce: history.NewNonce()}
 	r.id, err = history.Begin(t.Context(), db, r.start(), 1)
 	require.NoError(t, err)
 	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
