@@ -20,6 +20,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -498,4 +499,14 @@ func TestCI_StopsAtTheFirstFailedStep(t *testing.T) {
 	require.Equal(t, 7, exit.ExitCode())
 	require.Equal(t, "make check\nmake test\n", read(t, filepath.Join(folder, "called")))
 	require.Regexp(t, `\n\.ci/run: failed: make test \(exit code 7\)\n$`, string(output))
+}
+
+// The contract and both handbooks tell what to do about each cause of the DLQ.
+func TestEveryCauseIsDocumented(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"docs/design.md", "docs/operators.md", "docs/operators.ko.md"} {
+		for _, cause := range coupon.Causes {
+			require.Regexp(t, `(?m)^\|[^|]*`+"`"+string(cause)+"`", read(t, file), "%s has no row of %s", file, cause)
+		}
+	}
 }

@@ -92,13 +92,15 @@ CREATE TABLE IF NOT EXISTS coupon_log (
     KEY coupon_log_published (published_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- An outcome is an application that was settled without a coupon. A member that is no user id has user_id 0, and stands in reason.
+-- An outcome is an application that was settled without a coupon. A member that is no user id has user_id 0, and stands in member.
 CREATE TABLE IF NOT EXISTS application_outcome (
     coupon_id   BIGINT UNSIGNED NOT NULL,
     user_id     BIGINT UNSIGNED NOT NULL,
     applied_at  DATETIME(6)     NOT NULL,
     outcome     ENUM('NOT_SELECTED','REJECTED','ALREADY_ISSUED') NOT NULL,
-    reason      VARCHAR(500)    NOT NULL DEFAULT '',
+    cause       ENUM('UNKNOWN_USER','INACTIVE_USER','MALFORMED_USER_ID','PASSED_OVER','BAD_ROW','DATABASE_AWAY') NULL, -- why a run rejected it; NULL: an operator did, or it was not rejected
+    note        VARCHAR(500)    NOT NULL DEFAULT '', -- the operator's words; with cause, MySQL's error or the user's status
+    member      VARCHAR(400)    NULL,                -- NULL: user_id says who it is
     run_id      BIGINT UNSIGNED NOT NULL,
     recorded_at DATETIME(6)     NOT NULL,
     PRIMARY KEY (coupon_id, user_id, applied_at),
@@ -216,7 +218,7 @@ CREATE TABLE IF NOT EXISTS audit_event (
     user_id   BIGINT UNSIGNED NULL,
     run_id    BIGINT UNSIGNED NULL,
     reason    VARCHAR(500)    NOT NULL DEFAULT '',
-    detail    VARCHAR(2000)   NOT NULL DEFAULT '',
+    detail    VARCHAR(2000)   NOT NULL DEFAULT '', -- canonical JSON: the payload of the action
     seats     BIGINT          NOT NULL DEFAULT 0,  -- by how much the change moved total_quantity; in a coupon's first event, all its seats
     seq       BIGINT UNSIGNED NULL,                -- within the coupon, from 1; NULL: the program did not write the row
     hash      VARCHAR(80)     NULL,                -- SHA-256 of the hash before and the columns of this row

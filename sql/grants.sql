@@ -37,7 +37,7 @@ GRANT SELECT (id, status) ON `user` TO jajeong_settle;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_settle;
 GRANT SELECT ON coupon_order TO jajeong_settle;
 GRANT SELECT, UPDATE (published_at) ON coupon_log TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE (outcome, cause, note, run_id, recorded_at), DELETE ON application_outcome TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,
@@ -64,7 +64,7 @@ GRANT SELECT (id, status) ON `user` TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, order_id, seq, expires_at) ON user_coupon TO jajeong_operator;
 GRANT SELECT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_operator;
 GRANT SELECT, INSERT ON coupon_log TO jajeong_operator;
-GRANT SELECT, INSERT, UPDATE (outcome, reason, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (outcome, cause, note, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,

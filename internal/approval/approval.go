@@ -266,8 +266,8 @@ func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin a
 	if err != nil || used.ID == 0 {
 		return err
 	}
-	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon, audit.Entry{User: plan.User,
-		Detail: fmt.Sprintf("%d, %s, %s, asked by %s, approved by %s", used.ID, plan.Action, used.Digest, used.Maker, used.Checker)})
+	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon, audit.Entry{User: plan.User, Payload: audit.UsedApproval{
+		Approval: uint64(used.ID), Action: string(plan.Action), Digest: used.Digest, Maker: used.Maker, Checker: used.Checker}})
 }
 
 // use returns the approval that was used; none if none is needed.

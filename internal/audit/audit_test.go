@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +33,7 @@ func check(d *jajeongtest.Deployment, couponID coupon.CouponID) (v audit.Verdict
 func event(n uint64) audit.Event {
 	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
-	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: audit.DLQDropped, Reason: text(n), Detail: text(n + 3)}
+	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: audit.DLQDropped, Reason: text(n)}
 	if n%2 == 0 {
 		e.User = new(coupon.UserID(math.MaxUint64 - n))
 	}
@@ -46,7 +48,7 @@ func appendEvents(d *jajeongtest.Deployment, couponID coupon.CouponID, n uint64)
 	d.T.Helper()
 	for i := uint64(1); i <= n; i++ {
 		e := event(i)
-		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason}, audit.Entry{Detail: e.Detail}
+		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason}, audit.Entry{Payload: audit.Application{Arrival: coupon.Arrival(i), Member: e.Reason}}
 		if e.Run != nil {
 			origin.Run = *e.Run
 		}
@@ -122,12 +124,13 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	d := jajeongtest.New(t)
 	at := time.UnixMicro(1795143600000000).UTC()
 	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7), "nothing to append")
-	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Detail: "gap \xff"}))
-	entries := make([]audit.Entry, 450)
-	for i := range entries {
-		entries[i] = audit.ApplicationEntry(fmt.Sprint(i+1), coupon.Arrival(1000+i))
+	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Payload: audit.MissingPromises{Missing: 3}}))
+	applications := make([]coupon.Application, 450)
+	for i := range applications {
+		applications[i] = coupon.Application{Member: fmt.Sprint(i + 1), Arrival: coupon.Arrival(1000 + i)}
 	}
-	entries[449] = audit.ApplicationEntry(strings.Repeat("가", 3000), 5)
+	applications[449] = coupon.Application{Member: strings.Repeat("\x01가<\xff", 3000), Arrival: 5} // as long as JSON makes a member
+	entries := audit.Dropped(applications)
 	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", SignIn: "https://id 1", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
 
 	var account string
@@ -135,16 +138,17 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	require.Contains(t, account, "@")
 	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
-	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Detail: "gap \uFFFD", Account: account}, intact[0])
+	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Account: account,
+		Detail: `{"missing":3,"account":{"accepted":0,"waiting":0,"underReview":0,"issued":0,"outcomes":0,"twice":0,"writtenOff":0,"askedAgain":0,"erased":0}}`}, intact[0])
 	hidden := intact[1]
 	require.Len(t, hidden.UserSalt, 16)
 	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)
 	hidden.UserSalt, hidden.UserHash = nil, nil
 	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
-		Detail: "arrival 1000", Account: account, SignIn: "https://id 1"}, hidden)
-	require.EqualValues(t, 1448, intact[449].Arrival())
+		Detail: `{"arrival":1000}`, Account: account, SignIn: "https://id 1"}, hidden)
+	require.Equal(t, audit.Application{Arrival: 1448}, intact[449].Payload())
 	require.Nil(t, intact[450].User, "the member is no user id")
-	require.Zero(t, intact[450].Arrival(), "the detail was cut before it")
+	require.Equal(t, audit.Application{Arrival: 5, Member: strings.Repeat("\x01가<\uFFFD", 75)}, intact[450].Payload())
 }
 
 // A person is forgotten by emptying user_id and user_salt. Nothing else of the event may change.
@@ -162,17 +166,53 @@ func TestCheckAcceptsAForgottenPerson(t *testing.T) {
 	require.EqualValues(t, 1, v.Changed.Count)
 }
 
-// Details repeat a member that is no user id.
-func TestArrivalOfEveryDetail(t *testing.T) {
+// Every action is a constant of the package, and has one type of payload.
+func TestEveryActionHasAPayload(t *testing.T) {
 	t.Parallel()
-	for detail, arrival := range map[string]coupon.Arrival{
-		"arrival 1795143600000000": 1795143600000000, `"07", arrival 12`: 12, `"kim, arrival 3", arrival 4`: 4,
-		`"kim`: 0, "": 0, "the arrival 5": 0,
-	} {
-		require.Equal(t, arrival, audit.Event{Detail: detail}.Arrival(), detail)
+	source, err := os.ReadFile("event.go")
+	require.NoError(t, err)
+	constants := regexp.MustCompile(`Action\s+= "([A-Z_]+)"`).FindAllSubmatch(source, -1)
+	require.Len(t, audit.Payloads, len(constants))
+	for _, c := range constants {
+		require.Contains(t, audit.Payloads, audit.Action(c[1]))
 	}
-	require.Equal(t, audit.Entry{User: 7, Detail: "arrival 12"}, audit.ApplicationEntry("7", 12))
-	require.Equal(t, audit.Entry{Detail: `"07", arrival 12`}, audit.ApplicationEntry("07", 12))
+}
+
+// What is stored reads back as it was, and in the same bytes. Anything else is no payload.
+func TestPayloadsAreStoredAsCanonicalJSON(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	at := time.Date(2026, 11, 21, 0, 0, 0, 1000, time.FixedZone("KST", 9*60*60))
+	for action, stored := range map[audit.Action]struct {
+		payload audit.Payload
+		detail  string
+	}{
+		audit.CouponSeats: {audit.CouponChange{Seats: audit.Changed(1, 2), Finalised: audit.ChangedTime(at, time.Time{})},
+			`{"seats":{"from":1,"to":2},"finalisedAt":{"from":"2026-11-20T15:00:00.000001Z","to":null}}`},
+		audit.CouponUserExtended: {audit.HolderChange{Expires: audit.ChangedTime(at, at.Add(time.Second))},
+			`{"expiresAt":{"from":"2026-11-20T15:00:00.000001Z","to":"2026-11-20T15:00:01.000001Z"}}`},
+		audit.DLQRetried:        {audit.Retried{All: true}, `{"all":true,"arrival":0}`},
+		audit.CouponUnfinalised: {audit.Unfinalised{}, `{}`},
+		audit.ApprovalUsed:      {audit.UsedApproval{Approval: 7, Action: "run", Maker: `<"kim">, 자정`}, `{"approval":7,"action":"run","digest":"","maker":"<\"kim\">, 자정","checker":""}`},
+	} {
+		require.NoError(t, d.Audit(audit.Origin{At: at.UTC()}, action, 7, audit.Entry{Payload: stored.payload}))
+		require.Equal(t, []string{stored.detail}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = ?", action))
+		require.Equal(t, stored.payload, audit.Detail(stored.detail).Payload(action))
+		json, err := audit.Detail(stored.detail).MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, stored.detail, string(json))
+	}
+	for _, other := range []audit.Detail{"", "x", "7", `{"all":true,"colour":"red"}`, `{"all":true}{}`, `{"all":1}`} {
+		require.Nil(t, other.Payload(audit.DLQRetried), other)
+		require.Nil(t, other.Payload("OTHER"), other)
+	}
+	json, err := audit.Detail("x").MarshalJSON()
+	require.NoError(t, err)
+	require.Equal(t, `"x"`, string(json))
+
+	for _, wrong := range []audit.Payload{audit.Application{}, audit.UsedApproval{Maker: strings.Repeat("가", 2000)}} {
+		require.Error(t, d.Audit(audit.Origin{At: at.UTC()}, audit.ApprovalUsed, 7, audit.Entry{Payload: wrong}))
+	}
 }
 
 func TestAppendRefusesAForkedChain(t *testing.T) {
@@ -180,7 +220,7 @@ func TestAppendRefusesAForkedChain(t *testing.T) {
 	d := jajeongtest.New(t)
 	appendEvents(d, 7, 3)
 	d.Exec("UPDATE audit_head SET seq = 1 WHERE coupon_id = 7")
-	err := d.Audit(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, 7, audit.Entry{})
+	err := d.Audit(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, 7, audit.Entry{Payload: audit.MissingPromises{}})
 	require.ErrorIs(t, err, audit.ErrForked)
 	v, _ := check(d, 7)
 	require.EqualValues(t, 2, v.Inserted)
@@ -191,7 +231,7 @@ func TestRecordedFindsTheEvent(t *testing.T) {
 	d := jajeongtest.New(t)
 	at := time.UnixMicro(1795143600000000).UTC()
 	origin := audit.Origin{At: at, Actor: "kim", Run: 4}
-	require.NoError(t, d.Audit(origin, audit.CouponPaused, 7, audit.Entry{}))
+	require.NoError(t, d.Audit(origin, audit.CouponPaused, 7, audit.Entry{Payload: audit.CouponChange{}}))
 	recorded := func(origin audit.Origin, action audit.Action, couponID coupon.CouponID) bool {
 		found, err := audit.Recorded(t.Context(), d.DB, origin, action, couponID)
 		require.NoError(t, err)
@@ -204,20 +244,10 @@ func TestRecordedFindsTheEvent(t *testing.T) {
 	require.False(t, recorded(audit.Origin{At: at, Actor: "kim"}, audit.CouponPaused, 7), "outside any run")
 	require.False(t, recorded(audit.Origin{At: at, Actor: "lee", Run: 4}, audit.CouponPaused, 7))
 	require.False(t, recorded(audit.Origin{At: at.Add(time.Microsecond), Actor: "kim", Run: 4}, audit.CouponPaused, 7))
-	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7, audit.Entry{}))
+	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7, audit.Entry{Payload: audit.MissingPromises{}}))
 	require.True(t, recorded(audit.Origin{At: at}, audit.GapHeld, 7), "of no operator and no run")
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	_, err := audit.Recorded(stopped, d.DB, origin, audit.CouponPaused, 7)
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-func TestSettleEntryKeepsItsCutoff(t *testing.T) {
-	t.Parallel()
-	cutoff := time.Date(2026, 11, 21, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))
-	for _, entry := range []audit.Entry{audit.SettleEntry(cutoff, 0, ""), audit.SettleEntry(cutoff, 3, "sha256:1")} {
-		require.Equal(t, "2026-11-20T15:00:00Z", audit.Event{Detail: entry.Detail}.Cutoff())
-	}
-	require.Equal(t, "cutoff 2026-11-20T15:00:00Z, issued 3, sha256:1", audit.SettleEntry(cutoff, 3, "sha256:1").Detail)
-	require.Empty(t, audit.Event{Detail: "all that are under review"}.Cutoff())
 }

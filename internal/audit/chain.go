@@ -25,9 +25,9 @@ type Origin struct {
 
 // Entry has the fields that differ between the events of one change.
 type Entry struct {
-	User   coupon.UserID // 0: the event is about the coupon as a whole
-	Detail string        // Append cuts it to the column's width
-	Seats  int64         // by how much the change has moved the coupon's total_quantity
+	User    coupon.UserID // 0: the event is about the coupon as a whole
+	Payload Payload       // of the type that Payloads has for the action
+	Seats   int64         // by how much the change has moved the coupon's total_quantity
 }
 
 // ErrForked means that a chain has events after its head: events were added, or the head was moved back.
@@ -44,8 +44,7 @@ FROM (SELECT ? AS id) o LEFT JOIN audit_head h ON h.coupon_id = o.id LEFT JOIN c
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
 
-	maxBatch         = 200  // events in one INSERT, which has then at most 2 MB
-	maxDetailLetters = 2000 // width of column audit_event.detail
+	maxBatch = 200 // events in one INSERT, which has then at most 2 MB
 )
 
 // Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row. A change of the seats is
@@ -78,8 +77,11 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 	var rows []any
 	for _, entry := range entries {
 		head.Seq++
-		event.Seq, event.User, event.Detail = head.Seq, idOrNull(entry.User), mysqltx.Shorten(entry.Detail, maxDetailLetters)
-		event.Seats = entry.Seats
+		detail, err := encode(event.Action, entry.Payload)
+		if err != nil {
+			return head, err
+		}
+		event.Seq, event.User, event.Detail, event.Seats = head.Seq, idOrNull(entry.User), detail, entry.Seats
 		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
 		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,

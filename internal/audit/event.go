@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +74,7 @@ type Event struct {
 	User   *coupon.UserID // nil: the event is about the coupon as a whole, or about a person who was forgotten
 	Run    *coupon.RunID  // nil: the change is not part of a run
 	Reason string
-	Detail string
+	Detail Detail
 	Seats  int64 // by how much the change moved the coupon's total_quantity; in the first event, all its seats
 
 	Account string // of MySQL, by which the event was written
@@ -110,7 +109,7 @@ func (e Event) Hash(previous string) string {
 		run = fmt.Sprint(*e.Run)
 	}
 	writeOrNull(run)
-	write(e.Reason, e.Detail, fmt.Sprint(e.Seats), e.Account, e.SignIn)
+	write(e.Reason, string(e.Detail), fmt.Sprint(e.Seats), e.Account, e.SignIn)
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
@@ -120,61 +119,13 @@ func hashUser(salt []byte, user coupon.UserID) []byte {
 	return sum[:]
 }
 
+// Payload returns what the event says beyond its other columns; nil if the program did not write the detail.
+func (e Event) Payload() Payload { return e.Detail.Payload(e.Action) }
+
 // userIntact reports whether the user is the one of UserHash, or was forgotten.
 func (e Event) userIntact() bool {
 	if e.User == nil {
 		return e.UserSalt == nil
 	}
 	return bytes.Equal(e.UserHash, hashUser(e.UserSalt, *e.User))
-}
-
-// Arrival and Cutoff find their values in the detail of an event by these marks.
-const (
-	arrivalMark  = "arrival "
-	cutoffPrefix = "cutoff "
-)
-
-// ApplicationEntry repeats the member only if it is no user id: the detail outlives a person who is forgotten.
-func ApplicationEntry(member string, arrival coupon.Arrival) Entry {
-	entry := Entry{User: coupon.ParseUserID(member), Detail: fmt.Sprint(arrivalMark, int64(arrival))}
-	if entry.User == 0 {
-		entry.Detail = fmt.Sprintf("%q, %s", member, entry.Detail)
-	}
-	return entry
-}
-
-func ApplicationEntries(applications []coupon.Application) []Entry {
-	entries := make([]Entry, len(applications))
-	for i, a := range applications {
-		entries[i] = ApplicationEntry(a.Member, a.Arrival)
-	}
-	return entries
-}
-
-// Arrival returns the arrival in the detail of an ApplicationEntry. It returns 0 if the detail has none or was cut.
-func (e Event) Arrival() coupon.Arrival {
-	at := strings.LastIndex(e.Detail, arrivalMark)
-	if at < 0 || at > 0 && !strings.HasSuffix(e.Detail[:at], `", `) {
-		return 0
-	}
-	arrival, _ := strconv.ParseInt(e.Detail[at+len(arrivalMark):], 10, 64)
-	return coupon.Arrival(arrival)
-}
-
-func SettleEntry(cutoff time.Time, issued int, winnersDigest string) Entry {
-	result := "nothing issued"
-	if issued > 0 {
-		result = fmt.Sprintf("issued %d, %s", issued, winnersDigest)
-	}
-	return Entry{Detail: cutoffPrefix + cutoff.UTC().Format(time.RFC3339Nano) + ", " + result}
-}
-
-// Cutoff returns the cutoff in the detail of a SettleEntry as text. It returns "" if there is none.
-func (e Event) Cutoff() string {
-	text, ok := strings.CutPrefix(e.Detail, cutoffPrefix)
-	if !ok {
-		return ""
-	}
-	cutoff, _, _ := strings.Cut(text, ",")
-	return cutoff
 }

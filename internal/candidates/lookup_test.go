@@ -25,7 +25,7 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"5000", "5"}, place{"2000.5", "2"})
 	c.add(t, c.issued, "3")
 	c.add(t, c.rejected, "6")
-	_, err := c.rdb.HSet(t.Context(), c.reason, "5", `{"cause":"BAD_ROW","message":"no","retryable":true,"attempts":3,"run":8}`, "4", "no JSON").Result()
+	_, err := c.rdb.HSet(t.Context(), c.reason, "5", `{"cause":"BAD_ROW","note":"no","retryable":true,"attempts":3,"run":8}`, "4", "no JSON").Result()
 	require.NoError(t, err)
 
 	at := func(entries ...coupon.Application) []coupon.Application { return entries }
@@ -34,7 +34,7 @@ func TestLookupUserReadsEveryState(t *testing.T) {
 		2: {Entries: at(entry("2", receipts[1].Arrival, coupon.SourceQueue), entry("2", 2000, coupon.SourceHeld)), Position: 2},
 		3: {Entries: at(entry("3", receipts[2].Arrival, coupon.SourceQueue)), Position: 3, MarkedIssued: true},
 		4: {Entries: at(entry("4", 4000, coupon.SourceHeld))},
-		5: {Entries: at(entry("5", 5000, coupon.SourceRetryable)), Reason: &Reason{Cause: "BAD_ROW", Message: "no", Retryable: true, Attempts: 3, Run: 8}},
+		5: {Entries: at(entry("5", 5000, coupon.SourceRetryable)), Reason: &Reason{Cause: "BAD_ROW", Note: "no", Retryable: true, Attempts: 3, Run: 8}},
 		6: {MarkedRejected: true},
 		7: {},
 	} {

@@ -15,12 +15,12 @@ import (
 
 // Reason is the reason why an application is under review.
 type Reason struct {
-	Cause     string       `json:"cause"`       // a fixed code in capitals; `settle dlq list` groups entries by it
-	Message   string       `json:"message"`     // a text for operators
-	Retryable bool         `json:"retryable"`   // true: every run tries again; false: the entry waits for an operator
-	Attempts  int          `json:"attempts"`    // number of failed attempts, including the latest
-	Run       coupon.RunID `json:"run"`         // the run that made the latest attempt
-	At        time.Time    `json:"at,omitzero"` // time of the latest attempt; zero: a person wrote the entry
+	Cause     string       `json:"cause"`          // a fixed code in capitals; `settle dlq list` groups entries by it
+	Note      string       `json:"note,omitempty"` // what somebody else says about it, see coupon.Failure
+	Retryable bool         `json:"retryable"`      // true: every run tries again; false: the entry waits for an operator
+	Attempts  int          `json:"attempts"`       // number of failed attempts, including the latest
+	Run       coupon.RunID `json:"run"`            // the run that made the latest attempt
+	At        time.Time    `json:"at,omitzero"`    // time of the latest attempt; zero: a person wrote the entry
 
 	// Since is the time of the first failure. It is zero if At is the first failure.
 	Since time.Time `json:"since,omitzero"`
@@ -34,10 +34,10 @@ type Reason struct {
 
 // Attempt is a failed attempt to settle an application.
 type Attempt struct {
-	At      time.Time    `json:"at,omitzero"`
-	Run     coupon.RunID `json:"run"`
-	Cause   string       `json:"cause"`
-	Message string       `json:"message"`
+	At    time.Time    `json:"at,omitzero"`
+	Run   coupon.RunID `json:"run"`
+	Cause string       `json:"cause"`
+	Note  string       `json:"note,omitempty"`
 }
 
 // maxRefusals is how many refused rows make a DLQ entry held: ten nights are enough for operators to notice the cause.
@@ -46,13 +46,13 @@ const maxRefusals = 10
 // failed is an application that was not settled, with its reason.
 type failed struct {
 	coupon.Application
-	Keep   bool // keep cause and message of the existing DLQ entry
+	Keep   bool // keep cause and note of the existing DLQ entry
 	Reason Reason
 }
 
 // reasonOf returns the reason for one failure. It counts one attempt; the script adds the earlier ones.
 func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
-	r := Reason{Cause: string(f.Cause), Message: f.Message, Retryable: f.Retryable, Attempts: 1, Run: run, At: at}
+	r := Reason{Cause: string(f.Cause), Note: f.Note, Retryable: f.Retryable, Attempts: 1, Run: run, At: at}
 	if f.Row {
 		r.Refused, r.Night = 1, f.Night
 	}

@@ -15,7 +15,7 @@ import (
 // because is a reason that has every field.
 func because(attempts int) Reason {
 	return Reason{
-		Cause: "BAD_ROW", Message: "1264: Out of range \"값\" <é> \\ at row 1\n", Retryable: true,
+		Cause: "BAD_ROW", Note: "1264: Out of range \"값\" <é> \\ at row 1\n", Retryable: true,
 		Attempts: attempts, Run: 12345678901234, At: time.Date(2026, 11, 21, 0, 0, 1, 234567000, time.UTC),
 	}
 }
@@ -51,7 +51,7 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 	}, c.scores(t, c.dlq))
 	require.Equal(t, map[string]Reason{"1": held, "18446744073709551615": because(1)},
 		c.reasons(t, "1", "2", "18446744073709551615"))
-	require.JSONEq(t, `{"cause":"BAD_ROW","message":"1264: Out of range \"값\" <é> \\ at row 1\n","retryable":true,
+	require.JSONEq(t, `{"cause":"BAD_ROW","note":"1264: Out of range \"값\" <é> \\ at row 1\n","retryable":true,
 		"attempts":1,"run":12345678901234,"at":"2026-11-21T00:00:01.234567Z"}`,
 		c.rdb.HGet(t.Context(), c.reason, "18446744073709551615").Val())
 	for _, key := range []string{c.dlq, c.reason} {
@@ -80,7 +80,7 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at[0].Arrival, source), Reason: reason}))
 		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "a run that read it in the queue")
 		source = coupon.SourceRetryable
-		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Message})
+		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Note})
 		if reason.Attempts = attempt + 1; attempt > 0 {
 			reason.Since, reason.Tried = reason.At, tried[max(0, len(tried)-5):]
 		}
@@ -100,10 +100,10 @@ func TestReviewKeepsCauseWhenAsked(t *testing.T) {
 	refused.Refused = 1
 	c.review(t, failed{Application: entry("7", at, coupon.SourceQueue), Reason: refused})
 	why := c.reasons(t, "7")["7"]
-	away := Reason{Cause: "DATABASE_AWAY", Message: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
+	away := Reason{Cause: "DATABASE_AWAY", Note: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
 	require.EqualValues(t, 1, c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable), Reason: away}))
 	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
-	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Message}, {away.At, 9, away.Cause, away.Message}}
+	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Note}, {away.At, 9, away.Cause, away.Note}}
 	require.Equal(t, map[string]Reason{"7": why}, c.reasons(t, "7"))
 	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}), "no such entry")
 }

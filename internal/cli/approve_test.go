@@ -184,8 +184,8 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			require.Zero(t, code, stderr)
 			require.True(t, of.changed(id))
 			require.Equal(t, approval.Used, w.stateOf(a))
-			details := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ?", id, audit.ApprovalUsed)
-			require.Equal(t, []string{fmt.Sprintf("%d, %s, %s, asked by kim, approved by lee", a.Approval, name, a.Digest)}, details)
+			used := audit.UsedApproval{Approval: uint64(a.Approval), Action: string(name), Digest: a.Digest, Maker: "kim", Checker: "lee"}
+			require.Equal(t, []audit.Payload{used}, w.Payloads(id, audit.ApprovalUsed))
 			w.Verify(id)
 
 			w.Exec("UPDATE approval SET used_at = NULL WHERE id = ?", a.Approval)
@@ -441,12 +441,13 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	}
 	asProgram := func(id coupon.CouponID, _ asked) { // it adds no seats by itself
 		w.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", id)
-		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"}, audit.CouponSeats, id, audit.Entry{Seats: 1}))
+		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"}, audit.CouponSeats, id, audit.Entry{Payload: audit.CouponChange{}, Seats: 1}))
 	}
-	used := func(again func(a asked, detail string) string) func(id coupon.CouponID, a asked) {
-		return func(id coupon.CouponID, a asked) {
-			detail := jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id)[0]
-			require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Detail: again(a, detail)}))
+	used := func(again func(used *audit.UsedApproval)) func(id coupon.CouponID, a asked) {
+		return func(id coupon.CouponID, _ asked) {
+			used := w.Payloads(id, audit.ApprovalUsed)[0].(audit.UsedApproval)
+			again(&used)
+			require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Payload: used}))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -474,12 +475,13 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("UPDATE policy SET shared_accounts = (SELECT SUBSTRING_INDEX(checker_account, '@', 1) FROM approval WHERE id = ?)", a.Approval)
 		}, ledger.ApprovalWrong},
-		"another plan":             {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), ledger.ApprovalWrong},
-		"another digest":           {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), ledger.ApprovalMissing},
-		"another action":           {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), ledger.ApprovalWrong},
-		"used twice":               {seats, used(func(_ asked, detail string) string { return detail }), ledger.ApprovalWrong},
-		"an event without one":     {seats, used(func(a asked, detail string) string { return strings.Replace(detail, fmt.Sprint(a.Approval), "999", 1) }), ledger.ApprovalWrong},
-		"an event that is no list": {seats, used(func(asked, string) string { return "7" }), ledger.ApprovalWrong},
+		"another plan":            {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), ledger.ApprovalWrong},
+		"another digest":          {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), ledger.ApprovalMissing},
+		"another action":          {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), ledger.ApprovalWrong},
+		"used twice":              {seats, used(func(*audit.UsedApproval) {}), ledger.ApprovalWrong},
+		"an event without one":    {seats, used(func(u *audit.UsedApproval) { u.Approval = 999 }), ledger.ApprovalWrong},
+		"an event without a name": {seats, used(func(u *audit.UsedApproval) { *u = audit.UsedApproval{} }), ledger.ApprovalWrong},
+		"an event of others":      {seats, used(func(u *audit.UsedApproval) { u.Checker = "park" }), ledger.ApprovalWrong},
 		"without an event": {seats, func(id coupon.CouponID, _ asked) {
 			w.Exec("DELETE FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id)
 		}, ledger.ApprovalMissing},

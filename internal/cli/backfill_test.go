@@ -106,8 +106,8 @@ func TestRun_AuditsManualRuns(t *testing.T) {
 		events := jajeongtest.Column[string](w.Deployment,
 			"SELECT CONCAT_WS('; ', actor, reason, detail) FROM audit_event WHERE coupon_id = ? AND action = 'SETTLED_BY_HAND' ORDER BY id", couponID)
 		require.Len(t, events, 2)
-		require.Regexp(t, "^kim; test; .*issued 1, "+digest, events[0])
-		require.Regexp(t, "^lee; TICKET-7; .*nothing issued", events[1])
+		require.Regexp(t, "^kim; test; .*\"issued\":1,\"digest\":\""+digest, events[0])
+		require.Regexp(t, "^lee; TICKET-7; .*\"issued\":0,\"digest\":\"sha256:[0-9a-f]+\"}$", events[1])
 	}
 	w.verify()
 }

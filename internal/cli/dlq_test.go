@@ -113,7 +113,7 @@ func TestDLQList(t *testing.T) {
 	ones := listed("--user=99").Entries
 	require.Len(t, ones, 2)
 	require.Equal(t, []coupon.CouponID{couponID, other}, []coupon.CouponID{ones[0].Coupon, ones[1].Coupon})
-	require.Equal(t, "there is no user 99", ones[0].Message)
+	require.Empty(t, ones[0].Note, "the cause says it")
 	require.NotZero(t, ones[0].Run)
 	entries := listed("--list", fmt.Sprintf("--coupon=%d", couponID)).Entries
 	var members []string
@@ -190,7 +190,7 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	w.AddUsers(1, 2, 3, 4)
 	couponID := w.couponFor(9, 1, 2, 3, 4)
 	for _, user := range []string{"1", "2", "4"} {
-		w.MoveToReview(couponID, user, coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+		w.MoveToReview(couponID, user, coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	}
 	coupons := "--coupon=" + couponID.String()
 	for _, selected := range [][]string{{"--cause=BAD_ROW"}, {"--user=1", "--user=2"}} {
@@ -206,7 +206,7 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	require.Empty(t, w.Issued(couponID))
 	retry, drop := w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"), w.digestOf("dlq", "drop", coupons, "--cause=BAD_ROW")
 	require.NotEqual(t, retry, drop)
-	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop}, {"retry", "--cutoff=now", "--expect-digest=" + retry}, {"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
 		{"retry", "--cutoff=now", "--expect-digest=" + drop}} {
 		code, _, stderr := w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...)

@@ -56,7 +56,7 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",
 			"UPDATE promise SET written_off = 7", "INSERT INTO promise (coupon_id, written_off) VALUES (7, 7)",
 			"DELETE FROM application_outcome", "INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (1, 7, NOW(6), 'REJECTED')",
-			"SELECT reason FROM application_outcome", "SELECT run_id FROM user_coupon", "SELECT id FROM `user`",
+			"SELECT note FROM application_outcome", "SELECT run_id FROM user_coupon", "SELECT id FROM `user`",
 			"SELECT id FROM audit_event", "SELECT seq FROM audit_head", "SELECT id FROM settlement_run", "SELECT run_id FROM settlement",
 			"INSERT INTO audit_event (actor, action) VALUES ('kim', 'x')", "INSERT INTO settlement_run (cutoff) VALUES (NOW(6))",
 		},

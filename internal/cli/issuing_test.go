@@ -68,7 +68,7 @@ func TestCouponCreate_ImmediateWithLineLimit(t *testing.T) {
 	require.Contains(t, stderr, "settle serve")
 	_, _, stderr = w.create("--line-limit=2", "--seats=2", "--output=json")
 	require.Empty(t, stderr)
-	require.Contains(t, w.audited(1, "COUPON_CREATED")[0], "campaign_id 7, validity_days 7, discount_won 5000, cadence IMMEDIATE, line_limit 1")
+	require.Contains(t, w.audited(1, "COUPON_CREATED")[0], `"campaignId":7,"validityDays":7,"discountWon":5000,"cadence":"IMMEDIATE","lineLimit":1}`)
 	require.Equal(t, []uint64{2, 7, 5000}, w.IDs(`SELECT total_quantity FROM coupon WHERE id = 1
 		UNION ALL SELECT validity_days FROM coupon WHERE id = 1 UNION ALL SELECT discount_won FROM coupon WHERE id = 1`))
 

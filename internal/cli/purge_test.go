@@ -65,7 +65,7 @@ func (w *world) ended() coupon.CouponID {
 	id := w.AddCoupon(4)
 	w.Exec("UPDATE coupon SET discount_won = 3000 WHERE id = ?", id)
 	w.Apply(id, 1, 2, 3, 4, 5, 7, 6)
-	w.MoveToReview(id, "6", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	w.MoveToReview(id, "6", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	code, _, stderr := w.settle("dlq", "drop", "--coupon="+id.String(), "--user=6", "--operator=kim", "--reason=test")
 	require.Zero(w.T, code, stderr)
 	w.finalise(id)

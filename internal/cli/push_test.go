@@ -82,6 +82,9 @@ func TestRun_PushesMetrics(t *testing.T) {
 	} {
 		require.Equal(t, want, night[key], key)
 	}
+	for _, cause := range coupon.Causes {
+		require.Contains(t, night, "jajeong_run_rejected_applications "+string(cause))
+	}
 	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds", "jajeong_run_started_timestamp_seconds",
 		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds close_out"} {
 		require.Contains(t, night, key)

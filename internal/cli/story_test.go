@@ -53,7 +53,7 @@ func (s *storyShop) calls(user coupon.UserID, verb wallet.Verb, order string) {
 func (s *storyShop) acts(user coupon.UserID, call wallet.Call, action audit.Action, reason string) {
 	s.T.Helper()
 	call.Actor = "kim"
-	detail := ""
+	change := audit.HolderChange{}
 	require.NoError(s.T, s.operator.Do(s.T.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error {
 		f, found, err := wallet.LockForOperator(ctx, tx, s.coupon, user)
 		require.NoError(s.T, err)
@@ -61,16 +61,16 @@ func (s *storyShop) acts(user coupon.UserID, call wallet.Call, action audit.Acti
 		d := wallet.Decide(f, call)
 		require.Equal(s.T, wallet.Done, d.Code)
 		if call.Verb == wallet.Extend {
-			detail = "expires_at " + f.Coupon.ExpiresAt.Format(time.RFC3339Nano) + " → " + d.Coupon.ExpiresAt.Format(time.RFC3339Nano)
+			change.Expires = audit.ChangedTime(f.Coupon.ExpiresAt, d.Coupon.ExpiresAt)
 		}
 		return wallet.Write(ctx, tx, f, d, call.Actor)
 	}))
-	s.audits(user, action, reason, detail)
+	s.audits(user, action, reason, change)
 }
 
-func (s *storyShop) audits(user coupon.UserID, action audit.Action, reason, detail string) {
+func (s *storyShop) audits(user coupon.UserID, action audit.Action, reason string, payload audit.Payload) {
 	s.T.Helper()
-	require.NoError(s.T, s.Audit(audit.Origin{At: s.Now().UTC(), Actor: "kim", Reason: reason}, action, s.coupon, audit.Entry{User: user, Detail: detail}))
+	require.NoError(s.T, s.Audit(audit.Origin{At: s.Now().UTC(), Actor: "kim", Reason: reason}, action, s.coupon, audit.Entry{User: user, Payload: payload}))
 }
 
 // grants gives a coupon by hand.
@@ -83,7 +83,7 @@ func (s *storyShop) grants(user coupon.UserID, reason string) {
 	require.NoError(s.T, s.operator.Do(s.T.Context(), func(ctx context.Context, tx *sql.Tx, _ int) error {
 		return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, "kim", wallet.Entry{Kind: coupon.LogGranted, ExpiresAt: now.AddDate(0, 0, 30), Seats: 1})
 	}))
-	s.audits(user, audit.CouponGranted, reason, "")
+	s.audits(user, audit.CouponGranted, reason, audit.HolderChange{})
 }
 
 // runsOut ends the reservation of an order.

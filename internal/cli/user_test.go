@@ -122,7 +122,7 @@ func TestUser_IsTakenOutOfAuditEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	couponID := w.AddQueue(2, 1, 2)
-	w.MoveToReview(couponID, "2", coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+	w.MoveToReview(couponID, "2", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	code, _, stderr := w.settle("dlq", "drop", "--coupon="+couponID.String(), "--user=2", "--operator=kim", "--reason=test")
 	require.Zero(t, code, stderr)
 	w.finalise(couponID)
@@ -196,7 +196,7 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 	db := w.as("jajeong_privacy")
 	for _, statement := range []string{
 		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL", "UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
-		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET reason = ''", "UPDATE promise SET accepted = 0",
+		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET note = ''", "UPDATE promise SET accepted = 0",
 		"UPDATE coupon SET total_quantity = 9", "SELECT id FROM `user`", "UPDATE settled SET issued = 0",
 		"DELETE FROM purged_coupon", "UPDATE purged_coupon SET used_count = 0", "UPDATE coupon_order SET state = 'USED'", "UPDATE coupon_log SET actor = ''",
 		"INSERT INTO coupon (name) VALUES ('x')", "UPDATE settlement SET cleaned_at = NULL", "DROP TABLE audit_event",
@@ -247,7 +247,7 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	for i := range rows {
 		require.Less(t, p.Coupons[i].Coupon, p.Coupons[i+1].Coupon)
 		require.EqualValues(t, i+1, first.Log[i].Seq)
-		require.Equal(t, fmt.Sprint(i+1), p.AuditEvents[i].Detail)
+		require.EqualValues(t, fmt.Sprint(i+1), p.AuditEvents[i].Detail)
 		require.Equal(t, p.Coupons[i+1].Coupon, p.Applications[i].Coupon)
 		orders[first.Orders[i].ID] = true
 	}

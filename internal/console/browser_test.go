@@ -184,7 +184,8 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	lee.Run(chromedp.SendKeys("#approve-reason", "FIN-6"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
 	kim.Run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
 	awaitTitle(kim, "정산 실행")
-	require.Equal(t, []string{fmt.Sprintf("1, run, %s, asked by kim, approved by lee", digest)}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
+	require.Equal(t, []string{fmt.Sprintf(`{"approval":1,"action":"run","digest":%q,"maker":"kim","checker":"lee"}`, digest)},
+		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
 	subject := jajeongtest.Column[string](d, "SELECT DISTINCT sign_in FROM audit_event WHERE actor = 'kim'")
 	require.Equal(t, []string{provider.Issuer + " kim"}, subject, "issuer and subject, not the name")
 	d.Verify(coupon.CouponID(id))

@@ -238,7 +238,7 @@ func pagesEscapeWhatOthersWrote(t *testing.T, d pages) {
 	d.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at) VALUES ('add-seats', ?, ?, ?, ?, ?, 'somebody', '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
 		id, `{"action":"add-seats","changes":[{"what":"\"><script>","to":"<script>"}]}`, hostile, hostile, hostile)
 	d.ApplyAt(id, hostile, d.Now())
-	d.MoveToReview(id, hostile, coupon.Failure{Cause: coupon.CauseUnknownUser, Message: hostile})
+	d.MoveToReview(id, hostile, coupon.Failure{Cause: coupon.CauseUnknownUser, Note: hostile})
 	ops := visitor{t, d.site, hostile[:40], "team-ops"}
 	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/runs", "/runs/1", fmt.Sprint("/dlq/", id), fmt.Sprintf("/dlq/%d?cause=UNKNOWN_USER", id), "/approvals", "/approvals/2",
 		"/people/1", fmt.Sprint("/people/1/coupons/", id), "/search?q=" + url.QueryEscape(hostile), "/report?month=2026-11", fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id), fmt.Sprintf("/do/run?coupon=%d&date=2026-11-20", id)} {

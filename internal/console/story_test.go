@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
@@ -102,8 +103,9 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	_, refused, _ := kim.ask(http.MethodPost, "/approvals/"+number+"/use", use)
 	require.Contains(t, refused, "UNCHANGED", "running again is safe, and finds everything done")
 	require.NotContains(t, refused, "level", "the log is no part of a page")
-	require.Equal(t, []string{fmt.Sprintf("%s, run, %s, asked by kim@example.com, approved by lee@example.com", number, seen)},
-		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id))
+	used := d.Payloads(id, audit.ApprovalUsed)[0].(audit.UsedApproval)
+	require.Equal(t, number, fmt.Sprint(used.Approval))
+	require.Equal(t, audit.UsedApproval{Approval: used.Approval, Action: "run", Digest: seen, Maker: "kim@example.com", Checker: "lee@example.com"}, used)
 	requireSignIn(d, "kim@example.com")
 	for _, v := range []visitor{park, {t, site, "jung@example.com", "all"}} {
 		_, page, _ := v.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)

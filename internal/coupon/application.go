@@ -2,6 +2,7 @@ package coupon
 
 import (
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -40,9 +41,9 @@ const (
 type Failure struct {
 	Application
 	Cause     Cause
-	Message   string
+	Note      string // what somebody else says about it: the error of MySQL, or the user's status in the shop's table
 	Retryable bool
-	Keep      bool      // the application is in the DLQ already: its attempts are counted, its cause and message stay
+	Keep      bool      // the application is in the DLQ already: its attempts are counted, its cause and note stay
 	Row       bool      // MySQL refused the applicant's own row; it is tried a limited number of times
 	Night     time.Time // cutoff of the nightly run that failed; zero: it was not a nightly run
 }
@@ -51,7 +52,7 @@ func (f Failure) RefusedBefore() bool {
 	return f.Source == SourceRowRefused || f.Source == SourceTriedTonight
 }
 
-// Cause is why an application is in the DLQ. Entries that another version wrote may have other causes.
+// Cause is why an application is in the DLQ, or why a run rejected it. Entries that were written by hand may have other causes.
 type Cause string
 
 const (
@@ -60,13 +61,13 @@ const (
 	CauseMalformed    Cause = "MALFORMED_USER_ID"
 	// CausePassedOver: the user could not get a coupon in turn, and gets the next free seat.
 	CausePassedOver Cause = "PASSED_OVER"
-	// CauseBadRow: MySQL refused this user's row, but stored others. The message is MySQL's error.
+	// CauseBadRow: MySQL refused this user's row, but stored others.
 	CauseBadRow Cause = "BAD_ROW"
 	// CauseDatabaseAway: a nightly run could not reach MySQL, and moved the first applications to the DLQ.
 	CauseDatabaseAway Cause = "DATABASE_AWAY"
 )
 
-// Causes are all causes that this version writes.
+// Causes are all causes. A test of each package that knows causes walks them.
 var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
 
 // Cursor is a position among a coupon's applications in Redis. It stays valid if applications are removed.
@@ -115,6 +116,15 @@ func ParseUserID(member string) UserID {
 		return 0
 	}
 	return UserID(id)
+}
+
+// maxMember is the width of application_outcome.member, in characters.
+const maxMember = 400
+
+// StoredMember returns a member that is no user id as application_outcome.member has it: all outcomes of such members have user id 0.
+func StoredMember(member string) string {
+	letters := []rune(strings.ToValidUTF8(member, "\uFFFD"))
+	return string(letters[:min(len(letters), maxMember)])
 }
 
 func (id UserID) Member() string { return strconv.FormatUint(uint64(id), 10) }

@@ -1,11 +1,33 @@
 package coupon
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// Tests of the packages that know causes walk Causes.
+func TestCausesHasEveryCause(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("application.go")
+	require.NoError(t, err)
+	constants := regexp.MustCompile(`Cause\s+= "([A-Z_]+)"`).FindAllSubmatch(source, -1)
+	require.Len(t, Causes, len(constants))
+	for _, c := range constants {
+		require.Contains(t, Causes, Cause(c[1]))
+	}
+}
+
+func TestStoredMember(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "kim\x00", StoredMember("kim\x00"))
+	require.Equal(t, "\uFFFD", StoredMember("\xff\xfe"))
+	require.Equal(t, strings.Repeat("가", 400), StoredMember(strings.Repeat("가", 500)))
+}
 
 func TestDelayed(t *testing.T) {
 	t.Parallel()

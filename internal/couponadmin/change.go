@@ -20,7 +20,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -288,11 +287,11 @@ func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Ac
 		return err
 	}
 	is := made.After
-	detail := difference(made.Before, is)
+	change := audit.ChangeOf(made.Before, is)
 	if is.Paused() && !shutAt.IsZero() { // a close has this instant as its new apply_closes_at
-		detail += ", door_shut_at " + stamp(shutAt)
+		change.StoppedAt = new(shutAt.UTC())
 	}
-	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Detail: detail, Seats: made.seats()})
+	return audit.Append(ctx, tx, origin, action, is.ID, audit.Entry{Payload: change, Seats: made.seats()})
 }
 
 // seats is by how much the change moves total_quantity.
@@ -302,7 +301,7 @@ func (c Change) seats() int64 { return int64(c.After.TotalQuantity) - int64(c.Be
 func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) error {
 	is := made.After
 	if made.Before.Finalised() && !is.Finalised() {
-		unfinalised := audit.Entry{Detail: "so that a run issues the new seats"}
+		unfinalised := audit.Entry{Payload: audit.Unfinalised{}}
 		if err := audit.Append(ctx, tx, origin, audit.CouponUnfinalised, is.ID, unfinalised); err != nil {
 			return err
 		}
@@ -313,24 +312,6 @@ func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) e
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	return nil
-}
-
-// difference lists changed columns as "old → new".
-func difference(was, is coupon.Coupon) string {
-	var parts []string
-	note := func(column string, was, is any) {
-		if was != is {
-			parts = append(parts, fmt.Sprintf("%s %v → %v", column, was, is))
-		}
-	}
-	note("total_quantity", was.TotalQuantity, is.TotalQuantity)
-	note("issued_count", was.IssuedCount, is.IssuedCount)
-	note("apply_closes_at", stamp(was.ClosesAt), stamp(is.ClosesAt))
-	note("status", was.Status, is.Status)
-	note("finalised_at", stamp(was.FinalisedAt), stamp(is.FinalisedAt))
-	note("cadence", was.Cadence, is.Cadence)
-	note("frozen", was.Frozen, is.Frozen)
-	return strings.Join(parts, ", ")
 }
 
 func stamp(t time.Time) string {

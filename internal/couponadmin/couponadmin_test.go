@@ -125,11 +125,11 @@ func (d *deployment) refused(why text.Message) func(*couponadmin.Change, error) 
 	}
 }
 
-// audited are the details of the audit events of this action, in order.
-func (d *deployment) audited(couponID coupon.CouponID, action audit.Action) []string {
+// audited are the payloads of the audit events of this action, in order.
+func (d *deployment) audited(couponID coupon.CouponID, action audit.Action) []audit.Payload {
 	d.T.Helper()
-	return jajeongtest.Column[string](d.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id",
-		couponID, action)
+	require.Zero(d.T, d.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND action = ? AND (actor <> 'park' OR reason <> 'TICKET-9')", couponID, action))
+	return d.Payloads(couponID, action)
 }
 
 // A coupon closes after a settlement and opens again: no arrival is before the settled ones.

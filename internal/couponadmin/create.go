@@ -120,14 +120,7 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	if err != nil {
 		return coupon.Coupon{}, err
 	}
-	discount := fmt.Sprintf("discount_won %d", n.DiscountWon)
-	if n.DiscountPercent > 0 {
-		discount = fmt.Sprintf("discount_percent %d, discount_max_won %d", n.DiscountPercent, n.DiscountMaxWon)
-	}
-	detail := fmt.Sprintf("name %q, total_quantity %d, apply_opens_at %s, apply_closes_at %s, campaign_id %d, validity_days %d, %s, cadence %s, line_limit %d",
-		n.Name, n.Seats, stamp(n.Opens), stamp(n.Closes), n.Campaign, n.ValidityDays, discount, n.Cadence, n.LineLimit)
-	if n.MinimumWon > 0 {
-		detail += fmt.Sprintf(", minimum_won %d", n.MinimumWon)
-	}
-	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Detail: detail})
+	payload := audit.NewCoupon{Name: n.Name, Seats: n.Seats, Opens: n.Opens.UTC(), Closes: n.Closes.UTC(), Campaign: n.Campaign,
+		ValidityDays: n.ValidityDays, Discount: n.Discount, Cadence: n.Cadence, LineLimit: n.LineLimit}
+	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Payload: payload})
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -312,19 +311,8 @@ func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, o
 			return err
 		}
 	}
-	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Detail: made.detail(f), Seats: made.seats()})
-}
-
-// detail lists what has changed, without the user.
-func (h *HolderChange) detail(f wallet.Facts) string {
-	var parts []string
-	if !h.ExpiresAt.Equal(f.Coupon.ExpiresAt) {
-		parts = append(parts, fmt.Sprintf("expires_at %s → %s", stamp(f.Coupon.ExpiresAt), stamp(h.ExpiresAt)))
-	}
-	if seats := difference(h.Before, h.After); seats != "" {
-		parts = append(parts, seats)
-	}
-	return strings.Join(parts, ", ")
+	change := audit.HolderChange{Expires: audit.ChangedTime(f.Coupon.ExpiresAt, made.ExpiresAt), CouponChange: audit.ChangeOf(made.Before, made.After)}
+	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Payload: change, Seats: made.seats()})
 }
 
 // publishHolder tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it fails,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
@@ -47,8 +48,9 @@ func TestFreeze_WithoutRedis(t *testing.T) {
 		require.Equal(t, step.frozen, made.Summary().Frozen)
 		require.Nil(t, made.Summary().SoldOut, "nobody has asked Redis")
 	}
-	require.Equal(t, []string{"frozen false → true", "frozen false → true"}, d.audited(couponID, "COUPON_FROZEN"))
-	require.Equal(t, []string{"frozen true → false"}, d.audited(couponID, "COUPON_UNFROZEN"))
+	frozen := audit.CouponChange{Frozen: &audit.Change[bool]{To: true}}
+	require.Equal(t, []audit.Payload{frozen, frozen}, d.audited(couponID, "COUPON_FROZEN"))
+	require.Equal(t, []audit.Payload{audit.CouponChange{Frozen: &audit.Change[bool]{From: true}}}, d.audited(couponID, "COUPON_UNFROZEN"))
 	require.Equal(t, version, d.Number("SELECT version FROM coupon WHERE id = ?", couponID))
 	_, err := d.admin.Freeze(ctx, 999)
 	require.True(t, text.Is(err, text.NoSuchCoupon))
@@ -115,7 +117,8 @@ func TestSetCadence(t *testing.T) {
 
 	require.True(t, d.done(immediate()).Changed)
 	require.False(t, d.done(immediate()).Changed)
-	require.Equal(t, []string{"cadence NIGHTLY → IMMEDIATE"}, d.audited(c.id, "COUPON_CADENCE_CHANGED"))
+	changed := audit.CouponChange{Cadence: audit.Changed(coupon.Nightly, coupon.Immediate)}
+	require.Equal(t, []audit.Payload{changed}, d.audited(c.id, "COUPON_CADENCE_CHANGED"))
 	require.Equal(t, version, d.Number("SELECT version FROM coupon WHERE id = ?", c.id))
 	d.done(d.admin.Resume(ctx, c.id))
 	require.False(t, d.done(immediate()).Changed, "repeated while it is open")

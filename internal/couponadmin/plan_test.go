@@ -144,15 +144,6 @@ func TestNewCoupon_Refusals(t *testing.T) {
 	requireRefused(t, right.refusal(right.Closes), text.RefusedPast, text.NewCoupon, right.Closes, right.Closes)
 }
 
-func TestDifference_NamesChangedColumns(t *testing.T) {
-	t.Parallel()
-	require.Empty(t, difference(opened, opened))
-	is := with(func(c *coupon.Coupon) { c.TotalQuantity, c.Status, c.FinalisedAt = 12, coupon.Paused, now })
-	require.Equal(t, "total_quantity 10 → 12, status OPEN → PAUSED, finalised_at none → 2026-11-20T05:00:00Z", difference(opened, is))
-	is = with(func(c *coupon.Coupon) { c.Cadence, c.Frozen = coupon.Immediate, true })
-	require.Equal(t, "cadence NIGHTLY → IMMEDIATE, frozen false → true", difference(opened, is))
-}
-
 func TestPlanCadence(t *testing.T) {
 	t.Parallel()
 	paused := func(c *coupon.Coupon) { c.Status = coupon.Paused }

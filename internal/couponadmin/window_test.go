@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
@@ -113,11 +113,9 @@ func TestPause_IsAfterLastArrival(t *testing.T) {
 	require.Equal(t, candidates.Paused, c.Answer(c.id, 6))
 	details := c.audited(c.id, "COUPON_PAUSED")
 	require.Len(t, details, 1)
-	_, since, found := strings.Cut(details[0], "status OPEN → PAUSED, door_shut_at ")
-	require.True(t, found, details[0])
-	at, err := time.Parse(time.RFC3339Nano, since)
-	require.NoError(t, err)
-	require.Greater(t, coupon.ArrivalAt(at), c.latest())
+	paused := details[0].(audit.CouponChange)
+	require.Greater(t, coupon.ArrivalAt(*paused.StoppedAt), c.latest())
+	require.Equal(t, audit.CouponChange{Status: audit.Changed(coupon.Open, coupon.Paused), StoppedAt: paused.StoppedAt}, paused)
 }
 
 // A later end is recorded before it is published.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -39,11 +38,11 @@ func (c Application) Failure() (f coupon.Failure, ok bool) {
 	f.Application = c.Application
 	switch c.Verdict {
 	case UnknownUser:
-		f.Cause, f.Message = coupon.CauseUnknownUser, fmt.Sprintf("there is no user %d", c.User())
+		f.Cause = coupon.CauseUnknownUser
 	case InactiveUser:
-		f.Cause, f.Message = coupon.CauseInactiveUser, fmt.Sprintf("user %d is %s", c.User(), users.Shown(c.Status))
+		f.Cause, f.Note = coupon.CauseInactiveUser, users.Shown(c.Status)
 	case MalformedUser:
-		f.Cause, f.Message = coupon.CauseMalformed, "the member is not a user id in plain decimal"
+		f.Cause = coupon.CauseMalformed
 	default:
 		return coupon.Failure{}, false
 	}
@@ -140,10 +139,10 @@ func arrivedAt(t sql.NullTime, arrival coupon.Arrival) bool {
 }
 
 const droppedSQL = `
-SELECT j.n, o.reason FROM ` + mysqltx.ApplicationsTable + `
+SELECT j.n, COALESCE(o.member, '') FROM ` + mysqltx.ApplicationsTable + `
 JOIN application_outcome o ON o.coupon_id = ? AND o.user_id = 0 AND o.applied_at = ` + mysqltx.AppliedAt
 
-// findDropped marks as Settled the malformed members whose recorded reason shows that they were dropped before.
+// findDropped marks as Settled the malformed members that were dropped before.
 func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, all []Application) error {
 	var malformed []coupon.Application
 	var at []int
@@ -154,11 +153,11 @@ func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponI
 	}
 	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var n int
-		var reason string
-		if err := rows.Scan(&n, &reason); err != nil {
+		var member string
+		if err := rows.Scan(&n, &member); err != nil {
 			return err
 		}
-		if c := &all[at[n-1]]; strings.HasPrefix(reason, ledger.Malformed(c.Member)) {
+		if c := &all[at[n-1]]; member == coupon.StoredMember(c.Member) {
 			c.Verdict = Settled
 		}
 		return nil

@@ -19,8 +19,7 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			// Redis has one application in queue and DLQ after some failovers. If it stays in the DLQ, it leaves the
 			// queue.
 			if all[i-1].Source != coupon.SourceQueue {
-				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
-					Message: "was under review and in the queue"})
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true})
 			}
 			continue
 		}
@@ -37,8 +36,7 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			d.Review = append(d.Review, rejection)
 		case c.Arrival <= boundary:
 			if c.Source == coupon.SourceQueue {
-				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true,
-					Message: "could not be given a coupon in turn; the next free seat goes to this application"})
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true})
 			}
 		case free > 0: // the next run gives these kept or added seats in order
 		case stays(c.Application):

@@ -1,8 +1,8 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -277,18 +277,23 @@ func (f *Facts) noteAccount(c *Conclusion) {
 	c.note(NoteAccountInactive, f.UserKnown && !f.UserActive)
 }
 
-// stateOf returns the state whose name is prefix and cause together, or other if there is no such state.
-func stateOf(prefix, cause string, other State) State {
-	if s := State(prefix + cause); slices.Contains(coupon.Causes, coupon.Cause(cause)) && slices.Contains(States, s) {
-		return s
-	}
-	return other
+// reviewStates has the state of each cause of a DLQ entry.
+var reviewStates = map[coupon.Cause]State{
+	coupon.CauseUnknownUser: StateReviewUnknownUser, coupon.CauseInactiveUser: StateReviewInactiveUser, coupon.CauseMalformed: StateReviewOther,
+	coupon.CausePassedOver: StateReviewPassedOver, coupon.CauseBadRow: StateReviewBadRow, coupon.CauseDatabaseAway: StateReviewDatabaseAway,
+}
+
+// rejectedStates has the state of each cause for which a run rejects. Without a cause, an operator has rejected.
+var rejectedStates = map[coupon.Cause]State{
+	"": StateRejectedByPerson, coupon.CauseUnknownUser: StateRejectedUnknown, coupon.CauseInactiveUser: StateRejectedInactive,
+	coupon.CauseBadRow: StateRejectedBadRow, coupon.CauseMalformed: StateRejectedOther, coupon.CausePassedOver: StateRejectedOther,
+	coupon.CauseDatabaseAway: StateRejectedOther,
 }
 
 func (f *Facts) inDLQ(a *Application) Conclusion {
 	c := Conclusion{State: StateReviewOther, Application: a}
 	if a.Review != nil {
-		c.State = stateOf("REVIEW_", a.Review.Cause, StateReviewOther)
+		c.State = cmp.Or(reviewStates[coupon.Cause(a.Review.Cause)], StateReviewOther)
 	}
 	switch {
 	case a.Place == InHeld:
@@ -328,11 +333,7 @@ func (f *Facts) decided(a *Application) Conclusion {
 		}
 		f.noteAccount(&c)
 	case coupon.OutcomeRejected:
-		cause, _, _ := strings.Cut(a.Reason, ":")
-		c.State = stateOf("REJECTED_", cause, StateRejectedOther)
-		if a.Dropped { // Reason is then an operator's own words, which may look like a cause
-			c.State = StateRejectedByPerson
-		}
+		c.State = cmp.Or(rejectedStates[a.Cause], StateRejectedOther)
 	default: // the outcome is ALREADY_ISSUED or ISSUED, but the user has no coupon
 		c.State = StateHolderNoMore
 	}

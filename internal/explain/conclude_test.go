@@ -66,14 +66,12 @@ func outcome(o coupon.Outcome) func(a *explain.Application) {
 	return func(a *explain.Application) { a.Outcome, a.Run, a.RecordedAt = o, 5, hence(-10*time.Minute) }
 }
 
-func rejected(reason string) func(a *explain.Application) {
+func rejected(cause coupon.Cause) func(a *explain.Application) {
 	return func(a *explain.Application) {
 		outcome("REJECTED")(a)
-		a.Reason = reason
+		a.Cause, a.Note = cause, "BAD_ROW: words of somebody"
 	}
 }
-
-func byOperator(a *explain.Application) { a.Dropped = true }
 
 func hasCoupon(run coupon.RunID, status coupon.UserCouponStatus, expires *time.Time, log ...explain.LogEntry) change {
 	return func(f *explain.Facts) {
@@ -113,7 +111,7 @@ var (
 	overdue     = application(0, placed(explain.InQueue), func(a *explain.Application) { a.SettlesAt = hence(0) })
 	notSelected = application(0, outcome("NOT_SELECTED"))
 	issued      = application(0, outcome("ISSUED"))
-	dropped     = application(0, rejected("INACTIVE_USER: in the words of an operator"), byOperator)
+	dropped     = application(0, rejected(""))
 	justNow     = application(time.Hour-time.Second, placed(explain.InQueue), func(a *explain.Application) { a.SettlesAt = nil })
 	immediate   = change(func(f *explain.Facts) { f.Coupon.Cadence = coupon.Immediate })
 	frozen      = change(func(f *explain.Facts) { f.Coupon.Frozen = true })
@@ -274,11 +272,11 @@ func TestConclusions(t *testing.T) {
 		{"seats added, blocked since", with(notSelected, blocked), explain.StateSeatsFree, notes(explain.NoteAccountInactive)},
 		{"seats added after it was finalised", with(notSelected, finalised), explain.StateSeatsFreeOver, nil},
 		{"dropped", with(dropped), explain.StateRejectedByPerson, nil},
-		{"dropped, not selected before", with(notSelected, application(time.Minute, rejected("x"), byOperator)), explain.StateRejectedByPerson, notes(explain.NoteEarlierNotSelected)},
-		{"rejected: inactive user", with(application(0, rejected("INACTIVE_USER: user 7 is BLOCKED"))), explain.StateRejectedInactive, nil},
-		{"rejected: unknown user", with(application(0, rejected("UNKNOWN_USER: there is no user 7"))), explain.StateRejectedUnknown, nil},
-		{"rejected: bad row", with(application(0, rejected("BAD_ROW: Error 1644"))), explain.StateRejectedBadRow, nil},
-		{"rejected for another reason", with(application(0, rejected(""))), explain.StateRejectedOther, nil},
+		{"dropped, not selected before", with(notSelected, application(time.Minute, rejected(""))), explain.StateRejectedByPerson, notes(explain.NoteEarlierNotSelected)},
+		{"rejected: inactive user", with(application(0, rejected(coupon.CauseInactiveUser))), explain.StateRejectedInactive, nil},
+		{"rejected: unknown user", with(application(0, rejected(coupon.CauseUnknownUser))), explain.StateRejectedUnknown, nil},
+		{"rejected: bad row", with(application(0, rejected(coupon.CauseBadRow))), explain.StateRejectedBadRow, nil},
+		{"rejected for another reason", with(application(0, rejected("FROM_TOMORROW"))), explain.StateRejectedOther, nil},
 		{"ALREADY_ISSUED without a coupon", with(application(0, outcome("ALREADY_ISSUED"))), explain.StateHolderNoMore, nil},
 		{"ALREADY_ISSUED without a coupon, not selected before", with(full, notSelected, application(time.Minute, outcome("ALREADY_ISSUED"))), explain.StateNotSelected, nil},
 	} {

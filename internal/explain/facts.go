@@ -120,10 +120,10 @@ type Application struct {
 
 type Decision struct {
 	Outcome    coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
-	Reason     string         `json:"reason,omitempty"`
+	Cause      coupon.Cause   `json:"cause,omitempty"`   // why a run rejected the application; empty: an operator did, or nobody
+	Note       string         `json:"note,omitempty"`    // the operator's words; with Cause, the note of the failure
 	Run        coupon.RunID   `json:"run,omitempty"`
 	RecordedAt *time.Time     `json:"recordedAt,omitempty"`
-	Dropped    bool           `json:"dropped,omitempty"` // an operator rejected the application
 }
 
 // Missed tells how far the last NOT_SELECTED application was from a seat.

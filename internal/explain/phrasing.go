@@ -112,13 +112,13 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventRun:
 		line = p.runEvent(e)
 	case EventAttempt:
-		line = p.Sprintf(text.EventAttempt, p.causeAndCode(e.Reason)) + p.byRun(e.Run) + p.detail(e.Detail)
+		line = p.Sprintf(text.EventAttempt, p.causeAndCode(string(e.Cause))) + p.byRun(e.Run) + p.detail(e.Reason)
 	case EventReview:
 		line = p.reviewEvent(f, e)
 	case EventAudit:
 		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason)
-		if e.Detail != "" {
-			line += "; " + p.Detail(e.Detail)
+		if words := p.Detail(e.Action, e.Detail); words != "" {
+			line += "; " + words
 		}
 	case EventIssued:
 		line = p.Sprintf(text.ColumnIssuedByHand)
@@ -129,7 +129,11 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 			line += p.Sprintf(text.StatusNow, string(f.UserCoupon.Status))
 		}
 	case EventNotSelected, EventRejected, EventAlready:
-		line += p.byRun(e.Run) + p.detail(e.Reason)
+		line += p.byRun(e.Run)
+		if e.Cause != "" {
+			line += "; " + p.causeAndCode(string(e.Cause))
+		}
+		line += p.detail(e.Reason)
 	case EventSeatFreed:
 		line += p.Sprintf(text.ByActor, output.Printable(e.Actor))
 	case EventRanOut:
@@ -220,7 +224,7 @@ func (p Phrasing) reviewEvent(f *Facts, e Event) string {
 		next = p.Sprintf(text.RetriedByEveryRun)
 	}
 	return p.Sprintf(text.EventReview,
-		p.causeAndCode(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.detail(r.Message)
+		p.causeAndCode(r.Cause), r.Attempts, next) + p.byRun(r.Run) + p.detail(r.Note)
 }
 
 func (p Phrasing) causeAndCode(cause string) string {

@@ -183,11 +183,6 @@ func TestImmediateRunsInTheTimeline(t *testing.T) {
 	}
 }
 
-var actions = []audit.Action{audit.GapHeld, audit.CountHeld, audit.GapAccepted, audit.DLQRetried, audit.DLQDropped, audit.ManualSettle,
-	audit.CouponCreated, audit.CouponClosed, audit.CouponExtended, audit.CouponPaused, audit.CouponResumed, audit.CouponSeats,
-	audit.CouponRecounted, audit.CouponUnfinalised, audit.CouponFrozen, audit.CouponUnfrozen, audit.CouponCadence,
-	audit.CouponGranted, audit.CouponRevoked, audit.CouponReissued, audit.CouponUserExtended, audit.UserForgotten}
-
 func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 	t.Parallel()
 	f := fullFacts()
@@ -199,12 +194,26 @@ func TestEventsAndActionsAreInBothLanguages(t *testing.T) {
 			require.NotContains(t, line, "%!")
 			require.Equal(t, l == text.Korean, hangul.MatchString(line), "%s: %s", k, line)
 		}
-		for _, action := range actions {
+		for action := range audit.Payloads {
 			require.Equal(t, l == text.Korean, hangul.MatchString(text.Word(l, action)), action)
 			require.NotEmpty(t, text.Word(l, action), action)
 		}
+		for _, cause := range coupon.Causes {
+			require.Equal(t, l == text.Korean, hangul.MatchString(text.Word(l, cause)), cause)
+			require.NotEmpty(t, text.Word(l, cause), cause)
+		}
 		require.Equal(t, "FROM_TOMORROW", output.Word(l, "FROM_TOMORROW"))
 	}
+}
+
+func TestEveryCauseHasItsStates(t *testing.T) {
+	t.Parallel()
+	for _, cause := range coupon.Causes {
+		require.Contains(t, reviewStates, cause)
+		require.Contains(t, rejectedStates, cause)
+	}
+	require.Len(t, reviewStates, len(coupon.Causes))
+	require.Len(t, rejectedStates, len(coupon.Causes)+1, "and an operator")
 }
 
 // No nightly run is named for an application that settle serve settles, or that no run settles.

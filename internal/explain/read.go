@@ -82,14 +82,13 @@ func (r *reader) readCoupon(ctx context.Context) error {
 }
 
 const outcomesSQL = `
-SELECT o.applied_at, o.outcome, o.reason, o.run_id, o.recorded_at,
-       EXISTS (SELECT 1 FROM audit_event a WHERE a.user_id = o.user_id AND a.coupon_id = o.coupon_id AND a.run_id = o.run_id AND a.action = ?)
+SELECT o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.run_id, o.recorded_at
 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at DESC LIMIT ?`
 
 func (r *reader) readOutcomes(ctx context.Context) error {
 	outcomes, err := mysqltx.Collect(ctx, r.tx, func(a *Application) []any {
-		return []any{&a.AppliedAt, &a.Outcome, &a.Reason, &a.Run, &a.RecordedAt, &a.Dropped}
-	}, outcomesSQL, audit.DLQDropped, r.CouponID, r.UserID, maxOutcomes+1)
+		return []any{&a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.Run, &a.RecordedAt}
+	}, outcomesSQL, r.CouponID, r.UserID, maxOutcomes+1)
 	for _, o := range bounded(r, outcomes, maxOutcomes) {
 		// An application with a coupon and another outcome counts as issued. `settle verify` reports it.
 		if a := r.application(coupon.ArrivalAt(o.AppliedAt)); a.Outcome != coupon.OutcomeIssued {

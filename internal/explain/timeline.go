@@ -63,8 +63,9 @@ type Event struct {
 	Run     coupon.RunID       `json:"run,omitempty"`
 	Actor   string             `json:"actor,omitempty"`
 	Action  audit.Action       `json:"action,omitempty"`
-	Reason  string             `json:"reason,omitempty"`
-	Detail  string             `json:"detail,omitempty"`
+	Cause   coupon.Cause       `json:"cause,omitempty"`  // of ATTEMPT, and of REJECTED by a run
+	Reason  string             `json:"reason,omitempty"` // words of an operator, of MySQL or of the shop's table
+	Detail  audit.Detail       `json:"detail,omitempty"`
 	Review  *candidates.Reason `json:"review,omitempty"`
 	Order   string             `json:"order,omitempty"`
 	Entry   *LogEntry          `json:"-"` // of the coupon's log; JSON has it in UserCoupon.Log
@@ -123,7 +124,7 @@ func (t *timeline) addApplication(a *Application) {
 	case a.Outcome == "" && a.Place != InHeld:
 		t.add(a.SettlesAt, Event{Kind: EventSettles, Arrival: a.Arrival})
 	case a.Outcome != "" && a.Outcome != coupon.OutcomeIssued:
-		t.add(a.RecordedAt, Event{Kind: EventKind(a.Outcome), Arrival: a.Arrival, Run: a.Run, Reason: a.Reason})
+		t.add(a.RecordedAt, Event{Kind: EventKind(a.Outcome), Arrival: a.Arrival, Run: a.Run, Cause: a.Cause, Reason: a.Note})
 	}
 }
 
@@ -134,7 +135,7 @@ func (t *timeline) addReview(a *Application) {
 	}
 	for _, tried := range a.Review.Tried {
 		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // the last attempt is added below
-			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run, Reason: tried.Cause, Detail: tried.Message})
+			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run, Cause: coupon.Cause(tried.Cause), Reason: tried.Note})
 		}
 	}
 	t.add(&at, Event{Kind: EventReview, Arrival: a.Arrival, Run: a.Review.Run, Review: a.Review})

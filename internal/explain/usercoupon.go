@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -167,19 +166,17 @@ func (c *UserCoupon) addReasons(audits []Event) []Event {
 		action, byOperator := operatorActs[entry.Kind]
 		at := slices.IndexFunc(audits, func(e Event) bool { return e.Action == action })
 		if byOperator && at >= 0 && audits[at].Actor == entry.Actor {
-			entry.Reason, entry.ExpiredAt = audits[at].Reason, endBefore(audits[at].Detail)
+			entry.Reason, entry.ExpiredAt = audits[at].Reason, endBefore(audits[at])
 			audits = slices.Delete(audits, at, at+1)
 		}
 	}
 	return audits
 }
 
-// endBefore returns the old value of expires_at in the detail of an audit event, or nil.
-func endBefore(detail string) *time.Time {
-	_, change, _ := strings.Cut(detail, "expires_at ")
-	was, _, _ := strings.Cut(change, " → ")
-	if at, err := time.Parse(time.RFC3339Nano, was); err == nil {
-		return &at
+// endBefore returns when the coupon would have expired without the change of an audit event, or nil.
+func endBefore(e Event) *time.Time {
+	if change, ok := e.Detail.Payload(e.Action).(audit.HolderChange); ok && change.Expires != nil {
+		return change.Expires.From
 	}
 	return nil
 }

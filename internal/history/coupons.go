@@ -125,7 +125,7 @@ type AuditEntry struct {
 	Actor  string       `json:"actor"`
 	Action audit.Action `json:"action"`
 	Reason string       `json:"reason"`
-	Detail string       `json:"detail"`
+	Detail audit.Detail `json:"detail"`
 
 	// A report leaves these out.
 	Account string `json:"account,omitempty"` // of MySQL, by which the event was written

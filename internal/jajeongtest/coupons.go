@@ -54,7 +54,7 @@ func (d *Deployment) AddSeats(couponID coupon.CouponID, more int64) error {
 		return err
 	}
 	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "park", Reason: "seats"}
-	if err := audit.Append(context.Background(), tx, origin, audit.CouponSeats, couponID, audit.Entry{Seats: more}); err != nil {
+	if err := audit.Append(context.Background(), tx, origin, audit.CouponSeats, couponID, audit.Entry{Payload: audit.CouponChange{}, Seats: more}); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -230,9 +230,15 @@ func (d *Deployment) Runs(couponID coupon.CouponID) []coupon.RunID {
 	return Column[coupon.RunID](d, "SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id", couponID)
 }
 
-// Audit appends audit events in a transaction of its own.
+// Audit appends audit events in a transaction of its own. An entry without a payload gets the empty one of the action.
 func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
 	d.T.Helper()
+	entries = slices.Clone(entries)
+	for i := range entries {
+		if entries[i].Payload == nil {
+			entries[i].Payload = audit.Payloads[action]
+		}
+	}
 	tx, err := d.DB.Begin()
 	require.NoError(d.T, err)
 	defer func() { _ = tx.Rollback() }()
@@ -240,6 +246,15 @@ func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID co
 		return err
 	}
 	return tx.Commit()
+}
+
+// Payloads are the payloads of the coupon's audit events of this action, in order.
+func (d *Deployment) Payloads(couponID coupon.CouponID, action audit.Action) (all []audit.Payload) {
+	d.T.Helper()
+	for _, detail := range Column[audit.Detail](d, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? ORDER BY id", couponID, action) {
+		all = append(all, detail.Payload(action))
+	}
+	return all
 }
 
 // IDs are the only column of a query.
@@ -276,7 +291,7 @@ func (d *Deployment) Snapshot() (rows []string) {
 	for _, query := range []string{
 		"SELECT CONCAT_WS('|', id, issued_count, status, finalised_at, version) FROM coupon ORDER BY id",
 		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) FROM user_coupon ORDER BY id",
-		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, reason, run_id) FROM application_outcome ORDER BY 1",
+		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, COALESCE(cause, ''), note, COALESCE(member, ''), run_id) FROM application_outcome ORDER BY 1",
 		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
 		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
 	} {

@@ -99,7 +99,7 @@ func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, i
 			return w, err
 		}
 	}
-	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id, audit.ApplicationEntry(p.user.Member(), p.arrival))
+	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id, audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
 }
 
 // carryOut puts the application back, if it is not yet, and keeps the promises in line with what is found.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -404,16 +403,9 @@ func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a l
 	if !done.Changed() && less == 0 {
 		return nil
 	}
-	var parts []string
-	for _, part := range []struct {
-		n    int64
-		what string
-	}{{done.Back, "put back from the journal"}, {done.Moved, "moved to their first arrival"}, {done.FromMarks, "winners entered again from their marks"},
-		{less, "less written off"}, {done.Missing, "still missing"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
+	payload := audit.Payload(audit.Restored{Back: done.Back, Moved: done.Moved, FromMarks: done.FromMarks, WrittenOff: less, Missing: done.Missing})
+	if action == audit.ReceiptHonoured {
+		payload = audit.Honoured{WrittenOff: less}
 	}
-	detail := strings.Join(parts, ", ")
-	return audit.Append(ctx, tx, o.origin(), action, id, audit.Entry{Detail: detail})
+	return audit.Append(ctx, tx, o.origin(), action, id, audit.Entry{Payload: payload})
 }

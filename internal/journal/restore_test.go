@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -366,7 +367,7 @@ func TestRestore_EndsNoSessionWhileRedisIsSlow(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 601, done.Back)
 	require.EqualValues(t, 299, done.Marked)
-	require.Equal(t, "601 put back from the journal", jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPLICATIONS_RESTORED'")[0])
+	require.Equal(t, audit.Restored{Back: 601}, d.Payloads(id, audit.ApplicationsRestored)[0])
 
 	require.NoError(t, d.Redis.SAdd(t.Context(), d.Key("issued", id), 300).Err())
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 300).Err())

@@ -3,13 +3,14 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/users"
 )
 
@@ -96,17 +97,13 @@ func (a Account) RestoreDue() bool {
 	return max(a.Gap(), 0) != a.Server.Missing
 }
 
-func (a Account) String() string {
-	text := fmt.Sprintf("accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d",
-		a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff)
-	if a.AskedAgain > 0 {
-		text += fmt.Sprintf(", accepted again after a failover %d", a.AskedAgain)
-	}
-	if a.Erased > 0 {
-		text += fmt.Sprintf(", erased %d", a.Erased)
-	}
-	return text
+// Figures returns the numbers that add up to the gap.
+func (a Account) Figures() audit.Figures {
+	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued, Outcomes: a.Outcomes,
+		Twice: a.Twice, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
 }
+
+func (a Account) String() string { return a.Figures().In(text.English) }
 
 // Account counts one coupon within tx. The count is exact only if tx holds the lock of the coupon's row.
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {

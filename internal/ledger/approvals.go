@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ type approvedEvent struct {
 	actor  string
 	at     time.Time
 	run    *uint64
-	detail string
+	detail audit.Detail
 
 	account string // of MySQL, by which it was written
 	signIn  string // at the console; empty: at a terminal
@@ -116,13 +115,14 @@ func (c *check) checkApprovals(ctx context.Context) error {
 			continue
 		}
 		c.Approvals++
-		a, action := given.named(e.detail)
-		if a == nil || a.fault(policies) || a.seen || a.action != action || !a.usedBy(e, a.policyOf(policies)) {
+		is, _ := e.detail.Payload(e.action).(audit.UsedApproval)
+		a := given.named(is)
+		if a == nil || a.fault(policies) || a.seen || a.action != is.Action || !a.usedBy(e, a.policyOf(policies)) {
 			wrong++
 		}
 		if a != nil {
 			a.seen = true
-			used[e.change()] = append(used[e.change()], action)
+			used[e.change()] = append(used[e.change()], is.Action)
 		}
 	}
 	for _, e := range events {
@@ -224,19 +224,13 @@ func readApprovals(ctx context.Context, q mysqltx.Querier, where string, args ..
 	return all, mysqltx.Wrap(err, "read approvals")
 }
 
-// named returns the approval that the detail of an APPROVAL_USED event names, and the action there. It is nil if there is no such
-// approval, or one with another digest or other persons.
-func (g givenApprovals) named(detail string) (a *givenApproval, action string) {
-	parts := strings.SplitN(detail, ", ", 4)
-	if len(parts) != 4 {
-		return nil, ""
+// named returns the approval that an event names. It is nil if there is none, or one with another digest or other persons.
+func (g givenApprovals) named(is audit.UsedApproval) *givenApproval {
+	a := g[is.Approval] // no approval has the number 0
+	if a == nil || is.Digest != a.digest || is.Maker != a.maker.name || is.Checker != a.checker.name {
+		return nil
 	}
-	id, _ := strconv.ParseUint(parts[0], 10, 64) // 0, which no approval has, if it is no number
-	a = g[id]
-	if a == nil || parts[2] != a.digest || parts[3] != fmt.Sprintf("asked by %s, approved by %s", a.maker.name, a.checker.name) {
-		return nil, ""
-	}
-	return a, parts[1]
+	return a
 }
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.

@@ -74,7 +74,7 @@ var columnCorruptions = map[string]corruption{
 
 	// Invariant 6: the rows of outcomes.
 	"an outcome of no user":      {do: alter("application_outcome", 22, "user_id = 0"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
-	"NOT_SELECTED with a reason": {do: alter("application_outcome", 24, "reason = 'for a friend'"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
+	"NOT_SELECTED with a note":   {do: alter("application_outcome", 24, "note = 'for a friend'"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"an outcome at another time": {do: alter("application_outcome", 24, "recorded_at = recorded_at + INTERVAL 1 SECOND"), codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"an outcome of another run": {
 		do:    func(c *fixture) { alter("application_outcome", 24, "run_id = ?", c.Runs(c.id)[0])(c) },
@@ -83,7 +83,7 @@ var columnCorruptions = map[string]corruption{
 		do:    func(c *fixture) { alter("application_outcome", byHand, "user_id = ?", c.user(idle))(c) },
 		codes: found{ledger.OutcomeWrong: 1}, alone: true},
 	"REJECTED without an audit event": {
-		do:    alter("application_outcome", 24, "outcome = 'REJECTED', reason = 'for a friend'"),
+		do:    alter("application_outcome", 24, "outcome = 'REJECTED', note = 'BAD_ROW: for a friend'"),
 		codes: found{ledger.OutcomeWrong: 1, ledger.RecordWrong: 0}, alone: true},
 
 	// Invariant 6: the rows of runs.

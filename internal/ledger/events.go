@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -30,8 +28,8 @@ type runIdentity struct {
 
 type droppedApplication struct {
 	run     coupon.RunID
-	user    coupon.UserID  // 0: the member of the DLQ was no user id
-	arrival coupon.Arrival // 0: the member was so long that the detail of the event lacks the arrival
+	user    coupon.UserID // 0: the member of the DLQ was no user id
+	arrival coupon.Arrival
 }
 
 func (r *runEvents) add(e audit.Event) {
@@ -44,14 +42,14 @@ func (r *runEvents) add(e audit.Event) {
 	if !known {
 		run = runIdentity{actor: e.Actor, reason: e.Reason, settledAt: stamp(e.At)}
 	}
-	switch e.Action {
-	case audit.DLQRetried:
+	switch is := e.Payload().(type) {
+	case audit.Retried:
 		run.trigger = coupon.DLQRetry
-	case audit.ManualSettle:
-		run.trigger, run.cutoff = coupon.Manual, e.Cutoff()
-	case audit.DLQDropped:
+	case audit.Settled:
+		run.trigger, run.cutoff = coupon.Manual, stamp(is.Cutoff)
+	case audit.Application:
 		run.trigger = coupon.Manual
-		d := droppedApplication{run: *e.Run, arrival: e.Arrival()}
+		d := droppedApplication{run: *e.Run, arrival: is.Arrival}
 		if e.User != nil {
 			d.user = *e.User
 		}
@@ -119,29 +117,22 @@ func (audited runIdentity) differs(run runIdentity) bool {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 const rejectedSQL = `
-SELECT user_id, applied_at, run_id, reason FROM application_outcome
-WHERE coupon_id = ? AND outcome = 'REJECTED' AND LENGTH(reason) > 0`
+SELECT user_id, applied_at, run_id, note FROM application_outcome
+WHERE coupon_id = ? AND outcome = 'REJECTED' AND cause IS NULL AND LENGTH(note) > 0`
 
-// checkRejected checks invariant 6 for REJECTED outcomes. The reason of a run begins with a cause, and that of an
-// operator is also in an audit event. If the member is no user id, it is enough that the event exists.
+// checkRejected checks invariant 6 for REJECTED outcomes without a cause: an audit event has the operator's words, too.
 func (c *check) checkRejected(ctx context.Context) error {
 	var unaudited int64
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var user coupon.UserID
 		var run coupon.RunID
 		var appliedAt time.Time
-		var reason string
-		if err := rows.Scan(&user, &appliedAt, &run, &reason); err != nil {
+		var note string
+		if err := rows.Scan(&user, &appliedAt, &run, &note); err != nil {
 			return err
 		}
-		if cause, _, ok := strings.Cut(reason, ": "); ok && slices.Contains(coupon.Causes, coupon.Cause(cause)) {
-			return nil
-		}
 		audited, ok := c.events.dropped[droppedApplication{run, user, coupon.ArrivalAt(appliedAt)}]
-		if !ok {
-			audited, ok = c.events.dropped[droppedApplication{run: run, user: user}]
-		}
-		if !ok || user != 0 && audited != reason {
+		if !ok || audited != note {
 			unaudited++
 		}
 		return nil

@@ -319,7 +319,7 @@ var auditOrigin = audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor
 // event is the n-th event of the chain if it has auditOrigin.
 func (c *fixture) event(n uint64) audit.Event {
 	o := auditOrigin
-	return audit.Event{Seq: n, At: o.At, Actor: o.Actor, Action: audit.DLQDropped, Coupon: c.id, Run: &o.Run, Reason: o.Reason}
+	return audit.Event{Seq: n, At: o.At, Actor: o.Actor, Action: audit.DLQDropped, Coupon: c.id, Run: &o.Run, Reason: o.Reason, Detail: `{"arrival":0}`}
 }
 
 // audit appends events of auditOrigin until the chain has n.

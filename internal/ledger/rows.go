@@ -82,12 +82,13 @@ WHERE s.coupon_id = ? AND (s.already_issued_count <> COALESCE(o.already, 0)
 	OR s.not_selected_count < COALESCE(o.not_selected, 0)
 	OR s.not_selected_count + s.read_count > COALESCE(o.not_selected, 0) + runs.anew + forgotten.erased)`
 
-	// outcomesAlteredSQL: an outcome has the time of its run. A REJECTED outcome has a reason, and no other
-	// has one. A member that is no user id (user_id 0) is REJECTED. A user with ALREADY_ISSUED has the coupon.
+	// outcomesAlteredSQL: an outcome has the time of its run. A REJECTED outcome has a cause or a note, and no other
+	// has one. A member that is no user id (user_id 0) is REJECTED, and alone is repeated. A user with ALREADY_ISSUED has the coupon.
 	outcomesAlteredSQL = `
 SELECT COUNT(*) FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
 WHERE o.coupon_id = ? AND (o.recorded_at <> ` + settledAt + `
-	OR (o.outcome = 'REJECTED') = (LENGTH(o.reason) = 0)
+	OR (o.outcome = 'REJECTED') = (o.cause IS NULL AND LENGTH(o.note) = 0)
+	OR (o.user_id = 0) = (o.member IS NULL)
 	OR o.user_id = 0 AND o.outcome <> 'REJECTED'
 	OR o.outcome = 'ALREADY_ISSUED' AND NOT EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = o.coupon_id AND c.user_id = o.user_id))`
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -32,19 +30,12 @@ SELECT j.n, {active},
        EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
        EXISTS (SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id AND c.run_id IS NOT NULL
                AND c.applied_at = ` + mysqltx.AppliedAt + `),
-       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.reason, '')
+       o.outcome IS NOT NULL, COALESCE(o.outcome = 'NOT_SELECTED', FALSE), COALESCE(o.member, '')
 FROM ` + mysqltx.ApplicationsTable + `
 LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
      AND o.applied_at = ` + mysqltx.AppliedAt + `
 ORDER BY j.n`
-
-// Malformed returns how the reason for rejecting a member that is no user id begins. All such outcomes have user id 0,
-// and only the reason tells them apart.
-func Malformed(member string) string {
-	const maxLetters = 400 // a reason can have 500 letters
-	return mysqltx.Shorten(strconv.Quote(strings.ToValidUTF8(member, "\uFFFD")), maxLetters)
-}
 
 func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival, visit func(Entry)) error {
 	directory, err := l.Users.Table(ctx, tx)
@@ -60,14 +51,14 @@ func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 		cursor = next
 		err = mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
 			var n int
-			var reason string
+			var member string
 			var e Entry
-			if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.recorded, &e.notSelected, &reason); err != nil {
+			if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.recorded, &e.notSelected, &member); err != nil {
 				return err
 			}
 			e.Application = page[n-1]
 			if e.User() == 0 {
-				e.recorded = e.recorded && strings.HasPrefix(reason, Malformed(e.Member))
+				e.recorded = e.recorded && member == coupon.StoredMember(e.Member)
 			}
 			visit(e)
 			return nil

@@ -1,230 +1,170 @@
 package output
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 // OfRequest is text about a request for approval, which not everybody may see who sees the rest.
 type OfRequest string
 
-// Detail puts the stored detail of an audit event into words, with times in l.Zone. A detail that this version does not know is
-// shown as it is stored.
-func (l Locale) Detail(stored string) string {
-	if words, known := l.sentence(stored); known {
-		return words
-	}
-	var parts []string
-	for _, part := range commas(stored) {
-		words, known := l.part(part)
-		if !known {
-			return Printable(stored)
+// Detail puts the detail of an audit event into words, with times in l.Zone. A detail that the program did not write is shown
+// as it is stored.
+func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
+	w := words{Locale: l}
+	switch is := stored.Payload(action).(type) {
+	case audit.MissingPromises:
+		w.say(l.Sprintf(text.DetailGapHeld, is.Missing, is.Account.Accepted, is.Account.In(l.Language)))
+	case audit.WrittenOff:
+		w.say(l.Sprintf(text.DetailWrittenOff, is.Missing, is.Account.In(l.Language), Printable(is.Digest)))
+	case audit.WrongCount:
+		w.say(l.Sprintf(text.DetailCountHeld, is.Recorded, is.Coupons, is.Seats))
+	case audit.Retried:
+		if is.All {
+			w.say(l.Sprintf(text.DetailAllUnderReview))
+		} else {
+			w.application(is.Application)
 		}
-		parts = append(parts, words)
-	}
-	return strings.Join(parts, ", ")
-}
-
-var (
-	writtenOff = regexp.MustCompile(`^(\d+) applications written off: (.*); (\S+)$`)
-	gapHeld    = regexp.MustCompile(`^held: (\d+) of (\d+) accepted applications? cannot be found \(([^()]*)\); `)
-	countHeld  = regexp.MustCompile(`^held: issued_count of coupon \d+ is (\d+), but user_coupon has (\d+) rows? for (\d+) seats?; `)
-)
-
-// details are details that are whole sentences.
-var details = map[string]text.Message{
-	"all that are under review":          text.DetailAllUnderReview,
-	"so that a run issues the new seats": text.DetailForNewSeats,
-}
-
-func (l Locale) sentence(stored string) (words string, known bool) {
-	if m, known := details[stored]; known {
-		return l.Sprintf(m), true
-	}
-	if m := writtenOff.FindStringSubmatch(stored); m != nil {
-		account := l.account(m[2])
-		return l.Sprintf(text.DetailWrittenOff, m[1], account, m[3]), account != ""
-	}
-	if m := gapHeld.FindStringSubmatch(stored); m != nil {
-		account := l.account(m[3])
-		return l.Sprintf(text.DetailGapHeld, m[1], m[2], account), account != ""
-	}
-	if m := countHeld.FindStringSubmatch(stored); m != nil {
-		return l.Sprintf(text.DetailCountHeld, m[1], m[2], m[3]), true
-	}
-	return "", false
-}
-
-// account puts the figures of a ledger.Account into words; empty if one of them is unknown.
-func (l Locale) account(stored string) string {
-	var parts []string
-	for _, part := range strings.Split(stored, ", ") {
-		at := strings.LastIndexByte(part, ' ')
-		if at < 0 {
-			return ""
+	case audit.Application:
+		w.application(is)
+	case audit.Settled:
+		w.settled(is)
+	case audit.NewCoupon:
+		w.created(is)
+	case audit.CouponChange:
+		w.changed(is)
+	case audit.HolderChange:
+		change(&w, text.ColumnValidUntil, is.Expires, l.timeOrNone)
+		w.changed(is.CouponChange)
+	case audit.Unfinalised:
+		w.say(l.Sprintf(text.DetailForNewSeats))
+	case audit.Forgotten:
+		w.say(l.Sprintf(text.DetailForgotten, is.Outcomes, is.Events))
+	case audit.Restored:
+		w.restored(is)
+	case audit.Honoured:
+		if is.Arrival > 0 {
+			w.value(text.CSVArrival, l.Instant(is.Arrival.Time()))
 		}
-		word, known := accountWords[part[:at]]
-		if !known {
-			return ""
-		}
-		parts = append(parts, l.Sprintf(word)+" "+part[at+1:])
-	}
-	return strings.Join(parts, ", ")
-}
-
-var accountWords = map[string]text.Message{
-	"accepted": text.ColumnAccepted, "waiting": text.ColumnWaiting, "under review": text.ColumnUnderReview, "issued": text.ColumnIssued,
-	"other outcomes": text.ColumnOtherOutcomes, "counted twice": text.DetailTwice, "written off": text.ColumnWrittenOff,
-	"accepted again after a failover": text.DetailAskedAgain,
-}
-
-// commas splits a detail at its commas, except those in a quoted name.
-func commas(stored string) (parts []string) {
-	for stored != "" {
-		end := strings.Index(stored, ", ")
-		if at := strings.IndexByte(stored, '"'); at >= 0 && at < end {
-			quoted, err := strconv.QuotedPrefix(stored[at:])
-			if err != nil {
-				return []string{stored}
-			}
-			end = strings.Index(stored[at+len(quoted):], ", ")
-			if end >= 0 {
-				end += at + len(quoted)
-			}
-		}
-		if end < 0 {
-			return append(parts, stored)
-		}
-		parts, stored = append(parts, stored[:end]), stored[end+2:]
-	}
-	return parts
-}
-
-const change = " → "
-
-// part words one part of a detail: "column value" or "column old → new", a digest, or a member of the queue.
-func (l Locale) part(part string) (words string, known bool) {
-	name, value, _ := strings.Cut(part, " ")
-	column, known := detailColumns[name]
-	switch {
-	case part == "nothing issued":
-		return l.Sprintf(text.DetailNothingIssued), true
-	case part == "free seat":
-		return l.Sprintf(text.DetailFreeSeat), true
-	case strings.HasPrefix(part, "sha256:") && value == "":
-		return Printable(part), true
-	case strings.HasPrefix(part, `"`):
-		member, err := strconv.Unquote(part)
-		return l.Sprintf(text.DetailMember, Printable(member)), err == nil
-	case !known:
-		return "", false
-	}
-	was, is, changed := strings.Cut(value, change)
-	was, knowsOld := column.value(l, was)
-	if !changed {
-		return l.Sprintf(column.name) + " " + was, knowsOld
-	}
-	is, knowsNew := column.value(l, is)
-	return l.Sprintf(column.name) + " " + was + change + is, knowsOld && knowsNew
-}
-
-// detailColumn is a column or a figure that details have.
-type detailColumn struct {
-	name  text.Message
-	value func(l Locale, stored string) (words string, known bool)
-}
-
-var detailColumns = map[string]detailColumn{
-	"name":             {text.ColumnName, quotedValue},
-	"total_quantity":   {text.ColumnSeats, numberValue},
-	"issued_count":     {text.ColumnIssued, numberValue},
-	"apply_opens_at":   {text.ColumnOpens, timeValue},
-	"apply_closes_at":  {text.ColumnCloses, timeValue},
-	"door_shut_at":     {text.DetailShutAt, timeValue},
-	"finalised_at":     {text.ColumnFinalisedAt, timeValue},
-	"expires_at":       {text.ColumnValidUntil, timeValue},
-	"cutoff":           {text.ColumnCutoff, timeValue},
-	"status":           {text.ColumnStatus, wordValue},
-	"cadence":          {text.ColumnCadence, cadenceValue},
-	"frozen":           {text.ColumnFrozen, boolValue},
-	"campaign_id":      {text.ColumnCampaign, idValue},
-	"line_limit":       {text.ColumnLineLimit, idValue},
-	"validity_days":    {text.ColumnValidity, daysValue},
-	"discount_won":     {text.ColumnDiscount, wonValue},
-	"discount_percent": {text.DetailPercent, percentValue},
-	"discount_max_won": {text.DetailMaxDiscount, wonValue},
-	"minimum_won":      {text.DetailMinimum, wonValue},
-	"issued":           {text.ColumnIssued, numberValue},
-	"arrival":          {text.CSVArrival, arrivalValue},
-}
-
-func numberValue(_ Locale, stored string) (string, bool) {
-	_, err := strconv.ParseInt(stored, 10, 64)
-	return Grouped(stored), err == nil
-}
-
-func idValue(l Locale, stored string) (string, bool) {
-	if stored == "0" {
-		return l.Sprintf(text.DetailNone), true
-	}
-	_, err := strconv.ParseUint(stored, 10, 64)
-	return stored, err == nil
-}
-
-func wonValue(l Locale, stored string) (string, bool) {
-	n, err := strconv.ParseInt(stored, 10, 64)
-	return l.Sprintf(text.DetailWon, Grouped(strconv.FormatInt(n, 10))), err == nil
-}
-
-func daysValue(l Locale, stored string) (string, bool) {
-	n, err := strconv.ParseInt(stored, 10, 64)
-	return l.Sprintf(text.Days, n), err == nil
-}
-
-func percentValue(_ Locale, stored string) (string, bool) {
-	_, err := strconv.ParseInt(stored, 10, 64)
-	return stored + " %", err == nil
-}
-
-func quotedValue(_ Locale, stored string) (string, bool) {
-	name, err := strconv.Unquote(stored)
-	return Printable(name), err == nil
-}
-
-func timeValue(l Locale, stored string) (string, bool) {
-	if stored == "none" {
-		return l.Sprintf(text.DetailNone), true
-	}
-	at, err := time.Parse(time.RFC3339Nano, stored)
-	return l.Instant(at), err == nil
-}
-
-func arrivalValue(l Locale, stored string) (string, bool) {
-	micros, err := strconv.ParseInt(stored, 10, 64)
-	return l.Instant(time.UnixMicro(micros)), err == nil
-}
-
-func cadenceValue(l Locale, stored string) (string, bool) {
-	m, known := map[string]text.Message{"NIGHTLY": text.CadenceNightly, "IMMEDIATE": text.CadenceImmediate}[stored]
-	return l.Sprintf(m), known
-}
-
-func wordValue(l Locale, stored string) (string, bool) {
-	word := text.Word(l.Language, stored)
-	return word, word != ""
-}
-
-func boolValue(l Locale, stored string) (string, bool) {
-	switch stored {
-	case "true":
-		return l.Sprintf(text.DetailOn), true
-	case "false":
-		return l.Sprintf(text.DetailOff), true
+		w.counted(text.DetailLessWrittenOff, is.WrittenOff)
+	case audit.UsedApproval:
+		w.say(l.Sprintf(text.DetailApproval, is.Approval, Word(l.Language, is.Action), Printable(is.Maker), Printable(is.Checker), Printable(is.Digest)))
 	default:
-		return "", false
+		w.say(Printable(string(stored)))
+	}
+	return strings.Join(w.parts, ", ")
+}
+
+// words collects the parts of a sentence.
+type words struct {
+	Locale
+	parts []string
+}
+
+func (w *words) say(part string) { w.parts = append(w.parts, part) }
+
+func (w *words) value(name text.Message, value string) { w.say(w.Sprintf(name) + " " + value) }
+
+// counted says how many of something there were, if there was one.
+func (w *words) counted(m text.Message, n int64) {
+	if n > 0 {
+		w.say(w.Sprintf(m, n))
 	}
 }
+
+// change says both values of what has changed.
+func change[T any](w *words, name text.Message, c *audit.Change[T], shown func(T) string) {
+	if c != nil {
+		w.value(name, shown(c.From)+" → "+shown(c.To))
+	}
+}
+
+func (w *words) application(is audit.Application) {
+	if is.Member != "" {
+		w.say(w.Sprintf(text.DetailMember, Printable(is.Member)))
+	}
+	w.value(text.CSVArrival, w.Instant(is.Arrival.Time()))
+}
+
+func (w *words) settled(is audit.Settled) {
+	w.value(text.ColumnCutoff, w.Instant(is.Cutoff))
+	if is.Issued == 0 {
+		w.say(w.Sprintf(text.DetailNothingIssued))
+		return
+	}
+	w.value(text.ColumnIssued, grouped(is.Issued))
+	w.say(Printable(is.Digest))
+}
+
+func (w *words) created(is audit.NewCoupon) {
+	w.value(text.ColumnName, Printable(is.Name))
+	w.value(text.ColumnSeats, grouped(is.Seats))
+	w.value(text.ColumnOpens, w.Instant(is.Opens))
+	w.value(text.ColumnCloses, w.Instant(is.Closes))
+	w.value(text.ColumnCampaign, w.numberOrNone(is.Campaign))
+	w.value(text.ColumnValidity, w.Sprintf(text.Days, is.ValidityDays))
+	if is.DiscountPercent > 0 {
+		w.value(text.DetailPercent, grouped(is.DiscountPercent)+" %")
+		w.value(text.DetailMaxDiscount, w.Sprintf(text.DetailWon, grouped(is.DiscountMaxWon)))
+	} else {
+		w.value(text.ColumnDiscount, w.Sprintf(text.DetailWon, grouped(is.DiscountWon)))
+	}
+	if is.MinimumWon > 0 {
+		w.value(text.DetailMinimum, w.Sprintf(text.DetailWon, grouped(is.MinimumWon)))
+	}
+	w.value(text.ColumnCadence, w.cadence(is.Cadence))
+	w.value(text.ColumnLineLimit, w.numberOrNone(uint64(max(0, is.LineLimit))))
+}
+
+func (w *words) changed(is audit.CouponChange) {
+	change(w, text.ColumnSeats, is.Seats, grouped[int])
+	change(w, text.ColumnIssued, is.Issued, grouped[int])
+	change(w, text.ColumnCloses, is.Closes, w.timeOrNone)
+	change(w, text.ColumnStatus, is.Status, func(s coupon.Status) string { return Word(w.Language, s) })
+	change(w, text.ColumnFinalisedAt, is.Finalised, w.timeOrNone)
+	change(w, text.ColumnCadence, is.Cadence, w.cadence)
+	change(w, text.ColumnFrozen, is.Frozen, w.onOrOff)
+	if is.StoppedAt != nil {
+		w.value(text.DetailShutAt, w.Instant(*is.StoppedAt))
+	}
+}
+
+func (w *words) restored(is audit.Restored) {
+	w.counted(text.DetailPutBack, is.Back)
+	w.counted(text.DetailMoved, is.Moved)
+	w.counted(text.DetailFromMarks, is.FromMarks)
+	w.counted(text.DetailLessWrittenOff, is.WrittenOff)
+	w.counted(text.DetailStillMissing, is.Missing)
+}
+
+func (l Locale) timeOrNone(t *time.Time) string {
+	if t == nil {
+		return l.Sprintf(text.DetailNone)
+	}
+	return l.Instant(*t)
+}
+
+func (l Locale) numberOrNone(n uint64) string {
+	if n == 0 {
+		return l.Sprintf(text.DetailNone)
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func (l Locale) onOrOff(on bool) string {
+	if on {
+		return l.Sprintf(text.DetailOn)
+	}
+	return l.Sprintf(text.DetailOff)
+}
+
+func (l Locale) cadence(c coupon.Cadence) string {
+	return l.Sprintf(map[coupon.Cadence]text.Message{coupon.Nightly: text.CadenceNightly, coupon.Immediate: text.CadenceImmediate}[c])
+}
+
+func grouped[N int | int64](n N) string { return Grouped(strconv.FormatInt(int64(n), 10)) }

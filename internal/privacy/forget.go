@@ -153,8 +153,7 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 		if events, err = mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id)); err != nil || outcomes+events == 0 {
 			return err
 		}
-		detail := fmt.Sprintf("outcomes deleted %d, audit events without the user %d", outcomes, events)
-		return audit.Append(ctx, tx, origin, audit.UserForgotten, id, audit.Entry{Detail: detail})
+		return audit.Append(ctx, tx, origin, audit.UserForgotten, id, audit.Entry{Payload: audit.Forgotten{Outcomes: outcomes, Events: events}})
 	})
 	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -76,7 +77,8 @@ type Application struct {
 	Name       string          `json:"name"`
 	AppliedAt  time.Time       `json:"appliedAt"`
 	Outcome    coupon.Outcome  `json:"outcome"`
-	Reason     string          `json:"reason"`
+	Cause      coupon.Cause    `json:"cause,omitzero"`
+	Note       string          `json:"note"`
 	RecordedAt time.Time       `json:"recordedAt"`
 	Finalised  bool            `json:"finalised"` // the coupon is finalised
 }
@@ -112,7 +114,7 @@ type AuditEvent struct {
 	Actor     string           `json:"actor"`
 	Action    string           `json:"action"`
 	Reason    string           `json:"reason"`
-	Detail    string           `json:"detail"`
+	Detail    audit.Detail     `json:"detail"`
 	Finalised bool             `json:"finalised"` // the coupon is finalised
 
 	id uint64
@@ -156,7 +158,7 @@ WHERE user_coupon_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 	// applicationsSQL looks each coupon of a page up by the primary key, because no index begins with the user. A user has few
 	// applications for one coupon.
 	applicationsSQL = `
-SELECT o.coupon_id, c.name, o.applied_at, o.outcome, o.reason, o.recorded_at, c.finalised_at IS NOT NULL
+SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at, c.finalised_at IS NOT NULL
 FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c
 STRAIGHT_JOIN application_outcome o ON o.coupon_id = c.id AND o.user_id = ?
 ORDER BY o.coupon_id, o.applied_at`
@@ -267,7 +269,7 @@ func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
 func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 	for after := coupon.CouponID(0); ; {
 		page, err := mysqltx.Collect(ctx, tx, func(a *Application) []any {
-			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Reason, &a.RecordedAt, &a.Finalised}
+			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.RecordedAt, &a.Finalised}
 		}, applicationsSQL, after, rowsPerPage, p.User)
 		if err != nil {
 			return err

@@ -12,13 +12,31 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// maxReasonLetters is the width of application_outcome.reason in characters. A longer reason is shortened.
-const maxReasonLetters = 500
+// maxNote is the width of application_outcome.note in characters. A longer note is shortened.
+const maxNote = 500
+
+// Ending is what application_outcome says about applications, besides who and when.
+type Ending struct {
+	Outcome coupon.Outcome
+	Cause   coupon.Cause // why a run rejected them; empty: an operator did, or they were not rejected
+	Note    string       // words of the operator who rejected them; with Cause, the note of the failure
+	Member  *string      // as coupon.StoredMember; nil: the user id says who it is
+}
+
+// RejectedFor is the ending of an application that a run rejects.
+func RejectedFor(f coupon.Failure) Ending {
+	return Ending{Outcome: coupon.OutcomeRejected, Cause: f.Cause, Note: f.Note}
+}
+
+// columns are the values of outcome, cause and note.
+func (e Ending) columns() []any {
+	return []any{e.Outcome, sql.NullString{String: string(e.Cause), Valid: e.Cause != ""}, mysqltx.Shorten(e.Note, maxNote)}
+}
 
 // insertOutcomesSQL inserts OutcomeRows. The constant times are literals, which the server parses once.
 const insertOutcomesSQL = `
-INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
-SELECT ?, j.user_id, TIMESTAMP ? + INTERVAL j.later MICROSECOND, ?, ?, ?, TIMESTAMP ?
+INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, cause, note, member, run_id, recorded_at)
+SELECT ?, j.user_id, TIMESTAMP ? + INTERVAL j.later MICROSECOND, ?, ?, ?, ?, ?, TIMESTAMP ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	user_id BIGINT UNSIGNED PATH '$[0]', later BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
@@ -50,10 +68,10 @@ func PackOutcomes(applications []coupon.Application) *OutcomeRows {
 }
 
 // InsertOutcomes inserts one row for each application.
-func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, outcome coupon.Outcome, reason string, rows *OutcomeRows) error {
-	err := mysqltx.Exec(ctx, tx, rows.n, insertOutcomesSQL, couponID, timestamp(rows.first.Time()), outcome,
-		mysqltx.Shorten(reason, maxReasonLetters), run.ID, timestamp(run.At), rows.json)
-	return mysqltx.Wrap(err, "record %s for coupon %d", outcome, couponID)
+func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, as Ending, rows *OutcomeRows) error {
+	args := slices.Concat([]any{couponID, timestamp(rows.first.Time())}, as.columns(), []any{as.Member, run.ID, timestamp(run.At), rows.json})
+	err := mysqltx.Exec(ctx, tx, rows.n, insertOutcomesSQL, args...)
+	return mysqltx.Wrap(err, "record %s for coupon %d", as.Outcome, couponID)
 }
 
 const deleteNotSelectedSQL = `
@@ -70,13 +88,14 @@ func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 }
 
 const updateNotSelectedSQL = `
-UPDATE application_outcome SET outcome = ?, reason = ?, run_id = ?, recorded_at = ?
+UPDATE application_outcome SET outcome = ?, cause = ?, note = ?, run_id = ?, recorded_at = ?
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 // UpdateNotSelected gives the record of an application that cannot get a seat any more its final outcome.
-func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, outcome coupon.Outcome, reason string) error {
-	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, outcome, mysqltx.Shorten(reason, maxReasonLetters), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
-	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", outcome, couponID, a.User())
+func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, as Ending) error {
+	args := append(as.columns(), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
+	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, args...)
+	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", as.Outcome, couponID, a.User())
 }
 
 const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"

@@ -3,7 +3,7 @@ package records
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -25,22 +25,28 @@ func KeepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a le
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
-// WriteOff accepts a gap in the name of an operator. The audit event ends with the approved digest.
+// WriteOff accepts a gap in the name of an operator. The audit event has the approved digest.
 func WriteOff(ctx context.Context, tx *sql.Tx, by audit.Origin, couponID coupon.CouponID, a ledger.Account, digest string) error {
 	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
 		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
 	}
-	detail := fmt.Sprintf("%d applications written off: %s; %s", a.Gap(), a, digest)
-	return audit.Append(ctx, tx, by, audit.GapAccepted, couponID, audit.Entry{Detail: detail})
+	missing := audit.MissingPromises{Missing: a.Gap(), Account: a.Figures()}
+	return audit.Append(ctx, tx, by, audit.GapAccepted, couponID, audit.Entry{Payload: audit.WrittenOff{MissingPromises: missing, Digest: digest}})
 }
 
-// hasDigestSQL looks for a digest in settlement rows, and at the end of the audit details that WriteOff writes.
-const hasDigestSQL = `
-SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)
-    OR EXISTS (SELECT 1` + audit.Chained + `WHERE e.coupon_id = ? AND e.action = ? AND SUBSTRING_INDEX(e.detail, '; ', -1) = ?)`
+const (
+	settledDigestSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND winners_digest = ?)"
+	writeOffsSQL     = "SELECT e.detail" + audit.Chained + "WHERE e.coupon_id = ? AND e.action = ?"
+)
 
 // HasDigest reports whether an earlier settlement or write-off of the coupon had the digest.
 func HasDigest(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, digest string) (found bool, err error) {
-	err = tx.QueryRowContext(ctx, hasDigestSQL, couponID, digest, couponID, audit.GapAccepted, digest).Scan(&found)
-	return found, mysqltx.Wrap(err, "look for the winners of coupon %d", couponID)
+	if err = tx.QueryRowContext(ctx, settledDigestSQL, couponID, digest).Scan(&found); err != nil || found {
+		return found, mysqltx.Wrap(err, "look for the winners of coupon %d", couponID)
+	}
+	writeOffs, err := mysqltx.Column[audit.Detail](ctx, tx, writeOffsSQL, couponID, audit.GapAccepted)
+	return slices.ContainsFunc(writeOffs, func(d audit.Detail) bool {
+		accepted, ok := d.Payload(audit.GapAccepted).(audit.WrittenOff)
+		return ok && accepted.Digest == digest
+	}), mysqltx.Wrap(err, "look for write-offs of coupon %d", couponID)
 }

@@ -178,7 +178,7 @@ var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.Column
 func (e Edition) actions() (rows [][]any) {
 	for _, c := range e.Coupons {
 		for _, a := range c.Audit {
-			detail := e.Detail(a.Detail)
+			detail := e.Detail(a.Action, a.Detail)
 			if a.Count > 1 {
 				detail = e.Sprintf(text.ApplicationCount, output.Grouped(strconv.FormatInt(a.Count, 10)))
 			}

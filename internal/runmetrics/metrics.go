@@ -52,11 +52,8 @@ var (
 	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "Time that the last run spent in each step of a settlement, all coupons added up.", []string{"phase"}, nil)
 )
 
-// All values of the labels status and cause.
-var (
-	runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
-	allCauses   = []coupon.Cause{coupon.CauseUnknownUser, coupon.CauseInactiveUser, coupon.CauseMalformed, coupon.CausePassedOver, coupon.CauseBadRow, coupon.CauseDatabaseAway}
-)
+// runStatuses are all values of the label status.
+var runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed}
 
 func (m *Metrics) Begin() {
 	m.mu.Lock()
@@ -191,7 +188,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		coupon.OutcomeNotSelected: sum.NotSelected, coupon.OutcomeRejected: sum.Rejected, "UNDER_REVIEW": sum.UnderReview} {
 		gauge(outcomesDesc, float64(n), string(outcome))
 	}
-	for _, cause := range allCauses {
+	for _, cause := range coupon.Causes {
 		gauge(rejectedDesc, float64(byCause[cause]), string(cause))
 	}
 	if m.gapKnown {

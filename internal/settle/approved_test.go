@@ -24,8 +24,8 @@ func TestSettle_ComparesEarlierDigestsExactly(t *testing.T) {
 	require.NoError(t, err)
 	approved := preview.Coupons[0].Preview.Digest
 	d.AcceptGap()
-	require.NoError(t, d.Audit(audit.Origin{At: time.Now().UTC()}, audit.GapHeld, couponID, audit.Entry{Detail: "held; of another action"}))
-	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, detail) VALUES ('', 'kim', 'GAP_ACCEPTED', ?, 'lost; outside the chain')", couponID)
+	require.NoError(t, d.Audit(audit.Origin{At: time.Now().UTC()}, audit.ManualSettle, couponID, audit.Entry{Payload: audit.Settled{Digest: "of another action"}}))
+	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, detail) VALUES ('', 'kim', 'GAP_ACCEPTED', ?, ?)", couponID, `{"missing":1,"account":{},"digest":"outside the chain"}`)
 
 	order.Expect = map[coupon.CouponID]string{couponID: approved}
 	d.SettleAs(order)

@@ -29,11 +29,20 @@ func (s *settlement) auditManual(ctx context.Context, tx *sql.Tx, w winners) err
 }
 
 func (s *settlement) settleEntry(w winners) audit.Entry {
-	return audit.SettleEntry(s.run.cutoff, w.count, w.digest)
+	return audit.Entry{Payload: audit.Settled{Cutoff: s.run.cutoff.UTC(), Issued: w.count, Digest: w.digest}}
 }
 
-func (s *settlement) auditHold(ctx context.Context, action audit.Action, why error) error {
+// hold is an error that holds the coupon, and what the audit chain says about it.
+type hold struct {
+	error
+	action audit.Action
+	why    audit.Payload
+}
+
+func (h *hold) Unwrap() error { return h.error }
+
+func (s *settlement) auditHold(ctx context.Context, h *hold) error {
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
-		return s.run.auditOnce(ctx, tx, action, s.coupon.ID, audit.Entry{Detail: why.Error()})
+		return s.run.auditOnce(ctx, tx, h.action, s.coupon.ID, audit.Entry{Payload: h.why})
 	})
 }

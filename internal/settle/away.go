@@ -31,7 +31,7 @@ func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (
 		page = slices.DeleteFunc(page, func(a coupon.Application) bool { return a.User() == 0 || a.Source == coupon.SourceHeld })
 		first := make([]coupon.Failure, min(len(page), seats))
 		for i := range first {
-			first[i] = coupon.Failure{Application: page[i], Cause: coupon.CauseDatabaseAway, Retryable: true, Keep: page[i].Source != coupon.SourceQueue, Message: why.Error()}
+			first[i] = coupon.Failure{Application: page[i], Cause: coupon.CauseDatabaseAway, Retryable: true, Keep: page[i].Source != coupon.SourceQueue, Note: why.Error()}
 		}
 		moved, err := s.moveToReview(ctx, first)
 		sum = sum.plus(moved)

@@ -31,7 +31,7 @@ func requireAwayReview(d *jajeongtest.Deployment, couponID coupon.CouponID, atte
 	for member := range arrivals {
 		reason := d.Reason(couponID, member)
 		require.Equal(d.T, "DATABASE_AWAY", reason.Cause, member)
-		require.NotEmpty(d.T, reason.Message)
+		require.NotEmpty(d.T, reason.Note)
 		require.True(d.T, reason.Retryable, member)
 		require.Equal(d.T, attempts, reason.Attempts, member)
 	}
@@ -73,7 +73,7 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.Store.Review(t.Context(), retried, 0, time.Time{}, []coupon.Failure{
 		{Application: page[0], Cause: "UNKNOWN_USER"},
-		{Application: page[2], Cause: "BAD_ROW", Message: "once before", Retryable: true},
+		{Application: page[2], Cause: "BAD_ROW", Note: "once before", Retryable: true},
 	})
 	require.NoError(t, err)
 	d.Refresh()
@@ -104,7 +104,7 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 		require.Equal(t, map[string]coupon.Arrival{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
 		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, d.Reason(retried, "1"))
 		why := d.Reason(retried, "3")
-		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Message, why.Attempts}, "the cause stays")
+		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Note, why.Attempts}, "the cause stays")
 		require.Equal(t, []string{"1", "2"}, d.Waiting(unknown), "how many seats it has is not known")
 		for _, couponID := range all {
 			require.Equal(t, len(d.Waiting(couponID)) > 0, d.Redis.Exists(t.Context(), d.Queue(couponID)).Val() == 1)
@@ -165,7 +165,7 @@ func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 	require.Equal(t, []string{"3", "2", "1"}, d.Waiting(behind))
 	require.True(t, renewed(d, hurt))
 	require.True(t, renewed(d, behind))
-	require.NotContains(t, d.Reason(behind, "6").Message, fmt.Sprintf("coupon %d ", hurt), "the result of another coupon")
+	require.NotContains(t, d.Reason(behind, "6").Note, fmt.Sprintf("coupon %d ", hurt), "the result of another coupon")
 
 	b.set(false)
 	d.SettleNow()

@@ -23,7 +23,7 @@ func requireBadRows(d *jajeongtest.Deployment, couponID coupon.CouponID, message
 	for member := range arrivals {
 		reason := d.Reason(couponID, member)
 		require.Equal(d.T, "BAD_ROW", reason.Cause)
-		require.Contains(d.T, reason.Message, message)
+		require.Contains(d.T, reason.Note, message)
 		require.True(d.T, reason.Retryable)
 		require.Equal(d.T, 1, reason.Attempts)
 		require.NotZero(d.T, reason.Run)
@@ -172,7 +172,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			d.SettleNow(couponID)
 			require.Equal(t, []coupon.UserID{9, 8, 7}, d.Issued(couponID))
 			requireBadRows(d, couponID, "", arrivals)
-			message := d.Reason(couponID, fmt.Sprint(uint64(odd))).Message
+			message := d.Reason(couponID, fmt.Sprint(uint64(odd))).Note
 			require.True(t, slices.ContainsFunc(c.number, func(n string) bool { return strings.HasPrefix(message, "Error "+n+" ") }), message)
 
 			repair()
@@ -195,7 +195,7 @@ func TestSettle_SeatOutOfRangeOfColumn(t *testing.T) {
 	d.SettleNow()
 	require.Equal(t, line[:255], d.Issued(couponID))
 	require.Len(t, d.UnderReview(couponID), 45)
-	require.Contains(t, d.Reason(couponID, "256").Message, "1264")
+	require.Contains(t, d.Reason(couponID, "256").Note, "1264")
 	d.Verify()
 
 	d.Exec("ALTER TABLE user_coupon MODIFY position INT UNSIGNED NOT NULL DEFAULT 0")

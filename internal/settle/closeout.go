@@ -203,10 +203,10 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 			return d, err
 		}
 	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, coupon.OutcomeAlreadyIssued, "", d.AlreadyIssued, &d.refused, page); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeAlreadyIssued}, d.AlreadyIssued, &d.refused, page); err != nil {
 		return d, err
 	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, coupon.OutcomeNotSelected, "", d.NotSelected, &d.refused, page); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeNotSelected}, d.NotSelected, &d.refused, page); err != nil {
 		return d, err
 	}
 	if err := s.auditManual(ctx, tx, before.seated.winners); err != nil {
@@ -220,10 +220,10 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 
 // recordOutcome returns the applications whose rows were stored. A page that is not sure was classified under the lock. A
 // duplicate in it is a bad row, because a trigger has found the row of another table.
-func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, outcome coupon.Outcome, reason string, applications []coupon.Application,
+func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, as records.Ending, applications []coupon.Application,
 	refused *refusals, page restPage) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
-		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, outcome, reason, page.rowsOf(part))
+		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, as, page.rowsOf(part))
 		if !page.sure && part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
 			err = mysqltx.DuplicateAsBadRow(err)
 		}

@@ -64,7 +64,7 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 			d := shared.For(t)
 			id := d.AddCoupon(1)
 			d.Apply(id, 1, 2, 3, 4, 8, 9) // no users 8 and 9 exist
-			d.MoveToReview(id, "9", coupon.Failure{Cause: coupon.CauseUnknownUser, Message: "there is no user 9"})
+			d.MoveToReview(id, "9", coupon.Failure{Cause: coupon.CauseUnknownUser, Note: "x"})
 			between := sync.OnceFunc(func() { test.change(d, id) })
 			s := d.Settler(func(s *settle.Settler) {
 				s.Hook = func(_ coupon.CouponID, step settle.Step) {

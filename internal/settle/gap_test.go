@@ -46,12 +46,12 @@ func (l *losing) mustHold(lost int64) {
 	require.Equal(l.T, lost, l.Check(l.hurt)[0].Gap)
 	require.Empty(l.T, l.Issued(l.hurt))
 	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
-		report.Run, fmt.Sprintf("held: %d of 100%%", lost)))
+		report.Run, fmt.Sprintf(`{"missing":%d,"account":{"accepted":100,%%`, lost)))
 
 	l.AcceptGap()
 	require.Equal(l.T, 100-int(lost), len(l.Issued(l.hurt)))
 	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim' AND reason = 'test' AND detail LIKE ?",
-		fmt.Sprintf("%d applications%%", lost)))
+		fmt.Sprintf(`{"missing":%d,%%`, lost)))
 	l.Verify()
 }
 
@@ -207,7 +207,7 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} { // an earlier settlement counts as approved
 		require.Equal(t, want, d.SettleAs(order).Coupons[0].Status)
 	}
-	require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", "4 applications%"+approved))
+	require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", `{"missing":4,%"digest":"`+approved+`"}`))
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 }
 

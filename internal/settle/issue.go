@@ -228,13 +228,13 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 			rejected = append(rejected, f)
 			continue
 		}
-		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application, coupon.OutcomeAlreadyIssued, ""); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application, records.Ending{Outcome: coupon.OutcomeAlreadyIssued}); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{AlreadyIssued: 1}})
 	}
 	for _, f := range rejected {
-		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application, records.RejectedFor(f)); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{Rejected: 1}})
@@ -269,7 +269,7 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 		sum.causes[f.Cause]--
 		sum.Rejected++
 		seats.recorded++
-		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, coupon.OutcomeRejected, string(f.Cause)+": "+f.Message,
+		if err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, records.RejectedFor(f),
 			records.PackOutcomes([]coupon.Application{f.Application})); err != nil {
 			return seats, err
 		}

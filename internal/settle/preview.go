@@ -42,7 +42,7 @@ type Rejection struct {
 	User    string         `json:"user"` // the member in Redis, which may be no user id
 	Arrival coupon.Arrival `json:"arrival"`
 	Cause   coupon.Cause   `json:"cause"`
-	Message string         `json:"message"`
+	Note    string         `json:"note,omitempty"`
 }
 
 // unfenced is a Door for previews: its Fence does not wait for the cutoff.
@@ -113,7 +113,7 @@ func (s *settlement) plan(ctx context.Context) (settled, error) {
 
 func rejections(lists ...[]coupon.Failure) (all []Rejection) {
 	for _, f := range slices.Concat(lists...) {
-		all = append(all, Rejection{f.Member, f.Arrival, f.Cause, f.Message})
+		all = append(all, Rejection{f.Member, f.Arrival, f.Cause, f.Note})
 	}
 	return all
 }

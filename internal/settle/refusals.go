@@ -48,9 +48,9 @@ func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []cou
 
 // note turns a refused row into a failure. Only a row that no earlier settlement refused counts towards the limit.
 func (r *refusals) note(a coupon.Application, why error) error {
-	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Message: why.Error()}
+	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Note: why.Error()}
 	if numbered, ok := errors.AsType[*mysql.MySQLError](why); ok {
-		f.Message = numbered.Error() // without the words that this program has added
+		f.Note = numbered.Error() // without the words that this program has added
 	}
 	r.failures = append(r.failures, f)
 	if f.RefusedBefore() {

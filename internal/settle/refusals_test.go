@@ -86,7 +86,7 @@ func TestInsert_IsolatesExactlyTheRefusedRows(t *testing.T) {
 		var apart []coupon.Application
 		for _, f := range refused.failures {
 			apart = append(apart, f.Application)
-			require.Equal(t, coupon.Failure{Application: f.Application, Cause: coupon.CauseBadRow, Message: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
+			require.Equal(t, coupon.Failure{Application: f.Application, Cause: coupon.CauseBadRow, Note: "Error 1644 (45000): odd", Retryable: true, Row: true, Night: s.run.cutoff}, f)
 		}
 		unable := slices.DeleteFunc(slices.Clone(line), func(a coupon.Application) bool { return !odd[a.User()] })
 		require.Equal(t, usersIn(unable), usersIn(apart))

@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/decision"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
@@ -64,9 +63,9 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 	if err != nil {
 		return err
 	}
-	entries := audit.ApplicationEntries(named)
+	entries := audit.RetriedEach(named)
 	if len(members) == 0 {
-		entries = []audit.Entry{{Detail: "all that are under review"}}
+		entries = []audit.Entry{{Payload: audit.Retried{All: true}}}
 	}
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, _ coupon.Coupon) error {
 		return s.run.auditOnce(ctx, tx, audit.DLQRetried, s.coupon.ID, entries...)
@@ -151,7 +150,7 @@ func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.C
 		}
 	}
 	for _, f := range refused.failures {
-		done.stay = append(done.stay, text.Errorf(text.NotDropped, coupon.ShownMember(f.Member), f.Message))
+		done.stay = append(done.stay, text.Errorf(text.NotDropped, coupon.ShownMember(f.Member), f.Note))
 	}
 	if !done.seated.tally.changed() {
 		return done, nil
@@ -191,9 +190,9 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			done.applications = append(done.applications, c.Application)
 		case c.User() != 0:
 			users = append(users, c.Application)
-		default: // a malformed member has no user id: only the reason identifies it
-			reason := ledger.Malformed(c.Member) + ": " + s.run.Reason
-			recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, reason, []coupon.Application{c.Application}, refused, restPage{})
+		default: // a malformed member has no user id: the row repeats it
+			as := records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason, Member: new(coupon.StoredMember(c.Member))}
+			recorded, err := s.recordOutcome(ctx, tx, as, []coupon.Application{c.Application}, refused, restPage{})
 			switch {
 			case mysqltx.IsDuplicate(err):
 				done.stay = append(done.stay, text.Errorf(text.SameArrival, coupon.ShownMember(c.Member)))
@@ -204,14 +203,14 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			}
 		}
 	}
-	recorded, err := s.recordOutcome(ctx, tx, coupon.OutcomeRejected, s.run.Reason, users, refused, restPage{})
+	recorded, err := s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason}, users, refused, restPage{})
 	if err != nil {
 		return err
 	}
 	ended = append(ended, recorded...)
 	done.applications, done.recorded = append(done.applications, ended...), append(done.recorded, ended...)
 	done.seated.tally = done.seated.tally.plus(tally{Counts: Counts{Rejected: len(ended)}})
-	return audit.Append(ctx, tx, s.run.origin(), audit.DLQDropped, s.coupon.ID, audit.ApplicationEntries(ended)...)
+	return audit.Append(ctx, tx, s.run.origin(), audit.DLQDropped, s.coupon.ID, audit.Dropped(ended)...)
 }
 
 // underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.

@@ -65,8 +65,8 @@ func TestDrop_RejectsForGood(t *testing.T) {
 	require.Len(t, d.UnderReview(couponID), 1)
 	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
 	require.Equal(t, candidates.UnderReview, d.Answer(couponID, 1))
-	reasons := jajeongtest.Column[string](d, "SELECT reason FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' ORDER BY user_id", couponID)
-	require.Equal(t, []string{`"kim": test`, "test"}, reasons)
+	reasons := jajeongtest.Column[string](d, "SELECT CONCAT_WS('|', cause, note, member) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' ORDER BY user_id", couponID)
+	require.Equal(t, []string{"test|kim", "test"}, reasons)
 	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED' AND actor = 'kim'"), 2)
 	d.Verify()
 
@@ -255,9 +255,9 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	for name, altered := range map[string]struct{ to, back string }{
 		"another user":                    {"user_id = 9", "user_id = 1"},
 		"another arrival":                 {"applied_at = applied_at - INTERVAL 1 MICROSECOND", "applied_at = applied_at + INTERVAL 1 MICROSECOND"},
-		"another reason":                  {"reason = 'for a friend'", "reason = 'test'"},
-		"a reason with a blank behind it": {"reason = CONCAT(reason, ' ')", "reason = 'test'"},
-		"no reason":                       {"reason = ''", "reason = 'test'"},
+		"another reason":                  {"note = 'for a friend'", "note = 'test'"},
+		"a reason with a blank behind it": {"note = CONCAT(note, ' ')", "note = 'test'"},
+		"no reason":                       {"note = ''", "note = 'test'"},
 	} {
 		d.Exec("UPDATE application_outcome SET " + altered.to + " WHERE user_id = 1")
 		findings := d.Findings()
@@ -266,7 +266,7 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 		d.Exec("UPDATE application_outcome SET " + altered.back + " WHERE user_id IN (1, 9)")
 	}
 	d.Verify()
-	d.Exec("UPDATE application_outcome SET reason = 'a wrong reason' WHERE user_id = 5")
+	d.Exec("UPDATE application_outcome SET cause = NULL, note = 'BAD_ROW: a wrong reason' WHERE user_id = 5")
 	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, d.Findings())
 }
 

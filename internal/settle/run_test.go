@@ -61,7 +61,7 @@ func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
 	require.Equal(t, map[string]coupon.Arrival{"5": arrivals["5"], "6": arrivals["6"], "abc": arrivals["abc"]}, d.UnderReview(couponID))
 	require.Equal(t, "UNKNOWN_USER", d.Reason(couponID, "5").Cause)
 	require.Equal(t, "INACTIVE_USER", d.Reason(couponID, "6").Cause)
-	require.Contains(t, d.Reason(couponID, "6").Message, "BLOCKED")
+	require.Contains(t, d.Reason(couponID, "6").Note, "BLOCKED")
 	require.Equal(t, "MALFORMED_USER_ID", d.Reason(couponID, "abc").Cause)
 	require.Equal(t, report.Run, d.Reason(couponID, "abc").Run)
 	require.False(t, d.Reason(couponID, "abc").Retryable)

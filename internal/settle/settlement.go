@@ -285,7 +285,8 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, errRestoreDue
 	}
 	if int64(c.IssuedCount) != account.Past.Coupons {
-		return account, invariant(text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity))
+		return account, invariant(&hold{text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity), audit.CountHeld,
+			audit.WrongCount{Recorded: int64(c.IssuedCount), Coupons: account.Past.Coupons, Seats: int64(c.TotalQuantity)}})
 	}
 	if account.Gap() <= 0 {
 		return account, nil
@@ -294,7 +295,8 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, err
 	}
 	if !s.run.AcceptGap {
-		return account, invariant(text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account))
+		return account, invariant(&hold{text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures()), audit.GapHeld,
+			audit.MissingPromises{Missing: account.Gap(), Account: account.Figures()}})
 	}
 	return account, nil
 }
@@ -330,15 +332,13 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued) ([]rec
 
 // notIssued handles an error of the fence or of the transaction.
 func (s *settlement) notIssued(ctx context.Context, known issued, err error) (settled, error) {
-	done := settled{issued: known}
+	done, held := settled{issued: known}, (*hold)(nil)
 	err = approval.Void(ctx, s.DB, err)
 	switch {
 	case !s.run.rules.auditsHold: // nor moves anything: both are left to the nightly run
 		return done, errors.Join(err, s.countAttempts(ctx, err))
-	case text.Is(err, text.GapHeld):
-		return done, errors.Join(err, s.auditHold(ctx, audit.GapHeld, err))
-	case text.Is(err, text.CountHeld):
-		return done, errors.Join(err, s.auditHold(ctx, audit.CountHeld, err))
+	case errors.As(err, &held):
+		return done, errors.Join(err, s.auditHold(ctx, held))
 	case errors.As(err, new(*mysqltx.CommitUnknown)): // nothing may be moved, because the transaction may be committed
 		return done, err
 	case mysqltx.IsAway(err) && ctx.Err() == nil && s.run.rules.setsAside:

@@ -1,21 +1,31 @@
 package text
 
-// Messages for the stored details of audit events.
+// Messages for the payloads of audit events.
 var (
 	DetailAllUnderReview = Message{"검토 중인 신청 전체",
 		"all applications under review"}
 	DetailForNewSeats = Message{"새로 늘어난 수량을 발급하기 위해",
 		"so that a run issues the new seats"}
-	DetailWrittenOff = Message{"유실된 신청 %s건 인정: %s; %s",
-		"%s application{|s} written off: %s; %s"}
-	DetailGapHeld = Message{"접수된 신청 %[2]s건 중 %[1]s건을 찾을 수 없음: %[3]s",
-		"%[1]s of %[2]s accepted application{|s} cannot be found: %[3]s"}
-	DetailCountHeld = Message{"기록된 발급 수는 %s장이지만 실제 발급된 쿠폰은 %s장, 수량은 %s장",
-		"the recorded count is %s, but %s coupon{|s} {is|are} issued, of %s seat{|s}"}
-	DetailTwice         = Message{"중복 집계", "counted twice"}
-	DetailAskedAgain    = Message{"장애 조치 후 재접수", "accepted again after a failover"}
+	DetailWrittenOff = Message{"유실된 신청 %d건 인정: %s; %s",
+		"%d application{|s} written off: %s; %s"}
+	DetailGapHeld = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없음: %[3]s",
+		"%[1]d of %[2]d accepted application{|s} cannot be found: %[3]s"}
+	DetailCountHeld = Message{"기록된 발급 수는 %d장이지만 실제 발급된 쿠폰은 %d장, 수량은 %d장",
+		"the recorded count is %d, but %d coupon{|s} {is|are} issued, of %d seat{|s}"}
+	DetailForgotten = Message{"삭제한 신청 결과 %d건, 사용자를 지운 감사 기록 %d건",
+		"%d outcome{|s} deleted, %d audit event{|s} without the user"}
+	DetailPutBack        = Message{"저널에서 되돌린 신청 %d건", "%d put back from the journal"}
+	DetailMoved          = Message{"처음 신청한 자리로 옮긴 신청 %d건", "%d moved to their first arrival"}
+	DetailFromMarks      = Message{"당첨 표시로 다시 넣은 당첨자 %d명", "%d winner{|s} entered again from their marks"}
+	DetailLessWrittenOff = Message{"더 이상 유실로 치지 않는 신청 %d건", "%d no longer written off"}
+	DetailStillMissing   = Message{"아직 찾지 못한 신청 %d건", "%d still missing"}
+	DetailApproval       = Message{"%d번 승인(%s): %s 요청, %s 승인, %s", "approval %d (%s), asked by %s, approved by %s, %s"}
+
+	// DetailFigures are the figures that a gap is counted from.
+	DetailFigures = Message{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 발급 외 결과 %d, 중복 집계 %d, 유실 인정 %d",
+		"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d"}
+
 	DetailNothingIssued = Message{"발급 없음", "nothing issued"}
-	DetailFreeSeat      = Message{"수량을 다음 순번에 넘김", "its seat becomes free"}
 	DetailMember        = Message{"대기열 항목 %s", "queue entry %s"}
 	DetailShutAt        = Message{"신청을 막은 시각", "applications stopped at"}
 	DetailPercent       = Message{"할인율", "discount rate"}

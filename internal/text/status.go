@@ -31,6 +31,7 @@ var words = map[string]Message{
 	"PASSED_OVER":       {"차례에 발급받지 못한 신청", "passed over"},
 	"BAD_ROW":           {"데이터베이스가 거부한 행", "row refused by the database"},
 	"DATABASE_AWAY":     {"데이터베이스 연결 실패", "database not reachable"},
+	"UNKNOWN":           {"알 수 없는 원인", "unknown cause"},
 
 	// Actions of audit_event.
 	"GAP_HELD":             {"접수 기록 유실로 정산 보류", "held: accepted applications are missing"},

@@ -50,12 +50,12 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message and chooses its plurals. Arguments that are messages or errors appear in the same language.
+// Sprintf formats a message and chooses its plurals. Arguments that have words in both languages appear in the same one, and so do errors.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
 		switch arg := arg.(type) {
-		case Message:
+		case interface{ In(l Language) string }:
 			localized[i] = arg.In(l)
 		case error:
 			localized[i] = In(l, arg)

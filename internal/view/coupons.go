@@ -129,9 +129,9 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 func (v View) audit(entries []history.AuditEntry) {
 	t := v.table(text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail)
 	for _, e := range entries {
-		var detail any = v.Detail(e.Detail)
+		var detail any = v.Detail(e.Action, e.Detail)
 		if e.Action == audit.ApprovalUsed {
-			detail = output.OfRequest(v.Detail(e.Detail))
+			detail = output.OfRequest(v.Detail(e.Action, e.Detail))
 		}
 		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), detail})
 	}

@@ -34,10 +34,19 @@ func (v View) DLQEntries(entries []history.DLQEntry) {
 	t := v.table(text.ColumnCoupon, text.ColumnUser, text.ColumnAppliedAt, text.ColumnCause, text.ColumnMessage,
 		text.ColumnAttempts, text.ColumnRun, text.ColumnLastAttempt, text.ColumnNext)
 	for _, e := range entries {
-		t.AppendRow(table.Row{e.Coupon, member(e.User), v.Instant(e.Arrival), output.Printable(e.Cause), output.Printable(e.Message),
+		t.AppendRow(table.Row{e.Coupon, member(e.User), v.Instant(e.Arrival), output.Printable(e.Cause), v.why(e.Cause, e.Note),
 			e.Attempts, e.Run, v.instantOf(e.At), v.next(e)})
 	}
 	t.Render()
+}
+
+// why puts a cause into words, and adds the note that was kept with it.
+func (v View) why(cause, note string) string {
+	words := output.Word(v.Language, cause)
+	if note != "" {
+		words += ": " + output.Printable(note)
+	}
+	return words
 }
 
 // member returns a member of the queue or DLQ for printing. It is a user id, unless it was written to Redis by hand.
@@ -86,7 +95,7 @@ func (v View) DLQEntriesCSV(entries []history.DLQEntry) error {
 			text.CSVRetryable, text.ColumnAttempts, text.ColumnRun, text.CSVReviewedSince, text.CSVLastAttempt,
 			text.CSVTimeZone)...)
 		for _, e := range entries {
-			row(e.Coupon, e.User, v.SheetTime(&e.Arrival), e.Cause, e.Message, e.Retryable, e.Attempts, e.Run,
+			row(e.Coupon, e.User, v.SheetTime(&e.Arrival), e.Cause, v.why(e.Cause, e.Note), e.Retryable, e.Attempts, e.Run,
 				v.SheetTime(new(e.InDLQSince())), v.SheetTime(&e.At), v.Zone.String())
 		}
 	})

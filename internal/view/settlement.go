@@ -101,7 +101,7 @@ func (v View) preview(c settle.Result) {
 	if out := slices.Concat(p.UnderReview, p.Rejected); len(out) > 0 {
 		t := v.table(text.ColumnUser, text.ColumnAppliedAt, text.ColumnReason, text.Message{})
 		for _, r := range out {
-			t.AppendRow(table.Row{member(r.User), v.arrival(r.Arrival), r.Cause, output.Printable(r.Message)})
+			t.AppendRow(table.Row{member(r.User), v.arrival(r.Arrival), r.Cause, v.why(string(r.Cause), r.Note)})
 		}
 		t.Render()
 	}

@@ -7,7 +7,7 @@ for i = 1, #ARGV, 2 do
   local member = ARGV[i]
   if arrivalOf(redis.call('ZSCORE', dlq, member)) == tonumber(ARGV[i + 1]) then
     local ok, reason = pcall(cjson.decode, redis.call('HGET', reasons, member) or '')
-    if not ok or type(reason) ~= 'table' then reason = {cause = 'UNKNOWN', message = 'no readable reason was kept', attempts = 0} end
+    if not ok or type(reason) ~= 'table' then reason = {cause = 'UNKNOWN', attempts = 0} end
     reason.retryable = true
     redis.call('HSET', reasons, member, cjson.encode(reason))
     n = n + 1

@@ -4,7 +4,7 @@
 -- ARGV  1 number of refusals of the applicant's row after which an entry is held
 --       2 id of the run
 --       3… member, arrival (µs), source, reason (JSON), …
---       Sources: Q the queue, R the DLQ, K the DLQ (the old cause and message stay), N only MySQL
+--       Sources: Q the queue, R the DLQ, K the DLQ (the old cause and note stay), N only MySQL
 -- Returns how many applications were recorded. An application is skipped if its source does not have it at that
 -- arrival, if it is held, or if its user has another DLQ entry, since two applications must not become one. refused = 1
 -- in a reason means that MySQL refused the applicant's row. The script adds up the refusals, and keeps the last night.
@@ -19,7 +19,7 @@ local function retryable(member)
   if ok and type(reason) == 'table' and reason.retryable == true then return reason end
 end
 
-local function attempt(r) return {at = r.at, run = r.run, cause = r.cause, message = r.message} end
+local function attempt(r) return {at = r.at, run = r.run, cause = r.cause, note = r.note} end
 
 -- Returns the reason to store. It continues the counts, the first failure and the last five attempts of the old reason.
 local function counted(reason, old, keep)
@@ -40,7 +40,7 @@ local function counted(reason, old, keep)
     new.refused = before
   end
   if old then new.night = new.night or old.night end
-  if keep then new.cause, new.message = old.cause, old.message end
+  if keep then new.cause, new.note = old.cause, old.note end
   return cjson.encode(new)
 end
 
