@@ -18,12 +18,27 @@ import (
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "history",
-		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "overview", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "view", "wallet", "walletapi"}
+		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "overview", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "verify", "view", "wallet", "walletapi"}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)
 	for _, folder := range folders {
 		require.Contains(t, known, folder.Name(), "internal/%s is not in docs/design.md", folder.Name())
+	}
+}
+
+// A checker that shares code with what it checks would share its faults.
+func TestVerifyImportsNothingOfTheEngine(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("internal/verify/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if !strings.HasSuffix(file, "_test.go") {
+			require.NotRegexp(t, `jajeong/internal/(ledger|records|decision|line|settle|journal|wallet)"`, string(text), file)
+		}
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // kim asks and executes with the operators' account. lee approves with an account of her own.
@@ -189,9 +189,9 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			w.Verify(id)
 
 			w.Exec("UPDATE approval SET used_at = NULL WHERE id = ?", a.Approval)
-			require.Equal(t, []ledger.Code{ledger.ApprovalWrong}, w.Findings(id))
+			require.Equal(t, []verify.Code{verify.ApprovalWrong}, w.Findings(id))
 			w.Exec("UPDATE approval SET used_at = decided_at, checker = maker WHERE id = ?", a.Approval)
-			require.Contains(t, w.Findings(id), ledger.ApprovalMissing)
+			require.Contains(t, w.Findings(id), verify.ApprovalMissing)
 		})
 	}
 }
@@ -369,7 +369,7 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	code, report := w.verifyCode()
 	require.Equal(t, exitInvariant, code)
 	require.Len(t, report.Strays, 2)
-	require.Equal(t, ledger.ApprovalMissing, report.Strays[0].Code)
+	require.Equal(t, verify.ApprovalMissing, report.Strays[0].Code)
 
 	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions=", "--shared-accounts=settle", "--shared-accounts=none,x",
 		"--person=kim@example.com=nobody", "--person=kim", "--person==" + own, "--person=kim=" + own + ",lee=" + own, "--person=kim=" + own + ",KIM=" + account} {
@@ -453,38 +453,38 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	for name, c := range map[string]struct {
 		made  func() (coupon.CouponID, asked)
 		broke func(id coupon.CouponID, a asked)
-		want  ledger.Code
+		want  verify.Code
 	}{
-		"not approved":          {seats, set("approved = FALSE"), ledger.ApprovalWrong},
-		"never decided":         {seats, set("approved = NULL, decided_at = NULL"), ledger.ApprovalWrong},
-		"decided before asked":  {seats, set("decided_at = created_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
-		"used before decided":   {seats, set("used_at = decided_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
-		"used after its expiry": {seats, set("expires_at = used_at - INTERVAL 1 SECOND"), ledger.ApprovalWrong},
+		"not approved":          {seats, set("approved = FALSE"), verify.ApprovalWrong},
+		"never decided":         {seats, set("approved = NULL, decided_at = NULL"), verify.ApprovalWrong},
+		"decided before asked":  {seats, set("decided_at = created_at - INTERVAL 1 SECOND"), verify.ApprovalWrong},
+		"used before decided":   {seats, set("used_at = decided_at - INTERVAL 1 SECOND"), verify.ApprovalWrong},
+		"used after its expiry": {seats, set("expires_at = used_at - INTERVAL 1 SECOND"), verify.ApprovalWrong},
 		"used, but no event": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
-		}, ledger.ApprovalWrong},
-		"one account":               {seats, set("checker_account = maker_account"), ledger.ApprovalWrong},
-		"one sign-in":               {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker", "checker"), ledger.ApprovalWrong},
-		"console and terminal":      {seats, atConsole("maker_sign_in = 'x'", "maker"), ledger.ApprovalWrong},
-		"terminal and console":      {seats, atConsole("checker_sign_in = 'x'", "checker"), ledger.ApprovalWrong},
-		"a console's at a terminal": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'y'", "maker", "checker"), ledger.ApprovalWrong},
-		"consoles of one's own":     {seats, set("maker_sign_in = 'x', checker_sign_in = 'y', checker_account = maker_account"), ledger.ApprovalWrong},
-		"by the program's name":     {seats, asProgram, ledger.ApprovalMissing},
-		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), ledger.ApprovalWrong},
-		"another account used it":   {seats, set("maker_account = 'park@%'"), ledger.ApprovalWrong},
+		}, verify.ApprovalWrong},
+		"one account":               {seats, set("checker_account = maker_account"), verify.ApprovalWrong},
+		"one sign-in":               {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker", "checker"), verify.ApprovalWrong},
+		"console and terminal":      {seats, atConsole("maker_sign_in = 'x'", "maker"), verify.ApprovalWrong},
+		"terminal and console":      {seats, atConsole("checker_sign_in = 'x'", "checker"), verify.ApprovalWrong},
+		"a console's at a terminal": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'y'", "maker", "checker"), verify.ApprovalWrong},
+		"consoles of one's own":     {seats, set("maker_sign_in = 'x', checker_sign_in = 'y', checker_account = maker_account"), verify.ApprovalWrong},
+		"by the program's name":     {seats, asProgram, verify.ApprovalMissing},
+		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), verify.ApprovalWrong},
+		"another account used it":   {seats, set("maker_account = 'park@%'"), verify.ApprovalWrong},
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("UPDATE policy SET shared_accounts = (SELECT SUBSTRING_INDEX(checker_account, '@', 1) FROM approval WHERE id = ?)", a.Approval)
-		}, ledger.ApprovalWrong},
-		"another plan":            {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), ledger.ApprovalWrong},
-		"another digest":          {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), ledger.ApprovalMissing},
-		"another action":          {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), ledger.ApprovalWrong},
-		"used twice":              {seats, used(func(*audit.UsedApproval) {}), ledger.ApprovalWrong},
-		"an event without one":    {seats, used(func(u *audit.UsedApproval) { u.Approval = 999 }), ledger.ApprovalWrong},
-		"an event without a name": {seats, used(func(u *audit.UsedApproval) { *u = audit.UsedApproval{} }), ledger.ApprovalWrong},
-		"an event of others":      {seats, used(func(u *audit.UsedApproval) { u.Checker = "park" }), ledger.ApprovalWrong},
+		}, verify.ApprovalWrong},
+		"another plan":            {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), verify.ApprovalWrong},
+		"another digest":          {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), verify.ApprovalMissing},
+		"another action":          {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), verify.ApprovalWrong},
+		"used twice":              {seats, used(func(*audit.UsedApproval) {}), verify.ApprovalWrong},
+		"an event without one":    {seats, used(func(u *audit.UsedApproval) { u.Approval = 999 }), verify.ApprovalWrong},
+		"an event without a name": {seats, used(func(u *audit.UsedApproval) { *u = audit.UsedApproval{} }), verify.ApprovalWrong},
+		"an event of others":      {seats, used(func(u *audit.UsedApproval) { u.Checker = "park" }), verify.ApprovalWrong},
 		"without an event": {seats, func(id coupon.CouponID, _ asked) {
 			w.Exec("DELETE FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id)
-		}, ledger.ApprovalMissing},
+		}, verify.ApprovalMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id, a := c.made()

@@ -17,6 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
 	shop "github.com/jajeong/jajeong/internal/users"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 type servers struct {
@@ -26,8 +27,12 @@ type servers struct {
 	zone  *deployment.Zone
 }
 
+func (s *servers) verifier() *verify.Verifier {
+	return &verify.Verifier{Store: s.store, Users: s.users}
+}
+
 func (s *servers) ledger() *ledger.Ledger {
-	return &ledger.Ledger{Store: s.store, Users: s.users}
+	return &ledger.Ledger{Store: s.store}
 }
 
 func (s *servers) restorer(now func() time.Time) *journal.Restorer {
@@ -124,7 +129,7 @@ func (s *servers) eachPage(ctx context.Context, given []coupon.CouponID, visit f
 		return visit(slices.Compact(slices.Sorted(slices.Values(given))))
 	}
 	for after := coupon.CouponID(0); ; {
-		page, err := s.ledger().Coupons(ctx, s.MySQL, after, couponsPerPage)
+		page, err := s.verifier().Coupons(ctx, s.MySQL, after, couponsPerPage)
 		if err == nil {
 			err = visit(page)
 		}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 type verifyCmd struct {
@@ -54,12 +54,12 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 }
 
 // check checks the coupons. unchecked has one error for each coupon that could not be checked.
-func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ledger.Summary, unchecked []error, err error) {
-	found = ledger.Summary{Coupons: []*ledger.Verdict{}, Strays: []ledger.Finding{}}
-	l := s.ledger()
+func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found verify.Summary, unchecked []error, err error) {
+	found = verify.Summary{Coupons: []*verify.Verdict{}, Strays: []verify.Finding{}}
+	l := s.verifier()
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
 	err = s.eachPage(ctx, c.Coupon, func(page []coupon.CouponID) error {
-		for v, err := range ahead.Items(ctx, p.SettleParallel, page, func(ctx context.Context, id coupon.CouponID) (*ledger.Verdict, error) {
+		for v, err := range ahead.Items(ctx, p.SettleParallel, page, func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
 			if len(c.Coupon) > 0 { // else the page has left out purged coupons
 				if err := p.notPurged(ctx, s, id); err != nil {
 					return nil, err
@@ -95,7 +95,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found le
 }
 
 // pushFindings pushes the number of violations. After an incomplete check it pushes neither a zero nor a success.
-func (c *verifyCmd) pushFindings(p *program, found ledger.Summary, complete bool) {
+func (c *verifyCmd) pushFindings(p *program, found verify.Summary, complete bool) {
 	violations := 0
 	for _, n := range found.Violations() {
 		violations += n

@@ -9,24 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
-// The exit code and the output show what the checker finds. internal/ledger tests each corruption.
+// The exit code and the output show what the checker finds. internal/verify tests each corruption.
 func TestVerify_PrintsPlantedCorruptions(t *testing.T) {
 	t.Parallel()
 	corruptions := map[string]struct {
 		plant func(w *world, couponID coupon.CouponID)
-		codes []ledger.Code
+		codes []verify.Code
 	}{
 		"nothing": {func(*world, coupon.CouponID) {}, nil},
 		"a wrong count": {func(w *world, couponID coupon.CouponID) {
 			w.Exec("UPDATE coupon SET issued_count = issued_count - 3 WHERE id = ?", couponID)
-		}, []ledger.Code{ledger.CountWrong}},
-		"an arrival in the future": {func(w *world, couponID coupon.CouponID) { w.ApplyAt(couponID, "52", w.Now().Add(time.Hour)) }, []ledger.Code{ledger.LineRewound}},
+		}, []verify.Code{verify.CountWrong}},
+		"an arrival in the future": {func(w *world, couponID coupon.CouponID) { w.ApplyAt(couponID, "52", w.Now().Add(time.Hour)) }, []verify.Code{verify.LineRewound}},
 		"a changed audit event": {func(w *world, couponID coupon.CouponID) {
 			w.Exec("UPDATE audit_event SET reason = 'TICKET-8' WHERE coupon_id = ? AND seq = 1", couponID)
-		}, []ledger.Code{ledger.AuditChanged}},
+		}, []verify.Code{verify.AuditChanged}},
 	}
 	w := newWorld(t)
 	w.AddUsers(between(1, 60)...)
@@ -50,10 +50,10 @@ func TestVerify_PrintsPlantedCorruptions(t *testing.T) {
 	require.True(t, report.Violated)
 	require.Len(t, report.Coupons, len(corruptions))
 	for name, c := range corruptions {
-		verdict := report.Coupons[slices.IndexFunc(report.Coupons, func(v *ledger.Verdict) bool { return v.Coupon == coupons[name] })]
+		verdict := report.Coupons[slices.IndexFunc(report.Coupons, func(v *verify.Verdict) bool { return v.Coupon == coupons[name] })]
 		want := exitDone
-		var found []ledger.Code
-		for _, f := range slices.DeleteFunc(verdict.Findings, ledger.Finding.OfCreation) {
+		var found []verify.Code
+		for _, f := range slices.DeleteFunc(verdict.Findings, verify.Finding.OfCreation) {
 			found = append(found, f.Code)
 			if !f.Warning {
 				want = exitInvariant

@@ -19,12 +19,12 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -149,14 +149,14 @@ func (w *world) verify() {
 	code, report := w.verifyCode()
 	require.Zero(w.T, code)
 	for _, v := range report.Coupons {
-		require.Empty(w.T, slices.DeleteFunc(v.Findings, ledger.Finding.OfCreation), "coupon %d", v.Coupon)
+		require.Empty(w.T, slices.DeleteFunc(v.Findings, verify.Finding.OfCreation), "coupon %d", v.Coupon)
 	}
 }
 
-func (w *world) verifyCode() (int, ledger.Summary) {
+func (w *world) verifyCode() (int, verify.Summary) {
 	w.T.Helper()
 	code, stdout, stderr := w.settle("verify", "--output=json")
-	var report ledger.Summary
+	var report verify.Summary
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
 	return code, report
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // The zone of a new database is that of its first migration. A later one with another zone is refused.
@@ -140,7 +140,7 @@ func TestPolicy_ChangesTheZone(t *testing.T) {
 		code, report := w.verifyCode()
 		require.Equal(t, exitInvariant, code)
 		require.Len(t, report.Strays, 1)
-		require.Equal(t, ledger.ZoneWrong, report.Strays[0].Code)
+		require.Equal(t, verify.ZoneWrong, report.Strays[0].Code)
 		code, stdout, stderr = w.kim("policy", "set", "--zone=Europe/Berlin")
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, "Europe/Berlin")

@@ -85,7 +85,7 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 		x = withRedis() // drops the facts that the failed read of MySQL has added
 		x.Facts.NoMySQL = x.unread(err)
 	case x.Facts.Published != nil:
-		a, err := (&ledger.Ledger{Store: e.Redis, Users: e.Users}).AccountOf(ctx, e.DB, couponID)
+		a, err := (&ledger.Ledger{Store: e.Redis}).AccountOf(ctx, e.DB, couponID)
 		if err != nil {
 			x.Facts.NoAccount = x.unread(err)
 		} else {

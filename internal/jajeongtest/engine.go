@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // Zone is the time zone of cutoffs.
@@ -58,8 +59,8 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	directory := d.UserTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
-		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store, Users: directory},
-		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store, Users: directory}, Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
+		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store},
+		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store}, Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
 		Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now, Catalog: catalog.Snapshot{Store: store}.Zone}).Get, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})
 	require.NoError(d.T, err)
@@ -191,14 +192,14 @@ func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
 	}
 	if len(coupons) == 0 {
-		strays, err := (&ledger.Ledger{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
+		strays, err := (&verify.Verifier{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
 		require.NoError(d.T, err)
 		require.Empty(d.T, strays)
 	}
 }
 
 // Findings returns the codes of the findings of a check of these coupons, or of all.
-func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []ledger.Code) {
+func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []verify.Code) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {
 		for _, f := range v.Findings {
@@ -209,16 +210,16 @@ func (d *Deployment) Findings(coupons ...coupon.CouponID) (codes []ledger.Code) 
 }
 
 // Check checks these coupons, or all. Tests insert their coupons by SQL: that warning is left out.
-func (d *Deployment) Check(coupons ...coupon.CouponID) (verdicts []*ledger.Verdict) {
+func (d *Deployment) Check(coupons ...coupon.CouponID) (verdicts []*verify.Verdict) {
 	d.T.Helper()
-	ctx, l := d.T.Context(), &ledger.Ledger{Store: d.Store, Users: d.Users}
+	ctx, l := d.T.Context(), &verify.Verifier{Store: d.Store, Users: d.Users}
 	if len(coupons) == 0 {
 		coupons = Column[coupon.CouponID](d, "SELECT id FROM coupon ORDER BY id")
 	}
 	for _, couponID := range coupons {
 		v, err := l.Check(ctx, d.DB, couponID)
 		require.NoError(d.T, err, "coupon %d", couponID)
-		v.Findings = slices.DeleteFunc(v.Findings, ledger.Finding.OfCreation)
+		v.Findings = slices.DeleteFunc(v.Findings, verify.Finding.OfCreation)
 		verdicts = append(verdicts, v)
 	}
 	require.NoError(d.T, l.CheckWindows(ctx, d.DB, verdicts, func(context.Context) error { return nil }))

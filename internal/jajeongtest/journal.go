@@ -41,7 +41,7 @@ func (d *Deployment) Restorer() *journal.Restorer {
 	d.T.Cleanup(servers.Close)
 	store := d.newStore(servers.Redis)
 	return &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store,
-		Ledger: &ledger.Ledger{Store: store, Users: d.UserTable.Settings().Directory()}, Now: time.Now}
+		Ledger: &ledger.Ledger{Store: store}, Now: time.Now}
 }
 
 // Restore puts back the applications of a coupon that Redis has lost.

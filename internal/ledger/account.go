@@ -1,9 +1,10 @@
+// Package ledger counts the accepted applications of each coupon for the engine: a settlement holds a coupon whose account does not
+// add up. Package verify counts them for `settle verify`, in another way.
 package ledger
 
 import (
 	"context"
 	"database/sql"
-	"sync/atomic"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -11,27 +12,17 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/text"
-	"github.com/jajeong/jajeong/internal/users"
 )
 
 // Store reads what the ledger needs from Redis. candidates.Store implements it.
 type Store interface {
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
-	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
-	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
-	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
-	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
-	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
-	Now(ctx context.Context) (time.Time, error)
-	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
 type Ledger struct {
 	Store Store
-	Users *users.Directory
 
-	until  atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
 	walked walks
 }
 
@@ -121,6 +112,10 @@ func (l *Ledger) Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.Coupo
 	now, err := l.Account(ctx, tx, couponID)
 	return max(now.Gap()-a.Gap(), 0), err
 }
+
+// UnderLock makes a SELECT lock the coupon's row against settlements and changes until the transaction ends. The lock
+// is shared, because a read-only server refuses FOR UPDATE.
+const UnderLock = " LOCK IN SHARE MODE"
 
 const existsSQL = "SELECT id FROM coupon WHERE id = ?"
 

@@ -122,7 +122,7 @@ func (c *counter) readRedis(ctx context.Context) error {
 	if err := c.countUndecided(ctx, recorded.Sums.SettledUpTo+1); err != nil {
 		return err
 	}
-	l := &ledger.Ledger{Store: c.Store, Users: c.Users}
+	l := &ledger.Ledger{Store: c.Store}
 	account, _, err := l.AddUp(ctx, c.tx, c.Coupon.Coupon, recorded, func(e ledger.Entry) {
 		switch {
 		case e.Settled() || !c.period.contains(e.Arrival):

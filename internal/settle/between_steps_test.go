@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // watchedDoor calls soldOut before the mark SOLD_OUT is written to Redis, the last operation before the last COMMIT.
@@ -199,7 +200,7 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 			for _, z := range line {
 				require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), z.Member).Err())
 			}
-		})}, Users: d.Users}
+		})}}
 	}
 }
 
@@ -267,11 +268,12 @@ func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	d := jajeongtest.New(t)
 	couponID := d.AddQueue(50, between(1, 10)...)
 	line := settleWithoutCleanUp(d, couponID)
-	l := &ledger.Ledger{Store: meddledStore{d.Store, func() {
+	meddled := meddledStore{d.Store, func() {
 		for _, z := range line {
 			require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), z.Member).Err())
 		}
-	}}, Users: d.Users}
+	}}
+	l := &ledger.Ledger{Store: meddled}
 	tx, err := d.DB.Begin()
 	require.NoError(t, err)
 	account, err := l.Account(t.Context(), tx, couponID)
@@ -280,7 +282,7 @@ func TestVerify_FindsNoExcessDuringCleanup(t *testing.T) {
 	require.Zero(t, account.Gap())
 
 	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), line...).Err())
-	v, err := l.Check(t.Context(), d.DB, couponID)
+	v, err := (&verify.Verifier{Store: meddled, Users: d.Users}).Check(t.Context(), d.DB, couponID)
 	require.NoError(t, err)
 	require.Zero(t, v.Gap)
 }

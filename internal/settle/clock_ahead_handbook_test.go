@@ -10,7 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // The clock of Redis was ahead by an hour, so that no application is accepted. The handbook names a way out: another coupon.
@@ -24,7 +24,7 @@ func TestHandbook_ReplacesCouponAfterClockAhead(t *testing.T) {
 	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 2))
 	d.Refresh()
 	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 2), "pods and MySQL remember it")
-	require.Contains(t, d.Findings(), ledger.ClockAhead)
+	require.Contains(t, d.Findings(), verify.ClockAhead)
 
 	admin := d.CouponAdmin()
 	_, err := admin.Pause(t.Context(), couponID)

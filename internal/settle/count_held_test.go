@@ -8,8 +8,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // If issued_count differs from the number of coupons, the coupon is held until a recount. Then the first applications get the
@@ -60,7 +60,7 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("user_coupon has %d row", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
-			require.Contains(t, d.Findings(couponID), ledger.CountWrong)
+			require.Contains(t, d.Findings(couponID), verify.CountWrong)
 			preview, err := d.Settler().Preview(t.Context(), jajeongtest.Manual(couponID))
 			require.NoError(t, err)
 			require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())

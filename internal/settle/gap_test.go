@@ -13,9 +13,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // losing is a deployment in which 100 users applied for each of two coupons. The second loses applications.
@@ -42,7 +42,7 @@ func (l *losing) mustHold(lost int64) {
 	require.Equal(l.T, coupon.HeldBack, report.Coupons[1].Status)
 	require.Equal(l.T, lost, report.Coupons[1].Gap)
 	require.Contains(l.T, report.Coupons[1].Error, "--accept-gap")
-	require.Contains(l.T, l.Findings(), ledger.PromiseLost)
+	require.Contains(l.T, l.Findings(), verify.PromiseLost)
 	require.Equal(l.T, lost, l.Check(l.hurt)[0].Gap)
 	require.Empty(l.T, l.Issued(l.hurt))
 	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",

@@ -407,7 +407,7 @@ func TestIssueNow_ReadsAnUnchangedDLQOnce(t *testing.T) {
 	couponID := d.AddImmediate(9)
 	reads := 0
 	s := d.Settler(func(s *settle.Settler) {
-		s.Auditor = &ledger.Ledger{Store: countedPages{d.Store, &reads}, Users: d.Users}
+		s.Auditor = &ledger.Ledger{Store: countedPages{d.Store, &reads}}
 	})
 	next := coupon.UserID(0)
 	issue := func() int {

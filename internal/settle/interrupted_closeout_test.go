@@ -9,10 +9,10 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // crowd is a coupon of one seat with 400 applications, of which 20 are of users that do not exist.
@@ -80,7 +80,7 @@ func TestCloseOut_RecordsWhatItDidBeforeInterruption(t *testing.T) {
 			require.True(t, killed)
 			run := coupon.RunID(c.Number("SELECT MAX(id) FROM settlement_run"))
 			c.requireRecord(run, 1, 20, 379)
-			require.Equal(t, []ledger.Code{ledger.CleanUpToDo}, c.Findings(c.id))
+			require.Equal(t, []verify.Code{verify.CleanUpToDo}, c.Findings(c.id))
 			next := c.SettleNow()
 			c.requireRecord(run, 1, at.moved, 379)
 			require.Equal(t, int(20-at.moved), next.Total.UnderReview)

@@ -14,8 +14,8 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // Users apply continuously during several cutoffs. Each application is settled by the first run whose cutoff is later.
@@ -177,7 +177,7 @@ func TestSettle_KeepsOrderAfterRedisClockStep(t *testing.T) {
 	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 3))
 	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
 	d.SettleNow()
-	require.Equal(t, []ledger.Code{ledger.ClockAhead}, d.Findings())
+	require.Equal(t, []verify.Code{verify.ClockAhead}, d.Findings())
 }
 
 func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {

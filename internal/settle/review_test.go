@@ -15,9 +15,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestRetry_GivesNextFreeSeat(t *testing.T) {
@@ -261,13 +261,13 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	} {
 		d.Exec("UPDATE application_outcome SET " + altered.to + " WHERE user_id = 1")
 		findings := d.Findings()
-		require.Contains(t, findings, ledger.OutcomeWrong, name)
-		require.Subset(t, []ledger.Code{ledger.OutcomeWrong, ledger.MarkedWithoutRejection}, findings, name)
+		require.Contains(t, findings, verify.OutcomeWrong, name)
+		require.Subset(t, []verify.Code{verify.OutcomeWrong, verify.MarkedWithoutRejection}, findings, name)
 		d.Exec("UPDATE application_outcome SET " + altered.back + " WHERE user_id IN (1, 9)")
 	}
 	d.Verify()
 	d.Exec("UPDATE application_outcome SET cause = NULL, note = 'BAD_ROW: a wrong reason' WHERE user_id = 5")
-	require.Equal(t, []ledger.Code{ledger.OutcomeWrong}, d.Findings())
+	require.Equal(t, []verify.Code{verify.OutcomeWrong}, d.Findings())
 }
 
 // The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats are

@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
@@ -171,7 +171,7 @@ func TestSettle_RecordsLongLineAfterOtherCouponsPageByPage(t *testing.T) {
 	require.Positive(t, first.NotSelected)
 	require.Len(t, d.Waiting(long), applicants-seats-first.NotSelected)
 	require.NotEmpty(t, d.Waiting(long))
-	require.Equal(t, []ledger.Code{ledger.CleanUpToDo}, d.Findings())
+	require.Equal(t, []verify.Code{verify.CleanUpToDo}, d.Findings())
 
 	report = d.SettleNow()
 	require.Equal(t, applicants-seats, first.NotSelected+report.Total.NotSelected)

@@ -11,12 +11,12 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // Only active users get coupons, in order, also of seats that are added later. No other user is rejected for good. The
-// check of the ledger agrees: it finds the one active user who was passed over.
+// check of verify agrees: it finds the one active user who was passed over.
 func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 	t.Parallel()
 	for _, table := range jajeongtest.ReadableUserTables {
@@ -74,11 +74,11 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			require.Equal(t, []coupon.UserID{4, 7}, d.Outcome(passing, "NOT_SELECTED"))
 			d.Exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE coupon_id = ?", passing)
 			d.SetStatus(jajeongtest.Blocked, 4)
-			found := map[ledger.Code]int64{}
+			found := map[verify.Code]int64{}
 			for _, f := range d.Check(passing)[0].Findings {
 				found[f.Code] = f.Count
 			}
-			require.EqualValues(t, 1, found[ledger.PassedOver], found)
+			require.EqualValues(t, 1, found[verify.PassedOver], found)
 		})
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // crashed is an error after which a run retries nothing, like a process that has died.
@@ -192,7 +192,7 @@ func (m *machine) drawAny(t *rapid.T) (o order, ok bool) {
 // model adopts that state, so that anything may happen before the next run. If the order is repeated immediately, the result
 // must be as without the interruption.
 func (m *machine) interrupt(t *rapid.T, o order, execute func()) {
-	before := map[*couponModel][]ledger.Code{}
+	before := map[*couponModel][]verify.Code{}
 	for _, c := range m.coupons {
 		before[c] = c.findings(m.users)
 	}
@@ -210,7 +210,7 @@ func (m *machine) interrupt(t *rapid.T, o order, execute func()) {
 	for _, c := range o.chosen {
 		undisturbed[c] = m.adopt(t, c, o, run, cutoff)
 		for _, code := range c.findings(m.users) {
-			if code != ledger.CleanUpToDo && !slices.Contains(before[c], code) {
+			if code != verify.CleanUpToDo && !slices.Contains(before[c], code) {
 				m.fail(t, "after the crash verify would find %s in %s", code, c.name)
 			}
 		}

@@ -22,10 +22,10 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // What Redis loses, when, and who applies meanwhile.
@@ -530,7 +530,7 @@ func (l *loss) check() {
 		require.False(l.t, passed, "user %d was told %d, the last winner had arrived at %d", user, is.arrival, last)
 	}
 	for _, code := range l.Findings(l.id) {
-		require.Equal(l.t, ledger.CleanUpToDo, code, "settle serve is about to do it")
+		require.Equal(l.t, verify.CleanUpToDo, code, "settle serve is about to do it")
 	}
 	l.t.Logf("%d of %d users needed their receipts, %d pods died; %d winners", len(lost), len(l.told), len(l.dying), len(winners))
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -260,7 +260,7 @@ func dropFalse(marks map[coupon.UserID]bool) {
 
 // verify compares the findings of the checker with the model's.
 func (m *machine) verify(t *rapid.T) {
-	checker := &ledger.Ledger{Store: m.Store, Users: m.Users}
+	checker := &verify.Verifier{Store: m.Store, Users: m.Users}
 	for _, c := range m.coupons {
 		verdict, err := checker.Check(m.T.Context(), m.DB, c.id)
 		require.NoError(m.T, err)
@@ -274,7 +274,7 @@ func (m *machine) verifyByProgram(t *rapid.T) {
 		args = append(args, fmt.Sprintf("--coupon=%d", c.id))
 	}
 	_, stdout, stderr := m.settle(m.Job, args)
-	var report ledger.Summary
+	var report verify.Summary
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil || len(report.Coupons) != len(m.coupons) {
 		t.Logf("%s%s", stdout, stderr)
 		m.fail(t, "verify prints no report")
@@ -291,8 +291,8 @@ func (m *machine) settle(account jajeongtest.Access, args []string) (code int, s
 	return code, out.String(), errs.String()
 }
 
-func (m *machine) checkVerdict(t *rapid.T, c *couponModel, verdict *ledger.Verdict) {
-	found := []ledger.Code(nil)
+func (m *machine) checkVerdict(t *rapid.T, c *couponModel, verdict *verify.Verdict) {
+	found := []verify.Code(nil)
 	for _, f := range verdict.Findings {
 		if !f.OfCreation() {
 			found = append(found, f.Code)

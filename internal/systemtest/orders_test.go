@@ -297,7 +297,7 @@ func (m *machine) inThisProcess(t *rapid.T, o order) *settle.Report {
 func (m *machine) settler() *settle.Settler {
 	return &settle.Settler{Config: settle.Config{
 		DB: mysqltx.New(m.DB), Catalog: catalog.Snapshot{Store: m.Store}, Clock: m.Store,
-		Line: m.Store, Door: m.Store, Auditor: &ledger.Ledger{Store: m.Store, Users: m.Users}, Users: m.Users,
+		Line: m.Store, Door: m.Store, Auditor: &ledger.Ledger{Store: m.Store}, Users: m.Users,
 		Journal: m.journal,
 		Zone:    jajeongtest.InZone(time.UTC), Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
 	}}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // readState reads the state of a coupon from the servers.
@@ -129,7 +129,7 @@ func (m *machine) readRedis(couponID coupon.CouponID, s *state) {
 }
 
 // findings are the expected findings of verify.
-func (c *couponModel) findings(known users) (codes []ledger.Code) {
+func (c *couponModel) findings(known users) (codes []verify.Code) {
 	inBoth, movedBack, passedOver := false, false, false
 	for a, is := range c.applications {
 		// An interrupted run has moved a NOT_SELECTED application to the DLQ without removing the outcome.
@@ -142,10 +142,10 @@ func (c *couponModel) findings(known users) (codes []ledger.Code) {
 	pending := len(c.pendingCleanup) > 0
 	for _, finding := range []struct {
 		found bool
-		code  ledger.Code
+		code  verify.Code
 	}{
-		{pending || movedBack, ledger.CleanUpToDo}, {passedOver && !pending, ledger.PassedOver},
-		{inBoth && !pending, ledger.StillStanding}, {c.gap() > 0, ledger.PromiseLost},
+		{pending || movedBack, verify.CleanUpToDo}, {passedOver && !pending, verify.PassedOver},
+		{inBoth && !pending, verify.StillStanding}, {c.gap() > 0, verify.PromiseLost},
 	} {
 		if finding.found {
 			codes = append(codes, finding.code)

@@ -3,12 +3,12 @@ package view
 import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
-func (v View) account(t ledger.Total) string {
+func (v View) account(t verify.Total) string {
 	a, again := t.Account, ""
 	if a.AskedAgain > 0 {
 		again = v.Sprintf(text.AcceptedAgain, a.AskedAgain)
@@ -19,7 +19,7 @@ func (v View) account(t ledger.Total) string {
 	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
 }
 
-func (v View) Verdicts(s ledger.Summary) {
+func (v View) Verdicts(s verify.Summary) {
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnSeats, text.ColumnCoupons,
 		text.ColumnAccepted, text.ColumnWaiting, text.ColumnUnderReview, text.ColumnIssued, text.ColumnOtherOutcomes,
 		text.ColumnGap, text.ColumnVerdict)
@@ -43,7 +43,7 @@ func (v View) Verdicts(s ledger.Summary) {
 	}
 }
 
-func (v View) verdict(c *ledger.Verdict) string {
+func (v View) verdict(c *verify.Verdict) string {
 	switch {
 	case c.Violated():
 		return output.Bad(v.W, v.Sprintf(text.Violated))
@@ -55,7 +55,7 @@ func (v View) verdict(c *ledger.Verdict) string {
 }
 
 // invariants prints the invariants of DESIGN §2, in this order.
-func (v View) invariants(s ledger.Summary) {
+func (v View) invariants(s verify.Summary) {
 	violations, total := s.Violations(), s.Total
 	t := v.table(text.Message{}, text.ColumnInvariant, text.ColumnHolds, text.ColumnFigures)
 	for i, invariant := range []struct {
@@ -82,7 +82,7 @@ func (v View) invariants(s ledger.Summary) {
 	t.Render()
 }
 
-func (v View) finding(f ledger.Finding) string {
+func (v View) finding(f verify.Finding) string {
 	kind := text.Violated
 	if f.Warning {
 		kind = text.Warning

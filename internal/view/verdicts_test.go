@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // Each invariant of the contract has its row, which says whether it holds.
@@ -27,7 +27,7 @@ func TestVerdicts_ShowEveryInvariant(t *testing.T) {
 	for broken := 1; broken <= invariants; broken++ {
 		var printed bytes.Buffer
 		v := View{output.Locale{Language: text.English, Zone: time.UTC}, &printed}
-		v.Verdicts(ledger.Summary{Strays: []ledger.Finding{{Invariant: broken}}})
+		v.Verdicts(verify.Summary{Strays: []verify.Finding{{Invariant: broken}}})
 		for n := 1; n <= invariants; n++ {
 			holds := "yes"
 			if n == broken {

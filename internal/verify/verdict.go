@@ -1,4 +1,4 @@
-package ledger
+package verify
 
 import (
 	"fmt"
@@ -144,17 +144,7 @@ func (s *Summary) Add(v *Verdict) {
 	t.Uses.Orders += v.Uses.Orders
 	t.Uses.LogRows += v.Uses.LogRows
 	t.Approvals += v.Approvals
-	a, b := &t.Account, v.Account
-	a.Accepted += b.Accepted
-	a.Waiting += b.Waiting
-	a.UnderReview += b.UnderReview
-	a.Issued += b.Issued
-	a.Outcomes += b.Outcomes
-	a.Twice += b.Twice
-	a.WrittenOff += b.WrittenOff
-	a.Erased += b.Erased
-	a.AskedAgain += b.AskedAgain
-	a.LastArrival = max(a.LastArrival, b.LastArrival)
+	t.Account.add(v.Account)
 }
 
 // Violations returns, for each broken invariant, the number of findings that are not warnings.

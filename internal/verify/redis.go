@@ -1,4 +1,4 @@
-package ledger
+package verify
 
 import (
 	"cmp"
@@ -16,34 +16,45 @@ import (
 
 const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL"
 
-// checkRedis checks invariants 3 and 6 for every application in Redis. While a clean-up is pending it compares nothing,
-// because the clean-up will remove settled applications and move failed ones to the DLQ.
+// checkRedis compares the applications in Redis with MySQL. It adds those to the account that may be settled, and checks invariants 3
+// and 6 for all. While a clean-up is pending, it only counts: the clean-up will remove settled applications and move failed ones to
+// the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	pending, err := c.number(ctx, pendingSQL, c.Coupon)
 	c.findAny(6, CleanUpToDo, pending, "settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
-	if err != nil || pending > 0 || c.counts.Waiting+c.counts.DLQ == 0 {
+	if err != nil || c.counts.Waiting+c.counts.DLQ == 0 {
 		return err
 	}
+	upTo, settledUpTo := max(c.Account.LastArrival, c.counts.Highest), c.settledUpTo()
+	if pending > 0 {
+		upTo = settledUpTo
+	}
 	var passed, settled, halfMoved int64
-	err = c.ledger.walk(ctx, c.tx, c.Coupon, max(c.Account.LastArrival, c.counts.Highest), func(e Entry) {
+	err = c.walk(ctx, upTo, func(e entry) {
+		if e.Arrival <= settledUpTo {
+			c.Account.count(e)
+		}
 		switch {
 		case e.halfMoved():
 			halfMoved++
-		case e.Settled():
+		case e.settled():
 			settled++
 		case e.Source == coupon.SourceQueue && e.active && !e.hasCoupon && e.Arrival < c.lastIssued:
 			passed++
 		}
 	})
+	if err != nil || pending > 0 {
+		return err
+	}
 	c.findAny(3, PassedOver, passed, "active users who are waiting, but arrived before the last user with a seat: %d")
 	c.findAny(6, CleanUpToDo, halfMoved, "DLQ entries that still have a NOT_SELECTED outcome: %d; the next `settle run` removes the entries")
 	c.findAny(6, StillStanding, settled, "applications that are settled and cleaned up, but still in Redis: %d")
-	return err
+	return nil
 }
 
 // checkKept checks invariants 4 and 6: applications stay in Redis until they are settled, and DLQ entries have reasons.
 func (c *check) checkKept(ctx context.Context) error {
-	kept, err := c.ledger.Store.Inspect(ctx, c.Coupon)
+	kept, err := c.verifier.Store.Inspect(ctx, c.Coupon)
 	if err != nil {
 		return err
 	}
@@ -91,7 +102,7 @@ func (c *check) checkReviews(ctx context.Context) error {
 	}
 	moved, runs := map[attempt]int64{}, map[coupon.RunID]bool{}
 	for cursor := (coupon.Cursor{}); ; {
-		page, next, err := c.ledger.Store.UnderReview(ctx, c.Coupon, cursor)
+		page, next, err := c.verifier.Store.UnderReview(ctx, c.Coupon, cursor)
 		if err != nil {
 			return err
 		}
@@ -103,7 +114,7 @@ func (c *check) checkReviews(ctx context.Context) error {
 		for i, e := range page {
 			members[i] = e.Member
 		}
-		reasons, err := c.ledger.Store.Reasons(ctx, c.Coupon, members)
+		reasons, err := c.verifier.Store.Reasons(ctx, c.Coupon, members)
 		if err != nil {
 			return err
 		}
@@ -179,7 +190,7 @@ func (c *check) checkMarks(ctx context.Context) error {
 // countUnfounded counts the marks without a row in MySQL. A mark that Redis returns twice counts twice.
 func (c *check) countUnfounded(ctx context.Context, mark coupon.Mark, query string) (unfounded int64, err error) {
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := c.ledger.Store.Marked(ctx, c.Coupon, mark, cursor)
+		members, next, err := c.verifier.Store.Marked(ctx, c.Coupon, mark, cursor)
 		if err != nil {
 			return 0, err
 		}

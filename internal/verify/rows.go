@@ -1,4 +1,4 @@
-package ledger
+package verify
 
 import (
 	"context"
@@ -112,7 +112,7 @@ WHERE o.coupon_id = ? AND o.outcome <> 'REJECTED' AND o.applied_at >= r.cutoff`
 )
 
 func (c *check) checkRows(ctx context.Context) error {
-	directory, err := c.ledger.Users.Table(ctx, c.tx)
+	directory, err := c.verifier.Users.Table(ctx, c.tx)
 	if err != nil {
 		return err
 	}

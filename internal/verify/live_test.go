@@ -1,4 +1,4 @@
-package ledger_test
+package verify_test
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // Meanwhile users apply, two runs settle in parallel, seats are added, coupons are given by hand, and promises are stored.
@@ -87,7 +87,7 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 			return err
 		})
 		loop("check", 50*time.Millisecond, func() error {
-			v, err := c.ledger.Check(ctx, c.DB, c.id)
+			v, err := c.verifier.Check(ctx, c.DB, c.id)
 			if err != nil {
 				return err
 			}
@@ -181,18 +181,18 @@ func TestCheckReportsPendingCleanup(t *testing.T) {
 			test.then(c)
 
 			v := c.check()
-			requireFindings(t, found{ledger.CleanUpToDo: 1}, v)
+			requireFindings(t, found{verify.CleanUpToDo: 1}, v)
 			require.Zero(t, v.Gap)
 			require.EqualValues(t, 5, v.Account.Issued)
 			require.Equal(t, test.twice, v.Account.Twice)
 
 			c.setStatus(jajeongtest.Active, 1, 1) // a user with an earlier arrival than the winners
-			requireFindings(t, found{ledger.CleanUpToDo: 1}, c.check())
+			requireFindings(t, found{verify.CleanUpToDo: 1}, c.check())
 
 			c.settleNow()
 			v = c.requireHealthy()
 			v.Account.LastArrival = 0
-			require.Equal(t, ledger.Account{Accepted: 11, UnderReview: 1, Issued: 5, Outcomes: 5}, v.Account)
+			require.Equal(t, verify.Account{Accepted: 11, UnderReview: 1, Issued: 5, Outcomes: 5}, v.Account)
 		})
 	}
 }
@@ -221,7 +221,7 @@ func TestSettlementContinuesTheAuditChain(t *testing.T) {
 	for n := uint64(1); n <= 3; n++ {
 		require.Equal(t, coupon.HeldBack, c.run(order).Status)
 		v := c.check()
-		requireFindings(t, found{ledger.PromiseLost: 2}, v)
+		requireFindings(t, found{verify.PromiseLost: 2}, v)
 		require.Equal(t, n, v.AuditHead.Seq)
 	}
 

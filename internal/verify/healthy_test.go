@@ -1,4 +1,4 @@
-package ledger_test
+package verify_test
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -40,22 +40,22 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 	for name, test := range map[string]struct {
 		seats int
 		do    func(*fixture)
-		want  ledger.Account
+		want  verify.Account
 	}{
-		"no application":                {5, func(*fixture) {}, ledger.Account{}},
-		"never published":               {5, func(c *fixture) { c.redis(1, "DEL", c.keys()...) }, ledger.Account{}},
-		"no application, settled":       {5, func(c *fixture) { require.Equal(c.T, coupon.Unchanged, c.settleNow().Status) }, ledger.Account{}},
-		"waiting, two of unknown users": {5, func(c *fixture) { c.addUsers(1, 7); c.apply(1, 9) }, ledger.Account{Accepted: 9, Waiting: 9}},
-		"more than one page waiting":    {5, addApplicants(1100), ledger.Account{Accepted: 1100, Waiting: 1100}},
-		"free seats":                    {50, all(addApplicants(6), settleNow, func(c *fixture) { c.apply(7, 9) }), ledger.Account{Accepted: 9, Waiting: 3, Issued: 6}},
+		"no application":                {5, func(*fixture) {}, verify.Account{}},
+		"never published":               {5, func(c *fixture) { c.redis(1, "DEL", c.keys()...) }, verify.Account{}},
+		"no application, settled":       {5, func(c *fixture) { require.Equal(c.T, coupon.Unchanged, c.settleNow().Status) }, verify.Account{}},
+		"waiting, two of unknown users": {5, func(c *fixture) { c.addUsers(1, 7); c.apply(1, 9) }, verify.Account{Accepted: 9, Waiting: 9}},
+		"more than one page waiting":    {5, addApplicants(1100), verify.Account{Accepted: 1100, Waiting: 1100}},
+		"free seats":                    {50, all(addApplicants(6), settleNow, func(c *fixture) { c.apply(7, 9) }), verify.Account{Accepted: 9, Waiting: 3, Issued: 6}},
 		"sold out": {5, func(c *fixture) {
 			c.addApplicants(9)
 			require.Equal(c.T, 4, c.settleNow().NotSelected)
-		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
+		}, verify.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
 		"as many applications as seats": {5, func(c *fixture) {
 			c.addApplicants(5)
 			require.Zero(c.T, c.settleNow().SeatsLeft)
-		}, ledger.Account{Accepted: 5, Issued: 5}},
+		}, verify.Account{Accepted: 5, Issued: 5}},
 		"settled repeatedly": {20, func(c *fixture) {
 			c.addUsers(1, 9)
 			for n := uint64(1); n <= 9; n += 3 {
@@ -63,7 +63,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 				c.settleNow()
 				c.settleNow()
 			}
-		}, ledger.Account{Accepted: 9, Issued: 9}},
+		}, verify.Account{Accepted: 9, Issued: 9}},
 		"in the DLQ": {5, func(c *fixture) {
 			c.addUsers(1, 3)
 			c.addUsers(5, 9)
@@ -71,14 +71,14 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.setStatus(jajeongtest.Withdrawn, 3, 3)
 			c.apply(1, 9)
 			require.Equal(c.T, 4, c.settleNow().UnderReview)
-		}, ledger.Account{Accepted: 9, UnderReview: 4, Issued: 5}},
+		}, verify.Account{Accepted: 9, UnderReview: 4, Issued: 5}},
 		"in the DLQ, active since": {5, func(c *fixture) {
 			c.addUsers(1, 9)
 			c.setStatus(jajeongtest.Blocked, 1, 2)
 			c.apply(1, 9)
 			c.settleNow()
 			c.setStatus(jajeongtest.Active, 1, 2)
-		}, ledger.Account{Accepted: 9, UnderReview: 2, Issued: 5, Outcomes: 2}},
+		}, verify.Account{Accepted: 9, UnderReview: 2, Issued: 5, Outcomes: 2}},
 		"members that are no user ids": {5, func(c *fixture) {
 			c.addUsers(1, 3)
 			c.apply(1, 1)
@@ -87,39 +87,39 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			}
 			c.apply(3, 3)
 			require.Equal(c.T, 3, c.settleNow().UnderReview)
-		}, ledger.Account{Accepted: 5, UnderReview: 3, Issued: 2}},
+		}, verify.Account{Accepted: 5, UnderReview: 3, Issued: 2}},
 		"the largest user ids": {5, func(c *fixture) {
 			line := []coupon.UserID{math.MaxUint64, math.MaxUint64 - 1, 1 << 63, 1<<53 + 1}
 			c.AddUsers(line...)
 			c.Apply(c.id, line...)
 			require.Equal(c.T, 4, c.settleNow().Issued)
 			require.Equal(c.T, line, c.Issued(c.id))
-		}, ledger.Account{Accepted: 4, Issued: 4}},
+		}, verify.Account{Accepted: 4, Issued: 4}},
 		"by hand": {3, func(c *fixture) {
 			c.addUsers(1, 9)
 			c.giveByHand(1)
 			c.apply(2, 5)
 			c.settleNow()
-		}, ledger.Account{Accepted: 4, Issued: 2, Outcomes: 2}},
+		}, verify.Account{Accepted: 4, Issued: 2, Outcomes: 2}},
 		"by hand to applicants": {3, func(c *fixture) {
 			all(addApplicants(5), giveByHand(1), giveByHand(5))(c)
 			require.Equal(c.T, 2, c.settleNow().AlreadyIssued)
-		}, ledger.Account{Accepted: 5, Issued: 1, Outcomes: 4}},
+		}, verify.Account{Accepted: 5, Issued: 1, Outcomes: 4}},
 		"by hand to a user not selected": {3, func(c *fixture) {
 			all(addApplicants(7), settleNow, setSeats(6), giveByHand(4), settleNow)(c)
 			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)}, c.holders())
-		}, ledger.Account{Accepted: 7, Issued: 5, Outcomes: 2}},
-		"seats added": {3, all(addApplicants(9), settleNow, setSeats(5)), ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+		}, verify.Account{Accepted: 7, Issued: 5, Outcomes: 2}},
+		"seats added": {3, all(addApplicants(9), settleNow, setSeats(5)), verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"seats added and settled": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
 			c.setStatus(jajeongtest.Blocked, 4, 4) // becomes REJECTED
 			all(setSeats(5), settleNow)(c)
 			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(5), c.user(6)}, c.holders())
-		}, ledger.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
+		}, verify.Account{Accepted: 9, Issued: 5, Outcomes: 4}},
 		"more seats added than needed": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow, setSeats(20), settleNow)(c)
 			c.apply(10, 12)
-		}, ledger.Account{Accepted: 12, Waiting: 3, Issued: 9}},
+		}, verify.Account{Accepted: 12, Waiting: 3, Issued: 9}},
 		"issued by immediate runs": {7, func(c *fixture) {
 			alterCoupon("cadence = 'IMMEDIATE'")(c)
 			c.addUsers(1, 9)
@@ -130,7 +130,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			}
 			require.Len(c.T, c.Runs(c.id), 3)
 			alterCoupon("cadence = 'NIGHTLY'")(c)
-		}, ledger.Account{Accepted: 9, UnderReview: 1, Issued: 7, Outcomes: 1}},
+		}, verify.Account{Accepted: 9, UnderReview: 1, Issued: 7, Outcomes: 1}},
 		"immediate and nightly in turn": {3, func(c *fixture) {
 			c.addApplicants(5)
 			c.settleNow()
@@ -142,26 +142,26 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.settleNow()
 			c.apply(6, 7)
 			require.Equal(c.T, 2, c.IssueNow(c.id).Issued)
-		}, ledger.Account{Accepted: 7, Issued: 7}},
-		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap), ledger.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
+		}, verify.Account{Accepted: 7, Issued: 7}},
+		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap), verify.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
 		"used and revoked": {9, all(addApplicants(9), settleNow, redeemed(1, reserve, confirm), func(c *fixture) { c.byOperator(2, wallet.Call{Verb: wallet.Revoke}) }),
-			ledger.Account{Accepted: 9, Issued: 9}},
+			verify.Account{Accepted: 9, Issued: 9}},
 		"winners blocked and removed": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
 			c.setStatus(jajeongtest.Blocked, 1, 2)
 			c.RemoveUser(c.user(3))
-		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+		}, verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"finalised": {3, func(c *fixture) {
 			all(addApplicants(9), (*fixture).close, settleNow)(c)
 			require.True(c.T, c.finalised())
 			c.redis(1, "EXISTS", c.keys()...) // its state, for ten minutes
-		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+		}, verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"finalised, its state expired": {3, all(addApplicants(9), (*fixture).close, settleNow, redis(1, "DEL", "state")),
-			ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+			verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"Redis emptied after the settlement": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
 			c.redis(2, "DEL", c.keys()...)
-		}, ledger.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+		}, verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"Redis emptied, then users apply again": {3, func(c *fixture) {
 			c.addUsers(1, 9)
 			c.apply(1, 2)
@@ -173,7 +173,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			_, err := c.Store.ApplyAll(c.T.Context(), c.id, jajeongtest.Between(c.user(1), c.user(4)))
 			require.NoError(c.T, err)
 			require.Zero(c.T, c.settleNow().AlreadyIssued)
-		}, ledger.Account{Accepted: 6, AskedAgain: 2, Issued: 3, Outcomes: 1}},
+		}, verify.Account{Accepted: 6, AskedAgain: 2, Issued: 3, Outcomes: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +231,7 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	require.NoError(t, err)
 	redis(3, "SADD", "issued", winners+1, winners+losers+1, "kim")(c)
 	v := c.check()
-	requireFindings(t, found{ledger.StillStanding: winners / 2, ledger.MarkedWithoutCoupon: 3}, v)
+	requireFindings(t, found{verify.StillStanding: winners / 2, verify.MarkedWithoutCoupon: 3}, v)
 	require.EqualValues(t, winners/2, v.Account.Twice)
 }
 
@@ -239,8 +239,8 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 func TestCheckAddsUpSeats(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
-	verdict := func(c *fixture) *ledger.Verdict {
-		v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+	verdict := func(c *fixture) *verify.Verdict {
+		v, err := c.verifier.Check(t.Context(), c.DB, c.id)
 		require.NoError(t, err)
 		return v
 	}
@@ -252,7 +252,7 @@ func TestCheckAddsUpSeats(t *testing.T) {
 	byAdmin := *bySQL
 	byAdmin.id = created.After.ID
 
-	requireFindings(t, found{ledger.CreatedBySQL: 1}, verdict(silent))
+	requireFindings(t, found{verify.CreatedBySQL: 1}, verdict(silent))
 	alterCoupon("total_quantity = 4")(silent) // nothing tells that it was another number
 	bySQL.addApplicants(5)                    // two are not selected: more seats reopen the coupon
 	bySQL.run(settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []coupon.CouponID{bySQL.id}})
@@ -267,13 +267,13 @@ func TestCheckAddsUpSeats(t *testing.T) {
 		must(admin.Revoke(t.Context(), c.id, c.user(7), true))
 		warnings := found{}
 		if c != &byAdmin {
-			warnings = found{ledger.CreatedBySQL: 1}
+			warnings = found{verify.CreatedBySQL: 1}
 		}
 		requireFindings(t, warnings, verdict(c))
 		alterCoupon("total_quantity = total_quantity + 7")(c)
 		require.NoError(t, c.Audit(auditOrigin, audit.DLQDropped, c.id, audit.Entry{})) // no later event covers it up
 		with := maps.Clone(warnings)
-		with[ledger.SeatsUnexplained] = 7
+		with[verify.SeatsUnexplained] = 7
 		requireFindings(t, with, verdict(c))
 		alterCoupon("total_quantity = total_quantity - 7")(c)
 		requireFindings(t, warnings, verdict(c))
@@ -283,7 +283,7 @@ func TestCheckAddsUpSeats(t *testing.T) {
 func TestCheckOfAnUnknownCoupon(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 1)
-	_, err := c.ledger.Check(t.Context(), c.DB, c.id+1)
+	_, err := c.verifier.Check(t.Context(), c.DB, c.id+1)
 	require.True(t, text.Is(err, text.NoSuchCoupon))
 	require.EqualError(t, err, fmt.Sprintf("coupon %d does not exist", c.id+1))
 }
@@ -293,7 +293,7 @@ func TestCouponsArePaged(t *testing.T) {
 	d := newDeployment(t)
 	read := func(after coupon.CouponID, limit int) []coupon.CouponID {
 		t.Helper()
-		page, err := d.ledger.Coupons(t.Context(), d.DB, after, limit)
+		page, err := d.verifier.Coupons(t.Context(), d.DB, after, limit)
 		require.NoError(t, err)
 		return page
 	}
@@ -338,5 +338,5 @@ func TestCheckIgnoresOtherCoupons(t *testing.T) {
 	require.True(t, sick.check().Violated())
 
 	redis(1, "SADD", "issued", sick.member(1))(healthy)
-	requireFindings(t, found{ledger.MarkedWithoutCoupon: 1}, healthy.check()) // the user holds the other coupon
+	requireFindings(t, found{verify.MarkedWithoutCoupon: 1}, healthy.check()) // the user holds the other coupon
 }

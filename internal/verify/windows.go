@@ -1,4 +1,4 @@
-package ledger
+package verify
 
 import (
 	"context"
@@ -28,19 +28,19 @@ func describe(w coupon.Window) string {
 //
 // A window was published if the catalog's snapshot has it, which API pods write after the windows, or if Redis has the
 // version of the coupon's row or a newer one. Without either, for example while no pod runs, there is no finding.
-func (l *Ledger) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
+func (r *Verifier) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
 	suspects := slices.DeleteFunc(slices.Clone(coupons), func(v *Verdict) bool { return !v.otherWindow })
 	if len(suspects) == 0 {
 		return nil
 	}
-	first, err := l.differences(ctx, db, suspects)
+	first, err := r.differences(ctx, db, suspects)
 	if err != nil || len(first) == 0 {
 		return err
 	}
 	if err := wait(ctx); err != nil {
 		return err
 	}
-	second, err := l.differences(ctx, db, slices.Collect(maps.Keys(first)))
+	second, err := r.differences(ctx, db, slices.Collect(maps.Keys(first)))
 	for v, d := range second {
 		if was := first[v].row; was.Version == d.row.Version && sameWindow(was, d.row) {
 			v.find(6, DoorDiffers, 1, "the coupon's row has the window %s, Redis has %s", describe(d.row), describe(d.redis))
@@ -59,8 +59,8 @@ func windowOf(is candidates.Inspection) coupon.Window {
 }
 
 // differences compares each coupon once.
-func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (map[*Verdict]difference, error) {
-	published, err := l.publishedWindows(ctx) // first, because pods write the snapshot after the windows in Redis
+func (r *Verifier) differences(ctx context.Context, db *sql.DB, coupons []*Verdict) (map[*Verdict]difference, error) {
+	published, err := r.publishedWindows(ctx) // first, because pods write the snapshot after the windows in Redis
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 		if err != nil {
 			return nil, fmt.Errorf("compare windows of coupon %d: %w", v.Coupon, err)
 		}
-		is, err := l.Store.Inspect(ctx, v.Coupon)
+		is, err := r.Store.Inspect(ctx, v.Coupon)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +87,8 @@ func (l *Ledger) differences(ctx context.Context, db *sql.DB, coupons []*Verdict
 }
 
 // publishedWindows returns the windows in the catalog's snapshot, or none if the snapshot is not valid JSON.
-func (l *Ledger) publishedWindows(ctx context.Context) (map[coupon.CouponID]coupon.Window, error) {
-	text, err := l.Store.LoadCatalog(ctx)
+func (r *Verifier) publishedWindows(ctx context.Context) (map[coupon.CouponID]coupon.Window, error) {
+	text, err := r.Store.LoadCatalog(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,19 +1,26 @@
-package ledger
+package verify
 
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-func (s Sums) String() string {
-	return fmt.Sprintf("issued %d, concluded %d, settled up to %d, last issued %d", s.Issued, s.Concluded, s.SettledUpTo, s.LastIssued)
+// sums are what settlements keep about the rows of a coupon, in table settled.
+type sums struct {
+	issued, concluded       int64
+	settledUpTo, lastIssued coupon.Arrival
+}
+
+func (s sums) String() string {
+	return fmt.Sprintf("issued %d, concluded %d, settled up to %d, last issued %d", s.issued, s.concluded, s.settledUpTo, s.lastIssued)
 }
 
 const (
-	countedSumsSQL = "SELECT COUNT(*), MAX(applied_at) FROM application_outcome WHERE coupon_id = ?"
+	storedSumsSQL = "SELECT issued, concluded, settled_up_to, last_issued FROM settled WHERE coupon_id = ?"
 
 	// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many records name a run that
 	// does not exist, or another time than that of their run.
@@ -24,12 +31,13 @@ FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_i
 
 // checkSums checks invariant 6: the sums that settlements keep are those of the rows, and records agree with their runs.
 func (c *check) checkSums(ctx context.Context) error {
-	stored, counted := c.Account.Stored, Sums{Issued: c.byRuns}
-	var lastOutcome, lastCutoff sql.NullTime
+	var stored sums
+	counted := sums{issued: c.byRuns, concluded: c.Account.Outcomes}
+	var lastCutoff sql.NullTime
 	var withoutRun, otherTime int64
-	err := c.tx.QueryRowContext(ctx, countedSumsSQL, c.Coupon).Scan(&counted.Concluded, &lastOutcome)
-	if err == nil {
-		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.LastIssued, &lastCutoff, &withoutRun, &otherTime)
+	err := c.tx.QueryRowContext(ctx, storedSumsSQL, c.Coupon).Scan(&stored.issued, &stored.concluded, &stored.settledUpTo, &stored.lastIssued)
+	if err == nil || errors.Is(err, sql.ErrNoRows) { // without a row, all sums are 0
+		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.lastIssued, &lastCutoff, &withoutRun, &otherTime)
 	}
 	if err != nil {
 		return err
@@ -38,19 +46,19 @@ func (c *check) checkSums(ctx context.Context) error {
 	if otherTime > 0 { // RECORD_WRONG counts missing coupons, and here none is missing
 		c.find(6, RecordWrong, 0, "records with another time than their run: %d", otherTime)
 	}
-	counted.SettledUpTo = max(counted.LastIssued, arrivalOf(lastOutcome))
+	counted.settledUpTo = max(counted.lastIssued, c.lastOutcome)
 	if n := stored.wrong(counted, arrivalOf(lastCutoff)); n > 0 {
 		c.find(6, SumWrong, n, "sums in table settled that differ from the rows: %d; stored: %s; counted: %s", n, stored, counted)
 	}
 	return nil
 }
 
-// wrong counts the sums that differ. SettledUpTo can be above what the rows say: a NOT_SELECTED row ends when its user gets
+// wrong counts the sums that differ. settledUpTo can be above what the rows say: a NOT_SELECTED row ends when its user gets
 // a seat or goes to the DLQ. But each arrival that a run settled was below its cutoff.
-func (s Sums) wrong(counted Sums, lastCutoff coupon.Arrival) (n int64) {
-	tooHigh := s.SettledUpTo > counted.SettledUpTo && s.SettledUpTo >= lastCutoff
-	for _, differs := range []bool{s.Issued != counted.Issued, s.Concluded != counted.Concluded,
-		s.SettledUpTo < counted.SettledUpTo || tooHigh, s.LastIssued != counted.LastIssued} {
+func (s sums) wrong(counted sums, lastCutoff coupon.Arrival) (n int64) {
+	tooHigh := s.settledUpTo > counted.settledUpTo && s.settledUpTo >= lastCutoff
+	for _, differs := range []bool{s.issued != counted.issued, s.concluded != counted.concluded,
+		s.settledUpTo < counted.settledUpTo || tooHigh, s.lastIssued != counted.lastIssued} {
 		if differs {
 			n++
 		}

@@ -1,4 +1,4 @@
-package ledger_test
+package verify_test
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -23,14 +23,14 @@ func TestMain(m *testing.M) { jajeongtest.Main(m) }
 // settled and checked alone.
 type fixture struct {
 	*jajeongtest.Deployment
-	ledger *ledger.Ledger
-	id     coupon.CouponID
+	verifier *verify.Verifier
+	id       coupon.CouponID
 }
 
 func newDeployment(t *testing.T) *fixture {
 	t.Helper()
 	d := jajeongtest.New(t)
-	return &fixture{Deployment: d, ledger: &ledger.Ledger{Store: d.Store, Users: d.Users}}
+	return &fixture{Deployment: d, verifier: &verify.Verifier{Store: d.Store, Users: d.Users}}
 }
 
 func newCoupon(t *testing.T, seats int) *fixture {
@@ -195,17 +195,16 @@ func (c *fixture) withoutForeignKeys(do func(exec func(query string))) {
 	exec("SET foreign_key_checks = 1")
 }
 
-// check checks the coupon. The account comes without fields that have a test of their own.
-func (c *fixture) check() *ledger.Verdict {
+// check checks the coupon.
+func (c *fixture) check() *verify.Verdict {
 	c.T.Helper()
-	v := c.checkWith(c.ledger)
+	v := c.checkWith(c.verifier)
 	require.Equal(c.T, c.id, v.Coupon)
-	v.Account.Past, v.Account.CountedSince, v.Account.Sums, v.Account.Stored, v.Account.Sold, v.Account.Server = ledger.Past{}, 0, ledger.Sums{}, ledger.Sums{}, false, ledger.Server{}
 	return v
 }
 
 // requireHealthy demands a verdict without findings and warnings.
-func (c *fixture) requireHealthy() *ledger.Verdict {
+func (c *fixture) requireHealthy() *verify.Verdict {
 	c.T.Helper()
 	v := c.check()
 	require.Empty(c.T, v.Findings)
@@ -217,10 +216,10 @@ func (c *fixture) requireHealthy() *ledger.Verdict {
 }
 
 // found is the sum of counts by finding code.
-type found map[ledger.Code]int64
+type found map[verify.Code]int64
 
 // requireFindings demands exactly these findings, each with the invariant and severity of its code.
-func requireFindings(t testing.TB, want found, v *ledger.Verdict) {
+func requireFindings(t testing.TB, want found, v *verify.Verdict) {
 	t.Helper()
 	got, violated := found{}, false
 	for _, f := range v.Findings {
@@ -235,11 +234,11 @@ func requireFindings(t testing.TB, want found, v *ledger.Verdict) {
 }
 
 // strays are the findings outside any coupon.
-func (c *fixture) strays() *ledger.Verdict {
+func (c *fixture) strays() *verify.Verdict {
 	c.T.Helper()
-	findings, err := c.ledger.Strays(c.T.Context(), c.DB)
+	findings, err := c.verifier.Strays(c.T.Context(), c.DB)
 	require.NoError(c.T, err)
-	return &ledger.Verdict{Findings: findings}
+	return &verify.Verdict{Findings: findings}
 }
 
 type kind struct {
@@ -248,18 +247,18 @@ type kind struct {
 }
 
 // codes are all codes.
-var codes = map[ledger.Code]kind{
-	ledger.Oversold: {1, false}, ledger.CountWrong: {1, false}, ledger.SeatWrong: {1, false},
-	ledger.HeldTwice: {2, false}, ledger.SettledTwice: {2, false},
-	ledger.PassedOver: {3, false}, ledger.OrderWrong: {3, false},
-	ledger.PromiseLost: {4, false}, ledger.NeverSettled: {4, false}, ledger.Expiring: {4, false}, ledger.Excess: {4, true},
-	ledger.LineRewound: {5, false}, ledger.ArrivalWrong: {5, false}, ledger.NightAhead: {5, false}, ledger.ClockAhead: {5, true},
-	ledger.RecordWrong: {6, false}, ledger.RecordMissing: {6, false}, ledger.ReviewUncounted: {6, false}, ledger.StillStanding: {6, false},
-	ledger.MarkedWithoutCoupon: {6, false}, ledger.MarkedWithoutRejection: {6, false}, ledger.RunMissing: {6, false}, ledger.CleanUpToDo: {6, true},
-	ledger.ReasonMissing: {6, false}, ledger.ValidityWrong: {6, false}, ledger.OutcomeWrong: {6, false}, ledger.RunWrong: {6, false},
-	ledger.SeatsUnexplained: {6, false}, ledger.CouponUnexplained: {6, false}, ledger.CreatedBySQL: {6, true}, ledger.SumWrong: {6, false}, ledger.CouponMissing: {6, false}, ledger.DoorDiffers: {6, false},
-	ledger.AuditChanged: {6, false}, ledger.AuditRemoved: {6, false}, ledger.AuditInserted: {6, false},
-	ledger.UsedTwice: {7, false}, ledger.OrderMismatch: {8, false}, ledger.LogMissing: {9, false}, ledger.LogWrong: {9, false},
+var codes = map[verify.Code]kind{
+	verify.Oversold: {1, false}, verify.CountWrong: {1, false}, verify.SeatWrong: {1, false},
+	verify.HeldTwice: {2, false}, verify.SettledTwice: {2, false},
+	verify.PassedOver: {3, false}, verify.OrderWrong: {3, false},
+	verify.PromiseLost: {4, false}, verify.NeverSettled: {4, false}, verify.Expiring: {4, false}, verify.Excess: {4, true},
+	verify.LineRewound: {5, false}, verify.ArrivalWrong: {5, false}, verify.NightAhead: {5, false}, verify.ClockAhead: {5, true},
+	verify.RecordWrong: {6, false}, verify.RecordMissing: {6, false}, verify.ReviewUncounted: {6, false}, verify.StillStanding: {6, false},
+	verify.MarkedWithoutCoupon: {6, false}, verify.MarkedWithoutRejection: {6, false}, verify.RunMissing: {6, false}, verify.CleanUpToDo: {6, true},
+	verify.ReasonMissing: {6, false}, verify.ValidityWrong: {6, false}, verify.OutcomeWrong: {6, false}, verify.RunWrong: {6, false},
+	verify.SeatsUnexplained: {6, false}, verify.CouponUnexplained: {6, false}, verify.CreatedBySQL: {6, true}, verify.SumWrong: {6, false}, verify.CouponMissing: {6, false}, verify.DoorDiffers: {6, false},
+	verify.AuditChanged: {6, false}, verify.AuditRemoved: {6, false}, verify.AuditInserted: {6, false},
+	verify.UsedTwice: {7, false}, verify.OrderMismatch: {8, false}, verify.LogMissing: {9, false}, verify.LogWrong: {9, false},
 }
 
 // The users of the coupon that populated makes. A run of its own settled each of the first three groups.
@@ -281,7 +280,7 @@ const (
 )
 
 // populatedAccount is the account of the coupon that populated makes.
-var populatedAccount = ledger.Account{Accepted: populatedAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
+var populatedAccount = verify.Account{Accepted: populatedAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
 
 // populated makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the last cutoff.
 func (c *fixture) populated(t *testing.T) *fixture {

@@ -1,4 +1,4 @@
-package ledger_test
+package verify_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // A difference is a finding when the row's window was published and the difference is still there after the wait.
@@ -69,11 +69,11 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCoupon(t)
 			test.do(c)
-			v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+			v, err := c.verifier.Check(t.Context(), c.DB, c.id)
 			require.NoError(t, err)
 			v.Findings = nil // of the coupon itself
 			waits := 0
-			require.NoError(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error {
+			require.NoError(t, c.verifier.CheckWindows(t.Context(), c.DB, []*verify.Verdict{v}, func(context.Context) error {
 				if waits++; test.meanwhile != nil {
 					test.meanwhile(c)
 				}
@@ -81,7 +81,7 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 			}))
 			require.Len(t, v.Findings, test.found, "%+v", v.Findings)
 			if test.found > 0 {
-				requireFindings(t, found{ledger.DoorDiffers: 1}, v)
+				requireFindings(t, found{verify.DoorDiffers: 1}, v)
 				require.Equal(t, 1, waits)
 			} else if test.meanwhile == nil {
 				require.Zero(t, waits, "no difference, no wait")
@@ -92,8 +92,8 @@ func TestCheckWindowsFindsDifferences(t *testing.T) {
 		c := newCoupon(t)
 		all(refresh, paused)(c)
 		stop := errors.New("stop")
-		v, err := c.ledger.Check(t.Context(), c.DB, c.id)
+		v, err := c.verifier.Check(t.Context(), c.DB, c.id)
 		require.NoError(t, err)
-		require.ErrorIs(t, c.ledger.CheckWindows(t.Context(), c.DB, []*ledger.Verdict{v}, func(context.Context) error { return stop }), stop)
+		require.ErrorIs(t, c.verifier.CheckWindows(t.Context(), c.DB, []*verify.Verdict{v}, func(context.Context) error { return stop }), stop)
 	})
 }

@@ -1,11 +1,11 @@
-package ledger_test
+package verify_test
 
 import (
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 var (
@@ -26,49 +26,49 @@ var plainCorruptions = map[string]corruption{
 	// Invariant 1.
 	"a coupon removed": {
 		do:    all(remove("user_coupon", 2), redis(1, "SREM", "issued", 2)),
-		codes: found{ledger.RecordWrong: 1}, gap: 1, coupons: -1, issued: -1},
+		codes: found{verify.RecordWrong: 1}, gap: 1, coupons: -1, issued: -1},
 	"a coupon removed, not its mark": {
 		do:    remove("user_coupon", 3),
-		codes: found{ledger.RecordWrong: 1, ledger.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1, issued: -1},
+		codes: found{verify.RecordWrong: 1, verify.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1, issued: -1},
 	"a coupon by hand removed": {do: remove("user_coupon", byHandAlone), coupons: -1},
 	"a coupon by hand, not counted": {
 		do: func(c *fixture) {
 			c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(idle))
-		}, codes: found{ledger.CouponUnexplained: 1}, coupons: 1},
+		}, codes: found{verify.CouponUnexplained: 1}, coupons: 1},
 	"a coupon by SQL, counted": {
 		do: func(c *fixture) {
 			alterCoupon("issued_count = issued_count + 1, total_quantity = total_quantity + 1")(c)
 			c.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, ?, '2038-01-01')", c.id, c.user(idle+7))
-		}, codes: found{ledger.CouponUnexplained: 1}, coupons: 1, counted: 1, seats: 1},
+		}, codes: found{verify.CouponUnexplained: 1}, coupons: 1, counted: 1, seats: 1},
 	"a coupon by hand, without a free seat": {do: giveByHand(idle + 1), coupons: 1, counted: 1},
 	"issued_count too low":                  {do: alterCoupon("issued_count = issued_count - 2"), counted: -2},
 	"issued_count too high":                 {do: alterCoupon("issued_count = issued_count + 5"), counted: 5},
 	"seats taken back":                      {do: alterCoupon("total_quantity = total_quantity - 3"), seats: -3, alone: true},
-	"a coupon without a seat":               {do: alter("user_coupon", secondRun, "position = 0"), codes: found{ledger.SeatWrong: 1}},
-	"two coupons with one seat":             {do: alter("user_coupon", 11, "position = position - 1"), codes: found{ledger.SeatWrong: 1}},
+	"a coupon without a seat":               {do: alter("user_coupon", secondRun, "position = 0"), codes: found{verify.SeatWrong: 1}},
+	"two coupons with one seat":             {do: alter("user_coupon", 11, "position = position - 1"), codes: found{verify.SeatWrong: 1}},
 
 	// Invariant 2.
 	"two coupons, one by hand": {
 		do:    all(alterCoupon("total_quantity = total_quantity + 1"), giveByHand(4)),
-		codes: found{ledger.HeldTwice: 1}, coupons: 1, counted: 1, seats: 1},
+		codes: found{verify.HeldTwice: 1}, coupons: 1, counted: 1, seats: 1},
 	"three coupons": {
 		do:    all(alterCoupon("total_quantity = total_quantity + 2"), giveByHand(5), giveByHand(5)),
-		codes: found{ledger.HeldTwice: 2}, coupons: 2, counted: 2, seats: 2},
+		codes: found{verify.HeldTwice: 2}, coupons: 2, counted: 2, seats: 2},
 	"issued twice by a run": {
 		do: func(c *fixture) {
 			alterCoupon("total_quantity = total_quantity + 1, issued_count = issued_count + 1")(c)
 			c.change(1, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at, run_id)
 				SELECT coupon_id, user_id, position, applied_at, expires_at, run_id FROM user_coupon WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(13))
 		},
-		codes: found{ledger.ValidityWrong: 1, ledger.HeldTwice: 1, ledger.SeatWrong: 1, ledger.RecordWrong: -1},
+		codes: found{verify.ValidityWrong: 1, verify.HeldTwice: 1, verify.SeatWrong: 1, verify.RecordWrong: -1},
 		gap:   -1, coupons: 1, counted: 1, seats: 1, issued: 1},
-	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{ledger.OutcomeWrong: 1, ledger.RecordMissing: 1, ledger.SettledTwice: 1}, gap: -1, concluded: 1},
+	"issued and rejected": {do: recordToo(14, "REJECTED"), codes: found{verify.OutcomeWrong: 1, verify.RecordMissing: 1, verify.SettledTwice: 1}, gap: -1, concluded: 1},
 	"issued and rejected, with two promises": {
 		do:    all(recordToo(15, "ALREADY_ISSUED"), addPromises(1)),
-		codes: found{ledger.RecordMissing: 1, ledger.SettledTwice: 1}, concluded: 1},
+		codes: found{verify.RecordMissing: 1, verify.SettledTwice: 1}, concluded: 1},
 	"issued and not selected": {
 		do:    recordToo(16, "NOT_SELECTED"),
-		codes: found{ledger.RecordMissing: 1, ledger.SettledTwice: 1, ledger.PassedOver: 1}, gap: -1, concluded: 1},
+		codes: found{verify.RecordMissing: 1, verify.SettledTwice: 1, verify.PassedOver: 1}, gap: -1, concluded: 1},
 
 	// Invariant 3.
 	"a seat for a later arrival": { // passed over: the user who lost the seat, and the first NOT_SELECTED user
@@ -78,14 +78,14 @@ var plainCorruptions = map[string]corruption{
 			alter("user_coupon", thirdRunEnds, "user_id = ?, applied_at = ?", c.user(20), at)(c)
 			remove("application_outcome", 20)(c)
 		},
-		codes: found{ledger.RecordMissing: 1, ledger.PassedOver: 2, ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
-	"not selected before the last seat":                {do: all(moveOutcome(19, longAgo), moveOutcome(20, justBefore)), codes: found{ledger.PassedOver: 2}},
+		codes: found{verify.RecordMissing: 1, verify.PassedOver: 2, verify.RecordWrong: 0, verify.MarkedWithoutCoupon: 1}, alone: true},
+	"not selected before the last seat":                {do: all(moveOutcome(19, longAgo), moveOutcome(20, justBefore)), codes: found{verify.PassedOver: 2}},
 	"not selected with the last seat's arrival":        {do: moveOutcome(21, withTheLastSeat)},
 	"not selected before the last seat, since blocked": {do: all(moveOutcome(22, longAgo), func(c *fixture) { c.setStatus("BLOCKED", 22, 22) })},
 	"rejected before the last seat": { // the run counted another outcome
 		do:    all(moveOutcome(23, longAgo), alter("application_outcome", 23, "outcome = 'REJECTED'")),
-		codes: found{ledger.OutcomeWrong: 1, ledger.RecordWrong: 0}},
-	"waiting since before the last seat":   {do: all(enqueue(longAgo, idle+2), enqueue(justBefore, idle+3)), codes: found{ledger.PassedOver: 2}},
+		codes: found{verify.OutcomeWrong: 1, verify.RecordWrong: 0}},
+	"waiting since before the last seat":   {do: all(enqueue(longAgo, idle+2), enqueue(justBefore, idle+3)), codes: found{verify.PassedOver: 2}},
 	"waiting with the last seat's arrival": {do: enqueue(withTheLastSeat, idle+9)},
 	"not active, waiting since before the last seat": {do: func(c *fixture) {
 		c.addUsers(unknown+1, unknown+1)
@@ -97,13 +97,13 @@ var plainCorruptions = map[string]corruption{
 		c.add(c.key("dlq"), c.member(idle+4), c.longAgo())
 		c.AddPromises(c.id, 1)
 	}, unexplained: 1},
-	"two arrivals exchanged": {do: exchange("applied_at", 8, 9), codes: found{ledger.OrderWrong: 1}},
-	"two seats exchanged":    {do: exchange("position", 16, 17), codes: found{ledger.OrderWrong: 1, ledger.RecordWrong: 0}},
+	"two arrivals exchanged": {do: exchange("applied_at", 8, 9), codes: found{verify.OrderWrong: 1}},
+	"two seats exchanged":    {do: exchange("position", 16, 17), codes: found{verify.OrderWrong: 1, verify.RecordWrong: 0}},
 	"the seats of a run in reverse": {
 		do: func(c *fixture) {
 			c.change(6, "UPDATE user_coupon SET position = 100 - position WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[0])
 		},
-		codes: found{ledger.SeatWrong: 6, ledger.OrderWrong: 5, ledger.RecordWrong: 0}, alone: true},
+		codes: found{verify.SeatWrong: 6, verify.OrderWrong: 5, verify.RecordWrong: 0}, alone: true},
 
 	// Invariant 4.
 	"lost from the queue": {do: redis(2, "ZREM", "queue", waiting, waiting+1), gap: 2},
@@ -114,7 +114,7 @@ var plainCorruptions = map[string]corruption{
 	"an outcome without an application": {
 		do: func(c *fixture) {
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, 'REJECTED', 0, NOW(6))", c.id, c.user(unknown), c.Now())
-		}, codes: found{ledger.OutcomeWrong: 1, ledger.RecordMissing: 1}, gap: -1, concluded: 1, later: true},
+		}, codes: found{verify.OutcomeWrong: 1, verify.RecordMissing: 1}, gap: -1, concluded: 1, later: true},
 	"more promises in Redis": {do: addPromises(4), gap: 4},
 	"more promises in MySQL": {
 		do: write(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", populatedAccepted+3), gap: 3, alone: true},
@@ -137,22 +137,22 @@ var plainCorruptions = map[string]corruption{
 	"a winner in the queue, with a new arrival": {do: func(c *fixture) { c.add(c.queue(), c.member(18), c.Now()) }, gap: -1},
 
 	// Invariant 5.
-	"an arrival in the future": {do: enqueue(inAnHour, idle+6), codes: found{ledger.LineRewound: 1}},
+	"an arrival in the future": {do: enqueue(inAnHour, idle+6), codes: found{verify.LineRewound: 1}},
 	"an arrival in the future in the DLQ": {
 		do: func(c *fixture) {
 			c.add(c.key("dlq"), c.member(idle+6), inAnHour(c))
 			c.AddPromises(c.id, 1)
 		},
-		codes: found{ledger.LineRewound: 1}, alone: true, unexplained: 1},
+		codes: found{verify.LineRewound: 1}, alone: true, unexplained: 1},
 	"an infinite arrival": {
 		do:    all(redis(1, "ZADD", "queue", "+inf", idle+6), addPromises(1)),
-		codes: found{ledger.LineRewound: 1}, alone: true},
+		codes: found{verify.LineRewound: 1}, alone: true},
 	"the last arrival ahead of the clock": {
 		do: func(c *fixture) {
 			require.NoError(c.T, c.Redis.HSet(c.T.Context(), c.key("state"), "last", inAnHour(c).UnixMicro()).Err())
 		},
-		codes: found{ledger.ClockAhead: 1}, alone: true},
-	"the last arrival in MySQL ahead of the clock": {do: storePromisesFor(time.Minute), codes: found{ledger.ClockAhead: 1}, alone: true},
+		codes: found{verify.ClockAhead: 1}, alone: true},
+	"the last arrival in MySQL ahead of the clock": {do: storePromisesFor(time.Minute), codes: found{verify.ClockAhead: 1}, alone: true},
 	"the last arrival a little ahead of the clock": {do: storePromisesFor(4 * time.Second), alone: true},
 	"the last arrival ahead with an application": {
 		do: func(c *fixture) {
@@ -160,73 +160,73 @@ var plainCorruptions = map[string]corruption{
 			c.ApplyAt(c.id, c.member(idle+6), at)
 			c.storePromises(at)
 		},
-		codes: found{ledger.ClockAhead: 1}, alone: true},
+		codes: found{verify.ClockAhead: 1}, alone: true},
 	"settled with an arrival at the cutoff": {
 		do: func(c *fixture) {
 			c.change(1, "UPDATE settlement_run SET cutoff = ? WHERE id = ?", c.appliedAt(secondRunEnds), c.Runs(c.id)[1])
 		},
-		codes: found{ledger.RunWrong: 1, ledger.ArrivalWrong: 1}, alone: true},
-	"not selected with an arrival after the cutoff": {do: moveOutcome(24, now), codes: found{ledger.ArrivalWrong: 1}, later: true, alone: true},
-	"a coupon within a run without an arrival":      {do: alter("user_coupon", 9, "applied_at = NULL"), codes: found{ledger.ArrivalWrong: 1}, alone: true},
+		codes: found{verify.RunWrong: 1, verify.ArrivalWrong: 1}, alone: true},
+	"not selected with an arrival after the cutoff": {do: moveOutcome(24, now), codes: found{verify.ArrivalWrong: 1}, later: true, alone: true},
+	"a coupon within a run without an arrival":      {do: alter("user_coupon", 9, "applied_at = NULL"), codes: found{verify.ArrivalWrong: 1}, alone: true},
 	"a seat for an arrival in the future": {
 		do: alter("user_coupon", thirdRunEnds, "applied_at = applied_at + INTERVAL 2 HOUR"),
-		codes: found{ledger.ArrivalWrong: 1, ledger.LineRewound: 1, ledger.RecordWrong: 0,
-			ledger.PassedOver: notSelectedEnds - notSelected + 1 + waitingEnds - waiting + 1}, alone: true},
+		codes: found{verify.ArrivalWrong: 1, verify.LineRewound: 1, verify.RecordWrong: 0,
+			verify.PassedOver: notSelectedEnds - notSelected + 1 + waitingEnds - waiting + 1}, alone: true},
 
 	// Invariant 6: records of runs.
-	"a record with fewer ALREADY_ISSUED": {do: alterRecord("already_issued_count = 0"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record with more ALREADY_ISSUED":  {do: alterRecord("already_issued_count = 2"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record with fewer NOT_SELECTED":   {do: alterRecord("not_selected_count = 5"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with fewer ALREADY_ISSUED": {do: alterRecord("already_issued_count = 0"), codes: found{verify.RecordWrong: 0}, alone: true},
+	"a record with more ALREADY_ISSUED":  {do: alterRecord("already_issued_count = 2"), codes: found{verify.RecordWrong: 0}, alone: true},
+	"a record with fewer NOT_SELECTED":   {do: alterRecord("not_selected_count = 5"), codes: found{verify.RecordWrong: 0}, alone: true},
 	"a record with more NOT_SELECTED than other runs can have decided anew": {
-		do: alterRecord("not_selected_count = 20"), codes: found{ledger.RecordWrong: 0}, alone: true},
+		do: alterRecord("not_selected_count = 20"), codes: found{verify.RecordWrong: 0}, alone: true},
 	"a record with as many NOT_SELECTED as other runs can have decided anew": {do: alterRecord("not_selected_count = 19"), alone: true},
-	"a record with REJECTED":          {do: alterRecord("ended_count = 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
+	"a record with REJECTED":          {do: alterRecord("ended_count = 1"), codes: found{verify.RecordWrong: 0}, alone: true},
 	"a record with more under review": {do: alterRecord("under_review_count = 1"), alone: true}, // the entry may have left the DLQ
 	"a record with fewer under review": {
 		do: func(c *fixture) {
 			c.change(1, "UPDATE settlement SET under_review_count = 0 WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[0])
 		},
-		codes: found{ledger.ReviewUncounted: 1}, alone: true},
-	"a record with another count": {do: alterRecord("issued_count = issued_count + 2"), codes: found{ledger.RecordWrong: 2}, alone: true},
+		codes: found{verify.ReviewUncounted: 1}, alone: true},
+	"a record with another count": {do: alterRecord("issued_count = issued_count + 2"), codes: found{verify.RecordWrong: 2}, alone: true},
 	"a record with another first arrival": {
-		do: alterRecord("first_arrival = first_arrival - 1"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record without a first arrival":   {do: alterRecord("first_arrival = NULL"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record with another last arrival": {do: alterRecord("last_arrival = last_arrival + 1"), codes: found{ledger.RecordWrong: 0, ledger.SumWrong: 1}, alone: true},
+		do: alterRecord("first_arrival = first_arrival - 1"), codes: found{verify.RecordWrong: 0}, alone: true},
+	"a record without a first arrival":   {do: alterRecord("first_arrival = NULL"), codes: found{verify.RecordWrong: 0}, alone: true},
+	"a record with another last arrival": {do: alterRecord("last_arrival = last_arrival + 1"), codes: found{verify.RecordWrong: 0, verify.SumWrong: 1}, alone: true},
 	"a record with another digest": {
-		do: alterRecord("winners_digest = CONCAT('sha256:', SHA2('1\n', 256))"), codes: found{ledger.RecordWrong: 0}, alone: true},
-	"a record without a digest": {do: alterRecord("winners_digest = NULL"), codes: found{ledger.RecordWrong: 0}, alone: true},
+		do: alterRecord("winners_digest = CONCAT('sha256:', SHA2('1\n', 256))"), codes: found{verify.RecordWrong: 0}, alone: true},
+	"a record without a digest": {do: alterRecord("winners_digest = NULL"), codes: found{verify.RecordWrong: 0}, alone: true},
 	"a record removed": {
 		do: func(c *fixture) {
 			c.change(1, "DELETE FROM settlement WHERE coupon_id = ? AND run_id = ?", c.id, c.Runs(c.id)[1])
 		},
-		codes: found{ledger.RecordMissing: secondRunEnds - secondRun + 1}},
+		codes: found{verify.RecordMissing: secondRunEnds - secondRun + 1}},
 	"a record for another coupon": {
 		do:    alterRecord("coupon_id = coupon_id + 1000000"),
-		codes: found{ledger.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1, ledger.SumWrong: 1}, alone: true},
+		codes: found{verify.RecordMissing: thirdRunEnds - thirdRun + 1 + 1 + notSelectedEnds - notSelected + 1, verify.SumWrong: 1}, alone: true},
 	"a record without coupons": {
 		do:    write(1, "INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest, settled_at, cleaned_at) VALUES (1000001, ?, 1, 1, 1, 'x', NOW(6), NOW(6))"),
-		codes: found{ledger.RunMissing: 1, ledger.RecordWrong: 1}},
+		codes: found{verify.RunMissing: 1, verify.RecordWrong: 1}},
 	"a run removed": {
 		do:    func(c *fixture) { c.change(1, "DELETE FROM settlement_run WHERE id = ?", c.Runs(c.id)[0]) },
-		codes: found{ledger.RunMissing: 1}},
-	"an outcome of a missing run": {do: alter("application_outcome", 22, "run_id = 1000000"), codes: found{ledger.RecordMissing: 1}},
+		codes: found{verify.RunMissing: 1}},
+	"an outcome of a missing run": {do: alter("application_outcome", 22, "run_id = 1000000"), codes: found{verify.RecordMissing: 1}},
 	"a coupon of a missing run": {
-		do: alter("user_coupon", 1, "run_id = 1000000"), codes: found{ledger.RecordWrong: 1, ledger.RecordMissing: 1}},
-	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{ledger.RecordWrong: 1, ledger.CouponUnexplained: 1}, gap: 1, issued: -1},
+		do: alter("user_coupon", 1, "run_id = 1000000"), codes: found{verify.RecordWrong: 1, verify.RecordMissing: 1}},
+	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"), codes: found{verify.RecordWrong: 1, verify.CouponUnexplained: 1}, gap: 1, issued: -1},
 	"a coupon with another arrival than recorded": {
 		do:    alter("user_coupon", secondRun, "applied_at = applied_at - INTERVAL 1 MICROSECOND"),
-		codes: found{ledger.RecordWrong: 0}, alone: true},
+		codes: found{verify.RecordWrong: 0}, alone: true},
 	"a coupon without an arrival": {
 		do:    alter("user_coupon", secondRunEnds, "applied_at = NULL"),
-		codes: found{ledger.ArrivalWrong: 1, ledger.RecordWrong: 0}, alone: true},
+		codes: found{verify.ArrivalWrong: 1, verify.RecordWrong: 0}, alone: true},
 	"a coupon of another user": {
 		do:    func(c *fixture) { alter("user_coupon", secondRun+1, "user_id = ?", c.user(idle+7))(c) },
-		codes: found{ledger.RecordWrong: 0, ledger.MarkedWithoutCoupon: 1}, alone: true},
+		codes: found{verify.RecordWrong: 0, verify.MarkedWithoutCoupon: 1}, alone: true},
 
 	// Invariant 6: settled applications in Redis, marks and clean-ups.
-	"a winner in the queue":        {do: returned("queue", 10), codes: found{ledger.StillStanding: 1}},
-	"winners in the DLQ":           {do: returned("dlq", 11, 12), codes: found{ledger.StillStanding: 2}, unexplained: 2},
-	"ALREADY_ISSUED, in the queue": {do: returned("queue", byHand), codes: found{ledger.StillStanding: 1}},
+	"a winner in the queue":        {do: returned("queue", 10), codes: found{verify.StillStanding: 1}},
+	"winners in the DLQ":           {do: returned("dlq", 11, 12), codes: found{verify.StillStanding: 2}, unexplained: 2},
+	"ALREADY_ISSUED, in the queue": {do: returned("queue", byHand), codes: found{verify.StillStanding: 1}},
 	"the last arrival is settled and waits": {
 		do: func(c *fixture) {
 			figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
@@ -235,55 +235,55 @@ var plainCorruptions = map[string]corruption{
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, 'NOT_SELECTED', 0, NOW(6))",
 				c.id, c.user(waitingEnds), figures.Highest.Time())
 		},
-		codes: found{ledger.RecordMissing: 1, ledger.StillStanding: 1}, concluded: 1, later: true, alone: true},
-	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"), codes: found{ledger.MarkedWithoutCoupon: 3}},
+		codes: found{verify.RecordMissing: 1, verify.StillStanding: 1}, concluded: 1, later: true, alone: true},
+	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"), codes: found{verify.MarkedWithoutCoupon: 3}},
 	"marks removed":          {do: redis(1, "DEL", "issued"), alone: true}, // MySQL answers from the next settlement on
 	"pending clean-ups": {
 		do: func(c *fixture) {
 			c.change(2, "UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ? AND run_id <> ?", c.id, c.Runs(c.id)[1])
 		},
-		codes: found{ledger.CleanUpToDo: 2}, alone: true},
+		codes: found{verify.CleanUpToDo: 2}, alone: true},
 	"a pending clean-up explains applications in Redis": {
 		do:    all(alterRecord("cleaned_at = NULL"), returned("queue", thirdRun), enqueue(longAgo, idle)),
-		codes: found{ledger.CleanUpToDo: 1}, alone: true},
+		codes: found{verify.CleanUpToDo: 1}, alone: true},
 
 	// Invariant 6: the chain of audit events.
-	"an audit event with another reason":       {do: alterEvents("reason = 'for a friend'", 1), codes: found{ledger.AuditChanged: 1}},
-	"an audit event removed":                   {do: removeEvents(3, 3), codes: found{ledger.AuditRemoved: 1}},
-	"two audit events removed":                 {do: removeEvents(5, 6), codes: found{ledger.AuditRemoved: 2}},
-	"an audit event and its hash changed":      {do: rewriteEvent(8), codes: found{ledger.AuditChanged: 1}}, // the next event shows it
-	"the last audit events removed":            {do: removeEvents(auditEvents-1, auditEvents), codes: found{ledger.AuditRemoved: 2}},
-	"the first audit event removed":            {do: removeEvents(1, 1), codes: found{ledger.AuditRemoved: 1}, alone: true},
-	"all audit events removed":                 {do: removeEvents(1, auditEvents), codes: found{ledger.AuditRemoved: auditEvents}, alone: true},
-	"an audit event moved to another coupon":   {do: alterEvents("coupon_id = coupon_id + 1000000", 4), codes: found{ledger.AuditRemoved: 1}, alone: true},
-	"the last audit event and its hash change": {do: rewriteEvent(auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true}, // the head shows it
-	"the last audit event with another detail": {do: alterEvents("detail = 'x'", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
-	"the last audit event without its hash":    {do: alterEvents("hash = NULL", auditEvents), codes: found{ledger.AuditChanged: 1}, alone: true},
+	"an audit event with another reason":       {do: alterEvents("reason = 'for a friend'", 1), codes: found{verify.AuditChanged: 1}},
+	"an audit event removed":                   {do: removeEvents(3, 3), codes: found{verify.AuditRemoved: 1}},
+	"two audit events removed":                 {do: removeEvents(5, 6), codes: found{verify.AuditRemoved: 2}},
+	"an audit event and its hash changed":      {do: rewriteEvent(8), codes: found{verify.AuditChanged: 1}}, // the next event shows it
+	"the last audit events removed":            {do: removeEvents(auditEvents-1, auditEvents), codes: found{verify.AuditRemoved: 2}},
+	"the first audit event removed":            {do: removeEvents(1, 1), codes: found{verify.AuditRemoved: 1}, alone: true},
+	"all audit events removed":                 {do: removeEvents(1, auditEvents), codes: found{verify.AuditRemoved: auditEvents}, alone: true},
+	"an audit event moved to another coupon":   {do: alterEvents("coupon_id = coupon_id + 1000000", 4), codes: found{verify.AuditRemoved: 1}, alone: true},
+	"the last audit event and its hash change": {do: rewriteEvent(auditEvents), codes: found{verify.AuditChanged: 1}, alone: true}, // the head shows it
+	"the last audit event with another detail": {do: alterEvents("detail = 'x'", auditEvents), codes: found{verify.AuditChanged: 1}, alone: true},
+	"the last audit event without its hash":    {do: alterEvents("hash = NULL", auditEvents), codes: found{verify.AuditChanged: 1}, alone: true},
 	"an audit event without a number": {
 		do:    write(1, "INSERT INTO audit_event (account, actor, action, coupon_id) VALUES ('', 'kim', 'GAP_ACCEPTED', ?)"),
-		codes: found{ledger.AuditInserted: 1}},
-	"an audit event with a number in use": {do: func(c *fixture) { c.writeEvent(9, "") }, codes: found{ledger.AuditInserted: 1}},
-	"an audit event far behind the last":  {do: func(c *fixture) { c.writeEvent(1000, "") }, codes: found{ledger.AuditInserted: 1}},
+		codes: found{verify.AuditInserted: 1}},
+	"an audit event with a number in use": {do: func(c *fixture) { c.writeEvent(9, "") }, codes: found{verify.AuditInserted: 1}},
+	"an audit event far behind the last":  {do: func(c *fixture) { c.writeEvent(1000, "") }, codes: found{verify.AuditInserted: 1}},
 	"an audit event behind the last, with the right hash": {
 		do:    func(c *fixture) { c.writeEvent(auditEvents+1, c.hashAfter(auditEvents, c.event(auditEvents+1))) },
-		codes: found{ledger.AuditInserted: 1}, alone: true},
+		codes: found{verify.AuditInserted: 1}, alone: true},
 	"an audit event inserted, the next moved up": { // each of these has another number
 		do: func(c *fixture) {
 			c.change(4, "UPDATE audit_event SET seq = seq + 1 WHERE coupon_id = ? AND seq > ?", c.id, auditEvents-4)
 			c.writeEvent(auditEvents-3, "")
 		},
-		codes: found{ledger.AuditChanged: 4, ledger.AuditInserted: 1}, alone: true},
+		codes: found{verify.AuditChanged: 4, verify.AuditInserted: 1}, alone: true},
 	"two audit events exchanged": {
 		do:    write(2, "UPDATE audit_event SET seq = 11 - seq WHERE coupon_id = ? AND seq IN (5, 6)"),
-		codes: found{ledger.AuditChanged: 3}, alone: true},
+		codes: found{verify.AuditChanged: 3}, alone: true},
 	"the head of the audit chain with another hash": {
 		do:    write(1, "UPDATE audit_head SET hash = 'sha256:0' WHERE coupon_id = ?"),
-		codes: found{ledger.AuditChanged: 1}, alone: true},
+		codes: found{verify.AuditChanged: 1}, alone: true},
 	"the head of the audit chain moved back": {
 		do: write(1, `UPDATE audit_head SET hash = (SELECT e.hash FROM audit_event e WHERE e.coupon_id = audit_head.coupon_id AND e.seq = audit_head.seq - 2),
 				seq = seq - 2 WHERE coupon_id = ?`),
-		codes: found{ledger.AuditInserted: 2}, alone: true},
+		codes: found{verify.AuditInserted: 2}, alone: true},
 	"the head of the audit chain removed": {
 		do:    write(1, "DELETE FROM audit_head WHERE coupon_id = ?"),
-		codes: found{ledger.AuditInserted: auditEvents}, alone: true},
+		codes: found{verify.AuditInserted: auditEvents}, alone: true},
 }

@@ -1,11 +1,11 @@
-package ledger_test
+package verify_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // addImmediateRuns writes n immediate runs as `settle serve` does, each with the next user of the coupon as its winner.
@@ -47,25 +47,25 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 		"nothing":                         {do: func(*fixture) {}},
 		"another cadence since":           {do: alterCoupon("cadence = 'NIGHTLY'")},
 		"an end later than its start":     {do: alterImmediate("finished_at = finished_at + INTERVAL 1 SECOND")},
-		"a run that goes on":              {do: alterImmediate("status = 'RUNNING', finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
-		"a run that failed":               {do: alterImmediate("status = 'FAILED'"), codes: found{ledger.RunWrong: 1}},
-		"a run without an end":            {do: alterImmediate("finished_at = NULL"), codes: found{ledger.RunWrong: 1}},
-		"a run of two coupons":            {do: alterImmediate("coupons = 2"), codes: found{ledger.RunWrong: 1}},
-		"a cutoff at the arrival":         {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"), codes: found{ledger.ArrivalWrong: 1}},
-		"a seat taken by the next run":    {do: alter("user_coupon", 2, "position = 3"), codes: found{ledger.SeatWrong: 1}},
-		"a coupon of the next run":        {do: exchange("run_id", 2, 3), codes: found{ledger.RecordWrong: 0, ledger.ValidityWrong: 2, ledger.ArrivalWrong: 1}},
-		"a sum without the last run":      {do: alterSums("issued = issued - 1"), codes: found{ledger.SumWrong: 1}},
-		"a sum with a run twice":          {do: alterSums("issued = issued + 1"), codes: found{ledger.SumWrong: 1}},
-		"the last arrival of another run": {do: alterSums("last_issued = last_issued - 1000"), codes: found{ledger.SumWrong: 1}},
+		"a run that goes on":              {do: alterImmediate("status = 'RUNNING', finished_at = NULL"), codes: found{verify.RunWrong: 1}},
+		"a run that failed":               {do: alterImmediate("status = 'FAILED'"), codes: found{verify.RunWrong: 1}},
+		"a run without an end":            {do: alterImmediate("finished_at = NULL"), codes: found{verify.RunWrong: 1}},
+		"a run of two coupons":            {do: alterImmediate("coupons = 2"), codes: found{verify.RunWrong: 1}},
+		"a cutoff at the arrival":         {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"), codes: found{verify.ArrivalWrong: 1}},
+		"a seat taken by the next run":    {do: alter("user_coupon", 2, "position = 3"), codes: found{verify.SeatWrong: 1}},
+		"a coupon of the next run":        {do: exchange("run_id", 2, 3), codes: found{verify.RecordWrong: 0, verify.ValidityWrong: 2, verify.ArrivalWrong: 1}},
+		"a sum without the last run":      {do: alterSums("issued = issued - 1"), codes: found{verify.SumWrong: 1}},
+		"a sum with a run twice":          {do: alterSums("issued = issued + 1"), codes: found{verify.SumWrong: 1}},
+		"the last arrival of another run": {do: alterSums("last_issued = last_issued - 1000"), codes: found{verify.SumWrong: 1}},
 		"a run with a record of another coupon": {do: func(c *fixture) {
 			c.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at, cleaned_at) VALUES (?, ?, NOW(6), NOW(6))", c.Runs(c.id)[1], d.AddCoupon(1))
-		}, codes: found{ledger.RunWrong: 1}},
+		}, codes: found{verify.RunWrong: 1}},
 		"a run without its record": {do: func(c *fixture) {
 			c.change(1, "DELETE FROM settlement WHERE run_id = ?", c.Runs(c.id)[1])
-		}, codes: found{ledger.RecordMissing: 1}},
+		}, codes: found{verify.RecordMissing: 1}},
 		"the last run without its record": {do: func(c *fixture) {
 			c.change(1, "DELETE FROM settlement WHERE run_id = ?", c.Runs(c.id)[2])
-		}, codes: found{ledger.RecordMissing: 1, ledger.SumWrong: 2}},
+		}, codes: found{verify.RecordMissing: 1, verify.SumWrong: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,5 +100,5 @@ func TestCheckOfManyImmediateRuns(t *testing.T) {
 	require.EqualValues(t, 2*runs+9, v.Account.Issued)
 
 	c.change(2, "UPDATE settlement SET winners_digest = 'x' WHERE coupon_id = ? AND run_id IN (?, ?)", c.id, c.Runs(c.id)[runs-1], c.Runs(c.id)[runs])
-	requireFindings(t, found{ledger.RecordWrong: 0}, c.check())
+	requireFindings(t, found{verify.RecordWrong: 0}, c.check())
 }

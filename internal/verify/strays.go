@@ -1,4 +1,4 @@
-package ledger
+package verify
 
 import (
 	"context"
@@ -51,8 +51,8 @@ WHERE r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id) OR r
 
 // Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows: a purge
 // deletes a coupon last, and each audit event is about an existing coupon.
-func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
-	now, err := l.Store.Now(ctx)
+func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
+	now, err := r.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (l *Ledger) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	if err := checkPolicies(ctx, db, &v); err != nil {
 		return nil, err
 	}
-	err = l.findOrphans(ctx, db, &v)
+	err = r.findOrphans(ctx, db, &v)
 	return v.Findings, err
 }
 
@@ -94,9 +94,9 @@ const notInMySQLSQL = `
 SELECT DISTINCT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j
 WHERE NOT EXISTS (SELECT 1 FROM coupon c WHERE c.id = j.id)`
 
-func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
+func (r *Verifier) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error {
 	unknown := map[coupon.CouponID]bool{}
-	err := l.Store.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
+	err := r.Store.ScanCoupons(ctx, func(coupons []coupon.CouponID) error {
 		if len(unknown) >= maxOrphans {
 			return nil
 		}
@@ -110,7 +110,7 @@ func (l *Ledger) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) error 
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(unknown)) {
-		counts, err := l.Store.Counts(ctx, id, 0)
+		counts, err := r.Store.Counts(ctx, id, 0)
 		if err != nil {
 			return err
 		}

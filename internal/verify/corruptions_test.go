@@ -1,4 +1,4 @@
-package ledger_test
+package verify_test
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 // corruption is one corruption of a populated coupon and its findings. Differences between two counts are numbers of their
@@ -47,27 +47,27 @@ func expected(all ...corruption) found {
 		reasonsAlone += min(0, one.unexplained)
 	}
 	if n := cmp.Or(sum.unexplained, reasonsAlone); n != 0 {
-		want[ledger.ReasonMissing] = n
+		want[verify.ReasonMissing] = n
 	}
 	for _, wrong := range []bool{sum.issued != 0, sum.concluded != 0, sum.later} {
 		if wrong {
-			want[ledger.SumWrong]++
+			want[verify.SumWrong]++
 		}
 	}
 	if sum.gap > 0 {
-		want[ledger.PromiseLost] = sum.gap
+		want[verify.PromiseLost] = sum.gap
 	}
 	if sum.gap < 0 {
-		want[ledger.Excess] = -sum.gap
+		want[verify.Excess] = -sum.gap
 	}
 	if sum.counted != sum.coupons {
-		want[ledger.CountWrong] = sum.counted - sum.coupons
+		want[verify.CountWrong] = sum.counted - sum.coupons
 	}
-	if broken := want[ledger.AuditChanged] + want[ledger.AuditRemoved]; sum.seats != 0 && broken == 0 {
-		want[ledger.SeatsUnexplained] = sum.seats
+	if broken := want[verify.AuditChanged] + want[verify.AuditRemoved]; sum.seats != 0 && broken == 0 {
+		want[verify.SeatsUnexplained] = sum.seats
 	}
 	if sum.coupons > sum.seats { // a populated coupon is sold out
-		want[ledger.Oversold] = sum.coupons - sum.seats
+		want[verify.Oversold] = sum.coupons - sum.seats
 	}
 	return want
 }
@@ -143,7 +143,7 @@ func (all kept) coupon(t *testing.T) *fixture {
 	c := *k.made
 	c.Deployment = c.For(t)
 	c.PodsDie()
-	c.ledger = &ledger.Ledger{Store: c.Store, Users: c.Users}
+	c.verifier = &verify.Verifier{Store: c.Store, Users: c.Users}
 	c.withoutForeignKeys(func(exec func(string)) {
 		for table, columns := range k.tables {
 			exec("DELETE FROM `" + table + "`")
@@ -162,9 +162,9 @@ func (all kept) coupon(t *testing.T) *fixture {
 func TestCheckFindsEachCorruption(t *testing.T) {
 	t.Parallel()
 	coupons := keep(t, 2)
-	covered := map[ledger.Code]bool{
-		ledger.DoorDiffers: true, ledger.NightAhead: true, ledger.CouponMissing: true, // TestCheckWindows…, TestStrays…
-		ledger.CreatedBySQL: true, // TestCheckAddsUpSeats
+	covered := map[verify.Code]bool{
+		verify.DoorDiffers: true, verify.NightAhead: true, verify.CouponMissing: true, // TestCheckWindows…, TestStrays…
+		verify.CreatedBySQL: true, // TestCheckAddsUpSeats
 	}
 	for name, one := range corruptions {
 		for code := range expected(one) {

@@ -1,0 +1,140 @@
+// Package verify checks every invariant of the system. It shares no formula and no query with the engine, whose account is in
+// package ledger.
+//
+// It counts rows instead of reading counters, computes digests again, and compares every application in Redis
+// with MySQL. It counts again the sums that settlements keep. It compares each run with its record, its rows and its audit
+// events. It also finds applications that no run will settle: their coupon is finalised, or exists in Redis only.
+//
+// Applications arrive and settlements commit during a check. A check with a finding is therefore repeated under the
+// coupon's row lock: no settlement commits, but applications still arrive. The order of reads is the promises in MySQL, its
+// coupons and outcomes, then Redis. An application that arrives meanwhile has raised the count of Redis, too.
+//
+// A check changes nothing. It is safe to repeat and to stop.
+package verify
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/users"
+)
+
+// Store reads what a check needs from Redis. candidates.Store implements it.
+type Store interface {
+	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
+	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
+	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
+	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
+	Now(ctx context.Context) (time.Time, error)
+	LoadCatalog(ctx context.Context) ([]byte, error)
+}
+
+type Verifier struct {
+	Store Store
+	Users *users.Directory
+
+	until atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
+}
+
+// couponIDsSQL leaves out coupons that are being purged: some of their rows are already deleted.
+const couponIDsSQL = `
+SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id > ? AND p.coupon_id IS NULL ORDER BY c.id LIMIT ?`
+
+func (r *Verifier) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID, limit int) ([]coupon.CouponID, error) {
+	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
+	return ids, mysqltx.Wrap(err, "read coupons")
+}
+
+// underLock makes a SELECT lock the coupon's row against settlements and changes until the transaction ends. The lock
+// is shared, because a read-only server refuses FOR UPDATE.
+const underLock = " LOCK IN SHARE MODE"
+
+// Check checks one coupon. If there is a finding that may pass, it checks again under the lock of the coupon's row.
+func (r *Verifier) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
+	c, err := r.check(ctx, db, couponID, checkedSQL)
+	if err == nil && slices.ContainsFunc(c.Findings, func(f Finding) bool { return !f.OfCreation() }) {
+		if err = r.waitForPods(ctx, c); err == nil {
+			c, err = r.check(ctx, db, couponID, checkedSQL+underLock)
+		}
+	}
+	switch {
+	case text.Is(err, text.NoSuchCoupon):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("check coupon %d: %w", couponID, err)
+	}
+	return &c.Verdict, nil
+}
+
+// waitForPods waits until API pods have had time to put back applications that a failover lost. All coupons of a Verifier
+// share the end of the wait, so that their waits do not add up. All times are of the Redis clock.
+func (r *Verifier) waitForPods(ctx context.Context, c *check) error {
+	if c.Gap <= 0 || c.counts.PutBackWait == 0 {
+		return nil
+	}
+	until := c.counts.Now.Add(c.counts.MaxPutBackWait)
+	if !r.until.CompareAndSwap(nil, &until) {
+		until = *r.until.Load()
+	}
+	wait, end := context.WithTimeout(ctx, min(c.counts.PutBackWait, until.Sub(c.counts.Now)))
+	defer end()
+	<-wait.Done()
+	return context.Cause(ctx)
+}
+
+type check struct {
+	Verdict
+	verifier *Verifier
+	tx       *sql.Tx
+
+	row         coupon.Coupon
+	counts      candidates.Counts // in Redis; countRedis sets it
+	lastIssued  coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
+	lastOutcome coupon.Arrival    // highest arrival with an outcome; 0: there is none; countOutcomes sets it
+	byRuns      int64             // coupons that runs issued; checkIssued sets it
+	seats       seatFaults        // checkRecords sets it
+	invalid     int64             // changed coupons with a wrong time of issue or expiry; checkLogs sets it
+	events      runEvents         // what the audit chain says about runs; checkAudit fills it
+}
+
+const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
+
+// checks run in this order, because some use the results of earlier ones.
+var checks = []func(*check, context.Context) error{
+	(*check).readPromise, (*check).checkIssued, (*check).countOutcomes, (*check).countRedis,
+	(*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity,
+	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
+}
+
+func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {
+	c := &check{Verdict: Verdict{Coupon: couponID, Findings: []Finding{}}, verifier: r,
+		events: runEvents{runs: map[coupon.RunID]runIdentity{}, dropped: map[droppedApplication]string{}}}
+	return c, mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
+		c.tx = tx
+		err := tx.QueryRowContext(ctx, query, couponID).Scan(c.row.Fields()...)
+		if errors.Is(err, sql.ErrNoRows) {
+			return text.MissingErrorf(text.NoSuchCoupon, couponID)
+		}
+		c.Name, c.TotalQuantity, c.IssuedCount = c.row.Name, int64(c.row.TotalQuantity), int64(c.row.IssuedCount)
+		for i := 0; err == nil && i < len(checks); i++ {
+			err = checks[i](c, ctx)
+		}
+		return err
+	})
+}
+
+func (c *check) number(ctx context.Context, query string, args ...any) (n int64, err error) {
+	return n, c.tx.QueryRowContext(ctx, query, args...).Scan(&n)
+}
