@@ -262,9 +262,9 @@ CREATE TABLE IF NOT EXISTS event_relay (
 -- a policy may name locks row 1 first, so that no change is under way while a version is added. `settle migrate` inserts row 1.
 CREATE TABLE IF NOT EXISTS policy (
     id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-    actions         VARCHAR(200)    NOT NULL, -- that need an approval, with commas
-    shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use, with commas: they cannot approve
-    persons         VARCHAR(2000)   NOT NULL, -- NAME=ACCOUNT with commas: who signs in at the console, and the person's account of MySQL
+    actions         VARCHAR(200)    NOT NULL, -- that need an approval: a JSON array, as the next two
+    shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use: they cannot approve
+    persons         VARCHAR(2000)   NOT NULL, -- {"name", "account"}: who signs in at the console, and the person's account of MySQL
     zone            VARCHAR(64)     NOT NULL, -- time zone of the nights
     set_at          DATETIME(6)     NOT NULL,
     set_by          VARCHAR(100)    NOT NULL,

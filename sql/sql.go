@@ -54,7 +54,7 @@ CREATE TABLE IF NOT EXISTS ` + VersionTable + ` (
 	// of another one is in its policy.
 	BeginPolicy = `
 INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-VALUES (1, '', '', '', ?, UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0)`
+VALUES (1, '[]', '[]', '[]', ?, UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0)`
 	BeginDeployment = "INSERT IGNORE INTO deployment (id, zone) SELECT 1, zone FROM policy ORDER BY id DESC LIMIT 1"
 
 	// BeginVersions inserts the row that goose expects in a table that it finds.

@@ -17,27 +17,27 @@ UNION SELECT maker_account COLLATE utf8mb4_bin FROM approval UNION SELECT COALES
 UNION SELECT CONVERT(CURRENT_USER() USING utf8mb4) COLLATE utf8mb4_bin
 UNION SELECT CONVERT(REPLACE(grantee, '''', '') USING utf8mb4) COLLATE utf8mb4_bin FROM information_schema.user_privileges`
 
-// maxAccounts is the width of the columns shared_accounts and persons, in characters.
+// maxAccounts is the width of the columns shared_accounts and persons, in characters of JSON.
 const maxAccounts = 2000
 
 // checkAccounts refuses an account that nobody has, because a misspelt one would protect nothing. It refuses a name or an account that
 // stands for two persons.
 func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) error {
-	if len([]rune(join(wanted.SharedAccounts))) > maxAccounts || len([]rune(join(wanted.Persons))) > maxAccounts {
+	if len([]rune(list(wanted.SharedAccounts))) > maxAccounts || len([]rune(list(wanted.Persons))) > maxAccounts {
 		return text.UsageErrorf(text.TooManyAccounts, maxAccounts)
 	}
 	called := slices.Clone(wanted.SharedAccounts)
 	persons, accounts := map[string]bool{}, map[string]bool{}
 	for _, person := range wanted.Persons {
-		name, account, is := strings.Cut(person, "=")
-		if !is || folded(name) == "" || strings.Contains(name, ",") || persons[folded(name)] || accounts[stem(account)] {
-			return text.UsageErrorf(text.WrongPerson, person)
+		name, account := folded(person.Name), person.Account
+		if name == "" || account == "" || strings.Contains(name, ",") || persons[name] || accounts[stem(account)] {
+			return text.UsageErrorf(text.WrongPerson, person.String())
 		}
-		persons[folded(name)], accounts[stem(account)] = true, true
+		persons[name], accounts[stem(account)] = true, true
 		called = append(called, account)
 	}
 	called = slices.DeleteFunc(called, func(account string) bool {
-		return slices.Contains(now.SharedAccounts, account) || slices.ContainsFunc(now.Persons, func(p string) bool { return strings.HasSuffix(p, "="+account) })
+		return slices.Contains(now.SharedAccounts, account) || slices.ContainsFunc(now.Persons, func(p Mapped) bool { return p.Account == account })
 	})
 	if len(called) == 0 {
 		return nil

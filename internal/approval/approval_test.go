@@ -40,7 +40,7 @@ func signedIn(name, signIn string) identity { return identity{Person{name, signI
 // Two spellings of a person are one person.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
-	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%", "console"}, Persons: []string{"KIM@example.com=kim", "lee@example.com=lee@%"}}
+	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%", "console"}, Persons: []Mapped{{"KIM@example.com", "kim"}, {"lee@example.com", "lee@%"}}}
 	kim := signedIn("kim@example.com", "https://id 1")
 	for name, c := range map[string]struct {
 		maker, checker identity
@@ -115,7 +115,7 @@ func TestIdentity_Is(t *testing.T) {
 	require.True(t, Approval{maker: kim}.MayBeOf(kim.Person, Policy{}))
 	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person, Policy{}), "kim at a terminal may be the one at the console")
 	require.True(t, Approval{maker: terminal}.MayBeOf(lee, Policy{}), "nothing says that they are two")
-	require.False(t, Approval{maker: terminal}.MayBeOf(lee, Policy{Persons: []string{"kim@example.com=kim", "lee@example.com=lee"}}))
+	require.False(t, Approval{maker: terminal}.MayBeOf(lee, Policy{Persons: []Mapped{{"kim@example.com", "kim"}, {"lee@example.com", "lee"}}}))
 }
 
 func TestState(t *testing.T) {

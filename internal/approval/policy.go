@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,13 +22,21 @@ type Policy struct {
 	Version        uint64    `json:"version"`
 	Actions        []Action  `json:"actions"`
 	SharedAccounts []string  `json:"sharedAccounts"` // accounts of MySQL that several persons use: they cannot approve
-	Persons        []string  `json:"persons"`        // NAME=ACCOUNT: who signs in at the console, and this person's own account of MySQL
-	Zone           string    `json:"zone"`           // time zone of the nights
+	Persons        []Mapped  `json:"persons"`
+	Zone           string    `json:"zone"` // time zone of the nights
 	SetAt          time.Time `json:"setAt"`
 	SetBy          string    `json:"setBy"`
 	Reason         string    `json:"reason"`
 	Approval       ID        `json:"approval,omitempty"` // 0: none was needed
 }
+
+// Mapped is a person who signs in at the console by a name, and whose own account of MySQL is another one.
+type Mapped struct {
+	Name    string `json:"name"`
+	Account string `json:"account"`
+}
+
+func (m Mapped) String() string { return m.Name + "=" + m.Account }
 
 // Names reports whether an action needs an approval.
 func (p Policy) Names(a Action) bool {
@@ -45,8 +55,7 @@ func (p Policy) Names(a Action) bool {
 func (p Policy) apart(name, account string) bool {
 	signsIn, atTerminal := false, false
 	for _, person := range p.Persons {
-		who, own, _ := strings.Cut(person, "=")
-		switch isName, isAccount := folded(who) == folded(name), names(own, account); {
+		switch isName, isAccount := folded(person.Name) == folded(name), names(person.Account, account); {
 		case isName && isAccount:
 			return false
 		case isName:
@@ -78,8 +87,8 @@ func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
 	if err != nil {
 		return p, mysqltx.Wrap(err, "read the policy of approvals")
 	}
-	p.Actions, p.SharedAccounts, p.Persons = split[Action](actions), split[string](shared), split[string](persons)
-	return p, nil
+	err = errors.Join(json.Unmarshal([]byte(actions), &p.Actions), json.Unmarshal([]byte(shared), &p.SharedAccounts), json.Unmarshal([]byte(persons), &p.Persons))
+	return p, mysqltx.Wrap(err, "read version %d of the policy of approvals", p.Version)
 }
 
 func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, error) {
@@ -94,8 +103,8 @@ func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, er
 type Wanted struct {
 	Actions        []Action
 	SharedAccounts []string
-	Persons        []string // NAME=ACCOUNT
-	Zone           string   // time zone of the nights; empty: it stays
+	Persons        []Mapped
+	Zone           string // time zone of the nights; empty: it stays
 }
 
 // with returns the lists of the new version, sorted.
@@ -109,7 +118,8 @@ func (w Wanted) with(now Policy) Wanted {
 	if w.Persons == nil {
 		w.Persons = now.Persons
 	}
-	return Wanted{unique(w.Actions), unique(w.SharedAccounts), unique(w.Persons), cmp.Or(w.Zone, now.Zone)}
+	persons := slices.SortedFunc(slices.Values(w.Persons), func(a, b Mapped) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Account, b.Account)) })
+	return Wanted{unique(w.Actions), unique(w.SharedAccounts), slices.Compact(persons), cmp.Or(w.Zone, now.Zone)}
 }
 
 // PlanPolicy plans a new version of the policy. An unknown action or account is refused.
@@ -163,7 +173,7 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
-		err = mysqltx.Exec(ctx, tx, 1, insertPolicySQL, join(to.Actions), join(to.SharedAccounts), join(to.Persons), to.Zone,
+		err = mysqltx.Exec(ctx, tx, 1, insertPolicySQL, list(to.Actions), list(to.SharedAccounts), list(to.Persons), to.Zone,
 			origin.Actor, origin.Reason, approval)
 		if err != nil {
 			return mysqltx.Wrap(err, "set the policy of approvals")
@@ -179,20 +189,17 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 
 func unique[T cmp.Ordered](list []T) []T { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
-func join[T ~string](list []T) string {
+// join shows a list to people.
+func join[T any](list []T) string {
 	parts := make([]string, len(list))
 	for i, one := range list {
-		parts[i] = string(one)
+		parts[i] = fmt.Sprint(one)
 	}
 	return strings.Join(parts, ",")
 }
 
-func split[T ~string](list string) []T {
-	all := []T{}
-	for part := range strings.SplitSeq(list, ",") {
-		if part != "" {
-			all = append(all, T(part))
-		}
-	}
-	return all
+// list is a list as the table has it: a JSON array.
+func list[T any](of []T) string {
+	text, _ := json.Marshal(append([]T{}, of...)) // no error: strings alone
+	return string(text)
 }

@@ -219,7 +219,14 @@ func (c *policySetCmd) Validate() error {
 
 // wanted is the new version. A list that is not given stays; none makes it empty.
 func (c *policySetCmd) wanted() (w approval.Wanted) {
-	w.SharedAccounts, w.Persons, w.Zone = listed(c.SharedAccounts), listed(c.Person), c.Zone
+	w.SharedAccounts, w.Zone = listed(c.SharedAccounts), c.Zone
+	if c.Person != nil {
+		w.Persons = []approval.Mapped{}
+	}
+	for _, person := range listed(c.Person) {
+		name, account, _ := strings.Cut(person, "=") // without an account, it is refused
+		w.Persons = append(w.Persons, approval.Mapped{Name: name, Account: account})
+	}
 	if c.Actions != nil {
 		w.Actions = []approval.Action{}
 	}

@@ -436,7 +436,8 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			for _, person := range persons {
 				accounts = append(accounts, jajeongtest.Column[string](w.Deployment, "SELECT SUBSTRING_INDEX("+person+"_account, '@', 1) FROM approval WHERE id = ?", a.Approval)...)
 			}
-			w.Exec("UPDATE policy SET shared_accounts = ?", strings.Join(accounts, ","))
+			list, _ := json.Marshal(accounts)
+			w.Exec("UPDATE policy SET shared_accounts = ?", string(list))
 		}
 	}
 	asProgram := func(id coupon.CouponID, _ asked) { // it adds no seats by itself
@@ -473,7 +474,7 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), verify.ApprovalWrong},
 		"another account used it":   {seats, set("maker_account = 'park@%'"), verify.ApprovalWrong},
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {
-			w.Exec("UPDATE policy SET shared_accounts = (SELECT SUBSTRING_INDEX(checker_account, '@', 1) FROM approval WHERE id = ?)", a.Approval)
+			w.Exec("UPDATE policy SET shared_accounts = (SELECT JSON_ARRAY(SUBSTRING_INDEX(checker_account, '@', 1)) FROM approval WHERE id = ?)", a.Approval)
 		}, verify.ApprovalWrong},
 		"another plan":            {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), verify.ApprovalWrong},
 		"another digest":          {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), verify.ApprovalMissing},
@@ -491,7 +492,7 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Verify(id)
 			c.broke(id, a)
 			require.Contains(t, w.Findings(id), c.want)
-			w.Exec("UPDATE policy SET shared_accounts = ''")
+			w.Exec("UPDATE policy SET shared_accounts = '[]'")
 		})
 	}
 }

@@ -154,7 +154,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	id := d.AddQueue(2, 1, 2, 3)
-	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES ('run', ?, '', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES (JSON_ARRAY('run'), JSON_ARRAY(?), '[]', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
 	console := &url.URL{Scheme: "http"}
 	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the provider must know an address before the console starts
 		r.SetURL(console)

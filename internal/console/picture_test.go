@@ -84,7 +84,7 @@ func TestPicture_ShowsThePages(t *testing.T) {
 	id := d.AddCouponBetween(5, d.Now().Add(-time.Hour), d.Now().Add(time.Hour))
 	d.Apply(id, jajeongtest.Between[coupon.UserID](1, 9)...)
 	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원' WHERE id = ?", id)
-	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES ('add-seats', ?, '', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES (JSON_ARRAY('add-seats'), JSON_ARRAY(?), '[]', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
 	site := "http://" + behindProxy(d).Console
 	kim, lee := visitor{t, site, "kim", "team-ops"}, visitor{t, site, "lee", "team-finance"}
 	_, tonight, _ := kim.ask(http.MethodGet, "/", nil)

@@ -194,7 +194,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 	d.AddUsers(91)
 	reviewed := d.Waiting(line)[0]
 	d.MoveToReview(line, reviewed, coupon.Failure{Cause: coupon.CauseBadRow})
-	d.Exec("UPDATE policy SET actions = 'drop,grant,revoke', shared_accounts = ?", consoleAccount(d))
+	d.Exec("UPDATE policy SET actions = '[\"drop\",\"grant\",\"revoke\"]', shared_accounts = JSON_ARRAY(?)", consoleAccount(d))
 	site := "http://" + behindProxy(d).Console
 	park, jung, lee := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "jung@example.com", "team-cs"}, visitor{t, site, "lee@example.com", "team-finance"}
 	holder := d.Issued(id)[0]
@@ -285,7 +285,7 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 			func() bool { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", settled) == 2 }},
 		fmt.Sprintf("/do/restore?coupon=%d", lost): {func() { require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(lost), "22").Err()) },
 			func() bool { return len(d.Waiting(lost)) == 0 }},
-		"/do/policy?actions=run": {func() { d.Exec("UPDATE policy SET shared_accounts = 'settle'") }, func() bool { return d.Number("SELECT MAX(id) FROM policy") == 1 }},
+		"/do/policy?actions=run": {func() { d.Exec("UPDATE policy SET shared_accounts = JSON_ARRAY('settle')") }, func() bool { return d.Number("SELECT MAX(id) FROM policy") == 1 }},
 	} {
 		path, _, _ := strings.Cut(form, "?")
 		_, preview, _ := ops.ask(http.MethodGet, form, nil)

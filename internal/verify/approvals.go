@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,14 +32,27 @@ var approvalRules = map[audit.Action]struct{ named, given []string }{
 // policyVersion is a row of table policy.
 type policyVersion struct {
 	id, runsAfter, eventsAfter, approval uint64
-	actions, shared, persons, zone       string
+	zone                                 string
+	actions, shared                      []string
+	persons                              []mapped
 }
+
+// mapped is a person of the policy: the name at the console, and the account at a terminal.
+type mapped struct{ Name, Account string }
 
 const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, persons, zone FROM policy ORDER BY id"
 
 func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
-	all, err := mysqltx.Collect(ctx, q, func(p *policyVersion) []any {
-		return []any{&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &p.actions, &p.shared, &p.persons, &p.zone}
+	all := []policyVersion{}
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		var p policyVersion
+		var actions, shared, persons []byte
+		err := rows.Scan(&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &actions, &shared, &persons, &p.zone)
+		if err == nil {
+			err = errors.Join(json.Unmarshal(actions, &p.actions), json.Unmarshal(shared, &p.shared), json.Unmarshal(persons, &p.persons))
+		}
+		all = append(all, p)
+		return err
 	}, policiesSQL)
 	return all, mysqltx.Wrap(err, "read the policies of approvals")
 }
@@ -80,7 +94,7 @@ func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 		first = last
 	}
 	for i := max(first, 0); i <= last; i++ {
-		if !slices.ContainsFunc(strings.Split(policies[i].actions, ","), func(a string) bool { return slices.Contains(actions, a) }) {
+		if !slices.ContainsFunc(policies[i].actions, func(a string) bool { return slices.Contains(actions, a) }) {
 			return false
 		}
 	}
@@ -158,7 +172,7 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 	for i, p := range policies {
 		a := given[p.approval]
 		switch {
-		case p.approval == 0 && i > 0 && policies[i-1].actions != "":
+		case p.approval == 0 && i > 0 && len(policies[i-1].actions) > 0:
 			missing++
 		case p.approval == 0:
 		case a == nil || a.fault(policies) || a.seen || a.action != "policy":
@@ -270,17 +284,16 @@ func (p approver) mayBe(other approver, policy policyVersion) bool {
 
 // knowsAsTwo reports whether a name at the console and an account at a terminal are of two persons of the policy.
 func (p policyVersion) knowsAsTwo(name, account string) bool {
-	ofName, ofAccount := "", ""
-	for person := range strings.SplitSeq(p.persons, ",") {
-		who, own, _ := strings.Cut(person, "=")
-		if spelled(who) == spelled(name) {
+	ofName, ofAccount := mapped{}, mapped{}
+	for _, person := range p.persons {
+		if spelled(person.Name) == spelled(name) {
 			ofName = person
 		}
-		if accountName(own) == accountName(account) {
+		if accountName(person.Account) == accountName(account) {
 			ofAccount = person
 		}
 	}
-	return ofName != "" && ofAccount != "" && ofName != ofAccount
+	return ofName != mapped{} && ofAccount != mapped{} && ofName != ofAccount
 }
 
 func spelled(name string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) }
@@ -308,8 +321,7 @@ func (a *givenApproval) shared(policies []policyVersion) bool {
 // shares reports whether several persons use an account.
 func (p policyVersion) shares(account string) bool {
 	user, _, _ := strings.Cut(account, "@")
-	accounts := strings.Split(p.shared, ",")
-	return slices.Contains(accounts, account) || slices.Contains(accounts, user)
+	return slices.Contains(p.shared, account) || slices.Contains(p.shared, user)
 }
 
 // usedBy reports whether the one who asked has made the change of an event: at the console the sign-in, at a terminal the account.

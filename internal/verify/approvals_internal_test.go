@@ -11,8 +11,8 @@ import (
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	run := func(n uint64) *uint64 { return &n }
-	none, runs, both := policyVersion{}, policyVersion{runsAfter: 10, eventsAfter: 100, actions: "run,drop"}, policyVersion{runsAfter: 20, eventsAfter: 200, actions: "drop,run"}
-	relaxed := policyVersion{runsAfter: 30, eventsAfter: 300, actions: "drop"}
+	none, runs, both := policyVersion{}, policyVersion{runsAfter: 10, eventsAfter: 100, actions: []string{"run", "drop"}}, policyVersion{runsAfter: 20, eventsAfter: 200, actions: []string{"drop", "run"}}
+	relaxed := policyVersion{runsAfter: 30, eventsAfter: 300, actions: []string{"drop"}}
 	all := []policyVersion{none, runs, both, relaxed}
 	for name, c := range map[string]struct {
 		event approvedEvent

@@ -106,7 +106,11 @@ func (v View) Policy(p approval.Policy) {
 		v.Println(text.PolicyShared, output.Printable(strings.Join(p.SharedAccounts, ", ")))
 	}
 	if len(p.Persons) > 0 {
-		v.Println(text.PolicyPersons, output.Printable(strings.Join(p.Persons, ", ")))
+		persons := make([]string, len(p.Persons))
+		for i, one := range p.Persons {
+			persons[i] = one.String()
+		}
+		v.Println(text.PolicyPersons, output.Printable(strings.Join(persons, ", ")))
 	}
 	v.Println(text.NightsOfZone, p.Zone)
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
