@@ -4,7 +4,7 @@ SHELL := /bin/bash
 FUZZ_TIME := 30s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help setup build dist demo try rush gotest test-short test test-mysql test-k8s soak bench-settle bench-apply bench-issue bench-redeem bench-events bench-live bench-journal check fmt
+.PHONY: help setup build dist demo try rush gotest test-short test test-mysql test-k8s soak bench check fmt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,19 +58,19 @@ gotest:
 test-short: gotest ## tests that need no server, under a minute
 	CGO_ENABLED=0 $(GOTEST) test -short $(TESTS) ./...
 	CGO_ENABLED=0 $(GOTEST) -C k8s/manifests test -short $(TESTS) .
-	CGO_ENABLED=0 $(GOTEST) -C bench/issue test -short $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench test -short $(TESTS) ./...
 
 # Six tests run at the same time on any machine, because most of them wait for servers.
 test: setup gotest ## run all tests, with the race detector
 	CGO_ENABLED=1 $(GOTEST) test $(RACE) -parallel 6 $(TESTS) ./...
 	CGO_ENABLED=0 $(GOTEST) -C k8s/manifests test $(TESTS) .
-	CGO_ENABLED=0 $(GOTEST) -C bench/issue test $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench test $(TESTS) ./...
 
 # All tests, because a list of those that use a database could be wrong. Those of manifests use none.
 test-mysql: setup gotest ## the tests on the server of TEST_MYSQL_DSN or with the mysqld of TESTENV_MYSQLD
 	@CGO_ENABLED=0 go run ./internal/testenv/mysqlfound
 	CGO_ENABLED=1 $(GOTEST) test $(RACE) -parallel 6 $(TESTS) ./...
-	CGO_ENABLED=0 $(GOTEST) -C bench/issue test $(TESTS) .
+	CGO_ENABLED=0 $(GOTEST) -C bench test $(TESTS) ./...
 
 # The first run builds Kubernetes, which takes minutes. Ten tests run at the same time on any machine, because all of them
 # wait for the same minute.
@@ -90,44 +90,18 @@ soak: setup gotest ## all tests, those of kills, losses and chance at length, an
 		done; \
 	done
 
-bench-settle: ## a whole settlement beside LOAD DATA and INSERTs: table and chart in docs/
+# A program of a module of its own.
+bench: ## measure SUBJECT=apply, settle, issue, redeem, events, live or journal: tables and charts in docs/bench
 	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/settle -out docs
-
-bench-apply: ## the API beside a handler that does nothing, a plain one, and a row lock per request, and with tokens: tables and chart in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/apply -out docs
-	mkdir -p bin && CGO_ENABLED=0 go run ./bench/apply -contenders nothing,api,hs256,rs256,again,hs256-again,rs256-again -base api -scenes "" -rounds 5 -seconds 2 > bin/tokens.md
-	mv bin/tokens.md docs/bench-apply-tokens.md
-
-# A program of a module of its own, which runs in this folder.
-bench-issue: ## issuing at once beside a Redis Stream, SKIP LOCKED and asynq: table and chart in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go -C bench/issue build -o ../../bin/bench-issue .
-	bin/bench-issue -out docs
-
-bench-redeem: ## using coupons at checkout beside a Redis lock and SELECT … FOR UPDATE: table and chart in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/redeem -out docs
-
-bench-events: ## publishing events beside a bare XADD and a bare producer of Kafka: table in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/events -out docs
-
-bench-live: ## 20,000 users wait on streams, beside polling and a plain server with Pub/Sub: table and chart in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/live -out docs
-
-bench-journal: ## the journal beside plain INSERTs, what applying and settling lose beside it, and restores: table in docs/
-	@scripts/setup.sh servers
-	CGO_ENABLED=0 go run ./bench/journal -out docs
+	CGO_ENABLED=0 go -C bench build -o ../bin/bench .
+	bin/bench $(SUBJECT) -page docs/bench/$(SUBJECT).md
 
 check: export CGO_ENABLED = 0 # as in the builds above
 check: ## formatting, go.mod, linters and import rules (.golangci.yaml)
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted, run make fmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
-	for module in . bench/issue k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
-	for module in . bench/issue k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run --allow-parallel-runners ./...); done
+	for module in . bench k8s/manifests k8s/e2e k8s/e2e/kubernetes; do go -C $$module mod tidy -diff; done
+	for module in . bench k8s/manifests k8s/e2e; do (cd $$module && go run $(GOLANGCI_LINT) run --allow-parallel-runners ./...); done
 
 fmt: ## format the code
 	gofmt -w .

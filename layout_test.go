@@ -17,8 +17,14 @@ import (
 // .golangci.yaml.
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
-	known := []string{"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect", "console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "history",
-		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "missing", "mysqltx", "ops", "output", "overview", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics", "schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "verify", "view", "wallet", "walletapi"}
+	known := []string{
+		"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect",
+		"console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "history", "httpapi",
+		"identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load", "missing", "mysqltx",
+		"ops", "output", "overview", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics",
+		"schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "verify",
+		"view", "wallet", "walletapi",
+	}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)

@@ -1,24 +1,26 @@
-package main
+package apply
 
 import (
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"github.com/jajeong/jajeong/bench/applicants"
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // contender is one implementation of applying.
 type contender struct {
 	name, title string
-	start       func(ctx context.Context, s *stage, c contender) (*server, error)
-	again       int    // as in load
-	tokens      string // algorithm of its tokens; empty: requests have X-User-ID
+	own         bool // a role of this program, instead of apply-api
+	inMySQL     bool // it stores its applications in MySQL
+	receipts    bool
+	again       int    // as in applicants.Load
+	tokens      string // algorithm; empty: requests have X-User-ID
 	base        string // contender with which it is compared instead of -base; empty: none
 }
 
@@ -26,168 +28,179 @@ const (
 	couponID  = 1
 	yardstick = "nothing" // the cost of net/http itself
 	plainest  = "plain"   // the simplest implementation with Redis
-
-	otherBuild = "other"
-	seats      = 100_000_000 // never sold out
+	other     = "other"
+	// comeAgain is how many users of each connection come again and again.
+	comeAgain = 100
 )
 
 var contenders = []contender{
-	{name: yardstick, title: "an empty handler", start: startOwn},
-	{name: "api", title: "Jajeong", start: startAPI},
-	{name: "hs256", title: "Jajeong, a new HS256 token each", start: startTokens, tokens: hs256},
-	{name: "rs256", title: "Jajeong, a new RS256 token each", start: startTokens, tokens: rs256},
-	{name: "again", title: "Jajeong, users come again", start: startAPI, again: comeAgain},
-	{name: "hs256-again", title: "Jajeong, users come again with HS256 tokens", start: startTokens, again: comeAgain, tokens: hs256, base: "again"},
-	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", start: startTokens, again: comeAgain, tokens: rs256, base: "again"},
-	{name: "receipts", title: "Jajeong with receipts", start: startReceipts},
-	{name: otherBuild, title: "another build of Jajeong", start: startOther},
-	{name: plainest, title: "one EVALSHA per request", start: onRedis},
-	{name: "row-lock", title: "a row lock per request", start: onDatabase},
-	{name: "pipeliner", title: "go-redis's automatic pipeliner", start: onRedis},
+	{name: yardstick, title: "an empty handler", own: true},
+	{name: "api", title: "Jajeong"},
+	{name: "hs256", title: "Jajeong, a new HS256 token each", tokens: applicants.HS256},
+	{name: "rs256", title: "Jajeong, a new RS256 token each", tokens: applicants.RS256},
+	{name: "again", title: "Jajeong, users come again", again: comeAgain},
+	{name: "hs256-again", title: "Jajeong, users come again with HS256 tokens", again: comeAgain,
+		tokens: applicants.HS256, base: "again"},
+	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", again: comeAgain,
+		tokens: applicants.RS256, base: "again"},
+	{name: "receipts", title: "Jajeong with receipts", receipts: true},
+	{name: other, title: "another build of Jajeong"},
+	{name: plainest, title: "one EVALSHA per request", own: true},
+	{name: "row-lock", title: "a row lock per request", own: true, inMySQL: true},
+	{name: "pipeliner", title: "go-redis's automatic pipeliner", own: true},
 }
 
-// comeAgain is how many users of each connection come again and again.
-const comeAgain = 100
+// tokensPerSecond is how many a load needs at most. RS256 signs 1,500 in a second and core.
+var tokensPerSecond = map[string]int{applicants.HS256: 120_000, applicants.RS256: 45_000}
 
-func contenderNames() (names []string) {
-	for _, c := range contenders {
-		names = append(names, c.name)
-	}
-	return names
+// server is a running contender with its stores.
+type server struct {
+	contender
+	*stage.Shop
+	*testenv.Program
+	mint     *applicants.Mint
+	loads    int
+	accepted []applicants.Span
 }
 
-func startOwn(ctx context.Context, s *stage, c contender) (*server, error) {
-	return new(server).started(s.own(ctx, c, wiring{}))
-}
-
-// onRedis starts the server with a new Redis.
-func onRedis(ctx context.Context, s *stage, c contender) (*server, error) {
-	v := new(server)
-	if err := v.withRedis(ctx); err != nil {
+// start starts a contender: with its default settings, except for the addresses, and the rate of users who come again.
+func (m *measurement) start(ctx context.Context, c contender) (v *server, err error) {
+	v = &server{contender: c}
+	if v.Shop, err = m.OpenShop(ctx, 1, stage.Never); err != nil {
 		return nil, err
 	}
-	return v.started(s.own(ctx, c, wiring{Redis: v.redis.Addr()}))
-}
-
-func onDatabase(ctx context.Context, s *stage, c contender) (*server, error) {
-	v := new(server)
-	db, name, drop, err := s.Fresh(ctx, couponID, seats)
-	if err != nil {
-		return nil, err
-	}
-	v.ends = append(v.ends, drop)
-	v.storePid = s.Pid()
-	v.stored = func(ctx context.Context) (users map[uint64]bool, accepted int, err error) {
-		return storedInMySQL(ctx, db)
-	}
-	return v.started(s.own(ctx, c, wiring{DSN: s.DSN(name)}))
-}
-
-// startAPI starts apply-api with its default settings, except for the addresses, and for the rate of users who come again.
-func startAPI(ctx context.Context, s *stage, c contender) (*server, error) {
-	return s.startBuild(ctx, s.apply, c.rate()...)
-}
-
-func (c contender) rate() []string {
-	if c.again > 0 {
-		return []string{"--user-rate=0"}
-	}
-	return nil
-}
-
-func startReceipts(ctx context.Context, s *stage, _ contender) (*server, error) {
-	path := filepath.Join(s.dir, "receipt-keys")
-	secret := base64.StdEncoding.EncodeToString(make([]byte, 32))
-	if err := os.WriteFile(path, []byte("bench "+secret+"\n"), 0o600); err != nil {
-		return nil, err
-	}
-	return s.startBuild(ctx, s.apply, "--receipt-keys-file="+path)
-}
-
-// startOther starts the apply-api of -build.
-func startOther(ctx context.Context, s *stage, _ contender) (*server, error) {
-	return s.startBuild(ctx, s.other)
-}
-
-// startTokens starts apply-api with keys of tokens.
-func startTokens(ctx context.Context, s *stage, c contender) (*server, error) {
-	m, keys, err := newMint(s.dir, c.tokens)
-	if err != nil {
-		return nil, err
-	}
-	first, err := m.sign(1)
-	if err != nil {
-		return nil, err
-	}
-	return s.startAs(ctx, &server{mint: m, first: first}, s.apply, append(append(keys, c.rate()...), "--identity=jwt", "--jwt-issuer="+tokenIssuer, "--jwt-audience="+tokenAudience, "--jwt-user-claim=sub")...)
-}
-
-func (s *stage) startBuild(ctx context.Context, apply string, args ...string) (*server, error) {
-	return s.startAs(ctx, new(server), apply, args...)
-}
-
-func (s *stage) startAs(ctx context.Context, v *server, apply string, args ...string) (*server, error) {
-	if err := v.withRedis(ctx); err != nil {
-		return nil, err
-	}
-	_, name, drop, err := s.Fresh(ctx, couponID, seats)
-	if err != nil {
-		v.stop()
-		return nil, err
-	}
-	v.ends = append(v.ends, drop)
-	return v.started(s.program(ctx, apply, nil, append(args, "--mysql-dsn="+s.DSN(name), "--redis-addrs="+v.redis.Addr(),
-		"--apply-listen=127.0.0.1:0", "--apply-admin-listen=127.0.0.1:0", "--live-listen=127.0.0.1:0", "--shutdown-delay=0s")...))
-}
-
-func (v *server) withRedis(ctx context.Context) (err error) {
-	if v.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true}); err != nil {
-		return err
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: v.redis.Addr()})
-	v.ends = append(v.ends, func() { _ = v.redis.Stop() }, func() { _ = rdb.Close() })
-	v.storePid = v.redis.Pid()
-	v.stored = func(ctx context.Context) (map[uint64]bool, int, error) { return storedInRedis(ctx, rdb) }
-	return nil
-}
-
-// storedInRedis returns the users in the queue and the number of accepted applications.
-func storedInRedis(ctx context.Context, rdb *redis.Client) (users map[uint64]bool, accepted int, err error) {
-	if accepted, err = rdb.HGet(ctx, beside("state"), "accepted").Int(); err != nil {
-		return nil, 0, fmt.Errorf("read accepted: %w", err)
-	}
-	users = make(map[uint64]bool, accepted)
-	const page = 10_000
-	for from := int64(0); ; from += page {
-		var read []uint64
-		if err := rdb.ZRange(ctx, queueKey, from, from+page-1).ScanSlice(&read); err != nil {
-			return nil, 0, fmt.Errorf("read queue: %w", err)
+	if c.own {
+		cmd, _, failed := m.Role(ctx, role+c.name, wiring{Redis: v.Redis.Addr(), DSN: v.DSN})
+		if err = failed; err == nil {
+			v.Program, err = testenv.StartProgram(ctx, cmd)
 		}
-		for _, user := range read {
-			users[user] = true
-		}
-		if len(read) < page {
-			return users, accepted, nil
+	} else {
+		v.Program, err = m.startPod(ctx, v)
+	}
+	if err == nil {
+		v.AtEnd(func() { _ = v.Program.Stop() })
+		first := applicants.Load{Address: v.Apply, Coupon: couponID, First: applicants.FirstUser, Tokens: v.mint}
+		if err = first.AwaitOpen(ctx); err != nil {
+			err = fmt.Errorf("%w; %s", err, v.LastWarning())
 		}
 	}
+	if err != nil {
+		v.Shop.Close()
+	}
+	return v, err
 }
 
-func storedInMySQL(ctx context.Context, db *sql.DB) (users map[uint64]bool, accepted int, err error) {
-	if err := db.QueryRowContext(ctx, "SELECT issued_count FROM coupon WHERE id = ?", couponID).Scan(&accepted); err != nil {
-		return nil, 0, fmt.Errorf("read issued_count: %w", err)
+func (m *measurement) startPod(ctx context.Context, v *server) (*testenv.Program, error) {
+	var build string
+	var args []string
+	if v.name == other {
+		build = *m.other
 	}
-	rows, err := db.QueryContext(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ?", couponID)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read user_coupon: %w", err)
+	if v.again > 0 {
+		args = append(args, "--user-rate=0")
 	}
-	defer rows.Close()
-	users = make(map[uint64]bool, accepted)
-	for rows.Next() {
-		var user uint64
-		if err := rows.Scan(&user); err != nil {
-			return nil, 0, err
+	if v.receipts {
+		path := filepath.Join(m.Dir, "receipt-keys")
+		secret := base64.StdEncoding.EncodeToString(make([]byte, 32))
+		if err := os.WriteFile(path, []byte("bench "+secret+"\n"), 0o600); err != nil {
+			return nil, err
 		}
+		args = append(args, "--receipt-keys-file="+path)
+	}
+	if v.tokens != "" {
+		n := int(float64(tokensPerSecond[v.tokens]) * (*m.seconds + longestWarmUp.Seconds()))
+		mint, flags, err := applicants.NewMint(m.Dir, v.tokens, n)
+		if err != nil {
+			return nil, err
+		}
+		v.mint, args = mint, append(args, flags...)
+	}
+	return v.StartPod(ctx, build, args...)
+}
+
+// sample has the outcome of a load and its resources.
+type sample struct {
+	applicants.Outcome
+	memory                   int64         // peak of the server since its start, in bytes
+	server, store, generator time.Duration // CPU time per answer; store is Redis or MySQL
+	unloaded                 time.Duration // p99 of the yardstick at the same rate
+}
+
+const usersPerLoad = 200_000_000
+
+// take sends a load for so many seconds.
+func (v *server) take(ctx context.Context, l applicants.Load, warmUp time.Duration, seconds float64) (r sample,
+	err error) {
+	v.loads++
+	l.Address, l.Coupon, l.Again, l.Tokens = v.Apply, couponID, v.again, v.mint
+	l.First = applicants.FirstUser + uint64(v.loads)*usersPerLoad
+	storePid := v.Redis.Pid()
+	if v.inMySQL {
+		storePid = v.MySQLPid()
+	}
+	server, store := stage.CPU(v.Process.Pid), stage.CPU(storePid)
+	r.Outcome, err = l.During(ctx, v.Stage, warmUp, func() error {
+		return stage.Wait(ctx, time.Duration(seconds*float64(time.Second)))
+	})
+	if err == nil && r.Served == 0 {
+		err = fmt.Errorf("no application was accepted: %s", r.Failure)
+	}
+	if err != nil {
+		return r, err
+	}
+	answers := time.Duration(r.Answered)
+	r.server, r.store = (stage.CPU(v.Process.Pid)-server)/answers, (stage.CPU(storePid)-store)/answers
+	r.generator = r.CPU / answers
+	r.memory, _ = stage.PeakMemory(v.Process.Pid)
+	v.accepted = append(v.accepted, r.Accepted...)
+	return r, nil
+}
+
+// verify returns an error unless the store has every accepted user, and counts no other.
+func (v *server) verify(ctx context.Context) (accepted int, err error) {
+	for _, s := range v.accepted {
+		accepted += int(s.N)
+	}
+	if v.name == yardstick {
+		return accepted, nil
+	}
+	users, counted, err := v.stored(ctx)
+	if err != nil {
+		return accepted, err
+	}
+	for _, s := range v.accepted {
+		for user := s.First; user < s.First+s.N; user++ {
+			if !users[user] {
+				return accepted, fmt.Errorf("user %d was accepted and is lost", user)
+			}
+		}
+	}
+	if len(users) != counted || accepted > counted {
+		return accepted, fmt.Errorf("%d accepted, %d counted and %d stored", accepted, counted, len(users))
+	}
+	return accepted, nil
+}
+
+// stored returns the users in the store, and how many it counts.
+func (v *server) stored(ctx context.Context) (users map[uint64]bool, counted int, err error) {
+	var all []uint64
+	if v.inMySQL {
+		if counted, err = v.Number(ctx, "SELECT issued_count FROM coupon WHERE id = ?", couponID); err == nil {
+			all, err = stage.Column[uint64](ctx, v.DB, "SELECT user_id FROM user_coupon WHERE coupon_id = ?", couponID)
+		}
+	} else {
+		counted, err = v.RDB.HGet(ctx, stage.StateKey(couponID), "accepted").Int()
+		const page = 10_000
+		for more := err == nil; more && err == nil; {
+			var read []uint64
+			from := int64(len(all))
+			err = v.RDB.ZRange(ctx, stage.QueueKey(couponID), from, from+page-1).ScanSlice(&read)
+			all, more = append(all, read...), len(read) == page
+		}
+	}
+	users = make(map[uint64]bool, len(all))
+	for _, user := range all {
 		users[user] = true
 	}
-	return users, accepted, rows.Err()
+	return users, counted, err
 }

@@ -1,7 +1,8 @@
-package main
+package apply
 
 import (
 	"context"
+	"database/sql"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -9,59 +10,54 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/bench/stage"
 )
 
-const serveVerb = "serve"
+const role = "apply-"
 
-// wiring has the addresses that a server reads from stdin.
+// Roles are the contenders that are no apply-api.
+var Roles = stage.Roles{
+	role + yardstick: serve(func(context.Context, wiring) (http.Handler, error) {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil
+	}),
+	role + plainest:    serve(plain),
+	role + "pipeliner": serve(pipeliner),
+	role + "row-lock":  serve(rowLock),
+}
+
+// wiring has the addresses of the stores.
 type wiring struct{ Redis, DSN string }
 
-// handlers are the contenders except for the API.
-var handlers = map[string]func(wiring) (http.Handler, error){
-	"nothing":   func(wiring) (http.Handler, error) { return http.HandlerFunc(nothing), nil },
-	"plain":     plain,
-	"pipeliner": pipeliner,
-	"row-lock":  rowLock,
+// serve answers until stdin ends.
+func serve(open func(context.Context, wiring) (http.Handler, error)) func(
+	ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error {
+	return func(ctx context.Context, in *json.Decoder, _, stderr io.Writer) error {
+		var w wiring
+		if err := in.Decode(&w); err != nil {
+			return fmt.Errorf("read wiring: %w", err)
+		}
+		handler, err := open(ctx, w)
+		if err != nil {
+			return err
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		if err := stage.Listen(stderr, listener.Addr().String()); err != nil {
+			return err
+		}
+		go func() { _ = http.Serve(listener, handler) }()
+		stage.AwaitEnd(ctx, in)
+		return nil
+	}
 }
-
-// gcPercent is that of apply-api, so that garbage collection makes no difference.
-const gcPercent = 400
-
-// serve answers until stdin ends. It ends with the bench at the latest.
-func serve(args []string, stdin io.Reader, stderr io.Writer) error {
-	debug.SetGCPercent(gcPercent)
-	if len(args) != 1 || handlers[args[0]] == nil {
-		return fmt.Errorf("%s: unknown contender %q", serveVerb, args)
-	}
-	var w wiring
-	if err := json.NewDecoder(stdin).Decode(&w); err != nil {
-		return fmt.Errorf("read wiring: %w", err)
-	}
-	handler, err := handlers[args[0]](w)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", serveVerb, args[0], err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		os.Exit(0)
-	}()
-	if err := json.NewEncoder(stderr).Encode(map[string]string{"msg": "listening", "apply": listener.Addr().String()}); err != nil {
-		return err
-	}
-	return http.Serve(listener, handler)
-}
-
-func nothing(http.ResponseWriter, *http.Request) {}
 
 // application is an answer like that of the API.
 type application struct {
@@ -74,12 +70,13 @@ type application struct {
 	SettlesAt string `json:"settlesAt"`
 }
 
-const microseconds = "2006-01-02T15:04:05.000000Z07:00"
-
 func (a *application) at(applied time.Time) {
+	const microseconds = "2006-01-02T15:04:05.000000Z07:00"
 	a.AppliedAt = applied.Format(microseconds)
 	a.SettlesAt = applied.Truncate(24 * time.Hour).Add(24 * time.Hour).Format(microseconds)
 }
+
+var statuses = map[string]int{"ACCEPTED": http.StatusAccepted, "DUPLICATE": http.StatusOK}
 
 // asking reads coupon and user of a request, and writes the answer.
 func asking(apply func(ctx context.Context, a *application) error) http.Handler {
@@ -91,17 +88,14 @@ func asking(apply func(ctx context.Context, a *application) error) http.Handler 
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		a := application{CouponID: coupon, UserID: user, Seats: seats}
+		a := application{CouponID: coupon, UserID: user, Seats: stage.Never}
 		if err := apply(r.Context(), &a); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		status := http.StatusConflict
-		switch a.Status {
-		case "ACCEPTED":
-			status = http.StatusAccepted
-		case "DUPLICATE":
-			status = http.StatusOK
+		status, known := statuses[a.Status]
+		if !known {
+			status = http.StatusConflict
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
@@ -115,24 +109,23 @@ var oneLua string
 
 var one = redis.NewScript(oneLua)
 
-const ttlSeconds = 7 * 24 * 60 * 60
-
-// queueKey and couponKeys are the keys of the product.
-const queueKey = "candidates:coupon:1"
-
-func beside(name string) string { return name + ":{" + queueKey + "}" }
-
-var couponKeys = []string{queueKey, beside("state"), beside("issued"), beside("rejected"), beside("dlq")}
+var couponKeys = func() (keys []string) {
+	queue := stage.QueueKey(couponID)
+	for _, name := range []string{"issued", "rejected", "dlq"} {
+		keys = append(keys, name+":{"+queue+"}")
+	}
+	return append([]string{queue, stage.StateKey(couponID)}, keys...)
+}()
 
 // plain calls Redis once per request, with the default client.
-func plain(w wiring) (http.Handler, error) {
-	rdb, err := openCoupon(w)
+func plain(ctx context.Context, w wiring) (http.Handler, error) {
+	rdb, err := openCoupon(ctx, w)
 	return asking(askingRedis(rdb)), err
 }
 
 // pipeliner lets the client send concurrent calls in one pipeline.
-func pipeliner(w wiring) (http.Handler, error) {
-	rdb, err := openCoupon(w)
+func pipeliner(ctx context.Context, w wiring) (http.Handler, error) {
+	rdb, err := openCoupon(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -141,14 +134,12 @@ func pipeliner(w wiring) (http.Handler, error) {
 }
 
 // openCoupon publishes the window of the coupon and loads the script.
-func openCoupon(w wiring) (*redis.Client, error) {
+func openCoupon(ctx context.Context, w wiring) (*redis.Client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
-	defer cancel()
 	now := time.Now()
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.HSet(ctx, beside("state"), "opens", now.Add(-time.Hour).UnixMicro(), "closes", now.Add(24*time.Hour).UnixMicro(),
-			"status", "OPEN", "sold", 0, "version", 1)
+		p.HSet(ctx, stage.StateKey(couponID), "opens", now.Add(-time.Hour).UnixMicro(),
+			"closes", now.Add(24*time.Hour).UnixMicro(), "status", "OPEN", "sold", 0, "version", 1)
 		one.Load(ctx, p)
 		return nil
 	})
@@ -156,16 +147,72 @@ func openCoupon(w wiring) (*redis.Client, error) {
 }
 
 func askingRedis(rdb redis.Scripter) func(ctx context.Context, a *application) error {
+	const ttlSeconds = 7 * 24 * 60 * 60
 	return func(ctx context.Context, a *application) error {
 		reply, err := one.Run(ctx, rdb, couponKeys, a.UserID, ttlSeconds).Slice()
 		if err != nil {
 			return err
 		}
-		code, _ := reply[0].(string)
+		a.Status, _ = reply[0].(string)
 		arrival, _ := reply[1].(int64)
-		a.Status = code
 		a.Position, _ = reply[2].(int64)
 		a.at(time.UnixMicro(arrival).UTC())
 		return nil
 	}
+}
+
+// rowLock issues a coupon per request. It locks the row of the coupon until the commit.
+func rowLock(_ context.Context, w wiring) (http.Handler, error) {
+	config, err := mysql.ParseDSN(w.DSN)
+	if err != nil {
+		return nil, err
+	}
+	config.InterpolateParams = true // one round trip for each statement
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	const connections = 32 // the pool of the product; more connections would wait for the same row
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return asking(func(ctx context.Context, a *application) error {
+		const duplicateEntry = 1062
+		err := giveSeat(ctx, db, a)
+		if refusal, is := errors.AsType[*mysql.MySQLError](err); is && refusal.Number == duplicateEntry {
+			a.Status, err = "DUPLICATE", nil
+		}
+		return err
+	}), nil
+}
+
+func giveSeat(ctx context.Context, db *sql.DB, a *application) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var issued int64
+	err = tx.QueryRowContext(ctx, "SELECT total_quantity, issued_count FROM coupon WHERE id = ? FOR UPDATE", a.CouponID).
+		Scan(&a.Seats, &issued)
+	if err != nil {
+		return err
+	}
+	if issued >= a.Seats {
+		a.Status = "SOLD_OUT"
+		return nil
+	}
+	now := time.Now().UTC()
+	a.Status, a.Position = "ACCEPTED", issued+1
+	a.at(now)
+	_, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at)
+		VALUES (?, ?, ?, ?, ?)`, a.CouponID, a.UserID, a.Position, now, now.AddDate(0, 0, 30))
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", a.CouponID)
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
 }

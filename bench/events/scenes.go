@@ -1,13 +1,12 @@
-package main
+package events
 
 import (
 	"context"
-	"database/sql"
 	"math/rand/v2"
 	"time"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
 )
 
@@ -20,7 +19,7 @@ const (
 type scene struct {
 	name  string
 	part  int
-	write func(ctx context.Context, db *sql.DB, n int) error
+	write func(ctx context.Context, p *stage.Shop, n int) error
 	ids   string // statement for the ids of the events, in the order of publication
 }
 
@@ -30,41 +29,47 @@ const (
 )
 
 var scenes = []scene{
-	{"one settlement", 1, func(ctx context.Context, db *sql.DB, n int) error { return settle(ctx, db, 1, n) }, issuedIDs},
-	{"settlements of 10", 1, func(ctx context.Context, db *sql.DB, n int) error { return settle(ctx, db, n/tiny, tiny) }, issuedIDs},
+	{"one settlement", 1, func(ctx context.Context, p *stage.Shop, n int) error { return settle(ctx, p, 1, n) },
+		issuedIDs},
+	{"settlements of 10", 1, func(ctx context.Context, p *stage.Shop, n int) error {
+		return settle(ctx, p, n/tiny,
+			tiny)
+	}, issuedIDs},
 	{"changes", 4, change, changedIDs},
 }
 
-// settle writes settlements of seats coupons each, as the product does. Users are random: a statement inserts its rows sorted
-// by user.
-func settle(ctx context.Context, db *sql.DB, settlements, seats int) error {
-	tx, err := db.BeginTx(ctx, nil)
+// settle writes settlements of seats coupons each, as the product does. Users are random: a statement inserts its rows
+// sorted by user.
+func settle(ctx context.Context, p *stage.Shop, settlements, seats int) error {
+	tx, err := p.Servers.MySQL.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
 	users := rand.Perm(settlements * seats)
 	at := time.Now().UTC().Truncate(time.Microsecond)
+	about := coupon.Coupon{ID: 1, ValidityDays: 30}
 	for run := range settlements {
 		of := records.Run{ID: coupon.RunID(run + 1), At: at}
 		var first coupon.UserCouponID
 		for seated := 0; seated < seats; {
-			n := min(statementRows, seats-seated)
-			page := make([]coupon.Application, n)
+			page := make([]coupon.Application, min(statementRows, seats-seated))
+			from := run*seats + seated
 			for i := range page {
-				place := run*seats + seated + i
-				page[i] = coupon.Application{Member: coupon.UserID(users[place] + 1).Member(), Arrival: coupon.Arrival(at.UnixMicro() + int64(place))}
+				page[i].Member = coupon.UserID(users[from+i] + 1).Member()
+				page[i].Arrival = coupon.Arrival(at.UnixMicro() + int64(from+i))
 			}
-			row, err := records.InsertIssued(ctx, tx, of, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, run*seats+seated, records.PackSeats(page))
+			row, err := records.InsertIssued(ctx, tx, of, about, time.UTC, from, records.PackSeats(page))
 			if err != nil {
 				return err
 			}
 			if seated == 0 {
 				first = row
 			}
-			seated += n
+			seated += len(page)
 		}
-		if err := records.InsertSettlement(ctx, tx, of, 1, records.Settlement{Issued: seats, First: 1, Last: 1, FirstRow: first}); err != nil {
+		done := records.Settlement{Issued: seats, First: 1, Last: 1, FirstRow: first}
+		if err := records.InsertSettlement(ctx, tx, of, 1, done); err != nil {
 			return err
 		}
 	}
@@ -72,19 +77,13 @@ func settle(ctx context.Context, db *sql.DB, settlements, seats int) error {
 }
 
 // change writes rows of coupon_log for issued coupons whose events are published.
-func change(ctx context.Context, db *sql.DB, n int) error {
-	if err := settle(ctx, db, 1, n); err != nil {
+func change(ctx context.Context, p *stage.Shop, n int) error {
+	if err := settle(ctx, p, 1, n); err != nil {
 		return err
 	}
-	_, err := db.ExecContext(ctx, "UPDATE settlement SET published_at = UTC_TIMESTAMP(6)")
-	if err == nil {
-		_, err = db.ExecContext(ctx, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
-			SELECT id, 1, 'USED', CONCAT('A-', id), 30000, 5000, 'checkout', UTC_TIMESTAMP(6) FROM user_coupon ORDER BY id`)
+	if err := p.Exec(ctx, "UPDATE settlement SET published_at = UTC_TIMESTAMP(6)"); err != nil {
+		return err
 	}
-	return err
-}
-
-// wanted returns the ids of the scene's events.
-func (sc scene) wanted(ctx context.Context, db *sql.DB) ([]string, error) {
-	return mysqltx.Column[string](ctx, db, sc.ids)
+	return p.Exec(ctx, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
+		SELECT id, 1, 'USED', CONCAT('A-', id), 30000, 5000, 'checkout', UTC_TIMESTAMP(6) FROM user_coupon ORDER BY id`)
 }

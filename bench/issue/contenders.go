@@ -1,9 +1,6 @@
-package main
+package issue
 
-import (
-	"context"
-	"os/exec"
-)
+import "context"
 
 // answer is what a contender answers to a press.
 type answer uint8
@@ -25,7 +22,7 @@ type contender struct {
 	name, title string
 	open        func(ctx context.Context, v *stand) (press, error)
 	workers     int
-	worker      func(ctx context.Context, v *stand, place int) (*exec.Cmd, error)
+	role        string // of a worker; empty: `settle serve`
 	// counted: coupon.issued_count rises with each commit, by position.
 	counted bool
 	// place is the column of user_coupon that numbers the rows in the order in which they were issued.
@@ -37,17 +34,22 @@ type contender struct {
 	variant bool
 }
 
-const yardstick = "jajeong"
+const (
+	yardstick    = "jajeong"
+	streamWorker = "stream"
+	tasksWorker  = "tasks"
+	byGate       = "number of the gate's script"
+)
 
 var contenders = []contender{
-	{name: yardstick, title: "Jajeong", open: openJajeong, workers: 2, worker: serveIssue, counted: true, place: "position",
+	{name: yardstick, title: "Jajeong", open: openJajeong, workers: 2, counted: true, place: "position",
 		accepts: "arrival", resumes: "the second `settle serve`"},
-	{name: "stream", title: "Redis Stream, one consumer", open: openStream, workers: 1, worker: streamProcess, place: "id",
-		accepts: "number of the gate's script", resumes: "the worker, restarted immediately"},
-	{name: "stream-2", variant: true, title: "Redis Stream, two consumers", open: openStream, workers: 2, worker: streamProcess, place: "id",
-		accepts: "number of the gate's script", resumes: "the second consumer; what the first had read, after XAUTOCLAIM"},
-	{name: "seats", title: "seat rows, SKIP LOCKED", open: openSeats, place: "position",
-		accepts: "end of the commit"},
-	{name: "asynq", title: "asynq", open: openTasks, workers: 1, worker: tasksProcess, place: "id",
-		accepts: "number of the gate's script", resumes: "the server, restarted immediately; what it had in hand, after its lease"},
+	{name: "stream", title: "Redis Stream, one consumer", open: openStream, workers: 1, role: streamWorker, place: "id",
+		accepts: byGate, resumes: "the worker, restarted immediately"},
+	{name: "stream-2", variant: true, title: "Redis Stream, two consumers", open: openStream, workers: 2,
+		role:  streamWorker,
+		place: "id", accepts: byGate, resumes: "the second consumer; what the first had read, after XAUTOCLAIM"},
+	{name: "seats", title: "seat rows, SKIP LOCKED", open: openSeats, place: "position", accepts: "end of the commit"},
+	{name: "asynq", title: "asynq", open: openTasks, workers: 1, role: tasksWorker, place: "id",
+		accepts: byGate, resumes: "the server, restarted immediately; what it had in hand, after its lease"},
 }

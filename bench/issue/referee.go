@@ -1,4 +1,4 @@
-package main
+package issue
 
 import (
 	"cmp"
@@ -22,7 +22,8 @@ type row struct {
 
 // verdict is what the referee found.
 type verdict struct {
-	Inversions int           // users who were issued behind a user of the same coupon who was accepted later, or not at all
+	// users who were issued behind a user of the same coupon who was accepted later, or not at all
+	Inversions int
 	Overtaken  time.Duration // the longest time by which a press was due before another that was issued first
 	Oversold   int           // rows above the seats
 	Twice      int           // users with more than one row or more than one yes
@@ -31,8 +32,8 @@ type verdict struct {
 
 type key struct{ coupon, user int }
 
-// judge compares what a contender promised with what MySQL has. notSelected are the users whom it took into its line and told
-// later that all is issued.
+// judge compares what a contender promised with what MySQL has. notSelected are the users whom it took into its line
+// and told later that all is issued.
 func judge(seats int, promises []promise, rows []row, notSelected map[key]bool) (v verdict) {
 	told := make(map[key]promise, len(promises))
 	for _, p := range promises {

@@ -1,4 +1,4 @@
-package main
+package issue
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 
 // openSeats prepares one row for each free seat. A request takes the first that nobody else has locked.
 func openSeats(ctx context.Context, v *stand) (press, error) {
-	_, err := v.db.ExecContext(ctx, "CREATE TABLE free_seat (coupon_id BIGINT UNSIGNED NOT NULL, number INT UNSIGNED NOT NULL, PRIMARY KEY (coupon_id, number)) ENGINE=InnoDB")
+	err := v.Exec(ctx, `CREATE TABLE free_seat (coupon_id BIGINT UNSIGNED NOT NULL, number INT UNSIGNED NOT NULL,
+		PRIMARY KEY (coupon_id, number)) ENGINE=InnoDB`)
 	if err != nil {
 		return nil, err
 	}
-	_, err = v.db.ExecContext(ctx, `INSERT INTO free_seat SELECT c.id, u.id FROM coupon c JOIN `+"`user`"+` u ON u.id <= c.total_quantity`)
+	err = v.Exec(ctx, "INSERT INTO free_seat SELECT c.id, u.id FROM coupon c JOIN `user` u ON u.id <= c.total_quantity")
 	if err != nil {
-		return nil, fmt.Errorf("insert free seats: %w", err)
+		return nil, err
 	}
-	var stored int
-	if err := v.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM free_seat").Scan(&stored); err != nil || stored != v.coupons*v.seats {
+	if stored, err := v.Number(ctx, "SELECT COUNT(*) FROM free_seat"); err != nil || stored != v.coupons*v.seats {
 		return nil, fmt.Errorf("%d free seats, want %d: %w", stored, v.coupons*v.seats, err)
 	}
-	t := taker{db: v.servers.MySQL, taken: make([]atomic.Int64, v.coupons+1)}
+	t := taker{db: v.Servers.MySQL, taken: make([]atomic.Int64, v.coupons+1)}
 	var committed atomic.Uint64
 	return func(ctx context.Context, coupon, user int) (answer, uint64, error) {
 		a, err := t.take(ctx, coupon, user)
@@ -76,19 +76,21 @@ func (t *taker) once(ctx context.Context, coupon, user int, from int64) (answer,
 	}
 	defer func() { _ = tx.Rollback() }()
 	var seat int64
-	err = tx.QueryRowContext(ctx, "SELECT number FROM free_seat WHERE coupon_id = ? AND number >= ? ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED", coupon, from).Scan(&seat)
+	err = tx.QueryRowContext(ctx, `SELECT number FROM free_seat WHERE coupon_id = ? AND number >= ?
+		ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED`, coupon, from).Scan(&seat)
 	if errors.Is(err, sql.ErrNoRows) {
 		return soldOut, nil
 	}
 	if err != nil {
 		return failed, err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM free_seat WHERE coupon_id = ? AND number = ?", coupon, seat); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM free_seat WHERE coupon_id = ? AND number = ?", coupon,
+		seat); err != nil {
 		return failed, err
 	}
 	now := time.Now().UTC()
-	_, err = tx.ExecContext(ctx, "INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at) VALUES (?, ?, ?, ?, ?)",
-		coupon, user, seat, now, now.AddDate(0, 0, validDays))
+	_, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at)
+		VALUES (?, ?, ?, ?, ?)`, coupon, user, seat, now, now.AddDate(0, 0, validDays))
 	if err != nil {
 		return failed, err
 	}

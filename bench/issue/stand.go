@@ -1,24 +1,21 @@
-package main
+package issue
 
 import (
-	"bufio"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // setup describes the coupons of one measurement.
@@ -29,105 +26,49 @@ type setup struct {
 	idle           bool // nobody presses: the pod's refresh of the catalog does not run
 }
 
-// stand is one contender with a new Redis and a new database.
+// stand is one contender with its workers in a shop of its own.
 type stand struct {
+	*stage.Shop
 	setup
 	contender contender
-	stage     *stage
-	redis     *testenv.Redis
-	rdb       *redis.Client    // for INFO
-	db        *sql.DB          // for preparations and the watcher
-	servers   *connect.Servers // for the presses: clients as the programs of the product have them
-	dsn       string
 	press     press
 	workers   []*exec.Cmd
-	ends      []func()
 }
 
-// open starts the servers and workers of a contender.
-func (s *stage) openStand(ctx context.Context, c contender, of setup) (v *stand, err error) {
-	v = &stand{setup: of, contender: c, stage: s}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.name, err)
-			v.close()
-		}
-	}()
-	if v.redis, err = testenv.StartRedis(ctx, testenv.RedisOptions{AppendOnly: true}); err != nil {
-		return v, err
-	}
-	v.atEnd(func() { _ = v.redis.Stop() })
-	v.rdb = redis.NewClient(&redis.Options{Addr: v.redis.Addr()})
-	v.atEnd(func() { _ = v.rdb.Close() })
-	db, name, drop, err := s.Fresh(ctx, of.coupons, of.seats)
+// openStand starts the servers and workers of a contender.
+func (m *measurement) openStand(ctx context.Context, c contender, of setup) (v *stand, err error) {
+	shop, err := m.OpenShop(ctx, of.coupons, of.seats)
 	if err != nil {
-		return v, err
+		return nil, err
 	}
-	v.db, v.dsn = db, s.DSN(name)
-	v.atEnd(drop)
-	if err := v.addUsers(ctx); err != nil {
-		return v, err
-	}
-	v.servers, err = connect.Open(&connect.MySQLSettings{MySQLDSN: v.dsn}, connect.Settling,
-		&connect.RedisSettings{RedisAddrs: []string{v.redis.Addr()}}, zap.NewNop())
-	if err != nil {
-		return v, err
-	}
-	v.atEnd(v.servers.Close)
-	if v.press, err = c.open(ctx, v); err != nil {
-		return v, err
+	v = &stand{Shop: shop, setup: of, contender: c}
+	if err = v.AddUsers(ctx, 1, v.users); err == nil {
+		v.press, err = c.open(ctx, v)
 	}
 	for range c.workers {
-		if err := v.addWorker(ctx); err != nil {
-			return v, err
+		if err == nil {
+			err = v.addWorker(ctx)
 		}
+	}
+	if err != nil {
+		v.close()
+		return nil, fmt.Errorf("%s: %w", c.title, err)
 	}
 	return v, nil
 }
 
-func (v *stand) atEnd(end func()) { v.ends = append(v.ends, end) }
-
 // close ends the workers first, and then the servers.
 func (v *stand) close() {
 	v.stopWorkers()
-	for _, end := range slices.Backward(v.ends) {
-		end()
-	}
-	v.ends = nil
+	v.Shop.Close()
 }
-
-// addUsers makes the users known to the shop. Only Jajeong reads them.
-func (v *stand) addUsers(ctx context.Context) error {
-	reader, writer := io.Pipe()
-	go func() {
-		out := bufio.NewWriterSize(writer, 1<<20)
-		for user := 1; user <= v.users; user++ {
-			fmt.Fprintln(out, user)
-		}
-		_ = writer.CloseWithError(out.Flush())
-	}()
-	const handler = "users"
-	mysql.RegisterReaderHandler(handler, func() io.Reader { return reader })
-	defer mysql.DeregisterReaderHandler(handler)
-	if _, err := v.db.ExecContext(ctx, "SET GLOBAL local_infile = 1"); err != nil {
-		return fmt.Errorf("allow LOAD DATA LOCAL: %w", err)
-	}
-	if _, err := v.db.ExecContext(ctx, "LOAD DATA LOCAL INFILE 'Reader::"+handler+"' INTO TABLE `user` (id)"); err != nil {
-		return fmt.Errorf("load users: %w", err)
-	}
-	return nil
-}
-
-const endWithin = 10 * time.Second
 
 func (v *stand) addWorker(ctx context.Context) error {
-	cmd, err := v.contender.worker(ctx, v, len(v.workers))
+	cmd, err := v.worker(ctx)
 	if err != nil {
 		return err
 	}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + v.stage.dir}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = endWithin
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start worker: %w", err)
 	}
@@ -135,13 +76,22 @@ func (v *stand) addWorker(ctx context.Context) error {
 	return nil
 }
 
-// killWorkers ends the first n workers with SIGKILL.
-func (v *stand) killWorkers(n int) {
-	for _, cmd := range v.workers[:n] {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+// worker names a consumer by its place, like a StatefulSet, so that a restarted one finds what it had read.
+func (v *stand) worker(ctx context.Context) (*exec.Cmd, error) {
+	if v.contender.role == "" {
+		return v.Settle(ctx, "serve", "--tasks=issue", "--issue-interval="+v.interval.String(),
+			"--admin-listen=127.0.0.1:0", "--log-level=error")
 	}
-	v.workers = slices.Delete(v.workers, 0, n)
+	at := wiring{v.Redis.Addr(), v.DSN, strconv.Itoa(len(v.workers))}
+	cmd, _, err := v.Role(ctx, role+v.contender.role, at)
+	return cmd, err
+}
+
+// killWorker ends the first worker with SIGKILL.
+func (v *stand) killWorker() {
+	_ = v.workers[0].Process.Kill()
+	_ = v.workers[0].Wait()
+	v.workers = slices.Delete(v.workers, 0, 1)
 }
 
 // stopWorkers lets the workers finish what is in hand.
@@ -150,60 +100,45 @@ func (v *stand) stopWorkers() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 	}
 	for _, cmd := range v.workers {
-		late := time.AfterFunc(endWithin, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
-		late.Stop()
 	}
 	v.workers = nil
 }
 
-// workVerb makes this program a worker of a contender.
-const workVerb = "work"
+func (v *stand) workerTime() (used time.Duration) {
+	for _, cmd := range v.workers {
+		used += stage.CPU(cmd.Process.Pid)
+	}
+	return used
+}
+
+const role = "issue-"
+
+// Roles are the workers of contenders.
+var Roles = stage.Roles{role + streamWorker: work(readStream), role + tasksWorker: work(handleTasks)}
 
 // wiring has the addresses that a worker reads from stdin.
 type wiring struct{ Redis, DSN, Place string }
 
-// own is the bench itself as a worker.
-func own(ctx context.Context, v *stand, name, place string) (*exec.Cmd, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+// work runs a worker until SIGTERM or the end of stdin.
+func work(run func(ctx context.Context, s *connect.Servers, w wiring) error) func(
+	ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error {
+	return func(ctx context.Context, in *json.Decoder, _, _ io.Writer) error {
+		var w wiring
+		if err := in.Decode(&w); err != nil {
+			return fmt.Errorf("read wiring: %w", err)
+		}
+		servers, err := connect.Open(&connect.MySQLSettings{MySQLDSN: w.DSN}, connect.Settling,
+			&connect.RedisSettings{RedisAddrs: []string{w.Redis}}, zap.NewNop())
+		if err != nil {
+			return err
+		}
+		defer servers.Close()
+		ctx, stop := context.WithCancel(ctx)
+		go func() {
+			stage.AwaitEnd(ctx, in)
+			stop()
+		}()
+		return run(ctx, servers, w)
 	}
-	line, err := json.Marshal(wiring{Redis: v.redis.Addr(), DSN: v.dsn, Place: place})
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, workVerb, name)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	_, err = in.Write(line)
-	return cmd, err
-}
-
-// work runs a worker until SIGTERM or the end of stdin, which comes with the end of the bench at the latest.
-func work(ctx context.Context, name string, stdin io.Reader) error {
-	run := map[string]func(ctx context.Context, s *connect.Servers, w wiring) error{streamWorker: readStream, tasksWorker: handleTasks}[name]
-	if run == nil {
-		return fmt.Errorf("%s: unknown worker %q", workVerb, name)
-	}
-	var w wiring
-	if err := json.NewDecoder(stdin).Decode(&w); err != nil {
-		return fmt.Errorf("read wiring: %w", err)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		stop()
-	}()
-	servers, err := connect.Open(&connect.MySQLSettings{MySQLDSN: w.DSN}, connect.Settling,
-		&connect.RedisSettings{RedisAddrs: []string{w.Redis}}, zap.NewNop())
-	if err != nil {
-		return err
-	}
-	defer servers.Close()
-	return run(ctx, servers, w)
 }

@@ -1,11 +1,10 @@
-package main
+package issue
 
 import (
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -41,35 +40,29 @@ func pass(ctx context.Context, rdb redis.Scripter, keys []string, user, seats, c
 }
 
 const (
-	streamKey    = "{presses}:stream"
-	streamGroup  = "issuers"
-	streamWorker = "stream"
-	streamRows   = 500 // rows of one transaction
-	streamBlock  = 5 * time.Second
+	streamKey   = "{presses}:stream"
+	streamGroup = "issuers"
+	streamRows  = 500 // rows of one transaction
+	streamBlock = 5 * time.Second
 	// streamIdle is how long a message stays with a consumer that does not acknowledge it. It is longer than any insert.
 	streamIdle  = 5 * time.Second
 	streamAgain = 100 * time.Millisecond // pause after an error
 )
 
 func openStream(ctx context.Context, v *stand) (press, error) {
-	if err := v.rdb.XGroupCreateMkStream(ctx, streamKey, streamGroup, "0").Err(); err != nil {
+	if err := v.RDB.XGroupCreateMkStream(ctx, streamKey, streamGroup, "0").Err(); err != nil {
 		return nil, err
 	}
-	if err := gate.Load(ctx, v.rdb).Err(); err != nil {
+	if err := gate.Load(ctx, v.RDB).Err(); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, coupon, user int) (answer, uint64, error) {
-		return pass(ctx, v.servers.Redis, append(gateKeys(coupon), streamKey), user, v.seats, coupon)
+		return pass(ctx, v.Servers.Redis, append(gateKeys(coupon), streamKey), user, v.seats, coupon)
 	}, nil
 }
 
-// streamProcess names the consumer by its place, like a StatefulSet, so that a restarted worker finds what it had read.
-func streamProcess(ctx context.Context, v *stand, place int) (*exec.Cmd, error) {
-	return own(ctx, v, streamWorker, strconv.Itoa(place))
-}
-
-// readStream inserts what it reads, up to 500 rows in one transaction, and acknowledges it after the commit. First come the
-// messages that this consumer had read before it was killed.
+// readStream inserts what it reads, up to 500 rows in one transaction, and acknowledges it after the commit. First
+// come the messages that this consumer had read before it was killed.
 func readStream(ctx context.Context, s *connect.Servers, w wiring) error {
 	c := consumer{Servers: s, name: "consumer-" + w.Place}
 	from, claimed := "0", time.Now()
@@ -100,7 +93,8 @@ type consumer struct {
 }
 
 func (c consumer) read(ctx context.Context, from string) ([]redis.XMessage, error) {
-	args := redis.XReadGroupArgs{Group: streamGroup, Consumer: c.name, Streams: []string{streamKey, from}, Count: streamRows, Block: streamBlock}
+	args := redis.XReadGroupArgs{Group: streamGroup, Consumer: c.name, Streams: []string{streamKey, from},
+		Count: streamRows, Block: streamBlock}
 	streams, err := c.Redis.XReadGroup(ctx, &args).Result()
 	if errors.Is(err, redis.Nil) || len(streams) == 0 {
 		return nil, nil
@@ -111,8 +105,9 @@ func (c consumer) read(ctx context.Context, from string) ([]redis.XMessage, erro
 // claim takes over what dead consumers had read.
 func (c consumer) claim(ctx context.Context) {
 	for next := "0-0"; ; {
-		messages, start, err := c.Redis.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: streamKey, Group: streamGroup, Consumer: c.name,
-			MinIdle: streamIdle, Start: next, Count: streamRows}).Result()
+		args := redis.XAutoClaimArgs{Stream: streamKey, Group: streamGroup, Consumer: c.name, MinIdle: streamIdle,
+			Start: next, Count: streamRows}
+		messages, start, err := c.Redis.XAutoClaim(ctx, &args).Result()
 		if err != nil || c.issue(ctx, messages) != nil || start == "0-0" {
 			return // what failed is claimed again
 		}
@@ -135,11 +130,11 @@ func (c consumer) issue(ctx context.Context, messages []redis.XMessage) error {
 		if err != nil {
 			return fmt.Errorf("stream id %q: %w", m.ID, err)
 		}
-		args = append(args, m.Values["c"], m.Values["u"], m.Values["n"], time.UnixMilli(at).UTC(), now.AddDate(0, 0, validDays))
+		args = append(args, m.Values["c"], m.Values["u"], m.Values["n"], time.UnixMilli(at).UTC(), now.AddDate(0, 0,
+			validDays))
 	}
 	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?),", len(messages)), ",")
-	_, err := c.MySQL.ExecContext(ctx, "INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at) VALUES "+rows+
-		" ON DUPLICATE KEY UPDATE user_id = VALUES(user_id)", args...)
+	_, err := c.MySQL.ExecContext(ctx, insertOnceSQL+rows+keepSQL, args...)
 	if err != nil {
 		return err
 	}
@@ -151,4 +146,8 @@ func (c consumer) issue(ctx context.Context, messages []redis.XMessage) error {
 	return err
 }
 
-const validDays = 30
+const (
+	validDays     = 30
+	insertOnceSQL = "INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at) VALUES "
+	keepSQL       = " ON DUPLICATE KEY UPDATE user_id = VALUES(user_id)"
+)

@@ -1,11 +1,10 @@
-package main
+package issue
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -15,8 +14,7 @@ import (
 )
 
 const (
-	tasksWorker = "tasks"
-	issueTask   = "coupon:issue"
+	issueTask = "coupon:issue"
 	// taskConcurrency is the pool of the product's programs. More tasks would wait for a connection.
 	taskConcurrency = 32
 	taskRetries     = 1000
@@ -34,12 +32,12 @@ type issueOne struct {
 
 // openTasks numbers the presses by the same gate as the stream, and enqueues a task for each.
 func openTasks(ctx context.Context, v *stand) (press, error) {
-	if err := gate.Load(ctx, v.rdb).Err(); err != nil {
+	if err := gate.Load(ctx, v.RDB).Err(); err != nil {
 		return nil, err
 	}
-	client := asynq.NewClientFromRedisClient(v.servers.Redis)
+	client := asynq.NewClientFromRedisClient(v.RDB)
 	return func(ctx context.Context, coupon, user int) (answer, uint64, error) {
-		a, number, err := pass(ctx, v.servers.Redis, gateKeys(coupon), user, v.seats, coupon)
+		a, number, err := pass(ctx, v.Servers.Redis, gateKeys(coupon), user, v.seats, coupon)
 		if a != accepted || err != nil {
 			return a, 0, err
 		}
@@ -47,8 +45,8 @@ func openTasks(ctx context.Context, v *stand) (press, error) {
 		if err != nil {
 			return failed, 0, err
 		}
-		_, err = client.EnqueueContext(ctx, asynq.NewTask(issueTask, payload), asynq.TaskID(fmt.Sprintf("%d:%d", coupon, user)),
-			asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
+		_, err = client.EnqueueContext(ctx, asynq.NewTask(issueTask, payload),
+			asynq.TaskID(fmt.Sprintf("%d:%d", coupon, user)), asynq.MaxRetry(taskRetries), asynq.Timeout(taskTimeout))
 		if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 			return failed, 0, err
 		}
@@ -56,27 +54,22 @@ func openTasks(ctx context.Context, v *stand) (press, error) {
 	}, nil
 }
 
-func tasksProcess(ctx context.Context, v *stand, _ int) (*exec.Cmd, error) {
-	return own(ctx, v, tasksWorker, "")
-}
-
 // handleTasks inserts one row for each task. The unique key ignores repetitions.
-func handleTasks(ctx context.Context, s *connect.Servers, _ wiring) error {
-	rdb, ok := s.Redis.(*redis.Client)
-	if !ok {
-		return errors.New("asynq needs a single Redis")
-	}
+func handleTasks(ctx context.Context, s *connect.Servers, w wiring) error {
+	rdb := redis.NewClient(&redis.Options{Addr: w.Redis}) // of the product's clients, asynq takes none of a Cluster
+	defer rdb.Close()
 	server := asynq.NewServerFromRedisClient(rdb, asynq.Config{
-		Concurrency: taskConcurrency, LogLevel: asynq.FatalLevel, TaskCheckInterval: taskCheck, DelayedTaskCheckInterval: taskAgain,
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return taskAgain },
+		Concurrency: taskConcurrency, LogLevel: asynq.FatalLevel, TaskCheckInterval: taskCheck,
+		DelayedTaskCheckInterval: taskAgain,
+		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return taskAgain },
 	})
 	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		var one issueOne
 		if err := json.Unmarshal(t.Payload(), &one); err != nil {
 			return fmt.Errorf("%w: %w", asynq.SkipRetry, err)
 		}
-		_, err := s.MySQL.ExecContext(ctx, "INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at) VALUES (?, ?, ?, ?, ?)"+
-			" ON DUPLICATE KEY UPDATE user_id = VALUES(user_id)", one.Coupon, one.User, one.Number, one.At, time.Now().UTC().AddDate(0, 0, validDays))
+		_, err := s.MySQL.ExecContext(ctx, insertOnceSQL+"(?, ?, ?, ?, ?)"+keepSQL,
+			one.Coupon, one.User, one.Number, one.At, time.Now().UTC().AddDate(0, 0, validDays))
 		return err
 	}))
 	if err != nil {

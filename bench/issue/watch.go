@@ -1,4 +1,4 @@
-package main
+package issue
 
 import (
 	"context"
@@ -26,12 +26,10 @@ const (
 type watcher struct {
 	db      *sql.DB
 	counted bool
-	coupons int
 	began   time.Time
 
 	visible []time.Duration // by user, since began; 0: not seen
 	seen    atomic.Int64    // rows seen so far
-	last    atomic.Int64    // when the last of them was seen, in ns since began
 	asked   int
 	took    time.Duration
 
@@ -49,7 +47,7 @@ type sighting struct {
 }
 
 func watch(ctx context.Context, v *stand) *watcher {
-	w := &watcher{db: v.db, counted: v.contender.counted, coupons: v.coupons, began: time.Now(), visible: make([]time.Duration, v.users+1),
+	w := &watcher{db: v.DB, counted: v.contender.counted, began: time.Now(), visible: make([]time.Duration, v.users+1),
 		counts: make([][]sighting, v.coupons+1), missing: map[int64]time.Time{}, ended: make(chan struct{})}
 	ctx, w.stop = context.WithCancel(ctx)
 	go func() {
@@ -63,7 +61,7 @@ func watch(ctx context.Context, v *stand) *watcher {
 }
 
 // end stops watching. Afterwards visible is complete.
-func (w *watcher) end(rows []issued) {
+func (w *watcher) end(rows []row) {
 	w.stop()
 	<-w.ended
 	if !w.counted {
@@ -113,15 +111,10 @@ func (w *watcher) readCounts(ctx context.Context) error {
 		if count > before {
 			at := time.Since(w.began)
 			w.counts[id] = append(w.counts[id], sighting{count, at})
-			w.note(count-before, at)
+			w.seen.Add(int64(count - before))
 		}
 	}
 	return rows.Err()
-}
-
-func (w *watcher) note(n int, at time.Duration) {
-	w.last.Store(int64(at))
-	w.seen.Add(int64(n))
 }
 
 func (w *watcher) readRows(ctx context.Context) error {
@@ -169,25 +162,21 @@ func (w *watcher) readIDs(ctx context.Context, query string, args ...any) error 
 		}
 		if w.visible[user] == 0 {
 			w.visible[user] = at
-			w.note(1, at)
+			w.seen.Add(1)
 		}
 	}
 	return rows.Err()
 }
 
-// issued is a row of user_coupon.
-type issued = row
-
 // readIssued reads all rows.
-func (v *stand) readIssued(ctx context.Context) (all []issued, err error) {
-	query := map[string]string{"id": "SELECT coupon_id, user_id, id FROM user_coupon", "position": "SELECT coupon_id, user_id, position FROM user_coupon"}[v.contender.place]
-	rows, err := v.db.QueryContext(ctx, query)
+func (v *stand) readIssued(ctx context.Context) (all []row, err error) {
+	rows, err := v.DB.QueryContext(ctx, "SELECT coupon_id, user_id, "+v.contender.place+" FROM user_coupon")
 	if err != nil {
 		return nil, fmt.Errorf("read user_coupon: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var r issued
+		var r row
 		if err := rows.Scan(&r.coupon, &r.user, &r.place); err != nil {
 			return nil, err
 		}
@@ -198,15 +187,16 @@ func (v *stand) readIssued(ctx context.Context) (all []issued, err error) {
 
 // readNotSelected reads whom Jajeong has told that all seats are issued. The others say so when a user presses.
 func (v *stand) readNotSelected(ctx context.Context) (map[key]bool, error) {
+	all := map[key]bool{}
 	if v.contender.name != yardstick {
-		return nil, nil
+		return all, nil
 	}
-	rows, err := v.db.QueryContext(ctx, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = 'NOT_SELECTED'")
+	rows, err := v.DB.QueryContext(ctx, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = "+
+		"'NOT_SELECTED'")
 	if err != nil {
 		return nil, fmt.Errorf("read application_outcome: %w", err)
 	}
 	defer rows.Close()
-	all := map[key]bool{}
 	for rows.Next() {
 		var k key
 		if err := rows.Scan(&k.coupon, &k.user); err != nil {

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -32,8 +33,8 @@ const (
 	changeWithin  = 30 * time.Second // all streams
 )
 
-// crowd is the users with their streams. Each behaves like a browser's EventSource: it connects again after the time that
-// the server named, with the id of the last event, until a 204 ends it for good.
+// crowd is the users with their streams. Each behaves like a browser's EventSource: it connects again after the time
+// that the server named, with the id of the last event, until a 204 ends it for good.
 type crowd struct {
 	address string
 	request string // path
@@ -71,8 +72,9 @@ type told struct {
 	outcome coupon.Standing
 }
 
-func (s *stage) openCrowd(ctx context.Context, address string, id, users int) *crowd {
-	c := &crowd{address: address, request: fmt.Sprintf("/v1/live/coupons/%d/me", id), dialing: make(chan struct{}, dialers)}
+func openCrowd(ctx context.Context, address string, id, users int) *crowd {
+	c := &crowd{address: address, request: fmt.Sprintf("/v1/live/coupons/%d/me", id), dialing: make(chan struct{},
+		dialers)}
 	c.ctx, c.end = context.WithCancel(ctx)
 	for i := range users {
 		v := &stream{crowd: c, user: firstUser + uint64(i), place: i}
@@ -111,9 +113,10 @@ func (c *crowd) await(ctx context.Context, what string, count func() int) error 
 			if failure := c.failure.Load(); failure != nil {
 				last = *failure
 			}
-			return fmt.Errorf("%d of %d streams %s after %s; %d failures, the last: %s", n, len(c.streams), what, changeWithin, c.failures.Load(), last)
+			return fmt.Errorf("%d of %d streams %s after %s; %d failures, the last: %s", n, len(c.streams), what,
+				changeWithin, c.failures.Load(), last)
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := stage.Wait(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -173,7 +176,7 @@ func (v *stream) run() {
 		if !known {
 			v.again.Add(1)
 		}
-		if pause(v.ctx, v.retry) != nil {
+		if stage.Wait(v.ctx, v.retry) != nil {
 			return
 		}
 	}
@@ -225,12 +228,14 @@ func (v *stream) dial() (net.Conn, error) {
 	}
 	defer func() { <-v.dialing }()
 	asked := time.Now()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+v.place%addresses))}, Timeout: connectWithin, KeepAlive: -1}
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+v.place%addresses))}
+	dialer := net.Dialer{LocalAddr: from, Timeout: connectWithin, KeepAlive: -1}
 	conn, err := dialer.DialContext(v.ctx, "tcp", v.address)
 	if err != nil {
 		return nil, err
 	}
-	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nX-User-ID: %d\r\nAccept: text/event-stream\r\n", v.request, v.address, v.user)
+	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nX-User-ID: %d\r\nAccept: text/event-stream\r\n",
+		v.request, v.address, v.user)
 	if v.lastID != "" {
 		request = fmt.Appendf(request, "Last-Event-ID: %s\r\n", v.lastID)
 	}

@@ -1,12 +1,10 @@
-package main
+package live
 
 import (
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/load"
 )
 
 func TestJudge(t *testing.T) {
@@ -28,17 +27,10 @@ func TestJudge(t *testing.T) {
 	}
 	issued, notSelected := coupon.StandingIssued, coupon.StandingNotSelected
 	got := judge(n, []told{{at(15), issued}, {at(29), notSelected}, {at(50), notSelected}, {at(12), notSelected}, {}})
-	require.Equal(t, telling{
-		winners: waits{5 * time.Millisecond}, others: waits{9 * time.Millisecond, 20 * time.Millisecond},
+	require.Equal(t, toldAll{
+		winners: load.Waits{5 * time.Millisecond}, others: load.Waits{9 * time.Millisecond, 20 * time.Millisecond},
 		last: at(50), missing: 1, wrong: 1,
 	}, got)
-}
-
-func TestWaits_Quantile(t *testing.T) {
-	t.Parallel()
-	w := waits{4, 1, 3, 2}
-	require.Equal(t, []time.Duration{1, 3, 4, 4}, []time.Duration{w.quantile(0), w.quantile(0.5), w.quantile(0.99), w.quantile(1)})
-	require.Zero(t, waits(nil).quantile(0.5))
 }
 
 // A browser comes back after a cut, with the last id after an outcome, and not again after 204.
@@ -61,8 +53,7 @@ func TestCrowd_BehavesLikeAnEventSource(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	s := new(stage)
-	c := s.openCrowd(t.Context(), server.Listener.Addr().String(), 7, users)
+	c := openCrowd(t.Context(), server.Listener.Addr().String(), 7, users)
 	t.Cleanup(c.close)
 	require.NoError(t, c.await(t.Context(), "have an event", func() int { return int(c.open.Load()) }))
 	cut := time.Now()
@@ -103,18 +94,9 @@ func TestPlainStream(t *testing.T) {
 		return w
 	}
 	first := ask("")
-	require.Regexp(t, `^retry: \d{4}\ndata: {"status":"PENDING"}\n\nid: final\ndata: {"status":"ISSUED"}\n\n$`, first.Body.String())
+	require.Regexp(t, `^retry: \d{4}\ndata: {"status":"PENDING"}\n\nid: final\ndata: {"status":"ISSUED"}\n\n$`,
+		first.Body.String())
 	require.True(t, first.Flushed)
 	require.Equal(t, 1, ended)
 	require.Equal(t, http.StatusNoContent, ask(finalID).Code)
-}
-
-func TestDocsHaveEveryScene(t *testing.T) {
-	t.Parallel()
-	table, err := os.ReadFile("../../docs/bench-live.md")
-	require.NoError(t, err)
-	for _, sc := range scenes {
-		rows := regexp.MustCompile(`(?m)^\| `+regexp.QuoteMeta(sc.name)+` \|`).FindAll(table, -1)
-		require.GreaterOrEqual(t, len(rows), 3, "waiting, telling and applying: %s", sc.name)
-	}
 }

@@ -1,7 +1,6 @@
-package main
+package live
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/load"
 )
 
 const (
@@ -48,48 +49,51 @@ type night struct {
 }
 
 // settleCoupon runs settle and watches its commits. onCommit is called at each, if it is not nil.
-func (s *stage) settleCoupon(ctx context.Context, id int, onCommit func(commit)) (n night, err error) {
+func (m *measurement) settleCoupon(ctx context.Context, id int, onCommit func(commit)) (n night, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settledWithin)
 	defer cancel()
-	cmd := s.command(ctx, nil, s.settle, "run", "--cutoff=now", fmt.Sprint("--coupon=", id), "--operator=bench", "--reason=bench", "--output=json",
-		"--mysql-dsn="+s.mysql.DSN(s.name), "--redis-addrs="+s.redis.Addr())
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd, err := m.Settle(ctx, append(stage.ByHand, fmt.Sprint("--coupon=", id))...)
+	if err != nil {
+		return n, err
+	}
 	watching, stopped := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	var failed error
-	watcher.Go(func() { n.commits, failed = s.watchCommits(watching, id, onCommit) })
+	watcher.Go(func() { n.commits, failed = m.watchCommits(watching, id, onCommit) })
 	n.began = time.Now()
-	err = cmd.Run()
+	_, err = stage.Output(cmd)
 	n.ended = time.Now()
 	stopped()
 	watcher.Wait()
 	if err != nil {
-		return n, fmt.Errorf("settle run: %w: %s", err, out.String())
+		return n, err
 	}
 	if failed != nil {
 		return n, fmt.Errorf("watch the settlement: %w", failed)
 	}
-	if n.winners, err = s.users(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", id); err != nil {
+	n.winners, err = stage.Column[uint64](ctx, m.DB,
+		"SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY position", id)
+	if err != nil {
 		return n, err
 	}
-	if n.others, err = s.users(ctx, "SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' ORDER BY applied_at", id); err != nil {
-		return n, err
+	n.others, err = stage.Column[uint64](ctx, m.DB, `SELECT user_id FROM application_outcome
+		WHERE coupon_id = ? AND outcome = 'NOT_SELECTED' ORDER BY applied_at`, id)
+	if err == nil && len(n.winners) != *m.winners {
+		err = fmt.Errorf("settle run issued %d coupons, want %d", len(n.winners), *m.winners)
 	}
-	if len(n.winners) != s.winners {
-		return n, fmt.Errorf("settle run issued %d coupons, want %d: %s", len(n.winners), s.winners, out.String())
-	}
-	return n, nil
+	return n, err
 }
 
 // watchCommits asks for the sums of the coupon until ctx ends, and once more.
-func (s *stage) watchCommits(ctx context.Context, id int, onCommit func(commit)) (all commits, err error) {
+func (m *measurement) watchCommits(ctx context.Context, id int, onCommit func(commit)) (all commits, err error) {
 	var last commit
 	for before := time.Now(); ; {
 		ended := ctx.Err() != nil
 		asked := time.Now()
 		var now commit
-		err := s.db.QueryRowContext(context.WithoutCancel(ctx), "SELECT issued, concluded FROM settled WHERE coupon_id = ?", id).Scan(&now.issued, &now.concluded)
+		err := m.DB.QueryRowContext(context.WithoutCancel(ctx), "SELECT issued, concluded FROM settled WHERE coupon_id = "+
+			"?", id).
+			Scan(&now.issued, &now.concluded)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return all, err
 		}
@@ -108,35 +112,19 @@ func (s *stage) watchCommits(ctx context.Context, id int, onCommit func(commit))
 	}
 }
 
-func (s *stage) users(ctx context.Context, query string, args ...any) (all []uint64, err error) {
-	rows, err := s.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var user uint64
-		if err := rows.Scan(&user); err != nil {
-			return nil, err
-		}
-		all = append(all, user)
-	}
-	return all, rows.Err()
-}
-
-// telling is how the users were told what a night decided.
-type telling struct {
-	winners, others waits     // from the commit of each user's own outcome
-	last            time.Time // the last one
+// toldAll is how the users were told what a night decided.
+type toldAll struct {
+	winners, others load.Waits // from the commit of each user's own outcome
+	last            time.Time  // the last one
 	missing, wrong  int
 }
 
 // judge compares what the users were told, by their number, with the tables.
-func judge(n night, users []told) (t telling) {
+func judge(n night, users []told) (t toldAll) {
 	for _, decided := range []struct {
 		outcome coupon.Standing
 		users   []uint64
-		waits   *waits
+		waits   *load.Waits
 	}{{coupon.StandingIssued, n.winners, &t.winners}, {coupon.StandingNotSelected, n.others, &t.others}} {
 		for i, user := range decided.users {
 			if user < firstUser || user >= firstUser+uint64(len(users)) {

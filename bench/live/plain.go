@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"context"
@@ -8,25 +8,21 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/jajeong/jajeong/bench/process"
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The plain server is what a team writes first: a goroutine for each stream, and Redis Pub/Sub. Whoever settles publishes
-// each user's outcome after the commit. It sends the heartbeats of the product, and nothing else of it: it knows no state
-// of an application, so that a reconnect may miss the outcome for good; it does not read MySQL, has no deadline for a
-// write, no limit of streams, and does not end them.
-const serveVerb = "serve"
-
+// The plain server is what a team writes first: a goroutine for each stream, and Redis Pub/Sub. Whoever settles
+// publishes each user's outcome after the commit. It sends the heartbeats of the product, and nothing else of it: it
+// knows no state of an application, so that a reconnect may miss the outcome for good; it does not read MySQL, has no
+// deadline for a write, no limit of streams, and does not end them.
 const (
 	onChannels      = "channels"      // one connection to Redis, with a channel for each user
 	onSubscriptions = "subscriptions" // go-redis's PubSub for each user, which is a connection to Redis
@@ -36,46 +32,43 @@ const (
 	// mostClients is below maxclients of Redis, which is 10,000 by default.
 	mostClients = 9_900
 	heartbeat   = 15 * time.Second
-	// gcPercent is that of apply-api.
-	gcPercent = 400
 	// finalID tells the plain server that the browser comes back after the outcome.
 	finalID = "final"
 )
 
-// wiring has the addresses that a server reads from stdin.
-type wiring struct{ Redis string }
+// Roles are the plain servers.
+var Roles = stage.Roles{
+	role + onChannels:      serve(shareOne),
+	role + onSubscriptions: serve(oneEach),
+}
 
-// serve answers until stdin ends. It ends with the bench at the latest.
-func serve(args []string, stdin io.Reader, stderr io.Writer) error {
-	debug.SetGCPercent(gcPercent)
-	var w wiring
-	if err := json.NewDecoder(stdin).Decode(&w); err != nil {
-		return fmt.Errorf("read wiring: %w", err)
+const role = "live-"
+
+// serve answers until stdin ends. It reads the address of Redis.
+func serve(open func(*redis.Client) subscribing) func(ctx context.Context, in *json.Decoder, stdout,
+	stderr io.Writer) error {
+	return func(ctx context.Context, in *json.Decoder, _, stderr io.Writer) error {
+		var address string
+		if err := in.Decode(&address); err != nil {
+			return fmt.Errorf("read wiring: %w", err)
+		}
+		subscribe := open(redis.NewClient(&redis.Options{Addr: address}))
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /v1/live/coupons/{id}/me", func(w http.ResponseWriter, r *http.Request) {
+			plainStream(w, r,
+				subscribe)
+		})
+		if err := stage.Listen(stderr, listener.Addr().String()); err != nil {
+			return err
+		}
+		go func() { _ = http.Serve(listener, mux) }()
+		stage.AwaitEnd(ctx, in)
+		return nil
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
-	var subscribe subscribing
-	switch {
-	case len(args) == 1 && args[0] == onChannels:
-		subscribe = shareOne(rdb)
-	case len(args) == 1 && args[0] == onSubscriptions:
-		subscribe = oneEach(rdb)
-	default:
-		return fmt.Errorf("%s: unknown server %q", serveVerb, args)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-		os.Exit(0)
-	}()
-	if err := json.NewEncoder(stderr).Encode(map[string]string{"level": "info", "msg": "listening", "apply": listener.Addr().String()}); err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/live/coupons/{id}/me", func(w http.ResponseWriter, r *http.Request) { plainStream(w, r, subscribe) })
-	return http.Serve(listener, mux)
 }
 
 // subscribing returns the messages of a channel until end is called.
@@ -158,68 +151,8 @@ func shareOne(rdb *redis.Client) subscribing {
 	}
 }
 
-// startPlain starts the plain server on the cores of the pod.
-func (s *stage) startPlain(ctx context.Context, kind string) (*testenv.Program, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := s.command(ctx, nil, self, serveVerb, kind)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(in).Encode(wiring{s.redis.Addr()}); err != nil {
-		return nil, err
-	}
-	return testenv.StartProgram(ctx, cmd)
-}
-
-// plain is a scene of the plain server. The pod only takes the applications.
-func (s *stage) plain(ctx context.Context, p *pod, r *result, kind string, users int) error {
-	id, err := s.ready(ctx, p, r)
-	if err != nil {
-		return err
-	}
-	r.users = users
-	server, err := s.startPlain(ctx, kind)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = server.Stop() }()
-	v := &pod{server, s}
-	memory, redis, kernel := v.memory(), s.redisMemory(), kernelMemory()
-	c, err := s.opened(ctx, server.Apply, id, users, r)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	if r.cost, err = s.watch(ctx, server.Process.Pid); err != nil {
-		return err
-	}
-	r.server, r.redis, r.kernel = v.memory()-memory, s.redisMemory()-redis, (kernelMemory()-kernel)/2
-	if kind == onSubscriptions {
-		r.kernel = 0 // each user has two connections
-	}
-	if r.apply.waiting, err = p.quietly(ctx); err != nil {
-		return err
-	}
-	if r.apply.cut, err = p.during(ctx, func() (from, to time.Time, err error) { return s.cutAll(ctx, c, r) }); err != nil {
-		return err
-	}
-	publish := s.newPublisher(ctx, id)
-	defer func() { _ = publish.end() }()
-	r.apply.telling, err = p.during(ctx, func() (from, to time.Time, err error) { return s.tell(ctx, id, c.tolds, publish.at, r) })
-	if err := publish.end(); err != nil {
-		return err
-	}
-	r.failures = c.failures.Load()
-	r.peak, _ = process.PeakMemory(server.Process.Pid)
-	return err
-}
-
-// publisher publishes the outcomes of a settlement to the channels of their users, in place of the job. It reads the users
-// after each commit, and runs on the cores of the bench.
+// publisher publishes the outcomes of a settlement to the channels of their users, in place of the job. It reads the
+// users after each commit, and runs on the cores of the bench.
 type publisher struct {
 	commits chan commit
 	done    chan error
@@ -231,12 +164,12 @@ const (
 	moreCommits   = 1000
 )
 
-func (s *stage) newPublisher(ctx context.Context, id int) *publisher {
+func (m *measurement) newPublisher(ctx context.Context, id int) *publisher {
 	p := &publisher{commits: make(chan commit, moreCommits), done: make(chan error, 1)}
 	go func() {
 		var last commit
 		for c := range p.commits {
-			if err := s.publish(ctx, id, last, c); err != nil {
+			if err := m.publish(ctx, id, last, c); err != nil {
 				p.done <- err
 				return
 			}
@@ -250,12 +183,14 @@ func (s *stage) newPublisher(ctx context.Context, id int) *publisher {
 
 func (p *publisher) at(c commit) { p.commits <- c }
 
-func (s *stage) publish(ctx context.Context, id int, last, now commit) error {
-	winners, err := s.users(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position > ? ORDER BY position", id, last.issued)
+func (m *measurement) publish(ctx context.Context, id int, last, now commit) error {
+	winners, err := stage.Column[uint64](ctx, m.DB,
+		"SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position > ? ORDER BY position", id, last.issued)
 	if err != nil {
 		return err
 	}
-	others, err := s.users(ctx, "SELECT user_id FROM application_outcome WHERE coupon_id = ? ORDER BY applied_at LIMIT ? OFFSET ?", id, now.concluded-last.concluded, last.concluded)
+	others, err := stage.Column[uint64](ctx, m.DB, `SELECT user_id FROM application_outcome WHERE coupon_id = ?
+		ORDER BY applied_at LIMIT ? OFFSET ?`, id, now.concluded-last.concluded, last.concluded)
 	if err != nil {
 		return err
 	}
@@ -264,9 +199,9 @@ func (s *stage) publish(ctx context.Context, id int, last, now commit) error {
 		users   []uint64
 	}{{coupon.StandingIssued, winners}, {coupon.StandingNotSelected, others}} {
 		message := fmt.Sprintf(`{"status":%q,"couponId":%d}`, decided.outcome, id)
-		for first := 0; first < len(decided.users); first += publishAtOnce {
-			_, err := s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-				for _, user := range decided.users[first:min(len(decided.users), first+publishAtOnce)] {
+		for some := range slices.Chunk(decided.users, publishAtOnce) {
+			_, err := m.RDB.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+				for _, user := range some {
 					pipe.Publish(ctx, channelOf(strconv.Itoa(id), strconv.FormatUint(user, 10)), message)
 				}
 				return nil

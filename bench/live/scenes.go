@@ -1,236 +1,339 @@
-package main
+package live
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/jajeong/jajeong/bench/line"
-	"github.com/jajeong/jajeong/bench/pace"
-	"github.com/jajeong/jajeong/bench/process"
+	"github.com/jajeong/jajeong/bench/applicants"
+	"github.com/jajeong/jajeong/bench/stage"
+	"github.com/jajeong/jajeong/internal/load"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // scene is one way to wait for an outcome.
 type scene struct {
-	key, short, name string
-	play             func(s *stage, ctx context.Context, p *pod, r *result) error
+	key, name string
+	play      func(m *measurement, ctx context.Context, p *testenv.Program, r *result) error
 }
 
 const (
-	pollEvery  = 5 * time.Second
-	settleIdle = 3 * time.Second // before the cost of waiting is measured
+	pollEvery   = 5 * time.Second
+	connections = 64
+	warmUp      = time.Second
+	calmDown    = time.Second // before the cost of waiting is measured
+	lineLives   = 10 * time.Minute
 )
 
 var scenes = []scene{
-	{"streams", "Jajeong", "Jajeong", (*stage).stream},
-	{"nobody", "nobody", "nobody waits", (*stage).nobody},
-	{"polls", "polls", "the same users poll every 5 s", (*stage).poll},
-	{"channels", "channels", "plain server, a channel for each user", func(s *stage, ctx context.Context, p *pod, r *result) error {
-		return s.plain(ctx, p, r, onChannels, s.streams)
-	}},
-	{"subscriptions", "subscriptions", "plain server, a subscription for each user", func(s *stage, ctx context.Context, p *pod, r *result) error {
-		return s.plain(ctx, p, r, onSubscriptions, min(s.streams, (s.openFiles-spareFiles)/2, mostClients))
-	}},
+	{"streams", "Jajeong", (*measurement).stream},
+	{"nobody", "nobody waits", (*measurement).nobody},
+	{"polls", "the same users poll every 5 s", (*measurement).poll},
+	{"channels", "plain server, a channel for each user",
+		func(m *measurement, ctx context.Context, p *testenv.Program, r *result) error {
+			return m.plain(ctx, p, r, onChannels, *m.streams)
+		}},
+	{"subscriptions", "plain server, a subscription for each user",
+		func(m *measurement, ctx context.Context, p *testenv.Program, r *result) error {
+			return m.plain(ctx, p, r, onSubscriptions, min(*m.streams, (m.openFiles-spareFiles)/2, mostClients))
+		}},
 }
 
 // result is what one scene found in one round.
 type result struct {
 	users                 int
-	opened                time.Duration // until all streams had their first event
-	server, redis, kernel int64         // bytes of memory for all users; kernel: of the server's ends of the connections
-	peak                  int64         // bytes, of the server in the whole scene
+	server, redis, kernel int64 // bytes of memory for all users; kernel: of the server's ends of the connections
+	peak                  int64 // bytes, of the server in the whole scene
 	cost                  cost
-	telling               telling
+	telling               toldAll
 	untilLast             time.Duration // from the first commit until the last one was told
 	settled               time.Duration // how long settle took
 	apply                 applied
-	back                  waits // of each stream, from the cut of all
-	connecting            waits // of each stream, from when it connected again
-	refused               int   // polls that were not answered 200
-	again                 int64 // streams that ended before an outcome, other than by the cut
-	failures              int64
+	back                  load.Waits // of each stream, from the cut of all
+	connecting            load.Waits // of each stream, from when it connected again
+	refused               int        // polls that were not answered 200
 }
 
-// applied are the times of applications for another coupon.
-type applied struct{ quiet, waiting, telling, cut waits }
+// applied are the 99th percentiles of applications for another coupon.
+type applied struct{ quiet, waiting, telling, cut time.Duration }
 
-func (r result) String() string {
-	return fmt.Sprintf("%d users: %.1f KiB each, kernel %.1f, Redis %.1f, peak %s; a minute %s of the server, %s of Redis, %s of MySQL, %.0f commands/s; "+
-		"winners p99 %s max %s, others p99 %s max %s, all after %s of a settlement of %s, missing %d, wrong %d; back %s; apply p99 quiet %s waiting %s telling %s cut %s; refused %d, again %d, failures %d, opened after %s",
-		r.users, r.each(r.server), r.each(r.kernel), r.each(r.redis), process.MiB(r.peak), milli(r.cost.server), milli(r.cost.redis), milli(r.cost.mysql), r.cost.commands,
-		milli(r.telling.winners.quantile(0.99)), milli(r.telling.winners.quantile(1)), milli(r.telling.others.quantile(0.99)), milli(r.telling.others.quantile(1)),
-		milli(r.untilLast), milli(r.settled), r.telling.missing, r.telling.wrong, milli(r.back.quantile(1)),
-		milli(r.apply.quiet.quantile(0.99)), milli(r.apply.waiting.quantile(0.99)), milli(r.apply.telling.quantile(0.99)), milli(r.apply.cut.quantile(0.99)), r.refused, r.again, r.failures, milli(r.opened))
+// cost is what the servers use while nothing happens.
+type cost struct {
+	server, redis, mysql time.Duration // CPU time per minute
+	commands, questions  float64       // per second; of Redis, also within scripts
 }
 
-// each is the memory of one user in KiB.
-func (r result) each(bytes int64) float64 { return float64(bytes) / 1024 / float64(max(1, r.users)) }
-
-// play plays a scene with a pod of its own.
-func (s *stage) play(ctx context.Context, sc scene) (r result, err error) {
-	p, err := s.startPod(ctx)
+// play plays a scene with a pod and a coupon of its own.
+func (m *measurement) play(ctx context.Context, sc scene) (r result, err error) {
+	const podConnections = 256 // more than the bench opens beside the streams
+	args := []string{fmt.Sprint("--max-connections=", podConnections), "--shutdown-grace=2s"}
+	if *m.streams > wantedStreams {
+		args = append(args, fmt.Sprint("--max-streams=", *m.streams))
+	}
+	p, err := m.StartPod(ctx, "", args...)
 	if err != nil {
 		return r, err
 	}
-	defer p.stop()
-	if err := sc.play(s, ctx, p, &r); err != nil {
-		return r, fmt.Errorf("%w; %s", err, p.LastWarning())
+	defer func() { _ = p.Stop() }()
+	m.coupons++
+	r.users = *m.streams
+	busy := applicants.Load{Address: p.Apply, Coupon: busyCoupon, First: m.applicant + 1}
+	m.applicant++
+	if err = busy.AwaitOpen(ctx); err == nil {
+		err = m.applyAll(ctx, p)
 	}
-	return r, nil
+	if err == nil {
+		r.apply.quiet, err = m.quietly(ctx, p)
+	}
+	if err == nil {
+		err = sc.play(m, ctx, p, &r)
+	}
+	if err == nil {
+		r.peak = max(r.peak, peakOf(p))
+	} else {
+		err = fmt.Errorf("%w; %s", err, p.LastWarning())
+	}
+	return r, err
 }
 
-// ready lets all users apply for a new coupon, and measures applying while nobody waits.
-func (s *stage) ready(ctx context.Context, p *pod, r *result) (id int, err error) {
-	id, r.users = s.nextCoupon(), s.streams
-	if err := p.applyAll(ctx, id); err != nil {
-		return id, err
-	}
-	r.apply.quiet, err = p.quietly(ctx)
-	return id, err
+func peakOf(p *testenv.Program) int64 {
+	peak, _ := stage.PeakMemory(p.Process.Pid)
+	return peak
 }
 
-// stream is the scene of the streams.
-func (s *stage) stream(ctx context.Context, p *pod, r *result) error {
-	id, err := s.ready(ctx, p, r)
-	if err != nil {
-		return err
-	}
-	memory, redis, kernel := p.memory(), s.redisMemory(), kernelMemory()
-	c, err := s.opened(ctx, p.Live, id, s.streams, r)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	if r.cost, err = s.watch(ctx, p.Process.Pid); err != nil {
-		return err
-	}
-	r.server, r.redis, r.kernel = p.memory()-memory, s.redisMemory()-redis, (kernelMemory()-kernel)/2
-	if r.apply.waiting, err = p.quietly(ctx); err != nil {
-		return err
-	}
-	r.again = c.again.Load()
-	if r.apply.cut, err = p.during(ctx, func() (from, to time.Time, err error) { return s.cutAll(ctx, c, r) }); err != nil {
-		return err
-	}
-	r.apply.telling, err = p.during(ctx, func() (from, to time.Time, err error) {
-		return s.tell(ctx, id, c.tolds, nil, r)
+// applyAll lets every user apply for the coupon.
+func (m *measurement) applyAll(ctx context.Context, p *testenv.Program) error {
+	var failure atomic.Pointer[string]
+	times := func(n int) (time.Duration, bool) { return 0, n < *m.streams }
+	load.Run(ctx, times, connections, func(_ int, requests iter.Seq[load.Request]) {
+		l := load.NewLine(p.Apply, fmt.Sprintf("POST /v1/coupons/%d/applications", m.coupons), time.Now().Add(lineLives))
+		defer l.Close()
+		for r := range requests {
+			if a, err := l.Ask(firstUser + uint64(r.N)); err != nil || a.Status != http.StatusAccepted {
+				text := fmt.Sprintf("user %d is not accepted: status %d: %v", firstUser+r.N, a.Status, err)
+				failure.Store(&text)
+			}
+		}
 	})
-	if err != nil {
-		return err
+	if text := failure.Load(); text != nil {
+		return fmt.Errorf("%s", *text)
 	}
-	if err := c.await(ctx, "ended by 204", func() int { return int(c.over.Load()) }); err != nil {
-		return err
-	}
-	r.failures = c.failures.Load()
-	r.peak, _ = process.PeakMemory(p.Process.Pid)
-	return nil
+	return ctx.Err()
 }
 
-// opened opens the streams of a coupon, and waits until each has its first event.
-func (s *stage) opened(ctx context.Context, address string, id, users int, r *result) (*crowd, error) {
-	began := time.Now()
-	c := s.openCrowd(ctx, address, id, users)
-	err := c.await(ctx, "have an event", func() int { return int(c.open.Load()) })
-	if err != nil {
-		c.close()
-		return nil, err
+// during sends applications while do works, and returns the 99th percentile of those that were due meanwhile.
+func (m *measurement) during(ctx context.Context, p *testenv.Program, do func() error) (time.Duration, error) {
+	l := applicants.Load{Address: p.Apply, Coupon: busyCoupon, Connections: connections, Rate: float64(*m.rate),
+		First: m.applicant}
+	o, err := l.During(ctx, m.Stage, warmUp, do)
+	m.applicant += uint64(o.Answered + o.Failed + 1)
+	if err == nil {
+		err = o.Fault()
 	}
-	r.opened = time.Since(began)
-	return c, pause(ctx, settleIdle)
+	return o.FromDue.P99, err
+}
+
+// quietly measures applying for a while.
+func (m *measurement) quietly(ctx context.Context, p *testenv.Program) (time.Duration, error) {
+	return m.during(ctx, p, func() error { return stage.Wait(ctx, time.Duration(*m.load*float64(time.Second))) })
+}
+
+// watch measures the cost of waiting.
+func (m *measurement) watch(ctx context.Context, server int) (c cost, err error) {
+	look := func() (commands int64, questions float64, err error) {
+		var name string
+		if commands, err = m.Redis.Commands(ctx); err == nil {
+			err = m.DB.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &questions)
+		}
+		return commands, questions, err
+	}
+	commands, questions, err := look()
+	if err != nil {
+		return c, err
+	}
+	began := time.Now()
+	used := []time.Duration{stage.CPU(server), stage.CPU(m.Redis.Pid()), stage.CPU(m.MySQLPid())}
+	if err := stage.Wait(ctx, time.Duration(*m.idle*float64(time.Second))); err != nil {
+		return c, err
+	}
+	seconds := time.Since(began).Seconds()
+	for i, pid := range []int{server, m.Redis.Pid(), m.MySQLPid()} {
+		used[i] = time.Duration(float64(stage.CPU(pid)-used[i]) * 60 / seconds)
+	}
+	moreCommands, moreQuestions, err := look()
+	return cost{used[0], used[1], used[2], float64(moreCommands-commands) / seconds,
+		(moreQuestions - questions) / seconds}, err
+}
+
+// memory is that of server, Redis and kernel.
+func (m *measurement) memory(server int) (all [3]int64) {
+	all[0], _ = stage.ResidentMemory(server)
+	all[1], _ = stage.ResidentMemory(m.Redis.Pid())
+	all[2] = kernelMemory() / 2 // both ends
+	return all
+}
+
+// kernelMemory is the memory of the kernel's own objects and of the buffers of TCP, in bytes; 0 if it is unknown.
+// Other programs change it, too.
+func kernelMemory() int64 {
+	info, _ := os.ReadFile("/proc/meminfo")
+	sockets, _ := os.ReadFile("/proc/net/sockstat")
+	var slabKiB, pages int64
+	_, slab, _ := strings.Cut(string(info), "Slab:")
+	_, tcp, _ := strings.Cut(string(sockets), "TCP:")
+	_, tcp, _ = strings.Cut(tcp, " mem ")
+	if _, err := fmt.Sscan(slab, &slabKiB); err != nil {
+		return 0
+	}
+	if _, err := fmt.Sscan(tcp, &pages); err != nil {
+		return 0
+	}
+	return slabKiB*1024 + pages*int64(os.Getpagesize())
+}
+
+// stream is the scene of the streams of a pod.
+func (m *measurement) stream(ctx context.Context, p *testenv.Program, r *result) error {
+	return m.onStreams(ctx, p, p, p.Live, r, nil, func(c *crowd) error {
+		return c.await(ctx, "ended by 204", func() int { return int(c.over.Load()) })
+	})
+}
+
+// plain is a scene of the plain server. The pod only takes the applications.
+func (m *measurement) plain(ctx context.Context, p *testenv.Program, r *result, kind string, users int) error {
+	cmd, _, err := m.Role(ctx, role+kind, m.Redis.Addr())
+	if err != nil {
+		return err
+	}
+	server, err := testenv.StartProgram(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Stop() }()
+	r.users = users
+	publish := m.newPublisher(ctx, m.coupons)
+	defer func() { _ = publish.end() }()
+	err = m.onStreams(ctx, p, server, server.Apply, r, publish.at, func(*crowd) error { return publish.end() })
+	if r.peak = peakOf(server); kind == onSubscriptions {
+		r.kernel = 0 // each user has two connections
+	}
+	return err
+}
+
+// onStreams opens the streams of the users, lets them wait, cuts them, and tells them.
+func (m *measurement) onStreams(ctx context.Context, p, server *testenv.Program, address string, r *result,
+	onCommit func(commit), ended func(*crowd) error) (err error) {
+	before := m.memory(server.Process.Pid)
+	c := openCrowd(ctx, address, m.coupons, r.users)
+	defer c.close()
+	if err := c.await(ctx, "have an event", func() int { return int(c.open.Load()) }); err != nil {
+		return err
+	}
+	if err := stage.Wait(ctx, calmDown); err != nil {
+		return err
+	}
+	if r.cost, err = m.watch(ctx, server.Process.Pid); err != nil {
+		return err
+	}
+	after := m.memory(server.Process.Pid)
+	r.server, r.redis, r.kernel = after[0]-before[0], after[1]-before[1], after[2]-before[2]
+	if r.apply.waiting, err = m.quietly(ctx, p); err != nil {
+		return err
+	}
+	if r.apply.cut, err = m.during(ctx, p, func() error { return cutAll(ctx, c, r) }); err != nil {
+		return err
+	}
+	if r.apply.telling, err = m.during(ctx, p, func() error { return m.tell(ctx, c.tolds, onCommit, r) }); err != nil {
+		return err
+	}
+	return ended(c)
 }
 
 // cutAll cuts every stream, and waits until all have their state again.
-func (s *stage) cutAll(ctx context.Context, c *crowd, r *result) (from, to time.Time, err error) {
-	from = time.Now()
+func cutAll(ctx context.Context, c *crowd, r *result) error {
+	from := time.Now()
 	c.cut()
-	err = c.await(ctx, "are back", func() int { n, _ := c.countSince(from); return n })
-	_, to = c.countSince(from)
+	err := c.await(ctx, "are back", func() int { n, _ := c.countSince(from); return n })
 	for _, v := range c.streams {
 		v.mu.Lock()
 		r.back, r.connecting = append(r.back, v.since.Sub(from)), append(r.connecting, v.since.Sub(v.asked))
 		v.mu.Unlock()
 	}
-	return from, to, err
+	return err
 }
 
-// tell settles the coupon, and waits until everybody was told. The interval is from the start of settle to the last one.
-func (s *stage) tell(ctx context.Context, id int, tolds func() []told, onCommit func(commit), r *result) (from, to time.Time, err error) {
-	n, err := s.settleCoupon(ctx, id, onCommit)
+// tell settles the coupon, and waits until everybody was told, or too late.
+func (m *measurement) tell(ctx context.Context, tolds func() []told, onCommit func(commit), r *result) error {
+	n, err := m.settleCoupon(ctx, m.coupons, onCommit)
 	if err != nil {
-		return from, to, err
+		return err
 	}
 	for until := time.Now().Add(toldWithin); countTold(tolds()) < r.users && time.Now().Before(until); {
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return from, to, err
+		if err := stage.Wait(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	r.telling = judge(n, tolds())
 	r.settled, r.untilLast = n.ended.Sub(n.began), r.telling.last.Sub(n.commits[0].since)
-	return n.began, r.telling.last, nil
+	return nil
 }
 
 // nobody is the same settlement, and the same pod, while nobody waits for an answer.
-func (s *stage) nobody(ctx context.Context, p *pod, r *result) error {
-	id, err := s.ready(ctx, p, r)
-	if err != nil {
+func (m *measurement) nobody(ctx context.Context, p *testenv.Program, r *result) (err error) {
+	if r.cost, err = m.watch(ctx, p.Process.Pid); err != nil {
 		return err
 	}
-	if r.cost, err = s.watch(ctx, p.Process.Pid); err != nil {
-		return err
-	}
-	r.apply.telling, err = p.during(ctx, func() (from, to time.Time, err error) {
-		n, err := s.settleCoupon(ctx, id, nil)
+	r.apply.telling, err = m.during(ctx, p, func() error {
+		n, err := m.settleCoupon(ctx, m.coupons, nil)
 		r.settled = n.ended.Sub(n.began)
-		return n.began, n.ended, err
+		return err
 	})
-	r.peak, _ = process.PeakMemory(p.Process.Pid)
 	return err
 }
 
 // poll is the yardstick whose users ask GET …/me every five seconds, over connections that a gateway shares among them.
-func (s *stage) poll(ctx context.Context, p *pod, r *result) error {
-	id, err := s.ready(ctx, p, r)
-	if err != nil {
-		return err
-	}
-	memory, redis := p.memory(), s.redisMemory()
+func (m *measurement) poll(ctx context.Context, p *testenv.Program, r *result) (err error) {
+	before := m.memory(p.Process.Pid)
 	polling, cancel := context.WithCancel(ctx)
-	defer cancel()
-	users := make([]atomic.Pointer[told], s.streams)
+	users := make([]atomic.Pointer[told], r.users)
 	var refused atomic.Int64
-	order := rand.New(rand.NewPCG(1, 1)).Perm(s.streams) // who applied first does not ask first
+	order := rand.New(rand.NewPCG(1, 1)).Perm(r.users) // who applied first does not ask first
 	done := make(chan struct{})
+	defer func() { cancel(); <-done }()
 	go func() {
 		defer close(done)
-		pace.Steadily(polling, float64(s.streams)/pollEvery.Seconds(), connections, func() *line.Line {
-			return line.New(p.Apply, asking(id), time.Now().Add(10*time.Minute))
-		}, func(l *line.Line, n int, _ time.Time) {
-			place := order[n%s.streams]
-			if users[place].Load() != nil {
-				return
-			}
-			a, err := l.Ask(firstUser + uint64(place))
-			if err != nil || a.Status != http.StatusOK {
-				refused.Add(1)
-				return
-			}
-			if found := status(a.Body); isOutcome(found) {
-				users[place].Store(&told{time.Now(), found})
+		rate := float64(r.users) / pollEvery.Seconds()
+		load.Run(polling, load.Every(rate), connections, func(_ int, requests iter.Seq[load.Request]) {
+			l := load.NewLine(p.Apply, fmt.Sprintf("GET /v1/coupons/%d/applications/me", m.coupons), time.Now().Add(lineLives))
+			defer l.Close()
+			for request := range requests {
+				place := order[request.N%len(order)]
+				if users[place].Load() != nil {
+					continue
+				}
+				a, err := l.Ask(firstUser + uint64(place))
+				if found := status(a.Body); err != nil || a.Status != http.StatusOK {
+					refused.Add(1)
+				} else if isOutcome(found) {
+					users[place].Store(&told{time.Now(), found})
+				}
 			}
 		})
 	}()
-	defer func() { cancel(); <-done }()
-	if err := pause(ctx, settleIdle); err != nil {
+	if err := stage.Wait(ctx, calmDown); err != nil {
 		return err
 	}
-	if r.cost, err = s.watch(ctx, p.Process.Pid); err != nil {
+	if r.cost, err = m.watch(ctx, p.Process.Pid); err != nil {
 		return err
 	}
-	r.server, r.redis = p.memory()-memory, s.redisMemory()-redis
-	if r.apply.waiting, err = p.quietly(ctx); err != nil {
+	after := m.memory(p.Process.Pid)
+	r.server, r.redis = after[0]-before[0], after[1]-before[1]
+	if r.apply.waiting, err = m.quietly(ctx, p); err != nil {
 		return err
 	}
 	tolds := func() []told {
@@ -242,8 +345,7 @@ func (s *stage) poll(ctx context.Context, p *pod, r *result) error {
 		}
 		return all
 	}
-	r.apply.telling, err = p.during(ctx, func() (from, to time.Time, err error) { return s.tell(ctx, id, tolds, nil, r) })
+	r.apply.telling, err = m.during(ctx, p, func() error { return m.tell(ctx, tolds, nil, r) })
 	r.refused = int(refused.Load())
-	r.peak, _ = process.PeakMemory(p.Process.Pid)
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package redeem
 
 import (
 	"context"
@@ -34,13 +34,10 @@ const (
 // step is one call of the checkout. An order has used the coupon when every step was granted.
 type step func(ctx context.Context, w want) (answer, error)
 
-// contender is one way to use coupons. Each has its own table of issued coupons.
+// contender is one way to use coupons. Each plain one has a table of its own.
 type contender struct {
 	name, title, table string
-
-	open func(db *sql.DB, rdb redis.UniversalClient) []step
-	// holder opens the clients that stop in the scene paused, each in a process of its own. nil: open.
-	holder func(db *sql.DB, rdb redis.UniversalClient) []step
+	open               func(p plain) []step
 }
 
 const (
@@ -50,60 +47,37 @@ const (
 )
 
 var contenders = []contender{
-	{name: "jajeong", title: "Jajeong", table: "user_coupon", open: openGrouped, holder: openHolder},
-	{name: "jajeong-each", title: "Jajeong, each call alone", table: "user_coupon", open: openEach},
-	{name: "lock-2", title: yardstick, table: "locked_twice", open: func(db *sql.DB, rdb redis.UniversalClient) []step {
-		p := plain{db, rdb, "locked_twice"}
+	{"jajeong", "Jajeong", "user_coupon", jajeong},
+	{"lock-2", yardstick, "locked_twice", func(p plain) []step {
 		return []step{p.locked(p.reserve), p.locked(p.confirm)}
 	}},
-	{name: "lock-1", title: "Redis lock, one step", table: "locked_once", open: func(db *sql.DB, rdb redis.UniversalClient) []step {
-		p := plain{db, rdb, "locked_once"}
+	{"lock-1", "Redis lock, one step", "locked_once", func(p plain) []step {
 		return []step{p.locked(p.use)}
 	}},
-	{name: "lock-2-log", title: "Redis lock, two steps, with records", table: "locked_logged", open: func(db *sql.DB, rdb redis.UniversalClient) []step {
-		p := plain{db, rdb, "locked_logged"}
-		return []step{p.locked(p.recorded(p.reserve, insertOrder, "RESERVED")), p.locked(p.recorded(p.confirm, updateOrder, "USED"))}
+	{"lock-2-log", "Redis lock, two steps, with records", "locked_logged", func(p plain) []step {
+		return []step{p.locked(p.recorded(p.reserve, insertOrder, 1, "RESERVED")),
+			p.locked(p.recorded(p.confirm, updateOrder, 2, "USED"))}
 	}},
-	{name: "for-update", title: "SELECT … FOR UPDATE", table: "row_locked", open: func(db *sql.DB, rdb redis.UniversalClient) []step {
-		p := plain{db, rdb, "row_locked"}
+	{"for-update", "SELECT … FOR UPDATE", "row_locked", func(p plain) []step {
 		return []step{p.rowLocked(p.reserve), p.rowLocked(p.confirm)}
 	}},
 }
 
-// openGrouped has what wallet-api has behind its HTTP handler.
-func openGrouped(pool *sql.DB, _ redis.UniversalClient) []step {
-	return jajeong(wallet.NewStore(pool).Redeem)
-}
-
-// openHolder has a store for each call.
-func openHolder(pool *sql.DB, _ redis.UniversalClient) []step {
-	return jajeong(func(ctx context.Context, id coupon.CouponID, call wallet.Call) (wallet.Decision, error) {
-		return wallet.NewStore(pool).Redeem(ctx, id, call)
-	})
-}
-
-// openEach makes a transaction of each call.
-func openEach(pool *sql.DB, _ redis.UniversalClient) []step {
-	db := mysqltx.NewBrief(pool)
-	return jajeong(func(ctx context.Context, id coupon.CouponID, call wallet.Call) (wallet.Decision, error) {
-		return wallet.Redeem(ctx, db, id, call)
-	})
-}
-
-func jajeong(redeem func(context.Context, coupon.CouponID, wallet.Call) (wallet.Decision, error)) []step {
+// jajeong is what wallet-api has behind its HTTP handler.
+func jajeong(p plain) []step {
+	store := wallet.NewStore(p.db)
 	call := func(verb wallet.Verb) step {
 		return func(ctx context.Context, w want) (answer, error) {
-			d, err := redeem(ctx, w.coupon, wallet.Call{Verb: verb, Actor: "bench", OrderID: w.order, User: w.user, AmountWon: orderWon, TTL: reserveFor})
+			d, err := store.Redeem(ctx, w.coupon, wallet.Call{
+				Verb: verb, Actor: "bench", OrderID: w.order, User: w.user, AmountWon: orderWon, TTL: reserveFor})
 			switch {
 			case waitedTooLong(err):
 				return busy, nil
 			case err != nil:
 				return refused, err
-			}
-			switch d.Code {
-			case wallet.Done, wallet.Repeated:
+			case d.Code == wallet.Done, d.Code == wallet.Repeated:
 				return granted, nil
-			case wallet.ReservedElsewhere, wallet.Used, wallet.ReservationLost:
+			case d.Code == wallet.ReservedElsewhere, d.Code == wallet.Used, d.Code == wallet.ReservationLost:
 				return refused, nil
 			default:
 				return refused, fmt.Errorf("%s", d.Code)
@@ -116,23 +90,26 @@ func jajeong(redeem func(context.Context, coupon.CouponID, wallet.Call) (wallet.
 // waitedTooLong reports that MySQL gave up waiting for a row lock.
 func waitedTooLong(err error) bool {
 	const lockWaitTimeout = 1205
-	var refusal *mysql.MySQLError
-	return errors.As(err, &refusal) && refusal.Number == lockWaitTimeout
+	refusal, is := errors.AsType[*mysql.MySQLError](err)
+	return is && refusal.Number == lockWaitTimeout
 }
 
-// plain is what a shop writes without a wallet: it reads the row, decides, and writes the row by its id. Nothing but the lock
-// keeps two clients apart.
+// plain is what a shop writes without a wallet: it reads the row, decides, and writes the row by its id. Nothing but
+// the lock keeps two clients apart.
 type plain struct {
 	db    *sql.DB
 	rdb   redis.UniversalClient
 	table string
 }
 
+// work is a step without its lock. suffix ends its SELECT.
+type work func(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error)
+
 // lockFor is the life of the Redis lock in the design that these contenders follow.
 const lockFor = 10 * time.Second
 
 // locked does a step under a Redis lock. As in that design, DEL does not look whose lock it deletes.
-func (p plain) locked(do func(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error)) step {
+func (p plain) locked(do work) step {
 	return func(ctx context.Context, w want) (answer, error) {
 		key := fmt.Sprintf("redeem:lock:%s:%d:%d", p.table, w.coupon, w.user)
 		got, err := p.rdb.SetNX(ctx, key, w.order, lockFor).Result()
@@ -145,7 +122,7 @@ func (p plain) locked(do func(ctx context.Context, q mysqltx.Querier, suffix str
 }
 
 // rowLocked does a step in a transaction whose SELECT locks the row.
-func (p plain) rowLocked(do func(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error)) step {
+func (p plain) rowLocked(do work) step {
 	return func(ctx context.Context, w want) (answer, error) {
 		a, err := p.inTransaction(ctx, func(tx *sql.Tx) (answer, error) { return do(ctx, tx, " FOR UPDATE", w) })
 		if waitedTooLong(err) {
@@ -169,16 +146,16 @@ func (p plain) inTransaction(ctx context.Context, do func(tx *sql.Tx) (answer, e
 }
 
 const (
-	insertOrder = "INSERT INTO %s_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until)" +
-		" SELECT order_id, id, user_id, 12000, 5000, 'RESERVED', reserved_until FROM %[1]s WHERE coupon_id = ? AND user_id = ?"
-	updateOrder = "UPDATE %s_order SET state = 'USED' WHERE order_id = (SELECT order_id FROM %[1]s WHERE coupon_id = ? AND user_id = ?)"
-	insertLog   = "INSERT INTO %s_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)" +
-		" SELECT id, ?, ?, order_id, 12000, 5000, 'bench', UTC_TIMESTAMP(6) FROM %[1]s WHERE coupon_id = ? AND user_id = ?"
+	insertOrder = `INSERT INTO %s_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until)
+		SELECT order_id, id, user_id, 12000, 5000, 'RESERVED', reserved_until FROM %[1]s WHERE coupon_id = ? AND user_id = ?`
+	updateOrder = `UPDATE %s_order SET state = 'USED'
+		WHERE order_id = (SELECT order_id FROM %[1]s WHERE coupon_id = ? AND user_id = ?)`
+	insertLog = `INSERT INTO %s_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
+		SELECT id, ?, ?, order_id, 12000, 5000, 'bench', UTC_TIMESTAMP(6) FROM %[1]s WHERE coupon_id = ? AND user_id = ?`
 )
 
 // recorded does a step in a transaction that writes the rows that Jajeong writes, too: the order and the log.
-func (p plain) recorded(do func(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error), order, kind string) func(context.Context, mysqltx.Querier, string, want) (answer, error) {
-	seq := map[string]int{"RESERVED": 1, "USED": 2}[kind]
+func (p plain) recorded(do work, order string, seq int, kind string) work {
 	order, log := fmt.Sprintf(order, p.table), fmt.Sprintf(insertLog, p.table)
 	return func(ctx context.Context, _ mysqltx.Querier, suffix string, w want) (answer, error) {
 		return p.inTransaction(ctx, func(tx *sql.Tx) (answer, error) {
@@ -201,38 +178,34 @@ type row struct {
 	reserved, over bool // the reservation is live; the coupon has expired
 }
 
-func (p plain) read(ctx context.Context, q mysqltx.Querier, suffix string, w want) (r row, err error) {
-	err = q.QueryRowContext(ctx, "SELECT id, status, COALESCE(order_id, ''), COALESCE(reserved_until > UTC_TIMESTAMP(6), FALSE), "+
-		"expires_at <= UTC_TIMESTAMP(6) FROM "+p.table+
-		" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
-	return r, err
-}
-
 func (r row) usable() bool {
 	return !r.over && (r.status == "ISSUED" || r.status == "RESERVED" && !r.reserved)
 }
 
-func (p plain) reserve(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error) {
-	r, err := p.read(ctx, q, suffix, w)
-	if err != nil || !r.usable() {
+func (r row) isOf(order string) bool { return r.status == "RESERVED" && r.order == order }
+
+// change reads the row, and writes it if it may.
+func (p plain) change(ctx context.Context, q mysqltx.Querier, suffix string, w want,
+	may func(row) bool, set string, args ...any) (answer, error) {
+	var r row
+	err := q.QueryRowContext(ctx, `SELECT id, status, COALESCE(order_id, ''),
+		COALESCE(reserved_until > UTC_TIMESTAMP(6), FALSE), expires_at <= UTC_TIMESTAMP(6) FROM `+p.table+
+		" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
+	if err != nil || !may(r) {
 		return refused, err
 	}
-	return granted, mysqltx.Exec(ctx, q, 1, "UPDATE "+p.table+
-		" SET status = 'RESERVED', order_id = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL 15 MINUTE WHERE id = ?", w.order, r.id)
+	return granted, mysqltx.Exec(ctx, q, 1, "UPDATE "+p.table+" SET "+set+" WHERE id = ?", append(args, r.id)...)
+}
+
+func (p plain) reserve(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error) {
+	return p.change(ctx, q, suffix, w, row.usable,
+		"status = 'RESERVED', order_id = ?, reserved_until = UTC_TIMESTAMP(6) + INTERVAL 15 MINUTE", w.order)
 }
 
 func (p plain) confirm(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error) {
-	r, err := p.read(ctx, q, suffix, w)
-	if err != nil || r.status != "RESERVED" || r.order != w.order {
-		return refused, err
-	}
-	return granted, mysqltx.Exec(ctx, q, 1, "UPDATE "+p.table+" SET status = 'USED' WHERE id = ?", r.id)
+	return p.change(ctx, q, suffix, w, func(r row) bool { return r.isOf(w.order) }, "status = 'USED'")
 }
 
 func (p plain) use(ctx context.Context, q mysqltx.Querier, suffix string, w want) (answer, error) {
-	r, err := p.read(ctx, q, suffix, w)
-	if err != nil || !r.usable() {
-		return refused, err
-	}
-	return granted, mysqltx.Exec(ctx, q, 1, "UPDATE "+p.table+" SET status = 'USED', order_id = ? WHERE id = ?", w.order, r.id)
+	return p.change(ctx, q, suffix, w, row.usable, "status = 'USED', order_id = ?", w.order)
 }

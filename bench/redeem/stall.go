@@ -1,4 +1,4 @@
-package main
+package redeem
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// stall is a TCP proxy to MySQL. The first n statements that write wait there for the pause, like those of a client that was
-// stopped after its SELECT.
+// stall is a TCP proxy to MySQL. The first n statements that write wait there for the pause, like those of a client
+// that was stopped after its SELECT.
 type stall struct {
 	listener net.Listener
 	server   string

@@ -1,115 +1,115 @@
-package main
+package settle
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
 	"io"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/jajeong/jajeong/bench/stage"
 )
 
-// settleRun is the product. It measures the whole process, from its start to its exit.
-func settleRun(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	r, err := s.settleWith(ctx, campaign{coupons: 1, seats: n, candidates: n}, around{alone: true})
-	if err == nil {
-		say("processor time: %s", r.cpu)
-	}
-	return r.took, r.peak, err
+const yardstick = "LOAD DATA"
+
+// contender is one way to issue a coupon to users.
+type contender struct {
+	title string
+	limit int // the most seats that it can issue in a reasonable time
+	// insert prepares the rows, and returns what writes them in a transaction. nil: `settle run`.
+	insert inserting
 }
 
-// otherBuild is settleRun with another build of settle.
-func otherBuild(path string) contender {
-	return contender{"settle run, the other build", 10_000_000, func(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-		other := *s
-		other.bin = path
-		return settleRun(ctx, &other, n)
-	}}
+type inserting func(users []int) func(ctx context.Context, tx *sql.Tx) error
+
+var contenders = []contender{
+	{"settle run", 10_000_000, nil},
+	{yardstick, 10_000_000, loadData},
+	{"INSERT of 1,000 rows", 1_000_000, values(1000)},
+	{"INSERT of 1 row", 100_000, values(1)},
 }
 
-const userCouponColumns = "coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id"
+func firstCell(name string) string {
+	cell, _, _ := strings.Cut(name, " | ")
+	return cell
+}
 
-// inOneTransaction measures work in one transaction on a new database.
-func (s *stage) inOneTransaction(ctx context.Context, n int, work func(tx *sql.Tx) error) (time.Duration, int64, error) {
-	db, _, drop, err := s.Fresh(ctx, 1, n)
+// insert measures one transaction in a new database.
+func (m *measurement) insert(ctx context.Context, seats int, prepare inserting) (r settled, err error) {
+	p, err := m.OpenShop(ctx, 1, seats)
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
-	defer drop()
-	if err := db.PingContext(ctx); err != nil {
-		return 0, 0, err
-	}
+	defer p.Close()
+	write := prepare(stage.Shuffled(1, seats))
 	began := time.Now()
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := p.DB.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := work(tx); err != nil {
-		return 0, 0, err
+	if err := write(ctx, tx); err != nil {
+		return r, err
 	}
 	err = tx.Commit()
-	took := time.Since(began)
+	r.took, r.rows = time.Since(began), seats
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
-	var stored int
-	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM user_coupon").Scan(&stored); err != nil || stored != n {
-		return 0, 0, fmt.Errorf("%d rows stored, want %d: %w", stored, n, err)
+	stored, err := p.Number(ctx, "SELECT COUNT(*) FROM user_coupon")
+	if err == nil && stored != seats {
+		err = fmt.Errorf("%d rows stored, want %d", stored, seats)
 	}
-	return took, 0, nil
+	return r, err
 }
 
 const (
-	issuedAt  = "2026-11-21 00:00:00.000000"
-	expiresAt = "2026-12-21 00:00:00.000000"
+	userCouponColumns = "coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id"
+	issuedAt          = "2026-11-21 00:00:00.000000"
+	expiresAt         = "2026-12-21 00:00:00.000000"
+	microseconds      = "2006-01-02 15:04:05.000000"
 )
 
 // loadData is the yardstick. It loads only the issued rows, in order of arrival, from memory.
-func loadData(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	var file strings.Builder
-	start := first()
-	for place, user := range queue(n) {
-		appliedAt := time.UnixMicro(start + int64(place)).UTC().Format("2006-01-02 15:04:05.000000")
-		fmt.Fprintf(&file, "%d\t%d\t%d\t%s\t%s\t%s\t1\n", couponID, user, place+1, appliedAt, issuedAt, expiresAt)
+func loadData(users []int) func(context.Context, *sql.Tx) error {
+	var file bytes.Buffer
+	start := time.Now().Add(-time.Hour).UTC()
+	for place, user := range users {
+		applied := start.Add(time.Duration(place) * time.Microsecond).Format(microseconds)
+		fmt.Fprintf(&file, "1\t%d\t%d\t%s\t%s\t%s\t1\n", user, place+1, applied, issuedAt, expiresAt)
 	}
-	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error {
-		return load(ctx, tx, "user_coupon ("+userCouponColumns+")", func(w io.Writer) error {
-			_, err := io.Copy(w, strings.NewReader(file.String()))
+	return func(ctx context.Context, tx *sql.Tx) error {
+		return stage.LoadData(ctx, tx, "user_coupon ("+userCouponColumns+")", func(w io.Writer) error {
+			_, err := w.Write(file.Bytes())
 			return err
 		})
-	})
+	}
 }
 
-// multiRow inserts 1,000 rows per statement, like optimised code.
-func multiRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	users := queue(n)
-	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1000) })
+// values inserts so many rows per statement: many like optimised code, one like most code.
+func values(rows int) inserting {
+	return func(users []int) func(context.Context, *sql.Tx) error {
+		return func(ctx context.Context, tx *sql.Tx) error { return insertValues(ctx, tx, users, rows) }
+	}
 }
 
-// singleRow inserts one row per statement, like most code.
-func singleRow(ctx context.Context, s *stage, n int) (time.Duration, int64, error) {
-	users := queue(n)
-	return s.inOneTransaction(ctx, n, func(tx *sql.Tx) error { return insert(ctx, tx, users, 1) })
-}
-
-func insert(ctx context.Context, tx *sql.Tx, users []uint32, rows int) error {
-	start, n := first(), len(users)
-	for from := 0; from < n; from += rows {
+func insertValues(ctx context.Context, tx *sql.Tx, users []int, rows int) error {
+	start, place := time.Now().Add(-time.Hour).UTC(), 0
+	for chunk := range slices.Chunk(users, rows) {
 		text := []byte("INSERT INTO user_coupon (" + userCouponColumns + ") VALUES ")
-		for place := from; place < min(from+rows, n); place++ {
-			if place > from {
+		for i, user := range chunk {
+			if i > 0 {
 				text = append(text, ',')
 			}
-			text = append(text, '(')
-			text = strconv.AppendInt(text, couponID, 10)
-			text = append(text, ',')
-			text = strconv.AppendInt(text, int64(users[place]), 10)
-			text = append(text, ',')
-			text = strconv.AppendInt(text, int64(place+1), 10)
-			text = append(text, ",'"...)
-			text = time.UnixMicro(start+int64(place)).UTC().AppendFormat(text, "2006-01-02 15:04:05.000000")
+			place++
+			text = strconv.AppendInt(append(text, "(1,"...), int64(user), 10)
+			text = strconv.AppendInt(append(text, ','), int64(place), 10)
+			text = start.Add(time.Duration(place)*time.Microsecond).AppendFormat(append(text, ",'"...), microseconds)
 			text = append(text, "','"+issuedAt+"','"+expiresAt+"',1)"...)
 		}
 		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
@@ -117,4 +117,22 @@ func insert(ctx context.Context, tx *sql.Tx, users []uint32, rows int) error {
 		}
 	}
 	return nil
+}
+
+// measured runs a program to its end.
+func measured(cmd *exec.Cmd) (r settled, out []byte, err error) {
+	var printed, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &log
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return r, nil, err
+	}
+	peak := stage.WatchPeak(cmd.Process.Pid)
+	if err = cmd.Wait(); err != nil {
+		const most = 2000
+		err = fmt.Errorf("%s: %w: %s%.*s", strings.Join(cmd.Args, " "), err, log.String(), most, printed.String())
+	}
+	r.took = time.Since(began)
+	r.job, r.peak = cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), <-peak
+	return r, printed.Bytes(), err
 }

@@ -1,291 +1,215 @@
-package main
+package settle
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"os"
-	"slices"
-	"strings"
-	"sync"
+	"runtime"
 	"time"
 
-	"github.com/jajeong/jajeong/bench/process"
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/bench/report"
+	"github.com/jajeong/jajeong/bench/stage"
 )
 
-// scene is a measurement of `settle run` alone. It returns its result in Markdown.
-type scene struct {
-	name string
-	run  func(ctx context.Context, s *stage, o options) (string, error)
-}
-
-var scenes = []scene{
-	{"small", smallCoupons},
-	{"long", longQueue},
-	{"beside", besideARun},
-	{"events", besideRelay},
-	{"reads", reads},
-}
-
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-// median runs a campaign several times and returns the run with the median time.
-func (s *stage) median(ctx context.Context, c campaign, rounds int, key func(settled) time.Duration) (settled, error) {
-	var all []settled
-	for range rounds {
-		r, err := s.settle(ctx, c, nil)
-		if err != nil {
-			return r, err
-		}
-		say("%d coupons of %d seats, %d candidates each: issued after %s, done after %s", c.coupons, c.seats, c.candidates,
-			r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond))
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b settled) int { return int(key(a) - key(b)) })
-	return all[len(all)/2], nil
-}
-
-func issued(r settled) time.Duration { return r.issued }
-
-// smallCoupons compares many small coupons with one coupon of as many seats, in turn. A run by hand records its operator for
-// each coupon, and asks for the policy of approvals; a nightly run does not.
-func smallCoupons(ctx context.Context, s *stage, o options) (string, error) {
-	const coupons, seats = 1000, 100
-	big := campaign{coupons: 1, seats: coupons * seats, candidates: coupons * seats}
-	many := campaign{coupons: coupons, seats: seats, candidates: seats}
-	nightly := many
-	nightly.nightly = true
-	builds := map[string]string{"": s.bin}
-	if o.other != "" {
-		builds[", the other build"] = o.other
+// small compares many small coupons with one coupon of as many seats. A run by hand records its operator for each
+// coupon, and asks for the policy of approvals; a nightly run does not.
+func (m *measurement) small(ctx context.Context) (string, error) {
+	const seats = 100
+	coupons := *m.coupons
+	builds, programs, err := m.builds(ctx)
+	if err != nil {
+		return "", err
 	}
 	type way struct {
 		campaign
-		build string
+		program string
 	}
+	var names []string
 	var ways []way
-	for _, c := range []campaign{big, many, nightly} {
-		for _, build := range slices.Sorted(maps.Keys(builds)) {
-			ways = append(ways, way{c, build})
+	one := fmt.Sprintf("run by hand, coupons of %d seats: 1", coupons*seats)
+	for _, of := range []struct {
+		title string
+		campaign
+	}{
+		{one, campaign{coupons: 1, seats: coupons * seats, candidates: coupons * seats}},
+		{fmt.Sprintf("run by hand, coupons of %d seats: %d", seats, coupons), campaign{coupons, seats, seats, false}},
+		{fmt.Sprintf("nightly run, coupons of %d seats: %d", seats, coupons), campaign{coupons, seats, seats, true}},
+	} {
+		for _, build := range builds {
+			names, ways = append(names, of.title+build), append(ways, way{of.campaign, programs[build]})
 		}
 	}
-	all := map[way][]settled{}
-	for round := range o.rounds {
-		for turn := range ways {
-			w := ways[(round+turn)%len(ways)]
-			r, err := s.settleWith(ctx, w.campaign, around{bin: builds[w.build], alone: true})
-			if err != nil {
-				return "", err
-			}
-			say("%d of %d  %s: %s, CPU %s", round+1, o.rounds, w.String()+w.build, r.took.Round(time.Millisecond), r.cpu)
-			all[w] = append(all[w], r)
-		}
-	}
-	mid := func(w way) settled {
-		slices.SortFunc(all[w], func(a, b settled) int { return int(a.took - b.took) })
-		return all[w][len(all[w])/2]
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Many small coupons compared with a big one, the whole process, `--parallel` at its default, in turn, medians of %d rounds:\n\n", o.rounds)
-	fmt.Fprintf(&b, "| | time | rows/s | ratio to the big one | CPU of the job | of the database | of Redis | peak memory |\n"+
-		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, w := range ways {
-		r := mid(w)
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.2f | %s | %s | %s | %s |\n", w.String()+w.build, r.took.Round(time.Millisecond), coupons*seats/r.took.Seconds(),
-			mid(way{big, w.build}).took.Seconds()/r.took.Seconds(), r.cpu.job.Round(time.Millisecond), r.cpu.database.Round(time.Millisecond),
-			r.cpu.redis.Round(time.Millisecond), process.MiB(r.peak))
-	}
-	return b.String(), nil
+	columns := append([]report.Column[settled]{
+		report.Elapsed("time", took), report.Median("rows/s", report.Whole, rate),
+		report.Ratio("ratio to the big one", report.To(one), rate),
+	}, cpuColumns...)
+	rows, err := report.InTurn(*m.rounds, names, func(i int) (settled, error) {
+		return m.once(ctx, ways[i].campaign, ways[i].program)
+	}, columns...)
+	return fmt.Sprintf("Many small coupons compared with a big one, the whole process, `--parallel` at its default, "+
+		"medians of %d rounds:\n\n", *m.rounds) + report.Table("", rows, columns...), err
 }
 
-// longQueue measures few seats at the head of a long queue.
-func longQueue(ctx context.Context, s *stage, o options) (string, error) {
-	if o.other != "" {
-		return longInTurn(ctx, s, o)
-	}
+// long measures few seats at the head of a long queue. With another build, only the longest.
+func (m *measurement) long(ctx context.Context) (string, error) {
 	const seats = 1000
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d seats at the head of a queue; `NOT_SELECTED` is recorded after the coupons are issued:\n\n", seats)
-	fmt.Fprintf(&b, "| candidates | coupons issued after | whole run | candidates/s | peak memory |\n| ---: | ---: | ---: | ---: | ---: |\n")
-	for _, candidates := range []int{seats, 100 * seats, o.candidates} {
-		rounds := o.rounds
-		if candidates > 1_000_000 {
-			rounds = 1
+	lengths := []int{seats, 100 * seats, *m.candidates}
+	if *m.other != "" {
+		lengths = lengths[2:]
+	}
+	builds, programs, err := m.builds(ctx)
+	if err != nil {
+		return "", err
+	}
+	var names, of []string
+	var candidates []int
+	for _, n := range lengths {
+		for _, build := range builds {
+			names, of = append(names, fmt.Sprint(n)+build), append(of, programs[build])
+			candidates = append(candidates, n)
 		}
-		r, err := s.median(ctx, campaign{coupons: 1, seats: seats, candidates: candidates}, rounds, issued)
+	}
+	columns := append([]report.Column[settled]{
+		report.Elapsed("coupons issued after", func(r settled) time.Duration { return r.issued }),
+		report.Elapsed("whole run", took), report.Spread("fastest to slowest", report.Time, seconds),
+		report.Median("candidates/s", report.Whole, rate),
+	}, cpuColumns...)
+	rows, err := report.InTurn(*m.rounds, names, func(i int) (r settled, err error) {
+		c := campaign{coupons: 1, seats: seats, candidates: candidates[i]}
+		p, err := m.prepare(ctx, c)
 		if err != nil {
-			return "", err
+			return r, err
 		}
-		fmt.Fprintf(&b, "| %d | %s | %s | %.0f | %s |\n", candidates, r.issued.Round(time.Millisecond), r.took.Round(time.Millisecond),
-			float64(candidates)/r.took.Seconds(), process.MiB(r.peak))
-	}
-	return b.String(), nil
-}
-
-// longInTurn compares two builds with the longest queue. CPU times are those of the processes.
-func longInTurn(ctx context.Context, s *stage, o options) (string, error) {
-	const seats = 1000
-	builds := []string{"this build", "the other build"}
-	runs := map[string][]settled{}
-	for round := range o.rounds {
-		for turn := range builds {
-			build := builds[(round+turn)%len(builds)]
-			around := around{bin: map[string]string{"the other build": o.other}[build]}
-			r, err := s.settleWith(ctx, campaign{coupons: 1, seats: seats, candidates: o.candidates}, around)
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", build, err)
-			}
-			runs[build] = append(runs[build], r)
-			say("%d of %d  %s: %s; CPU of the database %s, of Redis %s, of the job %s; %s", round+1, o.rounds, build, r.took.Round(time.Millisecond),
-				r.cpu.database, r.cpu.redis, r.cpu.job.Round(time.Millisecond), process.MiB(r.peak))
+		defer p.Close()
+		issued := make(chan time.Duration, 1)
+		go func() {
+			began := time.Now()
+			_ = stage.Until(ctx, "issue", time.Hour, func() (bool, error) {
+				n, err := p.Number(ctx, "SELECT issued_count FROM coupon")
+				return n == seats, err
+			})
+			issued <- time.Since(began)
+		}()
+		if r, err = m.settle(ctx, p, c, of[i], false); err == nil {
+			r.issued, r.rows = <-issued, c.candidates
 		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d seats at the head of a queue of %d, builds in turn, medians of %d rounds:\n\n", seats, o.candidates, o.rounds)
-	fmt.Fprint(&b, "| | whole run | fastest to slowest | candidates/s | CPU of the database | of Redis | of the job | peak memory |\n")
-	fmt.Fprint(&b, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
-	for _, build := range builds {
-		all := runs[build]
-		peak := slices.MaxFunc(all, func(a, b settled) int { return int(a.peak - b.peak) }).peak
-		slices.SortFunc(all, func(a, b settled) int { return int(a.took - b.took) })
-		m := all[len(all)/2]
-		fmt.Fprintf(&b, "| %s | %s | %s to %s | %.0f | %s | %s | %s | %s |\n", build, m.took.Round(10*time.Millisecond), all[0].took.Round(10*time.Millisecond),
-			all[len(all)-1].took.Round(10*time.Millisecond), float64(o.candidates)/m.took.Seconds(), m.cpu.database, m.cpu.redis,
-			m.cpu.job.Round(10*time.Millisecond), process.MiB(peak))
-	}
-	return b.String(), nil
-}
-
-// waits are durations of calls.
-type waits []time.Duration
-
-func (w waits) quantile(q float64) time.Duration {
-	if len(w) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(w))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Round(10 * time.Microsecond)
-}
-
-// every starts work at fixed times until ctx ends, independent of earlier calls. So a stall shows in each call that was due
-// during it.
-func every(ctx context.Context, pause time.Duration, work func(n int) error) (all waits, err error) {
-	var mu sync.Mutex
-	var calls sync.WaitGroup
-	began := time.Now()
-	for n := 0; ctx.Err() == nil; n++ {
-		due := began.Add(time.Duration(n) * pause)
-		time.Sleep(time.Until(due))
-		calls.Go(func() {
-			failed := work(n)
-			mu.Lock()
-			defer mu.Unlock()
-			all, err = append(all, time.Since(due)), errors.Join(err, failed)
-		})
-	}
-	calls.Wait()
-	return all, err
+		return r, err
+	}, columns...)
+	return fmt.Sprintf("%d seats at the head of a queue; `NOT_SELECTED` is recorded after the coupons are issued:\n\n",
+		seats) +
+		report.Table("candidates", rows, columns...), err
 }
 
 const (
 	applyPause = 2 * time.Millisecond
 	blockPause = 20 * time.Millisecond
-	quietFor   = 5 * time.Second
+	quietFor   = 2 * time.Second
 )
 
-// besideARun measures other users of the same servers during the settlement of a big coupon.
-func besideARun(ctx context.Context, s *stage, o options) (string, error) {
-	if err := s.apart(); err != nil {
-		return "", err
-	}
-	quiet, err := s.others(ctx, nil, "quiet:", 0)
+// beside measures other users of the same servers during the settlement of a big coupon. Redis has the first core,
+// MySQL and the job have the others, and this process, which sends the applications, takes precedence. Otherwise the
+// scheduler would be measured.
+func (m *measurement) beside(ctx context.Context) (string, error) {
+	c := campaign{coupons: 1, seats: *m.big, candidates: *m.big}
+	_, programs, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
-	var busy noticed
-	r, err := s.settle(ctx, campaign{coupons: 1, seats: o.big, candidates: o.big}, func(ctx context.Context, db *sql.DB, prefix string) (err error) {
-		busy, err = s.others(ctx, db, prefix, o.big)
-		return err
-	})
+	p, err := m.prepare(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "During the settlement of %d seats (%s): an application for another coupon on the same Redis every %s, and a blocked user\n", o.big, r.took.Round(time.Millisecond), applyPause)
-	fmt.Fprintf(&b, "of the queue in MySQL every %s, independent of earlier calls:\n\n", blockPause)
-	fmt.Fprintf(&b, "| | idle | during it | ratio |\n| --- | ---: | ---: | ---: |\n")
-	for _, q := range []float64{0.5, 0.99, 0.999} {
-		fmt.Fprintf(&b, "| apply, p%v | %s | %s | %.1f |\n", 100*q, quiet.applied.quantile(q), busy.applied.quantile(q), float64(busy.applied.quantile(q))/float64(quiet.applied.quantile(q)))
-	}
-	fmt.Fprintf(&b, "| block a user, p99 | %s | %s | |\n", quiet.blocked.quantile(0.99), busy.blocked.quantile(0.99))
-	fmt.Fprintf(&b, "| block a user, longest | %s | %s | |\n", quiet.blocked.quantile(1), busy.blocked.quantile(1))
-	return b.String(), nil
-}
-
-// noticed has the response times of other users.
-type noticed struct{ applied, blocked waits }
-
-// others applies and blocks users until ctx ends. Without a database it uses an idle one for a fixed time.
-func (s *stage) others(ctx context.Context, db *sql.DB, prefix string, users int) (n noticed, err error) {
-	if db == nil {
-		const few = 1000
-		quiet, _, drop, err := s.Fresh(ctx, 1, few)
-		if err != nil {
-			return n, err
+	defer p.Close()
+	if cores := runtime.NumCPU(); cores > 1 {
+		if err := stage.Bind(p.Redis.Pid(), "0"); err != nil {
+			return "", err
 		}
-		defer drop()
-		defer s.clear(prefix)
-		for user := 1; user <= few; user++ {
-			if _, err := quiet.ExecContext(ctx, "INSERT INTO `user` (id) VALUES (?)", user); err != nil {
-				return n, err
+		if m.Cores = fmt.Sprintf("1-%d", cores-1); m.MySQLPid() != 0 {
+			if err := stage.Bind(m.MySQLPid(), m.Cores); err != nil {
+				return "", err
 			}
 		}
-		limited, cancel := context.WithTimeout(ctx, quietFor)
-		defer cancel()
-		ctx, db, users = limited, quiet, few
+		m.Raise()
 	}
-	apply, err := s.applicants(prefix)
+	quiet, err := others(ctx, p, 1001, func() error { return stage.Wait(ctx, quietFor) })
 	if err != nil {
-		return n, err
+		return "", err
 	}
-	var failed [2]error
-	var both sync.WaitGroup
-	both.Go(func() { n.applied, failed[0] = every(ctx, applyPause, apply) })
-	both.Go(func() {
-		n.blocked, failed[1] = every(ctx, blockPause, func(int) error {
-			_, err := db.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = ?", 1+rand.IntN(users))
-			return err
-		})
+	if err := p.Exec(ctx, "UPDATE `user` SET status = 'ACTIVE'"); err != nil {
+		return "", err
+	}
+	var r settled
+	busy, err := others(ctx, p, 2001, func() (err error) {
+		r, err = m.settle(ctx, p, c, programs[""], true)
+		return err
 	})
-	both.Wait()
-	return n, errors.Join(failed[:]...)
+	if err != nil {
+		return "", err
+	}
+	quantile := func(head string, q float64) report.Column[noticed] {
+		return report.Elapsed(head, func(n noticed) time.Duration { return n.Quantile(q) })
+	}
+	name := func(what string) []report.Row[noticed] {
+		return []report.Row[noticed]{
+			{Name: what + ", idle", Rounds: []noticed{quiet[what]}},
+			{Name: what + ", during it", Rounds: []noticed{busy[what]}},
+		}
+	}
+	rows := append(name(applying), name(blocking)...)
+	return fmt.Sprintf("During the settlement of %d seats (%s): an application for another coupon on the same Redis "+
+		"every %s, "+
+		"and a blocked user\nof the queue in MySQL every %s, independent of earlier calls:\n\n", c.seats,
+		r.took.Round(time.Millisecond), applyPause, blockPause) +
+		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999), quantile("longest", 1),
+			report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() })), nil
 }
 
-// applicants returns a function that applies for other coupons on the same Redis, once per user.
-func (s *stage) applicants(prefix string) (func(n int) error, error) {
-	const coupons = 8
-	store, err := candidates.NewStore(s.rdb, candidates.Options{KeyPrefix: prefix, TTL: 168 * time.Hour})
+// countsSQL reads each row once, as the least that a report and a check
+// must read.
+const countsSQL = `
+SELECT SUM(n) FROM (
+	SELECT coupon_id, run_id, COUNT(*) AS n, MIN(applied_at), MAX(applied_at) FROM user_coupon GROUP BY coupon_id, run_id
+	UNION ALL SELECT coupon_id, run_id, COUNT(*), MIN(applied_at), MAX(applied_at)
+	FROM application_outcome GROUP BY coupon_id, run_id) g`
+
+// reads measures `settle verify` and `settle report` over many settled coupons.
+func (m *measurement) reads(ctx context.Context) (string, error) {
+	c := campaign{coupons: 5 * *m.coupons, seats: 240, candidates: 300}
+	builds, programs, err := m.builds(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	ctx := context.Background()
-	for i := range coupon.CouponID(coupons) {
-		now := time.Now()
-		w := coupon.Window{Coupon: 1001 + i, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
-		if _, _, err := store.Publish(ctx, w, coupon.Promise{}); err != nil {
-			return nil, err
-		}
+	p, err := m.prepare(ctx, c)
+	if err != nil {
+		return "", err
 	}
-	return func(n int) error {
-		receipt, err := store.Apply(ctx, 1001+coupon.CouponID(n%coupons), coupon.UserID(1+n/coupons))
-		if err == nil && receipt.Code != candidates.Accepted {
-			err = fmt.Errorf("apply: %v", receipt.Code)
+	defer p.Close()
+	if _, err := m.settle(ctx, p, c, programs[""], false); err != nil {
+		return "", err
+	}
+	month := time.Now().Add(-time.Hour).UTC().Add(9 * time.Hour).Format("2006-01") // in Seoul
+	names, commands := []string{"the rows, counted by one statement"}, [][]string{nil}
+	for _, build := range builds {
+		names = append(names, "settle verify"+build, "settle report"+build)
+		commands = append(commands, []string{programs[build], "verify", "--output=json"},
+			[]string{programs[build], "report", "--month=" + month, "--output=json"})
+	}
+	columns := []report.Column[settled]{
+		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
+		report.Ratio("ratio to the rows", report.To(names[0]), seconds), report.Most("peak memory", report.MiB, peak),
+	}
+	rows, err := report.InTurn(*m.rounds, names, func(i int) (r settled, err error) {
+		if commands[i] != nil {
+			r, _, err = measured(p.Command(ctx, commands[i][0], commands[i][1:]...))
+			return r, err
 		}
-		return err
-	}, nil
+		began := time.Now()
+		n, err := p.Number(ctx, countsSQL)
+		if err == nil && n != c.coupons*c.candidates {
+			err = fmt.Errorf("%d rows counted, want %d", n, c.coupons*c.candidates)
+		}
+		return settled{took: time.Since(began)}, err
+	}, columns...)
+	return fmt.Sprintf("Reading %d settled coupons with %d issued coupons and %d other outcomes, medians of %d "+
+		"rounds:\n\n",
+		c.coupons, c.issued(), c.coupons*(c.candidates-c.seats), *m.rounds) + report.Table("", rows, columns...), err
 }

@@ -128,7 +128,7 @@ func (d *demo) tell(ctx context.Context, told story) error {
 		{"make demo · make rush", text.DemoNextStories},
 		{"docker compose up --build", text.DemoNextCompose},
 		{"make build", text.DemoNextBuild},
-		{"make bench-settle", text.DemoNextBench},
+		{"make bench SUBJECT=settle", text.DemoNextBench},
 		{map[text.Language]string{text.Korean: "docs/operators.ko.md", text.English: "docs/operators.md"}[d.language], text.DemoNextOperator},
 	} {
 		d.write(fmt.Sprintf("%-28s%s\n", next.command, next.about.In(d.language)))

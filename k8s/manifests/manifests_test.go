@@ -318,7 +318,7 @@ func TestNightlyCronJobs(t *testing.T) {
 	})
 }
 
-// The memory of an apply-api pod in `make bench-apply`: 34 to 47 MiB idle, 364 MiB with 5,000 connections.
+// The memory of an apply-api pod in `bench apply`: 34 to 47 MiB idle, 364 MiB with 5,000 connections.
 const (
 	idlePod        = 47 << 20
 	eachConnection = 70 << 10

@@ -1,0 +1,365 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jajeong/jajeong/bench/report"
+	"github.com/jajeong/jajeong/bench/stage"
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+// firstUser is the first user of a filled line.
+const firstUser = 1_000_000_000
+
+// copier is one way to copy lines. Every way reads them from Redis.
+type copier struct {
+	name     string
+	parallel int  // calls at a time
+	group    int  // coupons of a call
+	few      bool // it can copy only fewRows in a reasonable time
+	// copy copies a part of the lines of coupons, and returns the coupons whose lines go on.
+	copy func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, lines lines) (again []coupon.CouponID, err error)
+}
+
+type lines = map[coupon.CouponID]candidates.Line
+
+const (
+	shipped   = "Jajeong"
+	plainest  = "one INSERT for each row"
+	plain500  = "INSERT of 500 rows"
+	fewRows   = 20_000
+	shortRows = 100 // applications of a short line
+)
+
+// copiers copy one long line over one connection: whoever copies a coupon holds the lock on its row.
+var copiers = []copier{
+	{shipped, 1, 1, false, each(journalCopy)},
+	{plainest, 1, 1, true, each(plainCopy(1))},
+	{plain500, 1, 1, false, each(plainCopy(500))},
+	{"transactions of 1,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(1000, upsert))},
+	{"transactions of 5,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(5000, upsert))},
+	{"transactions of 20,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(20_000, upsert))},
+	{"transactions of 5,000, INSERT alone", 1, 1, false, each(transaction(5000, insert))},
+	{"transactions of 5,000, JSON_TABLE", 1, 1, false, each(transaction(5000, insertJSON))},
+}
+
+// shortCopiers copy many short lines.
+var shortCopiers = []copier{
+	{shipped, 4, 1, false, each(journalCopy)},
+	{shipped + ", one at a time", 1, 1, false, each(journalCopy)},
+	{shipped + ", eight at a time", 8, 1, false, each(journalCopy)},
+	{plainest, 1, 1, true, each(plainCopy(1))},
+	{plain500, 4, 1, false, each(plainCopy(500))},
+	{"transactions of 5,000, JSON_TABLE", 4, 1, false, each(transaction(5000, insertJSON))},
+	{"one transaction for 50 coupons", 4, 50, false, groupCopy},
+}
+
+func (m *measurement) longLine(ctx context.Context) (string, error) {
+	table, err := m.copies(ctx, copiers, 1, *m.backlog)
+	return "One long line. The line of one coupon, over one connection: whoever copies a coupon holds the lock on its " +
+		"row:\n\n" +
+		table, err
+}
+
+func (m *measurement) shortLines(ctx context.Context) (string, error) {
+	table, err := m.copies(ctx, shortCopiers, *m.lines, shortRows)
+	return fmt.Sprintf("%d short lines, %d applications each. Connections: how many copy at the same time:\n\n",
+		*m.lines, shortRows) +
+		table, err
+}
+
+// copies measures the copiers with lines of n applications.
+func (m *measurement) copies(ctx context.Context, among []copier, lines, n int) (string, error) {
+	p, err := m.OpenShop(ctx, lines, stage.Never)
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	few, err := m.OpenShop(ctx, 1, stage.Never)
+	if err != nil {
+		return "", err
+	}
+	defer few.Close()
+	for id := 1; id <= lines; id++ {
+		if err := p.Fill(ctx, id, firstUser, n, time.Hour); err != nil {
+			return "", err
+		}
+	}
+	if err := few.Fill(ctx, 1, firstUser, min(fewRows, lines*n), time.Hour); err != nil {
+		return "", err
+	}
+	var names []string
+	for _, c := range among {
+		names = append(names, c.name)
+	}
+	type copied struct {
+		connections, rows int
+		rate              float64
+	}
+	rate := func(r copied) float64 { return r.rate }
+	columns := []report.Column[copied]{
+		report.Median("connections", report.Whole, func(r copied) float64 { return float64(r.connections) }),
+		report.Median("rows", report.Whole, func(r copied) float64 { return float64(r.rows) }),
+		report.Median("rows/s", report.Whole, rate), report.Spread("spread", report.Whole, rate),
+		report.Ratio("ratio to "+plain500, report.To(plain500), rate),
+		report.Ratio("ratio to "+plainest, report.To(plainest), rate),
+	}
+	rows, err := report.InTurn(*m.rounds, names, func(i int) (copied, error) {
+		of, coupons, rows := p, lines, lines*n
+		if among[i].few {
+			of, coupons, rows = few, 1, min(fewRows, lines*n)
+		}
+		took, err := copyLines(ctx, of, among[i], coupons)
+		if err != nil {
+			return copied{}, err
+		}
+		stored, err := of.Number(ctx, "SELECT COUNT(*) FROM line_journal")
+		if err == nil && stored != rows {
+			err = fmt.Errorf("%d rows stored, want %d", stored, rows)
+		}
+		return copied{min(among[i].parallel, coupons), rows, float64(rows) / took.Seconds()}, err
+	}, columns...)
+	return report.Table("way", rows, columns...), err
+}
+
+// copyLines lets the journal of the first coupons begin again, and copies their lines until nothing is left.
+func copyLines(ctx context.Context, p *stage.Shop, c copier, coupons int) (time.Duration, error) {
+	ids := make([]coupon.CouponID, coupons)
+	for i := range ids {
+		ids[i] = coupon.CouponID(i + 1)
+		if err := p.RDB.HDel(ctx, stage.StateKey(i+1), "journalled", "restored", "missing").Err(); err != nil {
+			return 0, err
+		}
+	}
+	for _, statement := range []string{"TRUNCATE TABLE line_journal", "DELETE FROM journal",
+		"INSERT INTO journal (coupon_id, written_at) SELECT id, UTC_TIMESTAMP(6) FROM coupon"} {
+		if err := p.Exec(ctx, statement); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	for len(ids) > 0 {
+		lines, err := p.Store.Lines(ctx, ids)
+		if err != nil {
+			return 0, err
+		}
+		again := make(chan []coupon.CouponID, len(ids))
+		workers, ctx := errgroup.WithContext(ctx)
+		workers.SetLimit(c.parallel)
+		for group := range slices.Chunk(ids, c.group) {
+			workers.Go(func() error {
+				more, err := c.copy(ctx, p, group, lines)
+				again <- more
+				return err
+			})
+		}
+		if err := workers.Wait(); err != nil {
+			return 0, err
+		}
+		close(again)
+		ids = nil
+		for more := range again {
+			ids = append(ids, more...)
+		}
+	}
+	return time.Since(began), nil
+}
+
+// wayOfOne copies a part of one line.
+type wayOfOne func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error)
+
+func each(one wayOfOne) func(context.Context, *stage.Shop, []coupon.CouponID, lines) ([]coupon.CouponID, error) {
+	return func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID, err error) {
+		for _, id := range ids {
+			more, err := one(ctx, p, id, of[id])
+			if err != nil {
+				return nil, err
+			}
+			if more {
+				again = append(again, id)
+			}
+		}
+		return again, nil
+	}
+}
+
+// journalCopy is the product.
+func journalCopy(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error) {
+	j := &journal.Journal{DB: mysqltx.New(p.Servers.MySQL), Store: p.Store}
+	copied, err := j.Copy(ctx, id, line)
+	return copied.More, err
+}
+
+// plainCopy is what comes to mind first: pages of 500 by score, and INSERTs without a transaction.
+func plainCopy(rows int) wayOfOne {
+	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, _ candidates.Line) (more bool, err error) {
+		const page = 500
+		for after := "-inf"; ; {
+			by := &redis.ZRangeBy{Min: after, Max: "+inf", Count: page}
+			entries, err := p.RDB.ZRangeByScoreWithScores(ctx, stage.QueueKey(int(id)), by).Result()
+			if err != nil {
+				return false, err
+			}
+			for part := range slices.Chunk(entries, rows) {
+				var args []any
+				for _, z := range part {
+					args = append(args, uint64(id), int64(z.Score), z.Member)
+				}
+				if _, err := p.Servers.MySQL.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(part)), args...); err != nil {
+					return false, err
+				}
+			}
+			if len(entries) < page {
+				return false, nil
+			}
+			after = "(" + strconv.FormatInt(int64(entries[page-1].Score), 10)
+		}
+	}
+}
+
+// writer inserts a page in a transaction.
+type writer func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error
+
+const (
+	insertSQL     = "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES "
+	keepRowsSQL   = " ON DUPLICATE KEY UPDATE user_id = user_id"
+	insertJSONSQL = `INSERT INTO line_journal (coupon_id, arrival, user_id)
+SELECT ?, j.arrival, j.user_id FROM ` + mysqltx.ApplicationsTable + ` WHERE NOT EXISTS (
+	SELECT 1 FROM line_journal l WHERE l.coupon_id = ? AND l.arrival = j.arrival AND l.user_id = j.user_id)`
+	moveSQL = "UPDATE journal SET up_to = ?, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
+)
+
+func rowArgs(id coupon.CouponID, page []coupon.Application) (args []any) {
+	for _, a := range page {
+		args = append(args, uint64(id), int64(a.Arrival), uint64(a.User()))
+	}
+	return args
+}
+
+func upsert(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
+	_, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(page))+keepRowsSQL, rowArgs(id, page)...)
+	return err
+}
+
+func insert(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
+	_, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(page)), rowArgs(id, page)...)
+	return err
+}
+
+func insertJSON(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
+	_, err := tx.ExecContext(ctx, insertJSONSQL, id, mysqltx.ApplicationsJSON(page), id)
+	return err
+}
+
+// transaction copies as the product does, with pages and a statement of its own.
+func transaction(rows int, write writer) wayOfOne {
+	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error) {
+		page, more, err := read(ctx, p, id, line, rows)
+		if err != nil || len(page) == 0 {
+			return false, err
+		}
+		to := page[len(page)-1].Arrival
+		err = mysqltx.New(p.Servers.MySQL).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+			if _, err := claim(ctx, tx, id); err != nil {
+				return err
+			}
+			if err := write(ctx, tx, id, page); err != nil {
+				return err
+			}
+			return mysqltx.Exec(ctx, tx, 1, moveSQL, to, id)
+		})
+		if err == nil {
+			_, err = p.Store.MoveJournalled(ctx, id, line, to)
+		}
+		return more, err
+	}
+}
+
+// read reads up to rows applications, and up to 500 more.
+func read(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line, rows int) (
+	page []coupon.Application, more bool, err error) {
+	for after := candidates.Behind(line.Journalled); len(page) < rows; {
+		part, next, err := p.Store.Standing(ctx, id, after, line.Last)
+		if err != nil {
+			return nil, false, err
+		}
+		if page = append(page, part...); len(part) == 0 || next.End {
+			return page, false, nil
+		}
+		after = next
+	}
+	return page, true, nil
+}
+
+// claim locks the rows of coupons that no other process has locked.
+func claim(ctx context.Context, tx *sql.Tx, ids ...coupon.CouponID) ([]coupon.CouponID, error) {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = uint64(id)
+	}
+	return mysqltx.Column[coupon.CouponID](ctx, tx,
+		"SELECT coupon_id FROM journal WHERE coupon_id IN "+mysqltx.In(len(ids))+" FOR UPDATE SKIP LOCKED", args...)
+}
+
+// groupCopy copies up to 500 applications of each coupon in one transaction. The scan for its coupons also skips
+// coupons that it only shares a gap with: those come again.
+func groupCopy(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID,
+	err error) {
+	moved := make(map[coupon.CouponID]coupon.Arrival, len(ids))
+	err = mysqltx.New(p.Servers.MySQL).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		clear(moved)
+		mine, err := claim(ctx, tx, ids...)
+		if err != nil {
+			return err
+		}
+		again = slices.DeleteFunc(slices.Clone(ids), func(id coupon.CouponID) bool { return slices.Contains(mine, id) })
+		var rows []any
+		for _, id := range mine {
+			page, more, err := read(ctx, p, id, of[id], 1)
+			if err != nil {
+				return err
+			}
+			if more {
+				again = append(again, id)
+			}
+			if len(page) > 0 {
+				moved[id] = page[len(page)-1].Arrival
+				rows = append(rows, rowArgs(id, page)...)
+			}
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(rows)/3)+keepRowsSQL, rows...); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE journal SET written_at = UTC_TIMESTAMP(6), up_to =
+			(SELECT MAX(arrival) FROM line_journal l WHERE l.coupon_id = journal.coupon_id)
+			WHERE coupon_id IN `+mysqltx.In(len(moved)), anyOf(moved)...)
+		return err
+	})
+	for id, to := range moved {
+		if err == nil {
+			_, err = p.Store.MoveJournalled(ctx, id, of[id], to)
+		}
+	}
+	return again, err
+}
+
+func anyOf(moved map[coupon.CouponID]coupon.Arrival) (ids []any) {
+	for id := range moved {
+		ids = append(ids, uint64(id))
+	}
+	return ids
+}

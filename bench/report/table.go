@@ -1,0 +1,215 @@
+// Package report makes the tables and charts of all subjects, and keeps them in the pages of docs/bench.
+package report
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Row has what was measured for one row of a table, by round. A name with " | " fills several cells.
+type Row[R any] struct {
+	Name   string
+	Rounds []R
+}
+
+// Column makes one cell of each row.
+type Column[R any] struct {
+	head string
+	left bool // text
+	cell func(all []Row[R], row Row[R]) string
+}
+
+// Unit formats a figure.
+type Unit func(float64) string
+
+// The units of figures. Durations are in seconds.
+var (
+	Whole Unit = func(f float64) string { return fmt.Sprintf("%.0f", f) }
+	One   Unit = func(f float64) string { return fmt.Sprintf("%.1f", f) }
+	Two   Unit = func(f float64) string { return fmt.Sprintf("%.2f", f) }
+	// Time has three digits or so, and none for what was not measured.
+	Time Unit = func(seconds float64) string {
+		switch {
+		case seconds == 0:
+			return "–"
+		case seconds < 0.01:
+			return fmt.Sprintf("%.2f ms", 1000*seconds)
+		case seconds < 10:
+			return fmt.Sprintf("%.0f ms", 1000*seconds)
+		default:
+			return fmt.Sprintf("%.1f s", seconds)
+		}
+	}
+	// CPU is processor time for one request or row.
+	CPU Unit = func(seconds float64) string {
+		if seconds == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f µs", 1e6*seconds)
+	}
+	MiB Unit = func(bytes float64) string {
+		if bytes == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.0f MiB", bytes/(1<<20))
+	}
+	// Share is a share of one core, or of a whole.
+	Share Unit = func(f float64) string { return fmt.Sprintf("%.1f %%", 100*f) }
+)
+
+// Text is a column of words.
+func Text[R any](head string, text func(R) string) Column[R] {
+	return Column[R]{head, true, func(_ []Row[R], row Row[R]) string { return text(row.Rounds[0]) }}
+}
+
+// Median is the median of a figure.
+func Median[R any](head string, unit Unit, figure func(R) float64) Column[R] {
+	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string { return unit(median(row.figures(figure))) }}
+}
+
+// Elapsed is the median of a time.
+func Elapsed[R any](head string, figure func(R) time.Duration) Column[R] {
+	return Median(head, Time, func(r R) float64 { return figure(r).Seconds() })
+}
+
+// Spread is the lowest and the highest figure.
+func Spread[R any](head string, unit Unit, figure func(R) float64) Column[R] {
+	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string {
+		all := row.figures(figure)
+		return unit(slices.Min(all)) + " to " + unit(slices.Max(all))
+	}}
+}
+
+// Most is the highest figure.
+func Most[R any](head string, unit Unit, figure func(R) float64) Column[R] {
+	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string { return unit(slices.Max(row.figures(figure))) }}
+}
+
+// Sum adds the figures of all rounds.
+func Sum[R any](head string, figure func(R) int) Column[R] {
+	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string {
+		sum := 0
+		for _, r := range row.Rounds {
+			sum += figure(r)
+		}
+		return fmt.Sprint(sum)
+	}}
+}
+
+// Ratio compares a figure with that of another row: base is its name, by the name of this one. Both figures of a ratio
+// are from the same round: median, lowest and highest.
+func Ratio[R any](head string, base func(name string) string, figure func(R) float64) Column[R] {
+	return Column[R]{head, false, func(all []Row[R], row Row[R]) string {
+		i := slices.IndexFunc(all, func(other Row[R]) bool { return other.Name == base(row.Name) })
+		if i < 0 || len(all[i].Rounds) != len(row.Rounds) {
+			return "–"
+		}
+		return Ratios(row.figures(figure), all[i].figures(figure))
+	}}
+}
+
+// Within compares two figures of the same row and round.
+func Within[R any](head string, figure, base func(R) float64) Column[R] {
+	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string {
+		return Ratios(row.figures(figure), row.figures(base))
+	}}
+}
+
+// To is one row for all.
+func To(name string) func(string) string { return func(string) string { return name } }
+
+// Ratios formats the median, the lowest and the highest ratio by round.
+func Ratios(all, base []float64) string {
+	found := make([]float64, len(all))
+	for i := range all {
+		if found[i] = all[i] / base[i]; math.IsNaN(found[i]) || math.IsInf(found[i], 0) {
+			return "–"
+		}
+	}
+	if len(found) == 1 {
+		return Two(found[0])
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", median(found), slices.Min(found), slices.Max(found))
+}
+
+func (row Row[R]) figures(figure func(R) float64) []float64 {
+	all := make([]float64, len(row.Rounds))
+	for i, r := range row.Rounds {
+		all[i] = figure(r)
+	}
+	return all
+}
+
+func median(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
+
+// Table renders rows that were measured. first has the heads of the cells of the names.
+func Table[R any](first string, rows []Row[R], columns ...Column[R]) string {
+	heads, lines := strings.Split(first, " | "), []string{}
+	rules := slices.Repeat([]string{"---"}, len(heads))
+	for _, c := range columns {
+		heads, rules = append(heads, c.head), append(rules, map[bool]string{true: "---", false: "---:"}[c.left])
+	}
+	for _, row := range rows {
+		if len(row.Rounds) == 0 {
+			continue
+		}
+		cells := []string{row.Name}
+		for _, c := range columns {
+			cells = append(cells, c.cell(rows, row))
+		}
+		lines = append(lines, line(cells))
+	}
+	return line(heads) + line(rules) + strings.Join(lines, "")
+}
+
+// Goal compares a figure with a limit.
+func Goal(unit Unit, limit float64) []Column[float64] {
+	own := func(f float64) float64 { return f }
+	return []Column[float64]{Median("measured", unit, own), Spread("spread", unit, own),
+		{"", true, func(_ []Row[float64], row Row[float64]) string {
+			if median(row.Rounds) > limit {
+				return "**missed**"
+			}
+			return "met"
+		}}}
+}
+
+// Body is a table without its head, unless it is the first.
+func Body(table string, first bool) string {
+	if first {
+		return table
+	}
+	return strings.SplitAfterN(table, "\n", 3)[2]
+}
+
+func line(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
+
+// InTurn measures every row in each round, so that other work of the machine affects all of them. Each round begins
+// with another row. The progress is told with the columns.
+func InTurn[R any](rounds int, names []string, measure func(i int) (R, error), told ...Column[R]) ([]Row[R], error) {
+	rows := make([]Row[R], len(names))
+	for round := range rounds {
+		for turn := range names {
+			i := (round + turn) % len(names)
+			r, err := measure(i)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", names[i], err)
+			}
+			rows[i].Name, rows[i].Rounds = names[i], append(rows[i].Rounds, r)
+			one := Row[R]{names[i], []R{r}}
+			fmt.Fprintf(os.Stderr, "%d of %d  %s", round+1, rounds, names[i])
+			for _, c := range told {
+				fmt.Fprintf(os.Stderr, "; %s %s", c.head, c.cell([]Row[R]{one}, one))
+			}
+			fmt.Fprintln(os.Stderr)
+		}
+	}
+	return rows, nil
+}
