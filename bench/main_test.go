@@ -35,13 +35,13 @@ func TestSubjects(t *testing.T) {
 		args string
 		rows []string
 	}{
-		"apply": {"-contenders nothing,api,hs256-again,plain,pipeliner,row-lock -scenes overload -rounds 1 -seconds 0.4 " +
+		"apply": {"-contenders nothing,api,hs256-again,plain,pipeliner,row-lock -scenes= -rounds 1 -seconds 0.4 " +
 			"-connections 4",
 			[]string{"an empty handler", "Jajeong", "a row lock per request", "go-redis's automatic pipeliner"}},
 		"settle": {"-seats 1000 -scenes small,events,reads -rounds 1 -coupons 2 -big 1000",
 			[]string{"1000 | settle run", "1000 | LOAD DATA", "1000 | INSERT of 1 row", "settle verify", "the relay publishes"}},
 		"issue": {"-seconds 1 -quick 50 -scenes loads -contenders jajeong,stream,seats,asynq",
-			[]string{"200 | 10 | asynq", "20 | 1 | Jajeong, 100ms", "1000 | 1 | seat rows, SKIP LOCKED"}},
+			[]string{"1000 | 10 | asynq", "20 | 1 | Jajeong, 100ms", "20 | 1 | seat rows, SKIP LOCKED"}},
 		"redeem": {"-rounds 1 -coupons 100 -waves 1 -crowd 16 -paused 2 -pause 0.1",
 			[]string{"Jajeong", "Redis lock, one step", "SELECT … FOR UPDATE"}},
 		"events": {"-rounds 1 -events 200", []string{"one settlement | redis", "changes | kafka"}},

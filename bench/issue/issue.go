@@ -168,6 +168,9 @@ func (m *measurement) measureLoads(ctx context.Context) (string, error) {
 	for _, coupons := range []int{1, tenCoupons} {
 		for _, l := range []plan{{rate: m.rate(lowRate), length: m.length(1)}, {rate: m.rate(highRate),
 			length: m.length(1)}, peak} {
+			if *m.quick > 1 && (coupons == 1) != (l.rate == m.rate(lowRate)) {
+				continue
+			}
 			brief := plan{rate: l.rate, length: min(l.length, m.length(6)), burst: l.burst}
 			for _, c := range m.contenders {
 				if coupons > 1 && c.variant {

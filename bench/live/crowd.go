@@ -133,19 +133,16 @@ func (c *crowd) tolds() []told {
 	return all
 }
 
-// countSince returns how many connections have had an event since then, and the time of the last first event.
-func (c *crowd) countSince(from time.Time) (n int, last time.Time) {
+// countSince returns how many connections have had an event since then.
+func (c *crowd) countSince(from time.Time) (n int) {
 	for _, v := range c.streams {
 		v.mu.Lock()
 		if v.since.After(from) {
 			n++
-			if v.since.After(last) {
-				last = v.since
-			}
 		}
 		v.mu.Unlock()
 	}
-	return n, last
+	return n
 }
 
 func countTold(all []told) (n int) {

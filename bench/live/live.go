@@ -115,8 +115,6 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 	return m.render(rows, cores), nil
 }
 
-func p99(w load.Waits) time.Duration { return w.Quantile(0.99) }
-
 // each is the memory of one user in KiB.
 func each(figure func(result) int64) func(result) float64 {
 	return func(r result) float64 { return float64(figure(r)) / 1024 / float64(max(1, r.users)) }

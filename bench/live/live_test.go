@@ -58,7 +58,7 @@ func TestCrowd_BehavesLikeAnEventSource(t *testing.T) {
 	require.NoError(t, c.await(t.Context(), "have an event", func() int { return int(c.open.Load()) }))
 	cut := time.Now()
 	c.cut()
-	require.NoError(t, c.await(t.Context(), "are back", func() int { n, _ := c.countSince(cut); return n }))
+	require.NoError(t, c.await(t.Context(), "are back", func() int { return c.countSince(cut) }))
 	require.Zero(t, countTold(c.tolds()))
 	close(publish)
 	require.NoError(t, c.await(t.Context(), "are over", func() int { return int(c.over.Load()) }))

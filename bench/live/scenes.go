@@ -258,7 +258,7 @@ func (m *measurement) onStreams(ctx context.Context, p, server *testenv.Program,
 func cutAll(ctx context.Context, c *crowd, r *result) error {
 	from := time.Now()
 	c.cut()
-	err := c.await(ctx, "are back", func() int { n, _ := c.countSince(from); return n })
+	err := c.await(ctx, "are back", func() int { return c.countSince(from) })
 	for _, v := range c.streams {
 		v.mu.Lock()
 		r.back, r.connecting = append(r.back, v.since.Sub(from)), append(r.connecting, v.since.Sub(v.asked))
