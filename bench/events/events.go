@@ -95,8 +95,10 @@ type result struct {
 var columns = []report.Column[result]{
 	report.Median("events", report.Whole, func(r result) float64 { return float64(r.events) }),
 	report.Median("bytes an event", report.Whole, func(r result) float64 { return float64(r.bytes) / float64(r.events) }),
-	report.Median("relay, events/s", report.Whole, func(r result) float64 { return float64(r.events) / r.relay.Seconds() }),
-	report.Median("of it in the sink", report.Share, func(r result) float64 { return r.inSink.Seconds() / r.relay.Seconds() }),
+	report.Median("relay, events/s", report.Whole,
+		func(r result) float64 { return float64(r.events) / r.relay.Seconds() }),
+	report.Median("of it in the sink", report.Share,
+		func(r result) float64 { return r.inSink.Seconds() / r.relay.Seconds() }),
 	report.Median("bare, events/s", report.Whole, func(r result) float64 { return float64(r.events) / r.bare.Seconds() }),
 	report.Within("ratio", func(r result) float64 { return r.bare.Seconds() },
 		func(r result) float64 { return r.relay.Seconds() }),

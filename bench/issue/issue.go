@@ -267,5 +267,6 @@ func Charts(tables []report.Printed) map[string]string {
 	}
 	return map[string]string{"issue.svg": report.Lines{Title: "From the press to the visible row: 99th percentile on " +
 		"one coupon", Table: of[0],
-		Contender: "contender", X: "presses/s", Y: "p99", Unit: "ms", Where: map[string]string{"coupons": "1"}, Labels: labels}.Draw()}
+		Contender: "contender", X: "presses/s", Y: "p99", Unit: "ms",
+		Where: map[string]string{"coupons": "1"}, Labels: labels}.Draw()}
 }

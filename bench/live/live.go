@@ -227,7 +227,9 @@ func (m *measurement) render(rows []report.Row[result], cores string) string {
 			text += report.Body(table, i == 0)
 		}
 	}
-	told := slices.DeleteFunc(slices.Clone(rows), func(r report.Row[result]) bool { return r.Rounds[0].telling.last.IsZero() })
+	told := slices.DeleteFunc(slices.Clone(rows), func(r report.Row[result]) bool {
+		return r.Rounds[0].telling.last.IsZero()
+	})
 	cut := slices.DeleteFunc(slices.Clone(rows), func(r report.Row[result]) bool { return r.Rounds[0].back == nil })
 	text += "\nWaiting. Memory of one user in KiB, beyond that of the server before; CPU time of a minute in which " +
 		"nothing happens. " +

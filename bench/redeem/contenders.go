@@ -146,7 +146,8 @@ func (p plain) inTransaction(ctx context.Context, do func(tx *sql.Tx) (answer, e
 }
 
 const (
-	insertOrder = `INSERT INTO %s_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until)
+	insertOrder = `INSERT INTO %s_order 
+		(order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until)
 		SELECT order_id, id, user_id, 12000, 5000, 'RESERVED', reserved_until FROM %[1]s WHERE coupon_id = ? AND user_id = ?`
 	updateOrder = `UPDATE %s_order SET state = 'USED'
 		WHERE order_id = (SELECT order_id FROM %[1]s WHERE coupon_id = ? AND user_id = ?)`
@@ -190,7 +191,8 @@ func (p plain) change(ctx context.Context, q mysqltx.Querier, suffix string, w w
 	var r row
 	err := q.QueryRowContext(ctx, `SELECT id, status, COALESCE(order_id, ''),
 		COALESCE(reserved_until > UTC_TIMESTAMP(6), FALSE), expires_at <= UTC_TIMESTAMP(6) FROM `+p.table+
-		" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
+		" WHERE coupon_id = ? AND user_id = ?"+suffix, w.coupon, w.user).
+		Scan(&r.id, &r.status, &r.order, &r.reserved, &r.over)
 	if err != nil || !may(r) {
 		return refused, err
 	}

@@ -196,7 +196,8 @@ type drawing struct{ svg strings.Builder }
 
 func newDrawing(title string) *drawing {
 	d := new(drawing)
-	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#333">`,
+	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" `+
+		`font-size="13" fill="#333">`,
 		width, height)
 	d.add(`<rect width="%d" height="%d" fill="#fff"/>`, width, height)
 	d.add(`<text x="%d" y="34" text-anchor="middle" font-size="20">%s</text>`, width/2, html.EscapeString(title))
