@@ -290,7 +290,7 @@ func transaction(rows int, write writer) wayOfOne {
 func read(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line, rows int) (
 	page []coupon.Application, more bool, err error) {
 	for after := candidates.Behind(line.Journalled); len(page) < rows; {
-		part, next, err := p.Store.Standing(ctx, id, after, line.Last)
+		part, next, err := p.Store.Page(ctx, id, after, (line.Last + 1).Time())
 		if err != nil {
 			return nil, false, err
 		}

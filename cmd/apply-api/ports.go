@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/live"
@@ -23,27 +22,27 @@ import (
 // ports returns the public port and the live port.
 func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
 	admin *ops.Admin, registry *prometheus.Registry, logger *zap.Logger) []httpapi.Port {
-	outcomes := history.Reader{DB: servers.MySQL}
+	records := standing.Records{DB: servers.MySQL}
 	options := api.Options{
-		Identity:  users,
-		Applier:   batch.New(store.ApplyAll, registry, time.Now),
-		Standings: store,
-		History:   outcomes,
-		Losses:    losses,
-		Coupons:   coupons,
-		Clock:     store,
-		Receipts:  s.receipts,
-		Shard:     store.Shard,
-		Terms:     standing.Terms{Zone: coupons.Zone, IssueInterval: s.Issue.IssueInterval},
-		Limits:    api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
-		Pages:     s.HTTP.Pages(),
-		Draining:  admin.Draining,
-		Logger:    logger.Named("api"),
-		Metrics:   registry,
-		Now:       time.Now,
+		Identity: users,
+		Applier:  batch.New(store.ApplyAll, registry, time.Now),
+		Queue:    store,
+		Records:  records,
+		Losses:   losses,
+		Coupons:  coupons,
+		Clock:    store,
+		Receipts: s.receipts,
+		Shard:    store.Shard,
+		Terms:    standing.Terms{Zone: coupons.Zone, IssueInterval: s.Issue.IssueInterval},
+		Limits:   api.Limits{InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate},
+		Pages:    s.HTTP.Pages(),
+		Draining: admin.Draining,
+		Logger:   logger.Named("api"),
+		Metrics:  registry,
+		Now:      time.Now,
 	}
 	streams := live.New(live.Options{
-		Store: store, History: outcomes, Losses: losses, Coupons: coupons, Terms: options.Terms, Max: s.MaxStreams,
+		Store: store, Records: records, Losses: losses, Coupons: coupons, Terms: options.Terms, Max: s.MaxStreams,
 		Logger: logger.Named("live"), Metrics: registry, Now: time.Now,
 	})
 	return []httpapi.Port{

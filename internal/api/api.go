@@ -60,12 +60,14 @@ type Applier interface {
 	Apply(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error)
 }
 
-type Standings interface {
-	Status(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Status, error)
+// Queue asks Redis about users. candidates.Store implements it.
+type Queue interface {
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
 }
 
-type History interface {
-	Standing(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error)
+// Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
+type Records interface {
+	Read(ctx context.Context, couponID coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
 }
 
 // Losses says what to make of an application that is found nowhere.
@@ -80,22 +82,22 @@ type Coupons interface {
 }
 
 type Options struct {
-	Identity  *identity.Identity // says which user sends a request
-	Applier   Applier
-	Standings Standings
-	History   History
-	Losses    Losses
-	Coupons   Coupons
-	Clock     Clock
-	Receipts  *receipt.Keys                         // nil: answers have no receipt
-	Shard     func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
-	Terms     standing.Terms
-	Limits    Limits
-	Pages     httpapi.Pages // of other origins
-	Draining  func() bool   // reports whether the process shuts down; responses then close their connection. nil: never
-	Logger    *zap.Logger
-	Metrics   prometheus.Registerer
-	Now       func() time.Time // durations are measured with it; status of a coupon that was never read in Redis, too
+	Identity *identity.Identity // says which user sends a request
+	Applier  Applier
+	Queue    Queue
+	Records  Records
+	Losses   Losses
+	Coupons  Coupons
+	Clock    Clock
+	Receipts *receipt.Keys                         // nil: answers have no receipt
+	Shard    func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
+	Terms    standing.Terms
+	Limits   Limits
+	Pages    httpapi.Pages // of other origins
+	Draining func() bool   // reports whether the process shuts down; responses then close their connection. nil: never
+	Logger   *zap.Logger
+	Metrics  prometheus.Registerer
+	Now      func() time.Time // durations are measured with it; status of a coupon that was never read in Redis, too
 }
 
 type server struct {

@@ -31,8 +31,8 @@ func (a ofAge) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidate
 	return candidates.Receipt{Code: candidates.Duplicate, Arrival: coupon.ArrivalAt(opens), Position: 1, Now: opens.Add(time.Duration(a))}, nil
 }
 
-func (a ofAge) Status(context.Context, coupon.CouponID, coupon.UserID) (candidates.Status, error) {
-	return candidates.Status{Standing: coupon.StandingPending, Arrival: coupon.ArrivalAt(opens), Position: 1, Now: opens.Add(time.Duration(a))}, nil
+func (a ofAge) Watch(context.Context, coupon.CouponID, coupon.Arrival, ...coupon.UserID) (candidates.Watch, error) {
+	return candidates.Watch{Users: []candidates.Found{queued(coupon.ArrivalAt(opens), 1)}, Now: opens.Add(time.Duration(a))}, nil
 }
 
 func TestSettlesAtAndDelayed(t *testing.T) {
@@ -55,7 +55,7 @@ func TestSettlesAtAndDelayed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSiteOf(t, api.Options{Applier: ofAge(c.age), Standings: ofAge(c.age), Coupons: shelf{c.of.ID: c.of}})
+			s := newSiteOf(t, api.Options{Applier: ofAge(c.age), Queue: ofAge(c.age), Coupons: shelf{c.of.ID: c.of}})
 			again := s.apply(c.of.ID.String(), "7").body
 			me := s.do(http.MethodGet, "/v1/coupons/"+c.of.ID.String()+"/applications/me", nil, http.Header{"X-User-Id": {"7"}}).body
 			for _, body := range []map[string]any{again, me} {
@@ -77,7 +77,7 @@ func TestSettlesAtAndDelayed(t *testing.T) {
 func TestDelayedNeedsASecond(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration]bool{time.Second: false, time.Second + time.Microsecond: true} {
-		s := newSiteOf(t, api.Options{Standings: ofAge(age), Coupons: shelf{2: immediate}, Terms: standing.Terms{IssueInterval: 20 * time.Millisecond}})
+		s := newSiteOf(t, api.Options{Queue: ofAge(age), Coupons: shelf{2: immediate}, Terms: standing.Terms{IssueInterval: 20 * time.Millisecond}})
 		me := s.do(http.MethodGet, "/v1/coupons/2/applications/me", nil, http.Header{"X-User-Id": {"7"}}).body
 		require.Equal(t, want, me["delayed"] != nil, age)
 	}
@@ -164,7 +164,7 @@ func TestLineFull_ReopensWithAPlace(t *testing.T) {
 	require.NoError(t, err)
 	of := immediate
 	of.ClosesAt, of.IssuedCount = closes, 0
-	s := newSiteOf(t, api.Options{Applier: store, Standings: store, Coupons: shelf{2: of}})
+	s := newSiteOf(t, api.Options{Applier: store, Queue: store, Coupons: shelf{2: of}})
 	first := s.apply("2", "7")
 	require.Equal(t, http.StatusAccepted, first.status)
 	require.Equal(t, "LINE_FULL", s.apply("2", "8").body["code"])

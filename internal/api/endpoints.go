@@ -168,46 +168,52 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
-	status, limit, err := s.find(ctx, found, user)
+	queue, is, limit, err := s.find(ctx, found, user)
 	if limit != "" {
 		return s.metrics.standing.turnAway(overloaded, limit)
 	}
 	switch {
 	case err != nil:
 		return s.standingUnknown(r, id, err)
-	case status.Standing == coupon.StandingNone:
-		return s.ofNobody(ctx, r, found, status)
+	case is.Is == coupon.StandingNone:
+		return s.ofNobody(ctx, r, found, queue)
 	}
-	return answer{result: result(status.Standing), status: http.StatusOK, json: httpapi.Marshal(s.Terms.Describe(found, user, status))}
+	document := s.Terms.Describe(found, user, is, queue.Now)
+	return answer{result: result(is.Is), status: http.StatusOK, json: httpapi.Marshal(document)}
 }
 
 // find looks a user up. limit is the limit that stopped it; empty: none.
-func (s *server) find(ctx context.Context, of coupon.Coupon, user coupon.UserID) (status candidates.Status, limit string, err error) {
+func (s *server) find(ctx context.Context, of coupon.Coupon, user coupon.UserID) (
+	queue candidates.Watch, is standing.Standing, limit string, err error,
+) {
 	semaphore := s.standings.of(s.Shard(of.ID))
 	if !semaphore.acquire() {
-		return status, "in_flight", nil
+		return queue, is, "in_flight", nil
 	}
 	defer semaphore.release()
-	status, err = s.Standings.Status(ctx, of.ID, user)
-	// MySQL is asked only if Redis does not know the user and the coupon has been settled at least once.
-	if err != nil || status.Standing != coupon.StandingNone || !status.Sold && !of.Finalised() && of.IssuedCount == 0 {
-		return status, "", err
+	if queue, err = s.Queue.Watch(ctx, of.ID, 0, user); err != nil {
+		return queue, is, "", err
+	}
+	facts := standing.Facts{Found: queue.Users[0]}
+	if is = facts.Conclude(); is.Is != coupon.StandingNone || !standing.MayBeSettled(of, queue.Sold) {
+		return queue, is, "", nil
 	}
 	if !s.histories.acquire() {
-		return status, "histories", nil
+		return queue, is, "histories", nil
 	}
 	defer s.histories.release()
-	status.Standing, status.Arrival, err = s.History.Standing(ctx, of.ID, user)
-	return status, "", err
+	outcomes, err := s.Records.Read(ctx, of.ID, user)
+	facts.Asked, facts.Outcomes = true, outcomes[user]
+	return queue, facts.Conclude(), "", err
 }
 
 // ofNobody answers a user whose application was found nowhere.
-func (s *server) ofNobody(ctx context.Context, r *http.Request, of coupon.Coupon, status candidates.Status) answer {
+func (s *server) ofNobody(ctx context.Context, r *http.Request, of coupon.Coupon, queue candidates.Watch) answer {
 	if !s.judged.acquire() {
 		return s.metrics.standing.turnAway(overloaded, "losses")
 	}
 	defer s.judged.release()
-	verdict, err := s.Losses.Judge(ctx, of, status.Line, status.Now)
+	verdict, err := s.Losses.Judge(ctx, of, queue.Line, queue.Now)
 	switch {
 	case err != nil:
 		return s.standingUnknown(r, of.ID, err)

@@ -68,7 +68,7 @@ func TestRequestIDs_AreInEveryResponse(t *testing.T) {
 func TestRequestIDs_AreInLogLines(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
-	handler := newHandler(api.Options{Applier: everyAnswer, Standings: everyStanding, Logger: zap.New(core)})
+	handler := newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Logger: zap.New(core)})
 	for _, c := range []struct{ method, path, user, message string }{
 		{"POST", "", "12", "request panicked"}, {"POST", "", "13", "apply failed"}, {"GET", "/me", "6", "request panicked"},
 		{"GET", "/me", "7", "standing unknown"},
@@ -85,7 +85,7 @@ func TestRequestIDs_AreInLogLines(t *testing.T) {
 // A page of a listed origin reads every response, problems included. No other page does.
 func TestCORS(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(api.Options{Applier: everyAnswer, Standings: everyStanding, Pages: httpapi.Pages{Origins: []string{shop}}})
+	handler := newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Pages: httpapi.Pages{Origins: []string{shop}}})
 	for _, c := range []struct {
 		method, path, user string
 		status             int

@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -138,21 +139,21 @@ func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 }
 
-// slowHistory blocks every question until open is closed.
-type slowHistory struct{ asked, open chan struct{} }
+// slowRecords block every question until open is closed.
+type slowRecords struct{ asked, open chan struct{} }
 
-func (h slowHistory) Standing(context.Context, coupon.CouponID, coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
-	h.asked <- struct{}{}
-	<-h.open
-	return coupon.StandingNone, 0, nil
+func (r slowRecords) Read(context.Context, coupon.CouponID, ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+	r.asked <- struct{}{}
+	<-r.open
+	return nil, nil
 }
 
 // Questions about applications do not slow down applying, not even while MySQL is slow.
 func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	t.Parallel()
-	slow := slowHistory{make(chan struct{}), make(chan struct{})}
+	slow := slowRecords{make(chan struct{}), make(chan struct{})}
 	s := newSiteOf(t, api.Options{
-		Applier: applier(accepts), History: slow, Limits: api.Limits{InFlight: 1},
+		Applier: applier(accepts), Records: slow, Limits: api.Limits{InFlight: 1},
 		Coupons: shelf{1: coupon.Coupon{ID: 1, TotalQuantity: 7, IssuedCount: 1}},
 	})
 	const histories = 16

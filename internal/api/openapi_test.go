@@ -75,19 +75,17 @@ func (a answers) Apply(_ context.Context, _ coupon.CouponID, user coupon.UserID)
 	return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens) + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
 }
 
-// standings are the standings in Redis by user.
-type standings map[coupon.UserID]coupon.Standing
+// provoked is what Redis has of each user; user 5 is in MySQL alone.
+type provoked map[coupon.UserID]candidates.Found
 
-func (s standings) Status(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Status, error) {
-	switch standing, ok := s[user]; {
-	case !ok:
-		return candidates.Status{Standing: coupon.StandingNone}, nil
-	case standing == "panic":
+func (p provoked) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+	switch users[0] {
+	case 6:
 		panic("boom")
-	case standing == "error":
-		return candidates.Status{}, errors.New("redis is away")
+	case 7:
+		return candidates.Watch{}, errors.New("redis is away")
 	default:
-		return candidates.Status{Standing: standing, Arrival: 1, Position: 1}, nil
+		return candidates.Watch{Users: []candidates.Found{p[users[0]]}, Sold: users[0] == 5}, nil
 	}
 }
 
@@ -97,10 +95,8 @@ var (
 		7: candidates.AlreadyIssued, 8: candidates.Rejected, 9: candidates.SoldOut, 10: candidates.NoWindow, 11: candidates.ClockBehind,
 		12: "panic", 13: "error", 14: candidates.LineFull,
 	}
-	everyStanding = standings{
-		1: coupon.StandingPending, 2: coupon.StandingUnderReview, 3: coupon.StandingIssued, 4: coupon.StandingRejected, 5: coupon.StandingNotSelected,
-		6: "panic", 7: "error",
-	}
+	everyStanding = provoked{1: queued(1, 1), 2: reviewed(1), 3: {MarkedIssued: true}, 4: {MarkedRejected: true}}
+	inMySQL       = recorded{5: {{Outcome: coupon.OutcomeNotSelected, Arrival: 1}}}
 )
 
 // everyStatus has a coupon of each status at opens.
@@ -137,7 +133,7 @@ func (told) Later(w http.ResponseWriter) { httpapi.SetStreamHeaders(w.Header()) 
 
 // newProvokedHandler answers each user differently.
 func newProvokedHandler(known api.Coupons, limits api.Limits) http.Handler {
-	return newHandler(api.Options{Applier: everyAnswer, Standings: everyStanding, Coupons: known, Limits: limits})
+	return newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Records: inMySQL, Coupons: known, Limits: limits})
 }
 
 func newLiveHandler(known api.Coupons) http.Handler {

@@ -71,11 +71,11 @@ func newHandler(o api.Options) http.Handler {
 	if o.Identity == nil {
 		o.Identity = identity.FromHeader(zap.NewNop(), identity.Anywhere()...)
 	}
-	if o.Standings == nil {
-		o.Standings = applied{}
+	if o.Queue == nil {
+		o.Queue = applied{}
 	}
-	if o.History == nil {
-		o.History = history{}
+	if o.Records == nil {
+		o.Records = recorded{}
 	}
 	if o.Losses == nil {
 		o.Losses = losses{}

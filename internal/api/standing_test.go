@@ -18,30 +18,38 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 // applied are the users that Redis knows.
-type applied map[coupon.UserID]candidates.Status
+type applied map[coupon.UserID]candidates.Found
 
-func (a applied) Status(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Status, error) {
-	if user == 666 {
-		return candidates.Status{}, errors.New("redis is away")
+func (a applied) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+	if users[0] == 666 {
+		return candidates.Watch{}, errors.New("redis is away")
 	}
-	if status, ok := a[user]; ok {
-		return status, nil
-	}
-	return candidates.Status{Standing: coupon.StandingNone, Sold: user >= 100}, nil // MySQL is asked for users from 100
+	_, ok := a[users[0]]
+	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100}, nil // MySQL is asked for users from 100
 }
 
-// history are the users that MySQL knows; for others it is away.
-type history map[coupon.UserID]candidates.Status
+// queued and reviewed are what Redis has of a user who applied.
+func queued(arrival coupon.Arrival, position int64) candidates.Found {
+	return candidates.Found{Entries: []coupon.Application{{Arrival: arrival, Source: coupon.SourceQueue}}, Position: position}
+}
 
-func (h history) Standing(_ context.Context, _ coupon.CouponID, user coupon.UserID) (coupon.Standing, coupon.Arrival, error) {
-	if status, ok := h[user]; ok {
-		return status.Standing, status.Arrival, nil
+func reviewed(arrival coupon.Arrival) candidates.Found {
+	return candidates.Found{Entries: []coupon.Application{{Arrival: arrival, Source: coupon.SourceHeld}}}
+}
+
+// recorded are the users that MySQL knows; for others it is away.
+type recorded map[coupon.UserID][]standing.Outcome
+
+func (r recorded) Read(_ context.Context, _ coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+	if outcomes, ok := r[users[0]]; ok {
+		return map[coupon.UserID][]standing.Outcome{users[0]: outcomes}, nil
 	}
-	return "", 0, errors.New("mysql is away")
+	return nil, errors.New("mysql is away")
 }
 
 // losses say of some coupons that applications are missing; 0: MySQL is away.
@@ -81,16 +89,16 @@ func TestStandingOfEveryKind(t *testing.T) {
 		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
 			46: {ID: 46}, 47: {ID: 47}, 48: {ID: 48}},
 		Losses: losses{46: missing.Restoring, 47: missing.MayBeLost, 48: 0},
-		Standings: applied{
-			1: {Standing: coupon.StandingPending, Arrival: arrival, Position: 5},
-			2: {Standing: coupon.StandingUnderReview, Arrival: arrival},
-			3: {Standing: coupon.StandingIssued},
-			4: {Standing: coupon.StandingRejected},
+		Queue: applied{
+			1: queued(arrival, 5),
+			2: reviewed(arrival),
+			3: {MarkedIssued: true},
+			4: {MarkedRejected: true},
 		},
-		History: history{
-			5:   {Standing: coupon.StandingIssued, Arrival: arrival},
-			100: {Standing: coupon.StandingNotSelected, Arrival: arrival},
-			101: {Standing: coupon.StandingNone},
+		Records: recorded{
+			5:   {{Outcome: coupon.OutcomeIssued, Arrival: arrival}},
+			100: {{Outcome: coupon.OutcomeNotSelected, Arrival: arrival}},
+			101: nil,
 		},
 	})
 	for name, c := range map[string]struct {
@@ -156,7 +164,7 @@ func TestProblems_ClaimNothingAboutAnUnreachableRedis(t *testing.T) {
 	now := time.Now()
 	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 1, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
-	s := newSiteOf(t, api.Options{Applier: batch.New(store.ApplyAll, prometheus.NewRegistry(), time.Now), Standings: store})
+	s := newSiteOf(t, api.Options{Applier: batch.New(store.ApplyAll, prometheus.NewRegistry(), time.Now), Queue: store})
 	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
 	require.NoError(t, client.FlushAll(t.Context()).Err())
 	require.NoError(t, server.Kill())

@@ -28,9 +28,9 @@ func TestPositionsAreRightAmongHandwrittenEntries(t *testing.T) {
 	}
 	require.EqualValues(t, coupon.MaxArrival, receipts[5].Arrival)
 	require.Zero(t, receipts[6].Arrival)
-	status, err := c.Status(t.Context(), c.id, 77)
+	w, err := c.Watch(t.Context(), c.id, 0, 77)
 	require.NoError(t, err)
-	require.EqualValues(t, coupon.MaxArrival, status.Arrival)
+	require.EqualValues(t, coupon.MaxArrival, w.Users[0].Entries[0].Arrival)
 }
 
 func TestBatchStopsBeforeTheEndOfTheWindow(t *testing.T) {

@@ -81,7 +81,11 @@ func FuzzReadReceipts(f *testing.F) {
 func FuzzReadWatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, users byte) {
 		reply := replyOf(text)
-		w, err := readWatch(reply, int(users))
+		members := make([]string, users)
+		for i := range members {
+			members[i] = fmt.Sprint(i + 1)
+		}
+		w, err := readWatch(reply, members)
 		if err != nil {
 			if !reflect.DeepEqual(w, Watch{}) {
 				t.Errorf("an error with %+v", w)
@@ -89,14 +93,28 @@ func FuzzReadWatch(f *testing.F) {
 			return
 		}
 		head := []any{w.Now.UnixMicro(), reply[1], w.DLQChanges, int64(w.Since), w.Waiting, int64(w.Lowest), int64(w.Highest), w.UpTo, int64(w.Last), reply[9],
-			w.Accepted, w.Twice, w.Base, int64(w.Restored), w.Missing, w.DLQ}
-		if len(w.Users) != int(users) || !slices.Equal(reply[:watchHead], head) || w.Sold != (reply[1] == int64(1)) || w.Window != (reply[9] == int64(1)) {
+			w.Accepted, w.Twice, w.Base, int64(w.Restored), w.Missing, int64(w.Opens), int64(w.Closes), reply[17], w.DLQ}
+		if len(w.Users) != int(users) || !slices.Equal(reply[:watchHead], head) || w.Sold != (reply[1] == int64(1)) || w.Window != (reply[9] == int64(1)) || w.Paused != (reply[17] != int64(1)) {
 			t.Fatalf("%v was read as %+v", reply, w)
 		}
 		for i, u := range w.Users {
-			values := reply[watchHead+3*i:][:3]
-			known := slices.Contains([]coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected, coupon.StandingNone}, u.Standing)
-			if !known || u.Sold != w.Sold || u.Now != w.Now || !slices.Equal(values, []any{string(u.Standing), int64(u.Arrival), u.Position}) {
+			values := reply[watchHead+watchFound*i:][:watchFound]
+			marks, arrivals := int64(0), map[bool]any{}
+			if u.MarkedIssued {
+				marks++
+			}
+			if u.MarkedRejected {
+				marks += 2
+			}
+			for _, e := range u.Entries {
+				arrivals[e.Source == coupon.SourceQueue] = int64(e.Arrival)
+			}
+			for n, queue := range map[int]bool{1: true, 3: false} {
+				if at := values[n].(int64); (at >= 0) != (arrivals[queue] != nil) || at >= 0 && arrivals[queue] != at {
+					t.Errorf("%v was read as %+v", values, u)
+				}
+			}
+			if values[0] != marks || values[2] != u.Position {
 				t.Errorf("%v was read as %+v", values, u)
 			}
 		}

@@ -49,6 +49,15 @@ func readInspection(reply []any) (i Inspection, err error) {
 	return i, nil
 }
 
+// instantOf parses µs since 1970, as the state stores an instant.
+func instantOf(text string) (time.Time, error) {
+	at, err := arrivalOf(text)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return at.Time(), nil
+}
+
 // Marked pages through the users with a mark, in no order. Cursor 0 begins, and marks the last page. A user may appear twice.
 func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error) {
 	k := s.names.coupon(couponID)

@@ -83,12 +83,6 @@ func Behind(arrival coupon.Arrival) coupon.Cursor {
 	return coupon.Cursor{Score: strconv.FormatInt(int64(arrival)+1, 10)}
 }
 
-// Standing returns up to about 500 entries of queue and DLQ that follow the cursor and arrived at upTo or before it. After
-// the last page, it returns no entries.
-func (s *Store) Standing(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, upTo coupon.Arrival) ([]coupon.Application, coupon.Cursor, error) {
-	return s.Page(ctx, couponID, after, (upTo + 1).Time())
-}
-
 // MoveJournalled notes in Redis that the journal came from line.Journalled to to. It does nothing if an application was entered
 // in the past since line was read, or if Redis has lost what it had then.
 func (s *Store) MoveJournalled(ctx context.Context, couponID coupon.CouponID, line Line, to coupon.Arrival) (moved bool, err error) {

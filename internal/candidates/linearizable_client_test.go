@@ -76,10 +76,21 @@ func (c *client) apply(couponID coupon.CouponID, user coupon.UserID) bool {
 
 func (c *client) lookUp(couponID coupon.CouponID, user coupon.UserID) {
 	call := c.clock.Add(1)
-	status, err := c.pod().Status(context.Background(), couponID, user)
+	w, err := c.pod().Watch(context.Background(), couponID, 0, user)
 	if err == nil {
-		c.note(call, input{coupon: couponID, act: toLookUp, user: user}, nil,
-			output{code: string(status.Standing), arrival: status.Arrival, position: status.Position})
+		c.note(call, input{coupon: couponID, act: toLookUp, user: user}, nil, outputOf(w.Users[0]))
+	}
+}
+
+// outputOf is the standing of a user whom only applying and settlements have moved.
+func outputOf(f Found) output {
+	switch {
+	case f.MarkedIssued:
+		return output{code: string(coupon.StandingIssued)}
+	case len(f.Entries) > 0:
+		return output{code: string(coupon.StandingPending), arrival: f.Entries[0].Arrival, position: f.Position}
+	default:
+		return output{code: string(coupon.StandingNone)}
 	}
 }
 

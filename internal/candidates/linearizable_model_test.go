@@ -44,7 +44,7 @@ type input struct {
 
 // output is the output of an operation.
 type output struct {
-	code     string // the Code of Apply, the Standing of Status
+	code     string // the Code of Apply, the standing of Watch
 	arrival  coupon.Arrival
 	position int64
 	entries  []queueEntry // of toRead: the queue

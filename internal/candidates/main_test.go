@@ -132,7 +132,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 var allScripts = []script{
 	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript, removeRangeScript, removeScript,
-	reviewScript, releaseScript, setSoldScript, sweepScript, watchScript, countByIntervalScript, lookupUserScript, missingScript,
+	reviewScript, releaseScript, setSoldScript, sweepScript, watchScript, countByIntervalScript, missingScript,
 	restoreScript, inspectScript, waitingScript, timeScript,
 }
 

@@ -35,7 +35,6 @@ var (
 	sweepScript           = load("sweep")
 	watchScript           = load("watch", "epoch")
 	countByIntervalScript = load("count_by_interval")
-	lookupUserScript      = load("lookup_user")
 	missingScript         = load("missing", "epoch")
 	restoreScript         = load("restore", "epoch")
 	inspectScript         = load("inspect")

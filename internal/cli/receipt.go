@@ -112,12 +112,12 @@ func (c *receiptArgs) tell(ctx context.Context, p *program, s *servers, r receip
 	story.Later = found.Fate == journal.Waiting && found.Arrival > r.Arrival
 	switch found.Fate {
 	case journal.UnderReview:
-		entry, err := s.store.LookupUser(ctx, r.Coupon, r.User)
+		queue, err := s.store.Watch(ctx, r.Coupon, 0, r.User)
 		if err != nil {
 			return err
 		}
-		if entry.Reason != nil {
-			story.Cause = entry.Reason.Cause
+		if reason := queue.Users[0].Reason; reason != nil {
+			story.Cause = reason.Cause
 		}
 	case journal.Issued:
 		winner, err := history.Reader{DB: s.MySQL}.Winner(ctx, r.Coupon, r.User)

@@ -2,18 +2,26 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // asPrivacy returns the world with the account of settle user forget.
@@ -116,6 +124,79 @@ func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 	for _, u := range w.person("2").Undecided {
 		require.Empty(t, u.AppliedAt, "what was decided is not lost")
 	}
+}
+
+// Explain, the export and the restorer agree about an application that followed a NOT_SELECTED one and was lost.
+func TestUser_LostAfterNotSelected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1, 1, 2)
+	w.Journal(id)
+	w.SettleNow()
+	w.must(id, 2, explain.StateNotSelected)
+	require.Empty(t, w.person("2").Undecided, "the journal has the row of an application that was decided")
+	again := w.Now().Truncate(time.Microsecond).UTC()
+	w.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, 2)", id, coupon.ArrivalAt(again))
+	w.AddPromises(id, 1)
+	w.must(id, 2, explain.StateLost, explain.NoteEarlierNotSelected)
+	lost := w.person("2").Undecided
+	require.Len(t, lost, 1)
+	require.True(t, lost[0].Lost)
+	require.Equal(t, []time.Time{again}, lost[0].AppliedAt)
+	w.Restore(id)
+	require.Equal(t, map[string]coupon.Arrival{"2": coupon.ArrivalAt(again)}, w.Arrivals(id))
+	w.must(id, 2, explain.StateWaiting, explain.NoteEarlierNotSelected)
+	require.False(t, w.person("2").Undecided[0].Lost)
+}
+
+// settling settles all coupons before it looks a user up.
+type settling struct{ *jajeongtest.Deployment }
+
+func (s settling) Watch(ctx context.Context, id coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+	s.SettleNow()
+	return s.Store.Watch(ctx, id, upTo, users...)
+}
+
+// An application that leaves Redis while a person is read is found in MySQL: it may still get a seat, and the person is not forgotten.
+func TestUser_IsReadWhileASettlementRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1, 1, 2)
+	p, redisErr, err := privacy.Read(t.Context(), w.DB, settling{w.Deployment}, 2)
+	require.NoError(t, errors.Join(redisErr, err))
+	require.Empty(t, p.Undecided)
+	require.Len(t, p.Applications, 1)
+	_, err = privacy.Forget(t.Context(), mysqltx.New(w.DB), w.Store, 2, audit.Origin{Actor: "kim", Reason: "P-1"})
+	require.True(t, text.Is(err, text.UserStillWaits), err)
+	require.Len(t, w.Outcome(id, "NOT_SELECTED"), 1)
+}
+
+// What MySQL has decided is not undecided, although Redis still has it.
+func TestUser_UndecidedLeavesOutWhatIsDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.AddQueue(1, 1, 2, 3)
+	at := w.Arrivals(id)
+	w.SettleNow()
+	w.ApplyAt(id, "2", at["2"].Time()) // as before the clean-up
+	require.Empty(t, w.person("2").Undecided)
+	w.must(id, 2, explain.StateNotSelected, explain.NoteShownOld)
+
+	// Whoever has the coupon cannot get it, whatever was decided before.
+	w.InsertGranted(id, 3)
+	w.Exec("UPDATE coupon SET total_quantity = 2, issued_count = 2")
+	code, _, stderr := w.forget("3")
+	require.Zero(t, code, stderr)
+
+	// In queue and DLQ: the queue goes first, as in apply-api and in explain.
+	both := w.AddQueue(1, 4)
+	key := w.Key("dlq", both)
+	require.NoError(t, w.Redis.ZAdd(t.Context(), key, redis.Z{Score: 1, Member: "4"}).Err())
+	undecided := w.person("4").Undecided
+	require.Len(t, undecided, 1)
+	require.False(t, undecided[0].UnderReview)
+	require.Len(t, undecided[0].AppliedAt, 2)
+	w.must(both, 4, explain.StateWaiting, explain.NoteAlsoUnderReview)
 }
 
 func TestUser_IsTakenOutOfAuditEvents(t *testing.T) {

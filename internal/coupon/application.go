@@ -76,7 +76,7 @@ type Cursor struct {
 	End           bool // the last entry has been read
 }
 
-// Standing is the state of a user's application, as the applicant sees it.
+// Standing is where a user's application for a coupon is. Package standing decides it.
 type Standing string
 
 const (
@@ -86,6 +86,7 @@ const (
 	StandingIssued      Standing = "ISSUED"
 	StandingRejected    Standing = "REJECTED"
 	StandingNotSelected Standing = "NOT_SELECTED" // in MySQL alone
+	StandingLost        Standing = "LOST"         // in the journal alone: Redis has lost it
 )
 
 // CouponID identifies a coupon: the primary key of table coupon, from 1.

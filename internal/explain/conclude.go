@@ -139,37 +139,34 @@ func Conclude(f *Facts) Conclusion {
 }
 
 func (f *Facts) conclude() Conclusion {
+	is := f.standing()
+	a := f.at(is.Arrival)
 	if f.Coupon == nil {
-		return f.withoutMySQL()
+		return Conclusion{State: unseen[is.Is], Application: a}
 	}
-	if f.UserCoupon != nil {
+	switch is.Is {
+	case coupon.StandingIssued:
 		return f.couponHolder()
-	}
-	queued, inDLQ := f.undecided()
-	switch latest := f.latest(); {
-	case queued != nil:
-		return f.inQueue(queued, inDLQ)
-	case inDLQ != nil:
-		return f.inDLQ(inDLQ)
-	case latest != nil:
-		return f.decided(latest)
+	case coupon.StandingPending:
+		return f.inQueue(a)
+	case coupon.StandingUnderReview:
+		return f.inDLQ(a)
+	case coupon.StandingLost:
+		return f.lost(a)
+	case coupon.StandingNotSelected, coupon.StandingRejected:
+		return f.decided(a)
 	default:
+		if a := f.latest(); a != nil {
+			return f.decided(a)
+		}
 		return f.unrecorded()
 	}
 }
 
-// withoutMySQL concludes from Redis. A mark there is certain: a user is marked as issued or rejected after the commit.
-func (f *Facts) withoutMySQL() Conclusion {
-	switch {
-	case f.MarkedIssued:
-		return Conclusion{State: StateIssuedUnseen}
-	case len(f.Applications) > 0:
-		return Conclusion{State: StateAppliedUnseen, Application: &f.Applications[0]}
-	case f.MarkedRejected:
-		return Conclusion{State: StateRejectedUnseen}
-	default:
-		return Conclusion{State: StateUnknown}
-	}
+// unseen are the states if MySQL cannot be reached. A mark in Redis is certain: a user is marked after the commit.
+var unseen = map[coupon.Standing]State{
+	coupon.StandingIssued: StateIssuedUnseen, coupon.StandingPending: StateAppliedUnseen, coupon.StandingUnderReview: StateAppliedUnseen,
+	coupon.StandingRejected: StateRejectedUnseen, coupon.StandingNone: StateUnknown,
 }
 
 func (f *Facts) couponHolder() Conclusion {
@@ -223,7 +220,7 @@ func (f *Facts) noteOthers(c *Conclusion) {
 	}
 }
 
-func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
+func (f *Facts) inQueue(a *Application) Conclusion {
 	c := Conclusion{State: StateWaiting, Application: a}
 	overdue := a.SettlesAt != nil && !f.At.Before(*a.SettlesAt)
 	switch {
@@ -247,7 +244,9 @@ func (f *Facts) inQueue(a, inDLQ *Application) Conclusion {
 	named := c.State == StateWaiting || c.State == StateWaitingImmediate // the sentence says how many seats are left
 	c.note(NoteNoSeatLeft, !named && f.Coupon.Free() == 0)
 	c.note(NoteCouponFrozen, f.Coupon.Frozen && c.State != StateWaitingFrozen)
-	c.note(NoteAlsoUnderReview, inDLQ != nil)
+	c.note(NoteAlsoUnderReview, slices.ContainsFunc(f.Applications, func(a Application) bool {
+		return a.Outcome == "" && (a.Place == InRetryable || a.Place == InHeld)
+	}))
 	f.noteAccount(&c)
 	f.noteOthers(&c)
 	return c
@@ -317,6 +316,12 @@ func (f *Facts) inDLQ(a *Application) Conclusion {
 	return c
 }
 
+func (f *Facts) lost(a *Application) Conclusion {
+	c := Conclusion{State: StateLost, Application: a}
+	f.noteOthers(&c)
+	return c
+}
+
 func (f *Facts) decided(a *Application) Conclusion {
 	c := Conclusion{Application: a}
 	switch a.Outcome {
@@ -353,8 +358,6 @@ func (f *Facts) unrecorded() Conclusion {
 		c.State = StateUnknown
 	case f.MarkedIssued, f.MarkedRejected:
 		c.State = StateContradiction
-	case f.lost() != nil:
-		return Conclusion{State: StateLost, Application: f.lost()}
 	case f.Gap > 0, f.Coupon.WrittenOff > 0:
 		c.State = StateMaybeLost
 		c.note(NoteAccountUnknown, !f.UserKnown)

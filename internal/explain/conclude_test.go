@@ -73,6 +73,8 @@ func rejected(cause coupon.Cause) func(a *explain.Application) {
 	}
 }
 
+func lost(a *explain.Application) { a.Lost = true }
+
 func hasCoupon(run coupon.RunID, status coupon.UserCouponStatus, expires *time.Time, log ...explain.LogEntry) change {
 	return func(f *explain.Facts) {
 		f.UserCoupon = &explain.UserCoupon{Seat: 3, IssuedAt: *hence(-10 * time.Minute), ExpiresAt: *cmp.Or(expires, hence(time.Hour)), Run: run, Status: status, AsOf: noon, Log: log}
@@ -177,6 +179,9 @@ func TestConclusions(t *testing.T) {
 		{"the coupon's row is locked", with(func(f *explain.Facts) { f.Account, f.NoAccount = nil, "busy" }), explain.StateNotSure, nil},
 		{"promises lost", with(gap), explain.StateMaybeLost, nil},
 		{"promises lost, and this one is in the journal", with(gap, onlyJournalled), explain.StateLost, nil},
+		{"not selected, applied again, and lost", with(full, notSelected, application(time.Minute, lost)), explain.StateLost, notes(explain.NoteEarlierNotSelected)},
+		{"not selected, of which the journal has an old row", with(full, notSelected, application(-time.Minute, lost)), explain.StateNotSelected, nil},
+		{"dropped, of which the journal has a later row", with(dropped, application(time.Minute, lost)), explain.StateRejectedByPerson, nil},
 		{"promises lost and written off", with(writtenOff), explain.StateMaybeLost, nil},
 		{"promises lost, unknown user", with(gap, unknownUser), explain.StateMaybeLost, notes(explain.NoteAccountUnknown)},
 		{"unknown user, no application", with(unknownUser), explain.StateNoSuchUser, nil},
@@ -293,5 +298,19 @@ func TestConclusions(t *testing.T) {
 	}
 	for _, n := range explain.Notes {
 		require.Contains(t, noted, n, "no case")
+	}
+}
+
+// With an entry in the queue and an earlier one in the DLQ, Redis lets the user wait: so says apply-api, and so says explain, whether
+// MySQL can be reached or not.
+func TestConclude_TheQueueGoesBeforeAnEarlierDLQEntry(t *testing.T) {
+	t.Parallel()
+	for state, facts := range map[explain.State]*explain.Facts{
+		explain.StateWaiting:       with(reviewed("BAD_ROW", explain.InHeld), later),
+		explain.StateAppliedUnseen: with(noMySQL, reviewed("BAD_ROW", explain.InHeld), later),
+	} {
+		got := explain.Conclude(facts)
+		require.Equal(t, state, got.State)
+		require.Equal(t, explain.InQueue, got.Application.Place)
 	}
 }

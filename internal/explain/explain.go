@@ -17,7 +17,7 @@ import (
 // Store reads what an explanation needs from Redis. candidates.Store implements it.
 type Store interface {
 	ledger.Store
-	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
 }
 
 type Explainer struct {
@@ -52,8 +52,10 @@ type Explanation struct {
 // NOT_SELECTED to the DLQ is in neither place for a moment, and one that came meanwhile may be in the journal already. Failures of Redis and MySQL are in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
-	nowhere := err == nil && len(x.Unread) == 0 && x.Facts.UserCoupon == nil && (len(x.Facts.Applications) == 0 || x.Facts.lost() != nil)
-	if nowhere {
+	if err != nil || len(x.Unread) > 0 {
+		return x, err
+	}
+	if is := x.Facts.standing().Is; is == coupon.StandingNone || is == coupon.StandingLost {
 		x, err = e.explain(ctx, couponID, user)
 	}
 	return x, err
@@ -62,7 +64,7 @@ func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user 
 func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	// Redis is read before MySQL, because an application that leaves Redis is already in MySQL.
 	zone, noZone := e.Zone(ctx)
-	found, err := e.Redis.LookupUser(ctx, couponID, user)
+	found, err := e.Redis.Watch(ctx, couponID, 0, user)
 	withRedis := func() *Explanation {
 		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}
 		x := &Explanation{Facts: facts, Events: []Event{}}

@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // Facts are the facts about one user and one coupon. Times are UTC. Durations and arrivals are in µs.
@@ -161,11 +162,12 @@ type RunRecord struct {
 	Cleaned     bool           `json:"cleaned"`               // the clean-up in Redis is done
 }
 
-func (f *Facts) addRedis(found candidates.UserLookup, zone *time.Location) {
-	f.At, f.MarkedIssued, f.MarkedRejected = found.Now, found.MarkedIssued, found.MarkedRejected
-	f.Published = &PublishedWindow{Known: found.Window.Known, Sold: found.Window.Sold, Waiting: found.Waiting}
-	if found.Window.Known {
-		f.Published.OpensAt, f.Published.ClosesAt, f.Published.Paused = &found.Window.Opens, &found.Window.Closes, found.Window.Paused
+func (f *Facts) addRedis(queue candidates.Watch, zone *time.Location) {
+	found := queue.Users[0]
+	f.At, f.MarkedIssued, f.MarkedRejected = queue.Now, found.MarkedIssued, found.MarkedRejected
+	f.Published = &PublishedWindow{Known: queue.Opens > 0 && queue.Closes > 0, Sold: queue.Sold, Waiting: queue.Waiting}
+	if w := f.Published; w.Known {
+		w.OpensAt, w.ClosesAt, w.Paused = new(queue.Opens.Time()), new(queue.Closes.Time()), queue.Paused
 	}
 	for _, entry := range found.Entries {
 		a := f.application(entry.Arrival)
@@ -218,25 +220,34 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 	return &f.Applications[at]
 }
 
-// undecided returns the first application without an outcome in the queue, and the first one in the DLQ.
-func (f *Facts) undecided() (queued, inDLQ *Application) {
-	for i := range f.Applications {
-		a := &f.Applications[i]
+// standing says where the application is, by the order of precedence of package standing.
+func (f *Facts) standing() standing.Standing {
+	facts := standing.Facts{Asked: f.Coupon != nil}
+	facts.MarkedIssued, facts.MarkedRejected = f.MarkedIssued, f.MarkedRejected
+	if f.UserCoupon != nil {
+		facts.Outcomes = []standing.Outcome{{Outcome: coupon.OutcomeIssued}}
+	}
+	for _, a := range f.Applications {
 		switch {
-		case a.Place == "" || a.Outcome != "":
-		case a.Place == InQueue && queued == nil:
-			queued = a
-		case a.Place != InQueue && inDLQ == nil:
-			inDLQ = a
+		case a.Place == InQueue:
+			entry := coupon.Application{Arrival: a.Arrival, Source: coupon.SourceQueue}
+			facts.Entries = slices.Insert(facts.Entries, 0, entry)
+		case a.Place != "":
+			facts.Entries = append(facts.Entries, coupon.Application{Arrival: a.Arrival, Source: coupon.SourceHeld})
+		case a.Lost:
+			facts.Journalled = []coupon.Arrival{a.Arrival}
+		}
+		if a.Outcome != "" {
+			facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome, Arrival: a.Arrival})
 		}
 	}
-	return queued, inDLQ
+	return facts.Conclude()
 }
 
-// lost returns the application that only the journal has.
-func (f *Facts) lost() *Application {
+// at returns the application of an arrival, or nil.
+func (f *Facts) at(arrival coupon.Arrival) *Application {
 	for i := range f.Applications {
-		if f.Applications[i].Lost {
+		if f.Applications[i].Arrival == arrival {
 			return &f.Applications[i]
 		}
 	}

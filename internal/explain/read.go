@@ -98,15 +98,19 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 	return err
 }
 
-const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND user_id = ?"
+const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival > ? AND user_id = ?"
 
-// readJournal looks into the journal for an application that is found nowhere else.
+// readJournal looks into the journal for an application that is found nowhere else: it is later than all that are found.
 func (r *reader) readJournal(ctx context.Context) error {
-	if r.Published == nil || r.Coupon.FinalisedAt != nil || r.UserCoupon != nil || len(r.Applications) > 0 {
+	is := r.standing().Is
+	if r.Published == nil || r.Coupon.FinalisedAt != nil || is != coupon.StandingNone && is != coupon.StandingNotSelected {
 		return nil
 	}
-	var arrival coupon.Arrival
-	err := r.tx.QueryRowContext(ctx, journalledSQL, r.CouponID, r.UserID).Scan(&arrival)
+	var after, arrival coupon.Arrival
+	if n := len(r.Applications); n > 0 {
+		after = r.Applications[n-1].Arrival
+	}
+	err := r.tx.QueryRowContext(ctx, journalledSQL, r.CouponID, after, r.UserID).Scan(&arrival)
 	if err == nil && arrival > 0 {
 		r.application(arrival).Lost = true
 	}
@@ -208,7 +212,7 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 // time while the user waits, is in the DLQ or is to be put back; the first is also that after NOT_SELECTED, because a later
 // settlement may still issue a seat.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
-	if queued, inDLQ := f.undecided(); queued != nil || inDLQ != nil || f.lost() != nil {
+	if slices.ContainsFunc(f.Applications, func(a Application) bool { return a.Outcome == "" }) {
 		return mysqltx.Latest, mysqltx.Latest
 	}
 	for _, a := range f.Applications {

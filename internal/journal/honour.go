@@ -156,7 +156,7 @@ WHERE coupon_id = ? AND user_id = ? ORDER BY applied_at`
 
 // find looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
 func (r *Restorer) find(ctx context.Context, q mysqltx.Querier, c coupon.Coupon, p proof) (w Whereabouts, err error) {
-	standing, err := r.Line.LookupUser(ctx, c.ID, p.user)
+	found, err := r.Line.Watch(ctx, c.ID, 0, p.user)
 	if err != nil {
 		return w, err
 	}
@@ -183,11 +183,11 @@ func (r *Restorer) find(ctx context.Context, q mysqltx.Querier, c coupon.Coupon,
 	if err != nil || w.Fate == Rejected || w.Fate == NotSelected {
 		return w, err
 	}
-	for _, entry := range standing.Entries {
+	for _, entry := range found.Users[0].Entries {
 		if entry.Source != coupon.SourceQueue {
 			return Whereabouts{Fate: UnderReview, Arrival: entry.Arrival}, nil
 		}
-		w = Whereabouts{Fate: Waiting, Arrival: entry.Arrival, Position: standing.Position}
+		w = Whereabouts{Fate: Waiting, Arrival: entry.Arrival, Position: found.Users[0].Position}
 	}
 	return w, nil
 }

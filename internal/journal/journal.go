@@ -14,7 +14,7 @@ import (
 // Store is the part of Redis that the journal reads and writes. candidates.Store implements it.
 type Store interface {
 	Lines(ctx context.Context, coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error)
-	Standing(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, upTo coupon.Arrival) ([]coupon.Application, coupon.Cursor, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	MoveJournalled(ctx context.Context, couponID coupon.CouponID, line candidates.Line, to coupon.Arrival) (moved bool, err error)
 }
 
@@ -130,7 +130,7 @@ func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupo
 		limit = min(limit, j.Rows)
 	}
 	for after := candidates.Behind(from); len(all) < limit; {
-		page, next, err := j.Store.Standing(ctx, id, after, last)
+		page, next, err := j.Store.Page(ctx, id, after, (last + 1).Time())
 		if err != nil {
 			return nil, 0, false, err
 		}

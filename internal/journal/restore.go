@@ -29,7 +29,7 @@ type Line interface {
 	ResumeJournal(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival) (resumed bool, err error)
 	KeepRestored(ctx context.Context, couponID coupon.CouponID, epoch string, missing int64) (kept bool, err error)
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
-	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (removed int64, err error)
 	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
 	Readmit(ctx context.Context, couponID coupon.CouponID, winners []candidates.Answer) (entered int64, err error)

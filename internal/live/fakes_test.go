@@ -22,7 +22,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/standing"
 )
@@ -83,18 +82,19 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 	}
 	w.Last = max(s.last, w.Highest)
 	for _, user := range users {
-		status := candidates.Status{Standing: coupon.StandingNone}
-		if is, ok := s.state[user]; ok {
-			status.Standing = is
-		} else if position[user] > 0 {
-			status = candidates.Status{Standing: coupon.StandingPending, Arrival: coupon.Arrival(user), Position: position[user]}
+		found := candidates.Found{MarkedIssued: s.state[user] == coupon.StandingIssued, MarkedRejected: s.state[user] == coupon.StandingRejected}
+		if s.state[user] == coupon.StandingUnderReview {
+			found.Entries = []coupon.Application{{Source: coupon.SourceHeld}}
+		} else if s.state[user] == "" && position[user] > 0 {
+			found.Entries = []coupon.Application{{Arrival: coupon.Arrival(user), Source: coupon.SourceQueue}}
+			found.Position = position[user]
 		}
-		w.Users = append(w.Users, status)
+		w.Users = append(w.Users, found)
 	}
 	return w, nil
 }
 
-func (s *servers) Standings(ctx context.Context, _ coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID]history.Standing, error) {
+func (s *servers) Read(ctx context.Context, _ coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.counts.histories += len(users)
@@ -112,10 +112,10 @@ func (s *servers) Standings(ctx context.Context, _ coupon.CouponID, users ...cou
 			return nil, ctx.Err()
 		}
 	}
-	found := map[coupon.UserID]history.Standing{}
+	found := map[coupon.UserID][]standing.Outcome{}
 	for _, user := range users {
 		if is, ok := s.outcomes[user]; ok {
-			found[user] = history.Standing{Standing: is}
+			found[user] = []standing.Outcome{{Outcome: coupon.Outcome(is)}}
 		}
 	}
 	return found, nil
@@ -168,7 +168,7 @@ func inBubble(t *testing.T, max int, test func(s *site)) {
 		fake := &servers{state: map[coupon.UserID]coupon.Standing{}, outcomes: map[coupon.UserID]coupon.Standing{}, since: 1}
 		s := &site{servers: fake, t: t, registry: prometheus.NewRegistry()}
 		s.Hub = New(Options{
-			Store: fake, History: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(), Metrics: s.registry, Now: time.Now,
+			Store: fake, Records: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(), Metrics: s.registry, Now: time.Now,
 			Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }, IssueInterval: time.Second},
 		})
 		test(s)

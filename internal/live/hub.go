@@ -13,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/standing"
 )
@@ -23,9 +22,9 @@ type Store interface {
 	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
 }
 
-// History asks MySQL about users whom Redis does not know.
-type History interface {
-	Standings(ctx context.Context, couponID coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID]history.Standing, error)
+// Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
+type Records interface {
+	Read(ctx context.Context, couponID coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
 }
 
 // Losses says what to make of applications that are found nowhere.
@@ -41,7 +40,7 @@ type Coupons interface {
 // Options configure a Hub. Every field is required.
 type Options struct {
 	Store   Store
-	History History
+	Records Records
 	Losses  Losses
 	Coupons Coupons
 	Terms   standing.Terms

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/standing"
@@ -156,7 +155,7 @@ func (r *room) lookUpAll() {
 // due returns the streams whose users must be looked up now.
 func (r *room) due(now time.Time) (due []*stream) {
 	for _, s := range r.members {
-		s.due = s.due || slices.Contains(r.woken, s.state.Standing)
+		s.due = s.due || slices.Contains(r.woken, s.state.Is)
 		if r.isDue(s) && !now.Before(s.again) {
 			due = append(due, s)
 		}
@@ -167,7 +166,7 @@ func (r *room) due(now time.Time) (due []*stream) {
 
 // isDue reports whether a user must be looked up: the turn has come, or something has happened.
 func (r *room) isDue(s *stream) bool {
-	return s.due || s.state.Standing == coupon.StandingPending && (r.queue.Lowest == 0 || s.state.Arrival < r.queue.Lowest)
+	return s.due || s.state.Is == coupon.StandingPending && (r.queue.Lowest == 0 || s.state.Arrival < r.queue.Lowest)
 }
 
 // lookUp asks Redis about the queue and some users, and MySQL about those whom Redis does not know.
@@ -185,8 +184,8 @@ func (r *room) lookUp(streams []*stream, now time.Time) bool {
 	r.see(queue)
 	var strangers []*stream
 	for i, s := range streams {
-		if status := queue.Users[i]; status.Standing != coupon.StandingNone {
-			s.learn(history.Standing{Standing: status.Standing, Arrival: status.Arrival}, status.Position+r.left)
+		if is := (standing.Facts{Found: queue.Users[i]}).Conclude(); is.Is != coupon.StandingNone {
+			s.learn(is, is.Position+r.left)
 		} else {
 			strangers = append(strangers, s)
 		}
@@ -230,7 +229,7 @@ func (r *room) wake(standings ...coupon.Standing) {
 func (r *room) askHistory(streams []*stream, now time.Time) bool {
 	var asked []*stream
 	for _, s := range streams {
-		if s.applied() || r.queue.Sold || r.coupon.Finalised() || r.coupon.IssuedCount > 0 {
+		if s.applied() || standing.MayBeSettled(r.coupon, r.queue.Sold) {
 			asked = append(asked, s)
 		} else {
 			r.nowhere = append(r.nowhere, s)
@@ -251,8 +250,8 @@ func (r *room) askHistory(streams []*stream, now time.Time) bool {
 		return true // Redis works: the next page may be known there
 	}
 	for _, s := range asked {
-		if one, ok := found[s.user]; ok {
-			s.learn(one, 0)
+		if is := (standing.Facts{Outcomes: found[s.user], Asked: true}).Conclude(); is.Is != coupon.StandingNone {
+			s.learn(is, 0)
 		} else if s.lost = s.applied(); !s.lost {
 			r.nowhere = append(r.nowhere, s)
 		}
@@ -283,14 +282,14 @@ func (r *room) judge(now time.Time) {
 }
 
 // outcomesOf asks MySQL, unless this round has waited long enough for it.
-func (r *room) outcomesOf(users []coupon.UserID) (found map[coupon.UserID]history.Standing, answered bool) {
+func (r *room) outcomesOf(users []coupon.UserID) (found map[coupon.UserID][]standing.Outcome, answered bool) {
 	if r.waited >= lookTimeout {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	began := r.hub.Now()
-	found, err := r.hub.History.Standings(ctx, r.coupon.ID, users...)
+	found, err := r.hub.Records.Read(ctx, r.coupon.ID, users...)
 	r.waited += r.hub.Now().Sub(began)
 	r.count(err)
 	return found, err == nil
@@ -315,13 +314,13 @@ func (r *room) count(err error) {
 }
 
 // learn takes over the result of a lookup.
-func (s *stream) learn(state history.Standing, place int64) {
+func (s *stream) learn(state standing.Standing, place int64) {
 	s.known, s.state, s.place, s.due, s.lost, s.maybe, s.again = true, state, place, false, false, false, time.Time{}
 }
 
 // learnNothing notes that the user has not applied. The user is due again when somebody applies, but not before again.
 func (s *stream) learnNothing(now time.Time, maybeLost bool) {
-	s.learn(history.Standing{Standing: notApplied}, 0)
+	s.learn(standing.Standing{Is: notApplied}, 0)
 	s.maybe, s.again = maybeLost, now.Add(againAfter)
 }
 
@@ -331,7 +330,7 @@ func (s *stream) doubt(now time.Time) {
 }
 
 // applied reports whether the stream knows of an application.
-func (s *stream) applied() bool { return s.known && s.state.Standing != notApplied }
+func (s *stream) applied() bool { return s.known && s.state.Is != notApplied }
 
 // tellAll hands out what is new, in slices.
 func (r *room) tellAll() {
@@ -429,7 +428,7 @@ func (r *room) newest(s *stream) told {
 	if !s.known {
 		return told{standing: unknown}
 	}
-	n := told{standing: s.state.Standing, maybe: s.maybe}
+	n := told{standing: s.state.Is, maybe: s.maybe}
 	if n.standing == coupon.StandingPending {
 		n.position, n.seats = max(1, s.place-r.left), r.coupon.Free()
 		n.delayed = r.hub.Terms.Delayed(r.coupon, s.state.Arrival, r.queue.Now)
@@ -439,7 +438,8 @@ func (r *room) newest(s *stream) told {
 
 // document says it in full.
 func (r *room) document(s *stream, n told) standing.Document {
-	d := r.hub.Terms.Describe(r.coupon, s.user, candidates.Status{Standing: n.standing, Arrival: s.state.Arrival, Position: n.position, Now: r.queue.Now})
+	is := standing.Standing{Is: n.standing, Arrival: s.state.Arrival, Position: n.position}
+	d := r.hub.Terms.Describe(r.coupon, s.user, is, r.queue.Now)
 	d.Delayed, d.MayBeLost = n.delayed, n.maybe
 	return d
 }

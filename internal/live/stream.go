@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 const (
@@ -55,7 +55,7 @@ type stream struct {
 	endsBecause reason
 
 	known bool // a lookup has succeeded
-	state history.Standing
+	state standing.Standing
 	place int64     // position plus what had left the queue when the position was looked up
 	due   bool      // the next look looks this user up
 	lost  bool      // an application that was told of, or may have been, is found nowhere

@@ -20,7 +20,6 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/missing"
@@ -80,8 +79,8 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: stoppable{p.store, &p.justChanged}, Memory: memory, Missing: p.finder,
 		Logger: zap.NewNop(), Now: now})
 	p.handler = api.New(api.Options{
-		Identity:  identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
-		Standings: p.store, History: history.Reader{DB: servers.MySQL}, Losses: p.finder, Coupons: p.catalog,
+		Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
+		Queue:    p.store, Records: standing.Records{DB: servers.MySQL}, Losses: p.finder, Coupons: p.catalog,
 		Terms:  standing.Terms{Zone: func() *time.Location { return time.UTC }},
 		Limits: api.Limits{InFlight: 100}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: now,
 	})

@@ -39,7 +39,7 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 	if err = errors.Join(err, redisErr); err != nil { // an unknown queue may have an application of the user
 		return nil, err
 	}
-	if open := p.undecidedCoupons(); len(open) > 0 {
+	if open := p.obtainable; len(open) > 0 {
 		return nil, text.UsageErrorf(text.UserStillWaits, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
 	}
 	done := &Forgotten{Coupons: []coupon.CouponID{}}
@@ -65,22 +65,6 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 	}
 	done.Remains = p.remains()
 	return done, nil
-}
-
-// undecidedCoupons are the coupons that the user may still get.
-func (p *Person) undecidedCoupons() []coupon.CouponID {
-	found := map[coupon.CouponID]bool{}
-	for _, u := range p.Undecided {
-		if len(u.AppliedAt) > 0 {
-			found[u.Coupon] = true
-		}
-	}
-	for _, a := range p.Applications {
-		if !a.Finalised && a.Outcome == coupon.OutcomeNotSelected { // more seats may be added
-			found[a.Coupon] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
 }
 
 // erasable are the finalised coupons with rows that may go.

@@ -14,11 +14,12 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // Redis reads what Redis has of one user and one coupon. candidates.Store implements it.
 type Redis interface {
-	LookupUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.UserLookup, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
 }
 
 // Person is everything that is stored of one user. Its lists are complete, and in the order of the coupons, but AuditEvents is in
@@ -34,6 +35,8 @@ type Person struct {
 
 	// RedisUnknown is set if Redis could not be read. Undecided and the marks are then not known.
 	RedisUnknown bool `json:"redisUnknown,omitzero"`
+
+	obtainable []coupon.CouponID // coupons that the user may still get
 }
 
 // Issued is a coupon that the user was given.
@@ -88,13 +91,13 @@ type Application struct {
 type Undecided struct {
 	Coupon         coupon.CouponID `json:"coupon"`
 	Name           string          `json:"name"`
-	AppliedAt      []time.Time     `json:"appliedAt"` // of the entries in queue and DLQ
-	UnderReview    bool            `json:"underReview"`
+	AppliedAt      []time.Time     `json:"appliedAt"`   // of the entries in queue and DLQ that are not decided
+	UnderReview    bool            `json:"underReview"` // the first of them is in the DLQ, and none in the queue
 	MarkedIssued   bool            `json:"markedIssued"`
 	MarkedRejected bool            `json:"markedRejected"`
 	Lost           bool            `json:"lost,omitzero"` // Redis has lost the application
 
-	journalled []time.Time
+	facts standing.Facts
 }
 
 // Approval is a change of the user's coupon for which approval was asked.
@@ -175,18 +178,19 @@ SELECT id, coupon_id, action, plan, maker, reason, created_at FROM approval WHER
 	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 
 	// journalledSQL reads the whole journal of open coupons, because no index begins with the user: a million rows take a part of a second.
-	journalledSQL = `
-SELECT j.coupon_id, j.arrival FROM line_journal j
-WHERE j.user_id = ? AND NOT EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = j.coupon_id AND u.user_id = j.user_id)
-  AND NOT EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = j.coupon_id AND o.user_id = j.user_id
-                  AND TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at) >= j.arrival)
-ORDER BY j.arrival`
+	journalledSQL = "SELECT coupon_id, arrival FROM line_journal WHERE user_id = ? ORDER BY arrival"
 )
 
-// Read returns what MySQL and Redis have of the user. If Redis cannot be read, it returns what MySQL has, and the error of Redis.
+// Read returns what MySQL and Redis have of the user. The journal is read first, then Redis, then the rest of MySQL: an
+// application comes into Redis before the journal, and is decided in MySQL before it leaves Redis. If Redis cannot be read,
+// Read returns what MySQL has, and the error of Redis.
 func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *Person, redisErr, err error) {
 	p = &Person{User: user, Applications: []Application{}, Undecided: []Undecided{}}
-	var open []Undecided
+	open, err := readOpen(ctx, db, user)
+	if err != nil {
+		return nil, nil, mysqltx.Wrap(err, "read what is stored of a user")
+	}
+	redisErr = p.readRedis(ctx, redis, open)
 	err = mysqltx.Read(ctx, db, sql.LevelRepeatableRead, func(tx *sql.Tx) (err error) {
 		if p.At, err = mysqltx.Now(ctx, tx); err != nil {
 			return err
@@ -206,40 +210,77 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 		p.Approvals, err = readPages(ctx, tx, func(a Approval) uint64 { return a.ID }, func(a *Approval) []any {
 			return []any{&a.ID, &a.Coupon, &a.Action, &a.Plan, &a.Maker, &a.Reason, &a.CreatedAt}
 		}, approvalsSQL, user)
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, mysqltx.Wrap(err, "read what is stored of a user")
+	}
+	if p.RedisUnknown = redisErr != nil; p.RedisUnknown {
+		p.Undecided = nil
+	} else {
+		p.conclude(open)
+	}
+	return p, redisErr, nil
+}
+
+// readOpen returns the coupons that are not finalised, with what the journal has of the user.
+func readOpen(ctx context.Context, db *sql.DB, user coupon.UserID) (open []Undecided, err error) {
+	return open, mysqltx.Read(ctx, db, sql.LevelRepeatableRead, func(tx *sql.Tx) (err error) {
 		open, err = readPages(ctx, tx, func(u Undecided) coupon.CouponID { return u.Coupon },
 			func(u *Undecided) []any { return []any{&u.Coupon, &u.Name} }, openCouponsSQL)
 		if err != nil {
 			return err
 		}
-		return p.readJournal(ctx, tx, open)
+		return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+			var id coupon.CouponID
+			var at coupon.Arrival
+			err := rows.Scan(&id, &at)
+			facts := factsOf(open, id)
+			facts.Journalled = append(facts.Journalled, at)
+			return err
+		}, journalledSQL, user)
 	})
-	if err != nil {
-		return nil, nil, mysqltx.Wrap(err, "read what is stored of a user")
-	}
-	redisErr = p.readRedis(ctx, redis, open)
-	if p.RedisUnknown = redisErr != nil; p.RedisUnknown {
-		p.Undecided = nil
-	}
-	return p, redisErr, nil
 }
 
-// readJournal adds what the journal has of the user and was not decided.
-func (p *Person) readJournal(ctx context.Context, tx *sql.Tx, open []Undecided) error {
-	return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
-		var id coupon.CouponID
-		var at coupon.Arrival
-		if err := rows.Scan(&id, &at); err != nil {
-			return err
+// conclude adds the applications that are not decided, and the coupons that the user may still get.
+func (p *Person) conclude(open []Undecided) {
+	for _, c := range p.Coupons {
+		issued := standing.Outcome{Outcome: coupon.OutcomeIssued}
+		if c.AppliedAt != nil {
+			issued.Arrival = coupon.ArrivalAt(*c.AppliedAt)
 		}
-		n, found := slices.BinarySearchFunc(open, id, func(u Undecided, id coupon.CouponID) int { return cmp.Compare(u.Coupon, id) })
-		if found {
-			open[n].journalled = append(open[n].journalled, at.Time())
+		factsOf(open, c.Coupon).Outcomes = []standing.Outcome{issued}
+	}
+	for _, a := range p.Applications {
+		facts := factsOf(open, a.Coupon)
+		facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome, Arrival: coupon.ArrivalAt(a.AppliedAt)})
+	}
+	for _, u := range open {
+		is, waiting := u.facts.Conclude(), u.facts.Undecided()
+		u.MarkedIssued, u.MarkedRejected = u.facts.MarkedIssued, u.facts.MarkedRejected
+		u.UnderReview = len(waiting) > 0 && waiting[0].Source != coupon.SourceQueue
+		for _, a := range waiting {
+			u.AppliedAt = append(u.AppliedAt, a.Arrival.Time())
 		}
-		return nil
-	}, journalledSQL, p.User)
+		if u.Lost = is.Is == coupon.StandingLost; u.Lost {
+			u.AppliedAt = []time.Time{is.Arrival.Time()}
+		}
+		if len(u.AppliedAt) > 0 || u.MarkedIssued || u.MarkedRejected {
+			p.Undecided = append(p.Undecided, u)
+		}
+		if len(u.AppliedAt) > 0 || is.Is == coupon.StandingNotSelected { // more seats may be added
+			p.obtainable = append(p.obtainable, u.Coupon)
+		}
+	}
+}
+
+// factsOf returns the facts of an open coupon; facts that nobody reads if it is not open.
+func factsOf(open []Undecided, id coupon.CouponID) *standing.Facts {
+	n, found := slices.BinarySearchFunc(open, id, func(u Undecided, id coupon.CouponID) int { return cmp.Compare(u.Coupon, id) })
+	if !found {
+		return new(standing.Facts)
+	}
+	return &open[n].facts
 }
 
 func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
@@ -286,35 +327,16 @@ func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 const parallelLookups = 16
 
 func (p *Person) readRedis(ctx context.Context, redis Redis, open []Undecided) error {
-	known := make([]bool, len(open))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelLookups)
 	for n := range open {
 		group.Go(func() error {
-			found, err := redis.LookupUser(ctx, open[n].Coupon, p.User)
-			if err != nil {
-				return err
+			w, err := redis.Watch(ctx, open[n].Coupon, 0, p.User)
+			if err == nil {
+				open[n].facts.Found, open[n].facts.Asked = w.Users[0], true
 			}
-			u := &open[n]
-			for _, e := range found.Entries {
-				u.AppliedAt = append(u.AppliedAt, e.Arrival.Time())
-				u.UnderReview = u.UnderReview || e.Source != coupon.SourceQueue
-			}
-			u.MarkedIssued, u.MarkedRejected = found.MarkedIssued, found.MarkedRejected
-			if len(u.AppliedAt) == 0 && len(u.journalled) > 0 {
-				u.AppliedAt, u.Lost = u.journalled[:1], true
-			}
-			known[n] = len(u.AppliedAt) > 0 || u.MarkedIssued || u.MarkedRejected
-			return nil
+			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for n, u := range open {
-		if known[n] {
-			p.Undecided = append(p.Undecided, u)
-		}
-	}
-	return nil
+	return group.Wait()
 }

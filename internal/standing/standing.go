@@ -1,74 +1,123 @@
-// Package standing says what an applicant is told about an application: the document of GET …/me and of the streams.
+// Package standing says where a user's application for a coupon is: its standing. apply-api and its streams tell it to
+// applicants, `settle explain` to customer service, and `settle user` counts on it.
+//
+// # Facts
+//
+// Redis is read first, and then MySQL: an application that leaves Redis is in MySQL already. Two reads are enough for
+// any number of users of a coupon: candidates.Store.Watch, and Records.Read for those of whom Redis has nothing.
+//
+// # Precedence
+//
+// There may be several facts: a user may apply again, a clean-up may be pending, and Redis may have lost something. The
+// first line that is true gives the standing:
+//
+//	ISSUED        MySQL has a coupon of the user
+//	ISSUED        Redis marks the user as issued, and MySQL was not asked
+//	PENDING       an application without outcome is in the queue
+//	UNDER_REVIEW  an application without outcome is in the DLQ
+//	LOST          the journal has an application that Redis has lost and that a restore will put back
+//	NOT_SELECTED  the latest outcome is that; ALREADY_ISSUED does not count
+//	REJECTED      likewise
+//	REJECTED      Redis marks the user as rejected, and MySQL was not asked
+//	NONE
+//
+// MySQL is the source of truth: a mark that it does not confirm counts for nothing. An outcome that was not read cannot
+// count either: until the clean-up, an applicant is told PENDING. A restore puts back the first application that is
+// later than every outcome, unless an outcome is REJECTED or Redis has a mark of the user.
 package standing
 
 import (
-	"time"
+	"slices"
 
-	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
-// Document is the state of an application. Only streams have the states NOT_APPLIED and UNKNOWN.
-type Document struct {
-	Status      coupon.Standing `json:"status"`
-	CouponID    coupon.CouponID `json:"couponId"`
-	UserID      coupon.UserID   `json:"userId"`
-	Position    int64           `json:"position,omitempty"`    // only if Status is PENDING
-	Seats       *int            `json:"seats,omitempty"`       // free seats; only if Status is PENDING
-	WithinSeats *bool           `json:"withinSeats,omitempty"` // only if Status is PENDING
-	AppliedAt   string          `json:"appliedAt,omitempty"`   // empty: unknown
-	Cadence     coupon.Cadence  `json:"cadence,omitempty"`     // only if Status is PENDING
-	SettlesAt   string          `json:"settlesAt,omitempty"`   // only if Status is PENDING
-	Delayed     bool            `json:"delayed,omitempty"`
-	MayBeLost   bool            `json:"mayBeLost,omitempty"` // only if Status is NOT_APPLIED
+// Facts are what is known of one user and one coupon.
+type Facts struct {
+	candidates.Found
+	Asked      bool             // whether MySQL was asked
+	Outcomes   []Outcome        // that MySQL has, in any order
+	Journalled []coupon.Arrival // that the journal has, ascending; empty: none, or it was not asked
 }
 
-// Terms are what the document depends on beside the application.
-type Terms struct {
-	Zone          func() *time.Location // zone of the nights, and of the times in documents
-	IssueInterval time.Duration         // how often `settle serve` looks at immediate coupons
+// Outcome is a coupon of the user (ISSUED), or a row of application_outcome.
+type Outcome struct {
+	Outcome coupon.Outcome
+	Arrival coupon.Arrival // 0: unknown
 }
 
-// Describe returns the document of an application.
-func (t Terms) Describe(of coupon.Coupon, user coupon.UserID, status candidates.Status) Document {
-	d := Document{Status: status.Standing, CouponID: of.ID, UserID: user}
-	if status.Arrival > 0 {
-		d.AppliedAt = t.Format(status.Arrival.Time())
+// Standing is where the application is.
+type Standing struct {
+	Is       coupon.Standing
+	Arrival  coupon.Arrival // 0: unknown
+	Position int64          // in the queue, from 1; 0: not in the queue
+}
+
+// MayBeSettled reports whether MySQL may have an application of which Redis has nothing. sold says that Redis answers
+// SOLD_OUT.
+func MayBeSettled(of coupon.Coupon, sold bool) bool {
+	return sold || of.Finalised() || of.IssuedCount > 0
+}
+
+// Conclude returns the standing that follows from the facts.
+func (f Facts) Conclude() Standing {
+	latest, waiting := f.latest(), f.Undecided()
+	switch {
+	case latest.Outcome == coupon.OutcomeIssued:
+		return Standing{Is: coupon.StandingIssued, Arrival: latest.Arrival}
+	case f.MarkedIssued && !f.Asked:
+		return Standing{Is: coupon.StandingIssued}
+	case len(waiting) > 0 && waiting[0].Source == coupon.SourceQueue:
+		return Standing{Is: coupon.StandingPending, Arrival: waiting[0].Arrival, Position: f.Position}
+	case len(waiting) > 0:
+		return Standing{Is: coupon.StandingUnderReview, Arrival: waiting[0].Arrival}
+	case f.lost() > 0:
+		return Standing{Is: coupon.StandingLost, Arrival: f.lost()}
+	case latest.Outcome != "":
+		return Standing{Is: coupon.Standing(latest.Outcome), Arrival: latest.Arrival}
+	case f.MarkedRejected && !f.Asked:
+		return Standing{Is: coupon.StandingRejected}
+	default:
+		return Standing{Is: coupon.StandingNone}
 	}
-	if status.Standing == coupon.StandingPending {
-		seats := of.Free()
-		within := WithinSeats(status.Position, seats)
-		d.Position, d.Seats, d.WithinSeats, d.Cadence = status.Position, &seats, &within, of.Cadence
-		d.SettlesAt = t.Format(t.SettlesAt(of, status.Arrival, status.Now))
-		d.Delayed = t.Delayed(of, status.Arrival, status.Now)
-	}
-	return d
 }
 
-// WithinSeats reports whether a position is within the free seats at this moment. It promises nothing: users ahead may
-// be ineligible, and seats may be added or given to others.
-func WithinSeats(position int64, seats int) bool { return position <= int64(seats) }
-
-// SettlesAt returns when an application is settled: at a midnight, or at the next look if the coupon is immediate. now
-// is the time on the clock of Redis.
-func (t Terms) SettlesAt(of coupon.Coupon, arrival coupon.Arrival, now time.Time) time.Time {
-	at := arrival.Time()
-	if !of.Immediate() {
-		return calendar.NextCutoff(at, t.Zone())
+// latest returns ISSUED or else the latest outcome but ALREADY_ISSUED; the zero Outcome if there is none.
+func (f Facts) latest() (latest Outcome) {
+	for _, o := range f.Outcomes {
+		if o.Outcome == coupon.OutcomeIssued {
+			return o
+		}
+		if o.Outcome != coupon.OutcomeAlreadyIssued && o.Arrival >= latest.Arrival {
+			latest = o
+		}
 	}
-	if now.After(at) { // an arrival may be ahead of the clock
-		at = now
-	}
-	return at.Add(t.IssueInterval)
+	return latest
 }
 
-// Delayed reports whether an immediate coupon's application waits longer than it should. now is the time on the clock
-// of Redis.
-func (t Terms) Delayed(of coupon.Coupon, arrival coupon.Arrival, now time.Time) bool {
-	return of.Immediate() && coupon.Delayed(now.Sub(arrival.Time()), t.IssueInterval)
+// Undecided returns the entries in Redis without an outcome, that of the queue first.
+func (f Facts) Undecided() []coupon.Application {
+	if len(f.Outcomes) == 0 {
+		return f.Entries
+	}
+	return slices.DeleteFunc(slices.Clone(f.Entries), func(entry coupon.Application) bool {
+		return slices.ContainsFunc(f.Outcomes, func(o Outcome) bool { return o.Arrival == entry.Arrival })
+	})
 }
 
-// Format returns a time in RFC 3339 with microseconds.
-func (t Terms) Format(at time.Time) string { return string(httpapi.AppendTime(nil, at.In(t.Zone()))) }
+// lost returns the arrival at which a restore will put the application back; 0: it puts nothing back.
+func (f Facts) lost() coupon.Arrival {
+	after := coupon.Arrival(0)
+	for _, o := range f.Outcomes {
+		if after = max(after, o.Arrival); o.Outcome == coupon.OutcomeRejected {
+			return 0
+		}
+	}
+	for _, arrival := range f.Journalled {
+		if arrival > after && !f.MarkedIssued && !f.MarkedRejected {
+			return arrival
+		}
+	}
+	return 0
+}
