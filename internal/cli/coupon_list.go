@@ -124,7 +124,7 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	}
 	groups := history.DLQGroups{}
 	if r.failed == nil {
-		r.failed = history.EachDLQEntry(ctx, r.store, c.ID, groups.Add)
+		r.failed = history.EachDLQEntry(ctx, r.store, c.ID, nil, groups.Add)
 	}
 	if r.failed == nil {
 		shown.Review = groups.Sorted()

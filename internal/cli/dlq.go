@@ -79,12 +79,7 @@ func (l *reviewList) add(e history.DLQEntry) {
 
 func (c *dlqListCmd) run(ctx context.Context, p *program) (err error) {
 	selection, list := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause}, newReviewList(c.List || len(c.User) > 0)
-	list.now, err = p.eachUnderReview(ctx, c.Coupon, func(e history.DLQEntry) {
-		if selection.Has(e) {
-			list.add(e)
-		}
-	})
-	if err != nil {
+	if list.now, err = p.eachUnderReview(ctx, selection, list.add); err != nil {
 		return err
 	}
 	return p.printReview(list, c.Output)
@@ -117,8 +112,8 @@ func (p *program) printReview(list *reviewList, format string) error {
 	return nil
 }
 
-// eachUnderReview visits the DLQ entries of the given coupons; of all coupons if none is given. now is the Redis time.
-func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID, visit func(history.DLQEntry)) (now time.Time, err error) {
+// eachUnderReview visits the selected DLQ entries. now is the Redis time.
+func (p *program) eachUnderReview(ctx context.Context, of review.Selection, visit func(history.DLQEntry)) (now time.Time, err error) {
 	s, err := p.open(ctx)
 	if err != nil {
 		return now, err
@@ -128,7 +123,7 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID
 		return now, err
 	}
 	err = mysqltx.New(s.MySQL).OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		for _, id := range coupons {
+		for _, id := range of.Coupons {
 			if _, err := (history.Reader{DB: q}).Coupon(ctx, id); err != nil {
 				return err
 			}
@@ -138,8 +133,12 @@ func (p *program) eachUnderReview(ctx context.Context, coupons []coupon.CouponID
 	if err != nil {
 		return now, err
 	}
-	return now, s.eachCoupon(ctx, coupons, func(id coupon.CouponID) error {
-		return history.EachDLQEntry(ctx, s.store, id, visit)
+	return now, s.eachCoupon(ctx, of.Coupons, func(id coupon.CouponID) error {
+		return history.EachDLQEntry(ctx, s.store, id, of.Users, func(e history.DLQEntry) {
+			if of.Has(e) {
+				visit(e)
+			}
+		})
 	})
 }
 
@@ -171,11 +170,9 @@ func (d *reviewFlags) selection() review.Selection {
 func (d *reviewFlags) preview(ctx context.Context, p *program, digestOf func([]review.Entry) string) (err error) {
 	var chosen []review.Entry
 	selection, list := d.selection(), newReviewList(len(d.User) > 0)
-	list.now, err = p.eachUnderReview(ctx, selection.Coupons, func(e history.DLQEntry) {
-		if selection.Has(e) {
-			list.add(e)
-			chosen = append(chosen, review.EntryOf(e))
-		}
+	list.now, err = p.eachUnderReview(ctx, selection, func(e history.DLQEntry) {
+		list.add(e)
+		chosen = append(chosen, review.EntryOf(e))
 	})
 	if err != nil {
 		return err
@@ -187,8 +184,8 @@ func (d *reviewFlags) preview(ctx context.Context, p *program, digestOf func([]r
 func (d *reviewFlags) retry(p *program) review.Retry {
 	return review.Retry{
 		Selection: d.selection(),
-		Each: func(ctx context.Context, visit func(history.DLQEntry)) error {
-			_, err := p.eachUnderReview(ctx, []coupon.CouponID{d.Coupon}, visit)
+		Each: func(ctx context.Context, of review.Selection, visit func(history.DLQEntry)) error {
+			_, err := p.eachUnderReview(ctx, of, visit)
 			return err
 		},
 	}

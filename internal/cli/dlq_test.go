@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -261,6 +263,53 @@ func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 				require.Equal(t, want.rejected, w.Outcome(couponID, "REJECTED"))
 			})
 		}
+	}
+	w.verify()
+}
+
+// The entries of chosen users are looked up, however long the DLQ is. Only the run of a retry reads the line, as every run does.
+func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
+	t.Parallel()
+	w := newWorldBehindProxies(t)
+	var calls, pages atomic.Int64
+	_, w.servers = w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		text := strings.ToLower(string(turn.Request))
+		switch {
+		case turn.Proxy != jajeongtest.ToRedis || strings.Contains(text, "\r\neval\r\n"): // Redis did not have the script yet
+		case strings.Contains(text, "\r\n500\r\n$3\r\n125\r\n"): // 500 entries of the queue and 125 of the DLQ: a page of the line
+			pages.Add(1)
+		default:
+			calls.Add(1)
+		}
+		return faultproxy.Pass()
+	})
+	counted := map[string]int64{}
+	for n, entries := range []coupon.UserID{10, 300} {
+		users := between(coupon.UserID(n*1000+1), coupon.UserID(n*1000)+entries)
+		w.AddUsers(users...)
+		id := w.couponFor(5, users...)
+		for _, user := range users {
+			w.MoveToReview(id, user.Member(), coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+		}
+		for i, verb := range [][]string{{"list"}, {"drop"}, {"retry", "--cutoff=now"}, {"retry", "--cutoff=now", "--canary=1"}} {
+			calls.Store(0)
+			pages.Store(0)
+			flags := append([]string{"--coupon=" + id.String(), "--user=" + users[i].Member()}, verb[1:]...)
+			if verb[0] != "list" {
+				flags = append(flags, "--operator=lee", "--reason=TICKET-7")
+			}
+			code, _, stderr := w.settle(append([]string{"dlq", verb[0]}, flags...)...)
+			require.Zero(t, code, stderr)
+			key := strings.Join(verb, " ")
+			if n > 0 {
+				require.Equal(t, counted[key], calls.Load(), key)
+				require.LessOrEqual(t, pages.Load(), int64(3*(entries/125+1)), "%s: to count, to issue, to close out", key)
+			}
+			counted[key] = calls.Load()
+			require.True(t, verb[0] == "retry" || pages.Load() == 0, key)
+		}
+		require.Equal(t, users[2:4], w.Issued(id))
+		require.Equal(t, users[1:2], w.Outcome(id, "REJECTED"))
 	}
 	w.verify()
 }

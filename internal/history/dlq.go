@@ -13,6 +13,7 @@ import (
 // DLQStore reads the DLQ. candidates.Store implements it.
 type DLQStore interface {
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	FindUnderReview(ctx context.Context, couponID coupon.CouponID, members []string) ([]coupon.Application, error)
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
 }
 
@@ -31,17 +32,25 @@ func (e DLQEntry) InDLQSince() time.Time {
 	return cmp.Or(e.Since, e.At)
 }
 
-func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, visit func(DLQEntry)) error {
-	for cursor := (coupon.Cursor{}); ; {
-		page, next, err := store.UnderReview(ctx, couponID, cursor)
+// EachDLQEntry visits, by arrival, the entries of these members in the coupon's DLQ; all entries if members is empty.
+func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, members []string, visit func(DLQEntry)) error {
+	for cursor := (coupon.Cursor{}); !cursor.End; {
+		var page []coupon.Application
+		var err error
+		if len(members) > 0 {
+			page, err = store.FindUnderReview(ctx, couponID, members)
+			cursor.End = true
+		} else {
+			page, cursor, err = store.UnderReview(ctx, couponID, cursor)
+		}
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		members := make([]string, len(page))
+		names := make([]string, len(page))
 		for i, e := range page {
-			members[i] = e.Member
+			names[i] = e.Member
 		}
-		reasons, err := store.Reasons(ctx, couponID, members)
+		reasons, err := store.Reasons(ctx, couponID, names)
 		if err != nil {
 			return err
 		}
@@ -51,8 +60,8 @@ func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID,
 			reason.Retryable = e.Source != coupon.SourceHeld // decided by the score, as in settlements
 			visit(DLQEntry{Coupon: couponID, User: e.Member, Arrival: e.Arrival.Time(), Reason: reason})
 		}
-		cursor = next
 	}
+	return nil
 }
 
 // DLQGroup sums up the DLQ entries of one coupon that have the same cause.

@@ -24,7 +24,7 @@ type Retry struct {
 	Canaries int    // number of entries in the first run; 0: one run tries all entries
 	Expect   string // Digest of the entries that a preview has shown; empty: the entries are tried whatever they are
 
-	Each func(ctx context.Context, visit func(history.DLQEntry)) error                      // visits the coupon's DLQ
+	Each func(ctx context.Context, of Selection, visit func(history.DLQEntry)) error        // visits the selected entries
 	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // does one run
 	Done func(Round)                                                                        // is called after each run
 }
@@ -78,7 +78,8 @@ func (r Retry) Do(ctx context.Context) error {
 		case stay.All() > 0:
 			return ErrCanariesFailed
 		}
-		if chosen, err = r.stillThere(ctx, chosen); err != nil || len(chosen) == 0 { // another run has settled the others
+		r.Users = Users(chosen)
+		if chosen, err = r.Chosen(ctx); err != nil || len(chosen) == 0 { // another run has settled the others
 			return err
 		}
 		members = Users(chosen)
@@ -98,22 +99,8 @@ func EntryOf(e history.DLQEntry) Entry { return Entry{e.User, coupon.ArrivalAt(e
 
 // Chosen returns the selected entries by arrival.
 func (r Retry) Chosen(ctx context.Context) (chosen []Entry, err error) {
-	err = r.Each(ctx, func(e history.DLQEntry) {
-		if r.Has(e) {
-			chosen = append(chosen, EntryOf(e))
-		}
-	})
+	err = r.Each(ctx, r.Selection, func(e history.DLQEntry) { chosen = append(chosen, EntryOf(e)) })
 	return chosen, err
-}
-
-// stillThere returns those of the entries that are still in the DLQ.
-func (r Retry) stillThere(ctx context.Context, entries []Entry) (still []Entry, err error) {
-	before := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		before[e.User] = true
-	}
-	now, err := r.Chosen(ctx)
-	return slices.DeleteFunc(now, func(e Entry) bool { return !before[e.User] }), err
 }
 
 // Digest is that of a list of entries, whatever their order.
@@ -137,7 +124,7 @@ func (r Retry) round(ctx context.Context, round Round, tried []Entry, members []
 	for i, e := range tried {
 		places[e.User] = i
 	}
-	err = r.Each(ctx, func(e history.DLQEntry) {
+	err = r.Each(ctx, Selection{Coupons: r.Coupons, Users: Users(tried)}, func(e history.DLQEntry) {
 		if i, mine := places[e.User]; mine && tried[i].Arrival == coupon.ArrivalAt(e.Arrival) {
 			round.Stay.add(tried[i], e.Attempts, round)
 		}
@@ -175,7 +162,7 @@ type Selection struct {
 	Causes  []string
 }
 
-// Has reports whether Users and Causes select an entry. The caller has looked at Coupons.
+// Has reports whether Users and Causes select an entry of one of the Coupons.
 func (s Selection) Has(e history.DLQEntry) bool {
 	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) && (len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
 }

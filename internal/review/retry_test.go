@@ -26,9 +26,11 @@ type queue struct {
 func (q *queue) retry(canaries int, s Selection) Retry {
 	return Retry{
 		Selection: s, Canaries: canaries,
-		Each: func(_ context.Context, visit func(history.DLQEntry)) error {
+		Each: func(_ context.Context, of Selection, visit func(history.DLQEntry)) error {
 			for _, e := range q.entries {
-				visit(e)
+				if of.Has(e) {
+					visit(e)
+				}
 			}
 			return nil
 		},

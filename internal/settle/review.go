@@ -77,13 +77,19 @@ func (s *settlement) release(ctx context.Context, members []string) error {
 		_, err := s.Line.Release(ctx, s.coupon.ID, named)
 		return err
 	}
-	return s.eachPageUnderReview(ctx, s.coupon.ID, func(page []coupon.Application) error {
+	for cursor := (coupon.Cursor{}); ; {
+		page, next, err := s.Line.UnderReview(ctx, s.coupon.ID, cursor)
+		if err != nil || len(page) == 0 {
+			return err
+		}
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
-		_, err := s.Line.Release(ctx, s.coupon.ID, page)
-		return err
-	})
+		if _, err := s.Line.Release(ctx, s.coupon.ID, page); err != nil {
+			return err
+		}
+		cursor = next
+	}
 }
 
 type dropped struct {
@@ -215,24 +221,16 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 
 // underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.
 func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string, mayBeGone bool) (found []coupon.Application, err error) {
-	if len(members) == 0 {
-		return nil, nil
+	found, err = s.Line.FindUnderReview(ctx, couponID, members)
+	if err != nil || mayBeGone {
+		return found, err
 	}
 	missing := map[string]bool{}
 	for _, member := range members {
 		missing[member] = true
 	}
-	err = s.eachPageUnderReview(ctx, couponID, func(page []coupon.Application) error {
-		for _, a := range page {
-			if missing[a.Member] {
-				found = append(found, a)
-				delete(missing, a.Member)
-			}
-		}
-		return nil
-	})
-	if err != nil || mayBeGone {
-		return found, err
+	for _, a := range found {
+		delete(missing, a.Member)
 	}
 	var problems []error
 	for _, member := range slices.Sorted(maps.Keys(missing)) {
@@ -242,17 +240,4 @@ func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, mem
 		return nil, &coupon.Error{Class: coupon.Setup, Err: errors.Join(problems...)}
 	}
 	return found, nil
-}
-
-func (s *Settler) eachPageUnderReview(ctx context.Context, couponID coupon.CouponID, visit func(page []coupon.Application) error) error {
-	for cursor := (coupon.Cursor{}); ; {
-		page, next, err := s.Line.UnderReview(ctx, couponID, cursor)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		if err := visit(page); err != nil {
-			return err
-		}
-		cursor = next
-	}
 }

@@ -86,6 +86,8 @@ type Line interface {
 	Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error)
 	// UnderReview reads, by arrival, the next DLQ entries after the cursor. It returns none at the end.
 	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	// FindUnderReview returns the DLQ entries of these members, by arrival.
+	FindUnderReview(ctx context.Context, couponID coupon.CouponID, members []string) ([]coupon.Application, error)
 	// Release makes DLQ entries retryable. It returns how many it found.
 	Release(ctx context.Context, couponID coupon.CouponID, held []coupon.Application) (int64, error)
 }
