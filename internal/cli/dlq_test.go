@@ -289,7 +289,7 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 		w.AddUsers(users...)
 		id := w.couponFor(5, users...)
 		for _, user := range users {
-			w.MoveToReview(id, user.Member(), coupon.Failure{Cause: coupon.CauseBadRow, Message: "test"})
+			w.MoveToReview(id, user.Member(), coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 		}
 		for i, verb := range [][]string{{"list"}, {"drop"}, {"retry", "--cutoff=now"}, {"retry", "--cutoff=now", "--canary=1"}} {
 			calls.Store(0)
