@@ -17,9 +17,9 @@ import (
 
 func (p *program) isTerminal() bool { return output.IsTerminal(p.Stdin) && output.IsTerminal(p.Stderr) }
 
-// askFirst shows a preview and asks for confirmation. Except for a backfill, it limits order to what the preview shows.
+// askFirst shows a preview and asks for confirmation. It limits order to what the preview shows.
 // leftOut holds the error classes of the coupons that the preview could not show.
-func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int) (may bool, leftOut []coupon.Class, err error) {
+func (p *program) askFirst(ctx context.Context, order *settle.Order) (may bool, leftOut []coupon.Class, err error) {
 	var shown *settle.Report
 	aside := *p
 	aside.Stdout = p.Stderr // stdout is kept for the result of the run
@@ -29,10 +29,6 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order, nights int)
 	})
 	if shown == nil || exitCode(err) == exitUse { // other errors concern single coupons, and the rest can be settled
 		return false, nil, err
-	}
-	if nights > 0 {
-		may, err = p.ask(ctx, p.Sprintf(text.AskBackfill, nights))
-		return may, nil, err
 	}
 	failed := review.Pin(order, shown)
 	if len(order.Coupons) == 0 {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,8 +16,6 @@ import (
 type runCmd struct {
 	Date          string            `xor:"cutoff" placeholder:"DATE"`
 	Cutoff        string            `xor:"cutoff" placeholder:"TIME"`
-	From          string            `xor:"cutoff" placeholder:"DATE"`
-	To            string            `placeholder:"DATE"`
 	Coupon        []coupon.CouponID `placeholder:"ID"`
 	DryRun        bool              `xor:"approval"`
 	List          bool
@@ -31,7 +28,7 @@ type runCmd struct {
 }
 
 func (c *runCmd) manual() bool {
-	return c.Date != "" || c.Cutoff != "" || c.From != "" || len(c.Coupon) > 0 || c.AcceptGap
+	return c.Date != "" || c.Cutoff != "" || len(c.Coupon) > 0 || c.AcceptGap
 }
 
 func (c *runCmd) Validate() error {
@@ -40,50 +37,24 @@ func (c *runCmd) Validate() error {
 		operator = c.operatorFlags.check(text.ManualRunIsRecorded)
 	}
 	_, wrongCutoff := c.cutoff(time.UTC)
-	_, wrongNights := c.nights(time.UTC)
 	return errors.Join(operator,
 		refuse(!c.manual() && c.Operator+c.Reason != "", text.NightlyRunHasNoOperator),
-		wrongCutoff, wrongNights,
+		wrongCutoff,
 		c.pushFlags.wrong(),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
 		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
 		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
 }
 
-// maxNights bounds a backfill. A longer range of dates is taken for a typing error.
-const maxNights = 366
-
-// nights returns the cutoffs of a backfill in order; none without --from and --to.
-func (c *runCmd) nights(zone *time.Location) (cutoffs []time.Time, err error) {
-	switch {
-	case c.From == "" && c.To == "":
-		return nil, nil
-	case c.From == "" || c.To == "":
-		return nil, text.UsageErrorf(text.FromAndToTogether)
-	case c.DryRun:
-		return nil, text.UsageErrorf(text.DryRunOfOneNight)
-	}
-	first, wrongFrom := cutoffOf("--from", c.From, zone)
-	last, wrongTo := cutoffOf("--to", c.To, zone)
-	if err := cmp.Or(wrongFrom, wrongTo); err != nil {
-		return nil, err
-	}
-	for night := first; !night.After(last); night = calendar.NextCutoff(night, zone) {
-		if cutoffs = append(cutoffs, night); len(cutoffs) > maxNights {
-			return nil, text.UsageErrorf(text.TooManyNights, c.From, c.To, maxNights)
-		}
-	}
-	if len(cutoffs) == 0 {
-		return nil, text.UsageErrorf(text.FromAfterTo, c.From, c.To)
-	}
-	return cutoffs, nil
-}
-
 // cutoff returns the cutoff that --date or --cutoff names. It is zero for --cutoff=now, and if neither flag is given.
 func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	switch {
 	case c.Date != "":
-		return cutoffOf("--date", c.Date, zone)
+		cutoff, err := calendar.DateCutoff(c.Date, zone)
+		if err != nil {
+			return time.Time{}, text.UsageErrorf(text.WrongDate, "--date", c.Date)
+		}
+		return cutoff, after1970("--date", c.Date, cutoff)
 	case c.Cutoff == "" || c.Cutoff == "now":
 		return time.Time{}, nil
 	default:
@@ -93,14 +64,6 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 		}
 		return cutoff, after1970("--cutoff", c.Cutoff, cutoff)
 	}
-}
-
-func cutoffOf(flag, date string, zone *time.Location) (time.Time, error) {
-	cutoff, err := calendar.DateCutoff(date, zone)
-	if err != nil {
-		return time.Time{}, text.UsageErrorf(text.WrongDate, flag, date)
-	}
-	return cutoff, after1970(flag, date, cutoff)
 }
 
 func after1970(flag, given string, at time.Time) error {
@@ -129,29 +92,19 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 	defer s.Close()
 	p.shared = s.sharedWith()
 	order.Cutoff, _ = c.cutoff(p.Zone) // no error: Validate has read the flags
-	nights, _ := c.nights(p.Zone)
 	if c.Ask {
 		return c.askApproval(ctx, p, order)
 	}
 	if c.DryRun {
 		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
 	}
-	if len(nights) > 0 {
-		if err := c.over(ctx, p, nights[len(nights)-1]); err != nil {
-			return err
-		}
-		order.Cutoff = nights[len(nights)-1]
-	}
 	var leftOut []coupon.Class
 	if c.manual() && !c.Yes && p.isTerminal() {
-		may, failed, err := p.askFirst(ctx, &order, len(nights))
+		may, failed, err := p.askFirst(ctx, &order)
 		if err != nil || !may {
 			return err
 		}
 		leftOut = failed
-	}
-	if len(nights) > 0 {
-		return c.backfill(ctx, p, order, nights)
 	}
 	return p.settle(ctx, c.Output, c.once(ctx, p, order), leftOut...)
 }
@@ -162,51 +115,6 @@ func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(
 		defer c.pusher(ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
 	}
-}
-
-// over returns an error if the last night of a backfill is not over yet by the Redis clock.
-func (c *runCmd) over(ctx context.Context, p *program, last time.Time) error {
-	s, err := p.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	now, err := s.store.Now(ctx)
-	if err != nil || !last.After(now) {
-		return err
-	}
-	return text.UsageErrorf(text.NightNotOver, c.To, p.Instant(last), p.Instant(now))
-}
-
-// backfill settles night after night, each in a run of its own. A coupon that fails does not stop the later nights.
-func (c *runCmd) backfill(ctx context.Context, p *program, order settle.Order, nights []time.Time) (err error) {
-	var done struct {
-		Nights []*settle.Report `json:"nights"`
-	}
-	done.Nights = []*settle.Report{}
-	var classes []coupon.Class
-	for _, order.Cutoff = range nights {
-		if ctx.Err() != nil {
-			err = settle.Stopped(ctx)
-			break
-		}
-		var report *settle.Report
-		if report, err = p.watch(ctx, c.once(ctx, p, order)); report != nil {
-			done.Nights = append(done.Nights, report)
-			p.printReport(c.Output, report, err)
-			classes = append(classes, report.Classes()...)
-		}
-		if err != nil {
-			break // the run could not begin, or was stopped
-		}
-	}
-	if err != nil {
-		classes = append(classes, classOf(err))
-	}
-	if c.Output == "json" && len(done.Nights) > 0 {
-		err = errors.Join(err, output.JSON(p.Stdout, done))
-	}
-	return errors.Join(err, worst(classes...))
 }
 
 // settle calls do and prints its report. The exit code also depends on leftOut, the errors of coupons not in the run.
@@ -239,27 +147,22 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 	return report, err
 }
 
-// outcome prints a report. It returns err together with the exit code.
+// outcome prints a report as a table, and its advice unless the run itself failed. For JSON it prints nothing. It returns err
+// together with the exit code.
 func (p *program) outcome(format string, report *settle.Report, err error, leftOut ...coupon.Class) error {
-	p.printReport(format, report, err)
+	if format != "json" {
+		p.view().Settlement(report, p.Stderr)
+		for _, advice := range report.Advice() {
+			if err == nil {
+				p.warn(advice)
+			}
+		}
+	}
 	classes := append(report.Classes(), leftOut...)
 	if err != nil {
 		classes = append(classes, classOf(err))
 	}
 	return errors.Join(err, worst(classes...))
-}
-
-// printReport prints a report as a table, and its advice unless the run itself failed. For JSON it prints nothing.
-func (p *program) printReport(format string, report *settle.Report, err error) {
-	if format == "json" {
-		return
-	}
-	p.view().Settlement(report, p.Stderr)
-	if err == nil {
-		for _, advice := range report.Advice() {
-			p.warn(advice)
-		}
-	}
 }
 
 // askApproval previews the run, and asks for approval of its winners and its gap.

@@ -23,7 +23,6 @@ var examples = map[string][]string{
 		"settle run --dry-run --date 2026-11-20",
 		"settle run --coupon 42 --date 2026-11-20 --operator kim --reason TICKET-123",
 		"settle run --coupon 42 --date 2026-11-20 --expect-digest sha256:… --operator kim --reason TICKET-123",
-		`settle run --from 2026-11-18 --to 2026-11-20 --operator kim --reason "missed nights"`,
 		`settle run --coupon 42 --cutoff now --accept-gap --operator kim --reason "Redis lost 3 applications"`,
 	},
 	"settle serve": {

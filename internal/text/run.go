@@ -12,10 +12,8 @@ var (
 	TablesMissing  = Message{"스키마는 최신이지만 읽을 수 없는 테이블이 있습니다(%v). 백업에서 복원하거나 이 계정에 권한을 주세요", "the schema is up to date, but not every table can be read (%v): restore the tables from a backup, or grant this account the rights"}
 	SchemaUpToDate = Message{"스키마가 최신 상태입니다", "the schema is up to date"}
 	AskSettle      = Message{"이대로 정산할까요?", "Settle this?"}
-	AskBackfill    = Message{"위는 마지막 영업일까지 모두 정산한 경우의 결과입니다. %d일치를 하루씩 차례로 정산할까요?",
-		"This is the result of all nights. Settle %d night{|s}, one after the other?"}
-	CouponTitle   = Message{"쿠폰 %d %s", "coupon %d %s"}
-	WouldBeIssued = Message{"  발급 예정: %d명, 첫 번째 사용자 %d (%s), 마지막 사용자 %d (%s)",
+	CouponTitle    = Message{"쿠폰 %d %s", "coupon %d %s"}
+	WouldBeIssued  = Message{"  발급 예정: %d명, 첫 번째 사용자 %d (%s), 마지막 사용자 %d (%s)",
 		"  would be issued: %d, the first user %d (%s), the last user %d (%s)"}
 	NoneWouldBeIssued = Message{"  발급 예정: 없음", "  would be issued: none"}
 	WouldBeReviewed   = Message{"  검토로 전환될 신청: %d건, %s (%s)", "  would be moved to review: %d, %s (%s)"}

@@ -35,23 +35,14 @@ var (
 	OperatorOrReasonTooLong = Message{"--operator는 %d자, --reason은 %d자까지 입력할 수 있습니다",
 		"--operator takes up to %d characters and --reason up to %d"}
 	OperatorIsRecorded  = Message{"담당자 이름을 입력하세요. 기록에 남습니다", "the operator is recorded"}
-	ManualRunIsRecorded = Message{"--date, --cutoff, --from, --coupon, --accept-gap 중 하나라도 지정하면 수동 실행이므로 담당자 이름을 기록에 남겨야 합니다",
-		"a run with --date, --cutoff, --from, --coupon or --accept-gap is a manual one, and its operator is recorded"}
-	NightlyRunHasNoOperator = Message{"--operator와 --reason은 수동 실행에만 사용합니다. 야간 실행이라면 두 옵션을 빼고, 수동 실행이라면 --date, --cutoff, --from, --coupon, --accept-gap 중 하나를 함께 지정하세요",
-		"--operator and --reason belong to a manual run: give --date, --cutoff, --from, --coupon or --accept-gap, too; or leave them out for the nightly run"}
+	ManualRunIsRecorded = Message{"--date, --cutoff, --coupon, --accept-gap 중 하나라도 지정하면 수동 실행이므로 담당자 이름을 기록에 남겨야 합니다",
+		"a run with --date, --cutoff, --coupon or --accept-gap is a manual one, and its operator is recorded"}
+	NightlyRunHasNoOperator = Message{"--operator와 --reason은 수동 실행에만 사용합니다. 야간 실행이라면 두 옵션을 빼고, 수동 실행이라면 --date, --cutoff, --coupon, --accept-gap 중 하나를 함께 지정하세요",
+		"--operator and --reason belong to a manual run: give --date, --cutoff, --coupon or --accept-gap, too; or leave them out for the nightly run"}
 	ListNeedsDryRun = Message{"--list는 미리 보기에서만 사용할 수 있습니다. --dry-run과 함께 지정하세요",
 		"--list lists the users of a preview: give --dry-run, too"}
 	DigestNeedsOneCoupon = Message{"--expect-digest를 사용하려면 --coupon 하나와 함께 --date 또는 --cutoff를 지정해야 합니다",
 		"--expect-digest needs one --coupon and an explicit --date or --cutoff"}
-	FromAndToTogether = Message{"--from(첫 영업일)과 --to(마지막 영업일)는 함께 지정해야 합니다",
-		"--from and --to belong together: the first and the last business date"}
-	DryRunOfOneNight = Message{"--dry-run은 하루치만 보여 줍니다. --from과 --to 대신 --date를 지정하세요",
-		"--dry-run shows one night: give --date instead of --from and --to"}
-	TooManyNights = Message{"--from=%s --to=%s: 기간이 %d일을 넘습니다. 나누어 실행하세요",
-		"--from=%s --to=%s span more than %d nights: backfill them in parts"}
-	FromAfterTo  = Message{"--from(%s)이 --to(%s)보다 늦습니다", "--from=%s is after --to=%s"}
-	NightNotOver = Message{"--to=%s: 아직 끝나지 않은 영업일입니다. %s에 끝나며, 현재 시각은 Redis 시계로 %s입니다. 아무것도 바꾸지 않았습니다",
-		"--to=%s is not over: it ends at %s, and it is %s by the Redis clock. Nothing was changed"}
 	SeatsOrTotalMissing = Message{"--seats(추가할 수량) 또는 --total(전체 수량)을 1부터 %d까지의 값으로 지정하세요",
 		"want --seats, the number to add, or --total, the number in all: 1 to %d"}
 	UserOrCause        = Message{"--user와 --cause 중 하나만 지정하세요", "give --user or --cause, not both"}
