@@ -10,14 +10,8 @@
 // without a lock. An order that another transaction changes meanwhile is noticed when it is written: the write is conditional,
 // and the transaction starts again.
 //
-// Many callers may ask for one coupon at once. In each process, one of them makes its call; the others wait for it, not in
-// MySQL, and then read without a lock whether anything is left to change. A process uses all this only to save work: a coupon is
-// protected by its row alone.
-//
-// # Groups
-//
-// Reserve and Confirm calls that wait at the same time share a transaction: see Store. It follows the same rules, and skips
-// coupons that are locked, so that nobody waits for the coupon of another.
+// Many callers may ask for one coupon at once. Each process makes one of these calls at a time, so that they take one connection:
+// see Store. The others wait in the process. A coupon is protected by its row alone.
 //
 // # Repetition
 //

@@ -81,8 +81,7 @@ const (
 
 	selectCoupon = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at FROM user_coupon u WHERE "
 
-	readOwnedSQL   = selectCoupon + "u.coupon_id = ? AND u.user_id = ?"
-	lockOwnedSQL   = readOwnedSQL + " FOR UPDATE"
+	lockOwnedSQL   = selectCoupon + "u.coupon_id = ? AND u.user_id = ? FOR UPDATE"
 	lockOrderedSQL = selectCoupon + "u.id = (SELECT o.user_coupon_id FROM coupon_order o WHERE o.order_id = ?) FOR UPDATE"
 )
 

@@ -3,11 +3,11 @@ package wallet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,7 +106,7 @@ func TestStore_LocksWhatItDecides(t *testing.T) {
 	s, meddle := newMeddledShop(t)
 	for _, verb := range []wallet.Verb{wallet.Reserve, wallet.Confirm} {
 		free := -1
-		meddle("FROM coupon WHERE id IN", func() {
+		meddle("LEFT JOIN coupon_order", func() {
 			found, err := mysqltx.Column[uint64](t.Context(), s.DB,
 				"SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE SKIP LOCKED", s.coupons[0])
 			if err != nil {
@@ -119,26 +119,16 @@ func TestStore_LocksWhatItDecides(t *testing.T) {
 	}
 }
 
-// A reservation that runs out right before the lock has run out.
-func TestStore_ReadsTheClockAfterTheLock(t *testing.T) {
-	t.Parallel()
-	s, meddle := newMeddledShop(t)
-	s.ask(wallet.Reserve, 0, "A", wallet.Done)
-	meddle("SKIP LOCKED", func() { s.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)") })
-	s.ask(wallet.Reserve, 0, "B", wallet.Done)
-	s.requireSame(1, nil)
-}
-
 // Between the search for its coupon and the lock, the order gets another coupon.
 func TestStore_OrderChangesItsCoupon(t *testing.T) {
 	t.Parallel()
 	s, meddle := newMeddledShop(t)
 	s.ask(wallet.Reserve, 0, "A", wallet.Done)
-	meddle("SKIP LOCKED", func() {
-		for _, call := range []wallet.Call{plainCall(wallet.Release, "A"), plainCall(wallet.Reserve, "A")} {
-			if d, err := wallet.Redeem(t.Context(), s.db, s.coupons[1], call); err != nil || d.Code != wallet.Done {
-				t.Error(d, err)
-			}
+	s.ask(wallet.Release, 0, "A", wallet.Done)
+	meddle("LEFT JOIN coupon_order", func() {
+		d, err := wallet.Redeem(t.Context(), s.db, s.coupons[1], plainCall(wallet.Reserve, "A"))
+		if err != nil || d.Code != wallet.Done {
+			t.Error(d, err)
 		}
 	})
 	s.ask(wallet.Confirm, 0, "A", wallet.Done)
@@ -146,60 +136,100 @@ func TestStore_OrderChangesItsCoupon(t *testing.T) {
 	require.Equal(t, coupon.CouponUsed, s.requireReplayed(1, s.coupons[1]))
 }
 
-// A decision without a lock is right only if the coupon did not change meanwhile.
-func TestStore_PeekNoticesChanges(t *testing.T) {
-	t.Parallel()
-	s, meddle := newMeddledShop(t)
-	s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
-	peek := func() (wallet.Code, bool) {
-		d, unchanged := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A"))
-		return d.Code, unchanged
-	}
-	code, unchanged := peek()
-	require.True(t, unchanged)
-	require.Equal(t, wallet.Expired, code)
-	meddle("LEFT JOIN coupon_order", func() {
-		s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 DAY")
-	})
-	_, unchanged = peek()
-	require.False(t, unchanged)
-	_, unchanged = peek()
-	require.False(t, unchanged, "a reservation changes something")
-	d, unchanged := wallet.Peek(s.pods[0], t.Context(), s.coupons[0], wallet.Call{Verb: wallet.Reserve, OrderID: "A", User: 99})
-	require.True(t, unchanged)
-	require.Equal(t, wallet.NotOwned, d.Code)
-}
-
-// Rows that contradict each other are an error of their own call.
+// Rows that contradict each other are an error, and stay as they are.
 func TestStore_ContradictionIsNotDecided(t *testing.T) {
 	t.Parallel()
-	g := newGrouped(t)
-	g.Exec("UPDATE user_coupon SET status = 'USED' WHERE user_id = 1")
-	var group sync.WaitGroup
-	for user := coupon.UserID(1); user <= 20; user++ {
-		group.Go(func() {
-			d, err := g.ask(t.Context(), wallet.Reserve, user, fmt.Sprint("A-", user))
-			if user > 1 && (err != nil || d.Code != wallet.Done) || user == 1 && (err == nil || mysqltx.ClassOf(err) != coupon.Invariant) {
-				t.Errorf("user %d: %s, %v", user, d.Code, err)
+	s := newShop(t, 1)
+	s.Exec("UPDATE user_coupon SET status = 'USED'")
+	_, err := s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A"))
+	require.Equal(t, coupon.Invariant, mysqltx.ClassOf(err), err)
+	require.Zero(t, s.Number("SELECT COUNT(*) FROM coupon_order"))
+}
+
+// holdCoupon locks the row of user 1 in the coupon at place 0, as a client that stopped does.
+func (s *shop) holdCoupon() (release func()) {
+	s.T.Helper()
+	tx, err := s.DB.BeginTx(s.T.Context(), nil)
+	require.NoError(s.T, err)
+	_, err = tx.ExecContext(s.T.Context(), "SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE /* by the test */", s.coupons[0])
+	require.NoError(s.T, err)
+	return func() { require.NoError(s.T, tx.Rollback()) }
+}
+
+// However many calls wait for one coupon, they leave connections to the others.
+func TestStore_HotCouponLeavesConnections(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 2)
+	release := s.holdCoupon()
+	var calls sync.WaitGroup
+	var ended atomic.Int64
+	for n := range 2 * s.db.Pool().Stats().MaxOpenConnections {
+		calls.Go(func() {
+			_, err := s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, fmt.Sprint("H-", n)))
+			for mysqltx.IsLockWait(err) { // this machine took longer than a call waits for a lock
+				_, err = s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, fmt.Sprint("H-", n)))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			ended.Add(1)
+		})
+	}
+	s.AwaitLockWait()
+	s.ask(wallet.Reserve, 1, "A", wallet.Done)
+	s.ask(wallet.Confirm, 1, "A", wallet.Done)
+	require.Zero(t, ended.Load())
+	require.Equal(t, 1, s.db.Pool().Stats().InUse, "one of them is in MySQL")
+	release()
+	calls.Wait()
+	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM coupon_order WHERE order_id LIKE 'H-%'"))
+}
+
+// A call that waits for its turn does not run after its caller hung up. It would reserve for an order that was released meanwhile.
+func TestStore_CallOfLostCallerDoesNotRun(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	release := s.holdCoupon()
+	var first sync.WaitGroup
+	first.Go(func() {
+		if _, err := s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A")); err != nil && !mysqltx.IsLockWait(err) {
+			t.Error(err)
+		}
+	})
+	s.AwaitLockWait()
+	gone, hangUp := context.WithCancelCause(t.Context())
+	lost := errors.New("hung up")
+	hangUp(lost)
+	_, err := s.pods[0].Redeem(gone, s.coupons[0], plainCall(wallet.Reserve, "B"))
+	require.ErrorIs(t, err, lost)
+	release()
+	first.Wait()
+	s.ask(wallet.Release, 0, "A", wallet.Done)
+	s.ask(wallet.Reserve, 0, "C", wallet.Done) // behind the lost call
+	require.Zero(t, s.Number("SELECT COUNT(*) FROM coupon_order WHERE order_id = 'B'"))
+}
+
+func TestStore_OneOrderForManyUsers(t *testing.T) {
+	t.Parallel()
+	const users = 3
+	s := newShop(t, users)
+	var done atomic.Int64
+	var calls sync.WaitGroup
+	for n := range 20 * users {
+		calls.Go(func() {
+			call := plainCall(wallet.Reserve, "A")
+			call.User = coupon.UserID(n%users + 1)
+			d, err := s.pods[0].Redeem(t.Context(), s.coupons[n%modelCoupons], call)
+			if err != nil {
+				t.Error(err)
+			}
+			if d.Code == wallet.Done {
+				done.Add(1)
 			}
 		})
 	}
-	group.Wait()
-}
-
-// A call that waits for a group does not run after its caller hung up. It would reserve for an order that was released meanwhile.
-func TestStore_CallOfLostCallerDoesNotRun(t *testing.T) {
-	t.Parallel()
-	g := newGrouped(t)
-	release := g.store.Hold(wallet.Reserve)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := g.ask(ctx, wallet.Reserve, 1, "B")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	release()
-	for _, verb := range []wallet.Verb{wallet.Reserve, wallet.Confirm} {
-		_, err = g.ask(t.Context(), verb, 2, "C") // behind the lost call
-		require.NoError(t, err)
-	}
-	require.Zero(t, g.Number("SELECT COUNT(*) FROM coupon_order WHERE order_id = 'B'"))
+	calls.Wait()
+	require.EqualValues(t, 1, done.Load())
+	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM user_coupon WHERE order_id = 'A'"))
+	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM coupon_log"))
 }

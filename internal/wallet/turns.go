@@ -3,7 +3,6 @@ package wallet
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,21 +11,30 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Store makes the calls of wallet-api, with the results of the function Redeem. It saves work, and protects nothing.
+// Store makes the calls of wallet-api, with the results of the function Redeem. Of the reservations of one coupon, and of the
+// other calls about one order, it makes one at a time. Otherwise the calls for one hot coupon would wait in MySQL for its row,
+// with all connections of the pool. That only saves connections: a coupon is protected by its row.
 type Store struct {
 	db    *mysqltx.DB
-	gates map[Verb]gate
 	turns turns
 }
 
+// NewStore returns a Store for the calls of one process.
 func NewStore(pool *sql.DB) *Store {
-	return &Store{db: mysqltx.NewBrief(pool), gates: map[Verb]gate{Reserve: newGate(), Confirm: newGate()},
-		turns: turns{busy: map[turn]chan struct{}{}}}
+	return &Store{db: mysqltx.NewBrief(pool), turns: turns{lines: map[turn]*line{}}}
 }
 
 // Redeem is the function Redeem, and sets ReservedByCaller.
 func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, err error) {
-	if d, err = s.inTurn(ctx, couponID, call); err == nil && d.Code == ReservedElsewhere {
+	key := turn{order: call.OrderID}
+	if call.Verb == Reserve {
+		key = turn{coupon: couponID, user: call.User}
+	}
+	err = s.turns.take(ctx, key, func() error {
+		d, err = Redeem(ctx, s.db, couponID, call)
+		return err
+	})
+	if err == nil && d.Code == ReservedElsewhere {
 		d.ReservedByCaller, err = s.hasReserved(ctx, call.Actor, d.Coupon)
 	}
 	return d, err
@@ -42,62 +50,6 @@ func (s *Store) hasReserved(ctx context.Context, actor string, u UserCoupon) (ha
 		return q.QueryRowContext(ctx, reservedSQL, u.ID, u.OrderID, actor).Scan(&has)
 	})
 	return has, mysqltx.Wrap(err, "read who reserved user_coupon %d", u.ID)
-}
-
-// inTurn makes one call at a time of the reservations of one coupon, and of the other calls about one order. The others wait for
-// it. A thousand waiters in MySQL would wait for a thousand locks one after another, and keep every connection from other coupons.
-func (s *Store) inTurn(ctx context.Context, couponID coupon.CouponID, call Call) (Decision, error) {
-	key := turn{order: call.OrderID}
-	if call.Verb == Reserve {
-		key = turn{owned: owned{couponID, call.User}}
-	}
-	for {
-		earlier := s.turns.begin(key)
-		if earlier == nil {
-			defer s.turns.end(key)
-			return s.together(ctx, couponID, call)
-		}
-		select {
-		case <-earlier:
-		case <-ctx.Done():
-			return Decision{}, hungUp(ctx, call)
-		}
-		if call.Verb != Reserve {
-			continue
-		}
-		if d, unchanged := s.peek(ctx, couponID, call); unchanged {
-			return d, nil
-		}
-	}
-}
-
-func hungUp(ctx context.Context, call Call) error {
-	return fmt.Errorf("order %s: wait for other calls: %w", call.OrderID, context.Cause(ctx))
-}
-
-// peek decides without a lock. unchanged is true if the decision changes nothing. It is exact: the coupon was the same before
-// and after the orders were read.
-func (s *Store) peek(ctx context.Context, couponID coupon.CouponID, call Call) (d Decision, unchanged bool) {
-	err := s.db.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
-		var f Facts
-		f.Coupon, err = readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
-		if errors.Is(err, sql.ErrNoRows) {
-			d, err = withoutCoupon(ctx, q, call)
-			unchanged = err == nil
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		if err = f.read(ctx, q, call.OrderID); err != nil {
-			return err
-		}
-		after, err := readCoupon(ctx, q, readOwnedSQL, couponID, call.User)
-		d = Decide(f, call)
-		unchanged = after == f.Coupon && len(d.Entries) == 0
-		return err
-	})
-	return d, unchanged && err == nil
 }
 
 // List is the function List. It also returns MySQL's clock.
@@ -118,39 +70,53 @@ func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.User
 	return page, now, err
 }
 
-// owned identifies an issued coupon without its id.
-type owned struct {
+// turn is what calls have in common that are made one at a time: a user's coupon, or an order.
+type turn struct {
 	coupon coupon.CouponID
 	user   coupon.UserID
+	order  string
 }
 
-// turn is what reservations of one coupon, or other calls about one order, have in common.
-type turn struct {
-	owned
-	order string
-}
-
-// turns lets one call with the same turn run at a time. It has an entry for each running call.
+// turns has a line for each turn that is taken or waited for.
 type turns struct {
-	mu   sync.Mutex
-	busy map[turn]chan struct{} // closed at the end of the call
+	mu    sync.Mutex
+	lines map[turn]*line
 }
 
-// begin returns nil if it is the caller's turn, who must call end. Otherwise it returns a channel that closes with the turn of
-// the earlier caller.
-func (t *turns) begin(key turn) (earlier <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if busy, ok := t.busy[key]; ok {
-		return busy
+type line struct {
+	slot  chan struct{} // holds the call that is being made
+	calls int           // with those that wait; guarded by turns.mu
+}
+
+// take makes a call when the earlier ones of its turn have ended. It makes none after ctx has ended.
+func (t *turns) take(ctx context.Context, key turn, call func() error) error {
+	l := t.join(key)
+	defer t.leave(key, l)
+	select {
+	case l.slot <- struct{}{}:
+		defer func() { <-l.slot }()
+		return call()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other calls: %w", context.Cause(ctx))
 	}
-	t.busy[key] = make(chan struct{})
-	return nil
 }
 
-func (t *turns) end(key turn) {
+func (t *turns) join(key turn) *line {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	close(t.busy[key])
-	delete(t.busy, key)
+	l := t.lines[key]
+	if l == nil {
+		l = &line{slot: make(chan struct{}, 1)}
+		t.lines[key] = l
+	}
+	l.calls++
+	return l
+}
+
+func (t *turns) leave(key turn, l *line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.calls--; l.calls == 0 {
+		delete(t.lines, key)
+	}
 }
