@@ -1,15 +1,12 @@
 package identity
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 
@@ -17,166 +14,77 @@ import (
 	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
-// claims are the claims of a token, by their exact names, as they are written. A struct would take UID for uid, and a map of values
-// would round numbers; decoding either takes twice as long.
-type claims struct{ members []member }
+var (
+	errNoObject = errors.New("no JSON object")
+	errTwice    = errors.New("a name comes twice")
+)
 
-type member struct {
-	name  []byte
-	value json.RawMessage
-}
-
-// of returns a claim, or nil. If a name comes twice, the last one counts, as for other readers of JSON.
-func (c *claims) of(name string) (value json.RawMessage) {
-	for _, m := range c.members {
-		if string(m.name) == name {
-			value = m.value
-		}
-	}
-	return value
-}
-
-var errNoObject = errors.New("no JSON object")
-
-// parseClaims splits a JSON object into its members.
-func parseClaims(text []byte) (*claims, error) {
-	text = text[blanks(text):]
-	if !json.Valid(text) || text[0] != '{' {
+// members returns the members of a JSON object by their exact names: decoding into a struct would take UID for uid.
+// A name that comes twice is refused, because other readers may take the other value.
+func members(text []byte) (all map[string]json.RawMessage, err error) {
+	if json.Unmarshal(text, &all) != nil || all == nil {
 		return nil, errNoObject
 	}
-	c := new(claims)
-	c.members = make([]member, 0, 12)
-	for at := 1; ; at++ { // behind { or a comma
-		at += blanks(text[at:])
-		if text[at] == '}' { // of an empty object
-			return c, nil
-		}
-		end := at + length(text[at:])
-		name, err := textOf(text[at:end])
-		if err != nil {
-			return nil, err
-		}
-		at = end + blanks(text[end:]) + 1 // behind the colon
-		at += blanks(text[at:])
-		end = at + length(text[at:])
-		c.members = append(c.members, member{name, trimmed(text[at:end])})
-		if at = end; text[at] == '}' {
-			return c, nil
-		}
+	if len(all) != names(text) {
+		return nil, errTwice
 	}
+	return all, nil
 }
 
-func isBlank(b byte) bool { return b == ' ' || b == '\t' || b == '\r' || b == '\n' }
-
-func blanks(text []byte) (n int) {
-	for n < len(text) && isBlank(text[n]) {
-		n++
-	}
-	return n
-}
-
-// trimmed returns a value without the blanks behind it.
-func trimmed(value []byte) []byte {
-	for len(value) > 0 && isBlank(value[len(value)-1]) {
-		value = value[:len(value)-1]
-	}
-	return value
-}
-
-// length returns the length of the valid value at the start of text, with the blanks behind it, up to the comma, colon or brace
-// that follows.
-func length(text []byte) int {
+// names counts the names in a valid JSON object: each is before a colon that is neither in a text nor in a member.
+func names(object []byte) (count int) {
 	depth, quoted := 0, false
-	for n := 0; n < len(text); n++ {
-		switch b := text[n]; {
-		case quoted:
-			if b == '\\' {
-				n++
-			} else if b == '"' {
-				quoted = false
-			}
+	for i := 0; i < len(object); i++ {
+		switch b := object[i]; {
+		case quoted && b == '\\':
+			i++
 		case b == '"':
-			quoted = true
+			quoted = !quoted
+		case quoted:
 		case b == '{' || b == '[':
 			depth++
-		case depth == 0 && (b == ',' || b == ':' || b == '}' || b == ']'):
-			return n
 		case b == '}' || b == ']':
 			depth--
+		case b == ':' && depth == 1:
+			count++
 		}
 	}
-	return len(text)
+	return count
 }
 
-// textOf reads a text. The error says that value is another one.
-func textOf(value json.RawMessage) ([]byte, error) {
-	value = trimmed(value)
-	if plain := len(value) >= 2 && value[0] == '"' && bytes.IndexByte(value, '\\') < 0 && utf8.Valid(value); plain {
-		return value[1 : len(value)-1], nil
-	}
-	var text string
-	err := json.Unmarshal(value, &text)
-	return []byte(text), err
+// claims are the claims of a token. Those that the validator checks are typed; any other is decoded when it is used.
+type claims struct {
+	jwt.RegisteredClaims // without iat, sub and jti
+	all                  map[string]json.RawMessage
 }
 
-func stringOf(value json.RawMessage) (string, error) {
-	text, err := textOf(value)
-	return string(text), err
+func parseClaims(text []byte) (*claims, error) {
+	all, err := members(text)
+	if err != nil {
+		return nil, err
+	}
+	c := &claims{all: all}
+	for _, claim := range []struct {
+		name string
+		into any
+	}{{"iss", &c.Issuer}, {"aud", &c.Audience}, {"exp", &c.ExpiresAt}, {"nbf", &c.NotBefore}} {
+		if value := all[claim.name]; value != nil {
+			if err := json.Unmarshal(value, claim.into); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
 }
 
-func (c *claims) GetIssuer() (string, error)  { return c.text("iss") }
-func (c *claims) GetSubject() (string, error) { return c.text("sub") }
-
-func (c *claims) text(name string) (string, error) {
-	value := c.of(name)
-	if value == nil {
-		return "", nil
-	}
-	return stringOf(value)
-}
-
-func (c *claims) GetAudience() (jwt.ClaimStrings, error) {
-	value := c.of("aud")
-	if value == nil {
-		return nil, nil
-	}
-	if value[0] == '"' {
-		one, err := stringOf(value)
-		return jwt.ClaimStrings{one}, err
-	}
-	var all jwt.ClaimStrings
-	return all, json.Unmarshal(value, &all)
-}
-
-func (c *claims) GetExpirationTime() (*jwt.NumericDate, error) { return c.date("exp") }
-func (c *claims) GetNotBefore() (*jwt.NumericDate, error)      { return c.date("nbf") }
-func (c *claims) GetIssuedAt() (*jwt.NumericDate, error)       { return c.date("iat") }
-
-// date reads seconds since 1970. Most tokens have whole seconds.
-func (c *claims) date(name string) (*jwt.NumericDate, error) {
-	value := c.of(name)
-	if value == nil {
-		return nil, nil
-	}
-	if seconds, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-		return &jwt.NumericDate{Time: time.Unix(seconds, 0)}, nil
-	}
-	date := new(jwt.NumericDate)
-	return date, json.Unmarshal(value, date)
-}
-
-// user reads a user id: a text or a whole number, as a canonical decimal from 1 to 2^63-1. 0: it is none.
+// user reads a user id: a text or a whole number, as a canonical decimal from 1 to 2^63-1. 0: it is none. A number is
+// read by its digits, because floating point would round it.
 func (c *claims) user(name string) coupon.UserID {
-	value := c.of(name)
-	digits := string(value)
-	if len(value) > 0 && value[0] == '"' {
-		text, err := stringOf(value)
-		if err != nil {
-			return 0
-		}
-		digits = text
+	var digits json.Number
+	if json.Unmarshal(c.all[name], &digits) != nil {
+		return 0
 	}
-	if id, ok := httpapi.ParseID[coupon.UserID](digits); ok && id <= math.MaxInt64 {
+	if id, ok := httpapi.ParseID[coupon.UserID](digits.String()); ok && id <= math.MaxInt64 {
 		return id
 	}
 	return 0
@@ -187,11 +95,12 @@ var serviceForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // service returns the name of the service whose token has the scope redeem.
 func (c *claims) service() string {
-	if !hasScope(c.of("scope")) && !hasScope(c.of("scp")) {
+	if !hasScope(c.all["scope"]) && !hasScope(c.all["scp"]) {
 		return ""
 	}
 	for _, claim := range []string{"client_id", "azp", "sub"} {
-		if name, err := c.text(claim); err == nil && serviceForm.MatchString(name) {
+		var name string
+		if json.Unmarshal(c.all[claim], &name) == nil && serviceForm.MatchString(name) {
 			return name
 		}
 	}
@@ -200,21 +109,13 @@ func (c *claims) service() string {
 
 // hasScope reads scopes as a text with spaces, or as a list.
 func hasScope(value json.RawMessage) bool {
-	if !bytes.Contains(value, []byte(redeem)) {
+	if value == nil {
 		return false
 	}
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return slices.Contains(strings.Fields(text), redeem)
+	}
 	var list []string
-	if json.Unmarshal(value, &list) != nil {
-		text, err := stringOf(value)
-		if err != nil {
-			return false
-		}
-		list = strings.Fields(text)
-	}
-	for _, one := range list {
-		if one == redeem {
-			return true
-		}
-	}
-	return false
+	return json.Unmarshal(value, &list) == nil && slices.Contains(list, redeem)
 }

@@ -8,38 +8,47 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseClaims(t *testing.T) {
+func TestMembers(t *testing.T) {
 	t.Parallel()
-	c, err := parseClaims([]byte(" {\n\t\"a\" : 1 , \"b\":\"x, }\\\"y\",\"\\u0063\": [1,{\"a\":2}] ,\"d\":{\"a\":[\"]\"]}\t,\"a\": 3 \r}\n"))
+	all, err := members([]byte(` {
+		"a" : 1 ,"\u0062":{"a":["]"],"a":2}, "A":9007199254740993, "c": null,"e":"\\","d":"\":{"}
+	`))
 	require.NoError(t, err)
-	for name, want := range map[string]string{"a": "3", "b": `"x, }\"y"`, "c": `[1,{"a":2}]`, "d": `{"a":["]"]}`, "e": "", "A": ""} {
-		require.Equal(t, want, string(c.of(name)), name)
+	got := map[string]string{}
+	for name, value := range all {
+		got[name] = string(value)
 	}
-	c, err = parseClaims([]byte("{ }"))
+	require.Equal(t, map[string]string{"a": "1", "b": `{"a":["]"],"a":2}`, "A": "9007199254740993", "c": "null",
+		"d": `"\":{"`, "e": `"\\"`}, got)
+	all, err = members([]byte("{ }"))
 	require.NoError(t, err)
-	require.Nil(t, c.of("a"))
+	require.Empty(t, all)
 	for _, wrong := range []string{"", " ", "{", "[]", "7", `"a"`, "null", `{"a":1}{}`, `{"a":1,}`, `{a:1}`} {
-		_, err := parseClaims([]byte(wrong))
-		require.Error(t, err, wrong)
+		_, err := members([]byte(wrong))
+		require.ErrorIs(t, err, errNoObject, wrong)
+	}
+	for _, twice := range []string{`{"a":1,"b":2,"a":1}`, `{"a":1,"\u0061":2}`} {
+		_, err := members([]byte(twice))
+		require.ErrorIs(t, err, errTwice, twice)
 	}
 }
 
-// The members are those that encoding/json finds.
-func FuzzParseClaims(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1}`, ` { "a" : "}" , "b" : [ { } , "\"" ] } `, `{"\u0061":null,"a":-1.5e3}`, "{\"\xff\":\"\xff\"}", `[]`, `{"a":"\\"}`} {
+// The members are those that encoding/json finds, unless a name comes twice.
+func FuzzMembers(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":1}`, ` { "a" : "}" , "b" : [ { } , "\"" ] } `, `{"\u0061":null,"a":-1.5e3}`,
+		"{\"\xff\":\"\xff\"}", `[]`, `{"a":"\\"}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var want map[string]json.RawMessage
 		wrong := json.Unmarshal([]byte(text), &want)
-		c, err := parseClaims([]byte(text))
-		if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
-			require.Error(t, err)
-			return
-		}
-		require.Equal(t, wrong == nil, err == nil, "%v", wrong)
-		for name, value := range want {
-			require.Equal(t, string(value), string(c.of(name)), name)
+		got, err := members([]byte(text))
+		switch {
+		case err == nil:
+			require.NoError(t, wrong)
+			require.Equal(t, want, got)
+		case wrong == nil && strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
+			require.ErrorIs(t, err, errTwice)
 		}
 	})
 }

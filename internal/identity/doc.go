@@ -11,7 +11,8 @@
 //
 //   - a key in use has signed it, by the one algorithm of that key
 //   - it was issued by JWT_ISSUER for JWT_AUDIENCE, and its time has come and has not run out, within leeway
-//   - JWT_USER_CLAIM is a user id; or, for the checkout of a shop, the scopes include redeem
+//   - no claim comes twice: other readers may take the other value
+//   - JWT_USER_CLAIM is a user id, in canonical decimals; or, for the checkout of a shop, the scopes include redeem
 //
 // A token of a public key is remembered by its SHA-256 until it runs out, because its signature takes longer to check than a
 // request takes otherwise. When the keys change, every remembered token is forgotten: a key that is gone ends its tokens at once.

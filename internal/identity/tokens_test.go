@@ -251,16 +251,38 @@ func TestUser_RefusesTokens(t *testing.T) {
 	}
 }
 
-// A number is read as it is written: 7.0 and 7e0 are 7 for a program that reads floating point.
-func TestUser_ReadsNoFloatingPoint(t *testing.T) {
+// signText signs claims as they are written, under the header of a good token.
+func (s signer) signText(t *testing.T, payload string) string {
+	t.Helper()
+	header, _, _ := strings.Cut(s.sign(t, time.Now(), nil), ".")
+	body := header + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+	signature, err := s.method.Sign(body, s.private)
+	require.NoError(t, err)
+	return body + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// A number is read as it is written: 7.0 and 7e0 are 7 for a program that reads floating point. A name that comes twice is
+// refused: other programs may read the other value.
+func TestUser_ReadsClaimsAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	by, now := signers().ed, time.Now()
-	for _, number := range []string{"7.0", "7e0", "0.7e1", "9007199254740993.0"} {
-		payload := `{"iss":"` + issuer + `","aud":"` + audience + `","exp":9999999999,"uid":` + number + `}`
-		body := strings.Split(by.sign(t, now, nil), ".")[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
-		signature, err := by.method.Sign(body, by.private)
-		require.NoError(t, err)
-		newSite(t, time.Now).refuses(t, bearing(body+"."+base64.RawURLEncoding.EncodeToString(signature)), wrongClaim)
+	const good = `{"iss":"` + issuer + `","aud":"` + audience + `","exp":9999999999,"uid":7`
+	by := signers().ed
+	newSite(t, time.Now).accepts(t, by.signText(t, good+"}"), 7)
+	for _, number := range []string{"7.0", "7e0", "0.7e1", "9007199254740993.0", "07", "+7", `"7.0"`, `"7e0"`, `"٧"`, "null", `""`} {
+		why := wrongClaim
+		if number == "07" || number == "+7" {
+			why = malformed // no JSON
+		}
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t, strings.Replace(good, `"uid":7`, `"uid":`+number, 1)+"}")), why)
+	}
+	for _, again := range []string{`,"uid":7}`, `,"uid":8}`, `,"u\u0069d":8}`, `,"exp":9999999999}`, `,"aud":"shop"}`, `,"x":1,"x":1}`} {
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t, good+again)), malformed)
+	}
+	for name, wrong := range map[string]string{"iss": "7", "aud": `[7]`, "exp": `{}`, "nbf": `"soon"`} {
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t, `{"`+name+`":`+wrong+`,`+strings.Replace(good[1:], `"`+name+`"`, `"other"`, 1)+"}")), malformed)
+	}
+	for _, name := range []string{"iss", "aud", "exp"} { // exact names alone count
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t, strings.Replace(good, name, strings.ToUpper(name), 1)+"}")), malformed)
 	}
 }
 
