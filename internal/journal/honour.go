@@ -41,7 +41,7 @@ func (w Whereabouts) honourable(arrival coupon.Arrival) bool {
 // Find says what became of a user's application with this arrival. It changes nothing.
 func (r *Restorer) Find(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) (w Whereabouts, err error) {
 	err = r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-		c, err := records.Read(ctx, q, couponID)
+		c, err := records.Coupon(ctx, q, couponID)
 		if err == nil {
 			w, err = r.find(ctx, q, c, proof{user, arrival})
 		}

@@ -28,14 +28,6 @@ func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon
 	return readCoupon(ctx, tx, coupon.LockSQL+" NOWAIT", id)
 }
 
-// readSQL is coupon.LockSQL without the lock.
-const readSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
-
-// Read reads a coupon, and locks nothing.
-func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
-	return readCoupon(ctx, q, readSQL, id)
-}
-
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = q.QueryRowContext(ctx, query, id).Scan(c.FieldsWithPromise()...)
 	if errors.Is(err, sql.ErrNoRows) {
