@@ -22,7 +22,7 @@ func TestPackagesAreKnown(t *testing.T) {
 		"console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "history", "httpapi",
 		"identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load", "missing", "mysqltx",
 		"ops", "output", "overview", "privacy", "recall", "receipt", "records", "report", "review", "runmetrics",
-		"schedule", "serve", "settle", "signin", "standing", "systemtest", "testenv", "text", "users", "verify",
+		"schedule", "serve", "settle", "signin", "sleep", "standing", "systemtest", "testenv", "text", "users", "verify",
 		"view", "wallet", "walletapi",
 	}
 	folders, err := os.ReadDir("internal")

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -121,7 +122,7 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 	if err = cmp.Or(err, c.known(ctx, p, s)); err != nil {
 		return err
 	}
-	replay := &events.Replay{Selection: selection, Rows: s.MySQL, Wait: settle.Wait, Progress: func(int) {}}
+	replay := &events.Replay{Selection: selection, Rows: s.MySQL, Wait: sleep.For, Progress: func(int) {}}
 	if !c.Yes || c.DryRun {
 		counted, err := replay.Run(ctx)
 		if err != nil || c.DryRun {

@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/serve"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -154,7 +155,7 @@ func (p *program) nights(s *settler) (run func(ctx context.Context) error, err e
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: p.timetable(), Zone: s.zone.Get, Clock: s.Clock, LastNight: s.LastNight, Settle: s.night,
 		Away: func(err error) bool { return classOf(err) == coupon.Infrastructure },
-		Wait: settle.Wait, Logger: p.logger.Named("schedule"),
+		Wait: sleep.For, Logger: p.logger.Named("schedule"),
 	})
 	if err != nil {
 		return nil, err

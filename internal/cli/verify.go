@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
 )
@@ -82,7 +83,7 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found ve
 	bar.End()
 	if err == nil {
 		err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
-			if settle.Wait(ctx, windowTimeout) != nil {
+			if sleep.For(ctx, windowTimeout) != nil {
 				return settle.Stopped(ctx)
 			}
 			return nil

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -70,7 +72,7 @@ func (f *fetched) Watch(ctx context.Context, logger *zap.Logger) {
 		if len(f.Keys()) == 0 {
 			soon, later = firstInterval, firstInterval
 		}
-		if !sleep(ctx, soon) {
+		if sleep.For(ctx, soon) != nil {
 			return
 		}
 		select {
@@ -78,15 +80,6 @@ func (f *fetched) Watch(ctx context.Context, logger *zap.Logger) {
 		case <-time.After(later - soon + rand.N(later/10+1)): // pods do not come all at once
 		case <-ctx.Done():
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

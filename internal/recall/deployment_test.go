@@ -17,6 +17,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -215,7 +216,7 @@ func (f *failing) quiet(p *pod) {
 		if !running {
 			return
 		}
-		require.NoError(f.t, pause(f.t.Context(), time.Millisecond/4))
+		require.NoError(f.t, sleep.For(f.t.Context(), time.Millisecond/4))
 	}
 }
 

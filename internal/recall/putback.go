@@ -7,6 +7,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -35,7 +36,7 @@ func (m *Memory) compare(couponID coupon.CouponID, p *promises) {
 		m.OnPutBack(result)
 	}
 	if result.Err != nil {
-		_ = pause(context.Background(), retryAfter)
+		_ = sleep.For(context.Background(), retryAfter)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +80,7 @@ func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (
 		p.compared(from, to, epoch)
 		p.mu.Unlock()
 		from = to
-		if err := pause(ctx, pauseBetween); err != nil {
+		if err := sleep.For(ctx, pauseBetween); err != nil {
 			return false, err
 		}
 	}
@@ -109,15 +110,4 @@ func (m *Memory) restore(ctx context.Context, p *promises, answers []candidates.
 		p.learn(carried, r.Reply)
 	}
 	return r, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/events"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -94,7 +94,7 @@ func (t *Events) Run(ctx context.Context) error {
 			}
 		}
 		if wait > 0 {
-			_ = settle.Wait(ctx, wait)
+			_ = sleep.For(ctx, wait)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -135,7 +136,7 @@ func (t *Issue) keepListing(ctx context.Context, adopt func(*list)) {
 			t.Logger.Info("immediate coupons listed again")
 		}
 		failing = err != nil
-		if settle.Wait(ctx, wait) != nil {
+		if sleep.For(ctx, wait) != nil {
 			return
 		}
 	}

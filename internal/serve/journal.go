@@ -16,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -115,7 +115,7 @@ func (t *Journal) Run(ctx context.Context) error {
 		if wait == 0 {
 			wait = jittered(journalInterval) - t.Now().Sub(began)
 		}
-		_ = settle.Wait(ctx, max(wait, 0))
+		_ = sleep.For(ctx, max(wait, 0))
 	}
 	return nil
 }
@@ -444,7 +444,7 @@ func (t *Journal) keepClear(ctx context.Context) {
 		} else {
 			pause.reset()
 		}
-		_ = settle.Wait(ctx, wait)
+		_ = sleep.For(ctx, wait)
 	}
 }
 
@@ -515,7 +515,7 @@ func (r *rate) Wait(ctx context.Context) error {
 	if wait <= 0 {
 		return ctx.Err()
 	}
-	return settle.Wait(ctx, wait)
+	return sleep.For(ctx, wait)
 }
 
 // Written gives rows their time.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
@@ -76,7 +76,7 @@ func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 			l.gauge.Dec()
 		}
 	}()
-	for settle.Wait(ctx, lockPause) == nil {
+	for sleep.For(ctx, lockPause) == nil {
 		began := l.now()
 		err := l.look(ctx, id)
 		if err == nil && !named.IsZero() {

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 // recoveredAfter is how long a task must have worked before its next failure counts as the first one.
@@ -61,7 +61,7 @@ func (r Runner) keep(ctx context.Context, task Task) {
 		}
 		wait := pause.next(maxPause)
 		logger.Error("task failed", zap.Duration("next_try_in", wait), zap.Error(err))
-		if settle.Wait(ctx, wait) != nil {
+		if sleep.For(ctx, wait) != nil {
 			return
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/schedule"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/verify"
 )
@@ -330,7 +331,7 @@ func newScheduler(t *testing.T, s *settle.Settler, ended func(*settle.Report, er
 	timetable, err := schedule.Parse("0 0 * * *")
 	require.NoError(t, err)
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: settle.Wait,
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: sleep.For,
 		Away: func(error) bool { return false },
 		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))

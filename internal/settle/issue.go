@@ -17,6 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -67,7 +68,7 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 		if wait > calendar.MaxEarliness {
 			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.run.zone).Format(time.RFC3339), wait.Round(time.Second))
 		}
-		if Wait(s.run.stop, wait) != nil {
+		if sleep.For(s.run.stop, wait) != nil {
 			return s.run.stopped()
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -135,7 +136,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 func outlive(stop context.Context, grace time.Duration) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stop))
 	forget := context.AfterFunc(stop, func() {
-		if Wait(ctx, grace) == nil {
+		if sleep.For(ctx, grace) == nil {
 			cancel(context.Cause(stop))
 		}
 	})
@@ -323,7 +324,7 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for Wait(ctx, heartbeat) == nil {
+		for sleep.For(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, heartbeat)
 			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
 				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", uint64(run)), zap.Error(err))
@@ -332,16 +333,4 @@ func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
-}
-
-// Wait returns nil after d. If ctx ends before that, it returns the cause.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
 )
 
@@ -192,7 +193,7 @@ func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ tim
 	d.current++
 	d.highest = max(d.highest, d.current)
 	d.mu.Unlock()
-	_ = Wait(ctx, time.Millisecond)
+	_ = sleep.For(ctx, time.Millisecond)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.current--
