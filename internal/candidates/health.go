@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 const (
@@ -85,7 +87,7 @@ func (s *Store) Health(ctx context.Context) (Health, error) {
 func healthOf(ctx context.Context, node redis.Cmdable) (Health, error) {
 	info, err := node.Info(ctx, "memory", "persistence").Result()
 	if err != nil {
-		return Health{}, fmt.Errorf("read INFO memory persistence: %w", classify(err))
+		return Health{}, fmt.Errorf("read INFO memory persistence: %w", rediserr.Classify(err))
 	}
 	return parseHealth(info)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 // Inspection is what `settle verify` needs from Redis in addition to Counts.
@@ -64,7 +65,7 @@ func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupo
 	set := map[coupon.Mark]string{coupon.MarkIssued: k.issued, coupon.MarkRejected: k.rejected}[mark]
 	users, next, err = s.rdb.SScan(ctx, set, after, "", queuePageMembers).Result()
 	if err != nil {
-		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, classify(err))
+		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, rediserr.Classify(err))
 	}
 	return users, next, nil
 }
@@ -93,7 +94,7 @@ func (s *Store) scanNode(ctx context.Context, rdb redis.Cmdable, visit func(coup
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		names, next, err := rdb.Scan(ctx, cursor, s.names.pattern(), scannedKeys).Result()
 		if err != nil {
-			return fmt.Errorf("scan coupons in redis: %w", classify(err))
+			return fmt.Errorf("scan coupons in redis: %w", rediserr.Classify(err))
 		}
 		cursor = next
 		var coupons []coupon.CouponID

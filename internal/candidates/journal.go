@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 // Line is what Redis has of one coupon's promises. Promises are read before the entries: while applications arrive, none
@@ -50,7 +51,7 @@ func (s *Store) lines(ctx context.Context, coupons []coupon.CouponID, marks func
 		return nil
 	})
 	if err != nil {
-		err = classify(err)
+		err = rediserr.Classify(err)
 	}
 	lines := make(map[coupon.CouponID]Line, len(coupons))
 	for i, id := range coupons {

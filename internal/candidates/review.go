@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 // Reason is the reason why an application is under review.
@@ -101,7 +102,7 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error) {
 	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, fmt.Sprintf("moved:%d", run)).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID, classify(err))
+		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID, rediserr.Classify(err))
 	}
 	return n, nil
 }
@@ -134,7 +135,7 @@ func (s *Store) Reasons(ctx context.Context, couponID coupon.CouponID, members [
 	for chunk := range slices.Chunk(members, writeMembers) {
 		values, err := s.rdb.HMGet(ctx, s.names.coupon(couponID).reason, chunk...).Result()
 		if err != nil {
-			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", couponID, classify(err))
+			return nil, fmt.Errorf("read DLQ reasons of coupon %d: %w", couponID, rediserr.Classify(err))
 		}
 		for i, value := range values {
 			if text, ok := value.(string); ok {

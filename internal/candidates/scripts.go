@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 //go:embed lua/*.lua
@@ -84,7 +85,7 @@ func (s *Store) run(ctx context.Context, of script, couponID coupon.CouponID, ar
 		reply, err = s.call(ctx, couponID, "eval", of.source, args)
 	}
 	if err != nil {
-		return nil, of.failed(couponID, classify(err))
+		return nil, of.failed(couponID, rediserr.Classify(err))
 	}
 	if list, ok := reply.([]any); ok {
 		return list, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 // Now asks up to clockShards shards of a Cluster, one after the other, and waits for each at most clockTimeout.
@@ -35,7 +36,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 func (s *Store) clock(ctx context.Context) (time.Time, error) {
 	now, err := s.rdb.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read redis clock: %w", classify(err))
+		return time.Time{}, fmt.Errorf("read redis clock: %w", rediserr.Classify(err))
 	}
 	return now.UTC(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 // waitingCoupons is how many coupons one command looks at. Redis takes about 0.1 ms for them.
@@ -43,7 +44,7 @@ func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]cou
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, queues[0])
 		if err != nil {
-			return nil, classify(err)
+			return nil, rediserr.Classify(err)
 		}
 		shard = master
 	}
@@ -54,7 +55,7 @@ func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]cou
 			s.slots.Store(true)
 		case redis.HasErrorPrefix(err, "MOVED"): // the script below tells
 		case err != nil:
-			return nil, classify(err)
+			return nil, rediserr.Classify(err)
 		case n == 0:
 			return nil, nil
 		}
@@ -87,7 +88,7 @@ func (s *Store) waitingEach(ctx context.Context, coupons []coupon.CouponID, queu
 		return nil
 	})
 	if err != nil {
-		return nil, classify(err)
+		return nil, rediserr.Classify(err)
 	}
 	for i, reply := range replies {
 		if reply.Val() > 0 {

@@ -162,7 +162,7 @@ func Advice(err error) text.Message {
 			return text.AdviseGrants
 		}
 	}
-	var redis interface{ RedisRefuses() bool } // an error of package candidates
+	var redis interface{ RedisRefuses() bool } // an error of package rediserr
 	switch {
 	case isConnecting(err) && !isSetup(err) && kindOf(err) == fatal:
 		return text.AdviseConnection

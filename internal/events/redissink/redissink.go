@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 const (
@@ -126,7 +127,7 @@ func (s *Sink) Lags(ctx context.Context) ([]events.Lag, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read groups of stream %s: %w", s.Stream, classify(err))
+		return nil, fmt.Errorf("read groups of stream %s: %w", s.Stream, rediserr.Classify(err))
 	}
 	lags := make([]events.Lag, len(groups))
 	for i, g := range groups {

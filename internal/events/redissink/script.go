@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/jajeong/jajeong/internal/events"
+	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
 //go:embed lua/append.lua
@@ -50,7 +51,7 @@ func (s *Sink) run(ctx context.Context, at events.Place, page []events.Message) 
 		reply, err = s.call(ctx, "eval", source, at, page)
 	}
 	if err != nil {
-		return answer{}, classify(err)
+		return answer{}, rediserr.Classify(err)
 	}
 	a, ok := read(reply)
 	if !ok {

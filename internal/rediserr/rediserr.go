@@ -1,4 +1,5 @@
-package redissink
+// Package rediserr says what an error of Redis means: whether repeating can help, or somebody must change something first.
+package rediserr
 
 import (
 	"errors"
@@ -11,7 +12,7 @@ import (
 // sends no code if a script uses a command that its user may not use.
 var setupCodes = []string{"WRONGPASS", "NOAUTH", "NOPERM", "WRONGTYPE", "The user executing the script can't"}
 
-// Error is an error of Redis or of the network. Other packages classify it through its methods.
+// Error is an error of Redis or of the network. Packages that do not import this one classify it through its methods.
 type Error struct {
 	error
 	refused bool // Redis refuses the user or the command
@@ -25,12 +26,14 @@ func (e *Error) Setup() bool {
 	return e.refused || errors.As(e.error, &wrong) && wrong.Setup()
 }
 
+// Infrastructure reports the opposite of Setup.
 func (e *Error) Infrastructure() bool { return !e.Setup() }
 
-// RedisRefuses reports whether the user of Redis is wrong, lacks a right, or finds a foreign key. By this name package mysqltx
-// recognises errors of Redis.
+// RedisRefuses reports whether the user of Redis is wrong, lacks a right, or finds a foreign key. By this name package
+// mysqltx recognises errors of Redis.
 func (e *Error) RedisRefuses() bool { return e.refused }
 
-func classify(err error) error {
+// Classify wraps an error of a Redis client.
+func Classify(err error) error {
 	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
 }
