@@ -25,8 +25,8 @@ type Options struct {
 	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION"`
 
 	// PutBackTime is how long settlements wait after the Redis server changed, while processes put back what it lacks.
-	// Zero means 10 s. Only tests set it.
-	PutBackTime time.Duration `name:"put-back-time" env:"PUT_BACK_TIME" hidden:""`
+	// Zero means 10 s. It is no setting: only tests have less.
+	PutBackTime time.Duration `kong:"-"`
 }
 
 // Validate returns an error for options with which applications could be lost.

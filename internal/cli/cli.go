@@ -115,6 +115,7 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	Version        string
 	Now            func() time.Time
+	PutBackTime    time.Duration // see candidates.Options; tests set it
 }
 
 // Run runs the verb that the arguments name and returns the exit code.

@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -31,7 +32,8 @@ func purgeDate() string { return time.Now().AddDate(0, 0, 60).Format(time.DateOn
 func (w *world) purgeAs(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	all := append([]string{"purge", "--before=" + purgeDate(), "--operator=kim", "--reason=P-2"}, args...)
-	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Version: "test", Now: later})
+	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Version: "test", Now: later,
+		PutBackTime: jajeongtest.PutBackTime})
 	return code, out.String(), errs.String()
 }
 

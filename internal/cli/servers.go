@@ -73,7 +73,9 @@ func (p *program) connect() (*servers, error) {
 		return nil, err
 	}
 	both.RetryRefused()
-	store, err := candidates.NewStore(both.Redis, p.Candidates)
+	options := p.Candidates
+	options.PutBackTime = p.PutBackTime
+	store, err := candidates.NewStore(both.Redis, options)
 	if err != nil {
 		both.Close()
 		return nil, err

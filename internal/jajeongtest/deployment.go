@@ -13,7 +13,6 @@ package jajeongtest
 
 import (
 	"database/sql"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,16 +32,12 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// PutBackTime is the time that pods have to put lost applications back. It is short, because many tests lose them for good.
+// PutBackTime is the time that pods have to put lost applications back, for what runs in the process of a test. It is short,
+// because many tests lose them for good. Programs have the time of the product.
 const PutBackTime = 100 * time.Millisecond
 
 // Main runs the tests on a database server with hostile defaults and exits. For TestMain.
-func Main(m *testing.M) {
-	if err := os.Setenv("PUT_BACK_TIME", PutBackTime.String()); err != nil {
-		panic(err)
-	}
-	testenv.MainHostile(m)
-}
+func Main(m *testing.M) { testenv.MainHostile(m) }
 
 // Deployment is a database and a part of a Redis with everything that the programs need there.
 type Deployment struct {

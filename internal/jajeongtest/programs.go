@@ -48,7 +48,7 @@ func (d *Deployment) SettleByProgram(couponID coupon.CouponID) {
 	code, output := d.RunToEnd(func() *exec.Cmd {
 		cmd := exec.CommandContext(testenv.Patient(d.T), testenv.Build(d.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
 			"--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
-		cmd.Env = append(d.Environment(), "PUT_BACK_TIME=10s")
+		cmd.Env = d.Environment()
 		return cmd
 	})
 	require.Zero(d.T, code, output)

@@ -60,11 +60,8 @@ const (
 	lossUsers = 600
 	lossEarly = 300 // are in the journal before the loss
 
-	// Pods are as in the product, but faster. A settlement waits for two refreshes, even on a slow machine. Once everybody
-	// has a place, there is nothing to wait for.
+	// Pods are as in the product, but faster: a settlement waits for several of their refreshes.
 	lossRefresh = 800 * time.Millisecond
-	lossPutBack = 20 * time.Second
-	nothingLeft = time.Millisecond
 )
 
 // loss is one loss.
@@ -175,7 +172,7 @@ func (l *loss) serve() {
 	}
 	for range 2 {
 		cmd := exec.Command(testenv.Build(l.t, "./cmd/settle"), "serve", "--tasks="+tasks)
-		cmd.Env = l.environment()
+		cmd.Env = l.Environment()
 		p, err := testenv.StartProgram(testenv.Patient(l.t), cmd)
 		require.NoError(l.t, err)
 		l.t.Cleanup(func() { _ = p.Stop() })
@@ -183,17 +180,12 @@ func (l *loss) serve() {
 	}
 }
 
-func (l *loss) environment() []string {
-	return append(l.Environment(), "PUT_BACK_TIME="+lossPutBack.String())
-}
-
-// settle runs the nightly settlement of everything that has arrived, and returns its exit code and its output. It waits so
-// long for the pods after a change of Redis.
-func (l *loss) settle(putBack time.Duration, more ...string) (int, string) {
+// settle runs the nightly settlement of everything that has arrived, and returns its exit code and its output.
+func (l *loss) settle(more ...string) (int, string) {
 	return l.RunToEnd(func() *exec.Cmd {
 		cmd := exec.CommandContext(testenv.Patient(l.t), testenv.Build(l.t, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim",
 			"--reason=test", "--yes", "--coupon=" + l.id.String()}, more...)...)
-		cmd.Env = append(l.environment(), "PUT_BACK_TIME="+putBack.String())
+		cmd.Env = l.Environment()
 		return cmd
 	})
 }
@@ -261,7 +253,7 @@ func (l *loss) wait(longest time.Duration) {
 func (l *loss) play() {
 	l.applyAll(1, 200)
 	if l.random.IntN(2) == 0 && l.moment != "immediate runs" {
-		code, output := l.settle(nothingLeft)
+		code, output := l.settle()
 		require.Zero(l.t, code, output)
 	}
 	l.applyAll(201, lossEarly)
@@ -281,7 +273,7 @@ func (l *loss) play() {
 	settled, release := make(chan struct{}), func() {}
 	switch l.moment {
 	case "a nightly settlement":
-		go func() { defer close(settled); l.settle(lossPutBack) }()
+		go func() { defer close(settled); l.settle() }()
 		l.wait(400 * time.Millisecond)
 	case "a restore":
 		release = l.lock([]string{"line_journal WRITE", "promise READ"}[l.random.IntN(2)]) // the restore stops here, and is killed
@@ -510,10 +502,10 @@ func (l *loss) check() {
 		require.NoError(l.t, err)
 	}
 	require.Empty(l.t, l.displaced())
-	code, output := l.settle(nothingLeft)
+	code, output := l.settle()
 	if gap := l.Check(l.id)[0].Gap; code == 3 && gap > 0 { // Redis accepted them, their pod died before it said so, and Redis lost them
 		require.LessOrEqual(l.t, gap, l.unsaid, output)
-		code, output = l.settle(nothingLeft, "--accept-gap")
+		code, output = l.settle("--accept-gap")
 	}
 	require.Zero(l.t, code, output)
 

@@ -287,7 +287,8 @@ func (m *machine) verifyByProgram(t *rapid.T) {
 // settle runs the program in this process.
 func (m *machine) settle(account jajeongtest.Access, args []string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = cli.Run(m.T.Context(), cli.Process{Args: append(args, m.Flags(account)...), Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs, Now: time.Now})
+	code = cli.Run(m.T.Context(), cli.Process{Args: append(args, m.Flags(account)...), Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs, Now: time.Now,
+		PutBackTime: jajeongtest.PutBackTime})
 	return code, out.String(), errs.String()
 }
 
