@@ -148,17 +148,7 @@ func New(o Options) http.Handler {
 // site answers the addresses that mux does not have, too.
 func (s *server) site(mux *http.ServeMux) http.Handler {
 	nothing := s.unmeasured(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
-	mux.HandleFunc("/", nothing)
-
-	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would answer an unclean path with a redirect that contains text from the request.
-		if httpapi.Unclean(r.URL) {
-			nothing(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
-	return httpapi.Identified(httpapi.CrossOrigin(s.Pages, clean, http.MethodGet, http.MethodHead, http.MethodPost))
+	return httpapi.Site(mux, nothing, s.Pages, http.MethodGet, http.MethodHead, http.MethodPost)
 }
 
 func (s *server) only(methods string) http.HandlerFunc {

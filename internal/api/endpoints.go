@@ -134,7 +134,7 @@ func (s *server) appendReceipt(text []byte, r receipt.Receipt) []byte {
 func (s *server) ids(r *http.Request) (couponID coupon.CouponID, user coupon.UserID, refusal answer) {
 	user, refused := s.Identity.User(r)
 	if refused != nil {
-		return 0, 0, answer{result: result(refused.Code), challenge: refused.Challenge}
+		return 0, 0, answer{result: refused.Code, challenge: refused.Challenge}
 	}
 	couponID, ok := httpapi.ParseID[coupon.CouponID](r.PathValue("id"))
 	if !ok {

@@ -35,8 +35,7 @@ func ProblemBodies() map[string]bool {
 	for result := range questionDetails {
 		all = append(all, refuse(result).problem(http.MethodGet))
 	}
-	for _, one := range all {
-		p := one.shared()
+	for _, p := range all {
 		for _, words := range []httpapi.Words{p.Korean, p.English} {
 			bodies[string(httpapi.Marshal(problemDocument{Document: p.Document(words)}))] = true
 		}

@@ -22,18 +22,18 @@ import (
 func TestProblems_AreComplete(t *testing.T) {
 	t.Parallel()
 	for outcome, p := range problems {
-		for _, sentences := range []text{p.korean, p.english} {
+		for _, sentences := range []words{p.Korean, p.English} {
 			require.NotEmpty(t, sentences.Title, outcome)
 			require.NotEmpty(t, sentences.Detail, outcome)
 		}
-		require.Equal(t, p.status >= 503 || p.status == http.StatusTooManyRequests, p.retryAfter > 0, outcome)
-		if p.code != outcome {
-			shared := problems[p.code]
-			require.Equal(t, shared.status, p.status, outcome)
-			require.Equal(t, shared.korean.Title, p.korean.Title, outcome)
-			require.Equal(t, shared.english.Title, p.english.Title, outcome)
-			require.NotEqual(t, shared.korean.Detail, p.korean.Detail, outcome)
-			require.NotEqual(t, shared.english.Detail, p.english.Detail, outcome)
+		require.Equal(t, p.Status >= 503 || p.Status == http.StatusTooManyRequests, p.RetryAfter > 0, outcome)
+		if p.Code != outcome {
+			shared := problems[p.Code]
+			require.Equal(t, shared.Status, p.Status, outcome)
+			require.Equal(t, shared.Korean.Title, p.Korean.Title, outcome)
+			require.Equal(t, shared.English.Title, p.English.Title, outcome)
+			require.NotEqual(t, shared.Korean.Detail, p.Korean.Detail, outcome)
+			require.NotEqual(t, shared.English.Detail, p.English.Detail, outcome)
 		}
 	}
 	for _, code := range []candidates.Code{
@@ -42,7 +42,7 @@ func TestProblems_AreComplete(t *testing.T) {
 	} {
 		require.Contains(t, problems, result(code))
 	}
-	require.Equal(t, internal, describe("SOMETHING_NEW").code, "an unknown result is no success")
+	require.Equal(t, internal, problems.Of("SOMETHING_NEW").Code, "an unknown result is no success")
 }
 
 // The document has exactly the codes of the table, with their status.
@@ -50,7 +50,7 @@ func TestOpenAPI_HasEveryCode(t *testing.T) {
 	t.Parallel()
 	var known, documented []string
 	for _, p := range problems {
-		known = append(known, fmt.Sprint(p.status, " ", p.code))
+		known = append(known, fmt.Sprint(p.Status, " ", p.Code))
 	}
 	for _, match := range regexp.MustCompile(`status: (\d+), code: ([A-Z_]+)`).FindAllSubmatch(docs.OpenAPI, -1) {
 		documented = append(documented, fmt.Sprintf("%s %s", match[1], match[2]))

@@ -66,7 +66,7 @@ func (s *server) last(r *http.Request) bool {
 }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
-	p := a.problem(r.Method).shared()
+	p := a.problem(r.Method)
 	p.RetryAfter = max(p.RetryAfter, a.retryAfter)
 	if a.challenge != "" {
 		header["Www-Authenticate"] = []string{a.challenge}

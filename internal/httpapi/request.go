@@ -12,8 +12,22 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// Unclean reports whether the path has an empty element, an element . or .., or no leading slash.
-func Unclean(u *url.URL) bool {
+// Site serves an API, to pages of other origins by these methods. nothing answers the addresses that mux does not have.
+func Site(mux *http.ServeMux, nothing http.HandlerFunc, pages Pages, methods ...string) http.Handler {
+	mux.HandleFunc("/", nothing)
+	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would answer an unclean path with a redirect that contains text from the request.
+		if unclean(r.URL) {
+			nothing(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	return Identified(CrossOrigin(pages, clean, methods...))
+}
+
+// unclean reports whether the path has an empty element, an element . or .., or no leading slash.
+func unclean(u *url.URL) bool {
 	path := u.Path
 	if u.RawPath != "" {
 		path = u.EscapedPath()

@@ -11,31 +11,20 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Words are the texts of a problem in one language.
-type Words struct{ Title, Detail string }
-
-// Problem is the response to a refused request.
-type Problem struct {
-	Status          int
-	RetryAfter      time.Duration // 0: none
-	Code            string        // public and stable
-	Korean, English Words
-}
-
 // Document is the body of a problem. An API adds members of its own by embedding it.
 type Document struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Code   string `json:"code"`
+	Code   Result `json:"code"`
 
 	Instance string `json:"instance,omitempty"` // names the request
 }
 
 // Document returns the body in one language.
 func (p Problem) Document(words Words) Document {
-	return Document{Type: "urn:jajeong:problem:" + p.Code, Title: words.Title, Status: p.Status, Detail: words.Detail, Code: p.Code}
+	return Document{Type: "urn:jajeong:problem:" + string(p.Code), Title: words.Title, Status: p.Status, Detail: words.Detail, Code: p.Code}
 }
 
 // Describe sets the headers of a problem, and returns its body in the language of the request.

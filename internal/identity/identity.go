@@ -12,12 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
-// Codes of requests without a usable identity.
-const (
-	Unauthenticated = "UNAUTHENTICATED"
-	InvalidUserID   = "INVALID_USER_ID"
-)
-
 // reason says why a request has no identity. It is a label in the metrics.
 type reason string
 
@@ -62,9 +56,9 @@ var reasons = []reason{noHeader, untrusted, wrongHeader, doubleHeader, noToken, 
 
 // Refusal says that a request has no identity.
 type Refusal struct {
-	Code      string // Unauthenticated or InvalidUserID
-	Challenge string // value of the header WWW-Authenticate; empty: none
-	Forbidden bool   // the token is good, but lacks the scope
+	Code      httpapi.Result // Unauthenticated or InvalidUserID
+	Challenge string         // value of the header WWW-Authenticate; empty: none
+	Forbidden bool           // the token is good, but lacks the scope
 }
 
 // Identity finds out who sends a request. It is safe for concurrent use.
@@ -196,11 +190,11 @@ func (i *Identity) refuse(r *http.Request, why reason) *Refusal {
 		return nil
 	}
 	i.refused[why].Inc()
-	refusal := &Refusal{Code: Unauthenticated}
+	refusal := &Refusal{Code: httpapi.Unauthenticated}
 	switch why {
 	case noHeader:
 	case wrongHeader, doubleHeader:
-		refusal.Code = InvalidUserID
+		refusal.Code = httpapi.InvalidUserID
 	case untrusted:
 		i.logger.Warn("X-User-ID is not believed: the connection comes from no address of TRUSTED_PROXIES",
 			httpapi.LogRequest(r), zap.String("remote", r.RemoteAddr))

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
@@ -79,9 +80,9 @@ func TestUser_OfHeader(t *testing.T) {
 				return
 			}
 			require.EqualValues(t, 1, testutil.ToFloat64(i.refused[c.reason]))
-			want := Unauthenticated
+			want := httpapi.Unauthenticated
 			if c.reason == doubleHeader || c.reason == wrongHeader {
-				want = InvalidUserID
+				want = httpapi.InvalidUserID
 			}
 			require.Equal(t, &Refusal{Code: want}, refused)
 		})
@@ -119,7 +120,7 @@ func TestRefusals_AreLoggedOnceASecond(t *testing.T) {
 		_, refused := strangers.User(request("203.0.113.7:4567", "X-User-ID", "7"))
 		require.NotNil(t, refused)
 		_, refused = tokens.User(request("203.0.113.7:4567", "Authorization", fmt.Sprintf("Bearer %d.%d.%d", n, n, n)))
-		require.Equal(t, Unauthenticated, refused.Code)
+		require.Equal(t, httpapi.Unauthenticated, refused.Code)
 	}
 	require.Contains(t, logs.All()[0].Message, "TRUSTED_PROXIES")
 	require.Equal(t, "203.0.113.7:4567", logs.All()[0].ContextMap()["remote"])

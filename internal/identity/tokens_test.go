@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 const (
@@ -137,7 +138,7 @@ func (s *site) refuses(t *testing.T, r *http.Request, why reason) {
 		user, refused := s.identity.User(r)
 		require.Zero(t, user)
 		require.NotNil(t, refused)
-		require.Equal(t, Unauthenticated, refused.Code)
+		require.Equal(t, httpapi.Unauthenticated, refused.Code)
 		require.True(t, strings.HasPrefix(refused.Challenge, "Bearer"), refused.Challenge)
 	}
 	require.Equal(t, before+2, testutil.ToFloat64(s.identity.refused[why]), "the reason is %s", why)
@@ -414,7 +415,7 @@ func TestService_NeedsTheScope(t *testing.T) {
 				service, refused := s.identity.Service(bearing(signers().ed.sign(t, now, c.claims)))
 				require.Equal(t, c.service, service)
 				if c.service == "" {
-					require.Equal(t, &Refusal{Code: Unauthenticated, Forbidden: true, Challenge: `Bearer error="insufficient_scope", scope="redeem"`}, refused)
+					require.Equal(t, &Refusal{Code: httpapi.Unauthenticated, Forbidden: true, Challenge: `Bearer error="insufficient_scope", scope="redeem"`}, refused)
 				}
 			}
 		})

@@ -110,18 +110,8 @@ func New(o Options) http.Handler {
 	})
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	nothing := func(w http.ResponseWriter, r *http.Request) { s.write(w, r, refuse(notFound)) }
-	mux.HandleFunc("/", nothing)
-
-	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would answer an unclean path with a redirect that contains text from the request.
-		if httpapi.Unclean(r.URL) {
-			nothing(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
 	// Pages read wallets. Services, which are no browsers, use coupons.
-	return httpapi.Identified(httpapi.CrossOrigin(o.Pages, clean, http.MethodGet, http.MethodHead))
+	return httpapi.Site(mux, nothing, o.Pages, http.MethodGet, http.MethodHead)
 }
 
 // half is at least 1.

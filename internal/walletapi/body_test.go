@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 func TestParseReservation(t *testing.T) {
@@ -117,19 +118,19 @@ func TestValidOrderID(t *testing.T) {
 // Every problem has all texts; problems with one code share status and titles.
 func TestProblems_AreComplete(t *testing.T) {
 	t.Parallel()
-	titles := map[result]problem{}
+	titles := map[result]httpapi.Problem{}
 	for r, p := range problems {
-		for _, sentences := range []words{p.korean, p.english} {
+		for _, sentences := range []words{p.Korean, p.English} {
 			require.NotEmpty(t, sentences.Title, r)
 			require.NotEmpty(t, sentences.Detail, r)
 		}
-		require.Equal(t, p.status >= 503 || p.status == 429, p.retryAfter > 0, r)
-		if first, known := titles[p.code]; known {
-			require.Equal(t, first.status, p.status, r)
-			require.Equal(t, first.korean.Title, p.korean.Title, r)
-			require.Equal(t, first.english.Title, p.english.Title, r)
+		require.Equal(t, p.Status >= 503 || p.Status == 429, p.RetryAfter > 0, r)
+		if first, known := titles[p.Code]; known {
+			require.Equal(t, first.Status, p.Status, r)
+			require.Equal(t, first.Korean.Title, p.Korean.Title, r)
+			require.Equal(t, first.English.Title, p.English.Title, r)
 		}
-		titles[p.code] = p
+		titles[p.Code] = p
 	}
-	require.Equal(t, string(internal), describe("SOMETHING_NEW").Code, "an unknown result is no success")
+	require.Equal(t, internal, problems.Of("SOMETHING_NEW").Code, "an unknown result is no success")
 }

@@ -57,7 +57,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request, at time.Time) (a a
 func (s *server) page(r *http.Request, at time.Time) answer {
 	user, refused := s.Identity.User(r)
 	if refused != nil {
-		return answer{result: result(refused.Code), challenge: refused.Challenge}
+		return answer{result: refused.Code, challenge: refused.Challenge}
 	}
 	before, limit, problem := pageOf(r.URL.RawQuery)
 	if problem != "" {

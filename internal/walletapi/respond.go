@@ -47,7 +47,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, a answer) {
 func (s *server) last(r *http.Request) bool { return s.Draining() || httpapi.IsSurplus(r) }
 
 func (s *server) problem(header http.Header, r *http.Request, a answer) (status int, body []byte) {
-	p := describe(a.result)
+	p := problems.Of(a.result)
 	p.RetryAfter = max(p.RetryAfter, a.retryAfter)
 	document := a.extra
 	document.Document = p.Describe(header, r)
