@@ -26,7 +26,7 @@ func TestWatch_FindsMarksAndEntries(t *testing.T) {
 	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"5000", "5"}, place{"2000.5", "2"}, place{"0", "3"})
 	c.add(t, c.issued, "9", "1", "8") // 1 is issued and not cleaned up yet
 	c.add(t, c.rejected, "6", "8")
-	const reason = `{"cause":"BAD_ROW","message":"no","retryable":true,"attempts":3,"run":8}`
+	const reason = `{"cause":"BAD_ROW","note":"no","retryable":true,"attempts":3,"run":8}`
 	_, err := c.rdb.HSet(t.Context(), c.reason, "5", reason, "4", "no JSON", "7", `{"cause":"OF_NO_ENTRY"}`).Result()
 	require.NoError(t, err)
 
