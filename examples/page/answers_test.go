@@ -216,7 +216,7 @@ func TestPage_SendsOneApplicationAtATime(t *testing.T) {
 		accept(w)
 	}}.serve(t), 1, 7)
 	apply(page)
-	<-received
+	testenv.Receive(t, "the application comes", received)
 	browser.Read[int](page, button+".click(), "+button+".click(), 0")
 	hide(page, true)                                                     // does not interrupt an application
 	browser.Read[int](page, "fetch('/v1/coupons/1/time').then(() => 0)") // a second application would have come before

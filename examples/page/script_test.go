@@ -164,7 +164,7 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 		p := openHasty(t, g.URL, id, 1)
 		p.Run(chromedp.WaitVisible(theButton + "[aria-disabled=false]"))
 		g.set(func() { g.broken[http.MethodPost] = 4 }) // looks of the page before the press use up none
-		p.Run(chromedp.Click(theButton))
+		press(p)
 		awaitText(p, "대기 순번 1번 신청이 접수되었습니다.")
 		pauses := browser.Read[[]float64](p, "pauses")
 		for n := range 4 { // they grow, and differ by chance
