@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/bench/report"
 	"github.com/jajeong/jajeong/bench/stage"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "draw the charts of docs/bench again from the tables there")
@@ -28,9 +29,7 @@ func TestMain(m *testing.M) {
 // Every subject measures at a small size, and prints tables in which every contender has a row.
 func TestSubjects(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs servers")
-	}
+	testenv.NeedsServers(t)
 	for name, c := range map[string]struct {
 		args string
 		rows []string

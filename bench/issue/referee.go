@@ -22,7 +22,8 @@ type row struct {
 
 // verdict is what the referee found.
 type verdict struct {
-	// users who were issued behind a user of the same coupon who was accepted later, or not at all
+	// Inversions counts users who were issued after a user of the same coupon whose application was accepted later, or
+	// never.
 	Inversions int
 	Overtaken  time.Duration // the longest time by which a press was due before another that was issued first
 	Oversold   int           // rows above the seats

@@ -28,7 +28,7 @@ type copier struct {
 	parallel int  // calls at a time
 	group    int  // coupons of a call
 	few      bool // it can copy only fewRows in a reasonable time
-	// copy copies a part of the lines of coupons, and returns the coupons whose lines go on.
+	// copy writes the next page of each coupon to the journal. It returns the coupons that have more.
 	copy func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, lines lines) (again []coupon.CouponID, err error)
 }
 
@@ -42,7 +42,7 @@ const (
 	shortRows = 100 // applications of a short line
 )
 
-// copiers copy one long line over one connection: whoever copies a coupon holds the lock on its row.
+// copiers are the ways to copy one long queue. Each uses one connection, which holds the lock on the coupon's row.
 var copiers = []copier{
 	{shipped, 1, 1, false, each(journalCopy)},
 	{plainest, 1, 1, true, each(plainCopy(1))},

@@ -308,8 +308,7 @@ func (m *measurement) idling(ctx context.Context) (string, error) {
 	}
 	rows, err := report.InTurn(1, names, func(i int) (idled, error) { return m.idleWith(ctx, coupons[i]) }, columns...)
 	return fmt.Sprintf("`settle serve --tasks journal` looks at all open coupons once a second, and nobody applies; "+
-		"%.1f s each, CPU time "+
-		"as a share of one core:\n\n", *m.watched) + report.Table("open coupons", rows, columns...), err
+		"%.1f s each, CPU time as a share of one core:\n\n", *m.watched) + report.Table("open coupons", rows, columns...), err
 }
 
 func (m *measurement) idleWith(ctx context.Context, coupons int) (r idled, err error) {

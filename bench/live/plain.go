@@ -19,7 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// The plain server is what a team writes first: a goroutine for each stream, and Redis Pub/Sub. Whoever settles
+// The plain server is what a team writes first: a goroutine for each stream, and Redis Pub/Sub. The settlement
 // publishes each user's outcome after the commit. It sends the heartbeats of the product, and nothing else of it: it
 // knows no state of an application, so that a reconnect may miss the outcome for good; it does not read MySQL, has no
 // deadline for a write, no limit of streams, and does not end them.

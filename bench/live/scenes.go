@@ -283,7 +283,7 @@ func (m *measurement) tell(ctx context.Context, tolds func() []told, onCommit fu
 	return nil
 }
 
-// nobody is the same settlement, and the same pod, while nobody waits for an answer.
+// nobody measures the same settlement and the same pod without streams.
 func (m *measurement) nobody(ctx context.Context, p *testenv.Program, r *result) (err error) {
 	if r.cost, err = m.watch(ctx, p.Process.Pid); err != nil {
 		return err

@@ -160,7 +160,7 @@ func (m *measurement) besideRelay(ctx context.Context, c campaign, program strin
 	return r, err
 }
 
-// issueOthers writes settlements of other coupons, whose events are not published.
+// issueOthers settles other coupons by SQL. Their events are not published.
 func issueOthers(ctx context.Context, p *stage.Shop, seats int) error {
 	tx, err := p.DB.BeginTx(ctx, nil)
 	if err != nil {
