@@ -51,8 +51,8 @@ func TestComposeDemo(t *testing.T) {
 	account.User, account.Passwd = "jajeong_wallet", "jajeong"
 	wallet := d.Start(append(d.env, "MYSQL_DSN="+account.FormatDSN(), "SERVICE_KEYS_FILE="+keys+"/service-keys"), "./cmd/wallet-api")
 
-	stream := d.Prefix + "events"
-	d.Start(append(d.env, "EVENT_SINK=redis", "EVENT_STREAM="+stream), "./cmd/settle", "serve", "--tasks=events")
+	stream := d.Prefix + "coupon:events"
+	d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve", "--tasks=events")
 
 	output := demo()
 	testenv.Eventually(t, "the API knows the coupon", func() bool { return d.me(1, 1).Code == "NOT_APPLIED" })

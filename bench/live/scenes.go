@@ -72,7 +72,7 @@ type cost struct {
 // play plays a scene with a pod and a coupon of its own.
 func (m *measurement) play(ctx context.Context, sc scene) (r result, err error) {
 	const podConnections = 256 // more than the bench opens beside the streams
-	args := []string{fmt.Sprint("--max-connections=", podConnections), "--shutdown-grace=2s"}
+	args := []string{fmt.Sprint("--max-connections=", podConnections)}
 	if *m.streams > wantedStreams {
 		args = append(args, fmt.Sprint("--max-streams=", *m.streams))
 	}

@@ -113,7 +113,7 @@ func (m *measurement) events(ctx context.Context) (string, error) {
 
 func (m *measurement) besideRelay(ctx context.Context, c campaign, program string, relays, hangs bool) (r settled,
 	err error) {
-	const stream, eventsOn = "events", 30 * time.Second
+	const stream, eventsOn = "coupon:events", 30 * time.Second
 	p, err := m.prepare(ctx, c)
 	if err != nil {
 		return r, err
@@ -125,8 +125,7 @@ func (m *measurement) besideRelay(ctx context.Context, c campaign, program strin
 	}
 	defer sink.Close()
 	if relays {
-		_, stop, err := p.Serve(ctx, "events", "--event-sink=redis", "--event-redis-addrs="+sink.Addr(),
-			"--event-stream="+stream)
+		_, stop, err := p.Serve(ctx, "events", "--event-sink=redis", "--event-redis-addrs="+sink.Addr())
 		if err != nil {
 			return r, err
 		}

@@ -64,7 +64,7 @@ func (s *Stage) OpenShop(ctx context.Context, coupons, seats int) (p *Shop, err 
 		return p, err
 	}
 	p.AtEnd(p.Servers.Close)
-	if p.Store, err = candidates.NewStore(p.Servers.Redis, candidates.Options{TTL: 168 * time.Hour}); err != nil {
+	if p.Store, err = candidates.NewStore(p.Servers.Redis, candidates.Options{}); err != nil {
 		return p, err
 	}
 	now, day := time.Now().UTC().Truncate(time.Second), 24*time.Hour
@@ -211,5 +211,5 @@ func (p *Shop) StartPod(ctx context.Context, other string, args ...string) (*tes
 		}
 	}
 	return testenv.StartProgram(ctx, p.Command(ctx, program, append([]string{"--apply-listen=127.0.0.1:0",
-		"--apply-admin-listen=127.0.0.1:0", "--live-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)...))
+		"--admin-listen=127.0.0.1:0", "--live-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)...))
 }

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,7 +26,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
@@ -35,7 +33,6 @@ import (
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 type rawConn struct {
@@ -125,7 +122,7 @@ func TestShutdownServesUntilThePortCloses(t *testing.T) {
 	t.Parallel()
 	testenv.Eventually(t, "both applications are accepted", func() bool {
 		redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-		p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=1h", "SHUTDOWN_GRACE=2h")
+		p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=5m")
 		kept := connectTo(t, p.apply)
 		kept.send(application(1, ""))
 		require.False(t, kept.receive().Close)
@@ -142,7 +139,7 @@ func TestShutdownAnswersRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	testenv.Eventually(t, "the applications in flight are accepted", func() bool {
 		redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-		p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_GRACE=1h")
+		p := serving(t, "REDIS_ADDRS="+redis.Addr())
 		var inFlight []rawConn
 		for i := range 3 {
 			c := connectTo(t, p.apply)
@@ -156,18 +153,6 @@ func TestShutdownAnswersRequestsInFlight(t *testing.T) {
 		require.Equal(t, 0, p.exit())
 		return accepted && len(readQueue(t, redisClient(t, redis.Addr())).queue) == len(inFlight)
 	})
-}
-
-func TestShutdownEndsAfterItsGrace(t *testing.T) {
-	t.Parallel()
-	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	testenv.Eventually(t, "the grace ends before the time to read a body", func() bool {
-		p := serving(t, "REDIS_ADDRS="+redis.Addr(), "SHUTDOWN_DELAY=0s", "SHUTDOWN_GRACE=500ms")
-		connectTo(t, p.apply).begin(7) // without an end
-		p.terminate()
-		return p.exit() == 1 && strings.Contains(p.stderr.String(), "some requests were not answered within the grace")
-	})
-	require.Empty(t, readQueue(t, redisClient(t, redis.Addr())).queue)
 }
 
 func TestRollingRestartFailsNoRequest(t *testing.T) {
@@ -473,11 +458,6 @@ func TestTimeoutsSuitLoadBalancers(t *testing.T) {
 		require.LessOrEqual(t, within.Header, within.Read)
 		require.Less(t, within.Read+2*time.Second, within.Write)
 	}
-	var s settings
-	_, err := connect.Parse(&s, connect.Program{Name: "apply-api", Language: text.English},
-		[]string{"--mysql-dsn=u:p@tcp(a:1)/d"}, io.Discard, io.Discard, kong.Vars{"version": ""})
-	require.NoError(t, err)
-	require.Greater(t, s.HTTP.ProxyIdleTimeout, 600*time.Second, "longer than any of the load balancers in deploy.md")
 }
 
 // limited starts the binary with a limit of open files.

@@ -33,7 +33,7 @@ func asAPI(t *testing.T, prefix string, addrs ...string) []string {
 		users.MakeOn(redisClient(t, addr))
 	}
 	username, password := users.As("jajeong_api")
-	return []string{"REDIS_USERNAME=" + username, "REDIS_PASSWORD=" + password}
+	return []string{"REDIS_USERNAME=" + username, "REDIS_PASSWORD_FILE=" + testenv.SecretFile(t, password)}
 }
 
 // serving starts the binary with a database of its own and a given Redis, and waits until it is ready. It adds a Redis login,

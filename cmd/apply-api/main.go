@@ -4,7 +4,7 @@
 // After SIGTERM, it reports "not ready", but takes requests for SHUTDOWN_DELAY, since load balancers notice late. Then
 // it closes the public port, answers the requests in flight and exits with 0.
 //
-// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left after SHUTDOWN_GRACE; 2: wrong settings.
+// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left unanswered; 2: wrong settings.
 package main
 
 import (
@@ -109,8 +109,8 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
-		Idle:  ops.Idle{IdleSettings: s.HTTP.IdleSettings, IsProxy: s.Identity.IsProxy, Now: time.Now},
-		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
+		Idle:  ops.Idle{IsProxy: s.Identity.IsProxy, Now: time.Now},
+		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
 	})
 	if err != nil {
 		return exitFailed

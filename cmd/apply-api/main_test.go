@@ -104,7 +104,7 @@ func startAt(t *testing.T, msg string, environment ...string) *program {
 }
 
 func anywhere(environment []string) []string {
-	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
+	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
 }
 
 // await waits for a log line with addresses.
@@ -241,22 +241,21 @@ VALUES (3, 'i', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, []string{
-		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "CANDIDATE_TTL=1h", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
+		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "SHUTDOWN_DELAY=-1s", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
 		"REDIS_TLS=maybe", "LOG_LEVEL=loud", "SETTLE_TIME_ZONE=Asia/Seoul", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null",
-	}, "--bogus", "--shutdown-grace=0s", "--apply-admin-listen=:99999")
+	}, "--bogus", "--admin-listen=:99999")
 	require.Equal(t, 2, p.exit())
 	require.Empty(t, p.stdout.String())
 	require.ElementsMatch(t, []string{
 		"apply-api: unknown flag --bogus: see --help",
 		`apply-api: REDIS_TLS (--redis-tls) is "maybe": want true or false`,
 		`apply-api: LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
-		"apply-api: APPLY_LISTN is not a setting: known settings are APPLY_ADMIN_LISTEN, APPLY_LISTEN",
+		"apply-api: APPLY_LISTN is not a setting: known settings are APPLY_LISTEN",
 		`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
-		`apply-api: APPLY_ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
+		`apply-api: ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
 		"apply-api: RECEIPT_KEYS_FILE cannot be read: no regular file",
-		"apply-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
+		"apply-api: SHUTDOWN_DELAY is -1s: want 0s to 5m0s, such as 5s",
 		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
-		"apply-api: CANDIDATE_TTL is 1h0m0s: want at least 54h0m0s, so that a queue outlives its settlement",
 		"apply-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
 		"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name and a password",
 	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
@@ -269,23 +268,21 @@ func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
 			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in lower case, ` +
 				"without path, * or the usual port, such as https://shop.example.com",
-			"apply-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
 			"apply-api: MAX_STREAMS is 0: want 1 to 1000000",
-			"apply-api: SHUTDOWN_DELAY is 25s: want at least 0s and less than SHUTDOWN_GRACE, 25s, such as 5s",
+			"apply-api: SHUTDOWN_DELAY is 6m0s: want 0s to 5m0s, such as 5s",
 		},
 		"ko_KR.UTF-8": {
 			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지 가능하며, 제한하지 않으려면 0을 지정하세요",
 			`apply-api: CORS_ORIGINS에 "https://shop.example.com/"이(가) 있습니다. 브라우저가 보내는 그대로 scheme://host[:port]를 소문자로 지정하세요. ` +
 				"경로, *, 기본 포트는 쓸 수 없습니다. 예: https://shop.example.com",
-			"apply-api: MAX_IN_FLIGHT가 0입니다. 1부터 1000000까지 가능합니다",
 			"apply-api: MAX_CONNECTIONS가 2000000입니다. 1부터 1000000까지 가능합니다",
 			"apply-api: MAX_STREAMS가 0입니다. 1부터 1000000까지 가능합니다",
-			"apply-api: SHUTDOWN_DELAY가 25s입니다. 0s 이상이면서 SHUTDOWN_GRACE(25s)보다 짧은 시간을 지정하세요. 예: 5s",
+			"apply-api: SHUTDOWN_DELAY가 6m0s입니다. 0s부터 5m0s까지 가능합니다. 예: 5s",
 		},
 	} {
 		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",
-			"USER_RATE=-1", "CORS_ORIGINS=https://shop.example.com/", "MAX_IN_FLIGHT=0", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=25s"})
+			"USER_RATE=-1", "CORS_ORIGINS=https://shop.example.com/", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=6m"})
 		require.Equal(t, 2, p.exit())
 		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 	}
@@ -298,7 +295,7 @@ func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, 0, run(context.Background(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "SHUTDOWN_GRACE", "SHUTDOWN_DELAY", "USER_RATE", "MAX_IN_FLIGHT", "MAX_CONNECTIONS", "LIVE_LISTEN", "MAX_STREAMS", "MYSQL_DSN", "REDIS_ADDRS"} {
+	for _, name := range []string{"APPLY_LISTEN", "ADMIN_LISTEN", "SHUTDOWN_DELAY", "USER_RATE", "MAX_CONNECTIONS", "LIVE_LISTEN", "MAX_STREAMS", "MYSQL_DSN", "REDIS_ADDRS"} {
 		require.Contains(t, stdout.String(), "$"+name)
 	}
 	stdout.Reset()
@@ -312,9 +309,9 @@ func TestPortInUseIsNamed(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	for _, name := range []string{"APPLY_LISTEN", "APPLY_ADMIN_LISTEN", "LIVE_LISTEN"} {
+	for _, name := range []string{"APPLY_LISTEN", "ADMIN_LISTEN", "LIVE_LISTEN"} {
 		p := start(t, []string{
-			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
+			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
 		})
 		require.Equal(t, 1, p.exit())
 		require.Contains(t, p.stderr.String(), taken.Addr().String())

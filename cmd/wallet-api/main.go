@@ -5,7 +5,7 @@
 // After SIGTERM, it reports "not ready", but takes requests for SHUTDOWN_DELAY, since load balancers notice late. Then
 // it closes the public port, answers the requests in flight and exits with 0.
 //
-// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left after SHUTDOWN_GRACE; 2: wrong settings.
+// Exit codes: 0: ended by a signal; 1: a port failed, or requests were left unanswered; 2: wrong settings.
 package main
 
 import (
@@ -91,13 +91,13 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	public := walletapi.New(walletapi.Options{
 		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
 		Keys: s.keys, ReserveTTL: s.ReserveTTL, Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now}).Get,
-		InFlight: s.MaxInFlight, UserRate: s.HTTP.UserRate, Pages: s.HTTP.Pages(),
+		InFlight: maxInFlight, UserRate: s.HTTP.UserRate, Origins: s.HTTP.CORSOrigins,
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
 	})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: []httpapi.Port{{Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus}},
-		Admin: admin, AdminListen: s.AdminListen, Idle: ops.Idle{IdleSettings: s.HTTP.IdleSettings, IsProxy: s.Identity.IsProxy, Now: time.Now},
-		Delay: s.HTTP.ShutdownDelay, Grace: s.HTTP.ShutdownGrace, Logger: logger, Metrics: registry,
+		Admin: admin, AdminListen: s.AdminListen, Idle: ops.Idle{IsProxy: s.Identity.IsProxy, Now: time.Now},
+		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
 	})
 	if err != nil {
 		return exitFailed

@@ -72,7 +72,7 @@ func start(t *testing.T, args ...string) *program {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{t: t, stderr: new(buffer), sigterm: cancel, ended: make(chan int, 1),
 		client: &http.Client{Transport: openapi.Wallet.Transport(t, &http.Transport{DisableKeepAlives: true})}}
-	args = append([]string{"--wallet-listen=127.0.0.1:0", "--wallet-admin-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)
+	args = append([]string{"--wallet-listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -433,19 +433,17 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	require.NoError(t, os.WriteFile(wrong, []byte("# keys\ncheckout s3cret\n"), 0o600))
 	require.ElementsMatch(t, []string{
 		"wallet-api: unknown flag --redis-addrs: see --help",
-		"wallet-api: WALLET_LISTN is not a setting: known settings are WALLET_ADMIN_LISTEN, WALLET_LISTEN",
+		"wallet-api: WALLET_LISTN is not a setting: known settings are WALLET_LISTEN",
 		`wallet-api: WALLET_LISTEN is "http": want host:port or :port, with a port up to 65535`,
 		"wallet-api: RESERVE_TTL is 9s: want 10s to 24h0m0s, such as 15m",
-		"wallet-api: MAX_IN_FLIGHT is 0: want 1 to 1000000",
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 		`wallet-api: CORS_ORIGINS has "*": want origins as browsers send them, scheme://host[:port] in lower case, without path, * or ` +
 			"the usual port, such as https://shop.example.com",
-		"wallet-api: SHUTDOWN_GRACE is 0s: want a duration above zero such as 25s",
 		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, " +
 			"and the SHA-256 of its key in 64 hexadecimal digits",
 		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
-	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--reserve-ttl=9s", "--max-in-flight=0",
-		"--user-rate=-1", "--cors-origins=https://shop.example.com,*", "--shutdown-grace=0s", "--service-keys-file="+wrong))
+	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--reserve-ttl=9s",
+		"--user-rate=-1", "--cors-origins=https://shop.example.com,*", "--service-keys-file="+wrong))
 	t.Setenv("WALLET_LISTN", "")
 	require.NoError(t, os.Unsetenv("WALLET_LISTN"))
 	require.Contains(t, refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h", "--service-keys-file="+wrong+".missing"),
@@ -459,7 +457,7 @@ func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitEnded, run(t.Context(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"WALLET_LISTEN", "WALLET_ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN",
+	for _, name := range []string{"WALLET_LISTEN", "ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN",
 		"USER_RATE", "SHUTDOWN_DELAY"} {
 		require.Contains(t, stdout.String(), "$"+name)
 	}
@@ -478,9 +476,9 @@ func TestPortInUseIsNamed(t *testing.T) {
 	for _, ports := range [][]string{{taken.Addr().String(), "127.0.0.1:0"}, {"127.0.0.1:0", taken.Addr().String()}} {
 		var stdout, stderr bytes.Buffer
 		require.Equal(t, exitFailed, run(t.Context(), []string{"--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--wallet-listen=" + ports[0],
-			"--wallet-admin-listen=" + ports[1]}, &stdout, &stderr))
+			"--admin-listen=" + ports[1]}, &stdout, &stderr))
 		require.Contains(t, stderr.String(), taken.Addr().String())
-		require.Contains(t, stderr.String(), "WALLET_ADMIN_LISTEN")
+		require.Contains(t, stderr.String(), "ADMIN_LISTEN")
 	}
 }
 

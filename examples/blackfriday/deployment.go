@@ -120,8 +120,8 @@ func (d *demo) settings() []string {
 	return []string{
 		"LC_ALL=" + string(d.language),
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
-		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
+		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0",
+		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
 	}
 }
 

@@ -93,8 +93,8 @@ type Options struct {
 	Shard    func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
 	Terms    standing.Terms
 	Limits   Limits
-	Pages    httpapi.Pages // of other origins
-	Draining func() bool   // reports whether the process shuts down; responses then close their connection. nil: never
+	Origins  []string    // of pages that may use the API from elsewhere
+	Draining func() bool // reports whether the process shuts down; responses then close their connection. nil: never
 	Logger   *zap.Logger
 	Metrics  prometheus.Registerer
 	Now      func() time.Time // durations are measured with it; status of a coupon that was never read in Redis, too
@@ -117,7 +117,7 @@ func newServer(o Options) *server {
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Pages.Origins)}
+	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins)}
 }
 
 func New(o Options) http.Handler {
@@ -148,7 +148,7 @@ func New(o Options) http.Handler {
 // site answers the addresses that mux does not have, too.
 func (s *server) site(mux *http.ServeMux) http.Handler {
 	nothing := s.unmeasured(func(http.ResponseWriter, *http.Request, time.Time) answer { return refuse(notFound) })
-	return httpapi.Site(mux, nothing, s.Pages, http.MethodGet, http.MethodHead, http.MethodPost)
+	return httpapi.Site(mux, nothing, s.Origins, http.MethodGet, http.MethodHead, http.MethodPost)
 }
 
 func (s *server) only(methods string) http.HandlerFunc {

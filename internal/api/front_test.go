@@ -15,7 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 const shop = "https://shop.example.com"
@@ -85,7 +84,7 @@ func TestRequestIDs_AreInLogLines(t *testing.T) {
 // A page of a listed origin reads every response, problems included. No other page does.
 func TestCORS(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Pages: httpapi.Pages{Origins: []string{shop}}})
+	handler := newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Origins: []string{shop}})
 	for _, c := range []struct {
 		method, path, user string
 		status             int
@@ -114,7 +113,7 @@ func TestOrigins_OfPagesThatApply(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	applied := 0
-	handler := newHandler(api.Options{Pages: httpapi.Pages{Origins: []string{shop}}, Logger: zap.New(core), Applier: applier(func(ctx context.Context, id coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
+	handler := newHandler(api.Options{Origins: []string{shop}, Logger: zap.New(core), Applier: applier(func(ctx context.Context, id coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
 		applied++
 		return accepts(ctx, id, user)
 	})})
@@ -146,7 +145,7 @@ func TestOrigins_OfPagesThatApply(t *testing.T) {
 
 func TestCORS_Preflights(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(api.Options{Pages: httpapi.Pages{Origins: []string{shop}}})
+	handler := newHandler(api.Options{Origins: []string{shop}})
 	ask := func(origin, method, headers string) *httptest.ResponseRecorder {
 		return request(handler, http.MethodOptions, "/v1/coupons/42/applications", "Origin", origin,
 			"Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)

@@ -14,8 +14,8 @@ type Streams interface {
 	Later(w http.ResponseWriter)
 }
 
-// NewLive returns the handler of the live port. Of the options, it uses Coupons, Identity, Limits.UserRate, Pages, Draining,
-// Logger and Now.
+// NewLive returns the handler of the live port. Of the options, it uses Coupons, Identity, Limits.UserRate, Origins,
+// Draining, Logger and Now.
 func NewLive(o Options, streams Streams) http.Handler {
 	s := newServer(o)
 	mux := http.NewServeMux()

@@ -24,7 +24,7 @@ func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis; in a Cluster, of the shard with the most.",
 	}, func() float64 { return float64(applying.fullest()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight_limit", Help: "Limit of applications that wait for one shard; MAX_IN_FLIGHT.",
+		Name: "jajeong_apply_in_flight_limit", Help: "Limit of applications that wait for one shard.",
 	}, func() float64 { return float64(applying.max) }))
 	return m
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
-	"github.com/jajeong/jajeong/internal/httpapi"
 )
 
 const script = "/v1/jajeong.js"
@@ -21,7 +20,7 @@ const maxScript = 3000
 
 func TestScript_IsSmallAndCached(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(api.Options{Pages: httpapi.Pages{Origins: []string{shop}}})
+	handler := newHandler(api.Options{Origins: []string{shop}})
 	plain := request(handler, http.MethodGet, script)
 	compressed := request(handler, http.MethodGet, script, "Accept-Encoding", "gzip, deflate, br, zstd", "Origin", shop)
 	require.Equal(t, "gzip", compressed.Header().Get("Content-Encoding"))

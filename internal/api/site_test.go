@@ -288,7 +288,7 @@ func privateStore(t *testing.T) (*testenv.Redis, redis.UniversalClient, *candida
 	client, err := (&connect.RedisSettings{RedisAddrs: []string{server.Addr()}}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{})
 	require.NoError(t, err)
 	return server, client, store
 }

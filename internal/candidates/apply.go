@@ -58,7 +58,7 @@ func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon
 // ApplyAll does for several users what Apply does for one. A single script handles them in the order of the list.
 func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
 	carried := s.Recorder.Seen(couponID)
-	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds)
+	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, ttlSeconds)
 	for _, user := range users {
 		args = append(args, uint64(user)) // the client writes it as user.Member() would
 	}

@@ -118,7 +118,7 @@ func (s *Store) PutBackJournalled(ctx context.Context, couponID coupon.CouponID,
 // Readmit enters users again who are marked as issued, but have no coupon in MySQL. It returns how many were not in the
 // queue or the DLQ already. Like Restore, a call takes at most MaxRestored answers.
 func (s *Store) Readmit(ctx context.Context, couponID coupon.CouponID, winners []Answer) (entered int64, err error) {
-	args := []any{s.ttlSeconds}
+	args := []any{ttlSeconds}
 	for _, w := range winners {
 		args = append(args, w.User.Member(), w.Arrival)
 	}

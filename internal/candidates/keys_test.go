@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -84,29 +83,14 @@ func keysShareASlot(t *testing.T, rdb *redis.Client) {
 func TestPrefixWithBracesIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range []string{"{", "}", "{}", "{shop}:", "shop{1}:"} {
-		_, err := NewStore(nil, Options{KeyPrefix: prefix, TTL: testTTL})
+		_, err := NewStore(nil, Options{KeyPrefix: prefix})
 		require.ErrorContains(t, err, fmt.Sprintf("%q", prefix))
 		require.ErrorContains(t, err, "braces")
 	}
 	for _, prefix := range []string{"", "shop:", "a[b]:", "(x)"} {
-		_, err := NewStore(nil, Options{KeyPrefix: prefix, TTL: testTTL})
+		_, err := NewStore(nil, Options{KeyPrefix: prefix})
 		require.NoError(t, err, prefix)
 	}
-}
-
-func TestTTLBelowMinimumIsRejected(t *testing.T) {
-	t.Parallel()
-	for _, ttl := range []time.Duration{0, -testTTL, time.Second, 600 * time.Second, 54*time.Hour - 1} {
-		_, err := NewStore(nil, Options{TTL: ttl})
-		require.ErrorContains(t, err, "54h", "%s", ttl)
-	}
-	for _, ttl := range []time.Duration{54 * time.Hour, 168 * time.Hour, 10000 * time.Hour} {
-		_, err := NewStore(nil, Options{TTL: ttl})
-		require.NoError(t, err, "%s", ttl)
-	}
-	_, err := NewStore(nil, Options{KeyPrefix: "{", TTL: time.Hour})
-	require.ErrorContains(t, err, "54h")
-	require.ErrorContains(t, err, "braces", "all problems together")
 }
 
 // A script that reads the time in another way would ignore the frozen clock of a test.

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// testTTL is the --candidate-ttl of every Store here.
+// testTTL is the TTL that the documents promise.
 const testTTL = 168 * time.Hour
 
 // noon is the instant of a frozen clock by default. It lies in the future, since Redis deletes a key whose expiry is in the
@@ -87,7 +87,7 @@ func newClient(t *testing.T, addr string) *redis.Client {
 
 func newStore(t testingT, rdb redis.UniversalClient, prefix string) *Store {
 	t.Helper()
-	s, err := NewStore(rdb, Options{KeyPrefix: prefix, TTL: testTTL})
+	s, err := NewStore(rdb, Options{KeyPrefix: prefix})
 	require.NoError(t, err)
 	return s
 }

@@ -112,7 +112,7 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 	if !known {
 		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
 	}
-	common := []any{set, closes.UnixMicro(), s.ttlSeconds}
+	common := []any{set, closes.UnixMicro(), ttlSeconds}
 	for chunk := range slices.Chunk(entries, writeMembers) { // between two chunks Redis serves other clients
 		n, err := s.removeRange(ctx, couponID, common, chunk)
 		if err == nil && n < 0 {

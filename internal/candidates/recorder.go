@@ -136,7 +136,7 @@ func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried S
 }
 
 func (s *Store) restore(ctx context.Context, couponID coupon.CouponID, carried Seen, journalled bool, answers []Answer) (Restored, error) {
-	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, s.ttlSeconds, flag(journalled)}, answers)
+	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, ttlSeconds, flag(journalled)}, answers)
 	return ask(ctx, s, restoreScript, couponID, readRestored, args...)
 }
 

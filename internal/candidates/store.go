@@ -1,7 +1,6 @@
 package candidates
 
 import (
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,8 +10,14 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// MinTTL is the shortest TTL of a queue after its coupon closed: enough for two nightly settlements and six hours more.
+// MinTTL is how long a queue with applications lives at least: for two nightly settlements and six hours more. verify
+// finds queues that end earlier.
 const MinTTL = 54 * time.Hour
+
+// ttlSeconds is how long a coupon's keys live after it has closed. Every run renews them, so that they end only if
+// none has begun for a week: longer than a holiday with nobody on call. The memory is that of the applications, which
+// are settled and removed long before.
+const ttlSeconds = 7 * 24 * 60 * 60
 
 // FinishedTTL is how long Redis keeps the state of a finalised coupon after its other keys were deleted.
 const FinishedTTL = 10 * time.Minute
@@ -21,8 +26,7 @@ const FinishedTTL = 10 * time.Minute
 const defaultPutBackTime = 10 * time.Second
 
 type Options struct {
-	KeyPrefix string        `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
-	TTL       time.Duration `name:"candidate-ttl" env:"CANDIDATE_TTL" default:"168h" placeholder:"DURATION"`
+	KeyPrefix string `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
 
 	// PutBackTime is how long settlements wait after the Redis server changed, while processes put back what it lacks.
 	// Zero means 10 s. It is no setting: only tests have less.
@@ -31,14 +35,10 @@ type Options struct {
 
 // Validate returns an error for options with which applications could be lost.
 func (o *Options) Validate() error {
-	var problems []error
 	if strings.ContainsAny(o.KeyPrefix, "{}") {
-		problems = append(problems, text.UsageErrorf(text.PrefixWithBraces, o.KeyPrefix))
+		return text.UsageErrorf(text.PrefixWithBraces, o.KeyPrefix)
 	}
-	if o.TTL < MinTTL {
-		problems = append(problems, text.UsageErrorf(text.TTLTooShort, o.TTL, MinTTL))
-	}
-	return errors.Join(problems...)
+	return nil
 }
 
 // Store reads and writes everything that one deployment has in Redis. It is safe for concurrent use.
@@ -48,7 +48,6 @@ type Store struct {
 
 	rdb         redis.UniversalClient
 	names       namespace
-	ttlSeconds  int64
 	putBackTime time.Duration
 	slots       atomic.Bool // a server has refused keys of several slots in one command: it is a Cluster
 }
@@ -62,6 +61,6 @@ func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	return &Store{
 		Recorder: noRecorder{}, rdb: rdb, names: namespace{o.KeyPrefix},
-		ttlSeconds: int64(o.TTL / time.Second), putBackTime: o.PutBackTime,
+		putBackTime: o.PutBackTime,
 	}, nil
 }

@@ -25,7 +25,7 @@ func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promi
 	}
 	reply, err := s.run(ctx, publishScript, w.Coupon,
 		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
-		s.ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since, w.LineLimit)
+		ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since, w.LineLimit)
 	if err != nil {
 		return Published{}, false, err
 	}
@@ -118,18 +118,18 @@ func (s *Store) Look(ctx context.Context, couponID coupon.CouponID, known coupon
 }
 
 func (s *Store) fence(ctx context.Context, couponID coupon.CouponID, cutoff coupon.Arrival, known coupon.Promise) ([]int64, error) {
-	return s.numbers(ctx, fenceScript, couponID, 4, cutoff, s.ttlSeconds, known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
+	return s.numbers(ctx, fenceScript, couponID, 4, cutoff, ttlSeconds, known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
 }
 
 // Renew gives a coupon's keys their full TTL again. It is safe to repeat.
 func (s *Store) Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error {
-	_, err := s.number(ctx, renewScript, couponID, closes.UnixMicro(), s.ttlSeconds)
+	_, err := s.number(ctx, renewScript, couponID, closes.UnixMicro(), ttlSeconds)
 	return err
 }
 
 // SetSold records in Redis whether every seat is taken. It is safe to repeat.
 func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error {
-	_, err := s.number(ctx, setSoldScript, couponID, flag(sold), s.ttlSeconds)
+	_, err := s.number(ctx, setSoldScript, couponID, flag(sold), ttlSeconds)
 	return err
 }
 

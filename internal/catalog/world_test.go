@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 
 // process is another process of the deployment.
 func (w *world) process() (*candidates.Store, *catalog.Catalog) {
-	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix, TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix})
 	require.NoError(w.t, err)
 	w.memory = recall.New(store)
 	return store, w.catalogOver(store)
@@ -61,7 +61,7 @@ func storeAt(t *testing.T, addr string) *candidates.Store {
 	client, err := (&connect.RedisSettings{RedisAddrs: []string{addr}}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{})
 	require.NoError(t, err)
 	return store
 }

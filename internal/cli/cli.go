@@ -44,10 +44,9 @@ type cli struct {
 	shop.Settings         `embed:""`
 	Candidates            candidates.Options `embed:""`
 
-	SettleSchedule string        `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON"`
-	SettleParallel int           `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N"`
-	ShutdownGrace  time.Duration `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION"`
-	Lang           string        `name:"lang" enum:"ko,en,auto" default:"auto" placeholder:"LANG"`
+	SettleSchedule string `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON"`
+	SettleParallel int    `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N"`
+	Lang           string `name:"lang" enum:"ko,en,auto" default:"auto" placeholder:"LANG"`
 	Version        kong.VersionFlag
 
 	Migrate migrateCmd `cmd:""`
@@ -78,8 +77,7 @@ func (c *cli) Validate() error {
 	_, err := schedule.Parse(c.SettleSchedule)
 	return errors.Join(
 		refuse(err != nil, text.WrongSchedule, err),
-		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel),
-		refuse(c.ShutdownGrace <= 0, text.WrongGrace, c.ShutdownGrace))
+		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel))
 }
 
 type verb interface {
@@ -116,7 +114,12 @@ type Process struct {
 	Version        string
 	Now            func() time.Time
 	PutBackTime    time.Duration // see candidates.Options; tests set it
+	Grace          time.Duration // how long an open settlement, and a page, may continue after ctx has ended
 }
+
+// Grace is that of the program. Kubernetes kills a container 30 s after SIGTERM unless told otherwise. A settlement
+// takes about a second; if it waits for a lock for longer, it is rolled back, and the next run settles the coupon.
+const Grace = 25 * time.Second
 
 // Run runs the verb that the arguments name and returns the exit code.
 func Run(ctx context.Context, process Process) int {

@@ -23,17 +23,16 @@ import (
 )
 
 type consoleCmd struct {
-	Listen          string           `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
-	AdminListen     string           `name:"admin-listen" env:"CONSOLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
-	KeysFile        string           `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
-	Idle            ops.IdleSettings `embed:""`
+	Listen          string `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
+	AdminListen     string `name:"admin-listen" env:"ADMIN_LISTEN" placeholder:"HOST:PORT"`
+	KeysFile        string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
 	signin.Settings `embed:""`
 }
 
 func (c *consoleCmd) Validate() error {
 	problems := []error{connect.CheckListen("CONSOLE_LISTEN", c.Listen)}
 	if c.AdminListen != "" {
-		problems = append(problems, connect.CheckListen("CONSOLE_ADMIN_LISTEN", c.AdminListen))
+		problems = append(problems, connect.CheckListen("ADMIN_LISTEN", c.AdminListen))
 	}
 	return errors.Join(problems...)
 }
@@ -71,7 +70,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
 		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)
 		if err != nil {
-			return fmt.Errorf("%w: free the port, or set CONSOLE_ADMIN_LISTEN to another", err)
+			return fmt.Errorf("%w: free the port, or set ADMIN_LISTEN to another", err)
 		}
 		defer closeAdmin()
 	}
@@ -84,7 +83,7 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	if err != nil {
 		return fmt.Errorf("listen for the console: %w: free the port, or set CONSOLE_LISTEN to another", err)
 	}
-	idle := ops.Idle{IdleSettings: c.Idle, IsProxy: c.KeepsIdle, Now: p.Now}
+	idle := ops.Idle{IsProxy: c.KeepsIdle, Now: p.Now}
 	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
 	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
 	failed := make(chan error, 1)
@@ -94,8 +93,8 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 		return fmt.Errorf("serve the console: %w", err)
 	case <-ctx.Done():
 	}
-	p.logger.Info("stopping", zap.Duration("grace", p.ShutdownGrace))
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.ShutdownGrace)
+	p.logger.Info("stopping", zap.Duration("grace", p.Grace))
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Grace)
 	defer cancel()
 	return server.Shutdown(ending)
 }
@@ -123,7 +122,7 @@ func (p *program) onPageRun(ctx context.Context, s *servers, own []string, call 
 	}
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
 	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: s.sharedWith(), logger: p.logger, Locale: output.Locale{Language: call.Language},
-		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version, Now: p.Now}}
+		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
 	code := child.parseAndRun(ctx)
 	if err := stdout.Failure(); err != nil && code == exitDone {
 		return exitInfrastructure

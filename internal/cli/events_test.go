@@ -18,16 +18,7 @@ import (
 
 // toStream are the flags of the stream of this test.
 func (w *world) toStream() []string {
-	return []string{"--event-sink=redis", "--event-stream=" + w.stream()}
-}
-
-// otherStream is another stream, which settle may use.
-func (w *world) otherStream() string {
-	w.T.Helper()
-	key := w.stream() + ":other"
-	username, _ := w.RedisUsers.As("jajeong_settle")
-	require.NoError(w.T, w.Redis.ACLSetUser(w.T.Context(), username, "~"+key, "(~"+key+" +@stream)").Err())
-	return key
+	return []string{"--event-sink=redis"}
 }
 
 // published issues coupons to all users and waits until their events are published.
@@ -75,13 +66,13 @@ func TestEvents_Replay(t *testing.T) {
 	require.Equal(t, replayed{Sink: "redis", Coupons: 1, Events: 20, ByType: counts}, result)
 	require.Equal(t, append(before, before...), w.streamed())
 
-	long := w.otherStream()
-	for range 300 { // of a deployment that keeps its events for longer than this shell says
-		require.NoError(t, w.Redis.XAdd(t.Context(), &redis.XAddArgs{Stream: long, ID: "1-*", Values: []any{"event", "{}"}}).Err())
+	require.NoError(t, w.Redis.Del(t.Context(), w.stream()).Err())
+	for range 300 { // long ago
+		require.NoError(t, w.Redis.XAdd(t.Context(), &redis.XAddArgs{Stream: w.stream(), ID: "1-*", Values: []any{"event", "{}"}}).Err())
 	}
-	code, _, stderr = w.settle("events", "replay", "--coupon="+couponID.String(), "--event-sink=redis", "--event-stream="+long)
+	code, _, stderr = replay("--coupon=" + couponID.String())
 	require.Zero(t, code, stderr)
-	require.EqualValues(t, 320, w.Redis.XLen(t.Context(), long).Val(), "a replay removes nothing")
+	require.EqualValues(t, 320, w.Redis.XLen(t.Context(), w.stream()).Val(), "a replay removes nothing")
 
 	code, result, _ = replay("--from=2020-01-01 00:00", "--to=2020-01-02 00:00")
 	require.Zero(t, code)
@@ -186,20 +177,15 @@ func TestEvents_MayBeLost(t *testing.T) {
 	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
 	named := strings.Fields(gap.Replay)[1:]
 	replay := func(command []string) (code int, stderr string) {
-		to := w.toStream()
-		if strings.HasPrefix(command[len(command)-1], "--event-stream=") {
-			to = to[:1] // the command names another one
-		}
-		code, _, stderr = w.settle(append(command, to...)...)
+		code, _, stderr = w.settle(append(command, w.toStream()...)...)
 		return code, stderr
 	}
 	for name, command := range map[string][]string{
-		"of one coupon":     append(slices.Clone(named), "--coupon="+old.String()),
-		"counted":           append(slices.Clone(named), "--dry-run"),
-		"of a part":         {"events", "replay", "--from=" + gap.From.Add(time.Minute).Format(time.RFC3339)},
-		"that failed":       append(slices.Clone(named), "--event-redis-addrs=127.0.0.1:1"),
-		"to another Redis":  append(slices.Clone(named), "--event-redis-addrs="+testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()),
-		"to another stream": append(slices.Clone(named), "--event-stream="+w.otherStream()),
+		"of one coupon":    append(slices.Clone(named), "--coupon="+old.String()),
+		"counted":          append(slices.Clone(named), "--dry-run"),
+		"of a part":        {"events", "replay", "--from=" + gap.From.Add(time.Minute).Format(time.RFC3339)},
+		"that failed":      append(slices.Clone(named), "--event-redis-addrs=127.0.0.1:1"),
+		"to another Redis": append(slices.Clone(named), "--event-redis-addrs="+testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()),
 	} {
 		code, stderr := replay(command)
 		require.Equal(t, name == "that failed", code != exitDone, "%s: %s", name, stderr)

@@ -34,22 +34,23 @@ const (
 var allTasks = []string{nightsTask, issueTask, journalTask, eventsTask}
 
 type serveCmd struct {
-	Tasks                   []string `name:"tasks" env:"SERVE_TASKS" default:"nights,issue,journal,events" placeholder:"TASK"`
-	AdminListen             string   `name:"admin-listen" env:"SETTLE_ADMIN_LISTEN" placeholder:"HOST:PORT"`
-	connect.IssueSettings   `embed:""`
-	connect.JournalSettings `embed:""`
-	sinkSettings            `embed:""`
+	Tasks                     []string `name:"tasks" env:"SERVE_TASKS" default:"nights,issue,journal,events" placeholder:"TASK"`
+	AdminListen               string   `name:"admin-listen" env:"ADMIN_LISTEN" placeholder:"HOST:PORT"`
+	connect.IssueSettings     `embed:""`
+	connect.JournalSettings   `embed:""`
+	connect.RetentionSettings `embed:""`
+	sinkSettings              `embed:""`
 }
 
 func (c *serveCmd) Validate() error {
-	problems := []error{c.sinkSettings.Validate(), c.JournalSettings.Validate()}
+	problems := []error{c.sinkSettings.Validate(), c.JournalSettings.Validate(), c.RetentionSettings.Validate()}
 	for i, task := range c.Tasks {
 		problems = append(problems,
 			refuse(!slices.Contains(allTasks, task), text.UnknownTask, task, strings.Join(allTasks, ", ")),
 			refuse(slices.Contains(c.Tasks[:i], task), text.TaskTwice, task))
 	}
 	if c.AdminListen != "" {
-		problems = append(problems, connect.CheckListen("SETTLE_ADMIN_LISTEN", c.AdminListen))
+		problems = append(problems, connect.CheckListen("ADMIN_LISTEN", c.AdminListen))
 	}
 	if c.EventSink == connect.NoSink {
 		problems = append(problems, refuse(slices.Equal(c.Tasks, []string{eventsTask}), text.NoSinkToPublish))
@@ -93,7 +94,7 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 	defer closeAdmin()
 	logged := make(chan struct{})
 	unneeded := context.AfterFunc(ctx, func() {
-		p.logger.Info("stopping", zap.Duration("grace", p.ShutdownGrace))
+		p.logger.Info("stopping", zap.Duration("grace", p.Grace))
 		close(logged)
 	})
 	p.logger.Info("serving", zap.Strings("tasks", namesOf(tasks)))
@@ -224,7 +225,7 @@ func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metri
 	})
 	admin := ops.New(ops.Config{Redis: s.store, MySQL: s.MySQL, Registry: metrics})
 	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {
-		return nil, fmt.Errorf("%w: free the port, or set SETTLE_ADMIN_LISTEN to another", err)
+		return nil, fmt.Errorf("%w: free the port, or set ADMIN_LISTEN to another", err)
 	}
 	return closeAdmin, nil
 }

@@ -35,7 +35,7 @@ func TestServe_PublishesWhatIsIssued(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
-		r := w.begin("serve", "--tasks=issue,events", "--issue-interval=20ms", "--event-sink=redis", "--event-stream="+w.stream())
+		r := w.begin("serve", "--tasks=issue,events", "--issue-interval=20ms", "--event-sink=redis")
 		t.Cleanup(func() {
 			r.stop()
 			r.end()

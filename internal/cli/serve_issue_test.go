@@ -145,7 +145,7 @@ func TestServe_SIGTERMFinishesImmediateRun(t *testing.T) {
 	require.NoError(t, err)
 	w.Exec("CREATE TRIGGER issuing BEFORE INSERT ON user_coupon FOR EACH ROW DO GET_LOCK('" + lock + "', 3600)")
 	first, second := w.AddImmediate(2, 1), w.AddImmediate(2)
-	logs, stop, ended := w.startServe("--tasks=issue", "--shutdown-grace=1h")
+	logs, stop, ended := w.startServe("--tasks=issue")
 	go func() { _, _ = io.Copy(io.Discard, logs) }()
 	testenv.Eventually(t, "the run inserts", func() bool {
 		return testenv.Sessions(t, w.DB, func(s testenv.Session) bool { return s.State == "User lock" }) > 0

@@ -206,7 +206,7 @@ func TestServe_RefusesUnusableAdminAddress(t *testing.T) {
 	for address, want := range map[string]int{taken.Addr().String(): exitInfrastructure, "nowhere": exitUse} {
 		code, _, stderr := settleBare(t, "serve", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--admin-listen="+address)
 		require.Equal(t, want, code)
-		require.Contains(t, stderr, "SETTLE_ADMIN_LISTEN")
+		require.Contains(t, stderr, "ADMIN_LISTEN")
 	}
 }
 

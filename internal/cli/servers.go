@@ -162,7 +162,7 @@ func (p *program) settlerOf(s *servers) (*settler, error) {
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store,
 		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Journal: s.restorer(p.Now), Users: s.users, Observer: runmetrics.New(p.Now),
-		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Grace: p.ShutdownGrace, Parallel: p.SettleParallel,
+		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Grace: p.Grace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err
 }

@@ -114,12 +114,16 @@ func (o *outputSoFar) String() string {
 	return o.written.String()
 }
 
-func (w *world) begin(args ...string) *running {
+func (w *world) begin(args ...string) *running { return w.beginWithin(Grace, args...) }
+
+// beginWithin begins a verb that has so long to end after stop.
+func (w *world) beginWithin(grace time.Duration, args ...string) *running {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &running{t: w.T, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.code = run(ctx, append(args, w.servers...), &r.stdout, &r.stderr)
+		r.code = Run(ctx, Process{Args: append(args, w.servers...), Stdin: strings.NewReader(""), Stdout: &r.stdout, Stderr: &r.stderr,
+			Version: "test", Now: time.Now, Grace: grace})
 	}()
 	return r
 }
@@ -174,23 +178,17 @@ func TestStop_RollsBackAfterGrace(t *testing.T) {
 		code int
 	}{{"run", 1}, {"serve", 0}} {
 		release := n.Lock(n.coupons[1])
-		ctx := testenv.Patient(t)
-		cmd := exec.CommandContext(ctx, testenv.Build(t, "./cmd/settle"),
-			append([]string{c.verb, "--parallel=1", "--shutdown-grace=1s"}, n.servers...)...)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		require.NoError(t, cmd.Start())
+		r := n.beginWithin(time.Second, c.verb, "--parallel=1")
 		n.awaitTurn(n.coupons[1])
-		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-		_ = cmd.Wait()
-		require.NoError(t, ctx.Err(), "%s hangs", c.verb)
-		require.Equal(t, c.code, cmd.ProcessState.ExitCode(), stderr.String())
-		require.Contains(t, stderr.String(), "stopped by a signal")
-		require.Contains(t, stderr.String(), "terminated signal received; the open transaction was rolled back")
-		require.Contains(t, stderr.String(), "1 of 3 coupons")
+		r.stop()
+		r.end()
+		require.Equal(t, c.code, r.code, r.stderr.String())
+		require.Contains(t, r.stderr.String(), "stopped by a signal")
+		require.Contains(t, r.stderr.String(), "terminated signal received; the open transaction was rolled back")
+		require.Contains(t, r.stderr.String(), "1 of 3 coupons")
 		if c.verb == "run" {
-			require.Contains(t, stderr.String(), "coupon 2: stopped by a signal")
-			require.Equal(t, 1, strings.Count(stderr.String(), "safe to run again"))
+			require.Contains(t, r.stderr.String(), "coupon 2: stopped by a signal")
+			require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"))
 		}
 		n.requireUntouched(n.coupons[1:]...)
 		release()
@@ -206,7 +204,7 @@ func TestStop_DespiteFrozenMySQL(t *testing.T) {
 	n := newNight(newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}), 2)
 	for verb, code := range map[string]int{"run": 1, "serve": 0} {
 		release := n.Lock(n.coupons[1])
-		r := n.begin(verb, "--parallel=1", "--shutdown-grace=1s")
+		r := n.beginWithin(time.Second, verb, "--parallel=1")
 		n.awaitTurn(n.coupons[1])
 		require.NoError(t, server.Freeze())
 		r.stop()
@@ -230,7 +228,7 @@ func TestStop_SecondSignalEndsProcess(t *testing.T) {
 	t.Parallel()
 	n := newNight(newWorld(t), 1)
 	release := n.Lock(n.coupons[0])
-	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"run", "--shutdown-grace=1h"}, n.servers...)...)
+	cmd := exec.Command(testenv.Build(t, "./cmd/settle"), append([]string{"run"}, n.servers...)...)
 	require.NoError(t, cmd.Start())
 	n.awaitTurn(n.coupons[0])
 	var ended atomic.Bool

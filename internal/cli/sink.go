@@ -16,6 +16,10 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
+// eventStream is the key of the stream of events behind REDIS_KEY_PREFIX, which tells two deployments on one server
+// apart.
+const eventStream = "coupon:events"
+
 // sinkSettings say where events go.
 type sinkSettings struct {
 	connect.EventSettings `embed:""`
@@ -45,7 +49,7 @@ func (s *sinkSettings) open(p *program, name string, retention time.Duration) (e
 	if err != nil {
 		return nil, err
 	}
-	return redissink.New(rdb, redissink.Options{Stream: s.EventStream, Retention: retention})
+	return redissink.New(rdb, redissink.Options{Stream: p.Candidates.KeyPrefix + eventStream, Retention: retention})
 }
 
 // eventsTask makes the task that publishes events. closeTask closes the sink, and is never nil. A brief session of the relay is

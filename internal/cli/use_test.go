@@ -26,10 +26,10 @@ func settleBare(t *testing.T, args ...string) (code int, stdout, stderr string) 
 
 func TestUsageErrors_AllTogether(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost", "--candidate-ttl=1h", "--date=2026-13-01")
+	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost", "--redis-key-prefix={", "--date=2026-13-01")
 	require.Equal(t, 2, code)
 	require.Empty(t, stdout)
-	for _, want := range []string{"MYSQL_DSN", "REDIS_ADDRS: address 1", "54h", "2026-13-01", "--operator", "--reason"} {
+	for _, want := range []string{"MYSQL_DSN", "REDIS_ADDRS: address 1", "REDIS_KEY_PREFIX", "2026-13-01", "--operator", "--reason"} {
 		require.Contains(t, stderr, want)
 	}
 	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")

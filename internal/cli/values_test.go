@@ -31,8 +31,8 @@ func TestSettings_RefuseEmptySecretFile(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
-	for _, flag := range []string{"redis-password", "mysql-dsn"} {
-		code, _, stderr := settleBare(t, "runs", "--"+flag+"-file="+empty)
+	for _, flag := range []string{"redis-password-file", "mysql-dsn-file"} {
+		code, _, stderr := settleBare(t, "runs", "--"+flag+"="+empty)
 		require.Equal(t, 2, code, stderr)
 		require.Contains(t, stderr, empty+" is empty")
 	}

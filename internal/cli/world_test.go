@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
 // run runs the program in this process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now,
+	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now, Grace: Grace,
 		PutBackTime: jajeongtest.PutBackTime})
 }
 

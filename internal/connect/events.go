@@ -23,23 +23,30 @@ const (
 	maxEventRetention = 30 * 24 * time.Hour
 )
 
+// RetentionSettings say how long the relay, which alone removes events, leaves them in the stream.
+type RetentionSettings struct {
+	EventRetention time.Duration `name:"event-retention" env:"EVENT_RETENTION" default:"24h" placeholder:"DURATION"`
+}
+
+func (s *RetentionSettings) Validate() error {
+	if s.EventRetention < minEventRetention || s.EventRetention > maxEventRetention {
+		return text.UsageErrorf(text.WrongEventRetention, s.EventRetention, minEventRetention, maxEventRetention)
+	}
+	return nil
+}
+
 // EventSettings say where events go. Without EVENT_REDIS_ADDRS, the stream is on the Redis of the applications.
 type EventSettings struct {
-	EventSink       string        `name:"event-sink" env:"EVENT_SINK" enum:"none,redis,kafka" default:"none"`
-	EventStream     string        `name:"event-stream" env:"EVENT_STREAM" default:"coupon:events" placeholder:"KEY"`
-	EventRetention  time.Duration `name:"event-retention" env:"EVENT_RETENTION" default:"24h" placeholder:"DURATION"`
-	EventRedisAddrs []string      `name:"event-redis-addrs" env:"EVENT_REDIS_ADDRS" placeholder:"HOST:PORT"`
-	EventRedis      RedisAccess   `embed:"" prefix:"event-" envprefix:"EVENT_"`
+	EventSink       string      `name:"event-sink" env:"EVENT_SINK" enum:"none,redis,kafka" default:"none"`
+	EventRedisAddrs []string    `name:"event-redis-addrs" env:"EVENT_REDIS_ADDRS" placeholder:"HOST:PORT"`
+	EventRedis      RedisAccess `embed:"" prefix:"event-" envprefix:"EVENT_"`
 }
 
 func (s *EventSettings) Validate() error {
-	var problems []error
-	if s.EventRetention < minEventRetention || s.EventRetention > maxEventRetention {
-		problems = append(problems, text.UsageErrorf(text.WrongEventRetention, s.EventRetention, minEventRetention, maxEventRetention))
-	}
 	if len(s.EventRedisAddrs) > 0 {
-		return errors.Join(append(problems, s.ownRedis().validate("EVENT_"))...)
+		return s.ownRedis().validate("EVENT_")
 	}
+	var problems []error
 	for _, other := range s.EventRedis.all() {
 		if other.given {
 			problems = append(problems, text.UsageErrorf(text.EventAddrsMissing, "EVENT_"+other.name))

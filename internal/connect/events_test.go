@@ -2,8 +2,6 @@ package connect_test
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 type eventCommand struct {
-	Redis  connect.RedisSettings `embed:""`
-	Events connect.EventSettings `embed:""`
+	Redis     connect.RedisSettings     `embed:""`
+	Events    connect.EventSettings     `embed:""`
+	Retention connect.RetentionSettings `embed:""`
 }
 
 func parseEvents(t *testing.T, args ...string) (c eventCommand, problems []string) {
@@ -32,7 +32,8 @@ func parseEvents(t *testing.T, args ...string) (c eventCommand, problems []strin
 func TestEventSettings_Defaults(t *testing.T) {
 	c, problems := parseEvents(t)
 	require.Empty(t, problems)
-	require.Equal(t, connect.EventSettings{EventSink: connect.NoSink, EventStream: "coupon:events", EventRetention: 24 * time.Hour}, c.Events)
+	require.Equal(t, connect.EventSettings{EventSink: connect.NoSink}, c.Events)
+	require.Equal(t, 24*time.Hour, c.Retention.EventRetention)
 }
 
 func TestEventSettings_Problems(t *testing.T) {
@@ -43,8 +44,6 @@ func TestEventSettings_Problems(t *testing.T) {
 	}{
 		"unknown sink": {args: []string{"--event-sink=nats"},
 			want: []string{`EVENT_SINK (--event-sink) is "nats": want one of none, redis, kafka`}},
-		"empty stream": {environment: map[string]string{"EVENT_STREAM": ""},
-			want: []string{"EVENT_STREAM (--event-stream) is empty: want a value"}},
 		"empty address": {environment: map[string]string{"EVENT_REDIS_ADDRS": ""},
 			want: []string{"EVENT_REDIS_ADDRS (--event-redis-addrs) is empty: want a value"}},
 		"retention below its bound": {args: []string{"--event-retention=9m"},
@@ -53,16 +52,14 @@ func TestEventSettings_Problems(t *testing.T) {
 			want: []string{"EVENT_RETENTION is 721h0m0s: want 10m0s to 720h0m0s, such as 24h"}},
 		"wrong address": {args: []string{"--event-redis-addrs=nowhere"},
 			want: []string{wrongAddress("EVENT_REDIS_ADDRS", 1)}},
-		"secret given twice": {args: []string{"--event-redis-addrs=a:1", "--event-redis-password=secret", "--event-redis-password-file=/nowhere"},
-			want: []string{"EVENT_REDIS_PASSWORD and EVENT_REDIS_PASSWORD_FILE are both set: give one"}},
 		"settings of another Redis without its address": {
-			environment: map[string]string{"EVENT_REDIS_MASTER_NAME": "m", "EVENT_REDIS_USERNAME": "u", "EVENT_REDIS_PASSWORD": "secret",
+			environment: map[string]string{"EVENT_REDIS_MASTER_NAME": "m", "EVENT_REDIS_USERNAME": "u",
 				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true", "EVENT_REDIS_TLS_DIR": "/nowhere", "EVENT_REDIS_SENTINEL_USERNAME": "u"},
-			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS"),
+			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS"),
 				needsAddrs("TLS_DIR"), needsAddrs("SENTINEL_USERNAME")},
 		},
-		"login of Sentinels without a master's name": {args: []string{"--event-redis-addrs=a:1", "--event-redis-sentinel-password=secret"},
-			want: []string{"EVENT_REDIS_SENTINEL_PASSWORD needs EVENT_REDIS_MASTER_NAME, too: without it, there are no Sentinels to log in to"}},
+		"login of Sentinels without a master's name": {args: []string{"--event-redis-addrs=a:1", "--event-redis-sentinel-username=u"},
+			want: []string{"EVENT_REDIS_SENTINEL_USERNAME needs EVENT_REDIS_MASTER_NAME, too: without it, there are no Sentinels to log in to"}},
 		"mistyped environment": {environment: map[string]string{"EVENT_REDIS_ADDR": "a:1"},
 			want: []string{"EVENT_REDIS_ADDR is not a setting, but EVENT_REDIS_ADDRS is: correct the name, or remove the variable from the environment of this program"}},
 	} {
@@ -82,9 +79,8 @@ func needsAddrs(name string) string {
 }
 
 func TestEventSettings_OpenRedis(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(file, []byte("event-secret\n"), 0o600))
-	line := []string{"--redis-addrs=line:1", "--redis-username=settle", "--redis-password=line-secret"}
+	file := testenv.SecretFile(t, "event-secret\n")
+	line := []string{"--redis-addrs=line:1", "--redis-username=settle", "--redis-password-file=" + testenv.SecretFile(t, "line-secret")}
 	open := func(args ...string) redis.UniversalClient {
 		c, problems := parseEvents(t, append(line, args...)...)
 		require.Empty(t, problems)

@@ -116,7 +116,7 @@ func FuzzSecretFile(f *testing.F) {
 	file := filepath.Join(f.TempDir(), "secret")
 	f.Fuzz(func(t *testing.T, content []byte) {
 		require.NoError(t, os.WriteFile(file, content, 0o600))
-		got, err := secret("REDIS_PASSWORD", "", file)
+		got, err := secret("REDIS_PASSWORD_FILE", file)
 		if strings.Trim(strings.TrimPrefix(string(content), byteOrderMark), "\r\n") == "" {
 			require.Error(t, err, "%q was read as %q", content, got)
 			return
@@ -125,18 +125,14 @@ func FuzzSecretFile(f *testing.F) {
 		rest, whole := strings.CutPrefix(strings.TrimPrefix(string(content), byteOrderMark), got)
 		require.True(t, whole && strings.Trim(rest, "\r\n") == "", "%q was read as %q", content, got)
 		require.Equal(t, strings.TrimRight(got, "\r\n"), got)
-		_, err = secret("REDIS_PASSWORD", "given", file)
-		require.Error(t, err, "a secret given twice")
-		require.NotContains(t, err.Error(), "given")
 	})
 }
 
 // Addresses that pass the check have a host and a valid port, and a client accepts them.
 func FuzzRedisAddrs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, addrs string) {
-		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ","), RedisAccess: RedisAccess{RedisPassword: "s3cret"}}
-		if err := settings.Validate(); err != nil {
-			require.False(t, strings.Contains(err.Error(), "s3cret") && !strings.Contains(addrs, "s3cret"), "%q: %v", addrs, err)
+		settings := RedisSettings{RedisAddrs: strings.Split(addrs, ",")}
+		if settings.Validate() != nil {
 			return
 		}
 		for _, addr := range settings.RedisAddrs {

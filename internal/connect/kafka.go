@@ -38,7 +38,6 @@ type KafkaSettings struct {
 	KafkaTLSCAFile        string   `name:"kafka-tls-ca-file" env:"KAFKA_TLS_CA_FILE" type:"path" nosecret:"" placeholder:"FILE"`
 	KafkaSASLMechanism    string   `name:"kafka-sasl-mechanism" env:"KAFKA_SASL_MECHANISM" enum:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512," default:""`
 	KafkaSASLUsername     string   `name:"kafka-sasl-username" env:"KAFKA_SASL_USERNAME" placeholder:"NAME"`
-	KafkaSASLPassword     string   `name:"kafka-sasl-password" env:"KAFKA_SASL_PASSWORD" bytes:"" placeholder:"SECRET"`
 	KafkaSASLPasswordFile string   `name:"kafka-sasl-password-file" env:"KAFKA_SASL_PASSWORD_FILE" type:"path" placeholder:"FILE"`
 }
 
@@ -72,7 +71,6 @@ type setting struct {
 func (s *KafkaSettings) login() []setting {
 	return []setting{
 		{"KAFKA_SASL_USERNAME", s.KafkaSASLUsername != ""},
-		{"KAFKA_SASL_PASSWORD", s.KafkaSASLPassword != ""},
 		{"KAFKA_SASL_PASSWORD_FILE", s.KafkaSASLPasswordFile != ""},
 	}
 }
@@ -92,7 +90,7 @@ func (s *KafkaSettings) validateLogin() error {
 		}
 		return errors.Join(problems...)
 	}
-	password, err := secret("KAFKA_SASL_PASSWORD", s.KafkaSASLPassword, s.KafkaSASLPasswordFile)
+	password, err := secret("KAFKA_SASL_PASSWORD_FILE", s.KafkaSASLPasswordFile)
 	switch {
 	case err != nil:
 		problems = append(problems, err)
@@ -134,7 +132,7 @@ func (s *KafkaSettings) Options(logger *zap.Logger) ([]kgo.Opt, error) {
 		}
 		options = append(options, kgo.DialTLSConfig(config))
 	}
-	password, err := secret("KAFKA_SASL_PASSWORD", s.KafkaSASLPassword, s.KafkaSASLPasswordFile)
+	password, err := secret("KAFKA_SASL_PASSWORD_FILE", s.KafkaSASLPasswordFile)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -33,9 +34,9 @@ func TestKafkaSettings_Problems(t *testing.T) {
 	mechanismMissing := func(name string) string {
 		return name + " needs KAFKA_SASL_MECHANISM, too: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
 	}
-	const loginMissing = "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME, and KAFKA_SASL_PASSWORD or KAFKA_SASL_PASSWORD_FILE, too"
+	const loginMissing = "KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD_FILE, too"
 	const plainWithoutTLS = "KAFKA_SASL_MECHANISM=PLAIN sends the password as it is and needs KAFKA_TLS=true; without TLS, use SCRAM-SHA-512"
-	login := []string{"--kafka-sasl-username=u", "--kafka-sasl-password=secret"}
+	login := []string{"--kafka-sasl-username=u", "--kafka-sasl-password-file=" + testenv.SecretFile(t, "secret")}
 	for name, test := range map[string]struct{ args, want []string }{
 		"nothing":       {},
 		"brokers":       {args: []string{"--kafka-brokers=a:1,[::1]:2"}},
@@ -49,12 +50,12 @@ func TestKafkaSettings_Problems(t *testing.T) {
 		"unknown mechanism": {args: []string{at, "--kafka-sasl-mechanism=GSSAPI"},
 			want: []string{`KAFKA_SASL_MECHANISM (--kafka-sasl-mechanism) is "GSSAPI": want one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`}},
 		"login without mechanism": {args: append(login, at),
-			want: []string{mechanismMissing("KAFKA_SASL_USERNAME"), mechanismMissing("KAFKA_SASL_PASSWORD")}},
+			want: []string{mechanismMissing("KAFKA_SASL_USERNAME"), mechanismMissing("KAFKA_SASL_PASSWORD_FILE")}},
 		"mechanism without login": {args: []string{at, "--kafka-sasl-mechanism=SCRAM-SHA-256"}, want: []string{loginMissing}},
 		"mechanism without password": {args: []string{at, "--kafka-sasl-mechanism=SCRAM-SHA-256", "--kafka-sasl-username=u"},
 			want: []string{loginMissing}},
-		"secret given twice": {args: append(login, at, "--kafka-sasl-mechanism=SCRAM-SHA-256", "--kafka-sasl-password-file=/nowhere"),
-			want: []string{"KAFKA_SASL_PASSWORD and KAFKA_SASL_PASSWORD_FILE are both set: give one"}},
+		"password that cannot be read": {args: []string{at, "--kafka-sasl-username=u", "--kafka-sasl-mechanism=SCRAM-SHA-256", "--kafka-sasl-password-file=/nowhere"},
+			want: []string{"KAFKA_SASL_PASSWORD_FILE cannot be read: no such file or directory"}},
 		"PLAIN without TLS":               {args: append(login, at, "--kafka-sasl-mechanism=PLAIN"), want: []string{plainWithoutTLS}},
 		"PLAIN without TLS, one is local": {args: append(login, "--kafka-brokers=localhost:1,10.0.0.1:1", "--kafka-sasl-mechanism=PLAIN"), want: []string{plainWithoutTLS}},
 		"PLAIN on this machine":           {args: append(login, "--kafka-brokers=localhost:1,127.0.0.2:1,[::1]:1", "--kafka-sasl-mechanism=PLAIN")},

@@ -34,13 +34,16 @@ func (s *MySQLSettings) Validate() error {
 }
 
 func (s *MySQLSettings) config() (*mysql.Config, error) {
-	dsn, err := secret("MYSQL_DSN", s.MySQLDSN, s.MySQLDSNFile)
-	if err != nil {
+	dsn, err := secret("MYSQL_DSN_FILE", s.MySQLDSNFile)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if dsn == "" {
+	case dsn != "" && s.MySQLDSN != "":
+		return nil, text.UsageErrorf(text.DSNTwice)
+	case dsn == "" && s.MySQLDSN == "":
 		return nil, text.UsageErrorf(text.DSNMissing)
 	}
+	dsn += s.MySQLDSN // one of both
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNMalformed) // the cause would quote the password

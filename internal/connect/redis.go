@@ -32,10 +32,8 @@ type RedisSettings struct {
 type RedisAccess struct {
 	RedisMasterName           string `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`
 	RedisUsername             string `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME"`
-	RedisPassword             string `name:"redis-password" env:"REDIS_PASSWORD" bytes:"" placeholder:"SECRET"`
 	RedisPasswordFile         string `name:"redis-password-file" env:"REDIS_PASSWORD_FILE" type:"path" placeholder:"FILE"`
 	RedisSentinelUsername     string `name:"redis-sentinel-username" env:"REDIS_SENTINEL_USERNAME" placeholder:"NAME"`
-	RedisSentinelPassword     string `name:"redis-sentinel-password" env:"REDIS_SENTINEL_PASSWORD" bytes:"" placeholder:"SECRET"`
 	RedisSentinelPasswordFile string `name:"redis-sentinel-password-file" env:"REDIS_SENTINEL_PASSWORD_FILE" type:"path" placeholder:"FILE"`
 	RedisTLS                  bool   `name:"redis-tls" env:"REDIS_TLS"`
 	RedisTLSDir               string `name:"redis-tls-dir" env:"REDIS_TLS_DIR" type:"path" placeholder:"DIR"`
@@ -76,7 +74,6 @@ func (s *RedisSettings) validate(prefix string) error {
 func (s *RedisAccess) sentinelLogin() []setting {
 	return []setting{
 		{"REDIS_SENTINEL_USERNAME", s.RedisSentinelUsername != ""},
-		{"REDIS_SENTINEL_PASSWORD", s.RedisSentinelPassword != ""},
 		{"REDIS_SENTINEL_PASSWORD_FILE", s.RedisSentinelPasswordFile != ""},
 	}
 }
@@ -85,7 +82,6 @@ func (s *RedisAccess) all() []setting {
 	return append([]setting{
 		{"REDIS_MASTER_NAME", s.RedisMasterName != ""},
 		{"REDIS_USERNAME", s.RedisUsername != ""},
-		{"REDIS_PASSWORD", s.RedisPassword != ""},
 		{"REDIS_PASSWORD_FILE", s.RedisPasswordFile != ""},
 		{"REDIS_TLS", s.RedisTLS},
 		{"REDIS_TLS_DIR", s.RedisTLSDir != ""},
@@ -94,8 +90,8 @@ func (s *RedisAccess) all() []setting {
 
 // access reads the files with secrets and certificates into options. It returns all problems.
 func (s *RedisAccess) access(prefix string) (*redis.UniversalOptions, error) {
-	password, wrongPassword := secret(prefix+"REDIS_PASSWORD", s.RedisPassword, s.RedisPasswordFile)
-	sentinel, wrongSentinel := secret(prefix+"REDIS_SENTINEL_PASSWORD", s.RedisSentinelPassword, s.RedisSentinelPasswordFile)
+	password, wrongPassword := secret(prefix+"REDIS_PASSWORD_FILE", s.RedisPasswordFile)
+	sentinel, wrongSentinel := secret(prefix+"REDIS_SENTINEL_PASSWORD_FILE", s.RedisSentinelPasswordFile)
 	certificates, wrongCertificates := tlsOf(prefix+"REDIS_TLS_DIR", s.RedisTLSDir)
 	if certificates == nil && s.RedisTLS {
 		certificates = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -2,7 +2,6 @@ package connect_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,7 @@ func openStore(t *testing.T, settings connect.RedisSettings) *candidates.Store {
 	client, err := settings.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: 54 * time.Hour})
+	store, err := candidates.NewStore(client, candidates.Options{})
 	require.NoError(t, err)
 	return store
 }
@@ -40,7 +39,7 @@ func TestRedis_OneAddress(t *testing.T) {
 	name, password := users.As("jajeong_api")
 	shards := map[string]bool{}
 	for _, address := range []string{nodes[1].Addr(), alone.Addr()} {
-		store := openStore(t, connect.RedisSettings{RedisAddrs: []string{address}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPassword: password}})
+		store := openStore(t, connect.RedisSettings{RedisAddrs: []string{address}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, password)}})
 		for id := range coupon.CouponID(20) {
 			_, err := store.Time(t.Context(), id+1)
 			require.NoError(t, err)
@@ -65,11 +64,11 @@ func TestRedis_SentinelsWithPassword(t *testing.T) {
 		require.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser"}, user...)...).Err())
 	}
 	settings := connect.RedisSettings{RedisAddrs: []string{sentinel.Addr()}, RedisAccess: connect.RedisAccess{
-		RedisMasterName: name, RedisSentinelUsername: "watcher", RedisSentinelPassword: "secret"}}
+		RedisMasterName: name, RedisSentinelUsername: "watcher", RedisSentinelPasswordFile: testenv.SecretFile(t, "secret")}}
 	_, err := openStore(t, settings).Now(t.Context())
 	require.NoError(t, err)
-	for _, password := range []string{"", "wrong"} {
-		settings.RedisSentinelPassword = password
+	for _, password := range []string{"", testenv.SecretFile(t, "wrong")} {
+		settings.RedisSentinelPasswordFile = password
 		_, err := openStore(t, settings).Now(t.Context())
 		require.Error(t, err)
 		require.Equal(t, coupon.Setup, mysqltx.ClassOf(err), "%v", err)

@@ -40,19 +40,18 @@ func isAddress(given string) bool {
 	return err == nil && isPort(port) && port != "0" && host != "" && !strings.ContainsAny(host, "@/?#= ")
 }
 
-func secret(name, value, file string) (string, error) {
+// secret returns the secret in a file that a setting names; nothing without a file. Passwords are in files alone:
+// every account of a machine can read its command lines, and an environment is inherited and printed.
+func secret(setting, file string) (value string, err error) {
 	if file == "" {
-		return value, nil
+		return "", nil
 	}
-	if value != "" {
-		return "", text.UsageErrorf(text.SecretTwice, name)
-	}
-	content, err := keysfile.Read(name+"_FILE", file, maxSecret)
+	content, err := keysfile.Read(setting, file, maxSecret)
 	if err != nil {
 		return "", err
 	}
 	if value = strings.TrimRight(string(content), "\r\n"); value == "" {
-		return "", text.UsageErrorf(text.SecretEmpty, name, file)
+		return "", text.UsageErrorf(text.SecretEmpty, setting, file)
 	}
 	return value, nil
 }

@@ -90,13 +90,11 @@ const dsn = "user:secret@tcp(127.0.0.1:3306)/coupons"
 func TestParse_ReadsDefaultsEnvironmentAndFlags(t *testing.T) {
 	t.Setenv("MYSQL_DSN", dsn)
 	t.Setenv("REDIS_ADDRS", "a:1,b:2")
-	t.Setenv("CANDIDATE_TTL", "60h")
 	t.Setenv("LOG_LEVEL", "warn")
 	c, _, problems := parse(t, "--log-level=error", "show", "--wait", "3s")
 	require.Empty(t, problems)
 	require.Equal(t, dsn, c.MySQL.MySQLDSN)
 	require.Equal(t, []string{"a:1", "b:2"}, c.Redis.RedisAddrs)
-	require.Equal(t, 60*time.Hour, c.Candidates.TTL)
 	require.Equal(t, "error", c.Log.LogLevel, "a flag goes before the environment")
 	require.Equal(t, ":8080", c.Listen)
 	require.Equal(t, 7, c.Pages)
@@ -121,23 +119,23 @@ func wrongAddress(setting string, number int) string {
 // A password in the wrong place is not repeated, in either language.
 func TestParse_RepeatsNoPassword(t *testing.T) {
 	const unknown, unexpected = "unknown flag %s: see --help", "unexpected argument, number %d of the command line: see --help"
-	misspelt := "unknown flag --redis-pasword, did you mean --redis-password? See --help"
+	misspelt := "unknown flag --mysql-dns, did you mean --mysql-dsn? See --help"
 	for name, test := range map[string]struct {
 		environment map[string]string
 		args        []string
 		want        []string
 	}{
-		"a misspelt flag with =":                  {args: []string{"--redis-pasword=hunter2"}, want: []string{misspelt}},
-		"a misspelt flag and its value":           {args: []string{"--redis-pasword", "hunter2"}, want: []string{misspelt}},
-		"before a verb":                           {args: []string{"--redis-pasword", "hunter2", "show"}, want: []string{misspelt}},
-		"before an id":                            {args: []string{"open", "--redis-pasword", "hunter2", "7"}, want: []string{misspelt}},
+		"a misspelt flag with =":                  {args: []string{"--mysql-dns=hunter2"}, want: []string{misspelt}},
+		"a misspelt flag and its value":           {args: []string{"--mysql-dns", "hunter2"}, want: []string{misspelt}},
+		"before a verb":                           {args: []string{"--mysql-dns", "hunter2", "show"}, want: []string{misspelt}},
+		"before an id":                            {args: []string{"open", "--mysql-dns", "hunter2", "7"}, want: []string{misspelt}},
 		"a verb is no value":                      {args: []string{"--bogus", "list", "--page=0"}, want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
 		"a short flag":                            {args: []string{"-phunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
 		"a short flag and its value":              {args: []string{"-p", "hunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
-		"a misspelt flag and a value with dashes": {args: []string{"--redis-pasword", "--hunter2"}, want: []string{misspelt}},
+		"a misspelt flag and a value with dashes": {args: []string{"--mysql-dns", "--hunter2"}, want: []string{misspelt}},
 		"an unknown flag and one with dashes":     {args: []string{"--bogus", "--hunter2", "show"}, want: []string{fmt.Sprintf(unknown, "--bogus")}},
-		"a value with dashes":                     {args: []string{"--redis-password", "--hunter2"}, want: []string{"--redis-password: a value is missing: see --help"}},
-		"a value joined to its flag":              {args: []string{"--redis-passwordhunter2"}, want: []string{fmt.Sprintf(unexpected, 1)}},
+		"a value with dashes":                     {args: []string{"--mysql-dsn", "--hunter2"}, want: []string{"--mysql-dsn: a value is missing: see --help"}},
+		"a value joined to its flag":              {args: []string{"--mysql-dsnhunter2"}, want: []string{fmt.Sprintf(unexpected, 1)}},
 		"a user and a password":                   {environment: map[string]string{"REDIS_MASTER_NAME": "u:hunter2@redis"}, want: []string{seemsToHavePassword("REDIS_MASTER_NAME (--redis-master-name)")}},
 		"a flag with a blank":                     {args: []string{"--log-level=info", "show", "hunter2"}, want: []string{fmt.Sprintf(unexpected, 3)}},
 		"a flag without dashes":                   {args: []string{"show", "--bogus=1", "redis-password=hunter2"}, want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
@@ -188,10 +186,10 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 			},
 		},
 		"unreadable values from everywhere": {
-			environment: map[string]string{"MYSQL_DSN": dsn, "CANDIDATE_TTL": "banana", "LOG_LEVEL": "loud", "REDIS_TLS": ""},
+			environment: map[string]string{"MYSQL_DSN": dsn, "ISSUE_INTERVAL": "banana", "LOG_LEVEL": "loud", "REDIS_TLS": ""},
 			args:        []string{"--pages=many", "--wait", "5 minutes"},
 			want: []string{
-				`CANDIDATE_TTL (--candidate-ttl) is "banana": want a duration such as 90s or 168h`,
+				`ISSUE_INTERVAL (--issue-interval) is "banana": want a duration such as 90s or 168h`,
 				`LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
 				`PAGES (--pages) is "many": want a whole number such as 7, without leading zeros`,
 				`REDIS_TLS (--redis-tls) is "": want true or false`,
@@ -210,7 +208,7 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 		},
 		"missing value": {
 			environment: map[string]string{"MYSQL_DSN": dsn},
-			args:        []string{"--apply-listen", "--redis-password=secret", "--log-level"},
+			args:        []string{"--apply-listen", "--redis-username=secret", "--log-level"},
 			want:        []string{"--apply-listen: a value is missing: see --help", "--log-level: a value is missing: see --help"},
 		},
 		"mistyped environment": {
@@ -218,13 +216,13 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 				"MYSQL_DSN": dsn, "APPLY_LISTN": ":1", "SETTLE_SCHEDULE": "0 0 * * *",
 				"APPLY_API_SERVICE_HOST": "10.0.0.1", "APPLY_API_PORT_8080_TCP": "tcp://10.0.0.1:8080",
 			},
-			want: []string{"APPLY_LISTN is not a setting: known settings are APPLY_ADMIN_LISTEN, APPLY_LISTEN"},
+			want: []string{"APPLY_LISTN is not a setting: known settings are APPLY_LISTEN"},
 		},
-		"secrets given twice or unreadable": {
-			environment: map[string]string{"MYSQL_DSN": "secret", "REDIS_PASSWORD": "secret", "REDIS_PASSWORD_FILE": "/nowhere"},
+		"secrets wrong or unreadable": {
+			environment: map[string]string{"MYSQL_DSN": "secret", "REDIS_PASSWORD_FILE": "/nowhere"},
 			want: []string{
 				"MYSQL_DSN is not a DSN: want user:password@tcp(host:3306)/database",
-				"REDIS_PASSWORD and REDIS_PASSWORD_FILE are both set: give one",
+				"REDIS_PASSWORD_FILE cannot be read: no such file or directory",
 			},
 		},
 		"interval above its bound": {
@@ -271,6 +269,7 @@ func TestParse_RefusesMisspeltSettings(t *testing.T) {
 		"USER_TABLES": "USER_TABLE", "RECEIPT_KEY_FILE": "RECEIPT_KEYS_FILE", "SERVICE_KEYS_FILES": "SERVICE_KEYS_FILE",
 		"JWT_ISSUERS": "JWT_ISSUER", "REDIS_ADDR": "REDIS_ADDRS", "REDIS_PASSWORT_FILE": "REDIS_PASSWORD_FILE", "KAFKA_BROKER": "KAFKA_BROKERS",
 		"EVENT_SINKS": "EVENT_SINK", "REDIS_TSL": "REDIS_TLS", "KAFKA_TSL": "KAFKA_TLS", "MYSQL_DNS": "MYSQL_DSN", "LOG_LEVELS": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
+		"REDIS_PASSWORD": "REDIS_PASSWORD_FILE", "EVENT_REDIS_SENTINEL_PASSWORD": "EVENT_REDIS_SENTINEL_PASSWORD_FILE",
 	} {
 		t.Run(misspelt, func(t *testing.T) {
 			t.Setenv(misspelt, "secret")
@@ -324,12 +323,12 @@ func TestParse_LeavesTheNamesOfOthersAlone(t *testing.T) {
 }
 
 func TestHelp_ListsEverySettingDespiteProblems(t *testing.T) {
-	t.Setenv("CANDIDATE_TTL", "banana")
+	t.Setenv("ISSUE_INTERVAL", "banana")
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--bogus", "--help"}, {"--help", "--pages=many"}} {
 		_, printed, problems := parse(t, args...)
 		require.Empty(t, problems)
 		for _, name := range []string{"MYSQL_DSN", "MYSQL_DSN_FILE", "REDIS_ADDRS", "REDIS_MASTER_NAME", "REDIS_USERNAME",
-			"REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_TLS", "REDIS_KEY_PREFIX", "CANDIDATE_TTL", "LOG_LEVEL", "APPLY_LISTEN"} {
+			"REDIS_PASSWORD_FILE", "REDIS_TLS", "REDIS_KEY_PREFIX", "ISSUE_INTERVAL", "LOG_LEVEL", "APPLY_LISTEN"} {
 			require.Contains(t, printed, "$"+name, "%v", args)
 		}
 	}
@@ -349,7 +348,7 @@ func TestParse_ReadsSecretsFromFiles(t *testing.T) {
 
 // No argument crashes Parse, and without an error there is a command and settings.
 func FuzzParse(f *testing.F) {
-	f.Add("--candidate-ttl=60h", "info")
+	f.Add("--issue-interval=60ms", "info")
 	f.Add("--", "")
 	f.Add("-", "--help")
 	f.Add("show", "-hz")

@@ -58,7 +58,7 @@ func TestTLSDir_Problems(t *testing.T) {
 			}
 			require.EqualError(t, err, test.want)
 			require.ErrorAs(t, err, new(*text.UsageError), "exit code 2")
-			err = (&connect.EventSettings{EventRetention: time.Hour, EventRedisAddrs: []string{"a:1"}, EventRedis: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
+			err = (&connect.EventSettings{EventRedisAddrs: []string{"a:1"}, EventRedis: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
 			require.EqualError(t, err, "EVENT_"+test.want)
 		})
 	}

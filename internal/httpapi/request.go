@@ -13,7 +13,7 @@ import (
 )
 
 // Site serves an API, to pages of other origins by these methods. nothing answers the addresses that mux does not have.
-func Site(mux *http.ServeMux, nothing http.HandlerFunc, pages Pages, methods ...string) http.Handler {
+func Site(mux *http.ServeMux, nothing http.HandlerFunc, origins []string, methods ...string) http.Handler {
 	mux.HandleFunc("/", nothing)
 	clean := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The mux would answer an unclean path with a redirect that contains text from the request.
@@ -23,7 +23,7 @@ func Site(mux *http.ServeMux, nothing http.HandlerFunc, pages Pages, methods ...
 		}
 		mux.ServeHTTP(w, r)
 	})
-	return Identified(CrossOrigin(pages, clean, methods...))
+	return Identified(CrossOrigin(origins, clean, methods...))
 }
 
 // unclean reports whether the path has an empty element, an element . or .., or no leading slash.

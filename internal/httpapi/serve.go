@@ -50,12 +50,16 @@ type ServerConfig struct {
 	Idle        ops.Idle
 	Ready       func() error  // what else must be before the public ports open; nil: nothing
 	Delay       time.Duration // from the stop signal until the public ports close, since load balancers notice late
-	Grace       time.Duration // from the stop signal until the process ends; includes Delay
 	Logger      *zap.Logger
 	Metrics     prometheus.Registerer
 }
 
-// streamsShare is the part of the time after Delay over which streams end; the rest is for the last ones to be closed.
+// answerWithin is how long the process takes after Delay to answer the requests in flight and to end the streams:
+// longer than Timeouts.Write, so that no request is cut off. With the usual Delay of 5 s, it fits the 30 s after
+// which Kubernetes kills a container unless told otherwise.
+const answerWithin = 20 * time.Second
+
+// streamsShare is the part of answerWithin over which streams end; the rest is for the last ones to be closed.
 const streamsShare = 0.8
 
 type Server struct {
@@ -87,7 +91,7 @@ func Listen(config ServerConfig) (*Server, error) {
 }
 
 func (s *Server) settings() zap.Field {
-	names := []string{strings.ToUpper(s.Ports[0].Name) + "_ADMIN_LISTEN"}
+	names := []string{"ADMIN_LISTEN"}
 	for _, p := range s.Ports {
 		names = append(names, strings.ToUpper(p.Name)+"_LISTEN")
 	}
@@ -111,7 +115,7 @@ func portFree(address string) error {
 }
 
 // Serve serves the admin port and, once the process is ready, the public ports. After ctx ends, the process reports "not
-// ready", takes requests for Delay, answers those in flight, and ends the streams over the rest of Grace. A failed port
+// ready", takes requests for Delay, answers those in flight, and ends the streams. A failed port
 // also ends Serve. Errors are logged.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1+len(s.public))
@@ -191,7 +195,7 @@ func (s *Server) ready(ctx context.Context) error {
 func (s *Server) end(ctx context.Context, delay time.Duration, failed <-chan error) (err error) {
 	select {
 	case <-ctx.Done():
-		s.Logger.Info("shutting down", zap.Duration("delay", delay), zap.Duration("grace", s.Grace))
+		s.Logger.Info("shutting down", zap.Duration("delay", delay), zap.Duration("answer_within", answerWithin))
 		s.Admin.Drain()
 		select {
 		case <-time.After(delay):
@@ -203,8 +207,8 @@ func (s *Server) end(ctx context.Context, delay time.Duration, failed <-chan err
 	if err != nil {
 		s.Logger.Error("server failed", zap.Error(err))
 	}
-	if late := s.answerTheRest(context.WithoutCancel(ctx), s.Grace-delay); late != nil {
-		s.Logger.Error("some requests were not answered within the grace", zap.Error(late))
+	if late := s.answerTheRest(context.WithoutCancel(ctx), answerWithin); late != nil {
+		s.Logger.Error("some requests were not answered in time", zap.Error(late))
 		err = late
 	}
 	_ = s.operators.Close()

@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -19,22 +18,17 @@ const (
 	minUserRate    = 0.001
 	maxUserRate    = 1_000_000
 	maxConnections = 1_000_000
+	// maxShutdownDelay is longer than any load balancer needs to notice.
+	maxShutdownDelay = 5 * time.Minute
 )
 
 // Settings are the settings that every program with a public port has.
 type Settings struct {
 	UserRate       float64       `name:"user-rate" env:"USER_RATE" default:"5" placeholder:"N"`
 	CORSOrigins    []string      `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"URL,…"`
-	CORSHeaders    []string      `name:"cors-headers" env:"CORS_HEADERS" default:"traceparent,tracestate,baggage,sentry-trace" placeholder:"NAME,…"`
 	MaxConnections int           `name:"max-connections" env:"MAX_CONNECTIONS" default:"16384" placeholder:"N"`
 	ShutdownDelay  time.Duration `name:"shutdown-delay" env:"SHUTDOWN_DELAY" default:"5s" placeholder:"DURATION"`
-	ShutdownGrace  time.Duration `name:"shutdown-grace" env:"SHUTDOWN_GRACE" default:"25s" placeholder:"DURATION"`
-
-	ops.IdleSettings `embed:""`
 }
-
-// Pages says which pages of other origins may use the API.
-func (s *Settings) Pages() Pages { return Pages{Origins: s.CORSOrigins, Headers: s.CORSHeaders} }
 
 func (s *Settings) Validate() error {
 	var problems []error
@@ -43,20 +37,15 @@ func (s *Settings) Validate() error {
 			problems = append(problems, text.UsageErrorf(problem, args...))
 		}
 	}
-	check(s.ShutdownGrace > 0, text.WrongGrace, s.ShutdownGrace)
-	check(s.ShutdownDelay >= 0 && (s.ShutdownDelay < s.ShutdownGrace || s.ShutdownGrace <= 0),
-		text.WrongDelay, s.ShutdownDelay, s.ShutdownGrace)
+	check(s.ShutdownDelay >= 0 && s.ShutdownDelay <= maxShutdownDelay, text.WrongDelay, s.ShutdownDelay, maxShutdownDelay)
 	for _, origin := range s.CORSOrigins {
 		check(isOrigin(origin), text.WrongOrigin, origin)
-	}
-	for _, header := range s.CORSHeaders {
-		check(isPageHeader(header), text.WrongCORSHeader, header)
 	}
 	check(s.UserRate == 0 || s.UserRate >= minUserRate && s.UserRate <= maxUserRate,
 		text.WrongUserRate, s.UserRate, minUserRate, maxUserRate)
 	check(s.MaxConnections >= 1 && s.MaxConnections <= maxConnections,
 		text.WrongNumber, "MAX_CONNECTIONS", s.MaxConnections, maxConnections)
-	return errors.Join(append(problems, s.IdleSettings.Validate())...)
+	return errors.Join(problems...)
 }
 
 const ownFiles = 128 // open files kept for the admin port, the listeners, the log and the Go runtime

@@ -102,7 +102,8 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	access := func(account, user string) (a Access) {
 		require.Contains(t, d.Accounts, account)
 		a.MySQLDSN, a.RedisAddrs = d.Accounts[account], o.Redis.Addrs
-		a.RedisUsername, a.RedisPassword = d.RedisUsers.As(user)
+		username, password := d.RedisUsers.As(user)
+		a.RedisUsername, a.RedisPasswordFile = username, testenv.SecretFile(t, password)
 		return a
 	}
 	d.Job = access("jajeong_settle", "jajeong_settle")
@@ -140,7 +141,7 @@ func (d *Deployment) For(t testing.TB) *Deployment {
 // Flags are the flags of both programs for an access to this deployment.
 func (d *Deployment) Flags(a Access) []string {
 	flags := []string{"--mysql-dsn=" + a.MySQLDSN, "--redis-addrs=" + strings.Join(a.RedisAddrs, ","),
-		"--redis-username=" + a.RedisUsername, "--redis-password=" + a.RedisPassword}
+		"--redis-username=" + a.RedisUsername, "--redis-password-file=" + a.RedisPasswordFile}
 	if d.Prefix != "" {
 		flags = append(flags, "--redis-key-prefix="+d.Prefix)
 	}
@@ -179,7 +180,7 @@ func (d *Deployment) open(dsn string) *sql.DB {
 // newStore is the store of a process that has just started.
 func (d *Deployment) newStore(client redis.UniversalClient) *candidates.Store {
 	d.T.Helper()
-	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL, PutBackTime: PutBackTime})
+	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, PutBackTime: PutBackTime})
 	require.NoError(d.T, err)
 	return store
 }

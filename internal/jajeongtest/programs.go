@@ -25,7 +25,7 @@ func (d *Deployment) Environment() []string {
 	}
 	return append(environment,
 		"MYSQL_DSN="+d.Admin.MySQLDSN, "REDIS_ADDRS="+strings.Join(d.Admin.RedisAddrs, ","),
-		"APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
+		"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "WALLET_LISTEN=127.0.0.1:0",
 		"USER_RATE=0", "SHUTDOWN_DELAY=0s", "LOG_LEVEL=info",
 		"PATH="+filepath.Dir(testenv.Build(d.T, "./cmd/settle"))+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }

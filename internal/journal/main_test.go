@@ -61,7 +61,7 @@ func journalOf(d *jajeongtest.Deployment) *journal.Journal {
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Brief, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
-	store, err := candidates.NewStore(servers.Redis, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL, PutBackTime: jajeongtest.PutBackTime})
+	store, err := candidates.NewStore(servers.Redis, candidates.Options{KeyPrefix: d.Prefix, PutBackTime: jajeongtest.PutBackTime})
 	require.NoError(d.T, err)
 	return &journal.Journal{DB: mysqltx.NewBrief(servers.MySQL), Store: store}
 }

@@ -59,7 +59,7 @@ func (s stoppable) Publish(ctx context.Context, w coupon.Window, known coupon.Pr
 
 func newPod(d *jajeongtest.Deployment) *pod {
 	d.T.Helper()
-	return newPodWith(d, candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL})
+	return newPodWith(d, candidates.Options{KeyPrefix: d.Prefix})
 }
 
 func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
@@ -378,7 +378,7 @@ func TestNoAlarmForPutBack(t *testing.T) {
 	d := jajeongtest.New(t)
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 40)...)
 	id := d.AddCoupon(5)
-	patient := candidates.Options{KeyPrefix: d.Prefix, TTL: candidates.MinTTL, PutBackTime: time.Hour}
+	patient := candidates.Options{KeyPrefix: d.Prefix, PutBackTime: time.Hour}
 	first, second := newPodWith(d, patient), newPodWith(d, patient)
 	first.accepts(id, jajeongtest.Between[coupon.UserID](1, 20)...)
 	second.accepts(id, jajeongtest.Between[coupon.UserID](21, 40)...)

@@ -58,7 +58,7 @@ func openStore(t *testing.T, addrs ...string) (redis.UniversalClient, *candidate
 	client, err := (&connect.RedisSettings{RedisAddrs: addrs}).Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{})
 	require.NoError(t, err)
 	return client, store
 }

@@ -153,7 +153,7 @@ func (f *failing) keys() (keys []string) {
 }
 
 func newPod(t testingT, client redis.UniversalClient, way *link, prefix string) *pod {
-	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: prefix, TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: prefix})
 	require.NoError(t, err)
 	return &pod{Store: store, link: way, memory: New(store), answers: map[coupon.UserID]coupon.Arrival{}}
 }

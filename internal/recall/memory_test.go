@@ -14,7 +14,7 @@ func TestUnusedCouponsAreEvictedWithTheirAnswers(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never dialled
 	defer client.Close()
-	store, err := candidates.NewStore(client, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(client, candidates.Options{})
 	require.NoError(t, err)
 	m := New(store)
 	used, unused := m.promisesOf(1), m.promisesOf(2)

@@ -27,7 +27,7 @@ func TestIdle_LookAtThousandCouponsTakesTwoCommands(t *testing.T) {
 	rdb, err := (&connect.RedisSettings{RedisAddrs: []string{server.Addr()}}).Open()
 	require.NoError(t, err)
 	defer rdb.Close()
-	store, err := candidates.NewStore(rdb, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(rdb, candidates.Options{})
 	require.NoError(t, err)
 	s := newServers()
 	for id := range coupon.CouponID(1000) {

@@ -38,7 +38,7 @@ func newStreamSink(t testing.TB, server *testenv.Redis, loses bool) *streamSink 
 func (s *streamSink) name() string { return "redis" }
 
 func (s *streamSink) flags() []string {
-	return []string{"--event-sink=redis", "--event-redis-addrs=" + s.server.Addr(), "--event-stream=" + mallStream}
+	return []string{"--event-sink=redis", "--event-redis-addrs=" + s.server.Addr()}
 }
 
 // mayLose is about two thousand events.

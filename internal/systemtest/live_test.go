@@ -185,15 +185,14 @@ func TestLive_SaysDelayedWhileMySQLIsAway(t *testing.T) {
 	back.awaitStatus(coupon.StandingNotSelected)
 }
 
-// After SIGTERM, streams end one after the other, and the pod waits for the last one. The grace is so long that a slow machine
-// sees some end before others.
+// After SIGTERM, streams end one after the other, and the pod waits for the last one.
 func TestLive_StreamsEndOverTheDrain(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	users := jajeongtest.Between[coupon.UserID](1, 40)
 	id := d.AddQueue(1, users...)
 	cmd := exec.Command(testenv.Build(t, "./cmd/apply-api"), d.Flags(d.API)...)
-	cmd.Env = append(d.Environment(), "SHUTDOWN_GRACE=90s")
+	cmd.Env = d.Environment()
 	pod, err := testenv.StartProgram(testenv.Patient(t), cmd)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pod.Process.Kill() })

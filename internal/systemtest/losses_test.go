@@ -134,7 +134,7 @@ func (l *loss) newPod() *lossPod {
 	l.t.Helper()
 	servers, err := connect.Open(&l.API.MySQLSettings, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{l.server.Addr()}}, zap.NewNop())
 	require.NoError(l.t, err)
-	store, err := candidates.NewStore(servers.Redis, candidates.Options{TTL: candidates.MinTTL})
+	store, err := candidates.NewStore(servers.Redis, candidates.Options{})
 	require.NoError(l.t, err)
 	memory := recall.New(store)
 	finder := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: zap.NewNop(), Now: time.Now})

@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -71,6 +73,16 @@ func (u *RedisUsers) As(name string) (username, password string) {
 		u.t.Fatalf("testenv: the ACL file names no user %s", name)
 	}
 	return name + u.own, u.password
+}
+
+// SecretFile returns a file with a secret, for settings such as REDIS_PASSWORD_FILE.
+func SecretFile(t testing.TB, secret string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
+		t.Fatalf("testenv: write a secret: %v", err)
+	}
+	return path
 }
 
 // aclSave keeps users over a restart. A server in TEST_REDIS_ADDRS may have no ACL file.

@@ -22,8 +22,8 @@ var (
 	UnknownSetting = Message{"%s: 존재하지 않는 설정입니다. 사용할 수 있는 설정: %s", "%s is not a setting: known settings are %s"}
 	WrongListen    = Message{"%s: %q 주소는 사용할 수 없습니다. host:port 또는 :port 형식으로 지정하세요. 포트는 65535까지 가능합니다",
 		"%s is %q: want host:port or :port, with a port up to 65535"}
-	SecretTwice = Message{"%[1]s, %[1]s_FILE: 둘 중 하나만 지정하세요", "%[1]s and %[1]s_FILE are both set: give one"}
-	SecretEmpty = Message{"%s_FILE: %s 파일이 비어 있습니다", "%s_FILE: %s is empty"}
+	SecretEmpty = Message{"%s: %s 파일이 비어 있습니다", "%s: %s is empty"}
+	DSNTwice    = Message{"MYSQL_DSN, MYSQL_DSN_FILE: 둘 중 하나만 지정하세요", "MYSQL_DSN and MYSQL_DSN_FILE are both set: give one"}
 	DSNMissing  = Message{"MYSQL_DSN이 없습니다. --mysql-dsn 또는 MYSQL_DSN을 user:password@tcp(host:3306)/database 형식으로 지정하세요",
 		"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"}
 	DSNMalformed = Message{"MYSQL_DSN이 올바른 DSN이 아닙니다. user:password@tcp(host:3306)/database 형식으로 지정하세요",
@@ -52,8 +52,6 @@ var (
 		"%s seems to have a password in it, and is not shown: give it without. Passwords have settings of their own"}
 	PrefixWithBraces = Message{"REDIS_KEY_PREFIX=%q: 중괄호는 사용할 수 없습니다. Cluster의 슬롯이 중괄호에 따라 정해지기 때문입니다",
 		"REDIS_KEY_PREFIX=%q must not contain braces: they decide the Cluster slot"}
-	TTLTooShort = Message{"CANDIDATE_TTL이 %s입니다. 정산될 때까지 대기열이 유지되도록 %s 이상으로 지정하세요",
-		"CANDIDATE_TTL is %s: want at least %s, so that a queue outlives its settlement"}
 
 	WrongSession = Message{"세션 변수 %s의 값은 %q인데, 필요한 값은 %q입니다. MYSQL_DSN, init_connect, 중간 프록시 가운데 어느 것이 이 값을 바꾸는지 확인하세요",
 		"session variable %s is %q and must be %q: check MYSQL_DSN, init_connect and any proxy in between"}

@@ -62,8 +62,8 @@ var (
 		"The database lacks a table or column: run `settle migrate`."}
 	AdviseGrants = Message{"MySQL이 이 사용자 또는 데이터베이스에 대한 접근을 거부했습니다. MYSQL_DSN과 권한을 확인하세요.",
 		"MySQL refuses this user or database: check MYSQL_DSN and the grants."}
-	AdviseRedis = Message{"Redis가 이 사용자 또는 명령을 거부했습니다. REDIS_USERNAME, REDIS_PASSWORD, docs/redis-users.acl의 권한을 확인하고, 같은 키를 사용하는 다른 프로그램이 있는지 확인하세요.",
-		"Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD, the rights in docs/redis-users.acl, and other programs that use these keys."}
+	AdviseRedis = Message{"Redis가 이 사용자 또는 명령을 거부했습니다. REDIS_USERNAME, REDIS_PASSWORD_FILE, docs/redis-users.acl의 권한을 확인하고, 같은 키를 사용하는 다른 프로그램이 있는지 확인하세요.",
+		"Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD_FILE, the rights in docs/redis-users.acl, and other programs that use these keys."}
 	AdviseConnection = Message{"연결 설정이 MySQL 서버와 맞지 않습니다. tls 등 MYSQL_DSN의 매개변수와 서버 인증서를 확인하세요.",
 		"The connection settings do not fit the MySQL server: check the parameters of MYSQL_DSN, such as tls, and the server's certificate."}
 )

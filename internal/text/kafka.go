@@ -12,8 +12,8 @@ var (
 		"KAFKA_TLS_CA_FILE needs KAFKA_TLS=true, too"}
 	KafkaMechanismMissing = Message{"%s를 지정하려면 KAFKA_SASL_MECHANISM도 PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 중 하나로 지정해야 합니다",
 		"%s needs KAFKA_SASL_MECHANISM, too: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"}
-	KafkaLoginMissing = Message{"KAFKA_SASL_MECHANISM을 지정하려면 KAFKA_SASL_USERNAME, 그리고 KAFKA_SASL_PASSWORD 또는 KAFKA_SASL_PASSWORD_FILE도 지정해야 합니다",
-		"KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME, and KAFKA_SASL_PASSWORD or KAFKA_SASL_PASSWORD_FILE, too"}
+	KafkaLoginMissing = Message{"KAFKA_SASL_MECHANISM을 지정하려면 KAFKA_SASL_USERNAME과 KAFKA_SASL_PASSWORD_FILE도 지정해야 합니다",
+		"KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD_FILE, too"}
 	KafkaPlainWithoutTLS = Message{"KAFKA_SASL_MECHANISM=PLAIN은 비밀번호를 그대로 보내므로 KAFKA_TLS=true가 필요합니다. TLS를 쓸 수 없으면 SCRAM-SHA-512를 사용하세요",
 		"KAFKA_SASL_MECHANISM=PLAIN sends the password as it is and needs KAFKA_TLS=true; without TLS, use SCRAM-SHA-512"}
 

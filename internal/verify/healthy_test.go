@@ -328,7 +328,7 @@ func TestCheckIgnoresOtherCoupons(t *testing.T) {
 	}
 	remove("user_coupon", 2)(sick)
 	sick.change(1, "DELETE FROM settlement WHERE coupon_id = ?", sick.id)
-	other, err := candidates.NewStore(d.Redis, candidates.Options{KeyPrefix: d.Prefix + "other:", TTL: candidates.MinTTL})
+	other, err := candidates.NewStore(d.Redis, candidates.Options{KeyPrefix: d.Prefix + "other:"})
 	require.NoError(t, err)
 	_, _, err = other.Publish(t.Context(), coupon.Window{Coupon: healthy.id, Version: 1, Opens: healthy.Now(), Closes: healthy.Now().Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)

@@ -58,10 +58,10 @@ type Options struct {
 	ReserveTTL time.Duration // how long a reservation lives
 	// Zone returns the time zone of the times in responses.
 	Zone     func(ctx context.Context) (*time.Location, error)
-	InFlight int           // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
-	UserRate float64       // requests per second of one user for the wallet; 0: no limit
-	Pages    httpapi.Pages // of other origins
-	Draining func() bool   // reports whether the process shuts down; responses then close their connection
+	InFlight int         // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
+	UserRate float64     // requests per second of one user for the wallet; 0: no limit
+	Origins  []string    // of pages that may use the API from elsewhere
+	Draining func() bool // reports whether the process shuts down; responses then close their connection
 	Logger   *zap.Logger
 	Metrics  prometheus.Registerer
 	Now      func() time.Time // only durations are measured with it
@@ -83,7 +83,7 @@ func New(o Options) http.Handler {
 	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
 	}))
-	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Pages.Origins),
+	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins),
 		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
 	o.Metrics.MustRegister(o.Keys.metrics()...)
@@ -111,7 +111,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/openapi.yaml", s.only("GET, HEAD"))
 	nothing := func(w http.ResponseWriter, r *http.Request) { s.write(w, r, refuse(notFound)) }
 	// Pages read wallets. Services, which are no browsers, use coupons.
-	return httpapi.Site(mux, nothing, o.Pages, http.MethodGet, http.MethodHead)
+	return httpapi.Site(mux, nothing, o.Origins, http.MethodGet, http.MethodHead)
 }
 
 // half is at least 1.

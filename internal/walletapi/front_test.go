@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
 
@@ -89,7 +88,7 @@ func TestOrders_AreLogged(t *testing.T) {
 // Pages of listed origins read wallets. No page uses a coupon: a checkout is a server.
 func TestCORS(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"), Pages: httpapi.Pages{Origins: []string{shopPage}}})
+	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"), Origins: []string{shopPage}})
 	for user, status := range map[string]int{"9": 200, "2": 503, "": 401} {
 		got := request(handler, "GET", coupons, "X-User-ID", user, "Origin", shopPage)
 		require.Equal(t, status, got.Code)

@@ -37,7 +37,7 @@ func newMetrics(to prometheus.Registerer, places chan struct{}) metrics {
 			Name: "jajeong_wallet_in_flight", Help: "Requests that wait for MySQL.",
 		}, func() float64 { return float64(len(places)) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "jajeong_wallet_in_flight_limit", Help: "Limit of requests that wait for MySQL; MAX_IN_FLIGHT.",
+			Name: "jajeong_wallet_in_flight_limit", Help: "Limit of requests that wait for MySQL.",
 		}, func() float64 { return float64(cap(places)) }))
 
 	m := metrics{calls: map[string]callMetrics{}, refused: map[string]prometheus.Counter{}}

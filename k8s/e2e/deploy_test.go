@@ -240,10 +240,10 @@ func (n *night) deploymentWith(flags []string, patches ...map[string]any) *exec.
 	n.t.Helper()
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never, folders(n.t, "components"), append(patches,
-		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "APPLY_ADMIN_LISTEN": "9090"}),
-		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "WALLET_ADMIN_LISTEN": "9092"}),
-		listening("settle-serve", map[string]string{"SETTLE_ADMIN_LISTEN": "9090"}),
-		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "CONSOLE_ADMIN_LISTEN": "9093"}))...)
+		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "ADMIN_LISTEN": "9090"}),
+		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "ADMIN_LISTEN": "9092"}),
+		listening("settle-serve", map[string]string{"ADMIN_LISTEN": "9090"}),
+		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "ADMIN_LISTEN": "9093"}))...)
 	script := n.command("../deploy.sh", append(flags, dir)...)
 	script.Env = append(script.Env, "NAMESPACE=other")
 	return script

@@ -155,7 +155,6 @@ func TestCronJob_RetriesAfterKilledPod(t *testing.T) {
 func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
-	n.settings["SHUTDOWN_GRACE"] = "2s"
 	couponID := n.yesterday(seats, users)
 	release := n.holdMiddle(seats / 2)
 	job := n.scheduled(n.applyWithNextMinute())

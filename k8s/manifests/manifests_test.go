@@ -111,13 +111,12 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
 		delay, err := time.ParseDuration(c.settings["SHUTDOWN_DELAY"])
 		require.NoError(t, err)
-		grace, err := time.ParseDuration(c.settings["SHUTDOWN_GRACE"])
-		require.NoError(t, err)
+		const answers, settlements = 20 * time.Second, 25 * time.Second // httpapi.answerWithin, cli.Grace
 		images := map[string]bool{}
 		for name, pod := range c.own() {
 			spec, container := pod.Spec, pod.Spec.Containers[0]
 			images[container.Image] = true
-			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, grace+delay, "%s is killed before its grace period ends", name)
+			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, max(delay+answers, settlements), "%s is killed before its grace period ends", name)
 
 			at := slices.IndexFunc(c.accounts, func(a corev1.ServiceAccount) bool { return a.Name == spec.ServiceAccountName })
 			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
@@ -409,7 +408,7 @@ func TestSettleServe(t *testing.T) {
 		require.Equal(t, 1, c.budget(t, pod.Labels).MinAvailable.IntValue())
 		mustBeSpread(t, pod)
 		require.Equal(t, map[string]int32{"admin": 9090}, ports(container))
-		require.Contains(t, container.Env, corev1.EnvVar{Name: "SETTLE_ADMIN_LISTEN", Value: ":9090"})
+		require.Contains(t, container.Env, corev1.EnvVar{Name: "ADMIN_LISTEN", Value: ":9090"})
 		require.Regexp(t, "^jajeong-settle(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "the account of settle")
 		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 			require.Equal(t, "admin", probe.HTTPGet.Port.StrVal)

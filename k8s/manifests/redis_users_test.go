@@ -68,6 +68,9 @@ func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
+	password, err := os.ReadFile(project.Secrets["redis-password"].File)
+	require.NoError(t, err)
+	require.Equal(t, "jajeong\n", string(password))
 	server := project.Services["redis"]
 	mounted := argument(server.Command, "--aclfile")
 	require.True(t, slices.ContainsFunc(server.Volumes, func(v types.ServiceVolumeConfig) bool {
@@ -76,7 +79,8 @@ func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 	require.Equal(t, new("jajeong"), server.Environment["REDISCLI_AUTH"], "redis-cli in the container is the administrator")
 	for _, name := range []string{"apply-api", "serve", "settle", "demo"} {
 		require.Equal(t, redisUsers[name], *project.Services[name].Environment["REDIS_USERNAME"], name)
-		require.Equal(t, "jajeong", *project.Services[name].Environment["REDIS_PASSWORD"], name)
+		require.Equal(t, "/run/secrets/redis-password", *project.Services[name].Environment["REDIS_PASSWORD_FILE"], name)
+		require.Equal(t, "redis-password", project.Services[name].Secrets[0].Source, name)
 	}
 }
 

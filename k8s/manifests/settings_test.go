@@ -134,8 +134,8 @@ func TestProbes(t *testing.T) {
 func started(t *testing.T, container corev1.Container, env []string) (admin string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
-	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SETTLE_ADMIN_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "WALLET_ADMIN_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "CONSOLE_ADMIN_LISTEN=127.0.0.1:0")
+	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0",
+		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
@@ -173,7 +173,7 @@ func TestPrivateCA(t *testing.T) {
 			t.Cleanup(func() { _ = listener.Close() })
 
 			api := exec.CommandContext(t.Context(), program(t, "apply-api"))
-			api.Env = append(environment(t, c, pod), "REDIS_ADDRS="+listener.Addr().String(), "APPLY_LISTEN=127.0.0.1:0", "APPLY_ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0")
+			api.Env = append(environment(t, c, pod), "REDIS_ADDRS="+listener.Addr().String(), "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0")
 			if known {
 				at := slices.IndexFunc(api.Env, func(pair string) bool { return strings.HasPrefix(pair, "SSL_CERT_DIR=") })
 				require.GreaterOrEqual(t, at, 0)

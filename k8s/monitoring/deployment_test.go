@@ -39,7 +39,7 @@ type deployment struct {
 func deploySettle(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	t.Helper()
 	d := &deployment{Deployment: jajeongtest.New(t)}
-	d.env = append(d.Environment(), "PUSH_NAMESPACE="+namespace, "EVENT_STREAM="+d.Prefix+"events")
+	d.env = append(d.Environment(), "PUSH_NAMESPACE="+namespace)
 	for _, id := range coupons {
 		d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
 			VALUES (?, '심야 쿠폰', 10, UTC_TIMESTAMP(6) - INTERVAL 3 DAY, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)

@@ -155,7 +155,7 @@ func TestErrorsOfSetup_LoginRefused(t *testing.T) {
 				reply.ErrorCode = kerr.SaslAuthenticationFailed.Code
 				return reply, nil, true
 			})
-			settings.KafkaSASLMechanism, settings.KafkaSASLUsername, settings.KafkaSASLPassword = mechanism, "settle", "secret"
+			settings.KafkaSASLMechanism, settings.KafkaSASLUsername, settings.KafkaSASLPasswordFile = mechanism, "settle", testenv.SecretFile(t, "secret")
 			requireSetup(t, newSink(t, settings), text.KafkaLoginRefused)
 		})
 	}

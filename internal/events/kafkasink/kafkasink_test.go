@@ -166,7 +166,7 @@ func TestErrorsOfSetup(t *testing.T) {
 			broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true,
 				Mechanism: mechanism, Username: "settle", Password: "secret"})
 			settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile(),
-				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle", KafkaSASLPassword: "secret"}
+				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle", KafkaSASLPasswordFile: testenv.SecretFile(t, "secret")}
 			require.NoError(t, settings.Validate())
 			s := newSink(t, settings)
 			all := messages(0, 100)

@@ -272,7 +272,7 @@ func TestErrorsOfSetup(t *testing.T) {
 		"off":       {"off"},
 	} {
 		require.NoError(t, f.admin.ACLSetUser(t.Context(), name, append([]string{"on", ">secret", "~" + stream, "+@all"}, rules...)...).Err())
-		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPassword: "secret"}}))
+		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
 		delivered, _, err := s.Publish(t.Context(), events.Place{Server: server}, f.messages(1))
 		requireSetup(t, err, name)
 		require.Zero(t, delivered)
@@ -284,7 +284,7 @@ func TestErrorsOfSetup(t *testing.T) {
 	require.Zero(t, f.length())
 
 	require.NoError(t, f.admin.ACLSetUser(t.Context(), "lags", "on", ">secret", "~"+stream, "+@all", "-xinfo|groups").Err())
-	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: "lags", RedisPassword: "secret"}}))
+	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: "lags", RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
 	_, err := s.Lags(t.Context())
 	requireSetup(t, err, "xinfo")
 

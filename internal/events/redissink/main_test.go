@@ -51,7 +51,8 @@ func fixtureAt(t *testing.T, settings connect.RedisSettings, servers ...*testenv
 	for _, more := range servers[1:] {
 		users.MakeOn(testenv.RedisClient(t, more.Addr()))
 	}
-	settings.RedisUsername, settings.RedisPassword = users.As("jajeong_settle")
+	username, password := users.As("jajeong_settle")
+	settings.RedisUsername, settings.RedisPasswordFile = username, testenv.SecretFile(t, password)
 	f.Sink, f.settings = newSink(t, open(t, settings)), settings
 	return f
 }
