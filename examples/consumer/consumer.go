@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -27,10 +28,11 @@ type Consumer struct {
 	dlq     *DLQ
 	log     *slog.Logger
 
-	joined    bool           // this process has seen its group
-	claimNext time.Time      // when to look for entries to claim
-	counts    map[string]int // by Outcome, and: failed (tries), dlq, lost
-	total     int
+	joined     bool           // this process has seen its group
+	claimNext  time.Time      // when to look for entries to claim
+	replayNext time.Time      // when to handle the events of the DLQ stream again
+	counts     map[string]int // by Outcome, and: failed (tries), dlq, replayed, lost
+	total      int
 }
 
 // Run reads until ctx ends, or until the stream is empty if that is wanted. It waits for servers that are away.
@@ -43,9 +45,12 @@ func (c *Consumer) Run(ctx context.Context) {
 }
 
 // consume first handles what an earlier process of this name left behind, then new events. At intervals it takes events that
-// failed, and those of dead consumers.
+// failed, those of dead consumers, and those of the DLQ stream: these first, because a full DLQ stream stops everything else.
 func (c *Consumer) consume(ctx context.Context) error {
 	if err := c.join(ctx); err != nil {
+		return err
+	}
+	if err := c.replay(ctx); err != nil {
 		return err
 	}
 	for after := "0"; after != ""; { // a number: entries of this name that it has not acknowledged
@@ -55,6 +60,9 @@ func (c *Consumer) consume(ctx context.Context) error {
 		}
 	}
 	for {
+		if err := c.replay(ctx); err != nil {
+			return err
+		}
 		if err := c.claim(ctx); err != nil {
 			return err
 		}
@@ -122,6 +130,27 @@ func (c *Consumer) claim(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// replay handles the events of the DLQ stream again. All consumers of the group do so: the handler drops what another one has
+// handled.
+func (c *Consumer) replay(ctx context.Context) error {
+	if time.Now().Before(c.replayNext) {
+		return nil
+	}
+	replayed, failed, err := c.dlq.Replay(ctx, c.handler, "all", io.Discard)
+	if replayed > 0 {
+		c.counts["replayed"] += replayed
+		c.log.Info("events of the DLQ stream are handled", "events", replayed)
+	}
+	if err != nil {
+		return err
+	}
+	if failed > 0 {
+		c.log.Warn("events of the DLQ stream failed again; mend the cause, or delete them", "dlq", c.dlq.stream, "events", failed)
+	}
+	c.replayNext = time.Now().Add(c.ReplayEvery)
+	return nil
 }
 
 // reportTrimmed is called before each read of new entries: with that read, some versions of Redis correct their own count.
@@ -232,7 +261,7 @@ func (c *Consumer) refuse(ctx context.Context, entry redis.XMessage, cause error
 		return false, err
 	}
 	c.counts["dlq"]++
-	log.Error("event is in the DLQ stream; mend the cause, then replay it", "dlq", c.dlq.stream)
+	log.Error("event is in the DLQ stream; mend the cause: it is tried again", "dlq", c.dlq.stream)
 	return true, nil
 }
 

@@ -59,13 +59,12 @@ func (q *DLQ) List(ctx context.Context, out io.Writer) error {
 // Replay gives entries to the handler here and now: all that are in the DLQ stream, or the one with this id. An entry leaves
 // the stream only after it was handled; one that fails again stays. To add events to the main stream instead would repeat them
 // to every other group, and would not tell who replays them what became of them. Running consumers need not stop: the handler
-// drops what was handled before, by (source, id).
-func (q *DLQ) Replay(ctx context.Context, handler Handler, id string, out io.Writer) error {
+// drops what was handled before, by (source, id). It returns how many succeeded, and how many failed again.
+func (q *DLQ) Replay(ctx context.Context, handler Handler, id string, out io.Writer) (replayed, failed int, err error) {
 	entries, err := q.entries(ctx, id)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	failed := 0
 	for _, entry := range entries {
 		outcome, err := attempt(ctx, handler, body(entry))
 		if errors.Is(err, ErrRefused) {
@@ -77,14 +76,12 @@ func (q *DLQ) Replay(ctx context.Context, handler Handler, id string, out io.Wri
 			err = q.redis.XDel(ctx, q.stream, entry.ID).Err()
 		}
 		if err != nil {
-			return fmt.Errorf("replay %s: %w", entry.ID, err)
+			return replayed, failed, fmt.Errorf("replay %s: %w", entry.ID, err)
 		}
+		replayed++
 		fmt.Fprintln(out, entry.ID, outcome)
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d events failed again and stay in DLQ stream %s", failed, q.stream)
-	}
-	return nil
+	return replayed, failed, nil
 }
 
 // entries returns all entries, or the one with this id.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -88,6 +89,31 @@ IF NEW.event_id IN ('issued-3', 'issued-5', 'issued-8') THEN SIGNAL SQLSTATE '45
 	require.Zero(t, code, stderr)
 	require.Equal(t, 2, strings.Count(stdout, " superseded\n"))
 	require.Equal(t, 1, strings.Count(stdout, " duplicate\n"))
+	s.requireOnce(all)
+}
+
+// Nobody replays by hand: once the cause is mended, the events leave the DLQ stream.
+func TestDLQ_IsReplayedAtIntervals(t *testing.T) {
+	s := newShopTest(t)
+	shop, err := OpenShop(s.dsn)
+	require.NoError(t, err)
+	defer shop.Close()
+	require.NoError(t, shop.Prepare(t.Context()))
+	s.exec(`CREATE TRIGGER refuses BEFORE INSERT ON shop_event FOR EACH ROW
+IF NEW.event_id = 'issued-3' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF`)
+	all := lives(4)
+	s.publish(all...)
+	consumer, stdout := s.start(s.runArgs("a", claimSoon, "--replay-every", "20ms")...)
+	testenv.Eventually(t, "the event fails again", func() bool {
+		return strings.Contains(consumer.LastWarning(), "events of the DLQ stream failed again")
+	})
+	require.EqualValues(t, 1, s.redis.XLen(t.Context(), s.dlq).Val())
+	s.exec("DROP TRIGGER refuses")
+	testenv.Eventually(t, "the DLQ stream is empty", func() bool { return s.redis.XLen(t.Context(), s.dlq).Val() == 0 })
+	require.NoError(t, consumer.Stop())
+	var counts map[string]int
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &counts))
+	require.Equal(t, 1, counts["replayed"])
 	s.requireOnce(all)
 }
 

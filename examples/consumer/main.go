@@ -3,14 +3,15 @@
 //
 //	consumer run --name "$HOSTNAME"   reads events until SIGTERM
 //	consumer dlq                      lists the events that could not be handled
-//	consumer replay                   handles them again
+//	consumer replay                   handles them again now
 //
 // What it promises, and where:
 //
 //   - No event is lost (consumer.go). An event is acknowledged after its effect was committed. What a killed consumer leaves
 //     behind is taken by another one, or by the same one when it starts again under its name.
 //   - Each event has its effect once (shop.go). Repetitions are dropped by (source, id), in the transaction of the effect.
-//   - A bad event does not stop the others (consumer.go, dlq.go). It is tried five times and then goes to the DLQ stream.
+//   - A bad event does not stop the others (consumer.go, dlq.go). It is tried five times and then goes to the DLQ stream,
+//     whose events are tried again every five minutes: what a mended program or database can handle needs nobody.
 //   - The state of a coupon never goes back (shop.go). The events of one coupon of one user are numbered, and a number that is
 //     not above the last one changes no state. So an event that failed is not waited for: if a later event of its coupon is
 //     handled first, the failed one is still counted when it succeeds, but its state is never shown.
@@ -50,11 +51,12 @@ type settings struct {
 }
 
 type runSettings struct {
-	Stream     string        `default:"coupon:events" env:"EVENT_STREAM" help:"Stream to read."`
-	Group      string        `default:"shop" env:"SHOP_GROUP" help:"Consumer group. Each group gets every event."`
-	Name       string        `required:"" env:"SHOP_CONSUMER" help:"Name in the group: unique, and the same after a restart."`
-	ClaimAfter time.Duration `default:"30s" help:"Events that nobody acknowledged for so long are tried again."`
-	UntilEmpty bool          `help:"End when every event is read and none is pending."`
+	Stream      string        `default:"coupon:events" env:"EVENT_STREAM" help:"Stream to read."`
+	Group       string        `default:"shop" env:"SHOP_GROUP" help:"Consumer group. Each group gets every event."`
+	Name        string        `required:"" env:"SHOP_CONSUMER" help:"Name in the group: unique, and the same after a restart."`
+	ClaimAfter  time.Duration `default:"30s" help:"Events that nobody acknowledged for so long are tried again."`
+	ReplayEvery time.Duration `default:"5m" help:"How often the events of the DLQ stream are handled again, and at the start."`
+	UntilEmpty  bool          `help:"End when every event is read and none is pending."`
 }
 
 type replaySettings struct {
@@ -102,7 +104,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "dlq":
 		err = dlq.List(ctx, stdout)
 	case "replay":
-		err = dlq.Replay(ctx, shop, s.Replay.ID, stdout)
+		var failed int
+		if _, failed, err = dlq.Replay(ctx, shop, s.Replay.ID, stdout); failed > 0 && err == nil {
+			err = fmt.Errorf("%d events failed again and stay in DLQ stream %s", failed, s.DLQ)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "consumer:", err)
@@ -113,10 +118,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // Validate is called by kong.
 func (r *runSettings) Validate() error {
-	if r.ClaimAfter < time.Millisecond {
+	switch {
+	case r.ClaimAfter < time.Millisecond:
 		return errors.New("--claim-after must be positive")
+	case r.ReplayEvery < time.Millisecond:
+		return errors.New("--replay-every must be positive")
+	default:
+		return nil
 	}
-	return nil
 }
 
 func noneEmpty(flags []*kong.Flag) error {
