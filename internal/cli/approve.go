@@ -130,7 +130,7 @@ func (c *approveCmd) run(ctx context.Context, p *program) error {
 	}
 	defer s.Close()
 	if !c.Yes && !c.Refuse {
-		if may, err := c.confirm(ctx, p, s); err != nil || !may {
+		if may, err := c.mayDecide(ctx, p, s); err != nil || !may {
 			return err
 		}
 	}
@@ -145,8 +145,8 @@ func (c *approveCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// confirm shows the plan and asks. Without a terminal the plan must have been looked at: --yes says so.
-func (c *approveCmd) confirm(ctx context.Context, p *program, s *servers) (bool, error) {
+// mayDecide shows the plan and asks. Without a terminal the plan must have been looked at: --yes says so.
+func (c *approveCmd) mayDecide(ctx context.Context, p *program, s *servers) (bool, error) {
 	a, err := approval.Read(ctx, s.MySQL, c.ID)
 	if err != nil {
 		return false, err

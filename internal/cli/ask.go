@@ -42,6 +42,18 @@ func (p *program) askFirst(ctx context.Context, order *settle.Order) (may bool, 
 	return may, shown.Classes(), err
 }
 
+// confirm asks, unless yes was given. Without a terminal, needsYes is returned.
+func (p *program) confirm(ctx context.Context, yes bool, needsYes error, question string) (may bool, err error) {
+	switch {
+	case yes:
+		return true, nil
+	case !p.isTerminal():
+		return false, needsYes
+	default:
+		return p.ask(ctx, question)
+	}
+}
+
 // ask prints a question and reads the answer. Any answer except yes means no, and so does the end of the input.
 func (p *program) ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(p.Stderr, "%s [y/N] ", question)

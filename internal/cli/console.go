@@ -44,12 +44,8 @@ var consoleTimeouts = ops.Timeouts{Header: 5 * time.Second, Read: 15 * time.Seco
 const maxConsoleConnections = 1000
 
 func (c *consoleCmd) run(ctx context.Context, p *program) error {
-	if p.LogLevel == "warn" { // the default, which would hide who signs in
-		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
-	}
-	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
-	s, err := p.connect()
-	if s, err = writable(ctx, s, err); err != nil {
+	s, err := p.openToStay(ctx)
+	if err != nil {
 		return err
 	}
 	defer s.Close()

@@ -285,7 +285,10 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		if c.Ask {
 			return c.askApproval(ctx, p, chosen)
 		}
-		if may, err := c.confirm(ctx, p, len(chosen)); err != nil || !may {
+		// There may be more entries of a cause than the operator expects.
+		may, err := p.confirm(ctx, c.Yes,
+			text.UsageErrorf(text.DropNeedsYes, len(chosen)), p.Sprintf(text.AskDrop, len(chosen), c.Coupon))
+		if err != nil || !may {
 			return err
 		}
 		members = review.Users(chosen)
@@ -298,18 +301,6 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		}
 		return report, err
 	})
-}
-
-// confirm asks before entries are dropped by their cause: there may be more than the operator expects.
-func (c *dlqDropCmd) confirm(ctx context.Context, p *program, entries int) (may bool, err error) {
-	switch {
-	case c.Yes:
-		return true, nil
-	case !p.isTerminal():
-		return false, text.UsageErrorf(text.DropNeedsYes, entries)
-	default:
-		return p.ask(ctx, p.Sprintf(text.AskDrop, entries, c.Coupon))
-	}
 }
 
 func (c *dlqDropCmd) plan(chosen []review.Entry) approval.Plan {

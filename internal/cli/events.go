@@ -128,7 +128,9 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 		if err != nil || c.DryRun {
 			return c.print(p, counted, err)
 		}
-		if may, err := c.mayReplay(ctx, p, counted.Events); err != nil || !may {
+		may, err := p.confirm(ctx, counted.Events <= askAbove,
+			text.UsageErrorf(text.ReplayNeedsYes, counted.Events), p.Sprintf(text.AskReplay, counted.Events, c.sink()))
+		if err != nil || !may {
 			return err
 		}
 	}
@@ -190,17 +192,6 @@ func (c *eventsReplayCmd) known(ctx context.Context, p *program, s *servers) err
 		}
 	}
 	return nil
-}
-
-func (c *eventsReplayCmd) mayReplay(ctx context.Context, p *program, found int) (bool, error) {
-	switch {
-	case found <= askAbove:
-		return true, nil
-	case !p.isTerminal():
-		return false, text.UsageErrorf(text.ReplayNeedsYes, found)
-	default:
-		return p.ask(ctx, p.Sprintf(text.AskReplay, found, c.sink()))
-	}
 }
 
 // print prints the result, and returns the error.

@@ -74,7 +74,8 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		output.Digest(p.Stdout, plan.Digest())
 	}
 	if !c.DryRun && coupons > 0 {
-		if may, err := c.mayPurge(ctx, p, coupons); err != nil || !may {
+		needsYes, question := text.UsageErrorf(text.PurgeNeedsYes, coupons), p.Sprintf(text.AskPurge, coupons)
+		if may, err := p.confirm(ctx, c.Yes, needsYes, question); err != nil || !may {
 			return err
 		}
 		purger := &privacy.Purger{DB: db, Queue: s.store, Origin: p.origin(c.operatorFlags)}
@@ -100,17 +101,6 @@ func (p *program) openPurging(ctx context.Context, dryRun bool) (*servers, error
 		return p.open(ctx)
 	}
 	return p.openWriting(ctx)
-}
-
-func (c *purgeCmd) mayPurge(ctx context.Context, p *program, coupons int) (bool, error) {
-	switch {
-	case c.Yes:
-		return true, nil
-	case !p.isTerminal():
-		return false, text.UsageErrorf(text.PurgeNeedsYes, coupons)
-	default:
-		return p.ask(ctx, p.Sprintf(text.AskPurge, coupons))
-	}
 }
 
 // notPurged returns an error with the summary of a coupon that was purged, or is being purged.

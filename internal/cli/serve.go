@@ -60,12 +60,8 @@ func (c *serveCmd) Validate() error {
 
 // run performs the tasks until a signal stops it. It writes to the log only; nothing goes to standard output.
 func (c *serveCmd) run(ctx context.Context, p *program) error {
-	if p.LogLevel == "warn" { // the default, which would hide what the tasks do
-		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
-	}
-	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
-	s, err := p.connect()
-	if s, err = writable(ctx, s, err); err != nil {
+	s, err := p.openToStay(ctx)
+	if err != nil {
 		return err
 	}
 	defer s.Close()

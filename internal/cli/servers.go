@@ -108,6 +108,17 @@ func writable(ctx context.Context, s *servers, err error) (*servers, error) {
 	return s, nil
 }
 
+// openToStay opens the servers for a verb that stays running. Its log says what it does: the level warn, which is the default of
+// all verbs, would hide it.
+func (p *program) openToStay(ctx context.Context) (*servers, error) {
+	if p.LogLevel == "warn" {
+		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
+	}
+	connect.WarnOfRisks(p.parsed, &p.MySQLSettings, p.logger)
+	s, err := p.connect()
+	return writable(ctx, s, err)
+}
+
 const couponsPerPage = 1000
 
 // eachCoupon visits the given coupons; all coupons if none is given.
