@@ -34,7 +34,7 @@ var leftOut = map[string]map[string]string{
 	"user_coupon":         {"user_id": link, "position": internal, "run_id": internal, "seq": internal},
 	"coupon_order":        {"user_id": link, "user_coupon_id": link},
 	"coupon_log":          {"id": internal, "user_coupon_id": link, "seats": internal, "published_at": internal},
-	"application_outcome": {"user_id": link, "run_id": internal},
+	"application_outcome": {"user_id": link, "run_id": internal, "member": "is set where user_id names nobody"},
 	"line_journal":        {"user_id": link},
 	"settlement":          {"*": "has counts; first_user_coupon_id is where the relay begins to read"},
 	"audit_event": {
@@ -64,8 +64,8 @@ func TestRead_HasEveryColumnOfAUser(t *testing.T) {
 		VALUES ('O-1', 5001, ?, 61000, 61001, 'USED', ?)`, user, at(800))
 	d.Exec(`INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, expires_at, actor, at)
 		VALUES (5001, 71, 'EXTENDED', 'O-2', 62000, 62001, ?, 'checkout', ?)`, at(901), at(3))
-	d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, reason, run_id, recorded_at)
-		VALUES (4242, ?, ?, 'REJECTED', 'why-1', 1, ?)`, user, at(4), at(5))
+	d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, cause, note, run_id, recorded_at)
+		VALUES (4242, ?, ?, 'REJECTED', 'INACTIVE_USER', 'why-1', 1, ?)`, user, at(4), at(5))
 	d.Exec(`INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, ?)`, open, coupon.ArrivalAt(at(6)), user)
 	d.Exec(`INSERT INTO audit_event (at, actor, action, coupon_id, user_id, reason, detail, account)
 		VALUES (?, 'kim', 'COUPON_GRANTED', 4242, ?, 'why-2', 'what-2', 'a')`, at(7), user)
