@@ -32,7 +32,7 @@ for _ in {1..120}; do
 		cat <<-END
 
 			Coupon $id has $seats seats. Users 1 to 9 are ACTIVE, user 10 is BLOCKED.
-			쿠폰 번호 $id, 수량 $seats장. 사용자 1~9는 정상(ACTIVE), 10은 차단(BLOCKED) 상태입니다.
+			쿠폰 번호 $id, 수량 $seats장. 고객 1~9는 정상(ACTIVE), 10은 차단(BLOCKED) 상태입니다.
 
 			Apply · 신청
 			    curl -X POST -H 'X-User-ID: 10' http://localhost:8080/v1/coupons/$id/applications

@@ -119,7 +119,7 @@ var problems = httpapi.NewProblems(httpapi.Problems{
 		Korean:  words{Title: httpapi.UnavailableKorean, Detail: "지금은 신청을 접수할 수 없어 이번 요청을 처리하지 못했습니다. 잠시 후 다시 시도해 주세요."},
 		English: words{Title: httpapi.UnavailableEnglish, Detail: "Applications cannot be received at the moment, and this request was not processed. Please try again in a moment."}},
 	tooManyRequests: {Status: http.StatusTooManyRequests, RetryAfter: time.Second,
-		Korean:  words{Title: "요청이 너무 많습니다", Detail: "같은 사용자의 요청이 너무 잦아 이번 요청은 처리하지 않았습니다. 잠시 후 다시 시도해 주세요. 이미 접수된 신청에는 영향이 없습니다."},
+		Korean:  words{Title: "요청이 너무 많습니다", Detail: "같은 고객의 요청이 너무 잦아 이번 요청은 처리하지 않았습니다. 잠시 후 다시 시도해 주세요. 이미 접수된 신청에는 영향이 없습니다."},
 		English: words{Title: "Too many requests", Detail: "Requests of this user come too often, and this one was not processed. Please try again in a moment: an application received before is not affected."}},
 	catalogNotLoaded: {Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Code: unavailable,
 		Korean:  words{Title: httpapi.UnavailableKorean, Detail: "서비스를 준비하고 있습니다. 잠시 후 다시 신청해 주세요."},

@@ -194,7 +194,7 @@ var (
 	rejected       = refusal{409, "REJECTED", "", "쿠폰을 발급해 드릴 수 없습니다", "Rejected", "cannot be issued"}
 	couponUnknown  = refusal{404, "COUPON_NOT_FOUND", "", "쿠폰을 찾을 수 없습니다", "Coupon not found", "no such coupon"}
 	badCouponID    = refusal{400, "INVALID_COUPON_ID", "", "쿠폰 번호가 올바르지 않습니다", "Invalid coupon id", "decimal number"}
-	badUserID      = refusal{400, "INVALID_USER_ID", "", "사용자 번호가 올바르지 않습니다", "Invalid user id", "decimal number"}
+	badUserID      = refusal{400, "INVALID_USER_ID", "", "고객번호가 올바르지 않습니다", "Invalid user id", "decimal number"}
 	noUser         = refusal{401, "UNAUTHENTICATED", "", "로그인이 필요합니다", "Sign-in required", "sign in"}
 	badBody        = refusal{400, "INVALID_BODY", "", "요청 본문이 올바르지 않습니다", "Invalid body", "takes no body"}
 	nothingThere   = refusal{404, "NOT_FOUND", "", "찾을 수 없는 주소입니다", "Not found", "nothing at this address"}

@@ -131,7 +131,7 @@ var situations = []struct {
 		d.AddCoupon(1)
 		d.Apply(42, 7, 8)
 		d.SettleNow()
-		d.answer(0, map[string]string{"ko": "쿠폰 42 심야 쿠폰: 7번 사용자에게서 회수했습니다.\n", "en": "coupon 42 심야 쿠폰 is revoked from user 7.\n"})
+		d.answer(0, map[string]string{"ko": "쿠폰 42 심야 쿠폰: 7번 고객에게서 회수했습니다.\n", "en": "coupon 42 심야 쿠폰 is revoked from user 7.\n"})
 		d.SettleNow()
 		require.Equal(d.T, []coupon.UserID{7, 8}, d.Issued(42), "8 has the seat")
 		d.verify()
@@ -156,7 +156,7 @@ var situations = []struct {
 		d.Apply(45, 7)
 		d.checksOut("A-1", wallet.Reserve, wallet.Confirm)
 		d.answer(0, map[string]string{
-			"ko": "사용자 7에게 발급된 쿠폰은 2장이며, 그중 지금 사용할 수 있는 쿠폰은 1장입니다.\n", "en": "User 7 was given 2 coupons; usable now: 1.\n"})
+			"ko": "고객 7에게 발급된 쿠폰은 2장이며, 그중 지금 사용할 수 있는 쿠폰은 1장입니다.\n", "en": "User 7 was given 2 coupons; usable now: 1.\n"})
 		for language, lines := range map[string][]string{
 			"ko": {`42 │ 심야 쿠폰 │ <time> │ 사용함 │ <time> │ A-1 │`, `43 │ 심야 쿠폰 │ <time> │ 사용 가능 │ <time> │ │`, `44 │ 심야 쿠폰 │ <time> │ 미선정 │ │ │`, `45 │ 심야 쿠폰 │ <time> │ 대기 중 │ │ │`},
 			"en": {`42 │ 심야 쿠폰 │ <time> │ used │ <time> │ A-1 │`, `43 │ 심야 쿠폰 │ <time> │ usable │ <time> │ │`, `44 │ 심야 쿠폰 │ <time> │ not selected │ │ │`, `45 │ 심야 쿠폰 │ <time> │ waiting │ │ │`},
@@ -191,11 +191,11 @@ var situations = []struct {
 		d.Apply(42, 1, 7)
 		d.SettleNow()
 		d.answer(exitUse, map[string]string{
-			"ko": "이 사용자의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
+			"ko": "이 고객의 신청 결과가 아직 확정되지 않았습니다(쿠폰 42). 쿠폰이 종결된 뒤 다시 실행하세요.",
 			"en": "the user still has applications that are not decided for good (coupons 42); run again once these coupons are finalised."})
 		d.finalise(42)
 		d.answer(0, map[string]string{
-			"ko": "신청 결과 1건을 삭제하고 감사 기록 0건에서 사용자 번호를 지웠습니다.\n",
+			"ko": "신청 결과 1건을 삭제하고 감사 기록 0건에서 고객번호를 지웠습니다.\n",
 			"en": "Deleted 1 outcome of applications, and took the user out of 0 audit events.\n"})
 		require.Empty(d.T, d.person("7").Applications)
 		d.verify()
@@ -222,7 +222,7 @@ var situations = []struct {
 		d.answer(0, map[string]string{
 			"ko": "고객번호 8번 고객님은 <time>에 2번째로 신청하셨고, <time>에 쿠폰이 발급되었습니다. 전체 2장 가운데 2번째로 발급된 쿠폰입니다. 처음 정산할 때는 남은 수량이 없었고, 나중에 수량이 생겨 신청하신 순서대로 발급되었습니다. <time>까지 사용하실 수 있습니다.\n",
 			"en": "Customer 8 applied at <time> as number 2; the coupon was issued at <time>. It is coupon 2 of 2. No coupon was left at first; when one became available later, it went to the next in the order of application. It can be used until <time>.\n"})
-		require.Contains(d.T, d.said["ko"][0], "다른 사용자의 쿠폰이 회수되어 수량 1장이 생김")
+		require.Contains(d.T, d.said["ko"][0], "다른 고객의 쿠폰이 회수되어 수량 1장이 생김")
 		require.Contains(d.T, d.said["en"][0], "its seat became free")
 	}, false},
 	{"1,001st of 1,000", func(d *desk) {

@@ -55,7 +55,7 @@ func (w *world) forget(user string) (code int, done privacy.Forgotten, stderr st
 		require.NoError(w.T, json.Unmarshal([]byte(stdout), &done), stdout)
 		require.NotContains(w.T, stdout, `"user"`, "the log of a Job keeps the answer")
 	}
-	require.NotRegexp(w.T, `(?i)(user|사용자) `+user, stderr, "the log of a Job keeps the refusal, too")
+	require.NotRegexp(w.T, `(?i)(user|고객) `+user, stderr, "the log of a Job keeps the refusal, too")
 	return code, done, stderr
 }
 

@@ -168,7 +168,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	signIn := func(name string) browser.Page {
 		b := browser.Open(t)
 		b.Run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name), chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
-		awaitTitle(b, "정산")
+		awaitTitle(b, "실행 목록")
 		require.Contains(t, browser.Read[string](b, "document.querySelector('.who').innerText"), name)
 		return b
 	}
@@ -183,7 +183,7 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	require.Contains(t, browser.Read[string](lee, "document.querySelector('main').innerText"), digest)
 	lee.Run(chromedp.SendKeys("#approve-reason", "FIN-6"), chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
 	kim.Run(chromedp.Navigate(site+"/approvals/1"), chromedp.Click("button.main"))
-	awaitTitle(kim, "정산 실행")
+	awaitTitle(kim, "수동 실행")
 	require.Equal(t, []string{fmt.Sprintf(`{"approval":1,"action":"run","digest":%q,"maker":"kim","checker":"lee"}`, digest)},
 		jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = 'APPROVAL_USED'"))
 	subject := jajeongtest.Column[string](d, "SELECT DISTINCT sign_in FROM audit_event WHERE actor = 'kim'")

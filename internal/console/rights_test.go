@@ -159,7 +159,7 @@ func missingThingsAreNotFound(t *testing.T, d pages) {
 			at := fmt.Sprintf(path, missing)
 			status, page, _ := ops.ask(http.MethodGet, at, nil)
 			require.Equal(t, http.StatusNotFound, status, "%s: %s", at, page)
-			require.Regexp(t, missing+"번(이 없습니다| 실행이 없습니다| 쿠폰은 존재하지 않습니다)", page, "%s says what is missing", at)
+			require.Regexp(t, missing+"(번이 없습니다|: 기록이 없습니다|번 쿠폰은 존재하지 않습니다)", page, "%s says what is missing", at)
 			_, main, _ := strings.Cut(page, "<main")
 			require.NotRegexp(t, `<a href="/(do|coupons/`+missing+`/|runs.coupon|dlq.csv)`, main, at)
 			status, page, _ = all.ask(http.MethodGet, at, nil)
@@ -276,7 +276,7 @@ func pagesAreInBothLanguages(t *testing.T, d pages) {
 		fmt.Sprint("/coupons/", id):          {fmt.Sprintf("<h1>쿠폰 %d번</h1>", id), fmt.Sprintf("<h1>Coupon %d</h1>", id), fmt.Sprint("settle coupon show ", id)},
 		"/people/1":                          {"<h1>고객 1번</h1>", "<h1>Customer 1</h1>", "settle user show --user=1"},
 		fmt.Sprint("/people/3/coupons/", id): {"고객 3번", "Customer 3", fmt.Sprintf("settle explain --coupon=%d --user=3", id)},
-		"/dlq":                               {"검토 대기", "under review", "settle dlq list"},
+		"/dlq":                               {"검토 중인 신청", "under review", "settle dlq list"},
 	} {
 		for i, lang := range []string{"ko", "en"} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site+path, nil)

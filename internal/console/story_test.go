@@ -54,7 +54,7 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	park, choi := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "choi@example.com", "team-ops"}
 	_, policy, _ := choi.ask(http.MethodGet, "/do/policy?actions=run&shared-accounts="+consoleAccount(d), nil)
 	_, done, _ := choi.ask(http.MethodPost, "/do/policy", fill(policy, "SEC-4"))
-	require.Contains(t, done, "정산 실행")
+	require.Contains(t, done, "수동 실행")
 
 	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/run?coupon=%d&date=%s", id, date), nil)
 	require.Contains(t, preview, "승인 요청")
@@ -294,7 +294,7 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 		require.Contains(t, preview, "--expect-digest="+sent.Get("digest"), "the command is that of the page")
 		c.meanwhile()
 		_, done, _ := ops.ask(http.MethodPost, path, sent)
-		require.Contains(t, done, "미리 보기 후에 대상이 바뀌어", form)
+		require.Contains(t, done, "미리 보기 후에 대상이 달라져", form)
 		require.True(t, c.unchanged(), form)
 		sent.Del("digest")
 		sent.Set("job", strings.Repeat("j", 26))

@@ -97,7 +97,7 @@ func TestPages_WithoutRedis(t *testing.T) {
 	d.Journal(waiting)
 	site := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0", "--console-dev-user=kim", "--mysql-dsn="+d.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1").Console
 	wrong := map[string][]string{
-		"ko": {"아직 없음", "모두 있음", "뒤처짐</td>", "검토 중인 신청이 없습니다", ">사용자 11의 기록이 없습니다", "신청하신 기록이 없습니다", "<th scope=\"row\">접수</th><td class=\"n\">"},
+		"ko": {"아직 없음", "모두 있음", "뒤처짐</td>", "검토 중인 신청이 없습니다", ">고객 11의 기록이 없습니다", "신청하신 기록이 없습니다", "<th scope=\"row\">접수</th><td class=\"n\">"},
 		"en": {"none yet</td>", ">complete<", " behind</td>", "no application is under review", "Nothing is stored", "has not applied", "<th scope=\"row\">accepted</th><td class=\"n\">"},
 	}
 	for lang, claims := range wrong {

@@ -173,7 +173,7 @@ func TestImmediateRunsInTheTimeline(t *testing.T) {
 	f := fullFacts()
 	f.Runs = []RunFacts{{RunIdentity{ID: 5, Trigger: coupon.ImmediateRun, Status: coupon.RunSucceeded}, RunRecord{Settled: true, Read: 3, Issued: 3}}}
 	for l, want := range map[text.Language][2]string{
-		text.Korean:  {"즉시 실행 5 (settle serve): 처리 3건, 발급 3건, 미선정 0건", "발급: 12번째 쿠폰, 즉시 실행 5 (settle serve)"},
+		text.Korean:  {"즉시 실행 #5 (settle serve): 처리 3건, 발급 3건, 미선정 0건", "발급: 12번째 쿠폰, 즉시 실행 #5 (settle serve)"},
 		text.English: {"immediate run 5 (settle serve): decided 3, issued 3, not selected 0", "issued: seat 12, by immediate run 5 (settle serve)"},
 	} {
 		p := phrasing(l)

@@ -48,7 +48,7 @@ const (
 // common are the problems that say the same in every API.
 var common = Problems{
 	InvalidUserID: {Status: http.StatusBadRequest,
-		Korean: Words{"사용자 번호가 올바르지 않습니다", "X-User-ID 헤더는 한 번만 보내야 합니다. 값은 1부터 18446744073709551615까지의 " +
+		Korean: Words{"고객번호가 올바르지 않습니다", "X-User-ID 헤더는 한 번만 보내야 합니다. 값은 1부터 18446744073709551615까지의 " +
 			"십진수여야 하며, 부호, 공백, 맨 앞의 0은 사용할 수 없습니다."},
 		English: Words{"Invalid user id", "X-User-ID is sent once and is a decimal number from 1 to 18446744073709551615, " +
 			"without sign, spaces or leading zeros."}},

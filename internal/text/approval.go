@@ -22,10 +22,10 @@ var (
 		"approval %d was asked for by %s: only the person who asked can use it."}
 	ApprovalOfOtherReason = Message{"승인 요청 %d번은 사유 %q로 승인되었습니다. 같은 사유로 실행하세요.",
 		"approval %d was given for the reason %q: give the same --reason."}
-	ApprovalChanged = Message{"승인 후에 대상이 바뀌어 승인 요청 %d번은 무효가 되었습니다. 아무것도 바꾸지 않았습니다. 바뀐 내용(괄호 안은 승인 당시): %s. 다시 승인을 요청하세요.",
+	ApprovalChanged = Message{"승인 후에 대상이 달라져 승인 요청 %d번은 무효가 되었습니다. 이 명령으로 변경된 내용은 없습니다. 달라진 점(괄호 안은 승인 당시): %s. 다시 승인을 요청하세요.",
 		"the plan has changed since approval %d, which is void now; nothing was changed. Now (and as approved): %s. Ask again."}
-	RunNotApproved = Message{"이 정산의 승인이 없거나 맞지 않아 아무것도 바꾸지 않았습니다", "nothing was changed: the run has no approval, or one of something else"}
-	PreviewChanged = Message{"미리 보기 후에 대상이 바뀌어 아무것도 바꾸지 않았습니다. 지금의 다이제스트는 %s이고, 미리 보기의 다이제스트는 %s입니다. 미리 보기를 다시 확인하세요",
+	RunNotApproved = Message{"이 실행에는 승인이 없거나, 지정한 승인이 다른 작업에 대한 것입니다. 변경된 내용이 없습니다", "nothing was changed: the run has no approval, or one of something else"}
+	PreviewChanged = Message{"미리 보기 후에 대상이 달라져 변경하지 않았습니다. 지금의 다이제스트는 %s이고, 미리 보기의 다이제스트는 %s입니다. 미리 보기를 다시 확인하세요",
 		"the change is no longer the one that the preview showed, so nothing was changed: its digest is %s now, and was %s. Look at the preview again"}
 	NoSuchApproval = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
 	NoneIsAlone    = Message{"%s: none은 단독으로만 쓸 수 있습니다: %s", "%s: none stands alone: %s"}
@@ -36,7 +36,7 @@ var (
 		"%q is not usable: want the name at the console and the MySQL account of this person alone, such as kim@example.com=jajeong_kim. Each name and each account stands once."}
 	TooManyAccounts = Message{"공용 계정과 담당자는 각각 모두 합쳐 %d자까지 지정할 수 있습니다.", "the shared accounts, and the persons, may have %d characters together."}
 
-	RetryNeedsRun = Message{"이 재처리는 검토 대기 중이 아닌 신청 %d건에도 쿠폰을 발급하므로, 정산과 같은 승인이 필요합니다. `settle run --ask`로 승인받아 먼저 정산한 뒤 다시 실행하세요. 아무것도 바꾸지 않았습니다.",
+	RetryNeedsRun = Message{"이 재시도는 검토 중이 아닌 신청 %d건에도 쿠폰을 발급하므로, 수동 실행과 같은 승인이 필요합니다. `settle run --ask`로 승인받아 먼저 정산한 뒤 다시 실행하세요. 변경된 내용이 없습니다.",
 		"this retry would also issue to %d applications that are not under review, which needs the approval of a run: settle them first with `settle run --ask`, and retry then. Nothing was changed."}
 	AskForOneUser = Message{"--ask에는 --user를 한 명만 지정할 수 있습니다. 여러 명이면 한 명씩 승인을 요청하거나 --cause를 쓰세요.",
 		"--ask takes one --user: ask for each one, or give --cause."}
@@ -53,7 +53,7 @@ var (
 		"an approval is for one coupon and a cutoff that does not move: give one --coupon, and --date or --cutoff."}
 
 	PlannedNothing = Message{"쿠폰 %d %s: 이미 그 상태이므로 바뀌는 것이 없습니다.", "coupon %d %s is already like that: nothing would change."}
-	PlannedChange  = Message{"쿠폰 %d %s: 다음과 같이 바뀝니다. 아직 아무것도 바꾸지 않았습니다.", "coupon %d %s would change as follows. Nothing was changed."}
+	PlannedChange  = Message{"쿠폰 %d %s: 다음과 같이 바뀝니다. 아직 변경된 내용은 없습니다.", "coupon %d %s would change as follows. Nothing was changed."}
 
 	NoApprovals        = Message{"승인 요청이 없습니다.", "There are no approvals."}
 	ApprovalIs         = Message{"승인 요청 %d번: %s, 작업 %s, 쿠폰 %d, 요청한 사람 %s, 사유: %s", "Approval %d: %s, %s of coupon %d, asked for by %s: %s"}
@@ -68,7 +68,7 @@ var (
 	PolicyEmpty        = Message{"승인이 필요한 작업이 없습니다.", "No action needs an approval."}
 	PolicyNames        = Message{"승인이 필요한 작업: %s", "These actions need an approval: %s"}
 	PolicyShared       = Message{"승인할 수 없는 공용 계정: %s", "These shared accounts cannot approve: %s"}
-	PolicyPersons      = Message{"콘솔 사용자와 MySQL 계정: %s", "Persons at the console and their MySQL accounts: %s"}
+	PolicyPersons      = Message{"콘솔 담당자와 MySQL 계정: %s", "Persons at the console and their MySQL accounts: %s"}
 	NightsOfZone       = Message{"야간 정산의 시간대: %s", "Time zone of the nights: %s"}
 	PolicySetBy        = Message{"정책 %d판, 설정한 사람 %s, %s: %s", "version %d, set by %s at %s: %s"}
 

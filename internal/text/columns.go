@@ -51,7 +51,7 @@ var (
 	ColumnLastArrival    = Message{"마지막 신청", "last arrival"}
 	ColumnLongestReview  = Message{"최장 검토 시간", "longest review"}
 	ColumnAttempts       = Message{"시도 횟수", "attempts"}
-	ColumnUser           = Message{"사용자", "user"}
+	ColumnUser           = Message{"고객", "user"}
 	ColumnAppliedAt      = Message{"신청 시각", "applied at"}
 	ColumnMessage        = Message{"내용", "message"}
 	ColumnLastAttempt    = Message{"마지막 시도", "last attempt"}
@@ -62,7 +62,7 @@ var (
 	ColumnCampaign       = Message{"캠페인", "campaign"}
 	ColumnValidity       = Message{"유효 기간", "validity"}
 	ColumnDiscount       = Message{"할인", "discount"}
-	ColumnIssuedByRuns   = Message{"정산 발급", "issued by runs"}
+	ColumnIssuedByRuns   = Message{"실행으로 발급", "issued by runs"}
 	ColumnIssuedByHand   = Message{"수동 지급", "issued by hand"}
 	ColumnWrittenOff     = Message{"유실 인정", "written off"}
 	Total                = Message{"합계", "total"}

@@ -6,16 +6,16 @@ import "net/http"
 var ConsoleWords = map[string]Message{
 	"jajeong":     {"자정 콘솔", "Jajeong console"},
 	"skip":        {"본문으로 건너뛰기", "Skip to the content"},
-	"dev":         {"개발 모드입니다. 로그인 없이 접속한 사용자:", "Development: there is no sign-in. The user is"},
+	"dev":         {"개발 모드입니다. 로그인 없이 접속한 담당자:", "Development: there is no sign-in. The user is"},
 	"menu":        {"메뉴", "Menu"},
 	"tonight":     {"오늘 밤", "Tonight"},
 	"coupons":     {"쿠폰", "Coupons"},
-	"runs":        {"정산", "Runs"},
+	"runs":        {"실행 목록", "Runs"},
 	"report":      {"보고서", "Report"},
-	"dlq":         {"검토 대기", "Under review"},
+	"dlq":         {"검토 중", "Under review"},
 	"approvals":   {"승인", "Approvals"},
 	"search":      {"고객, 주문, 쿠폰 찾기", "Find a customer, an order or a coupon"},
-	"searchFor":   {"고객 번호, 주문 번호, 쿠폰 번호, 접수증", "user id, order id, coupon id or receipt"},
+	"searchFor":   {"고객번호, 주문번호, 쿠폰 번호, 접수증", "user id, order id, coupon id or receipt"},
 	"find":        {"찾기", "Find"},
 	"signOut":     {"로그아웃", "Sign out"},
 	"command":     {"터미널에서는:", "In a terminal:"},
@@ -30,8 +30,8 @@ var ConsoleWords = map[string]Message{
 	"use":         {"승인받은 내용 실행", "Carry out what was approved"},
 	"changes":     {"변경", "Changes"},
 	"change":      {"입력한 값 바꾸기", "Change the values"},
-	"next":        {"다음 야간 정산", "Next nightly run"},
-	"last":        {"지난 야간 정산", "Last nightly run"},
+	"next":        {"다음 야간 실행", "Next nightly run"},
+	"last":        {"지난 야간 실행", "Last nightly run"},
 	"none":        {"기록이 없습니다", "none yet"},
 	"nothingOpen": {"지금 신청을 받고 있거나 정산을 기다리는 쿠폰이 없습니다.", "No coupon takes applications or waits for a run."},
 	"jobs":        {"내가 실행한 작업", "What you have started"},
@@ -56,12 +56,12 @@ var (
 	ConsoleWrong         = Message{"처리하지 못했습니다: %v", "This was not possible: %v"}
 	ConsoleNoRight       = Message{"이 화면이나 작업에 필요한 역할이 없습니다. 필요하면 관리자에게 요청하세요.", "Your role does not include this page or change. Ask an administrator if you need it."}
 	ConsoleNoPage        = Message{"주소에 해당하는 화면이 없습니다.", "There is no page at this address."}
-	ConsoleNoJob         = Message{"이 작업의 기록이 없습니다. 콘솔이 다시 시작되었다면 정산 목록과 쿠폰의 변경 이력에서 결과를 확인하세요.", "There is no such job. If the console was restarted, look for the result among the runs and in the history of the coupon."}
-	ConsoleSearchWhat    = Message{"고객 번호, 주문 번호, 쿠폰 번호, 정산 번호, 접수증 중 하나를 입력하세요.", "Enter a user id, an order id, a coupon id, a run or a receipt."}
+	ConsoleNoJob         = Message{"이 작업의 기록이 없습니다. 콘솔이 다시 시작되었다면 실행 목록과 쿠폰의 변경 이력에서 결과를 확인하세요.", "There is no such job. If the console was restarted, look for the result among the runs and in the history of the coupon."}
+	ConsoleSearchWhat    = Message{"고객번호, 주문번호, 쿠폰 번호, 실행 번호, 접수증 중 하나를 입력하세요.", "Enter a user id, an order id, a coupon id, a run or a receipt."}
 	ConsoleWrongField    = Message{"‘%s’ 항목에 사용할 수 없는 값입니다: %q", "“%s” is %q, which is not usable."}
-	ConsoleReasonMissing = Message{"사유를 입력하세요. 아무것도 바꾸지 않았습니다.", "Enter a reason. Nothing was changed."}
-	ConsoleNoPreview     = Message{"미리 보기를 먼저 확인하세요. 아무것도 바꾸지 않았습니다.", "Look at the preview first. Nothing was changed."}
-	ConsoleBusy          = Message{"실행 중인 작업이 많습니다. 끝난 뒤 다시 시도하세요. 아무것도 바꾸지 않았습니다.", "Too many jobs are running. Try again when some have ended. Nothing was changed."}
+	ConsoleReasonMissing = Message{"사유를 입력하세요. 변경된 내용이 없습니다.", "Enter a reason. Nothing was changed."}
+	ConsoleNoPreview     = Message{"미리 보기를 먼저 확인하세요. 변경된 내용이 없습니다.", "Look at the preview first. Nothing was changed."}
+	ConsoleBusy          = Message{"실행 중인 작업이 많습니다. 끝난 뒤 다시 시도하세요. 변경된 내용이 없습니다.", "Too many jobs are running. Try again when some have ended. Nothing was changed."}
 	ConsoleOtherDigest   = Message{"화면에 있던 내용과 요청이 다릅니다. 승인하지 않았습니다. 화면을 다시 열어 확인하세요.", "The request is not what the page showed, and was not approved. Open the page again."}
 
 	ConsoleAll        = Message{"전체", "all"}
@@ -78,15 +78,15 @@ var (
 	ConsoleTonight      = Message{"오늘 밤", "Tonight"}
 	ConsoleCoupons      = Message{"쿠폰", "Coupons"}
 	ConsoleCoupon       = Message{"쿠폰 %d번", "Coupon %d"}
-	ConsoleRunsOfCoupon = Message{"이 쿠폰의 정산", "Runs of this coupon"}
+	ConsoleRunsOfCoupon = Message{"이 쿠폰의 실행", "Runs of this coupon"}
 	ConsoleChain        = Message{"감사 기록 %d건, 마지막 기록의 해시 %s", "%d audit events; the chain ends with %s"}
-	ConsoleWinners      = Message{"발급받은 사용자", "Winners"}
-	ConsoleWinnersOf    = Message{"쿠폰 %d번을 발급받은 사용자", "Winners of coupon %d"}
-	ConsoleRuns         = Message{"정산", "Runs"}
-	ConsoleRun          = Message{"정산 %d번", "Run %d"}
+	ConsoleWinners      = Message{"발급받은 고객", "Winners"}
+	ConsoleWinnersOf    = Message{"쿠폰 %d번을 발급받은 고객", "Winners of coupon %d"}
+	ConsoleRuns         = Message{"실행 목록", "Runs"}
+	ConsoleRun          = Message{"실행 #%d", "Run %d"}
 	ConsoleReport       = Message{"보고서", "Report"}
-	ConsoleDLQ          = Message{"검토 대기 중인 신청", "Applications under review"}
-	ConsoleDLQOf        = Message{"쿠폰 %d번의 검토 대기 신청", "Applications of coupon %d under review"}
+	ConsoleDLQ          = Message{"검토 중인 신청", "Applications under review"}
+	ConsoleDLQOf        = Message{"쿠폰 %d번의 검토 중인 신청", "Applications of coupon %d under review"}
 	ConsolePerson       = Message{"고객 %d번", "Customer %d"}
 	ConsolePersonText   = Message{"고객 %s번", "Customer %s"}
 	ConsoleOtherCoupon  = Message{"다른 쿠폰 번호로 조회", "Another coupon, by its number"}
@@ -94,7 +94,7 @@ var (
 	ConsoleExplain      = Message{"고객 %d번과 쿠폰 %d번", "Customer %d and coupon %d"}
 	ConsoleSearch       = Message{"찾은 결과", "What was found"}
 	ConsoleOrder        = Message{"주문 %s: 고객 %d번이 쿠폰 %d번을 사용", "Order %s: customer %d with coupon %d"}
-	ConsoleNothingFound = Message{"‘%s’(으)로 찾은 것이 없습니다. 고객 번호, 주문 번호, 쿠폰 번호, 정산 번호로 찾을 수 있습니다.", "Nothing was found for “%s”: neither a customer, an order, a coupon nor a run."}
+	ConsoleNothingFound = Message{"‘%s’(으)로 찾은 것이 없습니다. 고객번호, 주문번호, 쿠폰 번호, 실행 번호로 찾을 수 있습니다.", "Nothing was found for “%s”: neither a customer, an order, a coupon nor a run."}
 
 	ConsolePause       = Message{"신청 일시 중지", "Pause applications"}
 	ConsoleResume      = Message{"신청 재개", "Resume applications"}
@@ -107,14 +107,14 @@ var (
 	ConsoleAddSeats    = Message{"수량 추가", "Add seats"}
 	ConsoleSeats       = Message{"추가할 수량", "Seats to add"}
 	ConsoleRestore     = Message{"유실된 신청 복구", "Restore lost applications"}
-	ConsoleRunAgain    = Message{"정산 실행", "Run a settlement"}
+	ConsoleRunAgain    = Message{"수동 실행", "Run a settlement"}
 	ConsoleAllCoupons  = Message{"비워 두면 정산할 때가 된 쿠폰을 모두 보여 줍니다", "Empty: every due coupon is shown"}
 	ConsoleAcceptGap   = Message{"찾지 못한 신청의 유실을 인정하고 정산", "Accept the loss of missing applications"}
-	ConsoleRetry       = Message{"검토 대기 신청 재시도", "Retry applications under review"}
+	ConsoleRetry       = Message{"검토 중인 신청 재시도", "Retry applications under review"}
 	ConsoleCanary      = Message{"먼저 시도할 건수", "Try so many first"}
 	ConsoleCanaryHint  = Message{"지정한 건수가 모두 정산된 경우에만 나머지를 시도합니다.", "The others are tried only if all of these are settled."}
 	ConsoleCutoffNow   = Message{"지난 자정이 아니라 지금까지의 신청을 정산", "Settle what has arrived until now, not until midnight"}
-	ConsoleDrop        = Message{"검토 대기 신청을 거절로 종료", "Reject applications under review"}
+	ConsoleDrop        = Message{"검토 중인 신청을 거절로 종료", "Reject applications under review"}
 	ConsoleGrant       = Message{"쿠폰 지급", "Give a coupon"}
 	ConsoleRevoke      = Message{"쿠폰 회수", "Revoke"}
 	ConsoleFreeSeat    = Message{"회수한 수량을 다음 순번에 발급", "Give the seat to the next in line"}
@@ -128,7 +128,7 @@ var (
 	ConsoleActionsHint = Message{"run, accept-gap, add-seats, drop, restore, grant, revoke를 쉼표로 구분합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 없애려면 none.",
 		"run, accept-gap, add-seats, drop, restore, grant, revoke with commas: the whole list. Left empty, it stays as it is; none for no action."}
 	ConsoleListStays   = Message{"비워 두면 그대로 둡니다. 목록을 비우려면 none.", "Left empty, it stays as it is; none makes the list empty."}
-	ConsolePersons     = Message{"콘솔 사용자와 MySQL 계정", "Persons at the console and their MySQL accounts"}
+	ConsolePersons     = Message{"콘솔 담당자와 MySQL 계정", "Persons at the console and their MySQL accounts"}
 	ConsolePersonsHint = Message{"kim@example.com=jajeong_kim처럼 쓰고 쉼표로 구분합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 목록을 비우려면 none.",
 		"Such as kim@example.com=jajeong_kim, separated by commas: the whole list. Left empty, it stays as it is; none makes the list empty."}
 	ConsoleZone     = Message{"야간 정산의 시간대", "Time zone of the nights"}
@@ -156,8 +156,8 @@ var (
 	ConsoleJournalNone   = Message{"아직 없음", "none yet"}
 	ConsoleJournalWhole  = Message{"모두 있음", "complete"}
 	ConsoleJournalBehind = Message{"%v 뒤처짐", "%v behind"}
-	ConsoleLastNight     = Message{"%d번, %s, %s, 발급 %d장", "run %d, %s, %s, issued %d"}
-	ConsoleNightBad      = Message{"지난 야간 정산이 끝까지 처리되지 않았습니다. 정산 화면에서 원인을 확인하세요.", "The last nightly run did not settle everything. Its page says why."}
+	ConsoleLastNight     = Message{"실행 #%d, %s, %s, 발급 %d장", "run %d, %s, %s, issued %d"}
+	ConsoleNightBad      = Message{"지난 야간 실행이 쿠폰을 모두 정산하지 못했습니다. 실행 화면에서 원인을 확인하세요.", "The last nightly run did not settle everything. Its page says why."}
 	ConsoleRedisAway     = Message{"Redis에 연결할 수 없어 대기와 검토 건수를 알 수 없습니다: %s", "Redis does not answer, so the queues are not known: %s"}
 	ConsoleGap           = Message{"쿠폰 %d %s: 접수한 신청 %d건을 찾을 수 없습니다. 정산이 보류됩니다.", "Coupon %d %s: %d accepted applications cannot be found. Runs hold it."}
 	ConsoleMoreDue       = Message{"처음 %d개만 보여 줍니다.", "Only the first %d are shown."}

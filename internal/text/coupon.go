@@ -3,11 +3,11 @@ package text
 // Messages of settle coupon.
 var (
 	// Refusals name the coupon by its id, or by the message NewCoupon if it has no id yet.
-	RefusedFinalised = Message{"%v번 쿠폰은 %v에 종결되었습니다. 모든 신청의 결과가 확정되었고 Redis에는 신청이 남아 있지 않습니다. 미선정(NOT_SELECTED) 사용자에게 추가로 발급하려면 add-seats를, 새 신청을 받으려면 create를 사용하세요.",
+	RefusedFinalised = Message{"%v번 쿠폰은 %v에 종결되었습니다. 모든 신청의 결과가 확정되었고 Redis에는 신청이 남아 있지 않습니다. 미선정(NOT_SELECTED) 고객에게 추가로 발급하려면 add-seats를, 새 신청을 받으려면 create를 사용하세요.",
 		"coupon %v was finalised at %v: every application has an outcome, and Redis keeps none of them. To issue coupons to NOT_SELECTED users, use add-seats. To take new applications, use create."}
-	RefusedSwept = Message{"%v번 쿠폰은 이미 종결되어 Redis에서 삭제되었고, 추가된 수량의 정산만 남아 있습니다. 다시 열면 거절된 사용자의 신청까지 받게 되므로 다시 열 수 없습니다. 새 신청을 받으려면 create를 사용하세요.",
+	RefusedSwept = Message{"%v번 쿠폰은 이미 종결되어 Redis에서 삭제되었고, 추가된 수량의 정산만 남아 있습니다. 다시 열면 거절된 고객의 신청까지 받게 되므로 다시 열 수 없습니다. 새 신청을 받으려면 create를 사용하세요.",
 		"coupon %v was finalised and cleared from Redis; only its added seats are still to be issued. If it opened again, rejected users could apply again. To take new applications, use create."}
-	RefusedForgotten = Message{"%v번 쿠폰의 발급 기록과 거절 기록이 Redis에 없습니다. 다시 열면 이미 발급받았거나 거절된 사용자의 신청까지 받게 되므로 다시 열 수 없습니다. settle run으로 정산을 마치세요. 새 신청을 받으려면 create를 사용하세요.",
+	RefusedForgotten = Message{"%v번 쿠폰의 발급 기록과 거절 기록이 Redis에 없습니다. 다시 열면 이미 발급받았거나 거절된 고객의 신청까지 받게 되므로 다시 열 수 없습니다. settle run으로 정산을 마치세요. 새 신청을 받으려면 create를 사용하세요.",
 		"Redis has lost the record of who holds coupon %v or was rejected. If it opened again, they could apply again. Finish the coupon with settle run. To take new applications, use create."}
 	RefusedUnfinished = Message{"%v번 쿠폰의 정산 결과가 아직 Redis에 모두 반영되지 않았습니다. settle run으로 정산을 마친 뒤 extend를 다시 실행하세요.",
 		"a settlement of coupon %v is not finished: Redis lacks some of its results. Finish it with settle run, then extend again."}
@@ -26,7 +26,7 @@ var (
 	RefusedMoreThanSeats = Message{"%v번 쿠폰은 이미 %v장이 발급되어 수량(%v장)을 넘었습니다. 먼저 add-seats로 수량을 늘리거나, 잘못 추가된 행을 삭제하세요.",
 		"coupon %v has %v coupon{|s} for %v seat{|s}. Add seats with add-seats first, or delete the rows that do not belong there."}
 	NewCoupon          = Message{"(신규)", "(new)"}
-	NothingChanged     = Message{"아무것도 바꾸지 않았습니다.", "Nothing was changed."}
+	NothingChanged     = Message{"변경된 내용이 없습니다.", "Nothing was changed."}
 	ChangeRecorded     = Message{"쿠폰 %d %s: 변경을 기록했습니다.", "coupon %d %s: the change is recorded."}
 	ChangeNotPublished = Message{"변경 내용이 Redis에 반영되었는지 확인하지 못했습니다: %v\nMySQL과 Redis에 연결되는 대로 apply-api가 5초 안에 반영합니다. 그때까지는 변경 전 설정에 따라 신청이 접수될 수 있습니다.",
 		"The change may not have reached Redis: %v\napply-api publishes it within 5 s, once it reaches MySQL and Redis. Until then, Redis may take applications under the previous settings."}
@@ -41,38 +41,38 @@ var (
 		"It was sold out: new applications are answered SOLD_OUT until a run has ended."}
 	CouponIsClosed = Message{"쿠폰 %d %s: 신청을 마감했습니다. 이제부터 새 신청에는 CLOSED로 응답합니다.",
 		"coupon %d %s is closed: from now on new applications are answered CLOSED."}
-	CouponWasClosed = Message{"쿠폰 %d %s: 이미 마감된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasClosed = Message{"쿠폰 %d %s: 이미 마감된 쿠폰입니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is already closed: nothing was changed."}
 	ClosedNow = Message{"마감 시각: %s (이전: %s). 이미 접수된 신청은 예정대로 정산됩니다.",
 		"It closes at %s (before: %s). Earlier applications are settled as before."}
 	CouponIsExtended  = Message{"쿠폰 %d %s: 신청 기간을 연장했습니다.", "coupon %d %s is extended."}
-	CouponWasExtended = Message{"쿠폰 %d %s: 이미 같은 마감 시각으로 설정되어 있습니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasExtended = Message{"쿠폰 %d %s: 이미 같은 마감 시각으로 설정되어 있습니다. 변경된 내용이 없습니다.",
 		"coupon %d %s already closes at that time: nothing was changed."}
 	ClosesAt  = Message{"마감 시각: %s (이전: %s).", "It closes at %s (before: %s)."}
 	OpenAgain = Message{"마감되었던 쿠폰이 다시 열렸습니다. 새 신청은 모두 기존 신청보다 뒤 순서가 됩니다.",
 		"It was closed and is open again; new applications come after all earlier ones."}
 	CouponIsPaused = Message{"쿠폰 %d %s: 신청을 일시 중지했습니다. 이제부터 새 신청에는 PAUSED로 응답합니다. 이미 접수된 신청은 예정대로 정산됩니다.",
 		"coupon %d %s is paused: from now on new applications are answered PAUSED. Earlier applications are settled as before."}
-	CouponWasPaused = Message{"쿠폰 %d %s: 이미 일시 중지된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasPaused = Message{"쿠폰 %d %s: 이미 일시 중지된 쿠폰입니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is already paused: nothing was changed."}
 	CouponIsResumed    = Message{"쿠폰 %d %s: 일시 중지를 해제했습니다.", "coupon %d %s is resumed."}
-	CouponWasNotPaused = Message{"쿠폰 %d %s: 일시 중지된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasNotPaused = Message{"쿠폰 %d %s: 일시 중지된 쿠폰이 아닙니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is not paused: nothing was changed."}
 	TakesApplications = Message{"다시 신청을 받습니다.", "It takes applications again."}
 	CouponIsRecounted = Message{"쿠폰 %d %s: 발급 수를 바로잡았습니다.", "coupon %d %s: issued_count is corrected."}
-	CouponWasRight    = Message{"쿠폰 %d %s: 발급 수가 정확합니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasRight    = Message{"쿠폰 %d %s: 발급 수가 정확합니다. 변경된 내용이 없습니다.",
 		"coupon %d %s: issued_count is correct, nothing was changed."}
 	Recounted = Message{"발급 %d장(이전: %d장), 수량 %d장, 남은 수량 %d장. 다음 실행부터 이 쿠폰을 다시 정산합니다.",
 		"%d issued (before: %d), %d seat{|s}, %d left. Runs settle this coupon again."}
 	CouponHasNewSeats   = Message{"쿠폰 %d %s: 수량을 변경했습니다.", "coupon %d %s: the number of seats is changed."}
-	CouponHadTheseSeats = Message{"쿠폰 %d %s: 이미 같은 수량입니다. 아무것도 바꾸지 않았습니다.",
+	CouponHadTheseSeats = Message{"쿠폰 %d %s: 이미 같은 수량입니다. 변경된 내용이 없습니다.",
 		"coupon %d %s already has this number of seats: nothing was changed."}
 	SeatsNow            = Message{"수량 %d장(이전: %d장), 발급 %d장, 남은 수량 %d장.", "%d seat{|s} (before: %d), %d issued, %d left."}
-	SeatsForNotSelected = Message{"다음 야간 실행(%[2]s)의 정산 대상은 미선정(NOT_SELECTED) 사용자 %[1]d명의 신청과, 검토 중인 신청 가운데 재시도할 수 있는 건입니다. 신청한 순서대로 정산하므로 다시 신청할 필요는 없습니다.",
+	SeatsForNotSelected = Message{"다음 야간 실행(%[2]s)의 정산 대상은 미선정(NOT_SELECTED) 고객 %[1]d명의 신청과, 검토 중인 신청 가운데 재시도할 수 있는 건입니다. 신청한 순서대로 정산하므로 다시 신청할 필요는 없습니다.",
 		"The next nightly run (%[2]s) considers %[1]d NOT_SELECTED user{|s} and the retryable applications under review, by arrival. They need not apply again."}
-	SeatsForNobody = Message{"종결된 쿠폰이며 미선정(NOT_SELECTED) 사용자도 없어, 추가한 수량을 발급받을 사람이 없습니다.",
+	SeatsForNobody = Message{"종결된 쿠폰이며 미선정(NOT_SELECTED) 고객도 없어, 추가한 수량을 발급받을 사람이 없습니다.",
 		"The coupon is finalised and no user is NOT_SELECTED, so no user is waiting for these seats."}
-	SeatsAfterClosing = Message{"마감된 쿠폰이며 미선정(NOT_SELECTED) 사용자는 없습니다. 대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다.",
+	SeatsAfterClosing = Message{"마감된 쿠폰이며 미선정(NOT_SELECTED) 고객은 없습니다. 대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다.",
 		"The coupon is closed and no user is NOT_SELECTED. The next nightly run (%s) considers any applications that are waiting or under review."}
 	SeatsAfterSoldOut = Message{"대기 중이거나 검토 중인 신청이 있으면 다음 야간 실행(%s)에서 정산합니다. 다음 정산이 끝날 때까지 새 신청에는 SOLD_OUT으로 응답합니다.",
 		"The next nightly run (%s) considers any applications that are waiting or under review; new applications are answered SOLD_OUT until a run has ended."}
@@ -103,14 +103,14 @@ var (
 	WrongLineLimit = Message{"대기열 한도를 %d건으로 지정할 수 없습니다. 1건부터 %d건까지 가능합니다", "a line limit of %d: want 1 to %d"}
 	CouponIsFrozen = Message{"쿠폰 %d %s: 발급을 동결했습니다. 신청은 계속 접수하지만 동결을 해제할 때까지 아무에게도 발급하지 않습니다.",
 		"coupon %d %s is frozen: applications are still accepted, and no run issues anything until it is unfrozen."}
-	CouponWasFrozen = Message{"쿠폰 %d %s: 이미 발급이 동결된 쿠폰입니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasFrozen = Message{"쿠폰 %d %s: 이미 발급이 동결된 쿠폰입니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is already frozen: nothing was changed."}
 	CouponIsUnfrozen  = Message{"쿠폰 %d %s: 발급 동결을 해제했습니다.", "coupon %d %s is unfrozen."}
-	CouponWasUnfrozen = Message{"쿠폰 %d %s: 발급이 동결된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasUnfrozen = Message{"쿠폰 %d %s: 발급이 동결된 쿠폰이 아닙니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is not frozen: nothing was changed."}
 	CouponHasCadence = Message{"쿠폰 %d %s: 발급 방식을 변경했습니다. 신청 API에는 5초 안에 적용됩니다.",
 		"coupon %d %s: the cadence is changed; the API applies it within 5 s."}
-	CouponHadThisCadence = Message{"쿠폰 %d %s: 이미 같은 발급 방식입니다. 아무것도 바꾸지 않았습니다.",
+	CouponHadThisCadence = Message{"쿠폰 %d %s: 이미 같은 발급 방식입니다. 변경된 내용이 없습니다.",
 		"coupon %d %s already has this cadence: nothing was changed."}
 	CadenceNow     = Message{"발급 방식: %s (이전: %s).", "Cadence: %s (before: %s)."}
 	SettledAtNight = Message{"접수되는 신청은 다음 야간 실행(%s)부터 신청한 순서대로 정산합니다.",
@@ -140,7 +140,7 @@ var (
 		"coupon %v opens at %v, and pods read coupons every 5 s: applicants could be told the time of the old cadence. Pause it first, and resume it ten seconds after the change."}
 	WaitToResume = Message{"resume은 10초 뒤에 실행하세요. 그전에는 신청 API가 이전 발급 방식으로 안내할 수 있습니다.",
 		"Wait ten seconds before you resume it: pods read coupons every 5 s, and tell applicants the time of the cadence that they have read."}
-	SeatsForNotSelectedAtOnce = Message{"settle serve가 약 5초 안에 미선정(NOT_SELECTED) 사용자 %[1]d명의 신청을 신청한 순서대로 정산합니다. settle serve가 실행 중이어야 합니다. 다시 신청할 필요는 없습니다. 검토 중인 신청은 다음 야간 실행(%[2]s)에서 정산합니다.",
+	SeatsForNotSelectedAtOnce = Message{"settle serve가 약 5초 안에 미선정(NOT_SELECTED) 고객 %[1]d명의 신청을 신청한 순서대로 정산합니다. settle serve가 실행 중이어야 합니다. 다시 신청할 필요는 없습니다. 검토 중인 신청은 다음 야간 실행(%[2]s)에서 정산합니다.",
 		"settle serve considers %[1]d NOT_SELECTED user{|s} within about 5 s, by arrival; it has to be running. They need not apply again. The next nightly run (%[2]s) considers the applications under review."}
 	SeatsAfterSoldOutAtOnce = Message{"settle serve가 약 5초 안에 이 쿠폰을 정산합니다. settle serve가 실행 중이어야 합니다. 그때까지 새 신청에는 SOLD_OUT으로 응답합니다. 검토 중인 신청은 다음 야간 실행(%s)에서 정산합니다.",
 		"settle serve settles the coupon within about 5 s; it has to be running. Until then, new applications are answered SOLD_OUT. The next nightly run (%s) considers the applications under review."}

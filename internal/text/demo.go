@@ -31,7 +31,7 @@ var (
 	DemoEvents       = Message{"다른 서비스에 전달되는 이벤트", "The rest of the shop: events"}
 	DemoProof        = Message{"증명: 모든 불변식 확인", "The proof: every invariant is checked"}
 
-	DemoPeople        = Message{"%v명 가운데 %v명은 차단되었고 %v명은 사용자 테이블에 없습니다.", "Of %v people, %v are blocked, and %v are missing in the user table."}
+	DemoPeople        = Message{"%v명 가운데 %v명은 차단되었고 %v명은 고객 테이블에 없습니다.", "Of %v people, %v are blocked, and %v are missing in the user table."}
 	DemoTwice         = Message{"그 가운데 %v명은 두 번 신청합니다.", "%v of them will apply twice."}
 	DemoPublishes     = Message{"발급한 쿠폰을 이벤트로 내보내는 프로세스를 띄웁니다.", "A process publishes what is issued:"}
 	DemoSamePosition  = Message{"두 파드가 같은 순번과 같은 신청 시각을 돌려줍니다.", "Both pods return the same position and the same arrival time."}
@@ -100,8 +100,8 @@ var (
 	TryAtOnce   = Message{"바로 받는 쿠폰", "Coupon at once"}
 	TrySoon     = Message{"곧 열리는 쿠폰", "Coupon that opens soon"}
 	TryPast     = Message{"지난 쿠폰", "A past coupon"}
-	TryData     = Message{"사용자 1~%v번을 만들었습니다. %v번은 차단된 사용자입니다. 쿠폰 네 가지:", "There are users 1 to %v; user %v is blocked. Four coupons:"}
-	TryStates   = Message{"%[1]v번 쿠폰에는 %[2]v명이 대기 중입니다. %[3]v번은 정산이 끝났고, 차단된 사용자의 신청은 검토 중입니다.", "%[2]v users wait for coupon %[1]v. Coupon %[3]v is settled, and the application of the blocked user is under review."}
+	TryData     = Message{"고객 1~%v번을 만들었습니다. %v번은 차단된 고객입니다. 쿠폰 네 가지:", "There are users 1 to %v; user %v is blocked. Four coupons:"}
+	TryStates   = Message{"%[1]v번 쿠폰에는 %[2]v명이 대기 중입니다. %[3]v번은 정산이 끝났고, 차단된 고객의 신청은 검토 중입니다.", "%[2]v users wait for coupon %[1]v. Coupon %[3]v is settled, and the application of the blocked user is under review."}
 	TryBrowser  = Message{"브라우저", "In a browser"}
 	TryPage     = Message{"예제 페이지. 번호 하나로 로그인합니다. 비밀번호는 없습니다", "the sample page: sign in with a user's number, without a password"}
 	TryPageSoon = Message{"같은 페이지: 쿠폰이 열릴 때까지 남은 시간", "the same page: it counts down to the opening"}

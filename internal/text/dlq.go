@@ -19,7 +19,7 @@ var (
 	NoSuchCause = Message{"해당 사유로 검토 중인 신청이 없습니다.", "No application is under review for this cause."}
 	Dropped     = Message{"%[2]d번 쿠폰의 신청 %[1]d건을 거절(REJECTED)로 기록했습니다",
 		"%[1]d application{|s} of coupon %[2]d recorded REJECTED"}
-	DropNeedsYes = Message{"신청 %d건을 거절로 종료하려면 --yes를 지정하세요. 아무것도 바꾸지 않았습니다.",
+	DropNeedsYes = Message{"신청 %d건을 거절로 종료하려면 --yes를 지정하세요. 변경된 내용이 없습니다.",
 		"this would drop %d application{|s}: confirm with --yes. Nothing was changed."}
 	AskDrop = Message{"%[2]d번 쿠폰의 신청 %[1]d건을 거절(REJECTED)로 종료할까요?",
 		"End %[1]d application{|s} of coupon %[2]d as REJECTED?"}

@@ -3,8 +3,8 @@ package text
 // Errors of a settlement and of changes of a coupon, and the advice that follows them.
 var (
 	NoSuchCoupon   = Message{"%d번 쿠폰은 존재하지 않습니다", "coupon %d does not exist"}
-	NoRun          = Message{"%d번 실행이 없습니다. settle runs로 실행 번호를 확인하세요", "there is no run %d; settle runs lists them"}
-	NotUnderReview = Message{"사용자 %q: %d번 쿠폰에 검토 중인 신청이 없습니다", "user %q is not under review for coupon %d"}
+	NoRun          = Message{"실행 #%d: 기록이 없습니다. settle runs로 실행 번호를 확인하세요", "there is no run %d; settle runs lists them"}
+	NotUnderReview = Message{"고객 %q: %d번 쿠폰에 검토 중인 신청이 없습니다", "user %q is not under review for coupon %d"}
 	NotDropped     = Message{"%q 항목은 기록할 수 없어 검토 중 상태로 남습니다: %v", "%q cannot be recorded and stays under review: %v"}
 	SameArrival    = Message{"%q 항목은 검토 중 상태로 남습니다. 종료한 다른 항목과 신청 시각이 같습니다. 정상적인 신청이라면 신청 시각이 같을 수 없으니 Redis에서 직접 삭제하세요",
 		"%q stays under review: it has the same arrival as a dropped entry, which no two applications can have; remove it from Redis by hand"}
@@ -55,12 +55,12 @@ var (
 	SeatsGone    = Message{"%d번 쿠폰에 남은 수량이 %d장보다 적습니다. 아무것도 발급하지 않았습니다. `settle verify`를 실행하세요",
 		"coupon %d has no %d seats left to count: nothing was issued; run `settle verify`"}
 	MySQLRefuses   = Message{"MySQL이 모든 요청을 거부합니다", "mysql refuses everything"}
-	TooManyRefused = Message{"저장할 수 없는 행이 %d개를 넘었습니다(마지막은 사용자 %d). 아무것도 저장하지 않았습니다. 행이 아닌 다른 곳에 원인이 있습니다: %v",
+	TooManyRefused = Message{"저장할 수 없는 행이 %d개를 넘었습니다(마지막은 고객 %d). 아무것도 저장하지 않았습니다. 행이 아닌 다른 곳에 원인이 있습니다: %v",
 		"more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v"}
 	AdviseRunAgain = Message{"다시 실행해도 안전합니다.", "It is safe to run again."}
 	AdviseMigrate  = Message{"데이터베이스에 필요한 테이블이나 열이 없습니다. `settle migrate`를 실행하세요.",
 		"The database lacks a table or column: run `settle migrate`."}
-	AdviseGrants = Message{"MySQL이 이 사용자 또는 데이터베이스에 대한 접근을 거부했습니다. MYSQL_DSN과 권한을 확인하세요.",
+	AdviseGrants = Message{"MySQL이 이 계정 또는 데이터베이스에 대한 접근을 거부했습니다. MYSQL_DSN과 권한을 확인하세요.",
 		"MySQL refuses this user or database: check MYSQL_DSN and the grants."}
 	AdviseRedis = Message{"Redis가 이 사용자 또는 명령을 거부했습니다. REDIS_USERNAME, REDIS_PASSWORD_FILE, docs/redis-users.acl의 권한을 확인하고, 같은 키를 사용하는 다른 프로그램이 있는지 확인하세요.",
 		"Redis refuses this user or command: check REDIS_USERNAME, REDIS_PASSWORD_FILE, the rights in docs/redis-users.acl, and other programs that use these keys."}

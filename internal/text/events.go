@@ -33,7 +33,7 @@ var (
 		"Events were never turned on. They are from when settle serve runs the task events with EVENT_SINK set."}
 	TurningOn = Message{"켜는 중",
 		"being turned on"}
-	PublishedInPart = Message{"%s: 쿠폰 %d의 정산(실행 %d)을 발급 순번 %d번까지 발행했습니다.",
+	PublishedInPart = Message{"%s: 쿠폰 %d의 정산(실행 #%d)을 발급 순번 %d번까지 발행했습니다.",
 		"%s: of coupon %d, the settlement by run %d is published up to seat %d."}
 	ConsumersOf = Message{"%s의 소비자 그룹:",
 		"Groups of consumers of %s:"}

@@ -6,7 +6,7 @@ var HelpExamples = Message{"예시:", "Examples:"}
 
 // intros are the paragraphs above the examples in a verb's help. The key is the path of the verb.
 var intros = map[string]Message{
-	"settle migrate": {"동시에 여러 번 실행해도 하나씩 차례로 처리되며, 이미 완료된 단계는 반복하지 않습니다. 기존 사용자 테이블은 변경하지 않습니다. 그 테이블을 읽을 수 없으면(--user-table과 그 아래 옵션 참고) 아무것도 만들지 않고 오류로 끝납니다.",
+	"settle migrate": {"동시에 여러 번 실행해도 하나씩 차례로 처리되며, 이미 완료된 단계는 반복하지 않습니다. 기존 고객 테이블은 변경하지 않습니다. 그 테이블을 읽을 수 없으면(--user-table과 그 아래 옵션 참고) 아무것도 만들지 않고 오류로 끝납니다.",
 		"Concurrent runs wait for each other, and completed steps are not repeated. An existing table of users is left alone. If it cannot be read (see --user-table and the flags after it), the verb fails before it creates anything."},
 	"settle run": {"야간 실행: 지난 자정 전에 접수된 모든 신청",
 		"Running again is always safe: settled applications stay as they are."},

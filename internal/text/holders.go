@@ -2,52 +2,52 @@ package text
 
 // Messages about the coupon that one user has: settle coupon grant, revoke, reissue, extend-user.
 var (
-	RefusedNotHeld = Message{"%d번 사용자에게는 %v번 쿠폰이 없습니다. 번호를 확인하고, 쿠폰을 주려면 grant를 사용하세요.",
+	RefusedNotHeld = Message{"%d번 고객에게는 %v번 쿠폰이 없습니다. 번호를 확인하고, 쿠폰을 주려면 grant를 사용하세요.",
 		"user %d does not have coupon %v. Check both ids. To give the coupon to the user, use grant."}
-	RefusedUsed = Message{"%d번 사용자가 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 먼저 쇼핑몰에서 이 주문의 쿠폰 사용을 취소해야 합니다.",
+	RefusedUsed = Message{"%d번 고객이 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 먼저 쇼핑몰에서 이 주문의 쿠폰 사용을 취소해야 합니다.",
 		"user %d has used coupon %v for order %s. Ask the shop to refund that order first."}
-	RefusedReserved = Message{"%d번 사용자의 %v번 쿠폰은 주문 %s의 결제에 예약되어 있습니다. 예약이 끝나는 %v 이후에 다시 실행하세요.",
+	RefusedReserved = Message{"%d번 고객의 %v번 쿠폰은 주문 %s의 결제에 예약되어 있습니다. 예약이 끝나는 %v 이후에 다시 실행하세요.",
 		"the coupon of user %d (coupon %v) is reserved for order %s. Try again after the reservation ends at %v."}
-	RefusedRevokedWithoutSeat = Message{"%d번 사용자의 %v번 쿠폰은 수량을 되돌리지 않고 이미 회수되었으며, 이번에도 수량이 되돌아가지 않았습니다. 다음 사람에게 발급하려면 `settle coupon add-seats`로 수량을 늘리세요.",
+	RefusedRevokedWithoutSeat = Message{"%d번 고객의 %v번 쿠폰은 수량을 되돌리지 않고 이미 회수되었으며, 이번에도 수량이 되돌아가지 않았습니다. 다음 사람에게 발급하려면 `settle coupon add-seats`로 수량을 늘리세요.",
 		"user %d: coupon %v is already revoked, without a free seat, and no seat was freed now. To issue one to the next in line, use `settle coupon add-seats`."}
-	RefusedNoSeatLeft = Message{"%d번 사용자에게서 %v번 쿠폰을 회수할 때 되돌린 수량이 이미 발급되어 재발급할 수량이 없습니다. add-seats로 한 장을 늘린 뒤 다시 실행하세요.",
+	RefusedNoSeatLeft = Message{"%d번 고객에게서 %v번 쿠폰을 회수할 때 되돌린 수량이 이미 발급되어 재발급할 수량이 없습니다. add-seats로 한 장을 늘린 뒤 다시 실행하세요.",
 		"the seat that user %d gave up when coupon %v was revoked is taken, and no other is free. Add one with add-seats, then reissue again."}
 	RefusedExtendPast = Message{"유효 기한(%v)이 이미 지났습니다. 현재 시각은 MySQL 시계로 %v입니다.",
 		"the validity would end at %v, in the past: it is %v by the clock of MySQL."}
 	RefusedExtendFar = Message{"유효 기한(%v)이 너무 늦습니다. %v까지만 지정할 수 있습니다.",
 		"the validity would end at %v, too late: the latest possible time is %v."}
-	RefusedExtendShorter = Message{"%d번 사용자의 %v번 쿠폰은 %v까지 유효합니다. %v까지로 줄일 수 없습니다. extend-user로는 늘리기만 할 수 있습니다.",
+	RefusedExtendShorter = Message{"%d번 고객의 %v번 쿠폰은 %v까지 유효합니다. %v까지로 줄일 수 없습니다. extend-user로는 늘리기만 할 수 있습니다.",
 		"user %d: coupon %v is valid until %v, later than %v. extend-user only makes it later."}
-	RefusedExtendRevoked = Message{"%d번 사용자의 %v번 쿠폰은 회수된 쿠폰입니다. 먼저 reissue로 재발급하세요.",
+	RefusedExtendRevoked = Message{"%d번 고객의 %v번 쿠폰은 회수된 쿠폰입니다. 먼저 reissue로 재발급하세요.",
 		"user %d: coupon %v is revoked. Give it back with reissue first."}
-	RefusedGrantRevoked = Message{"%d번 사용자의 %v번 쿠폰은 회수된 쿠폰입니다. 다시 주려면 reissue를 사용하세요.",
+	RefusedGrantRevoked = Message{"%d번 고객의 %v번 쿠폰은 회수된 쿠폰입니다. 다시 주려면 reissue를 사용하세요.",
 		"user %d: coupon %v is revoked. To give it back, use reissue."}
 	RefusedGrantFrozen = Message{"%v번 쿠폰은 발급이 동결되어 있습니다. 먼저 unfreeze로 동결을 해제하세요.",
 		"coupon %v is frozen, and is given to nobody. Unfreeze it first."}
-	RefusedUnknownUser = Message{"%d번 사용자가 없습니다. 사용자 번호를 확인하세요.",
+	RefusedUnknownUser = Message{"%d번 고객이 없습니다. 고객번호를 확인하세요.",
 		"there is no user %d. Check the id."}
-	RefusedInactiveUser = Message{"%d번 사용자는 쿠폰을 받을 수 없는 상태(%s)입니다.",
+	RefusedInactiveUser = Message{"%d번 고객은 쿠폰을 받을 수 없는 상태(%s)입니다.",
 		"user %d is not active (status %s), and cannot get a coupon."}
 
-	CouponIsGranted = Message{"쿠폰 %d %s: %d번 사용자에게 지급했습니다. 이 한 장만큼 수량을 늘렸습니다.",
+	CouponIsGranted = Message{"쿠폰 %d %s: %d번 고객에게 지급했습니다. 이 한 장만큼 수량을 늘렸습니다.",
 		"coupon %d %s is granted to user %d. It got one seat more for this."}
-	CouponWasGranted = Message{"쿠폰 %d %s: %d번 사용자가 이미 가지고 있습니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasGranted = Message{"쿠폰 %d %s: %d번 고객이 이미 가지고 있습니다. 변경된 내용이 없습니다.",
 		"coupon %d %s: user %d already has it: nothing was changed."}
-	GrantedApplication = Message{"이 사용자의 신청이 대기 중이거나 검토 중이면 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
+	GrantedApplication = Message{"이 고객의 신청이 대기 중이거나 검토 중이면 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"If an application of the user is waiting or under review, it is settled as ALREADY_ISSUED."}
-	GrantNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n이 사용자의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
+	GrantNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n이 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"Redis may not have the change: %v\nIt may still accept an application of the user, which is then settled as ALREADY_ISSUED."}
-	CouponIsRevoked = Message{"쿠폰 %d %s: %d번 사용자에게서 회수했습니다.",
+	CouponIsRevoked = Message{"쿠폰 %d %s: %d번 고객에게서 회수했습니다.",
 		"coupon %d %s is revoked from user %d."}
-	CouponWasRevoked = Message{"쿠폰 %d %s: %d번 사용자에게서 이미 회수되었습니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasRevoked = Message{"쿠폰 %d %s: %d번 고객에게서 이미 회수되었습니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is already revoked from user %d: nothing was changed."}
-	CouponIsReissued = Message{"쿠폰 %d %s: %d번 사용자에게 재발급했습니다.",
+	CouponIsReissued = Message{"쿠폰 %d %s: %d번 고객에게 재발급했습니다.",
 		"coupon %d %s is given back to user %d."}
-	CouponWasReissued = Message{"쿠폰 %d %s: %d번 사용자에게서 회수된 쿠폰이 아닙니다. 아무것도 바꾸지 않았습니다.",
+	CouponWasReissued = Message{"쿠폰 %d %s: %d번 고객에게서 회수된 쿠폰이 아닙니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is not revoked from user %d: nothing was changed."}
-	CouponOfUserIsExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효 기한을 연장했습니다.",
+	CouponOfUserIsExtended = Message{"쿠폰 %d %s: %d번 고객의 유효 기한을 연장했습니다.",
 		"coupon %d %s: the validity is extended for user %d."}
-	CouponOfUserWasExtended = Message{"쿠폰 %d %s: %d번 사용자의 유효 기한이 이미 같습니다. 아무것도 바꾸지 않았습니다.",
+	CouponOfUserWasExtended = Message{"쿠폰 %d %s: %d번 고객의 유효 기한이 이미 같습니다. 변경된 내용이 없습니다.",
 		"coupon %d %s: user %d already has this end of validity: nothing was changed."}
 	ValidBefore = Message{"유효 기한: %s 전까지.",
 		"It is valid until %s, exclusive."}

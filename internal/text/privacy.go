@@ -2,9 +2,9 @@ package text
 
 // Sentences of settle user.
 var (
-	UserStillWaits = Message{"이 사용자의 신청 결과가 아직 확정되지 않았습니다(쿠폰 %s). 쿠폰이 종결된 뒤 다시 실행하세요. 검토 중인 신청은 `settle dlq drop`으로 종료할 수 있습니다",
+	UserStillWaits = Message{"이 고객의 신청 결과가 아직 확정되지 않았습니다(쿠폰 %s). 쿠폰이 종결된 뒤 다시 실행하세요. 검토 중인 신청은 `settle dlq drop`으로 종료할 수 있습니다",
 		"the user still has applications that are not decided for good (coupons %s); run again once these coupons are finalised. `settle dlq drop` ends an application under review"}
-	UserForgottenIn = Message{"신청 결과 %d건을 삭제하고 감사 기록 %d건에서 사용자 번호를 지웠습니다.",
+	UserForgottenIn = Message{"신청 결과 %d건을 삭제하고 감사 기록 %d건에서 고객번호를 지웠습니다.",
 		"Deleted %d outcome{|s} of applications, and took the user out of %d audit event{|s}."}
 	RemainCoupons = Message{"남은 기록: 발급된 쿠폰 %d장과 그 쿠폰의 주문 기록. 발급 사실의 증빙이므로 보관합니다.",
 		"Remains: %d issued coupon{|s} with their orders, as evidence."}
@@ -14,11 +14,11 @@ var (
 		"Remains: %d record{|s} of coupons that are not finalised. Run again once they are."}
 	RemainAuditEvents = Message{"남은 기록: 종결되지 않은 쿠폰의 감사 기록 %d건. 종결된 뒤 다시 실행하세요.",
 		"Remains: %d audit event{|s} of coupons that are not finalised. Run again once they are."}
-	NothingOfUser        = Message{"사용자 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
-	NothingOfUserInMySQL = Message{"MySQL에는 사용자 %d의 기록이 없습니다.", "MySQL stores nothing of user %d."}
+	NothingOfUser        = Message{"고객 %d의 기록이 없습니다.", "Nothing is stored of user %d."}
+	NothingOfUserInMySQL = Message{"MySQL에는 고객 %d의 기록이 없습니다.", "MySQL stores nothing of user %d."}
 	RedisOfUserUnknown   = Message{"Redis를 읽을 수 없어, 대기 중이거나 검토 중인 신청이 있는지 알 수 없습니다: %s",
-		"Redis cannot be read, so that it is unknown whether applications wait or are under review: %s"}
-	CouponsOfUser = Message{"사용자 %d에게 발급된 쿠폰은 %d장이며, 그중 지금 사용할 수 있는 쿠폰은 %d장입니다.",
+		"Redis cannot be read, so it is unknown whether applications wait or are under review: %s"}
+	CouponsOfUser = Message{"고객 %d에게 발급된 쿠폰은 %d장이며, 그중 지금 사용할 수 있는 쿠폰은 %d장입니다.",
 		"User %d was given %d coupon{|s}; usable now: %d."}
 	StillWaits       = Message{"대기 중", "waiting"}
 	LostByRedis      = Message{"Redis에서 유실됨, 저널에서 되돌릴 예정", "lost by Redis; the journal puts it back"}
@@ -38,7 +38,7 @@ var (
 	PurgeNone   = Message{"영구 삭제할 쿠폰이 없습니다.", "There is no coupon to purge."}
 	AskPurge    = Message{"쿠폰 %d개의 모든 기록을 영구 삭제할까요? 되돌릴 수 없습니다.",
 		"Delete all rows of %d coupon{|s}? This cannot be undone."}
-	PurgeNeedsYes = Message{"쿠폰 %d개를 영구 삭제하려면 --yes를 지정하세요. 아무것도 바꾸지 않았습니다.",
+	PurgeNeedsYes = Message{"쿠폰 %d개를 영구 삭제하려면 --yes를 지정하세요. 변경된 내용이 없습니다.",
 		"this would purge %d coupon{|s}: confirm with --yes. Nothing was changed."}
 	PurgeDone    = Message{"쿠폰 %d개를 영구 삭제했습니다.", "Purged %d coupon{|s}."}
 	PurgeStopped = Message{"영구 삭제가 중단되었습니다(완료된 쿠폰 %d개). 다시 실행하면 남은 작업을 이어서 진행합니다: %s",

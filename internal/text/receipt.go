@@ -29,7 +29,7 @@ var (
 		"the receipt cannot be read from standard input: %v"}
 	ReceiptChanged = Message{"신청을 조회하는 동안 기록이 바뀌었습니다",
 		"the records of the application changed while they were read"}
-	ReceiptIsRight = Message{"%[1]d번 사용자가 %[2]d번 쿠폰을 %[3]s에 신청한 접수증이 맞습니다.",
+	ReceiptIsRight = Message{"%[1]d번 고객이 %[2]d번 쿠폰을 %[3]s에 신청한 접수증이 맞습니다.",
 		"The receipt is right: user %d applied for coupon %d at %s."}
 	ReceiptWaits = Message{"이 신청은 대기 중이며 지금 %s입니다.",
 		"The application is waiting, and is number %s in the queue."}
@@ -47,7 +47,7 @@ var (
 		"The application was rejected for good."}
 	ReceiptLost = Message{"이 신청은 Redis에도 MySQL에도 없습니다. 유실된 신청이므로 `settle receipt honour`로 접수증의 순서에 다시 등록하세요.",
 		"The application is LOST: neither Redis nor MySQL has it. `settle receipt honour` puts it back at its arrival."}
-	ReceiptFinal = Message{"이 신청은 Redis에도 MySQL에도 없고, 쿠폰이 종결되어 다시 등록할 수 없습니다. 사용자에게 쿠폰을 주려면 `settle coupon grant %d --user %d` 명령을 실행하세요.",
+	ReceiptFinal = Message{"이 신청은 Redis에도 MySQL에도 없고, 쿠폰이 종결되어 다시 등록할 수 없습니다. 고객에게 쿠폰을 주려면 `settle coupon grant %d --user %d` 명령을 실행하세요.",
 		"Neither Redis nor MySQL has the application, and the coupon is finalised: nothing can be put back. `settle coupon grant %d --user %d` gives the user the coupon."}
 	ReceiptPutBack = Message{"유실된 신청을 접수증의 순서에 다시 등록했습니다. 지금 %s입니다.",
 		"The lost application is back at its arrival, and is number %s in the queue."}

@@ -6,9 +6,9 @@ var (
 
 	RestoreDone = Message{"%d번 쿠폰: 저널의 신청 %d건을 비교해 유실된 신청 %d건을 원래 자리로 되돌리고, %d건을 처음 신청한 자리로 옮겼습니다.",
 		"Coupon %d: compared %d applications of the journal, put back %d that Redis had lost, and moved %d to their first place."}
-	RestoreWould = Message{"%d번 쿠폰: 저널의 신청 %d건을 비교했습니다. 복구하면 신청 %d건이 원래 자리로 돌아갑니다. 아무것도 바꾸지 않았습니다.",
+	RestoreWould = Message{"%d번 쿠폰: 저널의 신청 %d건을 비교했습니다. 복구하면 신청 %d건이 원래 자리로 돌아갑니다. 아직 변경된 내용은 없습니다.",
 		"Coupon %d: compared %d applications of the journal. A restore would put back %d. Nothing was changed."}
-	RestoreMarked = Message{"이미 발급되거나 거절된 사용자 %d명을 Redis에 다시 표시했습니다.",
+	RestoreMarked = Message{"이미 발급되거나 거절된 고객 %d명을 Redis에 다시 표시했습니다.",
 		"Redis knows %d user{|s} again who {has|have} the coupon or {was|were} rejected."}
 	RestoreFromMarks = Message{"발급 안내는 받았지만 MySQL에 기록이 없는 당첨자 %d명을 다시 대기열에 넣었습니다. 다음 정산에서 발급됩니다.",
 		"Entered %d winner{|s} again who {was|were} told so, but {has|have} no row in MySQL. The next settlement issues to them."}
@@ -16,7 +16,7 @@ var (
 		"A restore would enter %d winner{|s} again who {was|were} told so, but {has|have} no row in MySQL."}
 	RestoreUnknown = Message{"발급 안내는 받았지만 신청 시각을 알 수 없는 당첨자 %d명: %s. `settle coupon grant`로 한 명씩 지급하세요.",
 		"%d winner{|s} without a known arrival: %s. Give each the coupon with `settle coupon grant`."}
-	RestoreMissing = Message{"아직 찾지 못한 신청이 %d건 있습니다(접수 %d건). 접수증이 있는 사용자는 `settle receipt honour`로 되돌릴 수 있습니다. 더 찾을 수 없으면 `settle run --accept-gap`으로 유실을 인정하세요.",
+	RestoreMissing = Message{"아직 찾지 못한 신청이 %d건 있습니다(접수 %d건). 접수증이 있는 고객은 `settle receipt honour`로 되돌릴 수 있습니다. 더 찾을 수 없으면 `settle run --accept-gap`으로 유실을 인정하세요.",
 		"Still missing: %d application{|s} (accepted %d). `settle receipt honour` puts back who has a receipt. If no more can be found, accept the loss with `settle run --accept-gap`."}
 	RestoreNothingMissing   = Message{"찾지 못한 신청은 없습니다.", "No accepted application is missing."}
 	RestoreWouldMissNothing = Message{"복구하면 찾지 못한 신청이 남지 않습니다.", "Afterwards, no accepted application would be missing."}

@@ -14,7 +14,7 @@ var (
 		"the settlement of this coupon is on hold, since some of its records have to be checked first. The application keeps its place and can be settled only after that."}
 	StateWaitingOver = Message{"신청은 대기 중이지만 이 쿠폰의 정기 정산은 이미 끝났습니다. 담당자가 정산을 다시 진행해야 결과가 나옵니다.",
 		"the application is waiting, but the regular settlements of this coupon are over. Our staff have to settle it once more before there is a result."}
-	StateReviewUnknownUser = Message{"회원 정보를 찾을 수 없어 쿠폰이 발급되지 않았으며, 현재 검토 중입니다.",
+	StateReviewUnknownUser = Message{"고객 정보를 찾을 수 없어 쿠폰이 발급되지 않았으며, 현재 검토 중입니다.",
 		"no coupon could be issued, since no such customer was found."}
 	StateReviewInactiveUser = Message{"정산 당시 계정을 이용할 수 없는 상태여서 쿠폰이 발급되지 않았으며, 현재 검토 중입니다.",
 		"no coupon could be issued, since the account could not be used at the time."}
@@ -38,7 +38,7 @@ var (
 		"There is no record that customer %d applied for this coupon. All coupons are taken, and no new applications are accepted at the moment."}
 	StateNeverAdded = Message{"고객번호 %d번 고객님이 이 쿠폰을 신청하신 기록이 없습니다. 수량이 남아 있지만 다음 정산이 끝날 때까지는 새 신청을 받지 않습니다.",
 		"There is no record that customer %d applied for this coupon. Coupons are left, but no new applications are accepted until the next settlement is done."}
-	StateNoSuchUser = Message{"고객번호 %d번에 해당하는 회원 정보를 찾을 수 없으며, 이 번호로 쿠폰을 신청하신 기록도 없습니다.",
+	StateNoSuchUser = Message{"고객번호 %d번에 해당하는 고객 정보를 찾을 수 없으며, 이 번호로 쿠폰을 신청하신 기록도 없습니다.",
 		"There is no customer %d, and no record of an application under that number."}
 	StateNotSure = Message{"고객번호 %d번 고객님이 이 쿠폰을 신청하신 기록은 찾을 수 없습니다. 다만 유실된 신청 기록이 있는지 확인할 수 없어, 신청하신 적이 없다고 단정할 수는 없습니다.",
 		"No record was found that customer %d applied for this coupon. But applications may have been lost, so it is not certain that there was none."}
@@ -56,7 +56,7 @@ var (
 	NoteNoSeatLeft      = Message{"지금은 남은 수량이 없습니다.", "No coupons are left at present."}
 	NoteAccountInactive = Message{"현재 계정을 이용할 수 없는 상태이며, 이 상태에서는 쿠폰이 발급되지 않습니다.",
 		"The account cannot be used at present, and in this state it gets no coupon."}
-	NoteAccountUnknown = Message{"현재 이 고객번호에 해당하는 회원 정보를 찾을 수 없으며, 이 상태에서는 쿠폰이 발급되지 않습니다.",
+	NoteAccountUnknown = Message{"현재 이 고객번호에 해당하는 고객 정보를 찾을 수 없으며, 이 상태에서는 쿠폰이 발급되지 않습니다.",
 		"There is no customer with this number at present, so no coupon can be issued."}
 	NoteAccountActive   = Message{"현재 계정은 정상 상태입니다.", "The account is in order now."}
 	NoteAlsoUnderReview = Message{"이와 별도로 검토 중인 신청이 한 건 더 있습니다.", "Another application of theirs is also under review."}
@@ -110,7 +110,7 @@ var (
 	DeclinedByStaff  = Message{"담당자 검토를 거쳐 %s에 발급 대상에서 제외되었습니다.", "after a review by our staff it was declined at %s."}
 	DeclinedInactive = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 계정을 이용할 수 없는 상태여서 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, the account could not be used, so it was declined at %s."}
-	DeclinedUnknown = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 회원 정보를 찾을 수 없어 %s에 발급 대상에서 제외되었습니다.",
+	DeclinedUnknown = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 고객 정보를 찾을 수 없어 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, no such customer was found, so it was declined at %s."}
 	DeclinedBadRow = Message{"수량이 추가되면서 고객님의 차례가 되었으나, 시스템 오류로 쿠폰 정보를 저장하지 못해 %s에 발급 대상에서 제외되었습니다.",
 		"when coupons were added and its turn came, a fault in our system kept the coupon from being stored, so it was declined at %s."}

@@ -51,7 +51,7 @@ var (
 	PeriodMissing = Message{"--date, --month, --campaign이 모두 없습니다. --date=2026-11-20 또는 --month=2026-11처럼 기간을 지정하거나, --campaign으로 캠페인을 지정하세요",
 		"--date, --month and --campaign are missing: give the period, such as --date=2026-11-20 or --month=2026-11, or a campaign"}
 	OutNotWritten       = Message{"--out: %v", "--out: %v"}
-	StatementsAreLogged = Message{"MySQL이 변경 내용을 SQL 문 단위로 기록하도록 설정되어 있어(binlog_format=STATEMENT) 모든 쓰기를 거부합니다. 서버의 binlog_format을 ROW 또는 MIXED로 설정하거나, 이 계정에 BINLOG ADMIN(MariaDB) 또는 SESSION_VARIABLES_ADMIN(MySQL) 권한을 부여하세요. 아무것도 바꾸지 않았습니다",
+	StatementsAreLogged = Message{"MySQL이 변경 내용을 SQL 문 단위로 기록하도록 설정되어 있어(binlog_format=STATEMENT) 모든 쓰기를 거부합니다. 서버의 binlog_format을 ROW 또는 MIXED로 설정하거나, 이 계정에 BINLOG ADMIN(MariaDB) 또는 SESSION_VARIABLES_ADMIN(MySQL) 권한을 부여하세요. 변경된 내용이 없습니다",
 		"MySQL logs changes as statements (binlog_format=STATEMENT) and so refuses every write: set binlog_format=ROW or MIXED on the server, or grant this account BINLOG ADMIN (MariaDB) or SESSION_VARIABLES_ADMIN (MySQL). Nothing was changed"}
 
 	// Settings of apply-api.

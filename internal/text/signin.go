@@ -22,9 +22,9 @@ var (
 
 	OtherOrigin        = Message{"다른 사이트에서 보낸 요청이므로 처리하지 않았습니다. 콘솔 화면에서 다시 시도하세요.", "The request came from another site, and was not carried out. Try again from a page of the console."}
 	NoRole             = Message{"%s 님에게는 콘솔 역할이 없습니다. 담당 그룹에 넣어 달라고 관리자에게 요청하세요.", "%s has no role in the console. Ask an administrator for a group that has one."}
-	DevUserElsewhere   = Message{"개발용 사용자는 이 컴퓨터에서 localhost 주소로만 접속할 수 있습니다.", "The development user reaches the console only from this machine, by localhost."}
+	DevUserElsewhere   = Message{"개발용 계정은 이 컴퓨터에서 localhost 주소로만 접속할 수 있습니다.", "The development user reaches the console only from this machine, by localhost."}
 	NotSignedInAtProxy = Message{"로그인 정보를 확인할 수 없습니다. 회사 로그인 프록시를 거쳐 접속하세요.", "The sign-in cannot be verified. Open the console through the sign-in proxy."}
-	SessionEnded       = Message{"로그인이 만료되었습니다. 아무것도 바꾸지 않았습니다. 다시 로그인한 뒤 시도하세요.", "The session has ended. Nothing was changed. Sign in, and try again."}
+	SessionEnded       = Message{"로그인이 만료되었습니다. 변경된 내용이 없습니다. 다시 로그인한 뒤 시도하세요.", "The session has ended. Nothing was changed. Sign in, and try again."}
 	ProviderAway       = Message{"지금은 로그인할 수 없습니다. 로그인 서버에 연결되지 않습니다. 잠시 뒤 다시 시도하세요.", "Nobody can sign in now: the provider of identities does not answer. Try again in a moment."}
 	SignInFailed       = Message{"로그인하지 못했습니다. 처음부터 다시 로그인하세요.", "The sign-in failed. Begin again."}
 	SignedOut          = Message{"로그아웃했습니다.", "You are signed out."}

@@ -25,9 +25,9 @@ var words = map[string]Message{
 	"FINALISED": {"종결", "finalised"},
 
 	// Causes of DLQ entries.
-	"UNKNOWN_USER":      {"존재하지 않는 사용자", "unknown user"},
-	"INACTIVE_USER":     {"비활성 사용자", "inactive user"},
-	"MALFORMED_USER_ID": {"잘못된 사용자 번호", "not a user id"},
+	"UNKNOWN_USER":      {"존재하지 않는 고객", "unknown user"},
+	"INACTIVE_USER":     {"비활성 고객", "inactive user"},
+	"MALFORMED_USER_ID": {"잘못된 고객번호", "not a user id"},
 	"PASSED_OVER":       {"차례에 발급받지 못한 신청", "passed over"},
 	"BAD_ROW":           {"데이터베이스가 거부한 행", "row refused by the database"},
 	"DATABASE_AWAY":     {"데이터베이스 연결 실패", "database not reachable"},
@@ -64,7 +64,7 @@ var words = map[string]Message{
 	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
 	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},
 	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효 기한 연장", "extended an issued coupon"},
-	"USER_FORGOTTEN":       {"사용자 정보 삭제", "forgot a user"},
+	"USER_FORGOTTEN":       {"고객 정보 삭제", "forgot a user"},
 
 	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"},
 	"REQUESTED":             {"승인 대기 (REQUESTED)", "REQUESTED"},
@@ -72,15 +72,15 @@ var words = map[string]Message{
 	"REFUSED":               {"반려됨 (REFUSED)", "REFUSED"},
 	"VOID":                  {"무효 (VOID)", "VOID"},
 
-	"run": {"정산 실행", "run by hand"}, "accept-gap": {"유실 인정", "accept a gap"}, "add-seats": {"수량 추가", "add seats"}, "drop": {"검토 대기 종료", "drop"},
+	"run": {"수동 실행", "run by hand"}, "accept-gap": {"유실 인정", "accept a gap"}, "add-seats": {"수량 추가", "add seats"}, "drop": {"검토 중인 신청 종료", "drop"},
 	"restore": {"신청 복구", "restore"}, "grant": {"쿠폰 지급", "grant"}, "revoke": {"쿠폰 회수", "revoke"}, "policy": {"승인 정책", "policy"},
 
-	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"사용자의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
+	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"고객의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
 	"put back": {"되돌릴 신청", "put back"}, "winners entered again": {"다시 넣을 당첨자", "winners entered again"},
 	"cutoff": {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"}, "from-marks": {"당첨 표시로 복구", "from marks"},
 	"seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
-	"version": {"판", "version"}, "persons": {"콘솔 사용자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
+	"version": {"판", "version"}, "persons": {"콘솔 담당자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
 
 	"APPROVAL_USED":    {"승인받은 작업 실행", "make an approved change"},
 	"RECEIPT_HONOURED": {"접수증으로 신청 복구", "put an application back by its receipt"},
