@@ -102,7 +102,7 @@ type Options struct {
 
 type server struct {
 	Options
-	applying, standings semaphores
+	applying, questions semaphores
 	histories, judged   semaphore
 	users               *httpapi.UserRates
 	metrics             metrics
@@ -122,7 +122,7 @@ func newServer(o Options) *server {
 
 func New(o Options) http.Handler {
 	s := newServer(o)
-	s.applying, s.standings = newSemaphores(int64(o.Limits.InFlight)), newSemaphores(maxStandings)
+	s.applying, s.questions = newSemaphores(int64(o.Limits.InFlight)), newSemaphores(maxQuestions)
 	s.histories.max, s.judged.max = maxHistories, maxJudged
 	s.clocks = newClocks(s.Clock, s.Shard, s.Now)
 	s.metrics = newMetrics(o.Metrics, s.applying)

@@ -184,9 +184,9 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 
 // find looks a user up. limit is the limit that stopped it; empty: none.
 func (s *server) find(ctx context.Context, of coupon.Coupon, user coupon.UserID) (
-	queue candidates.Watch, is standing.Standing, limit string, err error,
+	queue candidates.Watch, is standing.Conclusion, limit string, err error,
 ) {
-	semaphore := s.standings.of(s.Shard(of.ID))
+	semaphore := s.questions.of(s.Shard(of.ID))
 	if !semaphore.acquire() {
 		return queue, is, "in_flight", nil
 	}

@@ -86,7 +86,7 @@ type Figures struct {
 	UnderReview int64 `json:"underReview"`
 	Issued      int64 `json:"issued"`
 	Outcomes    int64 `json:"outcomes"`
-	Twice       int64 `json:"twice"`
+	InBoth      int64 `json:"twice"`
 	WrittenOff  int64 `json:"writtenOff"`
 	AskedAgain  int64 `json:"askedAgain"`
 	Erased      int64 `json:"erased"`
@@ -94,7 +94,7 @@ type Figures struct {
 
 // In returns the figures in words. Those that are rarely above zero are left out if they are zero.
 func (f Figures) In(l text.Language) string {
-	words := l.Sprintf(text.DetailFigures, f.Accepted, f.Waiting, f.UnderReview, f.Issued, f.Outcomes, f.Twice, f.WrittenOff)
+	words := l.Sprintf(text.DetailFigures, f.Accepted, f.Waiting, f.UnderReview, f.Issued, f.Outcomes, f.InBoth, f.WrittenOff)
 	if f.AskedAgain > 0 {
 		words += l.Sprintf(text.AcceptedAgain, f.AskedAgain)
 	}

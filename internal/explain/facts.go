@@ -221,7 +221,7 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 }
 
 // standing says where the application is, by the order of precedence of package standing.
-func (f *Facts) standing() standing.Standing {
+func (f *Facts) standing() standing.Conclusion {
 	facts := standing.Facts{Asked: f.Coupon != nil}
 	facts.MarkedIssued, facts.MarkedRejected = f.MarkedIssued, f.MarkedRejected
 	if f.UserCoupon != nil {
@@ -267,7 +267,7 @@ func (f *Facts) latest() (found *Application) {
 
 // dropUncertainOrder sets Order to 0 unless every promise is found exactly once.
 func (f *Facts) dropUncertainOrder() {
-	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.Twice == 0 {
+	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.InBoth == 0 {
 		return
 	}
 	for i := range f.Applications {

@@ -34,7 +34,7 @@ type Account struct {
 	UnderReview int64 `json:"underReview"` // in the DLQ
 	Issued      int64 `json:"issued"`      // coupons that runs issued; coupons given by hand are not counted
 	Outcomes    int64 `json:"outcomes"`    // rows of application_outcome
-	Twice       int64 `json:"twice"`       // applications that are settled in MySQL, but still in Redis
+	InBoth      int64 `json:"twice"`       // applications that are settled in MySQL, but still in Redis
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
 	Erased int64 `json:"erased,omitzero"` // outcomes of people who were forgotten; their rows were deleted
@@ -76,7 +76,7 @@ type Past struct {
 
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
-	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.Twice)
+	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.InBoth)
 }
 
 // RestoreDue reports whether promises may have been lost since the journal was last compared with Redis. It is so, too, if those
@@ -91,7 +91,7 @@ func (a Account) RestoreDue() bool {
 // Figures returns the numbers that add up to the gap.
 func (a Account) Figures() audit.Figures {
 	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued, Outcomes: a.Outcomes,
-		Twice: a.Twice, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
+		InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
 }
 
 func (a Account) String() string { return a.Figures().In(text.English) }
@@ -229,7 +229,7 @@ func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 			a.UnderReview++
 		}
 		if e.Settled() {
-			a.Twice++
+			a.InBoth++
 		}
 		visit(e)
 	})

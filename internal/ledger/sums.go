@@ -58,9 +58,9 @@ func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coup
 		return a, counts.Now, err
 	}
 	if !a.Past.Pending && counts.Waiting == counts.WaitingAfter {
-		if twice, known := l.walked.twice(couponID, counts); known {
+		if still, known := l.walked.inBoth(couponID, counts); known {
 			a.lift(counts)
-			a.Waiting, a.UnderReview, a.Twice = counts.Waiting, counts.DLQ, twice
+			a.Waiting, a.UnderReview, a.InBoth = counts.Waiting, counts.DLQ, still
 			return a, counts.Now, nil
 		}
 	}
@@ -111,20 +111,20 @@ func (w *walks) countedRows(id coupon.CouponID, now time.Time) {
 type walk struct {
 	since   coupon.Arrival // epoch of the state that counts the changes
 	changes int64
-	twice   int64
+	inBoth  int64
 }
 
-func (w *walks) twice(id coupon.CouponID, now candidates.Counts) (int64, bool) {
+func (w *walks) inBoth(id coupon.CouponID, now candidates.Counts) (int64, bool) {
 	if now.DLQ == 0 {
 		return 0, true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last, ok := w.byCoupon[id]
-	return last.twice, ok && last.since == now.Since && last.changes == now.DLQChanges
+	return last.inBoth, ok && last.since == now.Since && last.changes == now.DLQChanges
 }
 
-func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, twice int64) {
+func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, inBoth int64) {
 	if counts.Since == 0 { // without a state, changes are not counted
 		return
 	}
@@ -133,5 +133,5 @@ func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, twice int64) 
 	if w.byCoupon == nil || len(w.byCoupon) >= maxWalked {
 		w.byCoupon = map[coupon.CouponID]walk{}
 	}
-	w.byCoupon[id] = walk{counts.Since, counts.DLQChanges, twice}
+	w.byCoupon[id] = walk{counts.Since, counts.DLQChanges, inBoth}
 }

@@ -30,23 +30,23 @@ func TestWalks_KnowAnUnchangedDLQ(t *testing.T) {
 	t.Parallel()
 	var w walks
 	now := candidates.Counts{DLQ: 3, Since: 10, DLQChanges: 5}
-	_, known := w.twice(1, now)
+	_, known := w.inBoth(1, now)
 	require.False(t, known)
 	w.keep(1, now, 2)
-	twice, known := w.twice(1, now)
+	still, known := w.inBoth(1, now)
 	require.True(t, known)
-	require.EqualValues(t, 2, twice)
+	require.EqualValues(t, 2, still)
 	for name, other := range map[string]candidates.Counts{
 		"a change":       {DLQ: 3, Since: 10, DLQChanges: 6},
 		"another server": {DLQ: 3, Since: 11, DLQChanges: 5},
 	} {
-		_, known = w.twice(1, other)
+		_, known = w.inBoth(1, other)
 		require.False(t, known, name)
 	}
-	_, known = w.twice(2, candidates.Counts{})
+	_, known = w.inBoth(2, candidates.Counts{})
 	require.True(t, known, "an empty DLQ")
 	lost := candidates.Counts{DLQ: 1}
 	w.keep(3, lost, 0)
-	_, known = w.twice(3, lost)
+	_, known = w.inBoth(3, lost)
 	require.False(t, known, "without a state, changes are not counted")
 }

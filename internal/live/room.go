@@ -314,13 +314,13 @@ func (r *room) count(err error) {
 }
 
 // learn takes over the result of a lookup.
-func (s *stream) learn(state standing.Standing, place int64) {
+func (s *stream) learn(state standing.Conclusion, place int64) {
 	s.known, s.state, s.place, s.due, s.lost, s.maybe, s.again = true, state, place, false, false, false, time.Time{}
 }
 
 // learnNothing notes that the user has not applied. The user is due again when somebody applies, but not before again.
 func (s *stream) learnNothing(now time.Time, maybeLost bool) {
-	s.learn(standing.Standing{Is: notApplied}, 0)
+	s.learn(standing.Conclusion{Is: notApplied}, 0)
 	s.maybe, s.again = maybeLost, now.Add(againAfter)
 }
 
@@ -438,7 +438,7 @@ func (r *room) newest(s *stream) told {
 
 // document says it in full.
 func (r *room) document(s *stream, n told) standing.Document {
-	is := standing.Standing{Is: n.standing, Arrival: s.state.Arrival, Position: n.position}
+	is := standing.Conclusion{Is: n.standing, Arrival: s.state.Arrival, Position: n.position}
 	d := r.hub.Terms.Describe(r.coupon, s.user, is, r.queue.Now)
 	d.Delayed, d.MayBeLost = n.delayed, n.maybe
 	return d

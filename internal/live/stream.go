@@ -55,7 +55,7 @@ type stream struct {
 	endsBecause reason
 
 	known bool // a lookup has succeeded
-	state standing.Standing
+	state standing.Conclusion
 	place int64     // position plus what had left the queue when the position was looked up
 	due   bool      // the next look looks this user up
 	lost  bool      // an application that was told of, or may have been, is found nowhere

@@ -38,7 +38,7 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 	}
 	defer func() { err = errors.Join(err, left()) }()
 	// Outcomes are not looked up if the account found no recorded application that is still in Redis.
-	past := ledger.Past{Held: true, Recorded: done.account.Twice > 0}
+	past := ledger.Past{Held: true, Recorded: done.account.InBoth > 0}
 	err = s.eachPage(ctx, past, func(page restPage) error {
 		s.begin(StepCloseOut)
 		d, err := s.closePage(ctx, page, before)

@@ -31,7 +31,7 @@ type Terms struct {
 }
 
 // Describe returns the document of an application. now is the time on the clock of Redis.
-func (t Terms) Describe(of coupon.Coupon, user coupon.UserID, s Standing, now time.Time) Document {
+func (t Terms) Describe(of coupon.Coupon, user coupon.UserID, s Conclusion, now time.Time) Document {
 	d := Document{Status: s.Is, CouponID: of.ID, UserID: user}
 	if s.Arrival > 0 {
 		d.AppliedAt = t.Format(s.Arrival.Time())

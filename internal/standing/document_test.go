@@ -21,7 +21,7 @@ func TestDescribe(t *testing.T) {
 	nightly := coupon.Coupon{ID: 42, TotalQuantity: 100, IssuedCount: 90, Cadence: coupon.Nightly}
 	immediate := coupon.Coupon{ID: 42, TotalQuantity: 100, IssuedCount: 90, Cadence: coupon.Immediate}
 	describe := func(of coupon.Coupon, is coupon.Standing, position int64, waited time.Duration) standing.Document {
-		waits := standing.Standing{Is: is, Arrival: coupon.ArrivalAt(arrival), Position: position}
+		waits := standing.Conclusion{Is: is, Arrival: coupon.ArrivalAt(arrival), Position: position}
 		return terms.Describe(of, 7, waits, arrival.Add(waited))
 	}
 	const applied = `"appliedAt":"2026-11-20T14:00:00.382634+09:00"`
@@ -33,7 +33,7 @@ func TestDescribe(t *testing.T) {
 		`{"status":"PENDING","couponId":42,"userId":7,"position":11,"seats":10,"withinSeats":false,` + applied +
 			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:02.482634+09:00","delayed":true}`: describe(immediate, coupon.StandingPending, 11, 2*time.Second),
 		`{"status":"UNDER_REVIEW","couponId":42,"userId":7,` + applied + `}`: describe(nightly, coupon.StandingUnderReview, 0, 0),
-		`{"status":"ISSUED","couponId":42,"userId":7}`:                       terms.Describe(nightly, 7, standing.Standing{Is: coupon.StandingIssued}, arrival),
+		`{"status":"ISSUED","couponId":42,"userId":7}`:                       terms.Describe(nightly, 7, standing.Conclusion{Is: coupon.StandingIssued}, arrival),
 	} {
 		text, err := json.Marshal(got)
 		require.NoError(t, err)

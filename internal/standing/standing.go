@@ -47,8 +47,8 @@ type Outcome struct {
 	Arrival coupon.Arrival // 0: unknown
 }
 
-// Standing is where the application is.
-type Standing struct {
+// Conclusion is the standing of an application, with its arrival and its position.
+type Conclusion struct {
 	Is       coupon.Standing
 	Arrival  coupon.Arrival // 0: unknown
 	Position int64          // in the queue, from 1; 0: not in the queue
@@ -61,25 +61,25 @@ func MayBeSettled(of coupon.Coupon, sold bool) bool {
 }
 
 // Conclude returns the standing that follows from the facts.
-func (f Facts) Conclude() Standing {
+func (f Facts) Conclude() Conclusion {
 	latest, waiting := f.latest(), f.Undecided()
 	switch {
 	case latest.Outcome == coupon.OutcomeIssued:
-		return Standing{Is: coupon.StandingIssued, Arrival: latest.Arrival}
+		return Conclusion{Is: coupon.StandingIssued, Arrival: latest.Arrival}
 	case f.MarkedIssued && !f.Asked:
-		return Standing{Is: coupon.StandingIssued}
+		return Conclusion{Is: coupon.StandingIssued}
 	case len(waiting) > 0 && waiting[0].Source == coupon.SourceQueue:
-		return Standing{Is: coupon.StandingPending, Arrival: waiting[0].Arrival, Position: f.Position}
+		return Conclusion{Is: coupon.StandingPending, Arrival: waiting[0].Arrival, Position: f.Position}
 	case len(waiting) > 0:
-		return Standing{Is: coupon.StandingUnderReview, Arrival: waiting[0].Arrival}
+		return Conclusion{Is: coupon.StandingUnderReview, Arrival: waiting[0].Arrival}
 	case f.lost() > 0:
-		return Standing{Is: coupon.StandingLost, Arrival: f.lost()}
+		return Conclusion{Is: coupon.StandingLost, Arrival: f.lost()}
 	case latest.Outcome != "":
-		return Standing{Is: coupon.Standing(latest.Outcome), Arrival: latest.Arrival}
+		return Conclusion{Is: coupon.Standing(latest.Outcome), Arrival: latest.Arrival}
 	case f.MarkedRejected && !f.Asked:
-		return Standing{Is: coupon.StandingRejected}
+		return Conclusion{Is: coupon.StandingRejected}
 	default:
-		return Standing{Is: coupon.StandingNone}
+		return Conclusion{Is: coupon.StandingNone}
 	}
 }
 

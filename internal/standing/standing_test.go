@@ -83,7 +83,7 @@ func TestConclude(t *testing.T) {
 		"journalled, rejected before": {standing.Facts{found{}, asked, record(had(rejected, early)), journal}, isRejected, early},
 	} {
 		got := c.facts.Conclude()
-		require.Equal(t, standing.Standing{Is: c.want, Arrival: c.at, Position: got.Position}, got, name)
+		require.Equal(t, standing.Conclusion{Is: c.want, Arrival: c.at, Position: got.Position}, got, name)
 		require.Equal(t, c.want == isPending, got.Position == 3, name)
 	}
 }

@@ -18,7 +18,7 @@ type Account struct {
 	UnderReview int64 `json:"underReview"`     // in the DLQ
 	Issued      int64 `json:"issued"`          // coupons that runs issued; coupons given by hand are not counted
 	Outcomes    int64 `json:"outcomes"`        // rows of application_outcome
-	Twice       int64 `json:"twice"`           // applications that are settled in MySQL, but still in Redis
+	InBoth      int64 `json:"twice"`           // applications that are settled in MySQL, but still in Redis
 	WrittenOff  int64 `json:"writtenOff"`      // lost promises that an operator has accepted
 	Erased      int64 `json:"erased,omitzero"` // outcomes of people who were forgotten; their rows were deleted
 
@@ -31,7 +31,7 @@ func (a Account) people() int64 { return a.Accepted - a.AskedAgain }
 
 // found is how many of them are known: decided, forgotten, written off, or still in Redis without a decision.
 func (a Account) found() int64 {
-	undecided := a.Waiting + a.UnderReview - a.Twice
+	undecided := a.Waiting + a.UnderReview - a.InBoth
 	return a.Issued + a.Outcomes + a.Erased + a.WrittenOff + undecided
 }
 
@@ -40,7 +40,7 @@ func (a Account) Gap() int64 { return a.people() - a.found() }
 
 func (a Account) String() string {
 	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued, Outcomes: a.Outcomes,
-		Twice: a.Twice, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}.In(text.English)
+		InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}.In(text.English)
 }
 
 func (a *Account) add(b Account) {
@@ -49,7 +49,7 @@ func (a *Account) add(b Account) {
 	a.UnderReview += b.UnderReview
 	a.Issued += b.Issued
 	a.Outcomes += b.Outcomes
-	a.Twice += b.Twice
+	a.InBoth += b.InBoth
 	a.WrittenOff += b.WrittenOff
 	a.Erased += b.Erased
 	a.AskedAgain += b.AskedAgain
@@ -64,7 +64,7 @@ func (a *Account) count(e entry) {
 		a.UnderReview++
 	}
 	if e.settled() {
-		a.Twice++
+		a.InBoth++
 	}
 }
 

@@ -232,7 +232,7 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	redis(3, "SADD", "issued", winners+1, winners+losers+1, "kim")(c)
 	v := c.check()
 	requireFindings(t, found{verify.StillStanding: winners / 2, verify.MarkedWithoutCoupon: 3}, v)
-	require.EqualValues(t, winners/2, v.Account.Twice)
+	require.EqualValues(t, winners/2, v.Account.InBoth)
 }
 
 // The audit events explain the seats: of a coupon that an operator created from the first, of another since its first event.

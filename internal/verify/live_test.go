@@ -184,7 +184,7 @@ func TestCheckReportsPendingCleanup(t *testing.T) {
 			requireFindings(t, found{verify.CleanUpToDo: 1}, v)
 			require.Zero(t, v.Gap)
 			require.EqualValues(t, 5, v.Account.Issued)
-			require.Equal(t, test.twice, v.Account.Twice)
+			require.Equal(t, test.twice, v.Account.InBoth)
 
 			c.setStatus(jajeongtest.Active, 1, 1) // a user with an earlier arrival than the winners
 			requireFindings(t, found{verify.CleanUpToDo: 1}, c.check())

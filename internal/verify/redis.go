@@ -151,7 +151,7 @@ const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id
 // has closed and has no free seat for a user who was not selected.
 func (c *check) checkDue(ctx context.Context) error {
 	a, latest := c.Account, c.counts.Now.Add(maxAhead)
-	undecided := a.Waiting + a.UnderReview - a.Twice
+	undecided := a.Waiting + a.UnderReview - a.InBoth
 	if c.row.OpensAt.After(latest) {
 		c.findAny(4, NeverSettled, undecided, "undecided applications: %d; no run settles the coupon before it opens at %s", stamp(c.row.OpensAt))
 	}

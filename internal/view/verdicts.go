@@ -16,7 +16,7 @@ func (v View) account(t verify.Total) string {
 	if a.Erased > 0 {
 		again += v.Sprintf(text.OutcomesErased, a.Erased)
 	}
-	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.Twice, a.WrittenOff, again, t.Gap)
+	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.InBoth, a.WrittenOff, again, t.Gap)
 }
 
 func (v View) Verdicts(s verify.Summary) {
