@@ -88,10 +88,14 @@ func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 	// The second run settles only two coupons: a busy one takes seconds.
 	_, table, _ = w.settle(append(slices.Clone(command[:4]), "--lang=en", fmt.Sprint("--coupon=", report.Coupons[0].Coupon), fmt.Sprint("--coupon=", report.Coupons[1].Coupon))...)
 	require.Contains(t, table, "2 coupons")
-	for lang, says := range map[string][2]string{"en": {"9 coupons", "those with a record are listed: 6"}, "ko": {"쿠폰 9개", "기록이 있는 쿠폰은 6개"}} {
+	for lang, says := range map[string][3]string{
+		"en": {"9 coupons", "those with a record are listed: 6", ": busy: another settlement"},
+		"ko": {"쿠폰 9개", "기록이 있는 쿠폰은 6개", ": 다른 정산 또는 세션이 이 쿠폰의 행이나"},
+	} {
 		_, table, _ = w.settle("show", fmt.Sprint(report.Run), "--lang="+lang)
 		require.Equal(t, 2, strings.Count(table, says[0]), table)
 		require.Contains(t, table, says[1])
+		require.Contains(t, table, says[2])
 		_, table, _ = w.settle("runs", "--lang="+lang)
 		require.Equal(t, []string{"2", "9"}, columnOf(t, table, map[string]string{"en": "coupons", "ko": "쿠폰 수"}[lang]))
 		require.Equal(t, []string{"0", "3"}, columnOf(t, table, map[string]string{"en": "not settled", "ko": "미정산"}[lang]))

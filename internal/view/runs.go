@@ -102,7 +102,10 @@ func (v View) runCoupon(c history.RunCoupon) {
 	if c.Recorded && c.CleanedAt == nil {
 		v.Println(text.CleanUpPending, c.Coupon)
 	}
-	if c.Error != "" {
+	switch {
+	case c.Status == coupon.Busy: // has only this error
+		v.Println(text.CouponDetail, c.Coupon, text.CouponBusy)
+	case c.Error != "":
 		v.Println(text.CouponDetail, c.Coupon, output.Printable(c.Error))
 	}
 }
