@@ -93,7 +93,7 @@ type Options struct {
 	Shard    func(couponID coupon.CouponID) string // the Redis shard of a coupon; nil: there is one shard
 	Terms    standing.Terms
 	Limits   Limits
-	Origins  []string    // of pages that may use the API from elsewhere
+	Origins  []string    // origins of other sites whose pages may use the API
 	Draining func() bool // reports whether the process shuts down; responses then close their connection. nil: never
 	Logger   *zap.Logger
 	Metrics  prometheus.Registerer

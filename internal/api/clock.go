@@ -44,9 +44,9 @@ type clocks struct {
 // measurement is what is known of a shard's clock.
 type measurement struct {
 	redis, local time.Time     // the same moment on the clocks of Redis and of this process; zero: the clock was never read
-	trip         time.Duration // of the question; the moment is known to half of it
-	tried        time.Time     // when Redis was last asked, also in vain
-	err          error         // why it did not answer then; nil: it did
+	trip         time.Duration // how long Redis took to answer; the moment is known to half of that
+	tried        time.Time     // when Redis was last asked, whether it answered or not
+	err          error         // error of that attempt; nil: Redis answered
 }
 
 func newClocks(source Clock, shard func(couponID coupon.CouponID) string, local func() time.Time) *clocks {

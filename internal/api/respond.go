@@ -14,9 +14,9 @@ type answer struct {
 	result   result
 	status   int
 	json     []byte          // nil: the response is a problem
-	buffer   *[maxReply]byte // which json uses; nil: none
-	language language.Tag    // of a text in json; Und: there is none
-	etag     string          // caches may keep the response for a second; empty: they may not
+	buffer   *[maxReply]byte // memory that json uses; nil: json has its own
+	language language.Tag    // language of the text in json; Und: json has no text
+	etag     string          // with an ETag, caches may keep the response for a second; empty: they may not
 	extra    problemDocument // extension members of the problem
 
 	challenge string // value of WWW-Authenticate; empty: none

@@ -37,17 +37,17 @@ const (
 // Approval is a row of table approval.
 type Approval struct {
 	ID           ID        `json:"id"`
-	State        State     `json:"state"` // by MySQL's clock
+	State        State     `json:"state"` // the state by MySQL's clock
 	Plan         Plan      `json:"plan"`
 	Digest       string    `json:"digest"`
 	Reason       string    `json:"reason"`
 	Maker        string    `json:"maker"`
-	MakerAccount string    `json:"makerAccount,omitempty"` // of MySQL: who asked at a terminal, where the name is a note
+	MakerAccount string    `json:"makerAccount,omitempty"` // MySQL account; at a terminal, it says who asked
 	CreatedAt    time.Time `json:"createdAt"`
 	ExpiresAt    time.Time `json:"expiresAt"`
 
 	Checker        string       `json:"checker,omitempty"`
-	CheckerAccount string       `json:"checkerAccount,omitempty"` // as MakerAccount
+	CheckerAccount string       `json:"checkerAccount,omitempty"` // MySQL account of the checker, see MakerAccount
 	DecidedAt      *time.Time   `json:"decidedAt,omitempty"`
 	Remark         string       `json:"remark,omitempty"`
 	VoidedAt       *time.Time   `json:"voidedAt,omitempty"`

@@ -56,8 +56,8 @@ func stem(name string) string {
 	return name
 }
 
-// mayBe reports whether two may be one person, so that one cannot approve what the other asks. A person at the console and one at a
-// terminal may be one unless the policy tells them apart.
+// mayBe reports whether two may be one person. If so, one cannot approve what the other asks. A person at the console
+// and one at a terminal may be one unless the policy tells them apart.
 func (i identity) mayBe(other identity, policy Policy) bool {
 	switch {
 	case i.SignIn != "" && other.SignIn != "":
@@ -73,7 +73,7 @@ func (i identity) mayBe(other identity, policy Policy) bool {
 	}
 }
 
-// is reports whether two are one person for certain, so that one may execute what the other has asked for.
+// is reports whether two are one person for certain. If so, one may execute what the other has asked for.
 func (i identity) is(other identity) bool {
 	if i.SignIn != "" || other.SignIn != "" {
 		return i.SignIn == other.SignIn

@@ -5,7 +5,7 @@
 // steps together: the package that executes plans again under the lock of the coupon's row, and Use compares the digests in
 // the same transaction. An approval with another digest is void.
 //
-// The policy stands in MySQL. Use locks it in share mode, so that no change is under way while a version is added.
+// The policy is in MySQL. Use locks it in share mode, so that no change is under way while a version is added.
 //
 // Approvals stop errors and show misuse. They do not stop an account that can write the tables: `settle verify` compares the
 // audit events with the approvals, and needs both to be forged.
@@ -47,7 +47,7 @@ type Plan struct {
 	User      coupon.UserID     `json:"user,omitempty"`
 	Arguments map[string]string `json:"arguments,omitempty"`
 	Changes   []Change          `json:"changes"`
-	Pin       string            `json:"pin,omitempty"` // of a settlement: the digest of its winners and its gap
+	Pin       string            `json:"pin,omitempty"` // digest of the winners and the gap; only settlements have it
 
 	// Salt keeps the digest from revealing a user who was forgotten. Ask chooses it.
 	Salt string `json:"salt,omitempty"`

@@ -26,7 +26,7 @@ type Origin struct {
 // Entry has the fields that differ between the events of one change.
 type Entry struct {
 	User    coupon.UserID // 0: the event is about the coupon as a whole
-	Payload Payload       // of the type that Payloads has for the action
+	Payload Payload       // its type is the one that Payloads has for the action
 	Seats   int64         // by how much the change has moved the coupon's total_quantity
 }
 
@@ -40,7 +40,7 @@ SELECT CURRENT_USER(), COALESCE(h.seq, 0), COALESCE(h.hash, ''), COALESCE(c.tota
 FROM (SELECT ? AS id) o LEFT JOIN audit_head h ON h.coupon_id = o.id LEFT JOIN coupon c ON c.id = o.id`
 
 	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, hash) VALUES "
-	columns   = 15 // of insertSQL
+	columns   = 15 // columns of insertSQL
 
 	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
 

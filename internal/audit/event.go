@@ -67,7 +67,7 @@ func NamesProgram(name string) bool {
 // Event is a row of audit_event without its id and hash.
 type Event struct {
 	Seq    uint64    // number within the coupon, from 1; 0: the row has no number
-	At     time.Time // to the microsecond
+	At     time.Time // in whole microseconds
 	Actor  string
 	Action Action
 	Coupon coupon.CouponID
@@ -77,7 +77,7 @@ type Event struct {
 	Detail Detail
 	Seats  int64 // by how much the change moved the coupon's total_quantity; in the first event, all its seats
 
-	Account string // of MySQL, by which the event was written
+	Account string // MySQL account that wrote the event
 	SignIn  string // who the actor is by the sign-in of the console; empty: nobody was signed in
 
 	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are

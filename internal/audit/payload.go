@@ -112,7 +112,7 @@ type MissingPromises struct {
 // WrittenOff is a gap that an operator has accepted.
 type WrittenOff struct {
 	MissingPromises
-	Digest string `json:"digest"` // that the operator approved
+	Digest string `json:"digest"` // digest that the operator approved
 }
 
 type WrongCount struct {
@@ -124,7 +124,7 @@ type WrongCount struct {
 // Application is an application of the event's user.
 type Application struct {
 	Arrival coupon.Arrival `json:"arrival"`
-	Member  string         `json:"member,omitempty"` // of the DLQ, if it is no user id
+	Member  string         `json:"member,omitempty"` // member of the DLQ entry if it is no user id
 }
 
 // Retried is one application, or all that are under review.
@@ -136,7 +136,7 @@ type Retried struct {
 type Settled struct {
 	Cutoff time.Time `json:"cutoff"`
 	Issued int       `json:"issued"`
-	Digest string    `json:"digest"` // of the winners
+	Digest string    `json:"digest"` // digest of the winners
 }
 
 type NewCoupon struct {
@@ -160,7 +160,7 @@ type CouponChange struct {
 	Finalised *Change[*time.Time]     `json:"finalisedAt,omitempty"`
 	Cadence   *Change[coupon.Cadence] `json:"cadence,omitempty"`
 	Frozen    *Change[bool]           `json:"frozen,omitempty"`
-	StoppedAt *time.Time              `json:"stoppedAt,omitempty"` // of a pause: from then on Redis refused applications
+	StoppedAt *time.Time              `json:"stoppedAt,omitempty"` // end of accepting; only a pause has it
 }
 
 // ChangeOf compares two states of a coupon.
@@ -205,7 +205,7 @@ type Honoured struct {
 type UsedApproval struct {
 	Approval uint64 `json:"approval"`
 	Action   string `json:"action"`
-	Digest   string `json:"digest"` // of the plan
+	Digest   string `json:"digest"` // digest of the plan
 	Maker    string `json:"maker"`
 	Checker  string `json:"checker"`
 }
@@ -259,7 +259,7 @@ type Detail string
 // maxDetail is the width of column audit_event.detail, in characters.
 const maxDetail = 2000
 
-// encode returns the detail of an event. An error means that the payload is not of the action, or does not fit.
+// encode returns the detail of an event. It fails if the payload has another type than the action's, or is too long.
 func encode(action Action, p Payload) (Detail, error) {
 	if p == nil || reflect.TypeOf(p) != reflect.TypeOf(Payloads[action]) {
 		return "", fmt.Errorf("%T is not the payload of %s", p, action)

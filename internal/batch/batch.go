@@ -66,7 +66,7 @@ type Batcher[R any] struct {
 	call   Call[R]
 	now    func() time.Time
 	queues *lru.Cache[coupon.CouponID, *couponQueue[R]]
-	spare  sync.Pool // of *application[R], each with its channel
+	spare  sync.Pool // unused values of *application[R], each with its channel
 	sizes  prometheus.Histogram
 }
 

@@ -93,7 +93,7 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 	}
 	promises = Reply{Seen: Seen{Epoch: epoch, Accepted: n[2], Twice: n[3]}, Now: n[0]}
 	receipts, promises.Answers = make([]Receipt, len(users)), make([]Answer, 0, len(users))
-	var first Receipt // of users who are all accepted, one behind the other
+	var first Receipt // receipt of the first user, if all are accepted one after the other
 	if len(reply) == common+together {
 		if first, err = readReceipt(append([]any{string(Accepted)}, reply[common:]...)); err != nil {
 			return nil, Reply{}, err

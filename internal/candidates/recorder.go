@@ -75,7 +75,7 @@ func mayHaveRun(err error) bool {
 
 // Bounds of one call, so that it holds Redis no longer than about 1 ms.
 const (
-	MaxAnswers  = 250 // of Missing; a call of ApplyAll yields at most as many
+	MaxAnswers  = 250 // users of one call of Missing; a call of ApplyAll yields at most as many
 	MaxRestored = 150 // answers of Restore, each of which costs several commands
 )
 

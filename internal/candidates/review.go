@@ -97,8 +97,8 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 	return moved, nil
 }
 
-// Moved returns how many applications a run has moved to the DLQ or tried again there. Redis counts them in the script that moves
-// them, so that a run that was killed has counted what it moved.
+// Moved returns how many applications a run has moved to the DLQ or tried again there. The script that moves
+// them also counts them: the count of a killed run is right.
 func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error) {
 	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, fmt.Sprintf("moved:%d", run)).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {

@@ -46,7 +46,7 @@ var (
 	readmitScript         = load("readmit")
 )
 
-// load reads a script, and inserts shared sources behind its shebang line.
+// load reads a script, and inserts shared sources after its shebang line.
 func load(name string, shared ...string) script {
 	source := read(name)
 	shebang, text := "", source

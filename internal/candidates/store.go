@@ -14,8 +14,8 @@ import (
 // finds queues that end earlier.
 const MinTTL = 54 * time.Hour
 
-// ttlSeconds is how long a coupon's keys live after it has closed. Every run renews them, so that they end only if
-// none has begun for a week: longer than a holiday with nobody on call. The memory is that of the applications, which
+// ttlSeconds is how long a coupon's keys live after it has closed. Every run renews them: they end only if none
+// has begun for a week, longer than a holiday with nobody on call. The memory is that of the applications, which
 // are settled and removed long before.
 const ttlSeconds = 7 * 24 * 60 * 60
 

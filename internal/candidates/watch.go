@@ -17,14 +17,14 @@ const MaxWatched = 250
 type Watch struct {
 	Now           time.Time      // time on the clock of the coupon's Redis shard
 	Sold          bool           // every seat is taken
-	DLQChanges    int64          // as in Counts
+	DLQChanges    int64          // see Counts.DLQChanges
 	Lowest        coupon.Arrival // lowest arrival in the queue; 0: the queue is empty
 	Highest       coupon.Arrival // highest arrival in the queue; 0: the queue is empty
 	UpTo          int64          // entries of the queue up to the arrival that was asked for
 	Opens, Closes coupon.Arrival // the published window; 0: unknown
 	Paused        bool
-	Users         []Found // in the order of the users
-	Line                  // without Journalled
+	Users         []Found // in the order of the members asked about
+	Line                  // Journalled is not set
 }
 
 // Found is what Redis has of one user and one coupon. Package standing says what follows from it.

@@ -10,7 +10,7 @@ import (
 
 // Published is the reply of Redis to a window.
 type Published struct {
-	coupon.Promise // of Redis, after the exchange with MySQL and the process
+	coupon.Promise // counts of Redis, after the exchange with MySQL and the process
 	coupon.Reading
 }
 

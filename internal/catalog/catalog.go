@@ -119,7 +119,7 @@ type Catalog struct {
 type reading struct {
 	Digest  string          `json:"digest"` // SHA-256 of Zone and Coupons; first in the JSON, where saveSnapshot reads it
 	At      time.Time       `json:"at"`     // time of the reading by MySQL's clock
-	Zone    string          `json:"zone"`   // of the nights
+	Zone    string          `json:"zone"`   // time zone of the nights
 	Coupons []coupon.Coupon `json:"coupons"`
 
 	zone *time.Location // named Zone
@@ -128,8 +128,8 @@ type reading struct {
 // content is what a Catalog has in memory. It is never changed, only replaced as a whole.
 type content struct {
 	byID   map[coupon.CouponID]coupon.Coupon
-	read   map[coupon.CouponID]coupon.Reading // of coupons that this process has published
-	zone   *time.Location                     // of the nights
+	read   map[coupon.CouponID]coupon.Reading // last reading of each coupon that this process has published
+	zone   *time.Location                     // time zone of the nights
 	readAt time.Time                          // time of the reading by MySQL's clock
 	seenAt time.Time                          // when this process last read MySQL, by its own clock; zero: never
 }

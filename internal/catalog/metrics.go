@@ -74,7 +74,7 @@ func (c *Catalog) Coupons(context.Context) ([]coupon.Coupon, error) {
 type Queues struct {
 	Coupons func(ctx context.Context) ([]coupon.Coupon, error)
 	Stats   Stats
-	Zone    func(ctx context.Context) (*time.Location, error) // of the nights
+	Zone    func(ctx context.Context) (*time.Location, error) // time zone of the nights
 	Now     func() time.Time
 }
 

@@ -30,7 +30,7 @@ func (p *program) person(of operatorFlags) approval.Person {
 	return approval.Person{Name: of.Operator, SignIn: p.signIn}
 }
 
-// origin is who makes a change now.
+// origin returns the origin of a change that the operator makes now.
 func (p *program) origin(of operatorFlags) audit.Origin {
 	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.signIn, Reason: of.Reason}
 }

@@ -97,7 +97,7 @@ type program struct {
 	verb   string   // such as "close" for settle coupon close
 	onPage bool     // the verb runs for a page of the console
 	signIn string   // who is signed in there
-	shared *servers // of the console; nil: the verb opens its own
+	shared *servers // connections of the console; nil: the verb opens its own
 	logger *zap.Logger
 	parsed *kong.Context
 }
@@ -108,7 +108,7 @@ func (p *program) errors() view.View { return view.View{Locale: p.Locale, W: p.S
 func (p *program) warn(m text.Message, args ...any) { p.errors().Println(m, args...) }
 
 type Process struct {
-	Args           []string // without the program's name
+	Args           []string // command line without the program's name
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Version        string
@@ -117,8 +117,9 @@ type Process struct {
 	Grace          time.Duration // how long an open settlement, and a page, may continue after ctx has ended
 }
 
-// Grace is that of the program. Kubernetes kills a container 30 s after SIGTERM unless told otherwise. A settlement
-// takes about a second; if it waits for a lock for longer, it is rolled back, and the next run settles the coupon.
+// Grace is the grace period of the program. Kubernetes kills a container 30 s after SIGTERM unless told otherwise. A
+// settlement takes about a second; if it waits for a lock for longer, it is rolled back, and the next run settles the
+// coupon.
 const Grace = 25 * time.Second
 
 // Run runs the verb that the arguments name and returns the exit code.

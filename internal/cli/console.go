@@ -61,7 +61,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Zone:   s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
-	defer stop() // before Close waits for the jobs, which then finish what is in hand
+	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
 	if c.AdminListen != "" {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
 		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)

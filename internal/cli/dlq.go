@@ -51,14 +51,14 @@ func checkCauses(given []string) error {
 // reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single entries with
 // --list or --user.
 type reviewList struct {
-	Digest  string             `json:"digest,omitempty"` // of a preview, as --expect-digest takes it
+	Digest  string             `json:"digest,omitempty"` // digest of a preview, as --expect-digest takes it
 	Groups  []history.DLQGroup `json:"groups,omitempty"`
 	Entries []history.DLQEntry `json:"entries,omitempty"`
 	Total   int                `json:"total"`
 
 	single bool
 	groups history.DLQGroups
-	now    time.Time // of Redis
+	now    time.Time // time on the Redis clock
 }
 
 func newReviewList(single bool) *reviewList {

@@ -113,7 +113,7 @@ func (c *migrateCmd) checkZone(ctx context.Context, p *program, db mysqltx.Queri
 	return nil
 }
 
-// migrationError classes a migration that waited in vain for another one: it may be run again.
+// migrationError gives an error its class. A migration that gave up waiting for another one may be run again.
 func migrationError(err error) error {
 	if errors.Is(err, connect.ErrMigrationBusy) {
 		return &coupon.Error{Class: coupon.Infrastructure, Err: err}

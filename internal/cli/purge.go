@@ -41,7 +41,7 @@ func (c *purgeCmd) Validate() error {
 type purged struct {
 	Before    time.Time                `json:"before"`
 	DryRun    bool                     `json:"dryRun"`
-	Digest    string                   `json:"digest"` // of the plan, as --expect-digest takes it
+	Digest    string                   `json:"digest"` // digest of the plan, as --expect-digest takes it
 	Continued []coupon.CouponID        `json:"continued"`
 	Taken     []privacy.PurgeCandidate `json:"taken"`
 	Purged    []coupon.CouponID        `json:"purged"`
@@ -95,7 +95,7 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 	return err
 }
 
-// openPurging opens the servers. A preview writes nothing, so that any setup of MySQL is right for it.
+// openPurging opens the servers. A preview writes nothing, so any setup of MySQL will do for it.
 func (p *program) openPurging(ctx context.Context, dryRun bool) (*servers, error) {
 	if dryRun {
 		return p.open(ctx)

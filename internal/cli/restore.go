@@ -26,7 +26,7 @@ func (c *restoreCmd) Validate() error {
 type restored struct {
 	Coupon coupon.CouponID `json:"coupon"`
 	DryRun bool            `json:"dryRun"`
-	Digest string          `json:"digest,omitempty"` // of a dry run, as --expect-digest takes it
+	Digest string          `json:"digest,omitempty"` // digest of a dry run, as --expect-digest takes it
 	journal.Restored
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// eventStream is the key of the stream of events behind REDIS_KEY_PREFIX, which tells two deployments on one server
-// apart.
+// eventStream is the key of the stream of events, without REDIS_KEY_PREFIX. The prefix tells two deployments on one
+// server apart.
 const eventStream = "coupon:events"
 
 // sinkSettings say where events go.

@@ -76,7 +76,7 @@ func withPrefix(known map[string]bool, prefix string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), without)
 }
 
-// meantBy returns the setting that env misspells behind its first word; empty if there is none.
+// meantBy returns the setting that env misspells after its first word; empty if there is none.
 func meantBy(env string, known map[string]bool) string {
 	first, rest, _ := strings.Cut(env, "_")
 	var rests []string

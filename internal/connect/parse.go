@@ -129,7 +129,7 @@ func flagsOf(kctx *kong.Context) (names []string) {
 	return names
 }
 
-// unknownFlag does not repeat a known flag with letters behind it, which may be a password: --redis-passwordPASSWORD.
+// unknownFlag does not repeat letters after a known flag. They may be a password: --redis-passwordPASSWORD.
 func unknownFlag(kctx *kong.Context, flag string, number int) error {
 	if letters := []rune(flag); !strings.HasPrefix(flag, "--") {
 		return text.UsageErrorf(text.UnknownFlag, string(letters[:min(2, len(letters))])) // -pPASSWORD

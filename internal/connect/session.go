@@ -51,9 +51,9 @@ const (
 
 // Patience says how long the sessions of a pool wait for others, and how long the server waits for them.
 type Patience struct {
-	Locks  time.Duration // for the lock of a row or a table, in whole seconds
-	Silent time.Duration // of a client that neither sends nor reads, until the server ends its session, in whole seconds
-	Answer time.Duration // for the answer to a statement; 0: as long as it takes
+	Locks  time.Duration // longest wait for the lock of a row or a table, in whole seconds
+	Silent time.Duration // the server ends a session that neither sends nor reads for so long; in whole seconds
+	Answer time.Duration // longest wait for the answer to a statement; 0: as long as it takes
 }
 
 // answer is longer than the slowest statements take: a lock wait, a page of 20,000 rows, a COMMIT of a million.
@@ -72,7 +72,8 @@ var (
 var sqlMode = strings.Join([]string{
 	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
 
-// sessionVariables are the variables that change what SQL does or means, but for those of Patience. They are set in this order.
+// sessionVariables are the variables that change what SQL does or means, except those of Patience. They are set in this
+// order.
 var sessionVariables = []variable{
 	{name: "autocommit", want: "1"},
 	{name: "completion_type", want: "NO_CHAIN"}, // CHAIN would begin another transaction at each COMMIT
@@ -365,7 +366,7 @@ func logRows(ctx context.Context, conn driver.Conn) error {
 	return err
 }
 
-// LogsStatements reports whether the server answers that its binary log format is STATEMENT, so that it refuses writes.
+// LogsStatements reports whether the server answers that its binary log format is STATEMENT: it then refuses writes.
 func LogsStatements(ctx context.Context, db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(ctx, binlogTimeout)
 	defer cancel()

@@ -68,7 +68,7 @@ func partsOf(v *kong.Value, given kong.Token) []string {
 	separator := string(v.Tag.Sep)
 	parts := kong.SplitEscaped(whole, v.Tag.Sep)
 	if whole == "" || strings.HasSuffix(whole, separator) && !strings.HasSuffix(whole, `\`+separator) {
-		parts = append(parts, "") // which SplitEscaped leaves out
+		parts = append(parts, "") // SplitEscaped leaves the last empty part out
 	}
 	for i, part := range parts {
 		if !v.Tag.Has(anyBytes) {

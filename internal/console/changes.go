@@ -18,7 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Where the link to a change stands.
+// Pages that have the link to a change.
 const (
 	elsewhere = iota
 	onCoupon
@@ -27,16 +27,16 @@ const (
 
 // change is a verb that changes something.
 type change struct {
-	name    string // in paths
+	name    string // name of the change in paths
 	title   text.Message
 	menu    int
 	right   func(values map[string]string) signin.Right
 	fields  []field
-	args    func(v map[string]string) []string // of the verb; the names of fields that are flags are those of the verb
+	args    func(v map[string]string) []string // arguments of the verb; a field that is a flag has the flag's name
 	preview func(v map[string]string) []string // nil: args with --dry-run
-	lists   bool                               // without a table in its preview nothing would change
+	lists   bool                               // nothing would change if its preview has no table
 	pinned  bool                               // its preview has a digest, without which it is not made
-	action  approval.Action                    // that a policy can name; empty: none can
+	action  approval.Action                    // action that a policy can name; empty: there is none
 	back    func(v map[string]string) string
 }
 

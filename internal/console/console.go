@@ -37,7 +37,7 @@ import (
 type Call struct {
 	SignIn         string // who makes a change: the SignIn of the person; empty for a verb that reads
 	Language       text.Language
-	Args           []string // without the program's name and its settings
+	Args           []string // command line without the program's name and its settings
 	Stdout, Stderr io.Writer
 }
 
@@ -47,7 +47,7 @@ type Config struct {
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
 	Reads   *overview.Reader
-	Zone    func(ctx context.Context) (*time.Location, error) // of the nights, and of the times on pages
+	Zone    func(ctx context.Context) (*time.Location, error) // time zone of the nights and of the times on pages
 	Now     func() time.Time
 	Logger  *zap.Logger
 	Metrics prometheus.Registerer
@@ -165,7 +165,7 @@ type page struct {
 	Menu     []link
 	Style    string
 	Here     string // path and query of this page, for the choice of the language
-	Query    string // of the search box
+	Query    string // content of the search box
 	Searches bool   // the person may search
 	Refresh  bool   // the page loads again by itself
 	Version  string
@@ -175,7 +175,7 @@ type page struct {
 	Blocks  []block
 	away    bool     // a server is away, and the verb may succeed later
 	missing bool     // what the verb was asked about does not exist
-	digest  string   // of the preview; empty: it has none
+	digest  string   // digest of the preview; empty: it has none
 	Notes   []string // what the verb printed to standard error
 	Links   []link
 	Changes []link // forms of changes

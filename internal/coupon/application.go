@@ -22,8 +22,8 @@ type Source uint8
 const (
 	SourceQueue        Source = iota + 1 // in the queue
 	SourceRetryable                      // in the DLQ; every run tries it again
-	SourceRowRefused                     // as SourceRetryable, and MySQL refused the user's row before
-	SourceTriedTonight                   // as SourceRowRefused, and a nightly run with this cutoff has tried it
+	SourceRowRefused                     // in the DLQ as above, and MySQL has refused the user's row before
+	SourceTriedTonight                   // in the DLQ as above, and a nightly run with this cutoff has tried it
 	SourceHeld                           // in the DLQ until an operator decides; no run tries it
 	SourceNotSelected                    // in MySQL alone, with outcome NOT_SELECTED; it waits for free seats
 )
@@ -44,7 +44,7 @@ type Failure struct {
 	Note      string // what somebody else says about it: the error of MySQL, or the user's status in the shop's table
 	Retryable bool
 	Keep      bool      // the application is in the DLQ already: its attempts are counted, its cause and note stay
-	Row       bool      // MySQL refused the applicant's own row; it is tried a limited number of times
+	Row       bool      // MySQL refused this applicant's row, which runs try a limited number of times
 	Night     time.Time // cutoff of the nightly run that failed; zero: it was not a nightly run
 }
 

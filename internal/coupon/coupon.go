@@ -86,7 +86,7 @@ type Window struct {
 type Promise struct {
 	Accepted    int64
 	LastArrival Arrival
-	Twice       int64   // number of applications that are in Accepted twice: a user applied again after a failover
+	Twice       int64   // applications that two Redis servers counted, because a user applied again after a failover
 	Since       Arrival // when the Redis server that counted Accepted and Twice began to count; 0: unknown
 }
 
@@ -142,7 +142,7 @@ func (s *Status) UnmarshalText(text []byte) error { return scan(s, text, Open, P
 type Cadence string
 
 const (
-	Nightly   Cadence = "NIGHTLY"   // by the nightly run
+	Nightly   Cadence = "NIGHTLY"   // issued by the nightly run
 	Immediate Cadence = "IMMEDIATE" // many times a second, by `settle serve`
 )
 

@@ -73,7 +73,7 @@ type Change struct {
 	NotSelected   int           // number of users with the outcome NOT_SELECTED
 	SoldOut       bool          // Redis answers SOLD_OUT; false if announced is false
 	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
-	Plan          approval.Plan // of a change that a policy may name
+	Plan          approval.Plan // plan of a change that a policy may name
 
 	announced bool // Redis has taken the window, and SoldOut is its answer
 }
@@ -233,8 +233,8 @@ func timeOfMySQL(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (time.Time, e
 	return max(coupon.ArrivalAt(now), last+1).Time(), nil
 }
 
-// rehearse writes what will be written, and undoes it but for its locks: MySQL refuses a change, or lets it wait, before Redis knows
-// of it, so that nobody is turned away by a change that is not made.
+// rehearse writes what will be written, and undoes it except for its locks: MySQL refuses a change, or lets it wait,
+// before Redis knows of it. Nobody is then turned away by a change that is not made.
 func rehearse(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change) error {
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT rehearsed"); err != nil {
 		return mysqltx.Wrap(err, "set savepoint")
@@ -441,7 +441,7 @@ type Summary struct {
 	Frozen      bool            `json:"frozen"`
 	LineLimit   *int            `json:"lineLimit"`        // null: no limit
 	CampaignID  *uint64         `json:"campaignId"`       // null: no campaign
-	Digest      string          `json:"digest,omitempty"` // of the plan, as --expect-digest takes it; empty: nothing to expect
+	Digest      string          `json:"digest,omitempty"` // for --expect-digest; empty: nothing to expect
 }
 
 func (c *Change) Summary() Summary {

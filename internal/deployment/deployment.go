@@ -30,7 +30,7 @@ const (
 // another machine, or none.
 var zoneForm = regexp.MustCompile(`^(UTC|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)+)$`)
 
-// Load returns the zone of a name, which stands in a setting or a column.
+// Load returns the zone of a name from a setting or a column.
 func Load(setting, name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || !zoneForm.MatchString(name) {

@@ -25,7 +25,7 @@ type ahead struct {
 	position int                 // the last seat whose event was taken; 0: none
 	unread   int                 // number of coupons
 	next     coupon.UserCouponID // where to read on
-	read     byPosition          // coupons behind a position that has not been read yet
+	read     byPosition          // coupons that were read, but come after one that was not
 	ready    []encoded           // events to take
 }
 

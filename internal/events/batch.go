@@ -8,7 +8,7 @@ import (
 // batch has the events of one round, in the order of publication.
 type batch struct {
 	messages []Message
-	parts    []part   // whose events come first
+	parts    []part   // their events come first
 	changes  []uint64 // ids of the rows of coupon_log whose events follow
 }
 
@@ -16,7 +16,7 @@ type batch struct {
 type part struct {
 	*ahead
 	events []encoded
-	last   bool // the settlement has no events behind these
+	last   bool // the settlement has no events after these
 }
 
 func (b *batch) empty() bool { return len(b.parts) == 0 && len(b.changes) == 0 }
@@ -56,7 +56,7 @@ func (b *batch) write(ctx context.Context, tx *sql.Tx, c *cursor, delivered int)
 			c.left, c.row = len(rest)+p.left(), p.lowest(rest)
 		}
 		if len(rest) > 0 {
-			break // nothing behind is delivered
+			break // nothing after these is delivered
 		}
 	}
 	if err := markPublished(ctx, tx, done); err != nil {

@@ -21,7 +21,7 @@ const (
 	// clocksMargin is how much the clocks of the sink and of MySQL may drift apart within the time for which events are kept.
 	clocksMargin = time.Minute
 	// gapRows bounds the rows that are read to find the oldest event of a gap. It relies on the order of publication: events are
-	// published about in the order in which they happened, so that the rows that were published first have the oldest event.
+	// published about in the order in which they happened, so the rows published first have the oldest event.
 	gapRows = 1_000_000
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// PublishTimeout bounds one publication. A session of the relay that is idle for longer ends, so that another relay
+	// PublishTimeout bounds one publication. A session of the relay that is idle for longer ends, and another relay
 	// takes over.
 	PublishTimeout = 4 * time.Second
 	// roundTimeout bounds a round, publication and statements together.
@@ -30,7 +30,7 @@ const (
 
 // Config is what the relay needs. Every field is required.
 type Config struct {
-	Name  string // of the sink: EVENT_SINK
+	Name  string // name of the sink: EVENT_SINK
 	Sink  Sink
 	Locks *mysqltx.DB // connections that end soon if the process stops in the middle of a round
 	Rows  *sql.DB     // connections for reading

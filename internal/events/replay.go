@@ -61,7 +61,7 @@ type Replayed struct {
 	Coupons int            // number of coupons with events
 	Events  int            // acknowledged by the sink, or counted
 	ByType  map[string]int // the same by type
-	Server  string         // of the sink, which has all of them; empty: that is not certain, or they were only counted
+	Server  string         // server of the sink, if it has all events for certain; empty if it may lack some
 }
 
 // Run publishes coupon by coupon: the issued coupons by seat, each page followed by what happened to them. After an error, the
@@ -124,8 +124,8 @@ const issuedSQL = `
 SELECT id, user_id, position, COALESCE(applied_at, issued_at), issued_at, expires_at, coupon_id, COALESCE(run_id, 0)
 FROM user_coupon FORCE INDEX (PRIMARY) WHERE id >= ? AND id < ? AND coupon_id = ? AND (? = 0 OR run_id = ?) ORDER BY id`
 
-// coupon replays one coupon. Rows are read by id. A statement of a settlement has inserted them sorted by user, so that a row is
-// less than statementRows rows away from the place that its seat gives it.
+// coupon replays one coupon. Rows are read by id. A statement of a settlement has inserted them sorted by user: a row
+// is therefore less than statementRows rows away from the place that its seat gives it.
 func (r *Replay) coupon(ctx context.Context, couponID coupon.CouponID) error {
 	var first, last coupon.UserCouponID
 	if err := r.Rows.QueryRowContext(ctx, idsSQL, couponID).Scan(&first, &last); err != nil {

@@ -46,6 +46,6 @@ type Lag struct {
 var (
 	// ErrMayHaveLost means that events may be lost which the sink had acknowledged. The relay publishes them again.
 	ErrMayHaveLost = errors.New("the sink may have lost events")
-	// ErrFull means that the sink takes no events, so that its server keeps memory for applications.
+	// ErrFull means that the sink takes no events, because its server keeps the memory for applications.
 	ErrFull = errors.New("the sink's memory is needed for applications")
 )

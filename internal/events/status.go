@@ -16,7 +16,7 @@ type Status struct {
 	Sink        string          `json:"sink"`
 	Active      bool            `json:"active"`            // the sink of the deployment: a process claimed it last
 	On          *time.Time      `json:"onSince,omitempty"` // when events were turned on; nil: that is under way
-	Settlements int             `json:"settlements"`       // with unpublished events; at most 1,000,000 are counted
+	Settlements int             `json:"settlements"`       // number with unpublished events; at most 1,000,000 are counted
 	Issued      int             `json:"issued"`            // number of their unpublished events
 	Changes     int             `json:"changes"`           // number of unpublished rows of coupon_log; at most 1,000,000 are counted
 	Since       *time.Time      `json:"since,omitempty"`   // when the oldest unpublished event was due; nil: all are published

@@ -21,10 +21,10 @@ type settlement struct {
 type cursor struct {
 	settlement
 	position int                 // the last seat whose event is published
-	left     int                 // number of events of the settlement that are not
-	row      coupon.UserCouponID // not above the id of any row whose event is not
+	left     int                 // number of events of the settlement that are not published
+	row      coupon.UserCouponID // no row with an unpublished event has a lower id
 	log      uint64              // the last id of coupon_log before the events were turned on
-	Place                        // of the last event that is published; without a server, it is not known yet
+	Place                        // place of the last event that is published; without a server, it is not known yet
 	on       bool                // the events are turned on
 }
 
@@ -86,9 +86,9 @@ const winnersSQL = `
 SELECT id, user_id, position, applied_at, issued_at, expires_at, coupon_id, run_id FROM user_coupon FORCE INDEX (PRIMARY)
 WHERE id >= ? AND coupon_id = ? AND run_id = ? AND position > ? ORDER BY id LIMIT ?`
 
-// winners reads the coupons of a settlement behind a position, from an id on, in the order of their ids.
-func (s settlement) winners(ctx context.Context, q mysqltx.Querier, from coupon.UserCouponID, behind, limit int) ([]Issued, error) {
-	rows, err := mysqltx.Collect(ctx, q, (*Issued).fields, winnersSQL, from, s.coupon, s.run, behind, limit)
+// winners reads the coupons of a settlement after a position, from an id on, in the order of their ids.
+func (s settlement) winners(ctx context.Context, q mysqltx.Querier, from coupon.UserCouponID, after, limit int) ([]Issued, error) {
+	rows, err := mysqltx.Collect(ctx, q, (*Issued).fields, winnersSQL, from, s.coupon, s.run, after, limit)
 	return rows, mysqltx.Wrap(err, "read what run %d issued of coupon %d", s.run, s.coupon)
 }
 

@@ -79,7 +79,7 @@ type Note string
 
 const (
 	NoteSeatLater Note = "SEAT_LATER" // no coupon was left for the user at first
-	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order was refunded; with USED, it was used again
+	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order refunded; beside USED: it was used again since
 
 	// Every user with the coupon has exactly one of these five notes.
 	NoteUsable   Note = "USABLE"

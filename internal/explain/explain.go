@@ -25,9 +25,9 @@ type Explainer struct {
 	Redis Store
 	Users *users.Directory
 	Now   func() time.Time
-	Zone  func(ctx context.Context) (*time.Location, error) // of the nights
+	Zone  func(ctx context.Context) (*time.Location, error) // time zone of the nights
 
-	IssueInterval time.Duration // between the looks of settle serve
+	IssueInterval time.Duration // time between the looks of settle serve
 }
 
 // Limits of the rows about one user. A person reads fewer.

@@ -31,7 +31,7 @@ type Facts struct {
 type Subject struct {
 	CouponID coupon.CouponID `json:"couponId"`
 	UserID   coupon.UserID   `json:"userId"`
-	At       time.Time       `json:"at"` // by the Redis clock, or by the local clock without Redis
+	At       time.Time       `json:"at"` // time of reading by the Redis clock; without Redis, by the local one
 }
 
 // Failures has the reasons for missing facts. A field is empty if nothing failed.

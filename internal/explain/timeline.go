@@ -63,12 +63,12 @@ type Event struct {
 	Run     coupon.RunID       `json:"run,omitempty"`
 	Actor   string             `json:"actor,omitempty"`
 	Action  audit.Action       `json:"action,omitempty"`
-	Cause   coupon.Cause       `json:"cause,omitempty"`  // of ATTEMPT, and of REJECTED by a run
+	Cause   coupon.Cause       `json:"cause,omitempty"`  // why an attempt failed, or why a run rejected the application
 	Reason  string             `json:"reason,omitempty"` // words of an operator, of MySQL or of the shop's table
 	Detail  audit.Detail       `json:"detail,omitempty"`
 	Review  *candidates.Reason `json:"review,omitempty"`
 	Order   string             `json:"order,omitempty"`
-	Entry   *LogEntry          `json:"-"` // of the coupon's log; JSON has it in UserCoupon.Log
+	Entry   *LogEntry          `json:"-"` // row of the coupon's log; JSON has it in UserCoupon.Log
 	Settled *RunFacts          `json:"-"` // the run of an EventRun; JSON has it in Facts.Runs
 }
 

@@ -21,11 +21,11 @@ type UserCoupon struct {
 	ExpiresAt time.Time           `json:"expiresAt"`     // exclusive
 	Run       coupon.RunID        `json:"run,omitempty"` // 0: given by hand
 
-	Status coupon.UserCouponStatus `json:"status"` // as stored
+	Status coupon.UserCouponStatus `json:"status"` // as stored; a reservation that ran out is still RESERVED
 	State  coupon.UserCouponStatus `json:"state"`  // what Status means at AsOf
-	AsOf   time.Time               `json:"asOf"`   // by the clock of MySQL
+	AsOf   time.Time               `json:"asOf"`   // time of reading by the clock of MySQL
 	Order  *Order                  `json:"order,omitempty"`
-	Log    []LogEntry              `json:"log"` // by Seq
+	Log    []LogEntry              `json:"log"` // ascending by Seq
 }
 
 // Order is the order that has the coupon. Its reservation may have run out.
@@ -40,15 +40,15 @@ type Order struct {
 type LogEntry struct {
 	Seq           uint32         `json:"seq"`
 	Kind          coupon.LogKind `json:"kind"`
-	At            time.Time      `json:"at"` // by the clock of MySQL
+	At            time.Time      `json:"at"` // time on the clock of MySQL
 	Actor         string         `json:"actor"`
-	Reason        string         `json:"reason,omitempty"` // of an operator's act, from its audit event; empty: not known
+	Reason        string         `json:"reason,omitempty"` // reason of an operator, from the audit event; empty: not known
 	OrderID       string         `json:"order,omitempty"`
 	AmountWon     int64          `json:"amountWon,omitempty"`
 	DiscountWon   int64          `json:"discountWon,omitempty"`
-	ReservedUntil *time.Time     `json:"reservedUntil,omitempty"` // of RESERVED; nil: the order was reserved again since
-	ExpiresAt     *time.Time     `json:"expiresAt,omitempty"`     // of GRANTED and EXTENDED
-	ExpiredAt     *time.Time     `json:"expiredAt,omitempty"`     // of EXTENDED: the end before, from its audit event; nil: not known
+	ReservedUntil *time.Time     `json:"reservedUntil,omitempty"` // only RESERVED has it; nil: reserved again since
+	ExpiresAt     *time.Time     `json:"expiresAt,omitempty"`     // the new end; only GRANTED and EXTENDED have it
+	ExpiredAt     *time.Time     `json:"expiredAt,omitempty"`     // end before EXTENDED, by the audit event; nil: unknown
 	Seats         int            `json:"seats,omitempty"`         // by how much the number of seats changed
 }
 

@@ -128,7 +128,7 @@ type AuditEntry struct {
 	Detail audit.Detail `json:"detail"`
 
 	// A report leaves these out.
-	Account string `json:"account,omitempty"` // of MySQL, by which the event was written
+	Account string `json:"account,omitempty"` // MySQL account that wrote the event
 	SignIn  string `json:"signIn,omitempty"`  // who the actor is by the sign-in of the console; empty: nobody was signed in
 }
 

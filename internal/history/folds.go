@@ -16,7 +16,7 @@ import (
 
 // Fold makes a Run stand for the immediate runs of one coupon whose cutoff is in the same hour. ID, StartedAt and Cutoff
 // are then of the first of them, HeartbeatAt and FinishedAt of the last, the counts are sums, and Millis is nil. The id of
-// the first run never changes, so that pages of a growing list neither repeat a fold nor leave one out.
+// the first run never changes: pages of a growing list neither repeat a fold nor leave one out.
 type Fold struct {
 	Runs    int64           `json:"runs,omitempty"` // number of runs; 0: the Run is a single run
 	Coupon  coupon.CouponID `json:"coupon,omitempty"`

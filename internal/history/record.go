@@ -19,7 +19,7 @@ type Start struct {
 	Trigger           coupon.Trigger
 	Operator, Reason  string
 	Cutoff, StartedAt time.Time
-	Coupons           int // that the run is to settle
+	Coupons           int // how many the run is to settle
 	Nonce             Nonce
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ops"
 )
 
-// Timeouts are the timeouts of the public ports, but for those of ops.Idle. A request and its response have a few hundred
+// Timeouts are the timeouts of the public ports except those of ops.Idle. A request and its response have a few hundred
 // bytes. A stream leaves them behind when it takes its connection: each of its writes has a deadline of its own.
 var Timeouts = ops.Timeouts{
 	Header: 5 * time.Second,
@@ -49,7 +49,7 @@ type ServerConfig struct {
 	AdminListen string
 	Idle        ops.Idle
 	Ready       func() error  // what else must be before the public ports open; nil: nothing
-	Delay       time.Duration // from the stop signal until the public ports close, since load balancers notice late
+	Delay       time.Duration // from the stop signal to the closing of public ports, since load balancers notice late
 	Logger      *zap.Logger
 	Metrics     prometheus.Registerer
 }
@@ -64,7 +64,7 @@ const streamsShare = 0.8
 
 type Server struct {
 	ServerConfig
-	public    []*http.Server // as Ports
+	public    []*http.Server // one for each of Ports, in their order
 	streams   atomic.Int64   // open connections of the port with streams
 	operators *http.Server
 	admin     net.Listener

@@ -54,7 +54,7 @@ func names(object []byte) (count int) {
 
 // claims are the claims of a token. Those that the validator checks are typed; any other is decoded when it is used.
 type claims struct {
-	jwt.RegisteredClaims // without iat, sub and jti
+	jwt.RegisteredClaims // iat, sub and jti are not set
 	all                  map[string]json.RawMessage
 }
 

@@ -38,11 +38,11 @@ type fetched struct {
 	now    func() time.Time
 
 	current atomic.Pointer[[]key]
-	at      atomic.Int64 // of the last fetch that succeeded; µs since 1970, 0: none
+	at      atomic.Int64 // time of the last fetch that succeeded, in µs since 1970; 0: there was none
 	problem atomic.Pointer[error]
 	seek    chan struct{}
 
-	content []byte // that the current keys come from; only Watch uses it
+	content []byte // document with the current keys; only Watch uses it
 }
 
 func newFetched(address string, now func() time.Time) *fetched {

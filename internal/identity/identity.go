@@ -38,7 +38,7 @@ const (
 	noScope       reason = "scope"
 )
 
-// words are what the client is told of its token.
+// words say to the client what is wrong with its token.
 var words = map[reason]string{
 	malformed:     "the token is malformed",
 	wrongMethod:   "the token is signed by an algorithm that is not accepted",

@@ -33,7 +33,7 @@ var (
 const (
 	minSecret  = 32   // bytes: a shorter secret is weaker than the signature
 	minRSA     = 2048 // bits
-	maxKeys    = 100  // of a JWKS
+	maxKeys    = 100  // keys of a JWKS
 	maxSecrets = 4    // each token is compared with all of them
 )
 

@@ -38,7 +38,7 @@ type Settings struct {
 	UserClaim      string   `name:"jwt-user-claim" env:"JWT_USER_CLAIM" placeholder:"NAME"`
 
 	proxies []netip.Prefix      `kong:"-"` // set by Validate
-	file    *keysfile.File[key] `kong:"-"` // of JWT_SECRET_FILE or JWT_JWKS_FILE; nil: neither; set by Validate
+	file    *keysfile.File[key] `kong:"-"` // JWT_SECRET_FILE or JWT_JWKS_FILE; nil: neither is set; set by Validate
 }
 
 func (s *Settings) Validate() error {

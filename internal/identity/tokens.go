@@ -43,14 +43,14 @@ type tokens struct {
 	claim     string
 	now       func() time.Time
 	known     *lru.Cache[[sha256.Size]byte, verified]
-	headers   *lru.Cache[string, tokenHeader] // of verified tokens: those of one key have the same header
+	headers   *lru.Cache[string, tokenHeader] // headers of verified tokens; all tokens of a key have the same one
 }
 
 // verified is a token that was verified.
 type verified struct {
 	sender
 	until time.Time
-	by    *key // first of the keys in use at that time, which stand for all of them
+	by    *key // the first key of those in use at that time; it identifies them all
 }
 
 // keys are where the keys come from.

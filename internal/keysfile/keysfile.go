@@ -38,7 +38,7 @@ type Format[Key any] struct {
 type File[Key any] struct {
 	Format[Key]
 	path    string // empty: there are no keys
-	content []byte // of the keys in use; only Look uses it after Load
+	content []byte // file content of the keys in use; only Look uses it after Load
 	seen    []byte // other content, which Look has seen once
 	failed  string // error of the last look at the file; empty: it was fine
 	current atomic.Pointer[[]Key]

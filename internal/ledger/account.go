@@ -57,7 +57,7 @@ type Server struct {
 	Since    coupon.Arrival // when it began to count
 	Restored coupon.Arrival // Since of the last server that was compared with the journal
 	Missing  int64          // promises that were missing after that comparison
-	Gone     int64          // accepted applications that it does not have any more: they are settled, or lost
+	Gone     int64          // accepted applications that it no longer has: they are settled or lost
 }
 
 type Arrivals struct {

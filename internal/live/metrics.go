@@ -10,13 +10,13 @@ import (
 type reason string
 
 const (
-	final    reason = "outcome"  // the outcome was told
+	final    reason = "outcome"  // the outcome was sent
 	aged     reason = "age"      // the stream has lived long enough
 	client   reason = "client"   // the client hung up
 	slow     reason = "slow"     // a write failed, or took too long
 	replaced reason = "replaced" // the user has opened two other streams
 	drained  reason = "drain"    // the process ends
-	answered reason = "answered" // no room: one state was told
+	answered reason = "answered" // there was no room: one state was sent
 
 	full     reason = "streams"   // MAX_STREAMS, or the process ends
 	userRate reason = "user_rate" // USER_RATE
@@ -25,7 +25,7 @@ const (
 type metrics struct {
 	ended, refused map[reason]prometheus.Counter
 	events         map[coupon.Standing]prometheus.Counter
-	looks          map[bool]prometheus.Counter // by success
+	looks          map[bool]prometheus.Counter // by whether the look succeeded
 	rounds         prometheus.Histogram
 }
 

@@ -48,19 +48,19 @@ type room struct {
 	hub       *Hub
 	coupon    coupon.Coupon
 	streams   []*stream     // guarded by hub.mu
-	newcomers []*stream     // those of them that were not welcomed; guarded by hub.mu
-	kick      chan struct{} // somebody has come
+	newcomers []*stream     // streams that were not welcomed yet; guarded by hub.mu
+	kick      chan struct{} // wakes the room for newcomers
 
 	looked  bool
 	queue   candidates.Watch
 	mark    coupon.Arrival    // highest arrival of the last look
 	left    int64             // entries that have left the queue since the room opened
-	failing time.Time         // since when looks fail; zero: they do not
-	woken   []coupon.Standing // whose users are due
+	failing time.Time         // when looks began to fail; zero: the last one succeeded
+	woken   []coupon.Standing // users with these standings are due
 	someDue bool              // whether a stream was due in the last round
 	greeted time.Time         // when newcomers were welcomed last
-	waited  time.Duration     // for MySQL, in this round
-	nowhere []*stream         // whose users were found nowhere, and must be judged
+	waited  time.Duration     // time spent waiting for MySQL in this round
+	nowhere []*stream         // streams whose users were found nowhere: it must be judged whether they are lost
 	members []*stream
 }
 
@@ -371,7 +371,7 @@ func (r *room) tell(s *stream, now time.Time) bool {
 	return ok
 }
 
-// frameFor returns what a stream is to be told now, if anything.
+// frameFor returns what to send to a stream now, if anything.
 func (r *room) frameFor(s *stream, now time.Time) (frame, bool) {
 	late := s.lost || !r.failing.IsZero() && now.Sub(r.failing) >= lateAfter
 	if (s.known || late) && now.Sub(s.toldAt) >= tellEvery {
@@ -396,7 +396,7 @@ func (r *room) frameFor(s *stream, now time.Time) (frame, bool) {
 	}
 }
 
-// news returns the state of a stream's user as an event, if it is not the one that was told last.
+// news returns the state of a stream's user as an event, unless it is the one that was sent last.
 func (r *room) news(s *stream, now time.Time, late bool) (frame, bool) {
 	n := r.newest(s)
 	n.delayed = n.delayed || late

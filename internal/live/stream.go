@@ -58,14 +58,14 @@ type stream struct {
 	state standing.Conclusion
 	place int64     // position plus what had left the queue when the position was looked up
 	due   bool      // the next look looks this user up
-	lost  bool      // an application that was told of, or may have been, is found nowhere
+	lost  bool      // an application that the stream has shown, or may have shown, is found nowhere
 	maybe bool      // the user has no application, and applications of the coupon are missing
 	again time.Time // no lookup before
 
 	told   told // what was sent last
 	moved  bool // the last round found another position, which was not told yet
 	toldAt time.Time
-	beatAt time.Time // of the last heartbeat
+	beatAt time.Time // time of the last heartbeat
 }
 
 // noSeat is the seat of a stream that has not joined its room.
@@ -77,7 +77,7 @@ type told struct {
 	position int64
 	seats    int
 	delayed  bool
-	maybe    bool // as in stream
+	maybe    bool // see stream.maybe
 }
 
 // frame is what is written at once. last is why the stream ends afterwards; "" if it goes on.

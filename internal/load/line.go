@@ -13,7 +13,7 @@ import (
 // Line is a connection that carries one request at a time.
 type Line struct {
 	address  string
-	deadline time.Time // of all reads and writes
+	deadline time.Time // deadline of all reads and writes
 	conn     net.Conn  // nil: not connected
 	in       *bufio.Reader
 	request  []byte

@@ -39,7 +39,7 @@ type Request struct {
 type Sent struct {
 	Began time.Time
 	Due   int // requests that became due
-	Begun int // of them, those that a worker began to send: the first ones
+	Begun int // requests that a worker began to send: the first of those due
 }
 
 // minPause groups the requests that are due within it. A wake-up for each would use a whole core.

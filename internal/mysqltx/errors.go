@@ -108,7 +108,7 @@ func isConnecting(err error) bool {
 	return errors.As(err, &connecting)
 }
 
-// isWrongNetworkSetting reports whether a network error comes from a wrong setting, so that repeating cannot help.
+// isWrongNetworkSetting reports whether a network error comes from a wrong setting. Repeating cannot help then.
 func isWrongNetworkSetting(err error) bool {
 	return errors.As(err, new(net.UnknownNetworkError)) || errors.As(err, new(*net.AddrError))
 }
@@ -143,7 +143,7 @@ func ClassOf(err error) coupon.Class {
 		return coupon.Infrastructure
 	case fatal, badRow:
 		return coupon.Setup
-	default: // also a duplicate that remained after all attempts
+	default: // includes a duplicate that remained after all attempts
 		return coupon.Invariant
 	}
 }

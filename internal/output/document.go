@@ -115,7 +115,7 @@ func (d *Document) addCount(n int) {
 	d.count += n
 }
 
-// documentOf returns the document behind a writer; nil if there is none.
+// documentOf returns the document that a writer writes to; nil if it writes to none.
 func documentOf(w io.Writer) *Document {
 	if s, ok := w.(*Stream); ok {
 		w = s.to

@@ -28,7 +28,7 @@ type Reader struct {
 	Store *candidates.Store
 	Users *users.Directory
 	Now   func() time.Time
-	Zone  func(ctx context.Context) (*time.Location, error)    // of the nights
+	Zone  func(ctx context.Context) (*time.Location, error)    // time zone of the nights
 	Next  func(after time.Time, zone *time.Location) time.Time // the next nightly run
 }
 
@@ -38,7 +38,7 @@ type Tonight struct {
 	Last    *history.Run // the last nightly run; nil: there was none
 	Coupons []Due
 	Cut     bool  // there are more coupons; those that miss applications come first
-	Unread  error // of Redis; its figures are then not known
+	Unread  error // error of Redis, whose figures are then not known; nil: it answered
 
 	ToApprove int // requests that wait for a decision
 }
@@ -48,7 +48,7 @@ type Due struct {
 	history.Coupon
 	Waiting, DLQ, Missing *int64 // nil: not known
 	Journal               Journal
-	Behind                time.Duration // of a journal that is behind
+	Behind                time.Duration // how far the journal is behind, if it is
 }
 
 // Journal is what the journal has of a coupon's line.
@@ -142,8 +142,8 @@ func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 	return unread, nil
 }
 
-// journalOf compares the journal with the line of a coupon. Once the coupon has opened, Redis has its window, unless Redis has lost
-// how far the line went.
+// journalOf compares the journal with the line of a coupon. If Redis has no window of a coupon that has opened,
+// it has also lost how far the line went.
 func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal, behind time.Duration) {
 	switch has := min(line.Journalled, o.UpTo); {
 	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0): // by MySQL, which may hold an opening that was moved later
@@ -163,7 +163,7 @@ type Found struct {
 	Coupon coupon.CouponID // 0: no coupon has the number
 	Run    coupon.RunID    // 0: no run has it
 
-	OrderCoupon coupon.CouponID // of the order with this id; 0: there is none
+	OrderCoupon coupon.CouponID // coupon of the order with the typed id; 0: there is none
 	OrderUser   coupon.UserID
 }
 

@@ -28,7 +28,7 @@ type Remains struct {
 	Coupons       int `json:"coupons"`       // issued coupons: evidence until settle purge
 	AlreadyIssued int `json:"alreadyIssued"` // outcomes beside an issued coupon
 	NotFinalised  int `json:"notFinalised"`  // outcomes and marks of coupons that are not finalised
-	AuditEvents   int `json:"auditEvents"`   // of coupons that are not finalised
+	AuditEvents   int `json:"auditEvents"`   // those of coupons that are not finalised
 }
 
 // Forget deletes the user's outcomes NOT_SELECTED and REJECTED in finalised coupons, and takes the user out of their audit
@@ -144,7 +144,7 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 
 // forgetInPurge forgets the user in a coupon whose purge was interrupted, under the lock that the purge takes too. It counts
 // nothing in MySQL: the figures of the coupon are in purged_coupon already, and the purge deletes the account and the audit
-// chain. An earlier attempt may have been committed, so that the larger counts are right.
+// chain. An earlier attempt may have been committed: the larger counts are right.
 func forgetInPurge(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID, outcomes, events *int) error {
 	notSelected, rejected, err := deleteRows(ctx, tx, id, user)
 	if err != nil {

@@ -26,7 +26,7 @@ type Redis interface {
 // the order of writing.
 type Person struct {
 	User         coupon.UserID `json:"user"`
-	At           time.Time     `json:"at"` // of MySQL's clock
+	At           time.Time     `json:"at"` // time on MySQL's clock
 	Coupons      []Issued      `json:"coupons"`
 	Applications []Application `json:"applications"`
 	Undecided    []Undecided   `json:"undecided"` // null: Redis could not be read
@@ -52,7 +52,7 @@ type Issued struct {
 	Orders    []Order                 `json:"orders"`
 	Log       []Change                `json:"log"`
 
-	reservedUntil sql.NullTime // of the order OrderID
+	reservedUntil sql.NullTime // end of the reservation for OrderID
 }
 
 type Order struct {
@@ -91,7 +91,7 @@ type Application struct {
 type Undecided struct {
 	Coupon         coupon.CouponID `json:"coupon"`
 	Name           string          `json:"name"`
-	AppliedAt      []time.Time     `json:"appliedAt"`   // of the entries in queue and DLQ that are not decided
+	AppliedAt      []time.Time     `json:"appliedAt"`   // arrivals of the undecided entries in queue and DLQ
 	UnderReview    bool            `json:"underReview"` // the first of them is in the DLQ, and none in the queue
 	MarkedIssued   bool            `json:"markedIssued"`
 	MarkedRejected bool            `json:"markedRejected"`

@@ -23,8 +23,8 @@ type PurgedCoupon struct {
 	Used          int             `json:"used"`    // orders that had the coupon when the purge began
 	UsedWon       int64           `json:"usedWon"` // sum of the discounts of these orders
 	Revoked       int             `json:"revoked"`
-	NotSelected   int64           `json:"notSelected"` // with those that settle user forget had deleted
-	Rejected      int64           `json:"rejected"`    // the same
+	NotSelected   int64           `json:"notSelected"` // includes those that settle user forget had deleted
+	Rejected      int64           `json:"rejected"`    // includes those, too
 	AuditSeq      uint64          `json:"auditSeq"`    // number of the audit events
 	AuditHash     string          `json:"auditHash"`   // hash of the last one
 	Actor         string          `json:"actor"`

@@ -29,9 +29,9 @@ type key struct {
 	id     string
 	secret []byte
 	until  int64  // receipts signed later are refused; s since 1970
-	header string // of the tokens that this key signs, encoded, with the dot behind it
+	header string // encoded header of the tokens that this key signs, and the dot after it
 
-	signers *sync.Pool // of *signer
+	signers *sync.Pool // unused values of *signer
 }
 
 type signer struct {

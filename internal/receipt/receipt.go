@@ -16,7 +16,7 @@ type Receipt struct {
 	Coupon   coupon.CouponID `json:"coupon"`
 	User     coupon.UserID   `json:"user"`
 	Arrival  coupon.Arrival  `json:"arrival"`  // µs since 1970
-	Position int64           `json:"position"` // in the queue when the receipt was signed, from 1
+	Position int64           `json:"position"` // position in the queue when the receipt was signed, from 1
 	SignedAt int64           `json:"iat"`      // s since 1970, by the Redis clock
 }
 

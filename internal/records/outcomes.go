@@ -20,7 +20,7 @@ type Ending struct {
 	Outcome coupon.Outcome
 	Cause   coupon.Cause // why a run rejected them; empty: an operator did, or they were not rejected
 	Note    string       // words of the operator who rejected them; with Cause, the note of the failure
-	Member  *string      // as coupon.StoredMember; nil: the user id says who it is
+	Member  *string      // see coupon.StoredMember; nil: the user id says who it is
 }
 
 // RejectedFor is the ending of an application that a run rejects.

@@ -13,9 +13,9 @@ import (
 type Settlement struct {
 	Issued, UnderReview, Rejected, AlreadyIssued int
 
-	First, Last coupon.Arrival      // of the issued applications; 0 if there are none
-	FirstRow    coupon.UserCouponID // not above the id of any row that the settlement inserted, for the relay; 0 if there are none
-	Digest      string              // of the issued applications; ignored if there are none
+	First, Last coupon.Arrival      // first and last issued arrival; 0 if none was issued
+	FirstRow    coupon.UserCouponID // no row of the settlement has a lower id; the relay reads from it; 0 if none
+	Digest      string              // digest of the issued applications; ignored if none was issued
 }
 
 const insertSettlementSQL = `
@@ -36,8 +36,8 @@ ON DUPLICATE KEY UPDATE under_review_count = VALUES(under_review_count),
                         not_selected_count = not_selected_count + VALUES(not_selected_count), cleaned_at = NULL`
 
 // AddOutcomes adds the outcomes of a page to the settlement row, in the transaction that records the outcomes. underReview is not
-// added: it counts all applications that the settlement has decided to move to the DLQ so far, so that a repetition after a lost
-// reply to COMMIT does not count them twice.
+// added: it counts all applications that the settlement has decided to move to the DLQ so far. A repetition after a
+// lost reply to COMMIT therefore does not count them twice.
 func AddOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, underReview, alreadyIssued, notSelected int) error {
 	err := mysqltx.Upsert(ctx, tx, addOutcomesSQL, run.ID, couponID, underReview, alreadyIssued, notSelected, run.At)
 	return mysqltx.Wrap(err, "record outcomes of coupon %d", couponID)
@@ -47,7 +47,7 @@ func AddOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.Coupo
 type Progress struct {
 	Recorded                                        bool // the run has a settlement row of the coupon, which has the counts
 	Issued, UnderReview, AlreadyIssued, NotSelected int
-	SeatsLeft                                       int // of the coupon, now
+	SeatsLeft                                       int // seats of the coupon that are free now
 }
 
 const selectProgressSQL = `
@@ -74,8 +74,9 @@ const selectPendingSQL = `
 SELECT s.run_id, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR ?) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
-// PendingCleanUps reads the runs whose clean-up of the coupon is pending. A run covers those whose cutoff is not later than
-// its own. One that does not read the DLQ, where other runs may have left applications, covers immediate runs alone.
+// PendingCleanUps reads the runs whose clean-up of the coupon is pending, and whether the present run covers them:
+// their cutoff is not later than its own. A run that does not read the DLQ covers immediate runs alone, because other
+// runs may have left applications there.
 func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time, readsDLQ bool) ([]Pending, error) {
 	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.Run, &p.Covered} },
 		selectPendingSQL, cutoff, readsDLQ, couponID)

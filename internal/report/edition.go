@@ -163,7 +163,8 @@ func (e Edition) meaning() []string {
 	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon), e.Sprintf(text.UserCouponsMeaning)}
 }
 
-// chains returns the ends of the audit chains. A kept report reveals a later change of the events up to them.
+// chains returns the ends of the audit chains. With a report at hand, anybody can tell whether events up to them were
+// changed later.
 func (e Edition) chains() (lines []string) {
 	for _, c := range e.Coupons {
 		if c.AuditHead.Seq > 0 {

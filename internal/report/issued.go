@@ -21,14 +21,14 @@ type UserCoupons struct {
 	Issued   int64 `json:"issued"`
 	ByHand   int64 `json:"byHand"`   // how many of Issued were given by hand
 	Usable   int64 `json:"usable"`   // includes those whose reservation ran out, unless they have expired
-	Reserved int64 `json:"reserved"` // for a live reservation
+	Reserved int64 `json:"reserved"` // those with a live reservation
 	Used     int64 `json:"used"`
-	Expired  int64 `json:"expired"` // without being used
+	Expired  int64 `json:"expired"` // those that expired unused
 	Revoked  int64 `json:"revoked"`
 
 	// UsedWon is the sum of the discounts that were given. The others are limits: the most that so many coupons can give.
 	UsedWon    *big.Int `json:"usedWon"`
-	OpenWon    *big.Int `json:"openWon"` // of Usable and Reserved: the open liability
+	OpenWon    *big.Int `json:"openWon"` // the most that Usable and Reserved can give: the open liability
 	ExpiredWon *big.Int `json:"expiredWon"`
 	RevokedWon *big.Int `json:"revokedWon"`
 }
@@ -71,7 +71,7 @@ type CampaignSum struct {
 }
 
 const (
-	// asOfSQL reads a table, so that it begins the snapshot of its transaction.
+	// asOfSQL reads a table, because only that begins the snapshot of its transaction.
 	asOfSQL = "SELECT UTC_TIMESTAMP(6), (SELECT MAX(id) FROM coupon)"
 
 	// spansSQL reads an index alone.

@@ -103,7 +103,7 @@ func (r Retry) Chosen(ctx context.Context) (chosen []Entry, err error) {
 	return chosen, err
 }
 
-// Digest is that of a list of entries, whatever their order.
+// Digest returns the digest of a list of entries. Their order does not matter.
 func Digest(entries []Entry) string { return settle.ListDigest(Applications(entries)) }
 
 // Applications returns the applications that the entries are about.
@@ -136,7 +136,7 @@ func (r Retry) round(ctx context.Context, round Round, tried []Entry, members []
 	return round.Stay, nil
 }
 
-// add counts an entry that is still in the DLQ. attempts are those of now.
+// add counts an entry that is still in the DLQ. attempts are its attempts now.
 func (s *Stay) add(before Entry, attempts int, round Round) {
 	switch {
 	case round.Report.Coupons[0].Status == coupon.Frozen:

@@ -20,7 +20,7 @@ type Metrics struct {
 	mu          sync.Mutex
 	last        lastRun
 	lastSuccess time.Time
-	gaps        map[coupon.CouponID]int64 // from the last account of each coupon
+	gaps        map[coupon.CouponID]int64 // gaps in the last account of each coupon
 	gapKnown    bool
 }
 

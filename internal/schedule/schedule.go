@@ -28,7 +28,7 @@ const (
 // Timetable says when nights are settled, by the clocks of a zone. A time that they skip fires when they are put forward, a
 // time that they show twice fires once, at its first instant.
 type Timetable struct {
-	fields *cron.SpecSchedule // in UTC, which skips nothing
+	fields *cron.SpecSchedule // evaluated in UTC, which skips no time
 }
 
 // Parse reads a cron expression of five fields, or a descriptor such as @daily. A firing within calendar.MaxEarliness before

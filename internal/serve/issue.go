@@ -73,7 +73,7 @@ type Issue struct {
 	Config
 	measured *measured
 	locks    *locks
-	latest   atomic.Pointer[list] // of the last refresh, for the metrics; nil: there was none
+	latest   atomic.Pointer[list] // list of the last refresh, for the metrics; nil: there was none
 }
 
 func New(c Config) (*Issue, error) {
@@ -87,8 +87,8 @@ func New(c Config) (*Issue, error) {
 // list has the coupons of one refresh. It does not change.
 type list struct {
 	coupons []Coupon
-	redis   time.Time // by the Redis clock, when the refresh began
-	at      time.Time // by the clock of the process, at the same time
+	redis   time.Time // when the refresh began, by the Redis clock
+	at      time.Time // the same moment by the clock of the process
 	cut     bool      // there are more than MaxCoupons
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// lockedAfter is how long a row may be locked. Sessions of ours that are silent end sooner, but for those of settlements.
+	// lockedAfter is how long a row may be locked. Our own silent sessions end sooner, except those of settlements.
 	lockedAfter = 5 * time.Second
 	// lockLook bounds one look at a lock, which waits for it as long as a session of the pool waits for locks.
 	lockLook = 4 * time.Second
@@ -34,7 +34,7 @@ const (
 // locks says which coupons somebody else keeps locked for longer than lockedAfter, and who. Replicas lock a row at each attempt,
 // too, so a task that finds it locked does not know. A watch beside the task waits for the row until it gets it.
 type locks struct {
-	pool   *sql.DB // of brief sessions
+	pool   *sql.DB // pool of brief sessions
 	row    string  // lockCouponSQL or lockJournalSQL
 	now    func() time.Time
 	logger *zap.Logger
@@ -67,10 +67,10 @@ func (l *locks) found(ctx context.Context, id coupon.CouponID) {
 	})
 }
 
-// await returns when the row is free, or nobody knows.
+// await returns when the row is free, or when a look fails for another reason than the lock.
 func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 	logger := l.logger.With(zap.Uint64("coupon_id", uint64(id)))
-	var since, named time.Time // since when each look has found the row locked, and when the log last said so
+	var since, named time.Time // start of the looks that found the row locked; time of the last line in the log
 	defer func() {
 		if !named.IsZero() {
 			l.gauge.Dec()

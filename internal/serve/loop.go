@@ -16,13 +16,13 @@ type loop struct {
 	*Issue
 	list    *list // nil before the first refresh
 	coupons map[coupon.CouponID]*watched
-	order   []*watched        // as they were listed
-	shards  map[string]*shard // with a coupon of the last list
-	ready   []*watched        // to be settled, in this order
+	order   []*watched        // coupons in the order of the list
+	shards  map[string]*shard // shards with a coupon of the last list
+	ready   []*watched        // coupons to be settled, in this order
 	running int               // number of runs
 	looking int               // number of looks
 	asleep  bool              // no coupon can have applications
-	alarm   *time.Timer       // of the next look
+	alarm   *time.Timer       // fires for the next look
 	reports chan func()
 	over    chan struct{} // closed when nobody receives reports
 }
@@ -30,14 +30,14 @@ type loop struct {
 // watched is what the loop knows of one coupon.
 type watched struct {
 	Coupon
-	listed    bool // in the last list
+	listed    bool // the last list has the coupon
 	shard     *shard
 	line      bool // the queue was not empty at the last look
 	unknown   bool // nobody has looked at the queue since the last refresh
-	queued    bool // in ready
+	queued    bool // the coupon is in ready
 	running   bool
 	overtaken bool      // a look left the coupon out because it was running
-	ended     time.Time // of the last run
+	ended     time.Time // end of the last run
 	unchanged bool      // the last run changed nothing, and no look has found the queue empty since
 	pause     pause
 	notBefore time.Time // end of the pause
@@ -64,9 +64,9 @@ type shard struct {
 	name      string
 	looking   bool
 	wanted    bool              // the last tick has found a coupon to look at
-	lookedAt  time.Time         // of the last look that succeeded, or when there was nothing to look at
-	coupons   []*watched        // of the current look
-	ids       []coupon.CouponID // of the same coupons
+	lookedAt  time.Time         // time of the last look that succeeded, or when there was nothing to look at
+	coupons   []*watched        // coupons of the current look
+	ids       []coupon.CouponID // ids of the same coupons
 	pause     pause
 	notBefore time.Time // end of the pause
 	failing   bool
@@ -200,7 +200,8 @@ func (s *shard) want(w *watched, at time.Time) {
 	}
 }
 
-// measureLookedAt exports when the shard most behind was looked at. While one has never been, nothing is claimed.
+// measureLookedAt exports when the shard was looked at that waits longest for a look. While a shard was never looked
+// at, it exports nothing.
 func (l *loop) measureLookedAt(at time.Time) {
 	for _, s := range l.shards {
 		if s.lookedAt.Before(at) {
@@ -257,7 +258,7 @@ func (l *loop) looked(ctx context.Context, s *shard, began time.Time, waiting []
 	l.noteLook(s, len(waiting), at, err)
 	if err == nil {
 		for _, w := range s.coupons {
-			w.unchanged = w.unchanged && w.line // by the look before
+			w.unchanged = w.unchanged && w.line // w.line is still of the look before
 			w.line, w.unknown = false, false
 		}
 	}
@@ -292,7 +293,7 @@ func (l *loop) noteLook(s *shard, waiting int, at time.Time, err error) {
 	l.measureLookedAt(at)
 }
 
-// settle puts a coupon behind those that are ready.
+// settle puts a coupon at the end of those that are ready.
 func (l *loop) settle(w *watched) {
 	w.queued = true
 	l.ready = append(l.ready, w)

@@ -22,7 +22,7 @@ import (
 const progressEvery = 10 * time.Second
 
 // closeOut decides the applications that got no seat, page by page. While a page is recorded, the next one is read and
-// classified, and the one before leaves Redis.
+// classified, and the previous one is removed from Redis.
 func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err error) {
 	logged, before := s.Now(), asOf(done)
 	var leaving func() (tally, error) // waits for the end of the page that leaves Redis; nil: there is none
@@ -64,8 +64,8 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 type restPage struct {
 	classified []decision.Application
 	eligible   []coupon.Application
-	rows       *records.OutcomeRows // of the eligible
-	sure       bool                 // the classification still holds, but for rows that are recorded already
+	rows       *records.OutcomeRows // rows of the eligible
+	sure       bool                 // the classification still holds, except for rows that are already recorded
 }
 
 // rowsOf returns the rows of a part of the page. Those of all eligible applications are packed already.
@@ -120,7 +120,7 @@ func (s *settlement) readRest(ctx context.Context, rest *line.Reader, past ledge
 // closing is what a page has to know of the settlement so far.
 type closing struct {
 	seated      seated
-	issuedCount int // of the coupon, after this settlement has issued
+	issuedCount int // issued_count of the coupon after this settlement has issued
 	refusedAnew int // rows that were refused for the first time
 	underReview int // applications that the settlement has decided to move to the DLQ
 }
@@ -137,7 +137,7 @@ func (c closing) after(page closedPage) closing {
 type closedPage struct {
 	decision.Decisions
 	refused refusals
-	tally   tally // without the applications that move to the DLQ
+	tally   tally // does not count the applications that move to the DLQ
 }
 
 // failures are the applications that move to the DLQ.

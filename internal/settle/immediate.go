@@ -63,8 +63,8 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 
 // looked is when an immediate run looked at Redis.
 type looked struct {
-	shard coupon.Arrival // by the clock of the coupon's shard
-	at    time.Time      // by the clock of this process
+	shard coupon.Arrival // time of the look by the clock of the coupon's shard
+	at    time.Time      // the same moment by the clock of this process
 }
 
 // look reads the coupon, and chooses the cutoff.
@@ -115,7 +115,7 @@ func (q queueAlone) Page(ctx context.Context, couponID coupon.CouponID, after co
 	return q.Queue(ctx, couponID, after, cutoff)
 }
 
-// unobserved is an Observer that keeps nothing: the metrics of immediate runs are those of `settle serve`.
+// unobserved is an Observer that keeps nothing: `settle serve` has the metrics of immediate runs.
 type unobserved struct{}
 
 func (unobserved) Begin()                    {}

@@ -156,7 +156,7 @@ type pageSeats struct {
 
 // budget counts the seats that a transaction has given and may still give.
 type budget struct {
-	coupon      coupon.Coupon // as read under the lock
+	coupon      coupon.Coupon // the row as read under the lock
 	given, kept int
 }
 

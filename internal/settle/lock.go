@@ -34,7 +34,7 @@ func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error
 	}
 }
 
-// transaction is mysqltx.DB.Do. If an attempt is rolled back, run.id is again what it was before.
+// transaction is mysqltx.DB.Do, and resets run.id if an attempt is rolled back.
 func (s *settlement) transaction(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	id := s.run.id
 	err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {

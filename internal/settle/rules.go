@@ -11,11 +11,11 @@ type rules struct {
 	mayBeEarly     bool // a cutoff may be some minutes ahead; without one, it is the nearest midnight instead of the last
 	fences         bool // waits until the coupon's shard has passed the cutoff; else the shard has given the cutoff
 	waitsForLock   bool // waits for a coupon that another session has locked; else the coupon is BUSY at once
-	attempts       int  // at the transaction, if other Redis servers take over or lose applications meanwhile
+	attempts       int  // how often the transaction is tried if Redis servers take over or lose applications meanwhile
 	restoresFrozen bool // compares the journal with Redis even if the coupon is frozen
 	countsRows     bool // counts the rows of MySQL for the account; else it reads the sums of table settled
 	liftsAll       bool // lifts a promise that is too low on any Redis server, see lifts
-	looksAgain     bool // looks again soon: rolls back a transaction without a change; a record of 0 is no result
+	looksAgain     bool // looks again soon: rolls back if nothing changes, and a settlement of 0 is no result
 	recordsLate    bool // inserts its row of settlement_run with the first change, and finds it by its nonce
 	asksApproval   bool // needs an approval if the policy names runs
 	asksForOthers  bool // is refused if it would issue to others than DLQ entries where a run needs an approval

@@ -27,16 +27,16 @@ const endTimeout = 3 * time.Second
 // run is one execution over all due coupons. Its fields do not change after it has begun.
 type run struct {
 	Order
-	rules     rules // of the trigger
+	rules     rules // rules of the trigger
 	id        coupon.RunID
 	cutoff    time.Time       // UTC
-	zone      *time.Location  // of the nights
+	zone      *time.Location  // time zone of the nights
 	startedAt time.Time       // UTC; the clock is read once
 	stop      context.Context // cancelled by a request to stop
 	work      work
 	memory    *memory // shared by all coupons of the run
 	nonce     history.Nonce
-	coupons   int // that the run is to settle
+	coupons   int // how many the run is to settle
 }
 
 func (r run) start() history.Start {

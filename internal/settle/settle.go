@@ -151,7 +151,7 @@ type Order struct {
 	Expect   map[coupon.CouponID]string // digests that a preview has shown; of a coupon with another digest, nothing is issued or dropped
 	List     bool                       // the preview lists every application, not only the first and the last winner
 
-	Approvals map[coupon.CouponID]approval.ID // of a run or a drop by hand that the policy of approvals names
+	Approvals map[coupon.CouponID]approval.ID // for a manual run or a drop, if the policy names these
 	Person    approval.Person                 // who executes the order; empty: the program itself
 
 	Chosen map[string]string // how the entries of a drop were chosen, for its approval

@@ -23,7 +23,7 @@ import (
 type settlement struct {
 	*Settler
 	run    run
-	coupon coupon.Coupon // as read at the start of the run
+	coupon coupon.Coupon // the row as read at the start of the run
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
 
@@ -41,12 +41,12 @@ type settled struct {
 	closed    tally     // counts of the close-out
 	finished  *finished // nil until the settlement has finished
 	preview   *Preview  // nil unless this is a preview
-	winners   []Winner  // of an immediate run; empty if the run did not remember them
+	winners   []Winner  // winners of an immediate run; empty if the run did not remember them
 }
 
 // issued is what the transaction committed.
 type issued struct {
-	coupon    coupon.Coupon // as read under the lock
+	coupon    coupon.Coupon // the row as read under the lock
 	account   ledger.Account
 	seated    seated
 	pin       string            // the digest that an operator approves
@@ -148,7 +148,7 @@ func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) e
 	return err
 }
 
-// errRestoreDue rolls a transaction back, because promises may be missing that the journal has.
+// errRestoreDue rolls a transaction back, because Redis may have lost applications that the journal has.
 var errRestoreDue = errors.New("the journal was not compared with Redis yet")
 
 func (s *settlement) restore(ctx context.Context) error {

@@ -36,7 +36,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := r // of the requests that were redirected to this one
+	first := r // the first of the requests that were redirected to this one
 	for first.Response != nil {
 		first = first.Response.Request
 	}

@@ -26,7 +26,7 @@ import (
 
 const (
 	sessionCookie = "__Host-jajeong-console"
-	// flowCookie is followed by the state: each tab of a browser has a flow of its own.
+	// flowCookie is the prefix of a cookie's name; the state follows. Each tab of a browser has a flow of its own.
 	flowCookie = "__Host-jajeong-sign-in-"
 
 	sessionEnds = 8 * time.Hour // a working day
@@ -100,7 +100,7 @@ func (s *SignIn) inSession(w http.ResponseWriter, r *http.Request, refuse Refuse
 // flow is what the browser keeps between the two steps of a sign-in, under the state.
 type flow struct {
 	Nonce    string `json:"nonce"`
-	Verifier string `json:"verifier"` // of PKCE
+	Verifier string `json:"verifier"` // code verifier of PKCE
 	To       string `json:"to"`
 }
 
@@ -283,7 +283,7 @@ func (o *openID) discover() (*oidc.Provider, error) {
 type claims struct {
 	name   string
 	groups []string
-	found  bool // the claim of groups is there
+	found  bool // the document has the claim of groups
 }
 
 func readClaims(from interface{ Claims(any) error }, groupsClaim string) (c claims, err error) {

@@ -13,7 +13,7 @@ type Refuse func(w http.ResponseWriter, r *http.Request, why Refusal, args ...an
 
 // Refusal is why a request is not let in.
 type Refusal struct {
-	Reason  string // a label of metrics, one of Reasons; empty: it is no refusal, or that of a sign-in, which Metrics counts
+	Reason  string // label of metrics, one of Reasons; empty: no refusal, or one that Metrics counts as a sign-in
 	Status  int
 	Message text.Message
 }
@@ -26,7 +26,7 @@ var (
 	noSession     = Refusal{"session", http.StatusUnauthorized, text.SessionEnded}
 )
 
-// Reasons are those of every Refusal.
+// Reasons are the reasons of all refusals.
 var Reasons = []string{otherOrigin.Reason, noRole.Reason, devUserAbroad.Reason, notBelieved.Reason, noSession.Reason}
 
 // The results of a sign-in with OpenID Connect.

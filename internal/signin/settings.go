@@ -31,7 +31,7 @@ type Settings struct {
 
 	secret  string            `kong:"-"` // these four are set by Validate
 	proxies []netip.Prefix    `kong:"-"`
-	roles   map[string][]Role `kong:"-"` // by group
+	roles   map[string][]Role `kong:"-"` // roles of each group
 	dev     Person            `kong:"-"`
 }
 

@@ -20,7 +20,7 @@ import (
 type SignIn struct {
 	settings *Settings
 	logger   *zap.Logger
-	warnings *zap.Logger // one line a second of each kind: anybody can send requests
+	warnings *zap.Logger // writes one line a second of each kind, because anybody can send requests
 	now      func() time.Time
 
 	// who returns the person of a request. With done, it has answered the request itself.
@@ -94,7 +94,7 @@ const (
 	groupsHeader = "X-Forwarded-Groups"
 	// maxName is the width of the columns for names, in characters.
 	maxName = 100
-	// maxSignIn is that of the columns for Person.SignIn.
+	// maxSignIn is the width of the columns for Person.SignIn.
 	maxSignIn = 400
 )
 

@@ -37,8 +37,8 @@ import (
 type Facts struct {
 	candidates.Found
 	Asked      bool             // whether MySQL was asked
-	Outcomes   []Outcome        // that MySQL has, in any order
-	Journalled []coupon.Arrival // that the journal has, ascending; empty: none, or it was not asked
+	Outcomes   []Outcome        // outcomes that MySQL has, in any order
+	Journalled []coupon.Arrival // arrivals that the journal has, ascending; empty: none, or it was not asked
 }
 
 // Outcome is a coupon of the user (ISSUED), or a row of application_outcome.
@@ -51,7 +51,7 @@ type Outcome struct {
 type Conclusion struct {
 	Is       coupon.Standing
 	Arrival  coupon.Arrival // 0: unknown
-	Position int64          // in the queue, from 1; 0: not in the queue
+	Position int64          // position in the queue, from 1; 0: not in the queue
 }
 
 // MayBeSettled reports whether MySQL may have an application of which Redis has nothing. sold says that Redis answers

@@ -93,7 +93,7 @@ func (c *check) countOutcomes(ctx context.Context) error {
 }
 
 // countRedis counts what is in Redis. It comes after what MySQL has promised and decided: an application that arrives meanwhile has
-// raised the count of Redis, and one that leaves Redis meanwhile looks lost, so that the check is repeated under the lock.
+// raised the count of Redis, and one that leaves Redis meanwhile looks lost. The check is then repeated under the lock.
 func (c *check) countRedis(ctx context.Context) (err error) {
 	a := &c.Account
 	if c.counts, err = c.verifier.Store.Counts(ctx, c.Coupon, c.settledUpTo()); err != nil {

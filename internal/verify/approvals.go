@@ -66,8 +66,8 @@ type approvedEvent struct {
 	run    *uint64
 	detail audit.Detail
 
-	account string // of MySQL, by which it was written
-	signIn  string // at the console; empty: at a terminal
+	account string // MySQL account that wrote the event
+	signIn  string // name at the console; empty: it was done at a terminal
 }
 
 // change identifies the transaction, or the run, whose events name one approval.
@@ -204,7 +204,7 @@ type givenApproval struct {
 	id                   uint64
 	action, plan, digest string
 	maker, checker       approver
-	policy               uint64 // the version in force when it was decided
+	policy               uint64 // version of the policy in force at the decision
 	approved             bool
 	createdAt, expiresAt time.Time
 	decidedAt, usedAt    *time.Time
@@ -215,7 +215,7 @@ type givenApproval struct {
 type approver struct {
 	name    string
 	signIn  string // empty: at a terminal
-	account string // of MySQL
+	account string // MySQL account
 }
 
 type givenApprovals map[uint64]*givenApproval

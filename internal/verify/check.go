@@ -100,7 +100,7 @@ type check struct {
 	tx       *sql.Tx
 
 	row         coupon.Coupon
-	counts      candidates.Counts // in Redis; countRedis sets it
+	counts      candidates.Counts // counts of Redis; countRedis sets it
 	lastIssued  coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
 	lastOutcome coupon.Arrival    // highest arrival with an outcome; 0: there is none; countOutcomes sets it
 	byRuns      int64             // coupons that runs issued; checkIssued sets it

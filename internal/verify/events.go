@@ -15,7 +15,7 @@ import (
 type runEvents struct {
 	runs    map[coupon.RunID]runIdentity
 	dropped map[droppedApplication]string // value: the operator's reason
-	created bool                          // by the program
+	created bool                          // the chain has the creation of the coupon
 	seats   int64                         // what the events of the chain add up to
 }
 

@@ -37,7 +37,7 @@ ORDER BY run_id, is_record DESC, position, user_id`
 // checkRecords checks invariants 1, 3 and 6: the record of each run matches its coupons, and its seats are consecutive and in order of
 // arrival. For checkRows, it counts the coupons without a record, and those that did not arrive before the cutoff.
 func (c *check) checkRecords(ctx context.Context) error {
-	var run *recomputed // of the row before
+	var run *recomputed // run of the row before
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var r record
 		var isRecord bool

@@ -45,7 +45,7 @@ type logEntry struct {
 	order            string
 	amount, discount int64
 	expires          sql.NullTime
-	seats            int // by how much total_quantity changed with it
+	seats            int // by how much the change moved total_quantity
 	at               time.Time
 
 	stored                       storedOrder // the row of coupon_order that order names

@@ -7,8 +7,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// issuedSQL reads everything in one pass. The last column counts the coupons of runs without a seat or with another coupon's seat.
-// Position 0 means no seat, which is right for a coupon given by hand; NULLIF leaves it out.
+// issuedSQL reads everything in one pass. The last column counts the coupons that runs issued without
+// a seat, or with the seat of another coupon. Position 0 means no seat, which is right for a coupon given by hand;
+// NULLIF leaves it out.
 const issuedSQL = `
 SELECT COUNT(*), COUNT(DISTINCT user_id), MAX(IF(run_id IS NULL, NULL, applied_at)), COUNT(run_id),
        COALESCE(SUM(run_id IS NOT NULL AND position = 0), 0) + COUNT(NULLIF(position, 0)) - COUNT(DISTINCT NULLIF(position, 0)), COALESCE(MAX(position), 0)

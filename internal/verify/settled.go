@@ -29,7 +29,7 @@ SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff), COUNT(*) - COUNT(r.id), 
 FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?`
 )
 
-// checkSums checks invariant 6: the sums that settlements keep are those of the rows, and records agree with their runs.
+// checkSums checks invariant 6: the sums that settlements keep are right, and records agree with their runs.
 func (c *check) checkSums(ctx context.Context) error {
 	var stored sums
 	counted := sums{issued: c.byRuns, concluded: c.Account.Outcomes}

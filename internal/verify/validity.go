@@ -22,7 +22,7 @@ LEFT JOIN settlement_run r ON r.id = u.run_id ORDER BY u.run_id, u.n DESC`
 func (c *check) checkValidity(ctx context.Context) error {
 	wrong, days := c.invalid, c.row.ValidityDays
 	var of coupon.RunID
-	var end time.Time // of the coupons of the run
+	var end time.Time // end of validity of the run's coupons
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var run coupon.RunID
 		var settled, issued, expires time.Time

@@ -17,10 +17,10 @@ import (
 type ReceiptStory struct {
 	Receipt  receipt.Receipt `json:"receipt"`
 	Fate     journal.Fate    `json:"fate"`
-	Arrival  coupon.Arrival  `json:"arrival,omitempty"`  // where the application stands, or was settled; 0: nowhere
-	Later    bool            `json:"later,omitempty"`    // it stands later than the receipt says
-	Position int64           `json:"position,omitempty"` // in the queue, from 1
-	Cause    string          `json:"cause,omitempty"`    // of a DLQ entry
+	Arrival  coupon.Arrival  `json:"arrival,omitempty"`  // arrival that waits or was settled; 0: there is none
+	Later    bool            `json:"later,omitempty"`    // Arrival is later than the receipt says
+	Position int64           `json:"position,omitempty"` // position in the queue, from 1
+	Cause    string          `json:"cause,omitempty"`    // cause of the DLQ entry; empty: there is none
 	Seat     uint64          `json:"seat,omitempty"`     // 0: given by hand, or not issued
 	IssuedAt *time.Time      `json:"issuedAt,omitempty"`
 }

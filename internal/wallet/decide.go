@@ -11,7 +11,7 @@ type UserCoupon struct {
 	ID        coupon.UserCouponID
 	Coupon    coupon.CouponID
 	User      coupon.UserID
-	Status    coupon.UserCouponStatus // as stored: see coupon.StateAt
+	Status    coupon.UserCouponStatus // as stored; coupon.StateAt says what it means now
 	OrderID   string                  // the order that has the coupon; empty: none
 	Seq       uint32                  // number of its last row in coupon_log; 0: none
 	ExpiresAt time.Time               // exclusive
@@ -46,7 +46,7 @@ type Facts struct {
 type Verb uint8
 
 const (
-	Reserve Verb = iota + 1 // for an order
+	Reserve Verb = iota + 1 // an order takes the coupon until the reservation runs out
 	Confirm                 // the order was placed: the coupon is used
 	Release                 // the order was not placed: the coupon is free again
 	Refund                  // the order came back: the coupon can be used again, unless it has expired
@@ -62,18 +62,18 @@ func (v Verb) String() string {
 		Revoke: "revoke", Reissue: "reissue", Extend: "extend"}[v]
 }
 
-// Call is a wish of a caller, who is the actor of the log.
+// Call is what a caller wants. The caller is the actor of the log.
 type Call struct {
 	Verb  Verb
 	Actor string
 
-	OrderID   string        // of Reserve, Confirm, Release, Refund, Read
-	User      coupon.UserID // of Reserve
-	AmountWon int64         // of Reserve: the price of the order before the discount
-	TTL       time.Duration // of Reserve: how long the reservation lives
+	OrderID   string        // for Reserve, Confirm, Release, Refund and Read
+	User      coupon.UserID // for Reserve
+	AmountWon int64         // for Reserve: price of the order before the discount
+	TTL       time.Duration // for Reserve: how long the reservation lives
 
-	ExpiresAt time.Time // of Extend
-	FreeSeat  bool      // of Revoke: the seat becomes free for the next in line
+	ExpiresAt time.Time // for Extend: the new end of validity
+	FreeSeat  bool      // for Revoke: the seat becomes free for the next in line
 }
 
 // Code is the result of a call. A refusal changes nothing.
@@ -81,7 +81,7 @@ type Code string
 
 const (
 	Done     Code = "DONE"     // the call has changed something
-	Repeated Code = "REPEATED" // all is already as the call wishes; nothing was changed
+	Repeated Code = "REPEATED" // the state is already as the call wants it; nothing was changed
 	Nothing  Code = "NOTHING"  // Release: the order never had a coupon
 
 	NotOwned          Code = "NOT_OWNED"
@@ -102,10 +102,10 @@ const (
 type Entry struct {
 	Kind        coupon.LogKind
 	OrderID     string // empty: the change is not part of an order
-	AmountWon   int64  // of the order
-	DiscountWon int64  // of the order
+	AmountWon   int64  // amount of the order
+	DiscountWon int64  // discount of the order
 	ExpiresAt   time.Time
-	Seats       int // by how much total_quantity changes
+	Seats       int // by how much the change moves total_quantity
 }
 
 // Decision is the result of a call, and what is to be written. Coupon and Order are the new rows; of a refusal, the old ones.
@@ -114,10 +114,10 @@ type Decision struct {
 	Coupon  UserCoupon
 	Order   Order
 	Lost    Order   // the order that loses the coupon because its reservation ran out; zero: none
-	Entries []Entry // in order; empty: nothing is written
+	Entries []Entry // rows in the order of writing; empty: nothing is written
 
 	MinimumWon       int64 // the smallest amount of an order that can use the coupon
-	ReservedByCaller bool  // of ReservedElsewhere: Call.Actor has reserved the coupon for its order. Store.Redeem sets it
+	ReservedByCaller bool  // for ReservedElsewhere: Call.Actor made the other reservation. Store.Redeem sets it
 
 	Now           time.Time // Facts.Now
 	ReservedUntil time.Time // end of the reservation of Coupon, also by another order; zero: it is not reserved

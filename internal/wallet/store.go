@@ -28,7 +28,7 @@ func Redeem(ctx context.Context, db *mysqltx.DB, couponID coupon.CouponID, call 
 }
 
 // maxRestarts is how often a call starts again because another call changed its order. Each restart means that the other call
-// was successful, so that more restarts than this are not expected.
+// was successful. More restarts than this are therefore not expected.
 const maxRestarts = 10
 
 // errOrderChanged means that another transaction has changed the order since this one read it. It is rolled back.
@@ -125,7 +125,7 @@ func (f *Facts) read(ctx context.Context, q mysqltx.Querier, orderID string) err
 
 // check refuses rows that contradict each other: a change would hide what is wrong.
 func (f *Facts) check(found int) error {
-	var want coupon.OrderState // of the order that the coupon names
+	var want coupon.OrderState // state of the order that the coupon names
 	switch f.Coupon.Status {
 	case coupon.CouponReserved:
 		want = coupon.OrderReserved
@@ -176,7 +176,7 @@ WHERE order_id = ? AND user_coupon_id = ? AND state = ?`
 	insertLogRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// Write records a decision. f has the facts that it was made of, in the same transaction.
+// Write records a decision. f has the facts that led to it, read in the same transaction.
 func Write(ctx context.Context, tx *sql.Tx, f Facts, d Decision, actor string) error {
 	if len(d.Entries) == 0 {
 		return nil

@@ -70,7 +70,7 @@ func (s *Store) List(ctx context.Context, user coupon.UserID, before coupon.User
 	return page, now, err
 }
 
-// turn is what calls have in common that are made one at a time: a user's coupon, or an order.
+// turn identifies a user's coupon or an order. Calls with the same turn are made one at a time.
 type turn struct {
 	coupon coupon.CouponID
 	user   coupon.UserID
@@ -85,7 +85,7 @@ type turns struct {
 
 type line struct {
 	slot  chan struct{} // holds the call that is being made
-	calls int           // with those that wait; guarded by turns.mu
+	calls int           // calls that are made or wait; guarded by turns.mu
 }
 
 // take makes a call when the earlier ones of its turn have ended. It makes none after ctx has ended.

@@ -60,7 +60,7 @@ type Options struct {
 	Zone     func(ctx context.Context) (*time.Location, error)
 	InFlight int         // maximum of requests that wait for MySQL, half of them for wallets; further ones are refused
 	UserRate float64     // requests per second of one user for the wallet; 0: no limit
-	Origins  []string    // of pages that may use the API from elsewhere
+	Origins  []string    // origins of other sites whose pages may use the API
 	Draining func() bool // reports whether the process shuts down; responses then close their connection
 	Logger   *zap.Logger
 	Metrics  prometheus.Registerer
@@ -69,7 +69,7 @@ type Options struct {
 
 type server struct {
 	Options
-	access  *zap.Logger   // one line for each call that may change an order, none left out
+	access  *zap.Logger   // one line for each call that may change an order; no line is sampled away
 	places  chan struct{} // one for each request that waits for MySQL
 	readers chan struct{} // one for each request for a wallet that has a place: the other places are for orders
 	lists   chan struct{} // one for each wallet that is read; the other readers wait

@@ -3,7 +3,7 @@
 -- ARGV  1 highest arrival that the process has seen (µs)  2 epoch that the process knows
 --       3, 4 accepted and twice as the process has seen them in that epoch  5 ttl (s)  6… user ids
 -- Returns {now, opens, accepted, twice, epoch, …}; code, arrival and position of each user follow. If all users are
--- ACCEPTED and stand one behind the other, only arrival and position of the first user follow: each other user has one
+-- ACCEPTED one after the other, only arrival and position of the first user follow: each other user has one
 -- more of both than the user before. A number that has no meaning is 0. If applying is not possible, accepted and twice
 -- are 0 and epoch is ''. The codes are:
 --   ACCEPTED, DUPLICATE (arrival: the first one; position: the current one), UNDER_REVIEW (arrival)

@@ -20,5 +20,5 @@ if #changes > 0 then
   if redis.call('TTL', state) == -1 then redis.call('EXPIRE', state, ARGV[2]) end
 end
 local left = math.max(0, math.min(promised.since + ARGV[6] - now, tonumber(ARGV[6])))
-if promised.base == 0 and s[2] then left = 0 end -- earlier epochs counted nothing that could be lost
+if promised.base == 0 and s[2] then left = 0 end -- no earlier epoch has accepted anything
 return {early, left, math.max(tonumber(s[1]) or 0, early == 0 and cutoff - 1 or 0), now}

@@ -22,7 +22,7 @@ local function precedes(a, b)
   return #a < #b
 end
 
--- Returns the rank of the first entry behind the cursor. It uses a search, because the cursor's own entry may be gone.
+-- Returns the rank of the first entry after the cursor. It uses a search, because the cursor's own entry may be gone.
 local function start(key)
   if after_score == '' then return 0 end
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. after_score)

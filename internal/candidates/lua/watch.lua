@@ -3,7 +3,7 @@
 -- ARGV  1 an arrival (µs): entries up to it are counted  2… members
 -- Returns {now, sold, dlqs, since, waiting, lowest and highest arrival in the queue, entries up to the given arrival,
 -- highest arrival ever given, window (1: there is one; 0: there is none, or nobody was found and this server is new to the
--- coupon, so that it may lack applications), accepted, twice, base, restored, missing, opens, closes, open (1: status is
+-- coupon and may lack applications), accepted, twice, base, restored, missing, opens, closes, open (1: status is
 -- OPEN), dlq}. Of each member follow: marks (1 issued, 2 rejected, 3 both), arrival in the queue, position, arrival in the
 -- DLQ. The reasons of the members in the DLQ come last. A missing number is 0, a missing arrival of a member -1, a missing
 -- reason ''.

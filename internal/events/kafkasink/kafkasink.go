@@ -6,8 +6,8 @@
 // # Order
 //
 // Messages are sent in waves. The records of a wave are one batch for each partition at most, and the next wave is sent when
-// every batch is acknowledged. Kafka stores a batch as a whole or not at all. So no record is stored for the first time behind
-// a later one of its partition, whatever fails.
+// every batch is acknowledged. Kafka stores a batch as a whole or not at all. So no record is stored for the first
+// time after a later one of its partition, whatever fails.
 //
 // After an error the client is closed, which drops its records, and the next call makes a new one. A broker may still store a
 // batch of the closed client: that is a duplicate, because the next publication repeats it.
@@ -52,7 +52,7 @@ type Sink struct {
 	client  *kgo.Client   // nil: the next call makes one
 	warm    bool          // the client has produced
 
-	partitions int // of the topic, as of the last look
+	partitions int // partitions of the topic at the last look
 }
 
 var _ events.Sink = (*Sink)(nil)
