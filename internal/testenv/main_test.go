@@ -6,8 +6,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(childRole); role != "" {
-		runChild(role)
+	if os.Getenv(childRole) != "" {
+		runChild()
 	}
 	Main(m)
 }

@@ -175,3 +175,11 @@ func TestSchemaFor_LeavesNothingOnAnExistingServer(t *testing.T) {
 	require.NoError(t, pool.dropAll(t.Context()))
 	require.Zero(t, left())
 }
+
+func openDB(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -129,47 +126,4 @@ func TestReport_OfTestsThatHang(t *testing.T) {
 	require.Equal(t, 1, strings.Count(output, "TestHangs.func1()"), "of a hundred goroutines")
 	require.Contains(t, output, "\nfailed: scratch/hangs TestHangs\n")
 	require.Regexp(t, `\nDONE \d tests?.* in [\d.]+s\n$`, output)
-}
-
-func TestRun_RefusesOtherCommands(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{nil, {"test"}, {"go", "vet"}, {"-unknown"}} {
-		var out, errors strings.Builder
-		require.Equal(t, 2, run(args, &out, &errors), args)
-		require.NotEmpty(t, errors.String())
-	}
-	var out, errors strings.Builder
-	require.Equal(t, 1, run([]string{"-logs", t.TempDir(), "no-such-program", "test"}, &out, &errors))
-	require.Contains(t, errors.String(), "no-such-program")
-}
-
-// The report of many failed tests names them all, and repeats what the first of them said.
-func TestReport_OfManyFailures(t *testing.T) {
-	t.Parallel()
-	var events, out strings.Builder
-	const failed = maxTests + 5
-	for n := range failed {
-		for _, event := range []string{`"Action":"run"`, `"Action":"output","Output":"said\n"`, `"Action":"fail"`} {
-			fmt.Fprintf(&events, `{"Package":"many","Test":"Test%02d",%s}`+"\n", n, event)
-		}
-	}
-	r := &report{out: &out, logs: t.TempDir(), packages: map[string]*pkg{}, builds: map[string]*tail{}}
-	require.NoError(t, r.read(strings.NewReader(events.String())))
-	r.finish(time.Second)
-	require.Equal(t, failed, strings.Count(out.String(), "--- FAIL Test"))
-	require.Equal(t, maxTests, strings.Count(out.String(), "said\n"))
-	require.Equal(t, 1, strings.Count(out.String(), "is in the whole output"))
-	require.Contains(t, out.String(), "\n    It was stopped.\n", "the package has not ended")
-	require.Equal(t, failed, strings.Count(out.String(), "failed: many Test"))
-}
-
-// A command whose output nobody reads would hang.
-func TestRead_GoesOnWithoutLogs(t *testing.T) {
-	t.Parallel()
-	logs := filepath.Join(t.TempDir(), "logs")
-	require.NoError(t, os.WriteFile(logs, nil, 0o600))
-	events := strings.NewReader(strings.Repeat(`{"Action":"output","Package":"long","Output":"line\n"}`+"\n", 10_000))
-	r := &report{out: io.Discard, logs: logs, packages: map[string]*pkg{}, builds: map[string]*tail{}}
-	require.ErrorContains(t, r.read(events), "not a directory")
-	require.Zero(t, events.Len())
 }

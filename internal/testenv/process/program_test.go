@@ -2,15 +2,12 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -32,39 +29,6 @@ var redisServer = Program{
 		}
 		return err
 	},
-}
-
-func TestStartAndStop(t *testing.T) {
-	t.Parallel()
-	program := redisServer
-	s := StartFor(t, program)
-	require.NoError(t, ping(t, s))
-	file, err := os.Stat(filepath.Join(s.Dir(), "redis.conf"))
-	require.NoError(t, err)
-	require.EqualValues(t, 0o600, file.Mode().Perm())
-	pid := s.Pid()
-	require.NoError(t, s.Stop())
-	for !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // until its supervisor has waited for it
-		select {
-		case <-Patient(t).Done():
-			t.Fatal("the process does not end")
-		case <-time.After(readyInterval):
-		}
-	}
-	require.NoDirExists(t, s.Dir())
-
-	program.Name = "no-such-server"
-	_, err = Start(t.Context(), program)
-	require.ErrorContains(t, err, "start no-such-server: no no-such-server on PATH")
-	require.ErrorContains(t, err, "make setup")
-
-	program.Name, program.Path = "at-a-path", "/bin/false"
-	_, err = Start(t.Context(), program)
-	require.ErrorIs(t, err, ErrExited)
-
-	program.Files = map[string][]byte{"no/such/folder": nil}
-	_, err = Start(t.Context(), program)
-	require.True(t, errors.Is(err, os.ErrNotExist))
 }
 
 // When this process has died, a terminal sends these signals to the supervisor before EOF on stdin.
