@@ -3,22 +3,17 @@ package api_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -58,30 +53,4 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%q was answered with %d", raw, response.StatusCode)
 		}
 	})
-}
-
-// nowhere discards responses.
-type nowhere struct{ header http.Header }
-
-func (n *nowhere) Header() http.Header         { return n.header }
-func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (n *nowhere) WriteHeader(int)             {}
-
-// BenchmarkApply measures this package only: no connection, no Redis.
-func BenchmarkApply(b *testing.B) {
-	at := time.Now()
-	handler := newHandler(api.Options{
-		Applier: applier(func(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
-			return candidates.Receipt{Code: candidates.Accepted, Arrival: coupon.ArrivalAt(at), Position: int64(user)}, nil
-		}),
-		Limits: api.Limits{InFlight: 1000, UserRate: 5},
-	})
-	request := httptest.NewRequest(http.MethodPost, "/v1/coupons/42/applications", http.NoBody)
-	user := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		user++
-		request.Header["X-User-Id"] = []string{strconv.Itoa(user)}
-		handler.ServeHTTP(&nowhere{http.Header{}}, request)
-	}
 }

@@ -334,24 +334,3 @@ func TestDocument_HasARightVector(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, token, sign(t, keys, got))
 }
-
-func BenchmarkAppend(b *testing.B) {
-	keys := keysOf(b, "2026-11 "+secret('a'))
-	to := make([]byte, 0, receipt.MaxToken)
-	b.ReportAllocs()
-	for b.Loop() {
-		keys.Append(to, one)
-	}
-}
-
-func BenchmarkLibrary(b *testing.B) {
-	secret := []byte(strings.Repeat("a", 32))
-	b.ReportAllocs()
-	for b.Loop() {
-		token := jwt.NewWithClaims(jwt.SigningMethodHS256, ordered{one, nil})
-		token.Header["kid"] = "2026-11"
-		if _, err := token.SignedString(secret); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
