@@ -22,6 +22,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
 func TestAcceptedAndDuplicate(t *testing.T) {
@@ -169,28 +170,7 @@ func TestContent_IsRefused(t *testing.T) {
 		"POST /v1/coupons/1/applications": handler, "GET /v1/coupons/1/applications/me": handler, "GET /v1/coupons/1": handler,
 		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler, "GET /v1/jajeong.js": handler, "GET /v1/live/coupons/1/me": live,
 	} {
-		method, path, _ := strings.Cut(call, " ")
-		send := func(content io.Reader) (status int, body string) {
-			request, recorder := httptest.NewRequest(method, path, content), httptest.NewRecorder()
-			request.Header.Set("X-User-ID", "3")
-			answers.ServeHTTP(recorder, request)
-			return recorder.Code, recorder.Body.String()
-		}
-		want, _ := send(nil)
-		require.NotEqual(t, http.StatusBadRequest, want, call)
-		for _, content := range []string{"", "{}", " {\n}\r\n"} {
-			for _, reader := range []io.Reader{strings.NewReader(content), io.MultiReader(strings.NewReader(content))} { // with a length, and without
-				status, body := send(reader)
-				require.Equal(t, want, status, "%s %q: %s", call, content, body)
-			}
-		}
-		for _, content := range []string{"x", "null", "[]", "{}{}", `{"userId":8}`, "seats=2", strings.Repeat(" ", httpapi.MaxContent+1)} {
-			for _, reader := range []io.Reader{strings.NewReader(content), io.MultiReader(strings.NewReader(content)), errorReader{}} {
-				status, body := send(reader)
-				require.Equal(t, http.StatusBadRequest, status, "%s %q: %s", call, content, body)
-				require.Contains(t, body, `"code":"INVALID_BODY"`, "%s %q", call, content)
-			}
-		}
+		openapi.RefusesContent(t, answers, call, httpapi.MaxContent, "X-User-ID", "1")
 	}
 }
 

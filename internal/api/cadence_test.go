@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -152,34 +151,4 @@ func TestLineFull_WhileASettlementIsUnderWay(t *testing.T) {
 			require.Equal(t, c.retryAfter, refused.header.Get("Retry-After"))
 		})
 	}
-}
-
-// A line that is full in a real Redis, and has a place again.
-func TestLineFull_ReopensWithAPlace(t *testing.T) {
-	t.Parallel()
-	_, _, store := privateStore(t)
-	now := time.Now()
-	closes := now.Add(time.Hour)
-	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 2, Opens: now.Add(-time.Hour), Closes: closes, LineLimit: 1}, coupon.Promise{})
-	require.NoError(t, err)
-	of := immediate
-	of.ClosesAt, of.IssuedCount = closes, 0
-	s := newSiteOf(t, api.Options{Applier: store, Queue: store, Coupons: shelf{2: of}})
-	first := s.apply("2", "7")
-	require.Equal(t, http.StatusAccepted, first.status)
-	require.Equal(t, "LINE_FULL", s.apply("2", "8").body["code"])
-	require.Equal(t, "DUPLICATE", s.apply("2", "7").body["status"])
-	me := func(user string) reply {
-		return s.do(http.MethodGet, "/v1/coupons/2/applications/me", nil, http.Header{"X-User-Id": {user}})
-	}
-	require.Equal(t, "NOT_APPLIED", me("8").body["code"])
-
-	at, err := time.Parse(microseconds, first.body["appliedAt"].(string))
-	require.NoError(t, err)
-	_, err = store.Remove(t.Context(), 2, closes, coupon.MarkIssued, []coupon.Application{{Member: "7", Arrival: coupon.ArrivalAt(at), Source: coupon.SourceQueue}})
-	require.NoError(t, err)
-	require.Equal(t, "ISSUED", me("7").body["status"], "from Redis at once, although the catalog knows of no issued seat")
-	again := s.apply("2", "8")
-	require.Equal(t, http.StatusAccepted, again.status)
-	require.Equal(t, json.Number("1"), again.body["position"])
 }

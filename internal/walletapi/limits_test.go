@@ -2,7 +2,6 @@ package walletapi_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/testenv/openapi"
 	"github.com/jajeong/jajeong/internal/wallet"
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
@@ -172,35 +172,17 @@ func TestContent_IsRefused(t *testing.T) {
 			made.Add(1)
 			return decided(ctx, id, call)
 		}, List: listOf})
-	send := func(method, path string, content io.Reader) (status int, said string) {
-		request, recorder := httptest.NewRequest(method, path, content), httptest.NewRecorder()
-		request.Header.Set("Authorization", "Bearer k1")
-		request.Header.Set("X-User-ID", "7")
-		handler.ServeHTTP(recorder, request)
-		return recorder.Code, recorder.Body.String()
-	}
 	const order = "/v1/orders/DONE/coupon"
-	for _, call := range []string{"POST " + order + "/confirm", "POST " + order + "/refund", "DELETE " + order, "GET " + order, "GET " + coupons, "GET /openapi.yaml"} {
-		method, path, _ := strings.Cut(call, " ")
-		for _, none := range []string{"", "{}", " {\n}\r\n"} {
-			for _, content := range []io.Reader{strings.NewReader(none), io.MultiReader(strings.NewReader(none))} { // with a length, and without
-				status, said := send(method, path, content)
-				require.Equal(t, http.StatusOK, status, "%s %q: %s", call, none, said)
-			}
-		}
-		was := made.Load()
-		for _, some := range []string{"x", "null", "[]", "{}{}", `{"amountWon":5000}`, "amountWon=5000", strings.Repeat(" ", httpapi.MaxContent+1)} {
-			for _, content := range []io.Reader{strings.NewReader(some), io.MultiReader(strings.NewReader(some)), errorReader{}} {
-				status, said := send(method, path, content)
-				require.Equal(t, http.StatusBadRequest, status, "%s %q: %s", call, some, said)
-				require.Contains(t, said, `"code":"INVALID_BODY"`, "%s %q", call, some)
-			}
-		}
-		if strings.Contains(path, order) {
-			status, said := send(method, path+"?amountWon=5000", nil)
-			require.Equal(t, http.StatusBadRequest, status, call)
-			require.Contains(t, said, `"code":"INVALID_QUERY"`, call)
-		}
-		require.Equal(t, was, made.Load(), call)
+	orders := []string{"POST " + order + "/confirm", "POST " + order + "/refund", "DELETE " + order, "GET " + order}
+	for _, call := range append(orders, "GET "+coupons, "GET /openapi.yaml") {
+		openapi.RefusesContent(t, handler, call, httpapi.MaxContent, "Authorization", "Bearer k1", "X-User-ID", "7")
 	}
+	require.EqualValues(t, 7*len(orders), made.Load(), "without content, and with none in seven ways")
+	for _, call := range orders {
+		method, path, _ := strings.Cut(call, " ")
+		got := ask(handler, method, path+"?amountWon=5000")
+		require.Equal(t, http.StatusBadRequest, got.Code, call)
+		require.Contains(t, got.Body.String(), `"code":"INVALID_QUERY"`, call)
+	}
+	require.EqualValues(t, 7*len(orders), made.Load())
 }
