@@ -157,23 +157,6 @@ func newModel() *model {
 	return m
 }
 
-// One call after the other, by the transactions of the program.
-func TestModelOfRedeem(t *testing.T) {
-	t.Parallel()
-	rounds := testenv.Rounds(2, 300)
-	s, r := newShop(t, rounds), testenv.Random(t)
-	for user := coupon.UserID(1); user <= coupon.UserID(rounds); user++ {
-		m := newModel()
-		for range 40 {
-			c := someOp(r)
-			got, err := s.call(t.Context(), user, c)
-			require.NoError(t, err)
-			require.Equal(t, m.apply(0, c), got, "user %d: %v", user, c)
-			s.requireSame(user, m)
-		}
-	}
-}
-
 var linearizable = porcupine.Model{
 	Init: func() any { return *newModel() },
 	Step: func(state, input, output any) (bool, any) {

@@ -2,8 +2,6 @@ package wallet_test
 
 import (
 	"bytes"
-	"context"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,31 +21,6 @@ func (s *shop) connectThrough(rule faultproxy.Rule) {
 	require.NoError(s.T, err)
 	proxy := faultproxy.New(s.T, rule, dsn.Addr)
 	s.connect(strings.Replace(s.Wallet.MySQLDSN, "("+dsn.Addr+")", "("+proxy.Addr+")", 1))
-}
-
-// keepCalling makes calls about a user of its own until ctx ends: it knows what must be true. It repeats calls without a result.
-func (s *shop) keepCalling(ctx context.Context, r *rand.Rand, user coupon.UserID, calls, unknown *atomic.Int64) {
-	m := newModel()
-	for ctx.Err() == nil {
-		c := someOp(r)
-		if c.verb >= wallet.Revoke {
-			continue
-		}
-		before := *m
-		want := m.apply(0, c)
-		code, err := s.call(s.T.Context(), user, c)
-		calls.Add(1)
-		repeated := err != nil
-		for err != nil && s.T.Context().Err() == nil {
-			unknown.Add(1)
-			code, err = s.call(s.T.Context(), user, c)
-		}
-		again := *m
-		if code != want && (code != again.apply(0, c) || want != wallet.Done) {
-			s.T.Errorf("user %d: %v: %s instead of %s, repeated: %v, from %v", user, c, code, want, repeated, before)
-			return
-		}
-	}
 }
 
 // cut is what happens to a request to MySQL.

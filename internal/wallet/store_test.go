@@ -13,56 +13,9 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
-
-// The connections of many callers are cut again and again, at COMMIT in particular. Every result that a caller got is true
-// afterwards.
-func TestStore_AddsUpAfterLostReplies(t *testing.T) {
-	t.Parallel()
-	const clients = 32
-	s := newShop(t, clients)
-	var commits, cuts int
-	s.connectThrough(func(turn faultproxy.Turn) faultproxy.Action {
-		if bytes.HasSuffix(turn.Request, []byte("COMMIT")) {
-			commits++
-			switch commits % 11 {
-			case 0:
-				cuts++
-				return faultproxy.DropReply(nil)
-			case 5:
-				cuts++
-				return faultproxy.DropRequest(nil)
-			}
-		} else if turn.Number%97 == 0 {
-			cuts++
-			return faultproxy.DropReply(nil)
-		}
-		return faultproxy.Pass()
-	})
-	s.pods = s.pods[:1]
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var group sync.WaitGroup
-	var calls, unknown atomic.Int64
-	r := testenv.Random(t)
-	for client := range clients {
-		group.Go(func() { s.keepCalling(ctx, r, coupon.UserID(client+1), &calls, &unknown) })
-	}
-	target := int64(testenv.Rounds(600, 100_000))
-	testenv.Eventually(t, "clients make calls", func() bool { return calls.Load() > target || t.Failed() })
-	stop()
-	group.Wait()
-	require.False(t, t.Failed())
-	s.connect(s.Wallet.MySQLDSN)
-	for user := coupon.UserID(1); user <= clients; user++ {
-		s.requireSame(user, nil)
-	}
-	s.Verify()
-	t.Logf("passed: %d cuts, %d calls, %d without a reply", cuts, calls.Load(), unknown.Load())
-}
 
 // meddler runs do once, before MySQL gets the next statement with the text.
 type meddler struct {
