@@ -19,18 +19,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/api"
-	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
-	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/ops"
-	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
@@ -330,124 +323,6 @@ func TestSlowHeadersDelayNoRequest(t *testing.T) {
 	require.Empty(t, readUntilClosed(t, slow, others))
 	require.Empty(t, readUntilClosed(t, mute, others))
 	c.verify(redisClient(t, redis.Addr()))
-}
-
-func TestSlowBodiesAreNotInFlight(t *testing.T) {
-	t.Parallel()
-	open := new(oneCoupon)
-	site := serveWithTimeouts(t, open, 2, ops.Timeouts{Header: never, Read: never, Write: never, Idle: never})
-	slow := make([]rawConn, 10)
-	for i := range slow {
-		slow[i] = connectTo(t, site)
-		slow[i].begin(1000 + i)
-	}
-	c := startCrowd(t, site, 0)
-	for user := range 10 {
-		require.Equal(t, http.StatusAccepted, c.apply(user+1).status)
-	}
-	require.EqualValues(t, 10, open.arrivals.Load())
-	for _, conn := range slow {
-		require.Equal(t, http.StatusAccepted, conn.finish().StatusCode)
-	}
-	require.EqualValues(t, 20, open.arrivals.Load())
-}
-
-// oneCoupon accepts every application.
-type oneCoupon struct{ arrivals atomic.Int64 }
-
-func (o *oneCoupon) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
-	n := o.arrivals.Add(1)
-	return candidates.Receipt{Code: candidates.Accepted, Arrival: coupon.Arrival(n), Position: n}, nil
-}
-func (o *oneCoupon) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
-	return coupon.Coupon{ID: id, Cadence: coupon.Nightly}, true
-}
-func (o *oneCoupon) Read(id coupon.CouponID) (coupon.Coupon, coupon.Reading, bool) {
-	one, ok := o.Lookup(id)
-	return one, coupon.Reading{}, ok
-}
-func (o *oneCoupon) Loaded() bool { return true }
-
-// serveWithTimeouts serves the public API with timeouts that a test can wait for, or need not fear.
-func serveWithTimeouts(t *testing.T, open *oneCoupon, inFlight int, within ops.Timeouts) (site string) {
-	t.Helper()
-	handler := api.New(api.Options{
-		Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
-		Applier:  open, Coupons: open, Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }},
-		Limits: api.Limits{InFlight: inFlight}, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	connections := httpapi.NewConnections(listener, 100, 100, prometheus.NewRegistry())
-	server, ended := ops.NewServer(handler, within, zap.NewNop()), make(chan struct{})
-	server.ConnContext = connections.Context
-	go func() { defer close(ended); _ = server.Serve(connections) }()
-	t.Cleanup(func() { _ = server.Close(); <-ended })
-	return "http://" + listener.Addr().String()
-}
-
-const (
-	never = time.Hour
-	short = 1500 * time.Millisecond
-)
-
-func TestSlowClientsAreDisconnected(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		within ops.Timeouts
-		slowly func(rawConn)
-		said   string
-	}{
-		"header": {ops.Timeouts{Header: short, Read: never, Write: never, Idle: never},
-			func(c rawConn) { trickle(c, "POST /v1/coupons/1/applications HTTP/1.1\r\nX-Slow: aaa") }, ""},
-		"body": {ops.Timeouts{Header: never, Read: short, Write: never, Idle: never},
-			func(c rawConn) { trickle(c, application(7, "Content-Length: 1000\r\n")) }, "HTTP/1.1 400 Bad Request"},
-		"nothing after a response": {ops.Timeouts{Header: never, Read: never, Write: never, Idle: short},
-			func(c rawConn) { c.send(application(7, "")) }, "HTTP/1.1 202 Accepted"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testenv.Eventually(t, "others are served meanwhile", func() (served bool) {
-				site := serveWithTimeouts(t, new(oneCoupon), 100, c.within)
-				slow := connectTo(t, site)
-				go c.slowly(slow)
-				others := startCrowd(t, site, 0)
-				said := readUntilClosed(t, slow, func() {
-					served = others.apply(8).queued() || served // this machine may be slower than the timeout
-				})
-				require.True(t, strings.HasPrefix(said, c.said), said)
-				return served
-			})
-		})
-	}
-	t.Run("reads no response", func(t *testing.T) {
-		t.Parallel()
-		site := serveWithTimeouts(t, new(oneCoupon), 100, ops.Timeouts{Header: never, Read: never, Write: short, Idle: never})
-		conn := connectTo(t, site)
-		ended := make(chan error, 1)
-		go func() {
-			for {
-				if _, err := fmt.Fprint(conn, application(7, "")); err != nil {
-					ended <- err
-					return
-				}
-			}
-		}()
-		others := startCrowd(t, site, 0)
-		for served := 0; ; {
-			if others.apply(8).queued() {
-				served++
-			}
-			select {
-			case err := <-ended:
-				timeout, ok := err.(net.Error)
-				require.False(t, ok && timeout.Timeout(), "not ended")
-				require.Positive(t, served)
-				return
-			case <-time.After(trickleEvery):
-			}
-		}
-	})
 }
 
 func TestTimeoutsSuitLoadBalancers(t *testing.T) {

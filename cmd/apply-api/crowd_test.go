@@ -240,7 +240,7 @@ func (c *crowd) awaitResults() {
 func (c *crowd) verify(rdb redis.Cmdable) {
 	c.t.Helper()
 	c.awaitResults()
-	require.Empty(c.t, c.violations(readQueue(c.t, rdb), nil))
+	require.Empty(c.t, c.violations(readQueue(c.t, rdb)))
 }
 
 // recovers repeats a fault until an application was queued whose response was lost. Whether a single fault meets one is chance: at

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,12 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -33,29 +30,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 type program struct {
 	t                  *testing.T
 	cmd                *exec.Cmd
-	stdout, stderr     *buffer
+	stdout, stderr     *testenv.Log
 	ended              chan int
 	apply, live, admin string // addresses, once it listens
 	client             *http.Client
 	ctx                context.Context // of requests
-}
-
-// buffer may be read while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func start(t *testing.T, environment []string, args ...string) *program {
@@ -66,7 +45,7 @@ func start(t *testing.T, environment []string, args ...string) *program {
 func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 	t.Helper()
 	p := &program{
-		t: t, stdout: new(buffer), stderr: new(buffer), ended: make(chan int, 1),
+		t: t, stdout: new(testenv.Log), stderr: new(testenv.Log), ended: make(chan int, 1),
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, ctx: testenv.Patient(t),
 	}
 	p.cmd = cmd
@@ -89,11 +68,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, environment []string) *program {
 	return p
 }
 
-// The log lines with addresses.
-const (
-	adminOpen = "admin port open; the public ports open when this process is ready"
-	listening = "listening"
-)
+const adminOpen, listening = testenv.AdminOpen, testenv.Listening
 
 // startAt starts the binary on free ports and waits for a line of its log.
 func startAt(t *testing.T, msg string, environment ...string) *program {
@@ -110,16 +85,8 @@ func anywhere(environment []string) []string {
 // await waits for a log line with addresses.
 func (p *program) await(msg string) {
 	p.t.Helper()
-	testenv.Eventually(p.t, "apply-api logs: "+msg, func() bool {
-		for line := range strings.Lines(p.stderr.String()) {
-			var event struct{ Msg, Apply, Live, Admin string }
-			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
-				p.apply, p.live, p.admin = "http://"+event.Apply, "http://"+event.Live, "http://"+event.Admin
-				return true
-			}
-		}
-		return false
-	})
+	at := p.stderr.Await(p.t, msg)
+	p.apply, p.live, p.admin = at.Apply, at.Live, at.Admin
 }
 
 func (p *program) exit() int {
@@ -129,20 +96,7 @@ func (p *program) exit() int {
 
 // get requests a page of the admin port. The status is 0 without a response.
 func (p *program) get(path string) (status int, text string) {
-	request, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.admin+path, nil)
-	if err != nil {
-		return 0, err.Error()
-	}
-	response, err := p.client.Do(request)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(body)
+	return testenv.Page(p.ctx, p.admin+path)
 }
 
 func (p *program) ready() int {
@@ -240,68 +194,41 @@ VALUES (3, 'i', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 
 func TestWrongSettingsAreReportedTogether(t *testing.T) {
 	t.Parallel()
-	p := start(t, []string{
-		"APPLY_LISTN=:1", "APPLY_LISTEN=http", "SHUTDOWN_DELAY=-1s", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
-		"REDIS_TLS=maybe", "LOG_LEVEL=loud", "SETTLE_TIME_ZONE=Asia/Seoul", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null",
-	}, "--bogus", "--admin-listen=:99999")
-	require.Equal(t, 2, p.exit())
-	require.Empty(t, p.stdout.String())
-	require.ElementsMatch(t, []string{
-		"apply-api: unknown flag --bogus: see --help",
-		`apply-api: REDIS_TLS (--redis-tls) is "maybe": want true or false`,
-		`apply-api: LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
-		"apply-api: APPLY_LISTN is not a setting: known settings are APPLY_LISTEN",
-		`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
-		`apply-api: ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
-		"apply-api: RECEIPT_KEYS_FILE cannot be read: no regular file",
-		"apply-api: SHUTDOWN_DELAY is -1s: want 0s to 5m0s, such as 5s",
-		`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
-		"apply-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
-		"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name and a password",
-	}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
-}
-
-func TestWrongLimitsAreReportedInTheSessionsLanguage(t *testing.T) {
-	t.Parallel()
 	for locale, want := range map[string][]string{
 		"C": {
+			"apply-api: unknown flag --bogus: see --help",
+			`apply-api: REDIS_TLS (--redis-tls) is "maybe": want true or false`,
+			"apply-api: APPLY_LISTN is not a setting: known settings are APPLY_LISTEN",
+			`apply-api: APPLY_LISTEN is "http": want host:port or :port, with a port up to 65535`,
+			`apply-api: ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
+			"apply-api: RECEIPT_KEYS_FILE cannot be read: no regular file",
 			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
-			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in lower case, ` +
-				"without path, * or the usual port, such as https://shop.example.com",
+			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in ` +
+				"lower case, without path, * or the usual port, such as https://shop.example.com",
 			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
 			"apply-api: MAX_STREAMS is 0: want 1 to 1000000",
 			"apply-api: SHUTDOWN_DELAY is 6m0s: want 0s to 5m0s, such as 5s",
+			`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
+			"apply-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
+			"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name and a password",
 		},
-		"ko_KR.UTF-8": {
-			"apply-api: USER_RATE가 -1입니다. 초당 0.001부터 1000000까지 가능하며, 제한하지 않으려면 0을 지정하세요",
-			`apply-api: CORS_ORIGINS에 "https://shop.example.com/"이(가) 있습니다. 브라우저가 보내는 그대로 scheme://host[:port]를 소문자로 지정하세요. ` +
-				"경로, *, 기본 포트는 쓸 수 없습니다. 예: https://shop.example.com",
-			"apply-api: MAX_CONNECTIONS가 2000000입니다. 1부터 1000000까지 가능합니다",
-			"apply-api: MAX_STREAMS가 0입니다. 1부터 1000000까지 가능합니다",
-			"apply-api: SHUTDOWN_DELAY가 6m0s입니다. 0s부터 5m0s까지 가능합니다. 예: 5s",
-		},
+		"ko_KR.UTF-8": {"apply-api: SHUTDOWN_DELAY가 6m0s입니다. 0s부터 5m0s까지 가능합니다. 예: 5s"},
 	} {
-		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d",
-			"USER_RATE=-1", "CORS_ORIGINS=https://shop.example.com/", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000", "SHUTDOWN_DELAY=6m"})
+		environment, args := []string{"LC_ALL=" + locale, "SHUTDOWN_DELAY=6m", "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, []string(nil)
+		if locale == "C" {
+			environment = append(environment[:2], "APPLY_LISTN=:1", "APPLY_LISTEN=http", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
+				"REDIS_TLS=maybe", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null", "USER_RATE=-1",
+				"CORS_ORIGINS=https://shop.example.com/", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000")
+			args = []string{"--bogus", "--admin-listen=:99999"}
+		}
+		p := start(t, environment, args...)
 		require.Equal(t, 2, p.exit())
+		require.Empty(t, p.stdout.String())
 		require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
 	}
-	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "USER_RATE=NaN"})
-	require.Equal(t, 2, p.exit())
-	require.Contains(t, p.stderr.String(), `USER_RATE (--user-rate) is "NaN"`)
-}
-
-func TestHelpAndVersion(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, 0, run(context.Background(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"APPLY_LISTEN", "ADMIN_LISTEN", "SHUTDOWN_DELAY", "USER_RATE", "MAX_CONNECTIONS", "LIVE_LISTEN", "MAX_STREAMS", "MYSQL_DSN", "REDIS_ADDRS"} {
-		require.Contains(t, stdout.String(), "$"+name)
-	}
-	stdout.Reset()
-	require.Equal(t, 0, run(context.Background(), []string{"--version"}, &stdout, &stderr))
-	require.Equal(t, "dev\n", stdout.String())
-	require.Empty(t, stderr.String())
+	p := start(t, nil, "--version")
+	require.Equal(t, 0, p.exit())
+	require.Equal(t, "dev\n", p.stdout.String())
 }
 
 func TestPortInUseIsNamed(t *testing.T) {
@@ -420,15 +347,4 @@ func TestPublicPortStaysClosedWithoutMySQL(t *testing.T) {
 	require.NotContains(t, p.stderr.String(), `"listening"`)
 }
 
-func TestBadValuesAreRefused(t *testing.T) {
-	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
-	require.NoError(t, err)
-	ended, stop := context.WithCancel(t.Context())
-	stop() // ends a process that starts by mistake
-	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
-		var stdout, stderr bytes.Buffer
-		code := run(ended, args, &stdout, &stderr)
-		require.Empty(t, stdout.String(), "%v", args)
-		return code, stderr.String()
-	})
-}
+func TestBadValuesAreRefused(t *testing.T) { badinput.CheckProgram(t, new(settings), run) }

@@ -168,7 +168,7 @@ func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 	c.awaitResults()
 	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "no application was put back")
 	stored := readQueue(t, f.clients[old])
-	require.Empty(t, c.violations(stored, nil))
+	require.Empty(t, c.violations(stored))
 	acknowledged := c.firstArrivals()
 	require.Len(t, stored.queue, len(acknowledged), "acknowledged and present")
 	t.Logf("%d acknowledged over %d failovers", len(acknowledged), failovers)

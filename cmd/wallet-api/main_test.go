@@ -4,22 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/alecthomas/kong"
-	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -27,7 +20,6 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/badinput"
-	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -36,41 +28,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.WithServers{M: m}) }
 // program is wallet-api in the process of the test.
 type program struct {
 	t             *testing.T
-	stderr        *buffer
+	stderr        *testenv.Log
 	sigterm       context.CancelFunc // what SIGTERM does
 	ended         chan int
 	wallet, admin string // addresses, once it listens
 	client        *http.Client
 }
 
-// buffer may be read while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// The log lines with addresses.
-const (
-	adminOpen = "admin port open; the public ports open when this process is ready"
-	listening = "listening"
-)
+const adminOpen, listening = testenv.AdminOpen, testenv.Listening
 
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &program{t: t, stderr: new(buffer), sigterm: cancel, ended: make(chan int, 1),
+	p := &program{t: t, stderr: new(testenv.Log), sigterm: cancel, ended: make(chan int, 1),
 		client: &http.Client{Transport: openapi.Wallet.Transport(t, &http.Transport{DisableKeepAlives: true})}}
 	args = append([]string{"--wallet-listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--shutdown-delay=0s"}, args...)
 	gone := make(chan struct{})
@@ -91,16 +61,8 @@ func start(t *testing.T, args ...string) *program {
 
 func (p *program) await(msg string) *program {
 	p.t.Helper()
-	testenv.Eventually(p.t, "wallet-api logs: "+msg, func() bool {
-		for line := range strings.Lines(p.stderr.String()) {
-			var event struct{ Msg, Wallet, Admin string }
-			if json.Unmarshal([]byte(line), &event) == nil && event.Msg == msg {
-				p.wallet, p.admin = "http://"+event.Wallet, "http://"+event.Admin
-				return true
-			}
-		}
-		return false
-	})
+	at := p.stderr.Await(p.t, msg)
+	p.wallet, p.admin = at.Wallet, at.Admin
 	return p
 }
 
@@ -111,16 +73,7 @@ func (p *program) exit() int {
 
 // page is a page of the admin port. The status is 0 without a response.
 func (p *program) page(path string) (status int, text string) {
-	response, err := http.Get(p.admin + path)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	return response.StatusCode, string(body)
+	return testenv.Page(context.Background(), p.admin+path)
 }
 
 func (p *program) awaitReady(status int) {
@@ -210,7 +163,6 @@ func testWallet(t *testing.T, p *program) {
 		require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, response.StatusCode)
 		return response.StatusCode == http.StatusOK
 	})
-	testDocumentedMetrics(t, p)
 }
 
 // reserveDuringShutdown reserves a coupon. The call waits for a lock when SIGTERM comes.
@@ -252,24 +204,6 @@ func reserveDuringShutdown(t *testing.T, d *jajeongtest.Deployment, p *program, 
 	require.NoError(t, tx.Rollback())
 	testenv.Receive(t, "the call is answered", answered)
 	return status, text
-}
-
-// testDocumentedMetrics compares docs/metrics.md with the metrics.
-func testDocumentedMetrics(t *testing.T, p *program) {
-	text, err := os.ReadFile("../../docs/metrics.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## The wallet\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	names := func(pattern, text string) (all []string) {
-		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-			all = append(all, match[1])
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
-	_, metrics := p.page("/metrics")
-	require.Equal(t, names("`(jajeong_\\w+)`", section), names(`(?m)^# TYPE (jajeong_\w+) `, metrics))
 }
 
 // mustReserve calls until the result is known, and requires a status: this machine may be slower than the time of a call. Then the
@@ -322,7 +256,6 @@ func TestOnOneDeployment(t *testing.T) {
 	t.Run("KeysAreRotatedWithoutRestart", func(t *testing.T) { testKeys(t, d) })
 	t.Run("ConnectionsAboveTheLimitAreRefused", func(t *testing.T) { testConnections(t, d) })
 	t.Run("CallsAreBounded", func(t *testing.T) { testBounds(t, d) })
-	t.Run("LostRepliesOfMySQL", func(t *testing.T) { testLostReplies(t, d) })
 }
 
 // Until the tables are there, the process is not ready.
@@ -388,35 +321,6 @@ func testBounds(t *testing.T, d *jajeongtest.Deployment) {
 	p.mustReserve(http.StatusCreated, "B-1", id, "k1")
 }
 
-// The change is made, but the reply to COMMIT is lost. The next call tells the result.
-func testLostReplies(t *testing.T, d *jajeongtest.Deployment) {
-	id := issue(d)
-	dsn, err := mysql.ParseDSN(d.Wallet.MySQLDSN)
-	require.NoError(t, err)
-	var lost atomic.Int32 // replies that are still to be lost
-	proxy := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
-		if bytes.HasSuffix(turn.Request, []byte("COMMIT")) && lost.Add(-1) >= 0 { // not: READ COMMITTED of a new connection
-			return faultproxy.DropReply(nil)
-		}
-		return faultproxy.Pass()
-	}, dsn.Addr)
-	through := strings.Replace(d.Wallet.MySQLDSN, dsn.Addr, proxy.Addr, 1)
-	p := start(t, "--mysql-dsn="+through, "--service-keys-file="+keysFile(t, "k1")).await(listening)
-
-	lost.Store(1)
-	status, text := p.reserve("L-1", id, "k1")
-	require.Equal(t, http.StatusOK, status, "the program itself looks what has become of the call: %s", text)
-	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6) WHERE order_id = 'L-1'")
-	lost.Store(100)
-	status, text = p.reserve("L-2", id, "k1")
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, text, "Ask again with the same order id")
-	lost.Store(0)
-	p.mustReserve(http.StatusOK, "L-2", id, "k1")
-	require.Equal(t, []string{"RESERVED", "RELEASED", "RESERVED"}, jajeongtest.Column[string](d,
-		"SELECT kind FROM coupon_log WHERE user_coupon_id = (SELECT id FROM user_coupon WHERE coupon_id = ?) ORDER BY seq", id))
-}
-
 func refusals(t *testing.T, args ...string) []string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -453,35 +357,6 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h"))
 }
 
-func TestHelpAndVersion(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitEnded, run(t.Context(), []string{"--help"}, &stdout, &stderr))
-	for _, name := range []string{"WALLET_LISTEN", "ADMIN_LISTEN", "SERVICE_KEYS_FILE", "RESERVE_TTL", "MYSQL_DSN",
-		"USER_RATE", "SHUTDOWN_DELAY"} {
-		require.Contains(t, stdout.String(), "$"+name)
-	}
-	require.NotContains(t, stdout.String(), "REDIS")
-	stdout.Reset()
-	require.Equal(t, exitEnded, run(t.Context(), []string{"--version"}, &stdout, &stderr))
-	require.Equal(t, "dev\n", stdout.String())
-	require.Empty(t, stderr.String())
-}
-
-func TestPortInUseIsNamed(t *testing.T) {
-	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer taken.Close()
-	for _, ports := range [][]string{{taken.Addr().String(), "127.0.0.1:0"}, {"127.0.0.1:0", taken.Addr().String()}} {
-		var stdout, stderr bytes.Buffer
-		require.Equal(t, exitFailed, run(t.Context(), []string{"--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--wallet-listen=" + ports[0],
-			"--admin-listen=" + ports[1]}, &stdout, &stderr))
-		require.Contains(t, stderr.String(), taken.Addr().String())
-		require.Contains(t, stderr.String(), "ADMIN_LISTEN")
-	}
-}
-
 func TestStartWarnsOfRisks(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d?tls=skip-verify")
@@ -489,15 +364,4 @@ func TestStartWarnsOfRisks(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "MYSQL_DSN does not verify the certificate of MySQL")
 }
 
-func TestBadValuesAreRefused(t *testing.T) {
-	parser, err := kong.New(new(settings), kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
-	require.NoError(t, err)
-	ended, stop := context.WithCancel(t.Context())
-	stop() // ends a process that starts by mistake
-	badinput.CheckAll(t, parser.Model, func(args ...string) (int, string) {
-		var stdout, stderr bytes.Buffer
-		code := run(ended, args, &stdout, &stderr)
-		require.Empty(t, stdout.String(), "%v", args)
-		return code, stderr.String()
-	})
-}
+func TestBadValuesAreRefused(t *testing.T) { badinput.CheckProgram(t, new(settings), run) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -18,12 +19,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -215,20 +218,22 @@ func TestDraining_ClosesConnections(t *testing.T) {
 	require.True(t, closes("x"), "also with a refusal")
 }
 
-// never is a timeout that no test reaches.
-const never = time.Hour
+const (
+	never = time.Hour               // no test reaches it
+	short = 1500 * time.Millisecond // longer than the slack of deadlines
+)
+
+var patient = ops.Timeouts{Header: never, Read: never, Write: never, Idle: never}
 
 // listen serves a handler on connections as the public API does. open counts the open connections.
-func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc) (address string, open func() float64) {
+func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc, within ...ops.Timeouts) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	connections := httpapi.NewConnections(listener, limit, surplus, registry)
-	server := &http.Server{
-		Handler: handler, ConnContext: connections.Context,
-		ReadTimeout: never, WriteTimeout: never, IdleTimeout: never,
-	}
+	server := ops.NewServer(handler, append(within, patient)[0], zap.NewNop())
+	server.ConnContext = connections.Context
 	t.Cleanup(func() {
 		_ = server.Close()
 		require.Zero(t, open(), "Close closes every connection")
@@ -354,6 +359,70 @@ func TestConnections_CloseAboveTheSurplus(t *testing.T) {
 		require.NoError(t, conn.Close())
 	}
 	testenv.Eventually(t, "all connections are closed", func() bool { return open() == 0 })
+}
+
+// A client that is slow at any time is disconnected.
+func TestConnections_EndSlowClients(t *testing.T) {
+	t.Parallel()
+	const request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"
+	for name, c := range map[string]struct {
+		limit       func(*ops.Timeouts) *time.Duration
+		sends, said string
+	}{
+		"header":            {func(o *ops.Timeouts) *time.Duration { return &o.Header }, "POST / HTTP/1.1\r\nX-Slow: a", ""},
+		"body":              {func(o *ops.Timeouts) *time.Duration { return &o.Read }, request, "HTTP/1.1 400 "},
+		"after a response":  {func(o *ops.Timeouts) *time.Duration { return &o.Idle }, request + "x", "HTTP/1.1 200 "},
+		"reads no response": {func(o *ops.Timeouts) *time.Duration { return &o.Write }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			within := patient
+			*c.limit(&within) = short
+			address, _ := listen(t, 1, 8, func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err != nil {
+					w.WriteHeader(http.StatusBadRequest)
+				}
+				_, _ = w.Write(make([]byte, 10_000))
+			}, within)
+			conn := dial(t, address)
+			var err error
+			for c.sends == "" && err == nil {
+				_, err = io.WriteString(conn, request+"x")
+			}
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			_, _ = io.WriteString(conn, c.sends)
+			said, err := io.ReadAll(conn)
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.True(t, strings.HasPrefix(string(said), c.said), "%q", said)
+		})
+	}
+}
+
+// slowBody is content that a client has not sent yet.
+type slowBody struct{ awaited, sent chan struct{} }
+
+func (b slowBody) Read([]byte) (int, error) {
+	b.awaited <- struct{}{}
+	<-b.sent
+	return 0, io.EOF
+}
+
+// Applications whose content has not arrived are not in flight.
+func TestLimits_SlowContentIsNotInFlight(t *testing.T) {
+	t.Parallel()
+	handler := newHandler(api.Options{Applier: applier(accepts), Limits: api.Limits{InFlight: 1}})
+	apply := func(body io.Reader) int {
+		r, recorder := httptest.NewRequest(http.MethodPost, "/v1/coupons/1/applications", body), httptest.NewRecorder()
+		r.Header.Set("X-User-ID", "7")
+		handler.ServeHTTP(recorder, r)
+		return recorder.Code
+	}
+	slow, answered := slowBody{make(chan struct{}), make(chan struct{})}, make(chan int)
+	go func() { answered <- apply(slow) }()
+	<-slow.awaited
+	require.Equal(t, http.StatusAccepted, apply(nil))
+	close(slow.sent)
+	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
 // The write deadline of an earlier response may have passed.

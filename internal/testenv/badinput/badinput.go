@@ -2,7 +2,10 @@
 package badinput
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +14,24 @@ import (
 
 	"github.com/alecthomas/kong"
 )
+
+// CheckProgram is CheckAll of a program with one verb. Its run ends at once if it begins by mistake.
+func CheckProgram(t *testing.T, settings any, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+	parser, err := kong.New(settings, kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	CheckAll(t, parser.Model, func(args ...string) (int, string) {
+		var stdout, stderr bytes.Buffer
+		code := run(ended, args, &stdout, &stderr)
+		if stdout.Len() > 0 {
+			t.Errorf("%v: %s", args, &stdout)
+		}
+		return code, stderr.String()
+	})
+}
 
 // CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means
 // none, a number that is no canonical decimal, twice, not plain text, or an address with a password, which is not repeated. The program must name each and exit with code 2. One call gives a bad value to all
