@@ -68,30 +68,6 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 	p.awaitQueued(key.Of(7))
 }
 
-func TestWrongIdentityIsReportedInTheSessionsLanguage(t *testing.T) {
-	t.Parallel()
-	for locale, want := range map[string][]string{
-		"C": {
-			"apply-api: IDENTITY=jwt needs one of JWT_SECRET_FILE, JWT_JWKS_URL and JWT_JWKS_FILE, and only one",
-			"apply-api: IDENTITY=jwt needs JWT_AUDIENCE",
-			"apply-api: IDENTITY=jwt needs JWT_USER_CLAIM",
-		},
-		"ko_KR.UTF-8": {
-			"apply-api: IDENTITY=jwt에는 JWT_SECRET_FILE, JWT_JWKS_URL, JWT_JWKS_FILE 중 하나만 지정하세요",
-			"apply-api: IDENTITY=jwt에는 JWT_AUDIENCE이(가) 필요합니다",
-			"apply-api: IDENTITY=jwt에는 JWT_USER_CLAIM이(가) 필요합니다",
-		},
-	} {
-		p := start(t, []string{"LC_ALL=" + locale, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "IDENTITY=jwt", "JWT_ISSUER=i"})
-		require.Equal(t, 2, p.exit())
-		require.Equal(t, want, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
-	}
-	p := start(t, []string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "JWT_ISSUER=i", "TRUSTED_PROXIES=gateway,10.0.0.0/8"})
-	require.Equal(t, 2, p.exit())
-	require.Equal(t, []string{"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
-		`apply-api: TRUSTED_PROXIES has "gateway": want addresses or networks such as 10.0.0.0/8`}, strings.Split(strings.TrimSpace(p.stderr.String()), "\n"))
-}
-
 // The start says who is believed.
 func TestStartSaysWhoIsBelieved(t *testing.T) {
 	t.Parallel()

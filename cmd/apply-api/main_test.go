@@ -205,6 +205,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in ` +
 				"lower case, without path, * or the usual port, such as https://shop.example.com",
+			"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
 			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
 			"apply-api: MAX_STREAMS is 0: want 1 to 1000000",
 			"apply-api: SHUTDOWN_DELAY is 6m0s: want 0s to 5m0s, such as 5s",
@@ -217,7 +218,7 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		environment, args := []string{"LC_ALL=" + locale, "SHUTDOWN_DELAY=6m", "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, []string(nil)
 		if locale == "C" {
 			environment = append(environment[:2], "APPLY_LISTN=:1", "APPLY_LISTEN=http", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
-				"REDIS_TLS=maybe", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null", "USER_RATE=-1",
+				"REDIS_TLS=maybe", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null", "USER_RATE=-1", "JWT_ISSUER=i",
 				"CORS_ORIGINS=https://shop.example.com/", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000")
 			args = []string{"--bogus", "--admin-listen=:99999"}
 		}

@@ -1,20 +1,15 @@
 package events_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/events"
-	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/testenv/asyncapi"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -31,7 +26,7 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 		verb  wallet.Verb
 		order string
 	}{{wallet.Reserve, "A-1"}, {wallet.Release, "A-1"}, {wallet.Reserve, "주문/2:가"}, {wallet.Confirm, "주문/2:가"}, {wallet.Refund, "주문/2:가"}} {
-		s.redeem(couponID, c.verb, c.order)
+		s.redeem(couponID, 1, c.verb, c.order)
 	}
 	admin := s.CouponAdmin()
 	revoked, err := admin.Revoke(t.Context(), couponID, 1, false)
@@ -44,10 +39,8 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	require.NoError(t, err)
 	s.publish()
 
-	var types []string
 	bySubject := map[string][]string{}
 	for _, e := range s.sink.got {
-		types = append(types, e.Type)
 		bySubject[e.Subject] = append(bySubject[e.Subject], fmt.Sprint(e.Sequence, " ", e.Type))
 	}
 	var want []string
@@ -57,38 +50,4 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	}
 	require.Equal(t, append([]string{"0 " + events.IssuedType}, want...), bySubject["1"])
 	require.Equal(t, []string{"1 " + events.TypeOf(coupon.LogGranted)}, bySubject["2"])
-	require.Subset(t, types, described(t))
-}
-
-// redeem does what the checkout does, for user 1.
-func (s *shop) redeem(couponID coupon.CouponID, verb wallet.Verb, order string) {
-	s.T.Helper()
-	pool, err := s.Wallet.Open(connect.Patient, zap.NewNop())
-	require.NoError(s.T, err)
-	defer pool.Close()
-	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,
-		wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: 10_000, TTL: time.Minute})
-	require.NoError(s.T, err)
-	require.Equal(s.T, wallet.Done, d.Code)
-}
-
-// described returns the types of docs/asyncapi.yaml.
-func described(t *testing.T) []string {
-	t.Helper()
-	document, err := asyncapi.Document()
-	require.NoError(t, err)
-	var read struct {
-		Components struct {
-			Messages map[string]struct{ Name string }
-		}
-	}
-	text, err := json.Marshal(document)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &read))
-	var names []string
-	for _, message := range read.Components.Messages {
-		names = append(names, message.Name)
-	}
-	require.Len(t, names, 9)
-	return names
 }

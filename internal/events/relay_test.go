@@ -335,11 +335,17 @@ func (s *shop) rowOf(couponID coupon.CouponID, user coupon.UserID) int64 {
 // reserve reserves the coupon for an order.
 func (s *shop) reserve(couponID coupon.CouponID, user coupon.UserID, order string) {
 	s.T.Helper()
+	s.redeem(couponID, user, wallet.Reserve, order)
+}
+
+// redeem does what the checkout does.
+func (s *shop) redeem(couponID coupon.CouponID, user coupon.UserID, verb wallet.Verb, order string) {
+	s.T.Helper()
 	pool, err := s.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(s.T, err)
 	defer pool.Close()
 	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,
-		wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
+		wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
 	require.NoError(s.T, err)
 	require.Equal(s.T, wallet.Done, d.Code)
 }

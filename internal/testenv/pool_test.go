@@ -8,8 +8,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-
-	"github.com/jajeong/jajeong/internal/testenv/hostile"
 )
 
 // shopSchema has a table that is empty and one with a row.
@@ -145,35 +143,6 @@ func TestSchemaFor_EndsSessions(t *testing.T) {
 	})
 	require.Error(t, <-ended)
 	t.Run("second", func(t *testing.T) { checkAsMade(t, SchemaFor(t, schema)) })
-}
-
-// The server's defaults are those of somebody who breaks careless SQL.
-func TestSchemaFor_LeavesNothingOnAnExistingServer(t *testing.T) {
-	theirs := PrivateMySQL(t, MySQLOptions{Init: hostile.Globals()})
-	t.Setenv("TEST_MYSQL_DSN", theirs.DSN("mysql"))
-	var first string
-	t.Run("first", func(t *testing.T) {
-		h := SchemaFor(t, shopSchema("at a server of others"))
-		first = databaseName(t, h)
-		checkAsMade(t, h)
-	})
-	t.Run("second", func(t *testing.T) {
-		h := SchemaFor(t, shopSchema("at a server of others"))
-		require.Equal(t, first, databaseName(t, h))
-		checkAsMade(t, h)
-	})
-	db := openDB(t, theirs.DSN("")+"&sql_big_selects=1")
-	left := func() (all int) {
-		for _, query := range []string{"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'jajeong%'", "SELECT COUNT(*) FROM mysql.user WHERE user LIKE 'reader%'"} {
-			var n int
-			require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
-			all += n
-		}
-		return all
-	}
-	require.Equal(t, 2, left(), "it waits in the pool")
-	require.NoError(t, pool.dropAll(t.Context()))
-	require.Zero(t, left())
 }
 
 func openDB(t *testing.T, dsn string) *sql.DB {

@@ -93,20 +93,9 @@ func TestTokens_OpenWhatTheyAreFor(t *testing.T) {
 	program := bearer(t, jwt.MapClaims{"client_id": "Settle", "scope": "redeem"})
 	require.Equal(t, http.StatusUnauthorized, ask("DELETE", "/v1/orders/A-1/coupon", program).Code, "the name of what the program does by itself")
 	require.Len(t, actors, 2)
-}
 
-// Without service keys, tokens alone open orders.
-func TestTokens_NeedNoServiceKeys(t *testing.T) {
-	t.Parallel()
-	handler := newHandler(walletapi.Options{Identity: takesTokens(t), Keys: keysOf(t)})
-	for authorization, want := range map[string]int{
-		bearer(t, jwt.MapClaims{"client_id": "checkout", "scope": "redeem"}): http.StatusNoContent,
-		"Bearer k1": http.StatusUnauthorized,
-	} {
-		r := httptest.NewRequest("DELETE", "/v1/orders/NOTHING/coupon", nil)
-		r.Header.Set("Authorization", authorization)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		require.Equal(t, want, w.Code)
-	}
+	o.Keys = keysOf(t)
+	handler = newHandler(o)
+	require.Equal(t, http.StatusNoContent, ask("DELETE", "/v1/orders/A-1/coupon", service).Code, "no key is needed")
+	require.Equal(t, http.StatusUnauthorized, ask("DELETE", "/v1/orders/A-1/coupon", "Bearer k1").Code)
 }

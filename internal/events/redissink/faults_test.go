@@ -160,40 +160,6 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 	require.Equal(t, upTo(f.next), f.users())
 }
 
-// The link to the replica breaks, and the master dies in the middle of publishing: the promoted server lacks acknowledged events.
-func TestPublish_NoticesFailover(t *testing.T) {
-	t.Parallel()
-	const name = "events"
-	pair := topology.StartPair(t, name)
-	f := fixtureAt(t, connect.RedisSettings{RedisAddrs: []string{pair.Sentinel}, RedisAccess: connect.RedisAccess{RedisMasterName: name}}, pair.Master, pair.Replica)
-	server := f.server()
-	f.publish(server, f.messages(2*pageSize))
-	pair.Replicated(t)
-	pair.Link.Down()
-	f.rdb.AddHook(&hook{after: func(page int) {
-		if page == 3 {
-			require.NoError(t, pair.Master.Kill())
-		}
-	}})
-	all := f.messages(5 * pageSize)
-	delivered, err := f.deliver(t.Context(), server, all)
-	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
-	require.Equal(t, 3*pageSize, delivered)
-
-	pair.Promote(t)
-	testenv.Eventually(t, "the sink finds the promoted server", func() bool {
-		delivered, err = f.deliver(t.Context(), server, all)
-		require.Zero(t, delivered)
-		return err != nil && mysqltx.ClassOf(err) != coupon.Infrastructure
-	})
-	require.ErrorIs(t, err, events.ErrMayHaveLost)
-	require.Equal(t, upTo(2*pageSize), f.users(), "acknowledged events are lost, nothing was appended behind the gap")
-	next := f.server()
-	require.NotEqual(t, server, next)
-	f.publish(next, all)
-	require.Equal(t, upTo(f.next), f.users())
-}
-
 // A demoted master that is still reachable takes no events.
 func TestPublish_RefusedByReplica(t *testing.T) {
 	t.Parallel()
