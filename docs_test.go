@@ -105,8 +105,7 @@ func documents(t *testing.T) map[string]string {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := testenv.Content(t, file)
 	return string(text)
 }
 

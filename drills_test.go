@@ -68,8 +68,7 @@ func commands(t testing.TB, name string) string {
 // drillsOf returns the shell blocks behind the comments <!-- drill: NAME --> in a document.
 func drillsOf(t testing.TB, file string) map[string]string {
 	t.Helper()
-	document, err := os.ReadFile(file)
-	require.NoError(t, err)
+	document := testenv.Content(t, file)
 	drills := map[string]string{}
 	for _, block := range regexp.MustCompile("(?s)<!-- drill: ([^>]*) -->\n\n```sh[^\n]*\n(.*?)```").FindAllStringSubmatch(string(document), -1) {
 		drills[block[1]] = block[2]

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // A new package is added here and to docs/design.md. What a package may know is checked by the linter depguard, see
@@ -40,8 +42,7 @@ func TestVerifyImportsNothingOfTheEngine(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testenv.Content(t, file)
 		if !strings.HasSuffix(file, "_test.go") {
 			require.NotRegexp(t, `jajeong/internal/(ledger|records|decision|line|settle|journal|wallet)"`, string(text), file)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -88,8 +87,7 @@ func upgradeLines(t *testing.T) []string {
 	t.Helper()
 	var all [][]string
 	for _, file := range []string{"deploy.md", "deploy.ko.md"} {
-		text, err := os.ReadFile("../../docs/" + file)
-		require.NoError(t, err)
+		text := testenv.Content(t, "../../docs/"+file)
 		const commands = `(?s)\nredis-cli -h "\$NEW" CONFIG SET replica-priority 1\n.*? replica-priority 100\n`
 		section := regexp.MustCompile(commands).Find(text)
 		require.NotNil(t, section, file)

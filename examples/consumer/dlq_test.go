@@ -196,8 +196,7 @@ func TestAccount_HasTheRights(t *testing.T) {
 	r, m := testenv.PrivateRedis(t, testenv.RedisOptions{}), testenv.MySQLFor(t)
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{r.Addr()}})
 	defer client.Close()
-	file, err := os.ReadFile("../../docs/redis-users.acl")
-	require.NoError(t, err)
+	file := testenv.Content(t, "../../docs/redis-users.acl")
 	name, password := testenv.RedisUsersFor(t, client, "", string(file)).As("jajeong_consumer")
 	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN, client, m.DB}
 	s.publish(lives(10)...)

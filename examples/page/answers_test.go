@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -150,8 +149,7 @@ func TestPage_ShowsEveryState(t *testing.T) {
 		w.WriteHeader(now.Load().http)
 		fmt.Fprint(w, strings.Replace(now.Load().body, `"detail"}`, `"detail in `+r.Header.Get("Accept-Language")+`"}`, 1))
 	}, apply: notApplied}.serve(t), 1, 7)
-	axe, err := os.ReadFile("../../internal/console/testdata/axe.min.js")
-	require.NoError(t, err)
+	axe := testenv.Content(t, "../../internal/console/testdata/axe.min.js")
 	browser.Read[bool](page, string(axe)+"; true")
 	for language, sentence := range map[string]func(int) string{"ko": func(i int) string { return states[i].korean }, "en-GB": func(i int) string { return states[i].english }} {
 		browser.Read[int](page, "document.documentElement.lang = '"+language+"', 0")

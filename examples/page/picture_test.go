@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "draw docs/page.svg anew")
@@ -36,8 +38,7 @@ func requirePicture(t *testing.T, moments ...moment) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(picture), 0o644))
 	}
-	committed, err := os.ReadFile(path)
-	require.NoError(t, err)
+	committed := testenv.Content(t, path)
 	require.Equal(t, string(committed), picture, "the page has changed: run `go test ./examples/page -update`")
 }
 

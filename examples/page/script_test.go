@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -236,8 +235,7 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 // blocksOf returns the code that a guide begins with, in HTML and in JavaScript.
 func blocksOf(t *testing.T, guide string) (blocks [2]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + guide)
-	require.NoError(t, err)
+	text := testenv.Content(t, "../../docs/"+guide)
 	for i, language := range []string{"html", "js"} {
 		_, after, found := strings.Cut(string(text), "```"+language+"\n")
 		require.True(t, found, "%s has no %s", guide, language)

@@ -4,13 +4,13 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/api"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 const script = "/v1/jajeong.js"
@@ -58,8 +58,7 @@ func TestScript_IsSmallAndCached(t *testing.T) {
 // A strict Content-Security-Policy and Trusted Types allow what the script does, and each text is there in both languages.
 func TestScript_IsStrictAndBilingual(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("jajeong.js")
-	require.NoError(t, err)
+	source := testenv.Content(t, "jajeong.js")
 	require.NotRegexp(t, `\beval\b|Function\(|innerHTML|insertAdjacent|\.style\b|document\.write|\son\w+=`, string(source))
 	texts := regexp.MustCompile(`(?m)^  (\w+): \['(.*)', '(.*)'\],$`).FindAllStringSubmatch(string(source), -1)
 	byName := map[string]bool{}

@@ -23,9 +23,9 @@ import (
 
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/identity"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -285,10 +285,6 @@ func unreachable(t *testing.T) api.Applier {
 func privateStore(t *testing.T) (*testenv.Redis, redis.UniversalClient, *candidates.Store) {
 	t.Helper()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	client, err := (&connect.RedisSettings{RedisAddrs: []string{server.Addr()}}).Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{})
-	require.NoError(t, err)
+	client, store := jajeongtest.StoreAt(t, server.Addr())
 	return server, client, store
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -169,8 +169,7 @@ func TestCheckAcceptsAForgottenPerson(t *testing.T) {
 // Every action is a constant of the package, and has one type of payload.
 func TestEveryActionHasAPayload(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("event.go")
-	require.NoError(t, err)
+	source := testenv.Content(t, "event.go")
 	constants := regexp.MustCompile(`Action\s+= "([A-Z_]+)"`).FindAllSubmatch(source, -1)
 	require.Len(t, audit.Payloads, len(constants))
 	for _, c := range constants {

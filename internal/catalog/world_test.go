@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
@@ -37,9 +38,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Parallel()
 	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(connect.Patient, zaptest.NewLogger(t))
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	w := &world{t: t, db: db, redis: testenv.RedisFor(t)}
+	w := &world{t: t, db: testenv.Opened(t, db, err), redis: testenv.RedisFor(t)}
 	w.store, w.catalog = w.process()
 	return w
 }
@@ -58,11 +57,7 @@ func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
 
 func storeAt(t *testing.T, addr string) *candidates.Store {
 	t.Helper()
-	client, err := (&connect.RedisSettings{RedisAddrs: []string{addr}}).Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{})
-	require.NoError(t, err)
+	_, store := jajeongtest.StoreAt(t, addr)
 	return store
 }
 

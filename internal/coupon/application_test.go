@@ -1,20 +1,20 @@
 package coupon
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // Tests of the packages that know causes walk Causes.
 func TestCausesHasEveryCause(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("application.go")
-	require.NoError(t, err)
+	source := testenv.Content(t, "application.go")
 	constants := regexp.MustCompile(`Cause\s+= "([A-Z_]+)"`).FindAllSubmatch(source, -1)
 	require.Len(t, Causes, len(constants))
 	for _, c := range constants {

@@ -119,8 +119,7 @@ func newShop(t *testing.T) *shop {
 func (s *shop) newRelay() *events.Relay {
 	s.T.Helper()
 	pool, err := s.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
-	require.NoError(s.T, err)
-	s.T.Cleanup(func() { _ = pool.Close() })
+	testenv.Opened(s.T, pool, err)
 	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
 	relay.PublishAtMost(roundOfTests)
 	return relay
@@ -341,10 +340,7 @@ func (s *shop) reserve(couponID coupon.CouponID, user coupon.UserID, order strin
 // redeem does what the checkout does.
 func (s *shop) redeem(couponID coupon.CouponID, user coupon.UserID, verb wallet.Verb, order string) {
 	s.T.Helper()
-	pool, err := s.Wallet.Open(connect.Patient, zap.NewNop())
-	require.NoError(s.T, err)
-	defer pool.Close()
-	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(pool), couponID,
+	d, err := wallet.Redeem(s.T.Context(), mysqltx.NewBrief(s.WalletPool()), couponID,
 		wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
 	require.NoError(s.T, err)
 	require.Equal(s.T, wallet.Done, d.Code)

@@ -148,6 +148,13 @@ func (d *Deployment) Flags(a Access) []string {
 	return append(flags, d.UserTable.Flags()...)
 }
 
+// WalletPool are connections of wallet-api, until the end of the test.
+func (d *Deployment) WalletPool() *sql.DB {
+	d.T.Helper()
+	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
+	return testenv.Opened(d.T, pool, err)
+}
+
 // RedisAt is a Redis of the test's own, or a Cluster, for one deployment.
 func RedisAt(t testing.TB, addrs ...string) *testenv.RedisHandle {
 	t.Helper()
@@ -155,6 +162,15 @@ func RedisAt(t testing.TB, addrs ...string) *testenv.RedisHandle {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return &testenv.RedisHandle{Addrs: addrs, Client: client}
+}
+
+// StoreAt is a store of coupons on a Redis of the test's own, or a Cluster.
+func StoreAt(t testing.TB, addrs ...string) (redis.UniversalClient, *candidates.Store) {
+	t.Helper()
+	client := RedisAt(t, addrs...).Client
+	store, err := candidates.NewStore(client, candidates.Options{})
+	require.NoError(t, err)
+	return client, store
 }
 
 // DatabaseOn is a database on a server of the test's own.

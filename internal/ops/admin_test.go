@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
-	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/topology"
@@ -53,106 +52,69 @@ func get(t *testing.T, client *http.Client, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-func openStore(t *testing.T, addrs ...string) (redis.UniversalClient, *candidates.Store) {
-	t.Helper()
-	client, err := (&connect.RedisSettings{RedisAddrs: addrs}).Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	store, err := candidates.NewStore(client, candidates.Options{})
-	require.NoError(t, err)
-	return client, store
-}
-
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	client, store := openStore(t, server.Addr())
-	lookAt := func(options ops.Config, drain bool) (int, ready) {
-		t.Helper()
-		options.Redis, options.Registry = store, prometheus.NewRegistry()
-		admin := ops.New(options)
+	client, store := jajeongtest.StoreAt(t, server.Addr())
+	away := errors.New("away")
+	set := func(name, value string) func() error {
+		return func() error { return client.ConfigSet(t.Context(), name, value).Err() }
+	}
+	well := ops.Config{MySQL: pinger{}, Catalog: known(true)}
+	// Each case leaves Redis as it has made it.
+	for _, c := range []struct {
+		name          string
+		change        func() error // of Redis; nil: none
+		of            ops.Config
+		drains, ready bool
+		check         string // that is wrong, or has a detail; empty: all are right
+		ok            bool
+		detail        string
+	}{
+		{name: "well", of: well, ready: true, check: "memory", ok: true, detail: "^no maxmemory$"},
+		{name: "room", change: set("maxmemory", "1gb"), of: well, ready: true, check: "memory", ok: true, detail: "^0 % of maxmemory$"},
+		{name: "full: users in the queue are still answered", change: set("maxmemory", "1"), of: well, ready: true, check: "memory",
+			detail: "00 % of maxmemory"},
+		{name: "applying without MySQL", change: set("maxmemory", "0"), of: ops.Config{MySQL: pinger{away}, Catalog: known(true)},
+			ready: true, check: "mysql", detail: "^away$"},
+		{name: "settling", of: ops.Config{MySQL: pinger{}}, ready: true},
+		{name: "settling without MySQL", of: ops.Config{MySQL: pinger{away}}, check: "mysql", detail: "^away$"},
+		{name: "keys", of: ops.Config{MySQL: pinger{}, Identity: keys{}}, ready: true, check: "identity", ok: true},
+		{name: "no keys", of: ops.Config{MySQL: pinger{}, Identity: keys{away}}, check: "identity", detail: "^away$"},
+		{name: "no catalog", of: ops.Config{MySQL: pinger{}, Catalog: known(false)}, check: "catalog"},
+		{name: "ends", of: well, drains: true, check: "serving", detail: "^shutting down$"},
+		{name: "eviction", change: set("maxmemory-policy", "volatile-lru"), of: well, check: "maxmemory_policy", detail: "^volatile-lru$"},
+		{name: "Redis hangs", change: server.Freeze, of: well, check: "redis", detail: "."},
+		{name: "Redis is away", change: func() error { return errors.Join(server.Thaw(), server.Kill()) }, of: well, check: "redis", detail: "."},
+	} {
+		if c.change != nil {
+			require.NoError(t, c.change(), c.name)
+		}
+		c.of.Redis, c.of.Registry = store, prometheus.NewRegistry()
+		admin := ops.New(c.of)
 		admin.TakeTime()
-		if drain {
+		if c.drains {
 			admin.Drain()
 		}
 		site := httptest.NewServer(admin)
-		defer site.Close()
-		status, _ := get(t, site.Client(), site.URL+"/livez")
-		require.Equal(t, http.StatusOK, status, "alive in every state")
+		alive, _ := get(t, site.Client(), site.URL+"/livez")
 		status, text := get(t, site.Client(), site.URL+"/readyz")
+		site.Close()
 		var r ready
-		require.NoError(t, json.Unmarshal([]byte(text), &r))
-		require.Equal(t, status == http.StatusOK, r.Ready)
-		return status, r
+		require.NoError(t, json.Unmarshal([]byte(text), &r), c.name)
+		require.Equal(t, http.StatusOK, alive, c.name)
+		require.Equal(t, c.ready, status == http.StatusOK, "%s: %s", c.name, text)
+		require.Equal(t, c.ready, r.Ready, c.name)
+		_, looked := r.Checks["catalog"]
+		require.Equal(t, c.of.Catalog != nil && !c.drains, looked, c.name)
+		if c.check != "" {
+			require.Equal(t, c.ok, r.Checks[c.check].OK, "%s: %s", c.name, text)
+			require.Regexp(t, c.detail, r.Checks[c.check].Detail, c.name)
+		}
+		if c.name == "well" {
+			require.Len(t, r.Checks, 6)
+		}
 	}
-	look := func(catalog known, mysql error, drain bool) (int, ready) {
-		t.Helper()
-		return lookAt(ops.Config{MySQL: pinger{mysql}, Catalog: catalog}, drain)
-	}
-
-	status, r := look(true, nil, false)
-	require.Equal(t, http.StatusOK, status)
-	for name, check := range r.Checks {
-		require.True(t, check.OK, name)
-	}
-	require.Len(t, r.Checks, 6)
-	require.Equal(t, "no maxmemory", r.Checks["memory"].Detail)
-
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
-	_, r = look(true, nil, false)
-	require.True(t, r.Checks["memory"].OK)
-	require.Equal(t, "0 % of maxmemory", r.Checks["memory"].Detail)
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	status, r = look(true, nil, false)
-	require.Equal(t, http.StatusOK, status, "users in the queue are still answered")
-	require.False(t, r.Checks["memory"].OK)
-	require.Contains(t, r.Checks["memory"].Detail, "00 % of maxmemory")
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
-
-	status, r = look(true, errors.New("mysql is away"), false)
-	require.Equal(t, http.StatusOK, status, "applying does not need MySQL")
-	require.False(t, r.Checks["mysql"].OK)
-	require.Equal(t, "mysql is away", r.Checks["mysql"].Detail)
-
-	status, r = lookAt(ops.Config{MySQL: pinger{}}, false)
-	require.Equal(t, http.StatusOK, status)
-	require.NotContains(t, r.Checks, "catalog")
-	status, _ = lookAt(ops.Config{MySQL: pinger{errors.New("mysql is away")}}, false)
-	require.Equal(t, http.StatusServiceUnavailable, status, "settling needs it")
-
-	status, r = lookAt(ops.Config{MySQL: pinger{}, Identity: keys{}}, false)
-	require.Equal(t, http.StatusOK, status)
-	require.True(t, r.Checks["identity"].OK)
-	status, r = lookAt(ops.Config{MySQL: pinger{}, Identity: keys{errors.New("no key")}}, false)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, "no key", r.Checks["identity"].Detail)
-
-	status, r = look(false, nil, false)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.False(t, r.Checks["catalog"].OK)
-
-	status, r = look(true, nil, true)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, "shutting down", r.Checks["serving"].Detail)
-
-	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-	status, r = look(true, nil, false)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.True(t, r.Checks["redis"].OK)
-	require.False(t, r.Checks["maxmemory_policy"].OK)
-	require.Equal(t, "volatile-lru", r.Checks["maxmemory_policy"].Detail)
-
-	require.NoError(t, server.Freeze())
-	status, r = look(true, nil, false)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.False(t, r.Checks["redis"].OK)
-	require.NoError(t, server.Thaw())
-
-	require.NoError(t, server.Kill())
-	status, r = look(true, nil, false)
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.False(t, r.Checks["redis"].OK)
-	require.NotEmpty(t, r.Checks["redis"].Detail)
 }
 
 // stuck is a server that does not answer before the end of a check.
@@ -181,7 +143,7 @@ func TestReadiness_IsKnownBeforeAProbeGivesUp(t *testing.T) {
 func TestReadiness_WithoutAShard(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
-	_, store := openStore(t, nodes[0].Addr(), nodes[1].Addr())
+	_, store := jajeongtest.StoreAt(t, nodes[0].Addr(), nodes[1].Addr())
 	admin := ops.New(ops.Config{Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry()})
 	admin.TakeTime()
 	site := httptest.NewServer(admin)

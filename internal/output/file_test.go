@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestWriteFile_KeepsPipesAndLinks(t *testing.T) {
@@ -25,8 +27,7 @@ func TestWriteFile_KeepsPipesAndLinks(t *testing.T) {
 	target, err := os.Readlink(link)
 	require.NoError(t, err, "it is still a link")
 	require.Equal(t, file, target)
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := testenv.Content(t, file)
 	require.Equal(t, "report", string(text))
 
 	pipe := filepath.Join(folder, "pipe")
@@ -60,7 +61,6 @@ func TestWriteFile_KeepsOldFileAfterFailedWrite(t *testing.T) {
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := testenv.Content(t, path)
 	require.Equal(t, "before", string(text))
 }

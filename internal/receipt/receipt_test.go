@@ -19,6 +19,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/receipt"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -311,8 +312,7 @@ func TestLoad_BothAlphabets(t *testing.T) {
 // The document has a key, claims and their token. Any library must agree.
 func TestDocument_HasARightVector(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/receipts.md")
-	require.NoError(t, err)
+	document := testenv.Content(t, "../../docs/receipts.md")
 	found := func(pattern string) string {
 		match := regexp.MustCompile(pattern).FindSubmatch(document)
 		require.NotNil(t, match, pattern)

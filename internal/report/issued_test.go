@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -28,9 +26,7 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 	d.Exec("UPDATE coupon SET discount_won = 5000, campaign_id = 7 WHERE id = ?", fixed)
 	d.Exec("UPDATE coupon SET discount_percent = 10, discount_max_won = 3000, campaign_id = 7 WHERE id = ?", percent)
 	d.SettleNow()
-	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
+	pool := d.WalletPool()
 	call := func(id coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) {
 		for _, verb := range verbs {
 			done, err := wallet.Redeem(t.Context(), mysqltx.NewBrief(pool), id,

@@ -11,6 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/standing"
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -101,8 +102,7 @@ func TestRecords_HaveEveryOutcome(t *testing.T) {
 	other := d.AddCoupon(1)
 	d.InsertGranted(other, 5)
 	api, err := d.API.MySQLSettings.Open(connect.Patient, zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = api.Close() })
+	testenv.Opened(t, api, err)
 	got, err := standing.Records{DB: api}.Read(t.Context(), id, 1, 2, 3, 4)
 	require.NoError(t, err)
 	require.Equal(t, map[coupon.UserID][]standing.Outcome{

@@ -3,7 +3,6 @@ package view
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
 )
@@ -18,8 +18,7 @@ import (
 // Each invariant of the contract has its row, which says whether it holds.
 func TestVerdicts_ShowEveryInvariant(t *testing.T) {
 	t.Parallel()
-	design, err := os.ReadFile("../../docs/design.md")
-	require.NoError(t, err)
+	design := testenv.Content(t, "../../docs/design.md")
 	section := regexp.MustCompile(`(?s)\n## 2\. Invariants\n(.*?)\n## `).FindSubmatch(design)
 	require.NotNil(t, section)
 	invariants := len(regexp.MustCompile(`(?m)^\d+\. \*\*`).FindAll(section[1], -1))

@@ -56,8 +56,7 @@ func (s *shop) connect(dsn string) {
 	settings := s.Wallet
 	settings.MySQLDSN = dsn
 	pool, err := settings.Open(connect.Patient, zap.NewNop())
-	require.NoError(s.T, err)
-	s.T.Cleanup(func() { _ = pool.Close() })
+	testenv.Opened(s.T, pool, err)
 	s.db, s.pods = mysqltx.NewBrief(pool), []*wallet.Store{wallet.NewStore(pool), wallet.NewStore(pool)}
 }
 

@@ -11,9 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -33,10 +31,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	d := jajeongtest.New(t)
-	pool, err := d.Wallet.Open(connect.Patient, zap.NewNop())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
-	store := wallet.NewStore(pool)
+	store := wallet.NewStore(d.WalletPool())
 	d.AddUsers(7)
 	s := &shop{Deployment: d}
 	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1", "till", "k2", "Checkout", "k3")}

@@ -169,8 +169,7 @@ type alert struct {
 
 func alerts(t *testing.T) (all []alert) {
 	t.Helper()
-	text, err := os.ReadFile("rules.yaml")
-	require.NoError(t, err)
+	text := testenv.Content(t, "rules.yaml")
 	var file struct{ Groups []struct{ Rules []alert } }
 	require.NoError(t, yaml.Unmarshal(text, &file))
 	for _, group := range file.Groups {

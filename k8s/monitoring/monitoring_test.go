@@ -5,7 +5,6 @@ package monitoring_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -36,12 +35,10 @@ func TestRules(t *testing.T) {
 // In the tests of the rules every alert fires at one time and does not fire at another.
 func TestEveryAlertIsTested(t *testing.T) {
 	t.Parallel()
-	rules, err := os.ReadFile("rules.yaml")
-	require.NoError(t, err)
+	rules := testenv.Content(t, "rules.yaml")
 	var tests string
 	for _, file := range rulesTests {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testenv.Content(t, file)
 		tests += string(text)
 	}
 	for _, alert := range distinct(`(?m)^ *- alert: (\w+)$`, string(rules)) {
@@ -52,8 +49,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 
 func TestKustomization_HasAllRulesAndDashboards(t *testing.T) {
 	t.Parallel()
-	kustomization, err := os.ReadFile("kustomization.yaml")
-	require.NoError(t, err)
+	kustomization := testenv.Content(t, "kustomization.yaml")
 	dashboards, err := filepath.Glob("dashboards/*.json")
 	require.NoError(t, err)
 	var named []string
@@ -97,8 +93,7 @@ func TestMetricsAndQueries(t *testing.T) {
 
 // testMetrics compares docs/metrics.md with the metrics of each program.
 func (d *deployment) testMetrics(t *testing.T) {
-	text, err := os.ReadFile("../../docs/metrics.md")
-	require.NoError(t, err)
+	text := testenv.Content(t, "../../docs/metrics.md")
 	sections := strings.Split(string(text), "\n## ")
 	require.Len(t, sections, 11)
 	documented := func(which ...int) (names []string) {
@@ -217,8 +212,7 @@ func TestPlaybooks(t *testing.T) {
 
 	ran := map[string]bool{}
 	for i, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testenv.Content(t, file)
 		require.Regexp(t, `(?m)^> .*[가-힣]`, string(text), "a paragraph in Korean")
 		commands := matches(`(?m)^ {4,}(settle .*)$`, string(text))
 		require.NotEmpty(t, commands, file)

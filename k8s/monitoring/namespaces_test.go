@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 )
 
@@ -159,8 +160,7 @@ type ruleGroup struct {
 
 func readRules(t *testing.T) (g ruleGroups) {
 	t.Helper()
-	text, err := os.ReadFile("rules.yaml")
-	require.NoError(t, err)
+	text := testenv.Content(t, "rules.yaml")
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	require.NoError(t, decoder.Decode(&g))
@@ -203,8 +203,7 @@ func reads(rule map[string]any) (names []string) {
 
 func readRuleTests(t *testing.T, file string) (tests ruleTests) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := testenv.Content(t, file)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	require.NoError(t, decoder.Decode(&tests))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/testenv"
 )
 
 // query is a query of a dashboard or a rule.
@@ -28,8 +29,7 @@ func dashboardQueries(t *testing.T, namespace string) (all []query) {
 	require.NoError(t, err)
 	require.Len(t, files, 3)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testenv.Content(t, file)
 		var dashboard struct {
 			Title      string
 			Templating struct {
