@@ -38,19 +38,9 @@ func TestDocument_FitsTheOfficialSchema(t *testing.T) {
 	schema, err := compiler.Compile("urn:asyncapi:3.1.0")
 	require.NoError(t, err)
 	require.NoError(t, schema.Validate(document(t)))
-
-	for path, wrong := range map[string]any{
-		"asyncapi": "2.6.0", "info/version": nil, "servers/redis/protocol": nil, "operations/publishToRedis/action": "publish",
-		"channels/kafka/bindings/kafka/topic": json.Number("1"), "components/schemas/Event/required": "id",
-		"components/messages/issued/headline": "x",
-	} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			broken := any(copied(t, document(t)))
-			set(broken.(map[string]any), strings.Split(path, "/"), wrong)
-			require.Error(t, schema.Validate(broken))
-		})
-	}
+	broken := copied(t, document(t))
+	set(broken, []string{"operations", "publishToRedis", "action"}, "publish")
+	require.Error(t, schema.Validate(broken))
 }
 
 func TestDocument_ReferencesLeadSomewhere(t *testing.T) {
@@ -177,22 +167,11 @@ func breaks(t *testing.T, body []byte) map[string][]byte {
 		}
 		put(name+" with an unknown member", append(slices.Clone(at), "actor"), "kim")
 	}
-	for what, values := range map[string][]any{
-		"type": {"kr.jajeong.coupon.issued.v2", "kr.jajeong.coupon.lost.v1", "issued"}, "specversion": {"0.3"},
-		"source":  {"/coupons/43", "/coupons/042", "coupons/42", "/coupons/"},
-		"id":      {"issued-8", "issued-", "issued-07", "9001-0", "9001", "9001-01", "9002-" + fmt.Sprint(whole["sequence"]), ""},
-		"subject": {"8", "07", ""}, "partitionkey": {"8"}, "sequence": {-1, 1.5, "1", 0xffffffff, 7},
-		"time":            {"2026-11-21", "2026-11-20T15:00:01.5", "2026-11-21T00:00:01.5+09:00", "2026-11-20T25:00:00Z"},
-		"datacontenttype": {"text/plain"}, "data": {[]any{}, "x"},
-	} {
-		for _, value := range values {
-			put(fmt.Sprintf("%s %v", what, value), []string{what}, value)
-		}
-	}
-	for member, value := range map[string]any{"couponId": 43, "userId": 8, "position": 0, "runId": 0, "issuedAt": "2026-11-20T15:00:02Z",
-		"orderId": "A 1001", "amountWon": 0.5, "discountWon": -1, "expiresAt": "2026-12-21T00:00:00+09:00"} {
-		if data[member] != nil {
-			put("data with wrong "+member, []string{"data", member}, value)
+	for what, value := range map[string]any{"type": "kr.jajeong.coupon.issued.v2", "source": "/coupons/43", "id": "issued-07",
+		"subject": "8", "partitionkey": "8", "sequence": 1.5, "time": "2026-11-21T00:00:01.5+09:00", "data/couponId": 43, "data/position": 0,
+		"data/orderId": "A 1001", "data/amountWon": 0.5, "data/discountWon": -1, "data/expiresAt": "2026-12-21T00:00:00+09:00"} {
+		if path := strings.Split(what, "/"); get(whole, path) != nil {
+			put(fmt.Sprintf("%s %v", what, value), path, value)
 		}
 	}
 	return broken
