@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -39,11 +38,9 @@ func TestFailover_IssuesApplicationsAcknowledgedAfterLinkWasCut(t *testing.T) {
 	}
 }
 
-// applicants remember the first arrival in the answers to each user.
+// applicants apply without end.
 type applicants struct {
-	mu       sync.Mutex
-	arrivals map[coupon.UserID]time.Time
-
+	*told
 	users, answered atomic.Int64
 	stop            chan struct{}
 	applying        sync.WaitGroup
@@ -51,6 +48,11 @@ type applicants struct {
 
 // start lets users apply through the pods in turn, some of them twice, until stop.
 func (c *applicants) start(t *testing.T, couponID coupon.CouponID, pods []*deployment, parallel int) {
+	apply := func(pod int, user coupon.UserID) {
+		if c.apply(t, pods, couponID, pod%len(pods), user) {
+			c.answered.Add(1)
+		}
+	}
 	for n := range parallel {
 		c.applying.Go(func() {
 			for {
@@ -63,33 +65,13 @@ func (c *applicants) start(t *testing.T, couponID coupon.CouponID, pods []*deplo
 				if user > lots {
 					return
 				}
-				c.apply(t, pods[n%len(pods)], couponID, user)
+				apply(n, user)
 				if user%7 == 0 && user > coupon.UserID(parallel) {
-					c.apply(t, pods[(n+1)%len(pods)], couponID, user-coupon.UserID(parallel)) // perhaps after a loss, and by another pod
+					apply(n+1, user-coupon.UserID(parallel)) // perhaps after a loss, and by another pod
 				}
 			}
 		})
 	}
-}
-
-func (c *applicants) apply(t *testing.T, pod *deployment, couponID coupon.CouponID, user coupon.UserID) {
-	a := pod.apply(couponID, user)
-	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
-		return
-	}
-	c.answered.Add(1)
-	at := instant(t, a.AppliedAt)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before, ok := c.arrivals[user]; !ok || at.Before(before) {
-		c.arrivals[user] = at
-	}
-}
-
-func (c *applicants) count() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.arrivals)
 }
 
 func (c *applicants) awaitAnswers(t *testing.T, more int64) {
@@ -113,7 +95,7 @@ func failOver(t *testing.T) (inTime bool) {
 	d.AddUsers(jajeongtest.Between[coupon.UserID](1, lots)...)
 	couponID := d.AddCoupon(lots)
 	pods := []*deployment{d.serve(couponID), d.serve(couponID)}
-	c := &applicants{arrivals: map[coupon.UserID]time.Time{}, stop: make(chan struct{})}
+	c := &applicants{told: newTold(), stop: make(chan struct{})}
 	stop := sync.OnceFunc(func() { close(c.stop); c.applying.Wait() })
 	defer stop()
 	c.start(t, couponID, pods, 8)
@@ -133,7 +115,7 @@ func failOver(t *testing.T) (inTime bool) {
 	pair.Promote(t)
 
 	stdout, waited := d.settleBehind(t, func() {
-		told := c.told()
+		told := c.inOrder()
 		require.NoError(t, goOn())
 		testenv.Eventually(t, "the pods have put back what the new master lacks", func() bool {
 			return stand(t, pair.OnReplica, d.Queue(couponID), told)
@@ -144,19 +126,18 @@ func failOver(t *testing.T) (inTime bool) {
 	}
 	var run struct{ Run uint64 }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &run), stdout)
-	var cutoff time.Time
-	require.NoError(t, d.DB.QueryRow("SELECT cutoff FROM settlement_run WHERE id = ?", run.Run).Scan(&cutoff))
+	cutoff := coupon.Arrival(d.Number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', cutoff) FROM settlement_run WHERE id = ?", run.Run))
 	stop()
 	issued := d.issuedAt(couponID)
 	before := 0
 	for user, at := range c.arrivals {
-		if !at.Before(cutoff) {
+		if at >= cutoff {
 			continue
 		}
 		before++
 		applied, holds := issued[user]
-		require.True(t, holds, "user %d arrived at %s, before the cutoff %s", user, at, cutoff)
-		require.False(t, applied.After(at), "user %d arrived at %s, and is issued for %s", user, at, applied)
+		require.True(t, holds, "user %d arrived at %d, before the cutoff %d", user, at, cutoff)
+		require.LessOrEqual(t, applied, at, "user %d", user)
 	}
 	require.GreaterOrEqual(t, before, acknowledged, "the applications acknowledged by the master that died")
 
@@ -172,24 +153,17 @@ func failOver(t *testing.T) (inTime bool) {
 	return true
 }
 
-// told returns the first arrivals in the answers until now.
-func (c *applicants) told() map[coupon.UserID]time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.arrivals)
-}
-
 // stand reports whether these users are in the queue, at these arrivals or before.
-func stand(t *testing.T, client *redis.Client, queue string, told map[coupon.UserID]time.Time) bool {
+func stand(t *testing.T, client *redis.Client, queue string, told []answered) bool {
 	t.Helper()
-	for users := range slices.Chunk(slices.Collect(maps.Keys(told)), 500) {
+	for page := range slices.Chunk(told, 500) {
 		var members []string
-		for _, user := range users {
-			members = append(members, user.Member())
+		for _, one := range page {
+			members = append(members, one.user.Member())
 		}
 		scores := client.ZMScore(t.Context(), queue, members...).Val()
-		for i, user := range users {
-			if len(scores) == 0 || scores[i] == 0 || coupon.Arrival(scores[i]) > coupon.ArrivalAt(told[user]) {
+		for i, one := range page {
+			if len(scores) == 0 || scores[i] == 0 || coupon.Arrival(scores[i]) > one.arrival {
 				return false
 			}
 		}
@@ -228,17 +202,17 @@ func (d *deployment) settleBehind(t *testing.T, pods func()) (stdout string, wai
 }
 
 // issuedAt returns the arrivals of the winners.
-func (d *deployment) issuedAt(couponID coupon.CouponID) map[coupon.UserID]time.Time {
+func (d *deployment) issuedAt(couponID coupon.CouponID) map[coupon.UserID]coupon.Arrival {
 	d.T.Helper()
 	rows, err := d.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ?", couponID)
 	require.NoError(d.T, err)
 	defer rows.Close()
-	issued := map[coupon.UserID]time.Time{}
+	issued := map[coupon.UserID]coupon.Arrival{}
 	for rows.Next() {
 		var user coupon.UserID
 		var at time.Time
 		require.NoError(d.T, rows.Scan(&user, &at))
-		issued[user] = at.UTC()
+		issued[user] = coupon.ArrivalAt(at)
 	}
 	require.NoError(d.T, rows.Err())
 	return issued

@@ -19,7 +19,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
 // told has what the clients of a coupon were told.
@@ -237,76 +236,4 @@ func podCommand(t *testing.T, d *deployment) *exec.Cmd {
 	cmd := exec.Command(testenv.Build(t, "./cmd/apply-api"))
 	cmd.Env = d.env
 	return cmd
-}
-
-// Sentinel promotes a replica that lacks what came since its link broke, and every pod dies with the master. Whoever is in the
-// journal returns at the arrival that was told, ahead of whoever came to the new master.
-func TestLoss_StaleReplicaAndEveryPodDies(t *testing.T) {
-	t.Parallel()
-	const name = "coupons"
-	redis := topology.StartPair(t, name)
-	d := deploy(t)
-	d.env = append(d.env, "REDIS_ADDRS="+redis.Sentinel, "REDIS_MASTER_NAME="+name)
-	d.AddUsers(jajeongtest.Between[coupon.UserID](1, 250)...)
-	id := d.AddCoupon(180)
-	start := func() (pods []*deployment) {
-		for range 2 {
-			program, err := testenv.StartProgram(testenv.Patient(t), podCommand(t, d))
-			require.NoError(t, err)
-			pod := *d
-			pod.pod = program
-			t.Cleanup(func() { _ = program.Process.Kill(); _ = program.Wait() })
-			testenv.Eventually(t, "the pod has the catalog", func() bool { return pod.me(id, 1).HTTP == 404 || pod.me(id, 1).HTTP == 200 })
-			pods = append(pods, &pod)
-		}
-		return pods
-	}
-	pods := start()
-	d.Start(d.env, "./cmd/settle", "serve", "--tasks=journal")
-	clients := newTold()
-	apply := func(first, last coupon.UserID) {
-		for user := first; user <= last; user++ {
-			clients.mustApply(t, pods, id, int(user)%2, user)
-		}
-	}
-	apply(1, 100)
-	redis.Replicated(t)
-	redis.Link.Down()
-	apply(101, 200)
-	require.Len(t, clients.inOrder(), 200)
-	testenv.Eventually(t, "the line is journalled", func() bool {
-		return d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id) == 200
-	})
-	for _, pod := range pods {
-		require.NoError(t, pod.pod.Process.Kill())
-	}
-	require.NoError(t, redis.Master.Kill())
-	redis.Promote(t)
-	pods = start()
-	testenv.Eventually(t, "the new master takes applications", func() bool {
-		clients.apply(t, pods, id, 0, 201)
-		return len(clients.inOrder()) == 201
-	})
-	apply(202, 250)
-	testenv.Eventually(t, "everybody has a place", func() bool {
-		for user := coupon.UserID(101); user <= 200; user++ {
-			if pods[0].me(id, user).Status != "PENDING" {
-				return false
-			}
-		}
-		return true
-	})
-	d.settleEventually(t)
-	require.Equal(t, jajeongtest.Between[coupon.UserID](1, 180), d.Issued(id))
-	code, stdout, stderr := d.settle("verify")
-	require.Zero(t, code, "%s%s", stdout, stderr)
-}
-
-func (d *deployment) settleEventually(t *testing.T) {
-	t.Helper()
-	testenv.Eventually(t, "the settlement succeeds", func() bool {
-		code, stdout, stderr := d.settle(settleNow...)
-		require.NotContains(t, []int{2, 3}, code, "%s%s", stdout, stderr)
-		return code == 0
-	})
 }
