@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -102,12 +103,10 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 	t.Parallel()
 	r := testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true})
 	m := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{r.Addr()}})
-	defer client.Close()
-	admin := openDB(t, m.DSN(""))
-	_, err := admin.ExecContext(t.Context(), "CREATE DATABASE shop")
+	admin, err := sql.Open("mysql", m.DSN(""))
+	_, err = testenv.Opened(t, admin, err).ExecContext(t.Context(), "CREATE DATABASE shop")
 	require.NoError(t, err)
-	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN("shop"), client, openDB(t, m.DSN("shop"))}
+	s := shopOn(t, r, m.DSN("shop"))
 	all := lives(testenv.Rounds(200, 1_000))
 	s.publish(all...)
 
@@ -166,10 +165,7 @@ func TestTrimmedEvents_BeforeTheGroupAreNoLoss(t *testing.T) {
 func TestLostGroup_IsReported(t *testing.T) {
 	t.Parallel()
 	r := testenv.PrivateRedis(t, testenv.RedisOptions{}) // a restart loses everything
-	m := testenv.MySQLFor(t)
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{r.Addr()}})
-	defer client.Close()
-	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN, client, m.DB}
+	s := shopOn(t, r, testenv.MySQLFor(t).DSN)
 	s.publish(issued(1))
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
 	testenv.Eventually(t, "the event", func() bool { return s.handled() == 1 })

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -16,22 +15,10 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func openDB(t *testing.T, dsn string) *sql.DB {
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
 // The database refuses the first events of three users until a person has dropped the trigger.
 func TestPoisonedEvents_GoToTheDLQAndComeBack(t *testing.T) {
 	s := newShopTest(t)
-	shop, err := OpenShop(s.dsn)
-	require.NoError(t, err)
-	defer shop.Close()
-	require.NoError(t, shop.Prepare(t.Context()))
-	s.exec(`CREATE TRIGGER refuses BEFORE INSERT ON shop_event FOR EACH ROW
-IF NEW.event_id IN ('issued-3', 'issued-5', 'issued-8') THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF`)
+	s.refuses("'issued-3', 'issued-5', 'issued-8'")
 	all := lives(10)
 	s.publish(all...)
 
@@ -95,12 +82,7 @@ IF NEW.event_id IN ('issued-3', 'issued-5', 'issued-8') THEN SIGNAL SQLSTATE '45
 // Nobody replays by hand: once the cause is mended, the events leave the DLQ stream.
 func TestDLQ_IsReplayedAtIntervals(t *testing.T) {
 	s := newShopTest(t)
-	shop, err := OpenShop(s.dsn)
-	require.NoError(t, err)
-	defer shop.Close()
-	require.NoError(t, shop.Prepare(t.Context()))
-	s.exec(`CREATE TRIGGER refuses BEFORE INSERT ON shop_event FOR EACH ROW
-IF NEW.event_id = 'issued-3' THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF`)
+	s.refuses("'issued-3'")
 	all := lives(4)
 	s.publish(all...)
 	consumer, stdout := s.start(s.runArgs("a", claimSoon, "--replay-every", "20ms")...)
@@ -193,14 +175,11 @@ func TestFullDLQ_StopsTheConsumer(t *testing.T) {
 // The account of docs/redis-users.acl may do what every command needs.
 func TestAccount_HasTheRights(t *testing.T) {
 	t.Parallel()
-	r, m := testenv.PrivateRedis(t, testenv.RedisOptions{}), testenv.MySQLFor(t)
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{r.Addr()}})
-	defer client.Close()
+	s := shopOn(t, testenv.PrivateRedis(t, testenv.RedisOptions{}), testenv.MySQLFor(t).DSN)
 	file := testenv.Content(t, "../../docs/redis-users.acl")
-	name, password := testenv.RedisUsersFor(t, client, "", string(file)).As("jajeong_consumer")
-	s := &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", m.DSN, client, m.DB}
+	name, password := testenv.RedisUsersFor(t, s.redis, "", string(file)).As("jajeong_consumer")
 	s.publish(lives(10)...)
-	require.NoError(t, client.XTrimMaxLen(t.Context(), s.stream, 39).Err())
+	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.stream, 39).Err())
 	s.publishRaw("{}")
 	for _, step := range []struct {
 		args []string

@@ -44,6 +44,25 @@ func newShopTest(t *testing.T) *shopTest {
 	return &shopTest{t, strings.Join(r.Addrs, ","), r.Prefix + "events", r.Prefix + "dlq", m.DSN, r.Client, m.DB}
 }
 
+// shopOn has a Redis of its own, which the test may kill.
+func shopOn(t *testing.T, r *testenv.Redis, dsn string) *shopTest {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	client := testenv.RedisClient(t, r.Addr())
+	return &shopTest{t, r.Addr(), "coupon:events", "coupon:events:dlq", dsn, client, testenv.Opened(t, db, err)}
+}
+
+// refuses makes the database refuse some events, until the trigger refuses is dropped.
+func (s *shopTest) refuses(ids string) {
+	s.Helper()
+	shop, err := OpenShop(s.dsn)
+	require.NoError(s, err)
+	defer shop.Close()
+	require.NoError(s, shop.Prepare(s.Context()))
+	s.exec("CREATE TRIGGER refuses BEFORE INSERT ON shop_event FOR EACH ROW IF NEW.event_id IN (" + ids +
+		") THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF")
+}
+
 // at is the time of every event.
 var at = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 

@@ -11,7 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/standing"
 )
 
 var (
@@ -69,16 +68,6 @@ func TestSettlesAtAndDelayed(t *testing.T) {
 			}
 			require.NotContains(t, again, "delayed")
 		})
-	}
-}
-
-// With short looks, a second is the least that counts as delayed.
-func TestDelayedNeedsASecond(t *testing.T) {
-	t.Parallel()
-	for age, want := range map[time.Duration]bool{time.Second: false, time.Second + time.Microsecond: true} {
-		s := newSiteOf(t, api.Options{Queue: ofAge(age), Coupons: shelf{2: immediate}, Terms: standing.Terms{IssueInterval: 20 * time.Millisecond}})
-		me := s.do(http.MethodGet, "/v1/coupons/2/applications/me", nil, http.Header{"X-User-Id": {"7"}}).body
-		require.Equal(t, want, me["delayed"] != nil, age)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sony/gobreaker/v2"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -214,30 +212,6 @@ func TestPanicIsTheFailureOfItsCallOnly(t *testing.T) {
 	user, err := b.Apply(t.Context(), 42, 7)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, user)
-}
-
-func TestBatchSizesAreCounted(t *testing.T) {
-	t.Parallel()
-	b := newBatcher(&server{})
-	for user := range coupon.UserID(3) {
-		_, err := b.Apply(t.Context(), 42, user+1)
-		require.NoError(t, err)
-	}
-	require.NoError(t, testutil.CollectAndCompare(b.sizes, strings.NewReader(`
-# HELP jajeong_apply_batch_size Applications in one call of Redis.
-# TYPE jajeong_apply_batch_size histogram
-jajeong_apply_batch_size_bucket{le="1"} 3
-jajeong_apply_batch_size_bucket{le="2"} 3
-jajeong_apply_batch_size_bucket{le="5"} 3
-jajeong_apply_batch_size_bucket{le="10"} 3
-jajeong_apply_batch_size_bucket{le="25"} 3
-jajeong_apply_batch_size_bucket{le="50"} 3
-jajeong_apply_batch_size_bucket{le="100"} 3
-jajeong_apply_batch_size_bucket{le="250"} 3
-jajeong_apply_batch_size_bucket{le="+Inf"} 3
-jajeong_apply_batch_size_sum 3
-jajeong_apply_batch_size_count 3
-`)))
 }
 
 func TestQueuesOfUnusedCouponsAreEvicted(t *testing.T) {

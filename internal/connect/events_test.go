@@ -1,7 +1,6 @@
 package connect_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 type eventCommand struct {
@@ -22,10 +20,7 @@ type eventCommand struct {
 
 func parseEvents(t *testing.T, args ...string) (c eventCommand, problems []string) {
 	t.Helper()
-	_, err := connect.Parse(&c, connect.Program{Name: "program", Language: text.English}, args, new(bytes.Buffer), new(bytes.Buffer))
-	if err != nil {
-		problems = strings.Split(err.Error(), "\n")
-	}
+	problems = problemsOf(&c, args)
 	return c, problems
 }
 

@@ -1,7 +1,6 @@
 package connect_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 func parseKafka(t *testing.T, args ...string) (s connect.KafkaSettings, problems []string) {
@@ -22,10 +20,7 @@ func parseKafka(t *testing.T, args ...string) (s connect.KafkaSettings, problems
 	var c struct {
 		Kafka connect.KafkaSettings `embed:""`
 	}
-	_, err := connect.Parse(&c, connect.Program{Name: "program", Language: text.English}, args, new(bytes.Buffer), new(bytes.Buffer))
-	if err != nil {
-		problems = strings.Split(err.Error(), "\n")
-	}
+	problems = problemsOf(&c, args)
 	return c.Kafka, problems
 }
 

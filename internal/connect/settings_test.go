@@ -85,6 +85,15 @@ func parse(t *testing.T, args ...string) (c command, printed string, problems []
 	return c, "", strings.Split(err.Error(), "\n")
 }
 
+// problemsOf parses the settings of a program, and returns the lines of the error.
+func problemsOf(settings any, args []string) (problems []string) {
+	_, err := connect.Parse(settings, connect.Program{Name: "program", Language: text.English}, args, new(bytes.Buffer), new(bytes.Buffer))
+	if err != nil {
+		problems = strings.Split(err.Error(), "\n")
+	}
+	return problems
+}
+
 const dsn = "user:secret@tcp(127.0.0.1:3306)/coupons"
 
 func TestParse_ReadsDefaultsEnvironmentAndFlags(t *testing.T) {

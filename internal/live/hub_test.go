@@ -19,10 +19,7 @@ func TestWaitingCostsNothingPerUser(t *testing.T) {
 	inBubble(t, 5_000, func(s *site) {
 		const users = 750
 		s.line(users)
-		patrons := []*patron{}
-		for user := coupon.UserID(1); user <= users; user++ {
-			patrons = append(patrons, s.open(user))
-		}
+		patrons := s.openAll(users)
 		pass(time.Minute)
 		require.Equal(t, users, s.count().asked, "users in questions")
 		require.Zero(t, s.count().histories)
@@ -39,6 +36,21 @@ func TestWaitingCostsNothingPerUser(t *testing.T) {
 }
 
 func (s *site) opened() int64 { return s.Hub.open.Load() }
+
+// openAll opens the streams of users 1 to last.
+func (s *site) openAll(last coupon.UserID) (patrons []*patron) {
+	for user := coupon.UserID(1); user <= last; user++ {
+		patrons = append(patrons, s.open(user))
+	}
+	return patrons
+}
+
+func requireOver(t *testing.T, patrons []*patron) {
+	t.Helper()
+	for _, p := range patrons {
+		require.True(t, p.isOver())
+	}
+}
 
 // The places of everybody follow from one number.
 func TestPlacesMoveWithoutLookups(t *testing.T) {
@@ -70,10 +82,7 @@ func TestOutcomesAreLookedUpInBatches(t *testing.T) {
 	inBubble(t, 5_000, func(s *site) {
 		const users, winners = 750, 100
 		s.line(users)
-		patrons := []*patron{}
-		for user := coupon.UserID(1); user <= users; user++ {
-			patrons = append(patrons, s.open(user))
-		}
+		patrons := s.openAll(users)
 		pass(5 * time.Second)
 		s.change(func() {
 			s.drop(winners, coupon.StandingIssued)
@@ -139,10 +148,7 @@ func TestOutcomeDoesNotWaitBehindAPosition(t *testing.T) {
 func TestStreamsHaveALife(t *testing.T) {
 	inBubble(t, 1000, func(s *site) {
 		s.line(200)
-		patrons := []*patron{}
-		for user := coupon.UserID(1); user <= 200; user++ {
-			patrons = append(patrons, s.open(user))
-		}
+		patrons := s.openAll(200)
 		pass(minLife)
 		for _, p := range patrons {
 			require.False(t, p.isOver())
@@ -157,9 +163,7 @@ func TestStreamsHaveALife(t *testing.T) {
 		}
 		require.InDelta(t, 100, over, 40, "they end by chance")
 		pass((maxLife-minLife)/2 + 2*time.Second)
-		for _, p := range patrons {
-			require.True(t, p.isOver())
-		}
+		requireOver(t, patrons)
 		require.EqualValues(t, 200, testutil.ToFloat64(s.metrics.ended[aged]))
 	})
 }
@@ -321,10 +325,7 @@ func TestSlowMySQL(t *testing.T) {
 			inBubble(t, 10_000, func(s *site) {
 				const users = 5_000
 				s.line(users)
-				patrons := []*patron{}
-				for user := coupon.UserID(1); user <= users; user++ {
-					patrons = append(patrons, s.open(user))
-				}
+				patrons := s.openAll(users)
 				pass(5 * time.Second)
 				s.change(func() {
 					s.drop(1, coupon.StandingIssued)
@@ -338,9 +339,7 @@ func TestSlowMySQL(t *testing.T) {
 				const over = 10 * time.Second
 				s.Drain(over)
 				pass(over + slice)
-				for _, p := range patrons {
-					require.True(t, p.isOver())
-				}
+				requireOver(t, patrons)
 			})
 		})
 	}
@@ -413,10 +412,7 @@ func TestPutBackIsFound(t *testing.T) {
 func TestDrain(t *testing.T) {
 	inBubble(t, 1000, func(s *site) {
 		s.line(200)
-		patrons := []*patron{}
-		for user := coupon.UserID(1); user <= 200; user++ {
-			patrons = append(patrons, s.open(user))
-		}
+		patrons := s.openAll(200)
 		pass(2 * time.Second)
 		const over = 20 * time.Second
 		s.Drain(over)
@@ -432,9 +428,7 @@ func TestDrain(t *testing.T) {
 		}
 		require.InDelta(t, 100, ended, 40)
 		pass(over/2 + time.Second)
-		for _, p := range patrons {
-			require.True(t, p.isOver())
-		}
+		requireOver(t, patrons)
 		require.EqualValues(t, 200, testutil.ToFloat64(s.metrics.ended[drained]))
 	})
 }

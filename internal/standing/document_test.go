@@ -39,4 +39,10 @@ func TestDescribe(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
+
+	// With short looks, a second is the least that counts as delayed.
+	terms.IssueInterval = 20 * time.Millisecond
+	for waited, delayed := range map[time.Duration]bool{time.Second: false, time.Second + time.Microsecond: true} {
+		require.Equal(t, delayed, describe(immediate, coupon.StandingPending, 1, waited).Delayed, waited)
+	}
 }
