@@ -17,13 +17,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The test loads the file like `docker compose config`, with the schema of Compose.
-func TestCompose(t *testing.T) {
-	t.Parallel()
+// composed loads compose.yaml like `docker compose config`, with the schema of Compose.
+func composed(t *testing.T) *types.Project {
+	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
+	return project
+}
+
+// content is the content of a file of the repository.
+func content(t *testing.T, path ...string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	require.NoError(t, err)
+	return text
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	project := composed(t)
 	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "accounts", "demo", "apply-api", "wallet-api", "serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
@@ -75,19 +89,14 @@ func TestCompose(t *testing.T) {
 // Prometheus scrapes all services with metrics, and mounts its rule files.
 func TestComposePrometheus(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
-	require.NoError(t, err)
 	var config struct {
 		RuleFiles     []string `json:"rule_files"`
 		ScrapeConfigs []struct {
 			StaticConfigs []struct{ Targets []string } `json:"static_configs"`
 		} `json:"scrape_configs"`
 	}
-	require.NoError(t, yaml.Unmarshal(text, &config))
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")})
-	require.NoError(t, err)
-	project, err := options.LoadProject(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(content(t, "compose", "prometheus.yaml"), &config))
+	project := composed(t)
 	for _, file := range config.RuleFiles {
 		require.True(t, slices.ContainsFunc(project.Services["prometheus"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == file }), file)
 	}
@@ -108,8 +117,7 @@ func TestComposePrometheus_PromtoolAccepts(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	require.NoError(t, err, "run make setup")
-	config, err := os.ReadFile(filepath.Join(root, "compose", "prometheus.yaml"))
-	require.NoError(t, err)
+	config := content(t, "compose", "prometheus.yaml")
 	rules, err := filepath.Abs(filepath.Join("..", "monitoring", "rules.yaml"))
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "prometheus.yaml")

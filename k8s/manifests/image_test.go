@@ -19,8 +19,7 @@ import (
 // instructions returns the instructions of the Dockerfile, one per line, without comments and options.
 func instructions(t *testing.T) (lines []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
-	require.NoError(t, err)
+	text := content(t, "Dockerfile")
 	whole := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(string(text), "")
 	whole = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(whole, "")
 	for line := range strings.Lines(whole) {

@@ -2,9 +2,7 @@ package manifests_test
 
 import (
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -67,8 +65,7 @@ func TestPrograms_ComeAfterTheMigration(t *testing.T) {
 // testedKubernetes is the Kubernetes version of k8s/e2e, in the form of a namespace label.
 func testedKubernetes(t *testing.T) string {
 	t.Helper()
-	mod, err := os.ReadFile(filepath.Join("..", "e2e", "kubernetes", "go.mod"))
-	require.NoError(t, err)
+	mod := content(t, "k8s", "e2e", "kubernetes", "go.mod")
 	version := regexp.MustCompile(`k8s\.io/kubernetes (v1\.\d+)\.`).FindSubmatch(mod)
 	require.NotNil(t, version)
 	return string(version[1])
@@ -546,8 +543,7 @@ func TestNetworkPolicies(t *testing.T) {
 // The prod overlay names every peer outside the namespace, so that a reader can replace it.
 func TestProd_NamesAllPeers(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "overlays", "prod", "kustomization.yaml"))
-	require.NoError(t, err)
+	text := content(t, "k8s", "overlays", "prod", "kustomization.yaml")
 	var replaced []string
 	for _, patch := range read[types.Kustomization](t, text).Patches {
 		if patch.Target != nil && patch.Target.Kind == "NetworkPolicy" {

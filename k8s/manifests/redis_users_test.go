@@ -2,12 +2,10 @@ package manifests_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -40,10 +38,7 @@ func TestPods_HaveTheirRedisUsers(t *testing.T) {
 func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 	t.Parallel()
 	const file = "k8s/overlays/dev/redis-users.acl"
-	documented, err := os.ReadFile(filepath.Join(root, "docs", "redis-users.acl"))
-	require.NoError(t, err)
-	loaded, err := os.ReadFile(filepath.Join(root, file))
-	require.NoError(t, err)
+	documented, loaded := content(t, "docs", "redis-users.acl"), content(t, file)
 	administrator, users, _ := strings.Cut(string(loaded), "\n")
 	require.Equal(t, "user default on >jajeong ~* &* +@all", administrator)
 	require.Equal(t, strings.ReplaceAll(string(documented), ">…", ">jajeong"), users)
@@ -64,10 +59,7 @@ func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 		}
 	}
 
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{"*"}))
-	require.NoError(t, err)
-	project, err := options.LoadProject(t.Context())
-	require.NoError(t, err)
+	project := composed(t)
 	password, err := os.ReadFile(project.Secrets["redis-password"].File)
 	require.NoError(t, err)
 	require.Equal(t, "jajeong\n", string(password))

@@ -160,11 +160,15 @@ type ruleGroup struct {
 
 func readRules(t *testing.T) (g ruleGroups) {
 	t.Helper()
-	text := testenv.Content(t, "rules.yaml")
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	require.NoError(t, decoder.Decode(&g))
+	decode(t, "rules.yaml", &g)
 	return g
+}
+
+func decode(t *testing.T, file string, to any) {
+	t.Helper()
+	decoder := yaml.NewDecoder(bytes.NewReader(testenv.Content(t, file)))
+	decoder.KnownFields(true)
+	require.NoError(t, decoder.Decode(to))
 }
 
 // of returns the rules of the alerts of a test, and of the metrics that they read.
@@ -203,10 +207,7 @@ func reads(rule map[string]any) (names []string) {
 
 func readRuleTests(t *testing.T, file string) (tests ruleTests) {
 	t.Helper()
-	text := testenv.Content(t, file)
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	require.NoError(t, decoder.Decode(&tests))
+	decode(t, file, &tests)
 	require.Equal(t, []string{"rules.yaml"}, tests.RuleFiles)
 	return tests
 }
