@@ -32,8 +32,6 @@ type shop struct {
 	coupons       [modelCoupons]coupon.CouponID
 }
 
-const shopDiscountSQL = "UPDATE coupon SET discount_won = ?, minimum_won = ?"
-
 func newShop(t *testing.T, users int) *shop {
 	t.Helper()
 	s := &shop{Deployment: jajeongtest.New(t)}
@@ -43,7 +41,7 @@ func newShop(t *testing.T, users int) *shop {
 		s.coupons[i] = s.AddCoupon(users)
 		s.Apply(s.coupons[i], everybody...)
 	}
-	s.Exec(shopDiscountSQL, modelDiscount, modelMinimum)
+	s.Exec("UPDATE coupon SET discount_won = ?, minimum_won = ?", modelDiscount, modelMinimum)
 	s.SettleNow()
 	s.connect(s.Wallet.MySQLDSN)
 	s.operators = mysqltx.New(s.DB)
