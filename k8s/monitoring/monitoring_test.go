@@ -189,8 +189,7 @@ func TestPlaybooks(t *testing.T) {
 	}
 	titles := map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testenv.Content(t, file)
 		title := regexp.MustCompile(`^# (Jajeong\w+(?:, Jajeong\w+)*): `).FindSubmatch(text)
 		require.NotNil(t, title, file)
 		for _, name := range strings.Split(string(title[1]), ", ") {
