@@ -1,17 +1,12 @@
 package candidates
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/batch"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -90,61 +85,4 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	c.freeze(w.Closes)
 	receipts = c.applyAll(t, 10, 9)
 	require.Equal(t, []Code{Closed, Closed}, []Code{receipts[0].Code, receipts[1].Code})
-}
-
-func TestParallelApplicationsAreAcceptedOnceWithConsecutivePositions(t *testing.T) {
-	t.Parallel()
-	const users = 500
-	c := newCoupon(t)
-	c.openNow(t)
-	var pods []*batch.Batcher[Receipt]
-	for range 3 {
-		pods = append(pods, batch.New(newStore(t, c.rdb, c.names.prefix).ApplyAll, prometheus.NewRegistry(), time.Now))
-	}
-
-	var (
-		mu       sync.Mutex
-		got      = map[Code][]Receipt{}
-		arrivals = map[coupon.UserID][]coupon.Arrival{}
-		all      sync.WaitGroup
-		start    = make(chan struct{})
-	)
-	for user := range coupon.UserID(users) {
-		for _, pod := range pods {
-			all.Go(func() {
-				<-start
-				receipt, err := pod.Apply(t.Context(), c.id, user)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Errorf("user %d: %v", user, err)
-				}
-				got[receipt.Code] = append(got[receipt.Code], receipt)
-				arrivals[user] = append(arrivals[user], receipt.Arrival)
-			})
-		}
-	}
-	close(start)
-	all.Wait()
-
-	require.Len(t, got, 2)
-	require.Len(t, got[Accepted], users)
-	require.Len(t, got[Duplicate], users*(len(pods)-1))
-	for user, all := range arrivals {
-		require.Len(t, slices.Compact(all), 1, "user %d", user)
-		require.EqualValues(t, all[0], c.rdb.ZScore(t.Context(), c.queue, fmt.Sprint(user)).Val())
-	}
-	accepted := got[Accepted]
-	slices.SortFunc(accepted, func(a, b Receipt) int { return cmp.Compare(a.Position, b.Position) })
-	for i, receipt := range accepted {
-		require.EqualValues(t, i+1, receipt.Position)
-		if i > 0 {
-			require.Greater(t, receipt.Arrival, accepted[i-1].Arrival)
-		}
-	}
-	counts := c.counts(t)
-	require.EqualValues(t, users, counts.Accepted)
-	require.EqualValues(t, users, counts.Waiting)
-	require.Equal(t, accepted[users-1].Arrival, counts.LastArrival)
-	require.Equal(t, accepted[users-1].Arrival, counts.Highest)
 }

@@ -11,54 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-func TestApplyAccepts(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t)
-	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(noon), Position: 1, Now: noon, OpensAt: w.Opens}, c.apply(t, 7))
-	require.Equal(t, map[string]float64{"7": float64(µs(noon))}, c.scores(t, c.queue))
-	require.Equal(t, "1", c.get(t, "accepted"))
-	require.Equal(t, decimal(µs(noon)), c.get(t, "last"))
-
-	later := noon.Add(3 * time.Second)
-	c.freeze(later)
-	require.Equal(t, Receipt{Code: Accepted, Arrival: µs(later), Position: 2, Now: later, OpensAt: w.Opens}, c.apply(t, 5))
-	require.Equal(t, "2", c.get(t, "accepted"))
-	require.Equal(t, decimal(µs(later)), c.get(t, "last"))
-	require.Equal(t, time.UTC, c.apply(t, 5).Now.Location())
-}
-
-func TestApplyByTheRealClock(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.openNow(t)
-	before, err := c.Now(t.Context())
-	require.NoError(t, err)
-	receipt := c.accept(t, 7)[0]
-	after, err := c.Now(t.Context())
-	require.NoError(t, err)
-	require.False(t, receipt.Now.Before(before), "%s is before %s", receipt.Now, before)
-	require.False(t, receipt.Now.After(after), "%s is after %s", receipt.Now, after)
-	require.Equal(t, µs(receipt.Now), receipt.Arrival)
-}
-
-func TestApplyAgainAnswersDuplicateWithFirstArrival(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t)
-	at := c.accept(t, 7, 8, 9)
-	later := noon.Add(time.Minute)
-	c.freeze(later)
-	before := c.content(t)
-	require.Equal(t, Receipt{Code: Duplicate, Arrival: at[2].Arrival, Position: 3, Now: later, OpensAt: w.Opens}, c.apply(t, 9))
-	require.Equal(t, before, c.content(t))
-
-	// The position counts the present queue.
-	c.remove(t, w.Closes, coupon.MarkNone, coupon.Application{Member: "7", Arrival: at[0].Arrival})
-	require.EqualValues(t, 2, c.apply(t, 9).Position)
-	require.Equal(t, at[2].Arrival, c.apply(t, 9).Arrival)
-}
-
 // All obstacles exist at first and are removed one by one. A refusal changes nothing.
 func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	t.Parallel()

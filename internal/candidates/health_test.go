@@ -15,27 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-func TestEvictionPolicy(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	rdb := newClient(t, server.Addr())
-	s := newStore(t, rdb, "")
-	for _, policy := range []string{"noeviction", "volatile-ttl", "allkeys-lru"} {
-		require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
-		got, err := s.Health(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, policy, got.Policy)
-		require.Equal(t, policy != NoEviction, gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1)
-	}
-
-	require.NoError(t, server.Kill())
-	require.Zero(t, testutil.CollectAndCount(s.Metrics()))
-	_, err := s.Health(t.Context())
-	require.Error(t, err)
-	_, err = s.Now(t.Context())
-	require.Error(t, err)
-}
-
 // gauges are the Store's metrics by name and label.
 func gauges(t *testing.T, s *Store) map[string]float64 {
 	t.Helper()
@@ -56,37 +35,52 @@ func gauges(t *testing.T, s *Store) map[string]float64 {
 	return values
 }
 
-// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master. A wrong policy
-// of any master is that of the Cluster.
-func TestMemoryUsed(t *testing.T) {
+// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master. A wrong policy, or a
+// snapshot that cannot be written, of one master is that of the Cluster.
+func TestHealth_OfEveryMaster(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	rdb := newClient(t, server.Addr())
-	s := newStore(t, rdb, "")
-	require.Zero(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], "there is no limit")
-	now, err := s.Health(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", decimal(2*now.Used)).Err())
-	require.InDelta(t, 0.5, gauges(t, s)["jajeong_redis_memory_used_ratio"], 0.2)
-	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", decimal(now.Used/2)).Err())
-	require.Greater(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], 1.0)
-
-	nodes := topology.StartCluster(t, 2)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
+	server, masters := testenv.PrivateRedis(t, testenv.RedisOptions{}), topology.StartCluster(t, 2)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{masters[0].Addr(), masters[1].Addr()}})
 	t.Cleanup(func() { cluster.Close() })
-	ofCluster := newStore(t, cluster, "")
-	for _, full := range nodes {
-		node := newClient(t, full.Addr())
-		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "1mb").Err())
-		require.Greater(t, gauges(t, ofCluster)["jajeong_redis_memory_used_ratio"], NearlyFull)
-		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory", "0").Err())
-
-		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
-		got, err := ofCluster.Health(t.Context())
+	alone, ofCluster := newStore(t, newClient(t, server.Addr()), ""), newStore(t, cluster, "")
+	health := func(s *Store) Health {
+		t.Helper()
+		got, err := s.Health(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "volatile-lru", got.Policy)
-		require.NoError(t, node.ConfigSet(t.Context(), "maxmemory-policy", NoEviction).Err())
+		all := gauges(t, s)
+		require.Equal(t, got.Policy != NoEviction, all["jajeong_redis_eviction_policy_wrong"] == 1)
+		require.Equal(t, got.SnapshotFailed, all["jajeong_redis_not_saving snapshot"] == 1)
+		require.False(t, got.AppendFailed)
+		require.Zero(t, all["jajeong_redis_not_saving append_only"])
+		return got
 	}
+	for node, s := range map[*testenv.Redis]*Store{server: alone, masters[0]: ofCluster, masters[1]: ofCluster} {
+		set := func(name, value string) {
+			require.NoError(t, newClient(t, node.Addr()).ConfigSet(t.Context(), name, value).Err())
+		}
+		for _, policy := range []string{"volatile-ttl", "allkeys-lru", NoEviction} {
+			set("maxmemory-policy", policy)
+			require.Equal(t, policy, health(s).Policy)
+		}
+		require.Zero(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], "there is no limit")
+		set("maxmemory", "1mb")
+		require.Greater(t, gauges(t, s)["jajeong_redis_memory_used_ratio"], NearlyFull)
+		set("maxmemory", "0")
+		mend := node.FailSnapshots(t)
+		require.True(t, health(s).SnapshotFailed)
+		mend()
+		require.False(t, health(s).SnapshotFailed)
+	}
+	limit := decimal(2 * health(alone).Used)
+	require.NoError(t, newClient(t, server.Addr()).ConfigSet(t.Context(), "maxmemory", limit).Err())
+	require.InDelta(t, 0.5, gauges(t, alone)["jajeong_redis_memory_used_ratio"], 0.2)
+
+	require.NoError(t, server.Kill())
+	require.Zero(t, testutil.CollectAndCount(alone.Metrics()))
+	_, err := alone.Health(t.Context())
+	require.Error(t, err)
+	_, err = alone.Now(t.Context())
+	require.Error(t, err)
 }
 
 // Each file that cannot be written is reported by itself, because the recommended settings write no snapshots.
@@ -109,37 +103,6 @@ func TestHealth_NamesTheFileThatCannotBeWritten(t *testing.T) {
 		require.NoError(t, err)
 		want.Policy, want.Used, want.Max = well.Policy, well.Used, well.Max
 		require.Equal(t, want, got, field)
-	}
-}
-
-// One master of a Cluster that cannot write a snapshot is enough.
-func TestNotSaving(t *testing.T) {
-	t.Parallel()
-	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	c := newStore(t, newClient(t, server.Addr()), "")
-	notSaving := func(s *Store, want bool) {
-		t.Helper()
-		health, err := s.Health(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, health.SnapshotFailed)
-		require.False(t, health.AppendFailed)
-		require.Equal(t, want, gauges(t, s)["jajeong_redis_not_saving snapshot"] == 1)
-		require.Zero(t, gauges(t, s)["jajeong_redis_not_saving append_only"])
-	}
-	notSaving(c, false)
-	mend := server.FailSnapshots(t)
-	notSaving(c, true)
-	mend()
-	notSaving(c, false)
-
-	nodes := topology.StartCluster(t, 2)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
-	t.Cleanup(func() { cluster.Close() })
-	for _, node := range nodes {
-		mend := node.FailSnapshots(t)
-		notSaving(newStore(t, cluster, ""), true)
-		mend()
-		notSaving(newStore(t, cluster, ""), false)
 	}
 }
 

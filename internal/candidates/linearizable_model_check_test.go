@@ -1,12 +1,10 @@
 package candidates
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -132,140 +130,4 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 	} {
 		require.Equal(t, c.want, linearizable(c.history, nil), name)
 	}
-}
-
-// An exhaustive search, which knows nothing about lost operations, has the same verdict on small histories, right ones and ones
-// with one changed output.
-func TestModelAgreesWithExhaustiveSearch(t *testing.T) {
-	t.Parallel()
-	verdicts := map[porcupine.CheckResult]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		history := smallHistory(t)
-		want := porcupine.Illegal
-		var arrivals []coupon.Arrival
-		for _, op := range history {
-			in, out := op.Input.(input), op.Output.(output)
-			arrivals = append(arrivals, out.arrival)
-			for _, s := range slices.Concat(in.entries, out.entries) {
-				arrivals = append(arrivals, s.arrival)
-			}
-		}
-		slices.Sort(arrivals)
-		if explainable(couponState{}, history, slices.Compact(arrivals)) {
-			want = porcupine.Ok
-		}
-		verdicts[want]++
-		if got := linearizable(history, nil); got != want {
-			t.Fatalf("%s, want %s:\n%s", got, want, unexplained(history, nil))
-		}
-	})
-	require.NotZero(t, verdicts[porcupine.Ok])
-	require.NotZero(t, verdicts[porcupine.Illegal])
-}
-
-// explainable tries every possible order, and every outcome of lost operations.
-func explainable(q couponState, open []porcupine.Operation, arrivals []coupon.Arrival) bool {
-	if len(open) == 0 {
-		return true
-	}
-	for i, op := range open {
-		if slices.ContainsFunc(open, func(o porcupine.Operation) bool { return o.Return < op.Call }) {
-			continue
-		}
-		rest := slices.Delete(slices.Clone(open), i, i+1)
-		in, out := op.Input.(input), op.Output.(output)
-		if out.lost && explainable(q, rest, arrivals) {
-			return true // without an effect
-		}
-		if out.lost && in.act == toApply {
-			if q.place(in.user) > 0 || q.issued[in.user] || in.limit > 0 && len(q.line) >= in.limit {
-				continue // without an effect
-			}
-			for _, arrival := range arrivals {
-				if arrival > q.last && explainable(q.accept(in.user, arrival), rest, arrivals) {
-					return true
-				}
-			}
-			continue
-		}
-		if fits, next := q.step(in, out); fits && explainable(next, rest, arrivals) {
-			return true
-		}
-	}
-	return false
-}
-
-// smallHistory is a history of a few clients, with at most one wrong output.
-func smallHistory(t *rapid.T) (history []porcupine.Operation) {
-	draw := func(from, to int, what string) int { return rapid.IntRange(from, to).Draw(t, what) }
-	var q couponState
-	n, limit := draw(1, 6, "operations"), draw(0, 2, "limit")
-	const apart = 10 // between two operations
-	for i := 1; i <= n; i++ {
-		in := input{coupon: 1, act: rapid.SampledFrom([]act{toApply, toApply, toApply, toLookUp, toRead, toSettle}).Draw(t, "act")}
-		in.user, in.limit = coupon.UserID(draw(1, 3, "user")), limit
-		var out output
-		next := q
-		switch place := q.place(in.user); in.act {
-		case toApply:
-			switch {
-			case place > 0:
-				out = output{code: string(Duplicate), arrival: q.line[place-1].arrival, position: place}
-			case q.issued[in.user]:
-				out = output{code: string(AlreadyIssued)}
-			case limit > 0 && len(q.line) >= limit:
-				out = output{code: string(LineFull), arrival: q.line[0].arrival}
-			default:
-				out = output{code: string(Accepted), arrival: q.last + coupon.Arrival(draw(1, 2, "later")), position: int64(len(q.line)) + 1}
-				next = q.accept(in.user, out.arrival)
-			}
-		case toLookUp:
-			switch {
-			case q.issued[in.user]:
-				out = output{code: string(coupon.StandingIssued)}
-			case place > 0:
-				out = output{code: string(coupon.StandingPending), arrival: q.line[place-1].arrival, position: place}
-			default:
-				out = output{code: string(coupon.StandingNone)}
-			}
-		case toRead:
-			out.entries = q.line
-		case toSettle:
-			in.entries = q.line[:draw(0, len(q.line), "settled")]
-			next, out.removed = q.settle(in.entries), int64(len(in.entries))
-		}
-		at := int64(i * apart)
-		// The fractions make all instants different.
-		op := porcupine.Operation{Input: in, Call: (at-int64(draw(0, 3, "before")*apart))*100 - int64(i), Output: out, Return: (at+int64(draw(0, 3, "after")*apart))*100 + int64(i)}
-		if (in.act == toApply || in.act == toSettle) && draw(0, 2, "lost") == 0 {
-			op.Return, op.Output = never, output{lost: true}
-			if rapid.Bool().Draw(t, "lost before its effect") {
-				next = q
-			}
-		}
-		q = next
-		history = append(history, op)
-	}
-	if erring := draw(-n, n-1, "erring"); erring >= 0 {
-		in, out := history[erring].Input.(input), history[erring].Output.(output)
-		by := int64(rapid.SampledFrom([]int{-1, 1}).Draw(t, "by"))
-		switch {
-		case out.lost:
-		case in.act == toSettle:
-			out.removed += by
-		case out.arrival > 0:
-			switch draw(0, 2, "wrong") {
-			case 0:
-				out.arrival += coupon.Arrival(by)
-			case 1:
-				out.position += by
-			default:
-				out.code = string(rapid.SampledFrom([]Code{Accepted, Duplicate, AlreadyIssued, LineFull}).Draw(t, "code"))
-			}
-		}
-		history[erring].Output = out
-	}
-	return append(history, porcupine.Operation{
-		Input: input{coupon: 1, act: toRead}, Call: int64(n+4) * apart * 100, Output: output{entries: q.line}, Return: int64(n+5) * apart * 100,
-	})
 }

@@ -2,7 +2,6 @@ package candidates
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -88,66 +87,6 @@ func (c *fixture) pages(t testingT, cutoff time.Time) (all []coupon.Application,
 		all, pages, cursor = append(all, entries...), append(pages, len(entries)), next
 		require.Less(t, len(pages), 100, "the pages have no end")
 	}
-}
-
-func TestPageOrdersByArrivalThenMember(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.addByHand(t, c.queue, place{"1002", "1"}, place{"1000", "20"}, place{"1001", "9"}, place{"1001", "10"}, place{"1001", "100"})
-	all, pages := c.pages(t, time.UnixMicro(2000))
-	require.Equal(t, []coupon.Application{
-		entry("20", 1000, coupon.SourceQueue), entry("10", 1001, coupon.SourceQueue), entry("100", 1001, coupon.SourceQueue), entry("9", 1001, coupon.SourceQueue), entry("1", 1002, coupon.SourceQueue),
-	}, all)
-	require.Equal(t, []int{5}, pages)
-}
-
-func TestPageEndsBelowTheCutoff(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	at := µs(noon)
-	for i, key := range []string{c.queue, c.dlq} {
-		c.addByHand(t, key, place{decimal(at - 1), fmt.Sprint("in", i)}, place{decimal(at), fmt.Sprint("out", i)},
-			place{decimal(at + 1), fmt.Sprint("later", i)}, place{"+inf", fmt.Sprint("inf", i)})
-	}
-	all, _ := c.pages(t, noon)
-	require.Equal(t, []coupon.Application{entry("in0", at-1, coupon.SourceQueue), entry("in1", at-1, coupon.SourceHeld)}, all)
-	all, _ = c.pages(t, noon.Add(time.Microsecond))
-	require.Len(t, all, 4)
-	all, _ = c.pages(t, noon.Add(-time.Microsecond))
-	require.Empty(t, all)
-}
-
-func TestPageReturnsSources(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	var want []coupon.Application
-	for reason, source := range sourcesByReason {
-		i := len(want)
-		c.addToDLQ(t, place{strconv.Itoa(1000 + i), strconv.Itoa(i)}, reason)
-		want = append(want, entry(strconv.Itoa(i), coupon.Arrival(1000+i), source))
-	}
-	all, _ := c.pages(t, noon)
-	require.Equal(t, want, all)
-}
-
-func TestPageReadsHandwrittenScores(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.addByHand(t, c.queue, place{"-inf", "a"}, place{"-7", "b"}, place{"-0.5", "c"}, place{"0", "d"}, place{"0.25", "e"},
-		place{"1000.999", "f"}, place{"1999.5", "g"}, place{"2000", "h"}, place{"1e300", "i"}, place{"+inf", "j"})
-	c.addByHand(t, c.dlq, place{"-inf", "A"}, place{"1000.5", "F"})
-	all, _ := c.pages(t, time.UnixMicro(2000))
-	want := []coupon.Application{
-		entry("A", 0, coupon.SourceHeld), entry("a", 0, coupon.SourceQueue), entry("b", 0, coupon.SourceQueue), entry("c", 0, coupon.SourceQueue), entry("d", 0, coupon.SourceQueue), entry("e", 0, coupon.SourceQueue),
-		entry("F", 1000, coupon.SourceHeld), entry("f", 1000, coupon.SourceQueue), entry("g", 1999, coupon.SourceQueue),
-	}
-	require.Equal(t, want, all)
-
-	// The same with pages of one entry.
-	c.on.queuePage.Store(1)
-	c.on.dlqPage.Store(1)
-	all, _ = c.pages(t, time.UnixMicro(2000))
-	require.Equal(t, want, all)
 }
 
 // Thousands of entries in queue and DLQ, with ties across every page border, at the real limits.

@@ -144,23 +144,6 @@ func TestRemoveSplitsLargeBatches(t *testing.T) {
 	require.Equal(t, 1, len(c.scores(t, c.queue))+len(c.scores(t, c.dlq)))
 }
 
-func TestRemoveMatchesHandwrittenScores(t *testing.T) {
-	t.Parallel()
-	for _, score := range []string{"-inf", "-3.5", "-0", "0", "12.75", "8999999999999999"} {
-		t.Run(score, func(t *testing.T) {
-			t.Parallel()
-			c := newCoupon(t)
-			member := "no\x00user\xff한"
-			c.addByHand(t, c.queue, place{score, member})
-			c.addByHand(t, c.dlq, place{score, "\xfe"})
-			entries, _ := c.page(t, coupon.Cursor{}, time.UnixMicro(9e15))
-			require.Len(t, entries, 2)
-			require.EqualValues(t, 2, c.remove(t, noon, coupon.MarkNone, entries...))
-			c.requireExists(t, false, c.queue, c.dlq)
-		})
-	}
-}
-
 // Neighbours are removed by rank. Other entries are looked up one by one.
 func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 	t.Parallel()

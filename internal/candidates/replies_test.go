@@ -12,46 +12,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-func TestScriptsAreLoadedAgainAfterFlush(t *testing.T) {
-	t.Parallel()
-	c := privateCoupon(t)
-	ctx, closes := t.Context(), time.Now().Add(time.Hour)
-	forget := func() { require.NoError(t, c.rdb.ScriptFlush(ctx).Err()) }
-	c.openNow(t)
-	for user := range coupon.UserID(3) {
-		forget()
-		c.accept(t, user)
-	}
-	forget()
-	entries, _ := c.page(t, coupon.Cursor{}, closes)
-	require.Len(t, entries, 3)
-	for name, call := range map[string]func() error{
-		"publish": func() error {
-			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id, Closes: closes}, coupon.Promise{})
-			return err
-		},
-		"fence":     func() error { _, _, err := c.Fence(ctx, c.id, closes, coupon.Promise{}); return err },
-		"renew":     func() error { return c.Renew(ctx, c.id, closes) },
-		"time":      func() error { _, err := c.Time(ctx, c.id); return err },
-		"counts":    func() error { _, err := c.Counts(ctx, c.id, 0); return err },
-		"intervals": func() error { _, _, err := c.CountByInterval(ctx, c.id, []coupon.Arrival{0, µs(closes)}); return err },
-		"remove":    func() error { _, err := c.Remove(ctx, c.id, closes, coupon.MarkIssued, entries[:1]); return err },
-		"review":    func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entries[1]}}); return err },
-		"sold":      func() error { return c.SetSold(ctx, c.id, true) },
-		"sweep":     func() error { _, err := c.Sweep(ctx, c.id, closes); return err },
-	} {
-		forget()
-		require.NoError(t, call(), name)
-	}
-	require.Equal(t, Counts{Waiting: 1, DLQ: 1, WaitingAfter: 1, DLQAfter: 1, Issued: 1, Accepted: 3, Sold: true, DLQChanges: 1, LastArrival: entries[2].Arrival, Highest: entries[2].Arrival},
-		withoutClock(c.counts(t)))
-}
-
-func withoutClock(f Counts) Counts {
-	f.Now, f.Since, f.PutBackWait, f.MaxPutBackWait = time.Time{}, 0, 0, 0
-	return f
-}
-
 func TestApplyFailsOnKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]func(*fixture) string{
@@ -147,6 +107,7 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 			return err
 		},
 		"review": func() error { _, err := c.moveToDLQ(ctx, c.id, []failed{{Application: entry}}); return err },
+		"watch":  func() error { _, err := c.Watch(ctx, c.id, 0, 7); return err },
 		"sold":   func() error { return c.SetSold(ctx, c.id, true) },
 		"sweep":  func() error { _, err := c.Sweep(ctx, c.id, noon); return err },
 	}
@@ -178,6 +139,14 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 	} {
 		c.on.answer.Store(ptr(any(answer)))
 		require.Error(t, calls["page"](), name)
+	}
+	for name, answer := range map[string][]any{
+		"unknown marks":     {int64(4), int64(-1), int64(0), int64(-1)},
+		"no reason":         {int64(0), int64(-1), int64(0), int64(9)},
+		"a reason too many": {int64(0), int64(-1), int64(0), int64(-1), "{}"},
+	} {
+		c.on.answer.Store(ptr(any(append(slices.Repeat([]any{int64(0)}, watchHead), answer...))))
+		require.Error(t, calls["watch"](), name)
 	}
 }
 

@@ -109,16 +109,6 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 	}
 }
 
-func TestPublishKeepsSold(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t)
-	require.NoError(t, c.SetSold(t.Context(), c.id, true))
-	w.Version++
-	c.publish(t, w)
-	require.Equal(t, SoldOut, c.apply(t, 7).Code)
-}
-
 // Each counter rises on its own, also with an older window.
 func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	t.Parallel()
