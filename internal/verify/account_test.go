@@ -15,40 +15,6 @@ import (
 	"github.com/jajeong/jajeong/internal/verify"
 )
 
-func TestGap(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		account verify.Account
-		want    int64
-	}{
-		"nothing":                         {verify.Account{}, 0},
-		"each once":                       {verify.Account{Accepted: 15, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, 0},
-		"one lost":                        {verify.Account{Accepted: 16, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, 1},
-		"one too many":                    {verify.Account{Accepted: 14, Waiting: 1, UnderReview: 2, Issued: 4, Outcomes: 8}, -1},
-		"all lost":                        {verify.Account{Accepted: 15}, 15},
-		"no promise":                      {verify.Account{Waiting: 3}, -3},
-		"settled, also in the queue":      {verify.Account{Accepted: 9, Waiting: 9, Issued: 5, Outcomes: 1, InBoth: 6}, 0},
-		"also in the queue, and one lost": {verify.Account{Accepted: 9, Waiting: 8, Issued: 5, InBoth: 5}, 1},
-		"settled, also in the DLQ":        {verify.Account{Accepted: 9, UnderReview: 9, Outcomes: 9, InBoth: 9}, 0},
-		"written off":                     {verify.Account{Accepted: 9, Waiting: 6, WrittenOff: 3}, 0},
-		"written off in part":             {verify.Account{Accepted: 9, Waiting: 5, WrittenOff: 3}, 1},
-		"written off and found again":     {verify.Account{Accepted: 9, Waiting: 9, WrittenOff: 3}, -3},
-		"arrivals are no applications":    {verify.Account{LastArrival: 1 << 53}, 0},
-		"more than 32 bits":               {verify.Account{Accepted: 1 << 40, Waiting: 1<<40 - 1}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, test.want, test.account.Gap())
-		})
-	}
-}
-
-func TestAccountStringHasEveryCount(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "accepted 1, waiting 2, under review 3, issued 4, other outcomes 5, counted twice 6, written off 7",
-		verify.Account{Accepted: 1, Waiting: 2, UnderReview: 3, Issued: 4, Outcomes: 5, InBoth: 6, WrittenOff: 7}.String())
-}
-
 // account reads the account as a settlement does: inside a transaction.
 func (c *fixture) account(store ledger.Store) ledger.Account {
 	c.T.Helper()
