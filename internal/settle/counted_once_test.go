@@ -2,11 +2,9 @@ package settle_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -29,25 +27,6 @@ func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	require.Empty(t, d.Waiting(couponID))
 	require.Len(t, d.UnderReview(couponID), 1)
 	require.Equal(t, "BY_HAND", d.Reason(couponID, "3").Cause)
-	d.Verify()
-}
-
-func TestSettle_ConcurrentRunsCountRejectionsOnce(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(10)
-	d.Apply(couponID, between(1, 600)...) // no such users exist
-	var runs sync.WaitGroup
-	for range 8 {
-		runs.Go(func() {
-			_, err := d.Settle(jajeongtest.Manual())
-			assert.NoError(t, err)
-		})
-	}
-	runs.Wait()
-	require.Len(t, d.UnderReview(couponID), 600)
-	require.EqualValues(t, 600, d.Number("SELECT SUM(under_review_count) FROM settlement"))
-	require.Equal(t, 1, d.Reason(couponID, "600").Attempts)
 	d.Verify()
 }
 
@@ -84,19 +63,6 @@ func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
 	require.Equal(t, 7, report.Coupons[1].SeatsLeft, "nothing was issued")
 	require.Equal(t, []coupon.UserID{1}, d.Issued(whole))
-}
-
-func TestSettle_OverridesParametersOfDSN(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddQueue(1, 1, 2, 3)
-	d.Job.MySQLDSN += "&autocommit=0&timeTruncate=1s&interpolateParams=false&clientFoundRows=false&multiStatements=true&time_zone=%27%2B09%3A00%27"
-	d.SettleNow()
-	d.SetSeats(couponID, 3)
-	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
-	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status <> 'SUCCEEDED' OR finished_at IS NULL"))
-	d.Verify()
 }
 
 func TestRefresh_PublishesSoldOutAfterLossInRedis(t *testing.T) {

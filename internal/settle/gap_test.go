@@ -99,61 +99,6 @@ func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
 	l.Verify()
 }
 
-func TestSettle_HoldsGapAfterQueueDeleted(t *testing.T) {
-	t.Parallel()
-	l := newLosing(t, nil)
-	l.Apply(l.hurt, between(51, 100)...)
-	l.Refresh()
-	require.NoError(t, l.Redis.Del(t.Context(), l.Queue(l.hurt)).Err())
-	l.mustHold(100)
-}
-
-// Living pods put back the applications that they accepted, even after a loss between two refreshes. No coupon is held.
-func TestPods_PutBackLossBetweenRefreshes(t *testing.T) {
-	t.Parallel()
-	l := newLosing(t, nil)
-	l.Apply(l.hurt, between(51, 90)...) // no refresh writes these down
-	key := l.Queue(l.hurt)
-	require.NoError(t, l.Redis.Del(t.Context(), key, "state:{"+key+"}").Err())
-	l.Refresh()
-	l.Apply(l.hurt, between(91, 100)...)
-	testenv.Eventually(t, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), key).Val() == 100 })
-	l.SettleNow()
-	require.Equal(t, between(1, 100), l.Issued(l.hurt))
-	l.Verify()
-}
-
-func TestSettle_HeldCouponDoesNotAffectOthers(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	const coupons = 12
-	d.AddUsers(between(1, 3)...)
-	line := between(1, 3)
-	ids := make([]coupon.CouponID, coupons)
-	for i := range ids {
-		ids[i] = d.AddCoupon(2)
-		d.Apply(ids[i], line...)
-	}
-	held := ids[coupons/2]
-	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(held), "1").Err())
-
-	report, err := d.Settler(func(s *settle.Settler) { s.Parallel = 2 }).RunOnce(t.Context(), jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Invariant}, report.Classes())
-	require.Len(t, report.Coupons, coupons)
-	for i, c := range report.Coupons {
-		require.Equal(t, ids[i], c.Coupon)
-		if c.Coupon == held {
-			require.Equal(t, coupon.HeldBack, c.Status)
-		} else {
-			require.Equal(t, 2, c.Issued, c.Error)
-		}
-	}
-	require.Equal(t, 2*(coupons-1), report.Total.Issued)
-	d.AcceptGap()
-	d.Verify()
-}
-
 // While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again, before any
 // run.
 func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
@@ -251,18 +196,4 @@ func TestSettle_RecordsRunThatOnlyAcceptsGap(t *testing.T) {
 	require.EqualValues(t, 3, coupons[0].Gap)
 	d.Verify()
 	require.Equal(t, coupon.Unchanged, d.AcceptGap().Coupons[0].Status)
-}
-
-func TestPods_PutBackLossWithoutNewApplications(t *testing.T) {
-	t.Parallel()
-	l := newLosing(t, nil)
-	l.Apply(l.hurt, between(51, 90)...)
-	for _, user := range between(51, 90) {
-		require.NoError(t, l.Redis.ZRem(t.Context(), l.Queue(l.hurt), user.Member()).Err())
-	}
-	require.NoError(t, l.Redis.HSet(t.Context(), l.Key("state", l.hurt), "accepted", 50).Err())
-	l.Refresh()
-	testenv.Eventually(t, "everybody is back", func() bool { return l.Redis.ZCard(t.Context(), l.Queue(l.hurt)).Val() == 90 })
-	l.SettleNow()
-	require.Equal(t, between(1, 90), l.Issued(l.hurt))
 }

@@ -191,21 +191,6 @@ func (c *companions) requireInOrder(couponID coupon.CouponID, seats int) {
 	c.Verify()
 }
 
-func TestSettle_AcceptsApplicationsAfterSeatAddedDuringCleanup(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	d.AddUsers(1, 2, 3)
-	couponID := d.AddCoupon(2)
-	d.Apply(couponID, 1, 2)
-	s := d.Settler()
-	s.Line = watchedLine{Line: s.Line, remove: sync.OnceFunc(func() { d.SetSeats(couponID, 3) })}
-	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
-	require.NoError(t, err)
-	require.NoError(t, report.Err())
-	require.Equal(t, 1, report.Coupons[0].SeatsLeft)
-	d.Apply(couponID, 3)
-}
-
 // ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the transaction
 // yields.
 func TestSettle_YieldsToAlterTable(t *testing.T) {

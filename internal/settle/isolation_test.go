@@ -59,30 +59,6 @@ func TestRefresh_CouponWithoutSeatsIsNotSoldOut(t *testing.T) {
 	d.Apply(couponID, 1)
 }
 
-func TestRun_CountsNothingAfterRollback(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(5)
-	d.Apply(couponID, 99) // no such user exists
-	d.SettleNow()
-	d.AddUsers(1, 2, 3)
-	d.Apply(couponID, 1, 2, 3)
-	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'")
-	report := d.SettleFailing(coupon.Setup)
-	require.Empty(t, d.Issued(couponID))
-	require.Zero(t, report.Total.Issued)
-	require.Equal(t, 5, report.Coupons[0].SeatsLeft)
-	require.Equal(t, []string{"1", "2", "3"}, d.Waiting(couponID))
-
-	report, err := d.Settler().Drop(t.Context(), couponID, jajeongtest.Manual(), []string{"99"})
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Setup}, report.Classes())
-	require.Zero(t, report.Total.Rejected)
-	require.Len(t, d.UnderReview(couponID), 1)
-	d.Exec("DROP TRIGGER refuses")
-	d.Verify()
-}
-
 // A manual run with a later cutoff died after its COMMIT. The nightly run with an earlier cutoff cleans up what it can see.
 func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,70 +10,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
-	"github.com/jajeong/jajeong/internal/verify"
 )
 
-// Users apply continuously during several cutoffs. Each application is settled by the first run whose cutoff is later.
-func TestSettle_SettlesEachApplicationInOneNight(t *testing.T) {
+// No run happened for some nights. The next one settles all that was due at each of those midnights.
+func TestSettle_OneRunSettlesSeveralMissedNights(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	const users, nights = 3000, 6
-	couponID := d.AddCoupon(users)
-	d.AddUsers(between(1, users)...)
-
-	var (
-		next     atomic.Uint64
-		arrivals sync.Map // user → arrival
-		applying sync.WaitGroup
-	)
-	for range 16 {
-		applying.Go(func() {
-			for user := coupon.UserID(next.Add(1)); user <= users; user = coupon.UserID(next.Add(1)) {
-				receipt, err := d.Store.Apply(t.Context(), couponID, user)
-				if !assert.NoError(t, err) || !assert.Equal(t, candidates.Accepted, receipt.Code) {
-					return
-				}
-				arrivals.Store(user, receipt.Arrival)
-			}
-		})
-	}
-	total := 0
-	var cutoffs []time.Time
-	for range nights {
-		report := d.SettleNow()
-		total += report.Total.Issued
-		cutoffs = append(cutoffs, report.Cutoff)
-	}
-	applying.Wait()
-	last := d.SettleNow()
-	cutoffs = append(cutoffs, last.Cutoff)
-	require.Equal(t, users, total+last.Total.Issued)
-
-	// Every application was settled by the first run whose cutoff lies behind its arrival.
-	rows, err := d.DB.Query("SELECT c.user_id, c.applied_at, r.cutoff FROM user_coupon c JOIN settlement_run r ON r.id = c.run_id")
-	require.NoError(t, err)
-	defer rows.Close()
-	seen := 0
-	for rows.Next() {
-		var user coupon.UserID
-		var appliedAt, cutoff time.Time
-		require.NoError(t, rows.Scan(&user, &appliedAt, &cutoff))
-		arrival, _ := arrivals.Load(user)
-		require.Equal(t, arrival, coupon.ArrivalAt(appliedAt))
-		for i, night := range cutoffs {
-			if appliedAt.Before(night) {
-				require.Equal(t, night, cutoff, "user %d arrived at %s: night %d", user, appliedAt, i)
-				break
-			}
+	d.AddUsers(1, 2, 3)
+	tonight := calendar.DefaultCutoff(d.Now(), d.Noon())
+	var coupons []coupon.CouponID
+	for missed := range 3 {
+		closes := tonight.AddDate(0, 0, -missed)
+		id := d.AddCouponBetween(2, closes.AddDate(0, 0, -2), closes)
+		for i, member := range []string{"3", "2", "1"} { // a day, two hours and an hour before the end
+			d.ApplyAt(id, member, closes.Add([]time.Duration{-24 * time.Hour, -2 * time.Hour, -time.Hour}[i]))
 		}
-		seen++
+		coupons = append(coupons, id)
 	}
-	require.NoError(t, rows.Err())
-	require.Equal(t, users, seen)
+	report := d.SettleAs(jajeongtest.Nightly(tonight))
+	require.Equal(t, settle.Counts{Read: 9, Issued: 6, NotSelected: 3}, report.Total.Counts)
+	for _, id := range coupons {
+		require.Equal(t, []coupon.UserID{3, 2}, d.Issued(id))
+		require.Equal(t, []coupon.UserID{1}, d.Outcome(id, "NOT_SELECTED"))
+	}
+	require.EqualValues(t, len(coupons), d.Number("SELECT COUNT(*) FROM coupon WHERE finalised_at IS NOT NULL"))
 	d.Verify()
 }
 
@@ -149,35 +111,6 @@ func applyConcurrently(d *jajeongtest.Deployment, couponID coupon.CouponID, firs
 		})
 	}
 	return func() map[coupon.UserID]coupon.Arrival { users.Wait(); return all }
-}
-
-// After a clock step, the last arrival is ahead of the Redis clock.
-func TestSettle_KeepsOrderAfterRedisClockStep(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(10)
-	d.AddUsers(1, 2, 3)
-	state := d.Key("state", couponID)
-	step := func(ahead time.Duration) (last time.Time) {
-		last = d.Now().Add(ahead)
-		require.NoError(t, d.Redis.HSet(t.Context(), state, "last", fmt.Sprint(last.UnixMicro())).Err())
-		return last
-	}
-
-	// Back by two seconds: users are accepted after the last arrival, so that a cutoff then is before them.
-	last := step(2 * time.Second)
-	d.Apply(couponID, 1, 2)
-	report := d.SettleAs(jajeongtest.Nightly(last))
-	require.Zero(t, report.Total.Issued, "they arrived after the cutoff")
-	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
-	d.Verify()
-
-	// An hour ahead, then right again: no application is accepted out of order.
-	step(time.Hour)
-	require.Equal(t, candidates.ClockBehind, d.Answer(couponID, 3))
-	require.Equal(t, []string{"1", "2"}, d.Waiting(couponID))
-	d.SettleNow()
-	require.Equal(t, []verify.Code{verify.ClockAhead}, d.Findings())
 }
 
 func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {

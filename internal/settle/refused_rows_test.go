@@ -224,6 +224,7 @@ func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 		for range night.runs {
 			result := n.nightOf()
 			require.Contains(t, result.Error, "more than 102 rows cannot be stored")
+			require.Contains(t, result.Error, "nothing was moved")
 			require.Len(t, n.Waiting(n.couponID), len(others), "no application is moved")
 			require.Equal(t, night.attempts, n.attempts(2), "once a night")
 		}

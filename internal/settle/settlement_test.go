@@ -3,7 +3,6 @@ package settle
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"sync"
 	"testing"
@@ -74,55 +73,21 @@ func (s *settlement) attempt(t *testing.T, ctx context.Context, sent *issued) is
 
 var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue), application(2, 2000, coupon.SourceQueue), application(3, 3000, coupon.SourceQueue)}
 
-// A COMMIT whose reply is lost has happened or has not. Either way the transaction is repeated.
-func TestIssue(t *testing.T) {
+// The reply to COMMIT is lost. Another run that waited for the coupon has cleaned up for this one, and seats were added.
+func TestIssue_GivesNothingTwiceAfterLostCommit(t *testing.T) {
 	t.Parallel()
-	// Another run that waited for the coupon has cleaned up for this one, and seats were added.
-	t.Run("GivesNothingTwiceAfterLostCommit", func(t *testing.T) {
-		t.Parallel()
-		s := newSettlement(t, 2, threeInLine...)
-		first := s.attempt(t, t.Context(), nil)
-		require.Equal(t, Counts{Issued: 2}, first.seated.tally.Counts)
-		require.Equal(t, []records.Pending{{Run: s.run.id, Covered: true}}, first.pending)
-		for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
-			_, err := s.DB.Pool().Exec(statement)
-			require.NoError(t, err)
-		}
-		require.Equal(t, first, s.attempt(t, t.Context(), &first))
-		var coupons, counted int
-		require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
-		require.Equal(t, []int{2, 2}, []int{coupons, counted})
-	})
-	t.Run("CountsNothingThatWasRolledBack", func(t *testing.T) {
-		t.Parallel()
-		s := newSettlement(t, 2, threeInLine...)
-		winners := s.run.memory.reserve(2)
-		var done issued
-		var sent *issued
-		require.NoError(t, s.DB.Do(t.Context(), func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
-			if done, err = s.issue(ctx, tx, sent, winners); err != nil || attempt > 2 {
-				return err
-			}
-			sent = new(done)
-			return driver.ErrBadConn
-		}))
-		require.Equal(t, 2, done.seated.tally.Issued)
-		require.Len(t, winners.all(), 2)
-	})
-	t.Run("IsRolledBackWhenItsContextEnds", func(t *testing.T) {
-		t.Parallel()
-		s := newSettlement(t, 2, threeInLine...)
-		ctx, stop := context.WithCancel(t.Context())
-		err := s.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-			_, err := s.issue(ctx, tx, nil, s.run.memory.reserve(2))
-			stop()
-			return err
-		})
-		require.ErrorIs(t, err, context.Canceled)
-		var coupons int
-		require.NoError(t, s.DB.Pool().QueryRow("SELECT COUNT(*) FROM user_coupon").Scan(&coupons))
-		require.Zero(t, coupons)
-	})
+	s := newSettlement(t, 2, threeInLine...)
+	first := s.attempt(t, t.Context(), nil)
+	require.Equal(t, Counts{Issued: 2}, first.seated.tally.Counts)
+	require.Equal(t, []records.Pending{{Run: s.run.id, Covered: true}}, first.pending)
+	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
+		_, err := s.DB.Pool().Exec(statement)
+		require.NoError(t, err)
+	}
+	require.Equal(t, first, s.attempt(t, t.Context(), &first))
+	var coupons, counted int
+	require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+	require.Equal(t, []int{2, 2}, []int{coupons, counted})
 }
 
 func TestHeartbeat_EndsBeforeTheRunIsAbandoned(t *testing.T) {
