@@ -68,8 +68,8 @@ func TestCopy_GivesTheRowAwayWhileRedisHangs(t *testing.T) {
 func TestClear_LeavesALockedCouponToTheNextTime(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	locked, free := d.AddQueue(2, 1), d.AddQueue(2, 2)
-	d.Journal(locked, free)
+	locked, free, open := d.AddQueue(2, 1), d.AddQueue(2, 2), d.AddQueue(2, 3)
+	d.Journal(locked, free, open)
 	for _, id := range []coupon.CouponID{locked, free} {
 		d.SetWindow(id, d.Now().Add(-time.Hour), d.Now().Add(-time.Minute))
 	}
@@ -77,8 +77,10 @@ func TestClear_LeavesALockedCouponToTheNextTime(t *testing.T) {
 	release := lockJournal(d, locked)
 	j := journalOf(d)
 	require.Error(t, j.Clear(t.Context()))
-	require.Equal(t, []uint64{uint64(locked)}, d.IDs("SELECT coupon_id FROM journal"))
+	require.Equal(t, []uint64{uint64(locked), uint64(open)}, d.IDs("SELECT coupon_id FROM journal ORDER BY coupon_id"))
 	release()
 	require.NoError(t, j.Clear(t.Context()))
-	require.Empty(t, d.IDs("SELECT coupon_id FROM journal UNION SELECT coupon_id FROM line_journal"))
+	for _, table := range []string{"journal", "line_journal"} {
+		require.Equal(t, []uint64{uint64(open)}, d.IDs("SELECT coupon_id FROM "+table), "the coupon is not final")
+	}
 }

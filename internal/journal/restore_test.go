@@ -464,20 +464,6 @@ func TestJournal_FollowsApplicationsOfThePast(t *testing.T) {
 	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
 }
 
-func TestJournal_IsClearedAfterTheCouponIsFinal(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	id := d.AddQueue(2, 1, 2, 3)
-	other := d.AddQueue(2, 11)
-	d.Journal(id, other)
-	d.SetWindow(id, d.Now().Add(-time.Hour), d.Now().Add(-time.Minute))
-	d.SettleNow()
-	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND finalised_at IS NOT NULL", id))
-	require.NoError(t, journalOf(d).Clear(t.Context()))
-	require.Equal(t, []uint64{uint64(other)}, d.IDs("SELECT DISTINCT coupon_id FROM line_journal"))
-	require.Equal(t, []uint64{uint64(other)}, d.IDs("SELECT coupon_id FROM journal"))
-}
-
 // MySQL was restored to before a settlement whose winners were told: those whom the journal of then has get their seats again.
 func TestRestore_FromMarks(t *testing.T) {
 	t.Parallel()

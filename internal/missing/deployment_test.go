@@ -320,34 +320,6 @@ func TestStateDeletedByHand(t *testing.T) {
 	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(3)})
 }
 
-// Redis loads a file, or is a replica, that is older than what pods have told applicants.
-func TestOlderData(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	d.AddUsers(1, 2, 3, 4, 5)
-	id := d.AddCoupon(5)
-	died, p := newPod(d), newPod(d)
-	died.accepts(id, 1, 2)
-	keys := []string{d.Queue(id), d.Key("state", id)}
-	var older []string
-	for _, key := range keys {
-		value, err := d.Redis.Dump(t.Context(), key).Result()
-		require.NoError(t, err)
-		older = append(older, value)
-	}
-	died.accepts(id, 3, 4, 5)
-	died.refresh()
-	p.refresh()
-	for i, key := range keys {
-		require.NoError(t, d.Redis.RestoreReplace(t.Context(), key, time.Hour, older[i]).Err())
-	}
-	require.Equal(t, restoring, p.me(id, 4))
-	require.Equal(t, pending, p.me(id, 2))
-	p.awaitMissing(id, 3)
-	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(5)})
-	require.Equal(t, restoring, p.me(id, 4))
-}
-
 // A replica has taken over that is older than what pods have told applicants. No pod has refreshed since, and none has applied.
 func TestStaleReplicaBeforeAnyRefresh(t *testing.T) {
 	t.Parallel()

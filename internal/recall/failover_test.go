@@ -11,27 +11,6 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The replica lacks the last three of nine applications. It accepts three others before the lost ones are put back.
-func TestLostApplicationsReturnAheadOfLaterOnes(t *testing.T) {
-	t.Parallel()
-	f := newFailing(t, servers(t, 2), 2)
-	one, two := f.pods[0], f.pods[1]
-	f.askEach(two, 1, 6)
-	f.replicate()
-	f.askEach(one, 101, 103)
-	f.failover(false)
-	f.follow(one)
-	f.follow(two)
-	f.askEach(two, 201, 203)
-
-	f.ask(one, 204, false)
-	f.check()
-	require.Len(t, f.arrivals(1), 13)
-	order := f.order(1)
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5, 6, 101, 102, 103, 201, 202, 203, 204}, order)
-	require.EqualValues(t, 3, one.memory.putBack.Load())
-}
-
 // Even if no application is put back, the counts reveal a loss that later applications would hide in a single maximum.
 func TestLossStaysCountedBesideLaterApplications(t *testing.T) {
 	t.Parallel()
