@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their
@@ -152,9 +153,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			repair()
 			d.SetSeats(couponID, 4)
 			d.SettleNow(couponID)
-			require.Equal(t, []coupon.UserID{9, 8, 7, odd}, d.Issued(couponID))
-			require.Empty(t, d.UnderReview(couponID))
-			d.Verify(couponID)
+			requireSettled(d, couponID, results{issued: []coupon.UserID{9, 8, 7, odd}})
 		})
 	}
 }
@@ -181,10 +180,7 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	allow()
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 3, 4, 2}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{5}, d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, d.UnderReview(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 3, 4, 2}, notSelected: []coupon.UserID{5}})
 }
 
 // The transaction fails after the refused row. Nothing has moved, neither in MySQL nor in Redis.
@@ -200,6 +196,7 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	report := d.SettleFailing(coupon.Setup)
 	require.Contains(t, report.Coupons[0].Error, "no records today")
 	require.Equal(t, settle.Counts{}, report.Total.Counts)
+	require.NotContains(t, report.Advice(), text.AdviseRunAgain, "it would fail again")
 	require.Equal(t, before, d.Snapshot())
 	d.Verify()
 	require.Empty(t, d.UnderReview(couponID))
@@ -207,10 +204,7 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	allow()
 	d.Exec("DROP TRIGGER refuses")
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, d.UnderReview(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3, 4}})
 }
 
 // The outcome NOT_SELECTED of a user is refused. The application is in the DLQ until it can be written.
@@ -235,9 +229,7 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 
 			d.Exec("DROP TRIGGER minds")
 			d.SettleNow()
-			require.Equal(t, between(2, 5), d.Outcome(couponID, "NOT_SELECTED"))
-			require.Empty(t, d.UnderReview(couponID))
-			d.Verify()
+			requireSettled(d, couponID, results{issued: []coupon.UserID{1}, notSelected: between(2, 5)})
 		})
 	}
 }
@@ -258,9 +250,7 @@ func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 
 	allow()
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	require.Equal(t, line[1:], d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}, notSelected: line[1:]})
 }
 
 // A count that the database's own constraint refuses is a broken invariant, not a fault of a row.
@@ -283,8 +273,7 @@ func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 
 			d.Exec("DROP TRIGGER counts")
 			d.SettleNow()
-			require.Equal(t, []coupon.UserID{1, 2}, d.Issued(hurt))
-			d.Verify()
+			requireSettled(d, hurt, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3}})
 		})
 	}
 }

@@ -121,8 +121,7 @@ func TestSettle_FrozenCommitOrRollbackEndsWithGrace(t *testing.T) {
 			testenv.Receive(t, "the run ends while the server is frozen", ended)
 			require.NoError(t, server.Thaw())
 			d.SettleNow(couponID)
-			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-			d.Verify(couponID)
+			requireSettled(d, couponID, results{issued: []coupon.UserID{1}})
 		})
 	}
 }
@@ -241,8 +240,7 @@ func TestSettle_PassesOverNobodyWhoVanishes(t *testing.T) {
 			}
 			require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
 			d.SettleNow()
-			require.Equal(t, []coupon.UserID{3, 4}, d.Outcome(id, "NOT_SELECTED"))
-			d.Verify()
+			requireSettled(d, id, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3, 4}})
 		})
 	}
 }

@@ -54,11 +54,7 @@ const everyRight = "SELECT, INSERT, UPDATE, DELETE ON %s.*"
 func settleThree(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	d.T.Helper()
 	d.SettleNow()
-	require.Equal(d.T, []coupon.UserID{3, 1}, d.Issued(couponID))
-	require.Equal(d.T, []coupon.UserID{2}, d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(d.T, d.Waiting(couponID))
-	require.Empty(d.T, d.UnderReview(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{3, 1}, notSelected: []coupon.UserID{2}})
 }
 
 // A wrong setup is not repeated. Nothing moves, and the advice names the remedy.

@@ -113,9 +113,7 @@ func requireUnchanged(d *jajeongtest.Deployment, couponID coupon.CouponID, line 
 	for i, user := range line {
 		waiting[i] = fmt.Sprint(user)
 	}
-	require.Equal(d.T, waiting, d.Waiting(couponID))
-	require.Empty(d.T, d.UnderReview(couponID))
-	require.Empty(d.T, d.Issued(couponID))
+	requireResults(d, couponID, results{waiting: waiting})
 	require.Equal(d.T, []uint64{0}, d.IDs("SELECT issued_count FROM coupon WHERE id = ?", couponID))
 	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }
@@ -256,9 +254,7 @@ func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.Empty(t, report.Classes())
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3}})
 	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
 }
 
@@ -286,6 +282,5 @@ func TestSettle_JudgesUndecidedUsersAfterCommit(t *testing.T) {
 
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 3, 2, 5}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 3, 2, 5}, review: []string{"4"}})
 }

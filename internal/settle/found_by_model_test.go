@@ -111,6 +111,5 @@ func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 	d.Verify()
 	d.Exec("DELETE FROM odd_user")
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 2}})
 }

@@ -218,6 +218,5 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 	issued, _ := c.sum()
 	require.Equal(t, 2, issued)
 	require.NoError(t, <-altered)
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3}})
 }

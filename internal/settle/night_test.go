@@ -33,8 +33,7 @@ func TestSettle_OneRunSettlesSeveralMissedNights(t *testing.T) {
 	report := d.SettleAs(jajeongtest.Nightly(tonight))
 	require.Equal(t, settle.Counts{Read: 9, Issued: 6, NotSelected: 3}, report.Total.Counts)
 	for _, id := range coupons {
-		require.Equal(t, []coupon.UserID{3, 2}, d.Issued(id))
-		require.Equal(t, []coupon.UserID{1}, d.Outcome(id, "NOT_SELECTED"))
+		requireResults(d, id, results{issued: []coupon.UserID{3, 2}, notSelected: []coupon.UserID{1}})
 	}
 	require.EqualValues(t, len(coupons), d.Number("SELECT COUNT(*) FROM coupon WHERE finalised_at IS NOT NULL"))
 	d.Verify()

@@ -37,15 +37,13 @@ func TestSettle_ConnectionLossOfOneCouponDoesNotAffectOthers(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 	require.NoError(t, err)
 	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
-	require.Empty(t, d.Issued(coupons[0]))
-	require.Empty(t, d.UnderReview(coupons[0]), "MySQL is not away")
+	requireResults(d, coupons[0], results{waiting: []string{"1", "2"}}, "MySQL is not away")
 	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[1]))
 	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[2]))
 	require.Empty(t, d.IDs("SELECT id FROM settlement_run WHERE status = 'RUNNING'"))
 
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1}, d.Issued(coupons[0]))
-	d.Verify()
+	requireSettled(d, coupons[0], results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2}})
 }
 
 func TestRetry_IsAuditedOnceAfterLostCommitReply(t *testing.T) {

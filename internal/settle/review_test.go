@@ -43,6 +43,7 @@ func TestRetry_GivesNextFreeSeat(t *testing.T) {
 	require.True(t, d.Reason(couponID, "2").Retryable)
 	require.False(t, d.Reason(couponID, "3").Retryable, "still blocked: needs another decision")
 	require.Equal(t, 2, d.Reason(couponID, "3").Attempts)
+	require.Contains(t, d.Reason(couponID, "3").Note, "BLOCKED")
 	require.Equal(t, []uint64{0}, d.IDs("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED' AND actor = 'kim' AND reason = 'test'"))
 	d.Verify()
 
@@ -157,8 +158,7 @@ func TestRetry_AcceptsEntryWithoutReason(t *testing.T) {
 	d.SettleNow()
 	require.Empty(t, d.Issued(couponID))
 	d.Retry(couponID)
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}})
 }
 
 // The settlement is at midnight. The decision to retry is kept until then.
@@ -177,8 +177,7 @@ func TestRetry_BeforeCutoffIsKeptForNextRun(t *testing.T) {
 	require.Equal(t, coupon.NotDue, report.Coupons[0].Status)
 	require.True(t, d.Reason(couponID, "1").Retryable)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}})
 }
 
 func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
@@ -287,12 +286,10 @@ func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
 		d.Verify()
 	}
 	d.SettleNow()
-	require.Empty(t, d.UnderReview(couponID))
-	require.Equal(t, []coupon.UserID{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
+	requireResults(d, couponID, results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2, 3}})
 	d.SetSeats(couponID, 2)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 2}, notSelected: []coupon.UserID{3}})
 }
 
 func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
@@ -308,14 +305,12 @@ func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
 	require.Equal(t, 1, d.Reason(couponID, "1").Attempts)
 	d.Retry(couponID)
 	require.Len(t, d.UnderReview(couponID), 2)
-	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{2, 3}, review: []string{"1", "4"}})
 	d.SettleNow()
 	require.Equal(t, map[string]coupon.Arrival{"1": arrival}, d.UnderReview(couponID), "it arrived before the last issued one")
 	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{2, 3, 1, 4}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{2, 3, 1, 4}})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -26,10 +25,7 @@ func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 
 	report := d.SettleNow()
 	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: 30, Issued: 10, NotSelected: 20}}, counts(report.Total))
-	require.Equal(t, line[:10], d.Issued(couponID))
-	require.Equal(t, line[10:], d.Outcome(couponID, "NOT_SELECTED"))
-	require.Empty(t, d.Waiting(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: line[:10], notSelected: line[10:]})
 
 	before := d.Snapshot()
 	again := d.SettleNow()
@@ -40,35 +36,6 @@ func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 // counts are a total without times.
 func counts(t settle.Total) settle.Total {
 	return settle.Total{Coupons: t.Coupons, Counts: t.Counts, Unsettled: t.Unsettled}
-}
-
-func TestSettle_GivesSeatsOfRejectedUsersToTheNext(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(5)
-	d.AddUsers(1, 2, 3, 4, 6, 8, 9, 10, 11)
-	d.SetStatus(jajeongtest.Blocked, 6)
-	began := d.Now().Add(-time.Minute)
-	for place, member := range []string{"1", "2", "3", "4", "5", "6", "abc", "8", "9", "10", "11"} {
-		d.ApplyAt(couponID, member, began.Add(time.Duration(place)*time.Millisecond))
-	}
-	arrivals := d.Arrivals(couponID)
-
-	report := d.SettleNow()
-	require.Equal(t, 3, report.Total.UnderReview)
-	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 8}, d.Issued(couponID))
-	require.Equal(t, between(9, 11), d.Outcome(couponID, "NOT_SELECTED"))
-	require.Equal(t, map[string]coupon.Arrival{"5": arrivals["5"], "6": arrivals["6"], "abc": arrivals["abc"]}, d.UnderReview(couponID))
-	require.Equal(t, "UNKNOWN_USER", d.Reason(couponID, "5").Cause)
-	require.Equal(t, "INACTIVE_USER", d.Reason(couponID, "6").Cause)
-	require.Contains(t, d.Reason(couponID, "6").Note, "BLOCKED")
-	require.Equal(t, "MALFORMED_USER_ID", d.Reason(couponID, "abc").Cause)
-	require.Equal(t, report.Run, d.Reason(couponID, "abc").Run)
-	require.False(t, d.Reason(couponID, "abc").Retryable)
-	d.Verify()
-
-	require.Equal(t, coupon.Unchanged, d.SettleNow().Coupons[0].Status)
-	d.Verify()
 }
 
 func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
@@ -88,45 +55,13 @@ func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 		d.SettleAs(jajeongtest.Nightly(cutoff))
 	}
 	settleDay(midnight.Add(-time.Hour))
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	require.Equal(t, []string{"2"}, d.Waiting(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}, waiting: []string{"2"}})
 
 	settleDay(midnight.Add(time.Hour))
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	var appliedAt time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM user_coupon WHERE user_id = 1").Scan(&appliedAt))
 	require.Equal(t, midnight.Add(-time.Microsecond).UTC(), appliedAt)
-	d.Verify()
-}
-
-func TestSettle_GivesAddedSeatsToNotSelectedUsersFirst(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	d.AddUsers(between(1, 9)...)
-	d.Apply(couponID, between(1, 8)...)
-	d.SettleNow()
-	require.Equal(t, candidates.SoldOut, d.Answer(couponID, 9))
-
-	d.SetStatus(jajeongtest.Blocked, 3)
-	d.InsertGranted(couponID, 4)
-	d.SetSeats(couponID, 5)
-	d.Exec("UPDATE coupon SET issued_count = 3 WHERE id = ?", couponID)
-	d.SettleNow()
-	require.ElementsMatch(t, []coupon.UserID{1, 2, 4, 5, 6}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{3}, d.Outcome(couponID, "REJECTED"))
-	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	require.Equal(t, []coupon.UserID{7, 8}, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify()
-
-	// With seats for all, users can apply again.
-	d.SetSeats(couponID, 20)
-	d.SettleNow()
-	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Apply(couponID, 9)
-	d.SettleNow()
-	require.Contains(t, d.Issued(couponID), coupon.UserID(9))
 	d.Verify()
 }
 
@@ -182,8 +117,7 @@ func TestSettle_RecordsLongLineAfterOtherCouponsPageByPage(t *testing.T) {
 	d.SetSeats(long, seats+more)
 	report = d.SettleNow()
 	require.Equal(t, more, report.Total.Issued)
-	require.Equal(t, line[:seats+more], d.Issued(long))
-	require.Equal(t, line[seats+more:], d.Outcome(long, "NOT_SELECTED"))
+	requireResults(d, long, results{issued: line[:seats+more], notSelected: line[seats+more:]})
 	d.Verify()
 }
 
@@ -204,13 +138,11 @@ func TestSettle_LeavesLockedCouponUnchangedWhenStopped(t *testing.T) {
 	d.AwaitLockWait()
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Equal(t, []string{"1"}, d.Waiting(couponID))
-	require.Empty(t, d.Issued(couponID))
+	requireResults(d, couponID, results{waiting: []string{"1"}})
 
 	release()
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}})
 }
 
 // An entry that a person wrote at the arrival 0 hides no other winner of its run from the reports.

@@ -32,10 +32,9 @@ func TestSettle_SecondPlaceBehindRefusedRow(t *testing.T) {
 	d.RefuseRows("user_coupon", 3)
 	d.SetSeats(couponID, 4)
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2, 4}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	require.Empty(t, d.Outcome(couponID, "NOT_SELECTED"))
-	d.Verify(couponID)
+	requireSettled(d, couponID, results{
+		issued: []coupon.UserID{1, 2, 4}, alreadyIssued: []coupon.UserID{2}, review: []string{"3"},
+	})
 }
 
 // MySQL refuses the row of the first application. The second one ends as if it were in another page.
@@ -72,8 +71,5 @@ func TestSettle_SecondPlaceOfRefusedRowWaits(t *testing.T) {
 	require.Equal(t, []string{"1"}, d.Waiting(couponID))
 	allow()
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{2, 3, 1}, d.Issued(couponID))
-	require.Equal(t, []coupon.UserID{1}, d.Outcome(couponID, "ALREADY_ISSUED"))
-	require.Empty(t, d.Waiting(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{2, 3, 1}, alreadyIssued: []coupon.UserID{1}})
 }

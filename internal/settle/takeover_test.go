@@ -62,9 +62,7 @@ func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 			require.NoError(t, err)
 			require.NoError(t, report.Err())
-			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-			require.Equal(t, []coupon.UserID{2, 3}, d.Outcome(couponID, "NOT_SELECTED"))
-			d.Verify()
+			requireSettled(d, couponID, results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2, 3}})
 		})
 	}
 }
@@ -86,11 +84,9 @@ func TestSettle_IssuesNothingDuringRepeatedFailovers(t *testing.T) {
 	require.ErrorContains(t, report.Err(), "the Redis server was replaced repeatedly", fmt.Sprint(report))
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(report.Err()))
 	require.Equal(t, 4, locked, "three attempts, and the one that found the journal not compared")
-	require.Empty(t, d.Issued(couponID))
-	require.Equal(t, []string{"1", "2", "3"}, d.Waiting(couponID))
+	requireResults(d, couponID, results{waiting: []string{"1", "2", "3"}})
 	d.SettleNow()
-	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
-	d.Verify()
+	requireSettled(d, couponID, results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2, 3}})
 }
 
 // Another server has taken over all coupons. They wait for the pods at the same time, not one after the other.
