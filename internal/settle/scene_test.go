@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
@@ -191,38 +189,5 @@ func (s *scene) found() (endings [3]ending) {
 func (s *scene) mustBeSettled() {
 	s.T.Helper()
 	require.Equal(s.T, s.expected(), s.found())
-	s.Verify(s.coupons()...)
-}
-
-// The account of operators can settle, change windows and decide about the DLQ. None of that needs memory of Redis.
-func TestOperators_NeedNoMemoryOfFullRedis(t *testing.T) {
-	t.Parallel()
-	s := oneScene(t)
-	s.Verify(s.coupons()...)
-	s.Job = s.Operator
-	admin := s.CouponAdmin()
-	change := func(verb func(context.Context, coupon.CouponID) (*couponadmin.Change, error)) {
-		t.Helper()
-		changed, err := verb(t.Context(), s.roomy)
-		require.NoError(t, err)
-		require.NoError(t, changed.PublishErr)
-	}
-	release := s.fullRedis()
-	change(admin.Pause)
-	change(admin.Resume)
-	s.SettleNow()
-	s.mustBeSettled()
-	s.Retry(s.full)
-	s.Drop(s.full, "abc", "9")
-	release()
-	require.NoError(t, s.Redis.ZRem(t.Context(), s.Queue(s.roomy), "60").Err())
-	s.Apply(s.roomy, 70)
-	require.NoError(t, s.Redis.ZRem(t.Context(), s.Queue(s.roomy), "70").Err())
-	preview, err := s.Settler().Preview(t.Context(), jajeongtest.Manual())
-	require.NoError(t, err)
-	require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())
-	s.AcceptGap()
-	s.fullRedis()
-	change(admin.Close)
 	s.Verify(s.coupons()...)
 }
