@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// A verb of an operator succeeds if its last COMMIT is lost, or another operation. It reports no violation.
+// A verb of an operator succeeds if its last COMMIT or the reply to it is lost, or another operation. It reports no violation.
 func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
@@ -52,7 +52,7 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 			},
 		},
 		"coupon add-seats": {
-			func(c coupon.CouponID) []string { return []string{"coupon", "add-seats", fmt.Sprint(c), "--total=7"} },
+			func(c coupon.CouponID) []string { return []string{"coupon", "add-seats", fmt.Sprint(c), "--seats=2"} },
 			func(w *world, c coupon.CouponID) {
 				require.Equal(w.T, []uint64{7}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
 			},
@@ -76,7 +76,7 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{Deployment: w.For(t), servers: w.servers}
-			try := func(lost int64) (operations, commit int64) {
+			try := func(lost int64, action faultproxy.Action) (operations, commit int64) {
 				couponID := w.AddCoupon(5)
 				w.Apply(couponID, 1, 2, 3)
 				w.SettleNow(couponID)
@@ -92,7 +92,7 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 					}
 					if n == lost {
 						request.Store(strings.ToValidUTF8(string(turn.Request), "?"))
-						return faultproxy.DropRequest(nil)
+						return action
 					}
 					return faultproxy.Pass()
 				})
@@ -102,14 +102,16 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 				what := fmt.Sprintf("operation %d lost, %q: %s%s", lost, request.Load(), stdout, stderr)
 				require.Zero(t, code, what)
 				require.NotContains(t, stderr, "coupon 0", what)
+				require.NotContains(t, stdout, "nothing was changed", what)
 				verb.done(w, couponID)
 				return turns.Load(), last.Load()
 			}
-			operations, commit := try(0)
+			operations, commit := try(0, faultproxy.Pass())
 			require.Positive(t, commit)
-			try(commit)
+			try(commit, faultproxy.DropRequest(nil))
+			try(commit, faultproxy.DropReply(nil))
 			for step, lost := max(1, operations/int64(testenv.Rounds(3, 1_000))), int64(1); lost <= operations; lost += step {
-				try(lost)
+				try(lost, faultproxy.DropRequest(nil))
 			}
 		})
 	}

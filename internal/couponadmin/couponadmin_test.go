@@ -64,34 +64,6 @@ func TestUnreachableRedis(t *testing.T) {
 	d.Verify()
 }
 
-func TestChange_ReturnsTheCouponBeforeAndAfter(t *testing.T) {
-	t.Parallel()
-	d := jajeongtest.New(t)
-	couponID := d.AddCoupon(2)
-	admin := d.CouponAdmin()
-	made, err := admin.AddSeats(t.Context(), couponID, 3)
-	require.NoError(t, err)
-	require.True(t, made.Changed)
-	require.NoError(t, made.PublishErr)
-	require.Equal(t, []int{2, 5}, []int{made.Before.TotalQuantity, made.After.TotalQuantity})
-	require.Equal(t, made.Before.Version, made.After.Version, "seats do not change the window")
-
-	closed, err := admin.Close(t.Context(), couponID)
-	require.NoError(t, err)
-	require.Greater(t, closed.After.Version, closed.Before.Version)
-	require.True(t, closed.After.ClosesAt.Before(closed.Before.ClosesAt))
-	again, err := admin.Close(t.Context(), couponID)
-	require.NoError(t, err)
-	require.False(t, again.Changed)
-	require.Equal(t, closed.After, again.After, "as it is stored")
-}
-
-func TestChange_OfAnUnknownCoupon(t *testing.T) {
-	t.Parallel()
-	_, err := jajeongtest.New(t).CouponAdmin().Pause(t.Context(), 42)
-	require.True(t, text.Is(err, text.NoSuchCoupon))
-}
-
 func TestNew_RefusesAnIncompleteConfig(t *testing.T) {
 	t.Parallel()
 	_, err := couponadmin.New(couponadmin.Config{})
@@ -200,36 +172,37 @@ func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
 	d.Verify()
 }
 
+// settled adds a coupon whose window is over, and that user 1 has. User 99, who does not exist, keeps it from being finalised.
+func (d *deployment) settled() coupon.CouponID {
+	d.T.Helper()
+	now := d.Now()
+	couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
+	d.ApplyAt(couponID, "99", now.Add(-80*time.Minute))
+	d.SettleNow(couponID)
+	return couponID
+}
+
 // A run sweeps Redis and dies before it commits that the coupon is finalised: users who were issued or rejected could apply again.
 // A coupon with all marks in Redis can be opened again.
 func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 	t.Parallel()
 	d, ctx := newDeployment(t), t.Context()
 	d.AddUsers(1, 2)
-	now := d.Now()
-	later := now.Add(time.Hour)
-	settledCoupon := func() coupon.CouponID {
-		couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
-		d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
-		d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised
-		d.SettleNow(couponID)
-		return couponID
-	}
-	for _, lost := range [][]string{{"issued"}, {"rejected"}, {"issued", "rejected"}} {
-		couponID := settledCoupon()
+	later := d.Now().Add(time.Hour)
+	for _, lost := range []string{"issued", "rejected"} {
+		couponID := d.settled()
 		d.Drop(couponID, "99")
-		for _, kind := range lost {
-			require.NoError(t, d.Redis.Del(ctx, d.Key(kind, couponID)).Err())
-		}
+		require.NoError(t, d.Redis.Del(ctx, d.Key(lost, couponID)).Err())
 		d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, later))
 		require.Equal(t, candidates.Closed, d.Answer(couponID, 2))
 	}
-	pending := settledCoupon()
+	pending := d.settled()
 	d.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", pending)
 	require.NoError(t, d.Redis.Del(ctx, d.Key("issued", pending)).Err(), "as if the run had died before its clean-up")
 	d.refused(text.RefusedUnfinished)(d.admin.Extend(ctx, pending, later))
 
-	whole := settledCoupon()
+	whole := d.settled()
 	d.done(d.admin.Extend(ctx, whole, later))
 	require.Equal(t, candidates.AlreadyIssued, d.Answer(whole, 1))
 	require.Equal(t, candidates.Accepted, d.Answer(whole, 2))
@@ -239,23 +212,20 @@ func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 func TestExtend_TellsHoldersByHandFromLostMarks(t *testing.T) {
 	t.Parallel()
 	d, ctx := newDeployment(t), t.Context()
-	now := d.Now()
-	couponID := d.AddCouponBetween(5, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	later := d.Now().Add(time.Hour)
 	d.AddUsers(1, 2, 3)
-	d.ApplyAt(couponID, "1", now.Add(-90*time.Minute))
-	d.ApplyAt(couponID, "99", now.Add(-80*time.Minute)) // no such user: the DLQ keeps the coupon from being finalised
-	d.SettleNow(couponID)
+	couponID := d.settled()
 	d.changed(d.grant(couponID, 2))
 	d.changed(d.grant(couponID, 3))
 	issued := d.Key("issued", couponID)
 	require.EqualValues(t, 3, d.Redis.SCard(ctx, issued).Val())
 
 	require.NoError(t, d.Redis.SRem(ctx, issued, "1").Err())
-	d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, now.Add(time.Hour)))
+	d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, later))
 
 	require.NoError(t, d.Redis.SAdd(ctx, issued, "1").Err())
 	require.NoError(t, d.Redis.SRem(ctx, issued, "2", "3").Err())
-	d.done(d.admin.Extend(ctx, couponID, now.Add(time.Hour)))
+	d.done(d.admin.Extend(ctx, couponID, later))
 	for user := range coupon.UserID(3) {
 		require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, user+1))
 	}
@@ -276,36 +246,18 @@ func commitOfChange(do func() faultproxy.Action) (rule faultproxy.Rule, found *a
 	}, found
 }
 
-// A change adds seats once, and a coupon is created once at most, without the reply to COMMIT.
-func TestChange_IsMadeOnceAfterLostCommitReply(t *testing.T) {
+// Without the reply to COMMIT, a coupon is created once at most. Other changes: TestVerbs_RepeatAfterALostConnection of the program.
+func TestCreate_IsMadeOnceAfterLostCommitReply(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.NewOnPrivateRedis(t)
-	couponID := d.AddCoupon(1)
-	for name, c := range map[string]struct {
-		action  faultproxy.Action
-		created int64
-	}{"applied": {faultproxy.DropReply(nil), 1}, "not applied": {faultproxy.DropRequest(nil), 0}} {
-		t.Run(name, func(t *testing.T) {
-			losing := func() (*couponadmin.Admin, *atomic.Bool) {
-				rule, lost := commitOfChange(func() faultproxy.Action { return c.action })
-				_, proxied := d.For(t).Proxied(rule)
-				return proxied.CouponAdmin(), lost
-			}
-			seats := func() int64 { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID) }
-			before := seats()
-			admin, lost := losing()
-			_, err := admin.AddSeats(t.Context(), couponID, 5)
-			require.NoError(t, err)
-			require.True(t, lost.Load())
-			require.Equal(t, before+5, seats())
-
-			coupons := func() int64 { return d.Number("SELECT COUNT(*) FROM coupon") }
-			before = coupons()
-			admin, _ = losing()
-			now := d.Now()
-			_, err = admin.Create(t.Context(), couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), ValidityDays: 30})
-			require.True(t, text.Is(err, text.CreationUnknown), err)
-			require.Equal(t, before+c.created, coupons())
-		})
+	now := d.Now()
+	made := couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), ValidityDays: 30}
+	for i, action := range []faultproxy.Action{faultproxy.DropRequest(nil), faultproxy.DropReply(nil)} {
+		rule, lost := commitOfChange(func() faultproxy.Action { return action })
+		_, proxied := d.Proxied(rule)
+		_, err := proxied.CouponAdmin().Create(t.Context(), made)
+		require.True(t, text.Is(err, text.CreationUnknown), err)
+		require.True(t, lost.Load())
+		require.EqualValues(t, i, d.Number("SELECT COUNT(*) FROM coupon"))
 	}
 }

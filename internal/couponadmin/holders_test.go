@@ -39,6 +39,13 @@ func (d *deployment) changed(change *couponadmin.HolderChange, err error) *coupo
 	return change
 }
 
+func (d *deployment) denied(why text.Message) func(*couponadmin.HolderChange, error) {
+	return func(_ *couponadmin.HolderChange, err error) {
+		d.T.Helper()
+		require.True(d.T, text.Is(err, why), err)
+	}
+}
+
 func (d *deployment) grant(couponID coupon.CouponID, user coupon.UserID) (*couponadmin.HolderChange, error) {
 	return d.admin.Grant(d.T.Context(), couponID, couponadmin.Grantee{User: user, Zone: time.UTC})
 }
@@ -60,8 +67,7 @@ func TestRevoke_FreesASeatForTheNextInLine(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(couponID))
 	d.Verify()
 
-	_, err := d.admin.Reissue(t.Context(), couponID, 1)
-	require.True(t, text.Is(err, text.RefusedNoSeatLeft), err)
+	d.denied(text.RefusedNoSeatLeft)(d.admin.Reissue(t.Context(), couponID, 1))
 	d.done(d.admin.AddSeats(t.Context(), couponID, 1))
 	reissued := d.changed(d.admin.Reissue(t.Context(), couponID, 1))
 	require.Equal(t, 2, reissued.After.TotalQuantity, "the seat is taken back")
@@ -79,22 +85,16 @@ func TestRevoke_RefusesACouponThatAnOrderHas(t *testing.T) {
 	d.SettleNow()
 	db := checkout(d.Deployment)
 	require.Equal(t, wallet.Done, d.order(db, wallet.Reserve, couponID, "A-1"))
-	_, err := d.admin.Revoke(t.Context(), couponID, 1, false)
-	require.True(t, text.Is(err, text.RefusedReserved), err)
+	d.denied(text.RefusedReserved)(d.admin.Revoke(t.Context(), couponID, 1, false))
 	require.Equal(t, wallet.Done, d.order(db, wallet.Confirm, couponID, "A-1"))
-	_, err = d.admin.Revoke(t.Context(), couponID, 1, false)
-	require.True(t, text.Is(err, text.RefusedUsed), err)
-	_, err = d.admin.Revoke(t.Context(), couponID, 9, false)
-	require.True(t, text.Is(err, text.RefusedNotHeld), err)
+	d.denied(text.RefusedUsed)(d.admin.Revoke(t.Context(), couponID, 1, false))
+	d.denied(text.RefusedNotHeld)(d.admin.Revoke(t.Context(), couponID, 9, false))
 	require.Equal(t, wallet.Done, d.order(db, wallet.Refund, couponID, "A-1"))
 	require.True(t, d.changed(d.admin.Revoke(t.Context(), couponID, 1, false)).Changed)
 	require.Equal(t, wallet.Revoked, d.order(db, wallet.Reserve, couponID, "A-2"))
-	_, err = d.admin.Revoke(t.Context(), couponID, 1, true)
-	require.True(t, text.Is(err, text.RefusedRevokedWithoutSeat), err)
-	_, err = d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().AddDate(1, 0, 0))
-	require.True(t, text.Is(err, text.RefusedExtendRevoked), err)
-	_, err = d.grant(couponID, 1)
-	require.True(t, text.Is(err, text.RefusedGrantRevoked), err)
+	d.denied(text.RefusedRevokedWithoutSeat)(d.admin.Revoke(t.Context(), couponID, 1, true))
+	d.denied(text.RefusedExtendRevoked)(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().AddDate(1, 0, 0)))
+	d.denied(text.RefusedGrantRevoked)(d.grant(couponID, 1))
 	d.Verify()
 }
 
@@ -111,20 +111,16 @@ func TestGrant_AddsASeatOfItsOwn(t *testing.T) {
 	require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, 3))
 	require.False(t, d.changed(d.grant(couponID, 3)).Changed, "a second run")
 	d.changed(d.grant(couponID, 2)) // whose application waits
-	_, err := d.grant(couponID, 4)
-	require.True(t, text.Is(err, text.RefusedInactiveUser), err)
-	_, err = d.grant(couponID, 99)
-	require.True(t, text.Is(err, text.RefusedUnknownUser), err)
+	d.denied(text.RefusedInactiveUser)(d.grant(couponID, 4))
+	d.denied(text.RefusedUnknownUser)(d.grant(couponID, 99))
 	d.SettleNow()
 	require.ElementsMatch(t, []coupon.UserID{1, 2, 3}, d.Issued(couponID))
 	require.Equal(t, []coupon.UserID{2}, d.Outcome(couponID, "ALREADY_ISSUED"))
 	d.Verify()
 
 	frozen := d.AddCoupon(1)
-	_, err = d.admin.Freeze(t.Context(), frozen)
-	require.NoError(t, err)
-	_, err = d.grant(frozen, 3)
-	require.True(t, text.Is(err, text.RefusedGrantFrozen), err)
+	d.done(d.admin.Freeze(t.Context(), frozen))
+	d.denied(text.RefusedGrantFrozen)(d.grant(frozen, 3))
 }
 
 func TestExtendUser_MovesTheEndToALaterMidnight(t *testing.T) {
@@ -132,18 +128,15 @@ func TestExtendUser_MovesTheEndToALaterMidnight(t *testing.T) {
 	d := newDeployment(t)
 	couponID := d.AddQueue(1, 1)
 	d.SettleNow()
-	end := time.Now().UTC().AddDate(2, 0, 0).Truncate(24 * time.Hour)
+	end := inTwoYears
 	extended := d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, end))
 	require.True(t, extended.Changed)
 	require.Equal(t, end, extended.ExpiresAt)
 	require.Equal(t, end, jajeongtest.Column[time.Time](d.Deployment, "SELECT expires_at FROM user_coupon")[0])
 	require.False(t, d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, end)).Changed, "a second run")
-	_, err := d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(0, 0, -1))
-	require.True(t, text.Is(err, text.RefusedExtendShorter), err)
-	_, err = d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(-4, 0, 0))
-	require.True(t, text.Is(err, text.RefusedExtendPast), err)
-	_, err = d.admin.ExtendUser(t.Context(), couponID, 9, end)
-	require.True(t, text.Is(err, text.RefusedNotHeld), err)
+	d.denied(text.RefusedExtendShorter)(d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(0, 0, -1)))
+	d.denied(text.RefusedExtendPast)(d.admin.ExtendUser(t.Context(), couponID, 1, end.AddDate(-4, 0, 0)))
+	d.denied(text.RefusedNotHeld)(d.admin.ExtendUser(t.Context(), couponID, 9, end))
 }
 
 func TestHolders_ChangeWhileRedisIsAway(t *testing.T) {
@@ -156,7 +149,7 @@ func TestHolders_ChangeWhileRedisIsAway(t *testing.T) {
 	d.admin.Redis = unreachable{d.Store, away}
 	d.changed(d.admin.Revoke(t.Context(), couponID, 1, false))
 	d.changed(d.admin.Reissue(t.Context(), couponID, 1))
-	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, time.Now().UTC().AddDate(2, 0, 0).Truncate(24*time.Hour)))
+	d.changed(d.admin.ExtendUser(t.Context(), couponID, 1, inTwoYears))
 	revoked, err := d.admin.Revoke(t.Context(), couponID, 1, true)
 	require.NoError(t, err)
 	require.True(t, revoked.Changed)

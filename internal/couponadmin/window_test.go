@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -198,29 +195,4 @@ func TestClose_LeavesRowAndWindowWithoutCommit(t *testing.T) {
 	c.done(c.admin.Close(t.Context(), c.id))
 	require.Greater(t, c.closesAt(), c.latest())
 	c.requireAnswer(candidates.Closed, 3)
-}
-
-// Users apply during the change. Each arrival is before the end.
-func TestClose_EndsAfterLastArrivalOfConcurrentUsers(t *testing.T) {
-	t.Parallel()
-	c := newOpenCoupon(newDeployment(t))
-	var next, accepted atomic.Uint64
-	var applying sync.WaitGroup
-	for range 8 {
-		applying.Go(func() {
-			for {
-				receipt, err := c.Store.Apply(context.Background(), c.id, coupon.UserID(next.Add(1)))
-				if !assert.NoError(t, err) || receipt.Code != candidates.Accepted {
-					assert.Equal(t, candidates.Closed, receipt.Code)
-					return
-				}
-				accepted.Add(1)
-			}
-		})
-	}
-	testenv.Eventually(t, "users apply", func() bool { return accepted.Load() > 200 })
-	c.done(c.admin.Close(t.Context(), c.id))
-	applying.Wait()
-	require.Greater(t, c.closesAt(), c.latest())
-	require.EqualValues(t, accepted.Load(), len(c.Waiting(c.id)))
 }
