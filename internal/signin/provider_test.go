@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -27,7 +28,35 @@ import (
 
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
+
+// page says who sees it.
+func page(w http.ResponseWriter, r *http.Request) {
+	p := signin.From(r.Context())
+	_, _ = fmt.Fprintf(w, "%s is %s at %s", p.Name, p.Roles, r.URL.RequestURI())
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request, why signin.Refusal, args ...any) {
+	w.WriteHeader(why.Status)
+	_, _ = io.WriteString(w, text.English.Sprintf(why.Message, args...))
+}
+
+func get(t *testing.T, client *http.Client, at string) (status int, body string, from *url.URL) {
+	t.Helper()
+	return read(t)(client.Get(at))
+}
+
+func read(t *testing.T) func(*http.Response, error) (int, string, *url.URL) {
+	return func(response *http.Response, err error) (int, string, *url.URL) {
+		t.Helper()
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(body), response.Request.URL
+	}
+}
 
 // login is a console whose provider says what a test wants.
 type login struct {
@@ -40,6 +69,7 @@ type login struct {
 	keys   string        // members of the key set before the key that signs
 	claims jwt.MapClaims // of the next id token
 	keysAt string        // where the key set is
+	info   string        // the userinfo document; empty: the provider has none
 	asked  atomic.Int64  // calls of the provider after its discovery
 }
 
@@ -54,7 +84,7 @@ func newLogin(t *testing.T) *login {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	settings := signin.Settings{URL: "https://" + l.console.Listener.Addr().String(), Issuer: l.provider.URL, ClientID: "jajeong", SecretFile: secret,
-		Scopes: "openid email team", GroupsClaim: "groups", Roles: []string{"team=cs"}}
+		Scopes: "openid email team", GroupsClaim: "groups", Roles: []string{"team=cs", "ops=operator", "ops=finance"}}
 	require.NoError(t, settings.Validate())
 	core, logs := observer.New(zap.InfoLevel)
 	l.logs = logs
@@ -74,10 +104,14 @@ func (l *login) answers(public ed25519.PublicKey) http.Handler {
 		})
 	}
 	say("/.well-known/openid-configuration", func() string {
-		at := l.provider.URL
-		return fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["EdDSA"]}`,
-			at, at+"/authorize", at+"/token", at+l.keysAt)
+		at, info := l.provider.URL, ""
+		if l.info != "" {
+			info = fmt.Sprintf(`"userinfo_endpoint":%q,`, at+"/info")
+		}
+		return fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,%s"id_token_signing_alg_values_supported":["EdDSA"]}`,
+			at, at+"/authorize", at+"/token", at+l.keysAt, info)
 	})
+	say("/info", func() string { return l.info })
 	mux.Handle("/moved", http.RedirectHandler("/keys", http.StatusFound))
 	say("/keys", func() string {
 		l.asked.Add(1)
@@ -132,6 +166,22 @@ func (l *login) signsIn(claims jwt.MapClaims) (client *http.Client, status int) 
 	return client, status
 }
 
+// at is the address of the console.
+func (l *login) at() *url.URL {
+	at, err := url.Parse(l.console.URL)
+	require.NoError(l.t, err)
+	return at
+}
+
+// isKnown reports whether the browser has a session: without one, it is sent to sign in.
+func (l *login) isKnown(client *http.Client) bool {
+	l.t.Helper()
+	status, body, _ := get(l.t, client, l.console.URL+"/coupons")
+	require.Contains(l.t, []int{http.StatusOK, http.StatusSeeOther}, status)
+	require.Equal(l.t, status == http.StatusOK, strings.Contains(body, " is "))
+	return status == http.StatusOK
+}
+
 func (l *login) sees(client *http.Client) string {
 	l.t.Helper()
 	_, body, _ := get(l.t, client, l.console.URL+"/")
@@ -158,13 +208,11 @@ func TestProvider_ServesTwoTabs(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, status, body)
 		require.Equal(t, tab.to, to)
 	}
-	at, err := url.Parse(l.console.URL)
-	require.NoError(t, err)
-	require.Len(t, client.Jar.Cookies(at), 1, "that of the session")
+	require.Len(t, client.Jar.Cookies(l.at()), 1, "that of the session")
 	for range 25 {
 		l.begins(client, "/")
 	}
-	require.LessOrEqual(t, len(client.Jar.Cookies(at)), 6)
+	require.LessOrEqual(t, len(client.Jar.Cookies(l.at())), 6)
 	status, body, _ := l.comesBack(client, l.begins(client, "/"+strings.Repeat("x", 5000)), jwt.MapClaims{"preferred_username": "kim"})
 	require.Equal(t, http.StatusSeeOther, status, body)
 }
@@ -176,15 +224,13 @@ func TestProvider_IsNotAskedForForgedCookies(t *testing.T) {
 	client, at := l.browser(), l.console.URL
 	begun := other.browser()
 	taken := other.begins(begun, "/")
-	issuedBy, err := url.Parse(other.console.URL)
-	require.NoError(t, err)
-	ofOther := begun.Jar.Cookies(issuedBy)[0].Value
+	ofOther := begun.Jar.Cookies(other.at())[0].Value
 	l.begins(client, "/") // the provider is discovered
 	for name, cookie := range map[string]string{
 		"self-made":        base64.RawURLEncoding.EncodeToString([]byte(`{"nonce":"n","verifier":"v","to":"/"}`)),
 		"empty":            "",
 		"of another key":   ofOther,
-		"of another state": l.flowOf(client),
+		"of another state": client.Jar.Cookies(l.at())[0].Value,
 	} {
 		r, err := http.NewRequest(http.MethodGet, at+"/sign-in/callback?code=c&state="+taken.Get("state"), nil)
 		require.NoError(t, err)
@@ -194,13 +240,6 @@ func TestProvider_IsNotAskedForForgedCookies(t *testing.T) {
 		require.Contains(t, body, "sign-in failed", name)
 	}
 	require.Zero(t, l.asked.Load())
-}
-
-// flowOf returns the value of the only cookie of a browser.
-func (l *login) flowOf(client *http.Client) string {
-	at, err := url.Parse(l.console.URL)
-	require.NoError(l.t, err)
-	return client.Jar.Cookies(at)[0].Value
 }
 
 // A member of the key set that cannot be read does not keep the others from being used.
@@ -256,6 +295,17 @@ func TestProvider_NamesPersons(t *testing.T) {
 		}
 		require.Equal(t, http.StatusSeeOther, status, name)
 		require.Equal(t, c.want+" is [cs] at /", l.sees(client), name)
+	}
+}
+
+// Without groups in the id token, the userinfo document of the same subject has them.
+func TestProvider_MayHaveUserInfo(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]int{"4711": http.StatusSeeOther, "4712": http.StatusForbidden} {
+		l := newLogin(t)
+		l.info = fmt.Sprintf(`{"sub":%q,"preferred_username":"kim","groups":"team"}`, subject)
+		_, status := l.signsIn(jwt.MapClaims{"groups": nil})
+		require.Equal(t, want, status, subject)
 	}
 }
 
