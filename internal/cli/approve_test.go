@@ -46,15 +46,13 @@ func (w *world) couponFor(seats int, users ...coupon.UserID) coupon.CouponID {
 // setPolicy names the actions that need an approval, while the policy is empty.
 func (w *world) setPolicy(actions string) {
 	w.T.Helper()
-	code, _, stderr := w.kim("policy", "set", "--actions="+actions)
-	require.Zero(w.T, code, stderr)
+	succeeds(w.T)(w.kim("policy", "set", "--actions="+actions))
 }
 
 // ask asks for approval of a command, and returns its number and digest.
 func (w *world) ask(args ...string) (a asked) {
 	w.T.Helper()
-	code, stdout, stderr := w.kim(append(args, "--ask", "--output=json")...)
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.kim(append(args, "--ask", "--output=json")...))
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &a), stdout)
 	return a
 }
@@ -62,8 +60,7 @@ func (w *world) ask(args ...string) (a asked) {
 // digestOf returns the digest that the preview of a command shows.
 func (w *world) digestOf(command ...string) string {
 	w.T.Helper()
-	code, stdout, stderr := w.settle(append(slices.Clone(command), "--dry-run", "--output=json")...)
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.settle(append(slices.Clone(command), "--dry-run", "--output=json")...))
 	digests := regexp.MustCompile(`"digest": "(sha256:[0-9a-f]{64})"`).FindAllStringSubmatch(stdout, -1)
 	require.Len(w.T, digests, 1, stdout)
 	return digests[0][1]
@@ -73,8 +70,7 @@ func (a asked) flag() string { return fmt.Sprint("--approval=", a.Approval) }
 
 func (w *world) approve(a asked) {
 	w.T.Helper()
-	code, stdout, stderr := w.lee("approve", fmt.Sprint(a.Approval), "--yes")
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.lee("approve", fmt.Sprint(a.Approval), "--yes"))
 	require.Contains(w.T, stdout, "APPROVED")
 }
 
@@ -85,16 +81,15 @@ func (w *world) stateOf(a asked) approval.State {
 	return is.State
 }
 
-// Each action that a policy can name is refused without an approval, made once with it, and found by verify if it is forged.
-func TestApprovals_OfEveryAction(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.AddUsers(1, 2, 3)
-	for name, of := range map[approval.Action]struct {
-		prepare func() coupon.CouponID
-		command func(id coupon.CouponID) []string
-		changed func(id coupon.CouponID) bool
-	}{
+// approvable is an action that a policy can name: a coupon for it, its command, and whether it was made. The users 1 to 3 exist.
+type approvable struct {
+	prepare func() coupon.CouponID
+	command func(id coupon.CouponID) []string
+	changed func(id coupon.CouponID) bool
+}
+
+func (w *world) approvable() map[approval.Action]approvable {
+	return map[approval.Action]approvable{
 		approval.AddSeats: {
 			func() coupon.CouponID { return w.couponFor(2, 1) },
 			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} },
@@ -147,7 +142,15 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			func(id coupon.CouponID) bool {
 				return w.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id) == 2
 			}},
-	} {
+	}
+}
+
+// Each action that a policy can name is refused without an approval, made once with it, and found by verify if it is forged.
+func TestApprovals_OfEveryAction(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 2, 3)
+	for name, of := range w.approvable() {
 		t.Run(string(name), func(t *testing.T) {
 			w.Exec("DELETE FROM policy WHERE id > 1") // the first needs no approval
 			id := of.prepare()
@@ -163,25 +166,18 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			require.Equal(t, asked, w.Number("SELECT COUNT(*) FROM approval"), "nor is it asked for")
 			w.setPolicy(string(name))
 
-			code, _, stderr = w.kim(with(yes(command)...)...)
-			require.Equal(t, exitUse, code, stderr)
-			require.Contains(t, stderr, "needs the approval of a second person")
+			refused(t, "needs the approval of a second person")(w.kim(with(yes(command)...)...))
 			require.False(t, of.changed(id))
 
 			a := w.ask(command...)
-			code, _, stderr = w.kim(with(append(yes(command), a.flag())...)...)
-			require.Equal(t, exitUse, code)
-			require.Contains(t, stderr, "is REQUESTED")
-			code, _, stderr = w.kim("approve", fmt.Sprint(a.Approval), "--yes")
-			require.Equal(t, exitUse, code)
-			require.Contains(t, stderr, "another person must approve it")
+			refused(t, "is REQUESTED")(w.kim(with(append(yes(command), a.flag())...)...))
+			refused(t, "another person must approve it")(w.kim("approve", fmt.Sprint(a.Approval), "--yes"))
 			w.approve(a)
 			code, _, stderr = w.lee(with(append(yes(command), a.flag())...)...)
 			require.Equal(t, exitUse, code, stderr)
 			require.False(t, of.changed(id), "only the person who asked can use it")
 
-			code, _, stderr = w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...)
-			require.Zero(t, code, stderr)
+			succeeds(t)(w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...))
 			require.True(t, of.changed(id))
 			require.Equal(t, approval.Used, w.stateOf(a))
 			used := audit.UsedApproval{Approval: uint64(a.Approval), Action: string(name), Digest: a.Digest, Maker: "kim", Checker: "lee"}
@@ -215,9 +211,8 @@ func TestApprovals_AreVoidAfterChange(t *testing.T) {
 	first, second := w.ask(seats...), w.ask(seats...)
 	w.approve(first)
 	w.approve(second)
-	code, _, stderr := w.kim(append(seats, first.flag())...)
-	require.Zero(t, code, stderr)
-	code, _, stderr = w.kim(append(seats, second.flag())...)
+	succeeds(t)(w.kim(append(seats, first.flag())...))
+	code, _, stderr := w.kim(append(seats, second.flag())...)
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, "total_quantity: 2 → 3 (1 → 2)")
 	require.Equal(t, approval.Voided, w.stateOf(second))
@@ -243,8 +238,7 @@ func TestApprovals_AreVoidAfterChange(t *testing.T) {
 	again := w.ask(run...)
 	require.NotEqual(t, a.Digest, again.Digest)
 	w.approve(again)
-	code, _, stderr = w.kim(append(run, again.flag())...)
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.kim(append(run, again.flag())...))
 	require.Equal(t, []coupon.UserID{3, 1}, w.Issued(id))
 	w.Verify(id)
 	_, report := w.verifyCode()
@@ -275,9 +269,7 @@ func TestApprovals_AreGoodForOneThing(t *testing.T) {
 		require.Contains(t, stderr, c.want, name)
 	}
 	w.Exec("UPDATE approval SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", a.Approval)
-	code, _, stderr := w.kim(append(seats, a.flag())...)
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "is EXPIRED")
+	refused(t, "is EXPIRED")(w.kim(append(seats, a.flag())...))
 	require.EqualValues(t, 1, w.Number("SELECT total_quantity FROM coupon WHERE id = ?", id))
 
 	refused := w.ask(seats...)
@@ -311,12 +303,9 @@ func TestApprovals_OfGapsThatAreNone(t *testing.T) {
 	w := newWorld(t)
 	id := w.AddQueue(1, 1)
 	w.setPolicy("accept-gap")
-	code, _, stderr := w.kim("run", "--accept-gap", "--cutoff=now")
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.kim("run", "--accept-gap", "--cutoff=now"))
 	require.Equal(t, []coupon.UserID{1}, w.Issued(id))
-	code, _, stderr = w.kim("coupon", "add-seats", id.String(), "--seats=1", "--ask", "--dry-run")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "--dry-run")
+	refused(t, "--dry-run")(w.kim("coupon", "add-seats", id.String(), "--seats=1", "--ask", "--dry-run"))
 	w.Verify()
 }
 
@@ -329,28 +318,18 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.NoError(t, w.DB.QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
 	var own string // of kim
 	require.NoError(t, w.as("jajeong_operator").QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&own))
-	code, _, stderr := w.kim("policy", "set", "--shared-accounts="+account)
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "no known account", "an operator sees only accounts that have changed something")
+	refused(t, "no known account")(w.kim("policy", "set", "--shared-accounts="+account)) // an operator sees only accounts that have changed something
 	park := "park@example.com=" + account
-	code, stdout, stderr := w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own, "--person="+park)
-	require.Zero(t, code, stderr)
+	stdout := succeeds(t)(w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own, "--person="+park))
 	require.Contains(t, stdout, "add-seats")
 	require.Contains(t, stdout, park)
 
-	code, _, stderr = w.kim("policy", "set", "--actions=none")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "needs the approval")
+	refused(t, "needs the approval")(w.kim("policy", "set", "--actions=none"))
 	seats := w.ask("coupon", "add-seats", id.String(), "--seats=1")
-	code, _, stderr = w.lee("approve", fmt.Sprint(seats.Approval), "--yes")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "several persons use the account")
+	refused(t, "several persons use the account")(w.lee("approve", fmt.Sprint(seats.Approval), "--yes"))
 
-	code, _, stderr = w.kim("policy", "set", "--actions=none", "--ask", "--expect-digest=sha256:"+strings.Repeat("0", 64))
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "no longer the one that the preview showed")
-	code, stdout, stderr = w.settle("policy", "set", "--actions=none", "--dry-run", "--lang=en")
-	require.Zero(t, code, stderr)
+	refused(t, "no longer the one that the preview showed")(w.kim("policy", "set", "--actions=none", "--ask", "--expect-digest=sha256:"+strings.Repeat("0", 64)))
+	stdout = succeeds(t)(w.settle("policy", "set", "--actions=none", "--dry-run", "--lang=en"))
 	require.Contains(t, stdout, account, "the values before")
 	digest := w.digestOf("policy", "set", "--actions=none")
 	require.Contains(t, stdout, "  "+digest+"\n")
@@ -358,10 +337,9 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Equal(t, digest, none.Digest)
 	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", SignIn: "park@example.com"}, true, "SEC-4")
 	require.NoError(t, err)
-	code, stdout, stderr = w.kim("policy", "set", "--actions=none", none.flag(), "--expect-digest="+digest)
-	require.Zero(t, code, stderr)
+	stdout = succeeds(t)(w.kim("policy", "set", "--actions=none", none.flag(), "--expect-digest="+digest))
 	require.Contains(t, stdout, "No action needs an approval")
-	code, _, stderr = w.kim("coupon", "add-seats", id.String(), "--seats=1")
+	code, _, stderr := w.kim("coupon", "add-seats", id.String(), "--seats=1")
 	require.Zero(t, code, stderr)
 	w.verify()
 
@@ -389,14 +367,11 @@ func TestForgotten_LeavesApprovalWithoutUser(t *testing.T) {
 	a := w.ask("coupon", "grant", id.String(), "--user=7")
 	again := w.ask("coupon", "grant", id.String(), "--user=7")
 	require.NotEqual(t, a.Digest, again.Digest, "the plan has a salt")
-	code, stdout, stderr := w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...)).settle("user", "export", "--user=7")
-	require.Zero(t, code, stderr)
+	stdout := succeeds(t)(w.asPrivacy().settle("user", "export", "--user=7"))
 	require.Contains(t, stdout, `"action": "grant"`)
-	code, _, stderr = w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...)).kim("user", "forget", "--user=7")
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.asPrivacy().kim("user", "forget", "--user=7"))
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM approval WHERE user_id IS NOT NULL OR plan <> ''"))
-	code, _, stderr = w.settle("approvals", "--lang=en")
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.settle("approvals", "--lang=en"))
 	w.Verify()
 }
 
@@ -406,24 +381,17 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	w := newWorld(t)
 	w.AddUsers(1)
 	w.setPolicy("add-seats,run")
-	seats := func() (id coupon.CouponID, a asked) {
-		id = w.couponFor(2, 1)
-		command := []string{"coupon", "add-seats", id.String(), "--seats=3"}
-		a = w.ask(command...)
-		w.approve(a)
-		code, _, stderr := w.kim(append(command, a.flag())...)
-		require.Zero(w.T, code, stderr)
-		return id, a
+	made := func(command func(id coupon.CouponID) []string) func() (coupon.CouponID, asked) {
+		return func() (coupon.CouponID, asked) {
+			id := w.couponFor(2, 1)
+			args := command(id)
+			a := w.ask(args...)
+			w.approve(a)
+			succeeds(w.T)(w.kim(append(args, a.flag())...))
+			return id, a
+		}
 	}
-	run := func() (id coupon.CouponID, a asked) {
-		id = w.couponFor(2, 1)
-		command := []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
-		a = w.ask(command...)
-		w.approve(a)
-		code, _, stderr := w.kim(append(command, a.flag())...)
-		require.Zero(w.T, code, stderr)
-		return id, a
-	}
+	seats, run := made(w.approvable()[approval.AddSeats].command), made(w.approvable()[approval.Run].command)
 	set := func(change string) func(_ coupon.CouponID, a asked) {
 		return func(_ coupon.CouponID, a asked) {
 			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
@@ -504,13 +472,10 @@ func TestApprovals_OfRunsAreNotPassedByWithRetry(t *testing.T) {
 	id := w.AddQueue(2, 1, 2)
 	w.MoveToReview(id, "1", coupon.Failure{Cause: coupon.CauseBadRow})
 	w.setPolicy("run")
-	code, _, stderr := w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now")
-	require.Equal(t, exitUse, code, stderr)
-	require.Contains(t, stderr, "1 applications that are not under review")
+	refused(t, "1 applications that are not under review")(w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now"))
 	require.Empty(t, w.Issued(id))
 	w.SetStatus("BLOCKED", 2)
-	code, _, stderr = w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now")
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now"))
 	require.Equal(t, []coupon.UserID{1}, w.Issued(id))
 	w.Verify(id)
 }
@@ -550,12 +515,9 @@ func TestForgotten_LeavesDropWithoutUser(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stdout, "of user 7")
 	w.approve(a)
-	code, _, stderr = w.kim("dlq", "drop", "--coupon="+id.String(), "--user=7", a.flag())
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.kim("dlq", "drop", "--coupon="+id.String(), "--user=7", a.flag()))
 	w.Verify(id)
-	private := w.withServers(append([]string{"--mysql-dsn=" + w.Accounts["jajeong_privacy"]}, w.servers[1:]...))
-	code, stdout, stderr = private.settle("user", "export", "--user=7")
-	require.Zero(t, code, stderr)
+	stdout = succeeds(t)(w.asPrivacy().settle("user", "export", "--user=7"))
 	require.Contains(t, stdout, `"action": "drop"`)
 	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM approval WHERE user_id = 7"))
 }

@@ -29,9 +29,7 @@ func TestVerbs_RefuseServerThatLogsStatements(t *testing.T) {
 	}
 	asAdmin, asPlain := server.DSN("jajeong"), fmt.Sprintf("plain:secret@tcp(%s)/jajeong", server.Addr())
 
-	code, _, stderr := settleBare(t, "migrate", "--mysql-dsn="+asPlain)
-	require.Equal(t, exitUse, code, stderr)
-	require.Contains(t, stderr, "binlog_format=ROW")
+	refused(t, "binlog_format=ROW")(settleBare(t, "migrate", "--mysql-dsn="+asPlain))
 
 	w := newWorldWith(t, jajeongtest.Options{MySQL: &testenv.MySQLHandle{DSN: asAdmin}}) // migrates
 	w.servers[0] = "--mysql-dsn=" + asAdmin
@@ -54,7 +52,7 @@ func TestVerbs_RefuseServerThatLogsStatements(t *testing.T) {
 		require.Contains(t, stderr, "binlog_format=ROW", verb)
 		require.NotContains(t, stderr, "safe to run again")
 	}
-	_, _, stderr = w.settle("run", "--lang=ko")
+	_, _, stderr := w.settle("run", "--lang=ko")
 	require.Regexp(t, hangul, stderr)
 	require.Equal(t, runs, w.IDs("SELECT id FROM settlement_run"))
 	for _, verb := range []string{"verify", "runs", "coupon list", "dlq list", "report --month=2026-11"} {

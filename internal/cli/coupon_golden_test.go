@@ -3,6 +3,10 @@ package cli
 import (
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/candidates"
 )
 
 func TestGoldenCoupon(t *testing.T) {
@@ -37,6 +41,42 @@ func TestGoldenCoupon(t *testing.T) {
 		s.says("coupon", "list", "--status=closed")
 		s.says("coupon", "show", "7")
 		s.says("coupon", "close", "1")
+	})
+}
+
+// Each change says what new applications are answered.
+func TestGoldenAnswers(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "answers", func(w *world) {
+		w.AddQueue(1, 1)
+		w.SettleNow()
+	}, func(s *spoken) {
+		does := func(verb string, more ...string) {
+			s.says(append([]string{"coupon", verb, "1", "--operator=park", "--reason=TICKET-9"}, more...)...)
+		}
+		later := func(d time.Duration) string { return "--closes=" + s.Now().Add(d).UTC().Format(time.RFC3339) }
+		does("pause")
+		does("resume")
+		does("close")
+		does("extend", later(time.Hour))
+		does("add-seats", "--seats=1")
+		require.Equal(t, candidates.SoldOut, s.Answer(1, 2))
+		does("pause")
+		does("extend", later(2*time.Hour))
+		does("resume")
+		does("resume", "--output=json")
+		s.SettleNow()
+		require.Equal(t, candidates.Accepted, s.Answer(1, 2))
+		does("add-seats", "--seats=1")
+		does("pause")
+		does("resume")
+		does("pause")
+		does("close")
+		does("resume")
+		s.servers[1] = "--redis-addrs=" + nowhere // what MySQL has recorded, Redis may not know
+		does("pause")
+		does("close")
+		does("add-seats", "--seats=1")
 	})
 }
 

@@ -66,8 +66,7 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, stderr, "No application is under review for this cause")
 	for want, args := range map[string][]string{`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"}, `"trigger": "MANUAL"`: {"drop", "--yes"}} {
-		code, stdout, stderr := w.dlq(args[0], couponID, append(args[1:], "--cause=INACTIVE_USER", "--output=json")...)
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.dlq(args[0], couponID, append(args[1:], "--cause=INACTIVE_USER", "--output=json")...))
 		require.True(t, json.Valid([]byte(stdout)), stdout)
 		require.Contains(t, stdout, want)
 		require.NotContains(t, stdout, "null")
@@ -93,8 +92,7 @@ func TestDLQList(t *testing.T) {
 	w.SettleNow()
 	listed := func(extra ...string) (list reviewList) {
 		t.Helper()
-		code, stdout, stderr := w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...)
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.settle(append([]string{"dlq", "list", "--output=json"}, extra...)...))
 		require.NoError(t, json.Unmarshal([]byte(stdout), &list))
 		return list
 	}
@@ -144,8 +142,7 @@ func TestDLQList(t *testing.T) {
 		redis.Z{Score: arrival, Member: "7"}, redis.Z{Score: arrival, Member: "8"}).Err())
 	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("dlq:reason", other), "8", `{"cause":"BY_HAND"}`).Err())
 	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"}, {"--output=csv"}, {"--output=csv", "--list"}} {
-		code, stdout, stderr := w.settle(append([]string{"dlq", "list"}, args...)...)
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.settle(append([]string{"dlq", "list"}, args...)...))
 		require.NotContains(t, stdout, "0001-01-01", args)
 		require.NotContains(t, stdout, "1970-01-01", args)
 	}
@@ -180,8 +177,7 @@ func TestDLQ_MembersKeepTheirBlanks(t *testing.T) {
 	for _, member := range []string{"7", " 7"} {
 		w.MoveToReview(id, member, coupon.Failure{Cause: coupon.CauseBadRow})
 	}
-	code, _, stderr := w.dlq("drop", id, "--user= 7", "--yes")
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.dlq("drop", id, "--user= 7", "--yes"))
 	require.Equal(t, []string{"7"}, slices.Collect(maps.Keys(w.UnderReview(id))))
 }
 
@@ -196,11 +192,9 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	}
 	coupons := "--coupon=" + couponID.String()
 	for _, selected := range [][]string{{"--cause=BAD_ROW"}, {"--user=1", "--user=2"}} {
-		code, list, stderr := w.settle(append([]string{"dlq", "list", coupons}, selected...)...)
-		require.Zero(t, code, stderr)
+		list := succeeds(t)(w.settle(append([]string{"dlq", "list", coupons}, selected...)...))
 		for _, verb := range []string{"retry", "drop"} {
-			code, preview, stderr := w.settle(append([]string{"dlq", verb, coupons, "--dry-run"}, selected...)...)
-			require.Zero(t, code, stderr)
+			preview := succeeds(t)(w.settle(append([]string{"dlq", verb, coupons, "--dry-run"}, selected...)...))
 			rows := strings.TrimSuffix(preview, "  "+w.digestOf(append([]string{"dlq", verb, coupons}, selected...)...)+"\n")
 			require.Equal(t, strings.Count(list, "\n"), strings.Count(rows, "\n"), "the preview is the list and its digest")
 		}
@@ -211,26 +205,20 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop}, {"retry", "--cutoff=now", "--expect-digest=" + retry}, {"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
 		{"retry", "--cutoff=now", "--expect-digest=" + drop}} {
-		code, _, stderr := w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...)
-		require.Equal(t, exitUse, code, stderr)
-		require.Contains(t, stderr, "no longer the one that the preview showed")
+		refused(t, "no longer the one that the preview showed")(w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...))
 	}
 	require.Empty(t, w.Issued(couponID))
 	require.Empty(t, w.Outcome(couponID, "REJECTED"))
 
 	all := w.digestOf("dlq", "retry", coupons)
 	require.Equal(t, all, w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"), "of four entries")
-	code, _, stderr := w.dlq("drop", couponID, "--user=4", "--expect-digest="+w.digestOf("dlq", "drop", coupons, "--user=4"))
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.dlq("drop", couponID, "--user=4", "--expect-digest="+w.digestOf("dlq", "drop", coupons, "--user=4")))
 	require.Equal(t, []coupon.UserID{4}, w.Outcome(couponID, "REJECTED"))
-	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+all)
+	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+all)
 	require.Equal(t, exitUse, code, stderr)
-	code, _, stderr = w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+w.digestOf("dlq", "retry", coupons))
-	require.Zero(t, code, stderr)
+	succeeds(t)(w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+w.digestOf("dlq", "retry", coupons)))
 	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(couponID))
-	code, _, stderr = w.dlq("drop", couponID, "--user=4", "--expect-digest=sha256:1", "--lang=en")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "--expect-digest is \"sha256:1\"")
+	refused(t, "--expect-digest is \"sha256:1\"")(w.dlq("drop", couponID, "--user=4", "--expect-digest=sha256:1", "--lang=en"))
 	w.verify()
 }
 
@@ -298,8 +286,7 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 			if verb[0] != "list" {
 				flags = append(flags, "--operator=lee", "--reason=TICKET-7")
 			}
-			code, _, stderr := w.settle(append([]string{"dlq", verb[0]}, flags...)...)
-			require.Zero(t, code, stderr)
+			succeeds(t)(w.settle(append([]string{"dlq", verb[0]}, flags...)...))
 			key := strings.Join(verb, " ")
 			if n > 0 {
 				require.Equal(t, counted[key], calls.Load(), key)

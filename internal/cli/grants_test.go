@@ -83,8 +83,7 @@ func TestGrants_MigratingAccountCreatesSchema(t *testing.T) {
 	require.NoError(t, err)
 	job := w.servers[0]
 	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_migrate"]
-	code, stdout, stderr := w.settle("migrate")
-	require.Zero(t, code, stderr)
+	stdout := succeeds(t)(w.settle("migrate"))
 	require.Contains(t, stdout, "applied 00001_initial.sql")
 	w.servers[0] = job
 	couponID := w.AddQueue(1, 1)

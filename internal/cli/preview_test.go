@@ -38,45 +38,10 @@ func TestGoldenPreview(t *testing.T) {
 		s.AddPromises(s.couponFor(1, 1), 3)
 		s.saysOnTerminal(nil, append([]string{"run", "--coupon=3", "--cutoff=now"}, person...)...)
 		s.saysOnTerminal([]string{"y"}, append([]string{"run", "--cutoff=now"}, person...)...)
+		for _, flag := range []string{"--dry-run", "--output=table"} {
+			s.says(append([]string{"run", "--coupon=3", "--cutoff=now", "--accept-gap", flag}, person...)...)
+		}
 	})
-}
-
-func TestRun_PrintsApplicationsWrittenOff(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.AddCoupon(2)
-	w.AddPromises(couponID, 4)
-	run := []string{"run", "--accept-gap", "--cutoff=now", "--operator=kim", "--reason=INC-9"}
-	for _, c := range []struct {
-		args []string
-		says string
-	}{{append(run, "--dry-run"), "4 accepted applications would be written off as lost"}, {run, "4 accepted applications written off as lost"}} {
-		code, stdout, stderr := w.settle(c.args...)
-		require.Zero(t, code, stderr)
-		require.Contains(t, stdout, c.says)
-	}
-	_, stdout, _ := w.settle(run...)
-	require.NotContains(t, stdout, "written off", "once")
-}
-
-func TestRun_WithoutFlagsIsNightlyRunUpToLastMidnight(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	midnight := calendar.DefaultCutoff(w.Now(), w.atNoon())
-	couponID := w.AddCouponBetween(10, midnight.Add(-time.Hour), midnight.Add(48*time.Hour))
-	w.AddUsers(1, 2)
-	w.ApplyAt(couponID, "1", midnight.Add(-time.Minute))
-	w.ApplyAt(couponID, "2", midnight)
-
-	code, stdout, stderr := w.settle("run")
-	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "CRON")
-	require.Equal(t, []coupon.UserID{1}, w.Issued(couponID))
-	var trigger, status string
-	var cutoff time.Time
-	require.NoError(t, w.DB.QueryRow("SELECT trigger_kind, status, cutoff FROM settlement_run").Scan(&trigger, &status, &cutoff))
-	require.Equal(t, []string{"CRON", "SUCCEEDED"}, []string{trigger, status})
-	require.Equal(t, midnight.UTC(), cutoff)
 }
 
 func TestPreview_HasCutoffOfNightlyRun(t *testing.T) {

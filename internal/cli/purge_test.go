@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -45,21 +43,6 @@ func (w *world) purge(args ...string) (done purged) {
 	return done
 }
 
-// checkout makes calls for an order of 10,000 won.
-func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) (last wallet.Code) {
-	w.T.Helper()
-	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
-	require.NoError(w.T, err)
-	defer pool.Close()
-	for _, verb := range verbs {
-		d, err := wallet.Redeem(w.T.Context(), mysqltx.New(pool), couponID,
-			wallet.Call{Verb: verb, Actor: "shop", OrderID: order, User: user, AmountWon: 10_000, TTL: time.Minute})
-		require.NoError(w.T, err)
-		last = d.Code
-	}
-	return last
-}
-
 // ended is a coupon of 3,000 won with every kind of row: users 1 to 4 have it, 1 used it, 2 got it back, 3 has a reservation,
 // 4 lost it to an operator; 5 was not selected, 6 was rejected, 7 was not selected, too. The users exist.
 func (w *world) ended() coupon.CouponID {
@@ -68,14 +51,12 @@ func (w *world) ended() coupon.CouponID {
 	w.Exec("UPDATE coupon SET discount_won = 3000 WHERE id = ?", id)
 	w.Apply(id, 1, 2, 3, 4, 5, 7, 6)
 	w.MoveToReview(id, "6", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
-	code, _, stderr := w.settle("dlq", "drop", "--coupon="+id.String(), "--user=6", "--operator=kim", "--reason=test")
-	require.Zero(w.T, code, stderr)
+	succeeds(w.T)(w.settle("dlq", "drop", "--coupon="+id.String(), "--user=6", "--operator=kim", "--reason=test"))
 	w.finalise(id)
 	require.Equal(w.T, wallet.Done, w.checkout(id, 1, id.String()+"-1", wallet.Reserve, wallet.Confirm))
 	require.Equal(w.T, wallet.Done, w.checkout(id, 2, id.String()+"-2", wallet.Reserve, wallet.Confirm, wallet.Refund))
 	require.Equal(w.T, wallet.Done, w.checkout(id, 3, id.String()+"-3", wallet.Reserve))
-	code, _, stderr = w.settle("coupon", "revoke", id.String(), "--user=4", "--operator=kim", "--reason=test")
-	require.Zero(w.T, code, stderr)
+	succeeds(w.T)(w.settle("coupon", "revoke", id.String(), "--user=4", "--operator=kim", "--reason=test"))
 	return id
 }
 
@@ -110,8 +91,7 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	w.Exec("UPDATE user_coupon SET expires_at = '2038-01-01' WHERE coupon_id = ? AND user_id = 3", stays)
 	open := w.AddQueue(1, 10)
 	for _, user := range []string{"6", "7"} { // rejected, and not selected
-		_, done, stderr := w.forget(user)
-		require.Empty(t, stderr)
+		done := w.forgets(user)
 		require.Equal(t, 2, done.Applications)
 	}
 	w.ApplyAt(waited, "9", time.Now())
@@ -126,16 +106,12 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 		[]privacy.WhyLeft{preview.Left[0].Why, preview.Left[1].Why, preview.Left[2].Why})
 	require.EqualValues(t, 4, w.rows(first)["user_coupon"])
 
-	code, _, stderr := w.purgeAs(t.Context(), "--lang=en")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "confirm with --yes")
+	refused(t, "confirm with --yes")(w.purgeAs(t.Context(), "--lang=en"))
 	require.EqualValues(t, 4, w.rows(first)["user_coupon"])
 
 	_, printed, _ := w.purgeAs(t.Context(), "--dry-run")
 	require.Contains(t, printed, "  "+preview.Digest+"\n")
-	code, _, stderr = w.purgeAs(t.Context(), "--yes", "--expect-digest=sha256:"+strings.Repeat("0", 64), "--lang=en")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "its digest is "+preview.Digest+" now")
+	refused(t, "its digest is "+preview.Digest+" now")(w.purgeAs(t.Context(), "--yes", "--expect-digest=sha256:"+strings.Repeat("0", 64), "--lang=en"))
 	require.EqualValues(t, 4, w.rows(first)["user_coupon"], "other coupons than the preview showed")
 
 	done := w.purge("--yes", "--expect-digest="+preview.Digest)
@@ -238,8 +214,7 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 		for _, begun := range w.IDs("SELECT coupon_id FROM purged_coupon") {
 			require.Empty(t, w.reported(coupon.CouponID(begun)))
 		}
-		_, forgotten, why := w.forget("5099") // not selected
-		require.Empty(t, why)
+		forgotten := w.forgets("5099") // not selected
 		require.Zero(t, w.Number("SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND user_id = 5099", large), "%v", forgotten.Coupons)
 		if code == exitDone {
 			require.Contains(t, stdout, "no coupon to purge")
@@ -273,8 +248,7 @@ func (w *world) sumsOf(id coupon.CouponID) []json.RawMessage {
 // reported are the counts of one coupon in the report of this month; none if it is not there.
 func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", w.month(), "--output=json")
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.settle("report", w.month(), "--output=json"))
 	var found struct{ Coupons []json.RawMessage }
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &found))
 	for _, c := range found.Coupons {
@@ -288,8 +262,7 @@ func (w *world) reported(id coupon.CouponID) (coupons []json.RawMessage) {
 // monthReport is the table of this month.
 func (w *world) monthReport() string {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("report", w.month(), "--output=csv")
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.settle("report", w.month(), "--output=csv"))
 	return stdout
 }
 
@@ -393,8 +366,7 @@ func TestPurge_RunsLeaveTheCouponAlone(t *testing.T) {
 	// A person can be forgotten in a coupon whose purge was interrupted.
 	w.Exec("DELETE FROM promise WHERE coupon_id = ?", id)
 	w.Exec("DELETE FROM settled WHERE coupon_id = ?", id)
-	_, done, stderr := w.forget("6") // rejected, and named by the audit event of the drop
-	require.Empty(t, stderr)
+	done := w.forgets("6") // rejected, and named by the audit event of the drop
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{id}, Applications: 1, AuditEvents: 1}, done)
 	require.Zero(t, w.rows(id)["promise"])
 	_, stdout, _ := w.settle("coupon", "list", "--lang=en")
@@ -441,8 +413,7 @@ func TestPurge_TellsForgottenOutcomesApart(t *testing.T) {
 	do("dlq", "retry", "--coupon="+id.String(), "--user=3")
 	w.finalise(id)
 	require.EqualValues(t, 3, w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", id))
-	_, done, stderr := w.forget("4")
-	require.Empty(t, stderr)
+	done := w.forgets("4")
 	require.Equal(t, 1, done.Applications)
 	w.verify()
 	w.purge("--yes")

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/view"
 )
@@ -67,10 +66,6 @@ func (r *receipts) story(code int, verb, token string, more ...string) (story vi
 
 var honouredBy = []string{"--operator=lee", "--reason=CS-310"}
 
-func (r *receipts) honoured(couponID coupon.CouponID) int64 {
-	return r.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED' AND actor = 'lee' AND reason = 'CS-310' AND coupon_id = ?", couponID)
-}
-
 // everyFate has coupon 1: user 1 got it, user 3 (unknown to the shop) is under review, user 4 was dropped from review, user 5
 // waits, and user 6 got the coupon by hand. User 2 was not selected for coupon 2.
 func everyFate(w *world) (r *receipts, id coupon.CouponID, tokens map[coupon.UserID]string) {
@@ -85,121 +80,12 @@ func everyFate(w *world) (r *receipts, id coupon.CouponID, tokens map[coupon.Use
 	tokens[2] = r.given(other)[2]
 	w.SettleNow()
 	w.Drop(id, "4")
-	code, _, stderr := w.settle(append([]string{"coupon", "grant", id.String(), "--user=6"}, honouredBy...)...)
-	require.Zero(w.T, code, stderr)
+	succeeds(w.T)(w.settle(append([]string{"coupon", "grant", id.String(), "--user=6"}, honouredBy...)...))
 	w.SetSeats(id, 4)
 	w.SettleNow()
 	w.Apply(id, 5)
 	tokens[5] = r.given(id)[5]
 	return r, id, tokens
-}
-
-func TestReceipt_ShowTellsEveryFate(t *testing.T) {
-	t.Parallel()
-	r, id, tokens := everyFate(newWorld(t))
-	before := r.Snapshot()
-	tell := func(user coupon.UserID) view.ReceiptStory { t.Helper(); return r.story(exitDone, "show", tokens[user]) }
-
-	issued := tell(1)
-	require.Equal(t, journal.Issued, issued.Fate)
-	require.EqualValues(t, 1, issued.Seat)
-	require.NotNil(t, issued.IssuedAt)
-	require.Equal(t, receipt.Receipt{Coupon: id, User: 1, Arrival: issued.Receipt.Arrival, Position: 1, SignedAt: issued.Receipt.SignedAt}, issued.Receipt)
-
-	review := tell(3)
-	require.Equal(t, journal.UnderReview, review.Fate)
-	require.Equal(t, string(coupon.CauseUnknownUser), review.Cause)
-
-	waiting := tell(5)
-	require.Equal(t, journal.Waiting, waiting.Fate)
-	require.Equal(t, waiting.Receipt.Arrival, waiting.Arrival)
-	require.EqualValues(t, 1, waiting.Position)
-	require.False(t, waiting.Later)
-	later := r.story(exitDone, "show", r.sign(id, 5, waiting.Arrival-1))
-	require.Equal(t, journal.Waiting, later.Fate)
-	require.Equal(t, waiting.Arrival, later.Arrival)
-	require.True(t, later.Later)
-	require.False(t, r.story(exitDone, "show", r.sign(id, 5, waiting.Arrival+1)).Later)
-
-	require.Equal(t, journal.Rejected, tell(4).Fate)
-	require.Equal(t, journal.NotSelected, tell(2).Fate)
-	require.Equal(t, journal.Lost, r.story(exitDone, "show", r.sign(id, 99, waiting.Arrival)).Fate)
-	require.Equal(t, before, r.Snapshot(), "nothing is changed")
-
-	code, _, stderr := r.settle("receipt", "show", r.sign(77, 1, waiting.Arrival), r.flag)
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "coupon 77 does not exist")
-}
-
-func TestReceipt_HonourPutsBackAndMoves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := newReceipts(w)
-	id := w.AddQueue(2, between(1, 3)...)
-	w.Refresh()
-	tokens := r.given(id)
-	first := w.Arrivals(id)
-	w.PodsDie()
-	w.LoseRedis(id)
-	w.Refresh()
-	w.Apply(id, 2) // asks again, and stands at a later arrival
-	require.Equal(t, journal.Lost, r.story(exitDone, "show", tokens[1]).Fate)
-
-	back := r.story(exitDone, "honour", tokens[3], honouredBy...)
-	require.Equal(t, journal.PutBack, back.Fate)
-	require.EqualValues(t, 1, back.Position)
-	moved := r.story(exitDone, "honour", tokens[2], honouredBy...)
-	require.Equal(t, journal.Moved, moved.Fate)
-	require.EqualValues(t, 1, moved.Position)
-	require.Equal(t, journal.PutBack, r.story(exitDone, "honour", tokens[1], honouredBy...).Fate)
-	require.Equal(t, first, w.Arrivals(id), "everybody stands at the first arrival")
-	require.EqualValues(t, 3, r.honoured(id))
-
-	before := w.Snapshot()
-	for user, token := range tokens {
-		story := r.story(exitDone, "honour", token, honouredBy...)
-		require.Equal(t, journal.Waiting, story.Fate)
-		require.EqualValues(t, user, story.Position)
-	}
-	require.Equal(t, before, w.Snapshot(), "twice changes nothing")
-	require.Equal(t, first, w.Arrivals(id))
-	w.verify()
-	w.SettleNow()
-	require.Equal(t, []coupon.UserID{1, 2}, w.Issued(id))
-}
-
-// Whoever is settled, under review or rejected stays so.
-func TestReceipt_HonourLeavesTheSettledAlone(t *testing.T) {
-	t.Parallel()
-	r, id, tokens := everyFate(newWorld(t))
-	r.Refresh() // the promises in MySQL are those in Redis
-	before, review := r.Snapshot(), r.UnderReview(id)
-	for user, want := range map[coupon.UserID]journal.Fate{1: journal.Issued, 3: journal.UnderReview, 4: journal.Rejected, 5: journal.Waiting, 2: journal.NotSelected} {
-		require.Equal(t, want, r.story(exitDone, "honour", tokens[user], honouredBy...).Fate)
-	}
-	require.Equal(t, before, r.Snapshot())
-	require.Equal(t, review, r.UnderReview(id))
-	require.Equal(t, []string{"5"}, r.Waiting(id))
-}
-
-// A finalised coupon takes nobody back: the refusal names what can be done.
-func TestReceipt_HonourOfFinalisedCoupon(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := newReceipts(w)
-	id := w.AddQueue(1, 1)
-	w.SettleNow()
-	w.SetWindow(id, w.Now().Add(-2*time.Hour), w.Now().Add(-time.Hour))
-	w.SettleNow()
-	lost := r.sign(id, 2, coupon.ArrivalAt(w.Now()))
-	before := w.Snapshot()
-	require.Equal(t, journal.Final, r.story(exitDone, "show", lost).Fate)
-	require.Equal(t, journal.Final, r.story(exitUse, "honour", lost, honouredBy...).Fate)
-	code, stdout, stderr := r.settle(append([]string{"receipt", "honour", lost, r.flag, "--lang=en"}, honouredBy...)...)
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stdout, "settle coupon grant "+id.String()+" --user 2")
-	require.Contains(t, stderr, "Nothing was changed.")
-	require.Equal(t, before, w.Snapshot())
 }
 
 func TestReceipt_Refusals(t *testing.T) {

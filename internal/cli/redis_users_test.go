@@ -100,9 +100,7 @@ func TestRun_NamesMissingRedisRight(t *testing.T) {
 	w.Apply(w.AddCoupon(1), 1)
 	username, _ := w.RedisUsers.As("jajeong_settle")
 	require.NoError(t, w.Redis.ACLSetUser(t.Context(), username, "-zrange").Err())
-	code, _, stderr := w.settle("run", "--cutoff=now", "--operator=kim", "--reason=test")
-	require.Equal(t, exitUse, code)
-	require.Contains(t, stderr, "docs/redis-users.acl")
+	refused(t, "docs/redis-users.acl")(w.settle("run", "--cutoff=now", "--operator=kim", "--reason=test"))
 	require.NoError(t, w.Redis.ACLSetUser(t.Context(), username, "+zrange").Err())
 	w.settleNow()
 }

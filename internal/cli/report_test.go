@@ -28,8 +28,7 @@ func finance(w *world) {
 	w.ApplyAt(second, "5", kst("2025-11-20 15:30:00"))
 	w.ApplyAt(second, "6", kst("2025-12-01 00:00:00"))
 	for _, date := range []string{"2025-11-20", "2025-11-21"} {
-		code, _, stderr := w.settle("run", "--date="+date, "--operator=kim", "--reason=test")
-		require.Zero(w.T, code, stderr)
+		succeeds(w.T)(w.settle("run", "--date="+date, "--operator=kim", "--reason=test"))
 	}
 	w.Exec("UPDATE run_coupon SET duration_ms = 12")
 	require.NoError(w.T, w.Redis.HIncrBy(w.T.Context(), "state:{"+w.Queue(second)+"}", "accepted", -3).Err()) // a gap below zero
@@ -68,8 +67,7 @@ type reportJSON struct {
 
 func (w *world) report(args ...string) (r reportJSON) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle(append([]string{"report", "--output=json"}, args...)...)
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.settle(append([]string{"report", "--output=json"}, args...)...))
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &r))
 	return r
 }

@@ -65,8 +65,7 @@ func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 	want := counted{coupons, unsettled}
 	asJSON := func(into any, args ...string) {
 		t.Helper()
-		code, stdout, stderr := w.settle(append(args, "--output=json")...)
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.settle(append(args, "--output=json")...))
 		require.NoError(t, json.Unmarshal([]byte(stdout), into), stdout)
 	}
 	var list struct{ Runs []counted }

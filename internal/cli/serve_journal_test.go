@@ -142,19 +142,6 @@ func TestServe_JournalsOthersThanLockedCoupons(t *testing.T) {
 	}
 }
 
-func TestServe_JournalKeepsToItsRate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	id := w.AddCoupon(5)
-	w.ApplyLine(id, between(1, 7_000)...)
-	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("state", id), "last", w.Now().UnixMicro()).Err())
-	began := time.Now()
-	w.serveJournal(1, "--journal-rows-per-second=3000")
-	w.awaitJournalled(id, 7_000)
-	require.Greater(t, time.Since(began), 2*time.Second, "a second's rows at once, and the others at the rate")
-	require.EqualValues(t, 7_000, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
-}
-
 // At the lowest rate, a transaction fits into its time limit, and a long line keeps no other waiting.
 func TestServe_JournalGoesOnAtTheLowestRate(t *testing.T) {
 	t.Parallel()

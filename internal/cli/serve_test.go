@@ -40,22 +40,6 @@ func (w *world) start(verb []string, servers ...string) (logs io.Reader, stop fu
 	return reader, stop, code
 }
 
-func TestServe_SettlesLastNightAndStops(t *testing.T) {
-	t.Parallel()
-	n := newNight(newWorld(t), 1)
-	for runs := range 2 { // started again, it settles the night again, which changes nothing
-		logs, stop, ended := n.startServe()
-		go func() { _, _ = io.Copy(io.Discard, logs) }()
-		testenv.Eventually(t, "the night is settled", func() bool {
-			return len(n.IDs("SELECT id FROM settlement_run WHERE status = 'SUCCEEDED'")) == runs+1
-		})
-		stop()
-		require.Zero(t, <-ended)
-	}
-	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE trigger_kind = 'CRON' AND cutoff = ?", n.midnight.UTC()), 2)
-	n.requireRepaired()
-}
-
 // adminPort waits for the address of the admin port in a log, and reads the rest of the log.
 func adminPort(t *testing.T, logs io.Reader) string {
 	t.Helper()

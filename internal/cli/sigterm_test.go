@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,8 +56,7 @@ func (n *night) requireUntouched(coupons ...coupon.CouponID) {
 // requireRepaired requires that one more run settles the rest.
 func (n *night) requireRepaired() {
 	n.T.Helper()
-	code, _, stderr := n.settle("run")
-	require.Zero(n.T, code, stderr)
+	succeeds(n.T)(n.settle("run"))
 	for _, couponID := range n.coupons {
 		require.Equal(n.T, []coupon.UserID{1, 2}, n.Issued(couponID))
 		require.Equal(n.T, []coupon.UserID{3}, n.Outcome(couponID, "NOT_SELECTED"))
@@ -155,46 +153,6 @@ func TestRun_StoppedFinishesOpenTransaction(t *testing.T) {
 	require.Empty(t, n.Outcome(n.coupons[1], "NOT_SELECTED"), "the next transaction was not begun")
 	n.requireUntouched(n.coupons[2:]...)
 	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 1)
-	n.requireRepaired()
-}
-
-func TestRun_StoppedBeforeStartChangesNothing(t *testing.T) {
-	t.Parallel()
-	n := newNight(newWorld(t), 2)
-	ctx, stop := context.WithCancelCause(t.Context())
-	stop(errors.New("terminated signal received"))
-	var stderr bytes.Buffer
-	require.Equal(t, 1, run(ctx, append([]string{"run"}, n.servers...), io.Discard, &stderr))
-	require.Contains(t, stderr.String(), "0 of 2 coupons")
-	n.requireUntouched(n.coupons...)
-	n.requireRepaired()
-}
-
-func TestStop_RollsBackAfterGrace(t *testing.T) {
-	t.Parallel()
-	n := newNight(newWorld(t), 3)
-	for _, c := range []struct {
-		verb string
-		code int
-	}{{"run", 1}, {"serve", 0}} {
-		release := n.Lock(n.coupons[1])
-		r := n.beginWithin(time.Second, c.verb, "--parallel=1")
-		n.awaitTurn(n.coupons[1])
-		r.stop()
-		r.end()
-		require.Equal(t, c.code, r.code, r.stderr.String())
-		require.Contains(t, r.stderr.String(), "stopped by a signal")
-		require.Contains(t, r.stderr.String(), "terminated signal received; the open transaction was rolled back")
-		require.Contains(t, r.stderr.String(), "1 of 3 coupons")
-		if c.verb == "run" {
-			require.Contains(t, r.stderr.String(), "coupon 2: stopped by a signal")
-			require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"))
-		}
-		n.requireUntouched(n.coupons[1:]...)
-		release()
-		n.awaitNobody(n.coupons[1])
-	}
-	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
 	n.requireRepaired()
 }
 

@@ -66,8 +66,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		coupon.CouponUsed: u.Used, coupon.CouponExpired: u.Expired, coupon.CouponRevoked: u.Revoked})
 
 	var list struct{ Winners []history.Winner }
-	code, stdout, stderr := w.settle("coupon", "winners", id.String(), "--output=json")
-	require.Zero(t, code, stderr)
+	stdout := succeeds(t)(w.settle("coupon", "winners", id.String(), "--output=json"))
 	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
 	require.Len(t, list.Winners, len(rows))
 	for _, winner := range list.Winners {
@@ -82,8 +81,7 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, state, page[0].State, "the wallet of user %d", user)
 		require.Equal(t, state, w.person(fmt.Sprint(user)).Coupons[0].State, "the export of user %d", user)
-		code, stdout, stderr := w.settle("explain", "--coupon="+id.String(), fmt.Sprintf("--user=%d", user), "--output=json")
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.settle("explain", "--coupon="+id.String(), fmt.Sprintf("--user=%d", user), "--output=json"))
 		var x explain.Explanation
 		require.NoError(t, json.Unmarshal([]byte(stdout), &x))
 		require.Equal(t, state, x.Facts.UserCoupon.State, "the explanation for user %d", user)

@@ -38,8 +38,7 @@ func TestUsers_WithoutStatusColumn(t *testing.T) {
 	require.Equal(t, "UNKNOWN_USER", w.Reason(couponID, "3").Cause)
 	w.verify()
 	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {
-		code, stdout, stderr := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
-		require.Zero(t, code, stderr)
+		stdout := succeeds(t)(w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en"))
 		require.Contains(t, stdout, want)
 	}
 }
@@ -154,9 +153,7 @@ func TestVerbs_RefuseOtherSessionVariables(t *testing.T) {
 	couponID := w.AddQueue(1, 1)
 	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`, "ko": `세션 변수 insert_id의 값은 "7"`} {
 		for _, verb := range []string{"run", "verify"} {
-			code, _, stderr := w.settle(verb, "--lang="+lang)
-			require.Equal(t, exitUse, code, stderr)
-			require.Contains(t, stderr, says)
+			refused(t, says)(w.settle(verb, "--lang="+lang))
 		}
 	}
 	require.Equal(t, []string{"1"}, w.Waiting(couponID))

@@ -34,16 +34,14 @@ func (w *world) asPrivacy() *world {
 // finalise ends the window of a coupon and settles it for good.
 func (w *world) finalise(couponID coupon.CouponID) {
 	w.T.Helper()
-	code, _, stderr := w.settle("coupon", "close", couponID.String(), "--operator=kim", "--reason=test")
-	require.Zero(w.T, code, stderr)
+	succeeds(w.T)(w.settle("coupon", "close", couponID.String(), "--operator=kim", "--reason=test"))
 	w.SettleNow()
 	require.EqualValues(w.T, 1, w.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", couponID))
 }
 
 func (w *world) person(user string) (p privacy.Person) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle("user", "export", "--user="+user)
-	require.Zero(w.T, code, stderr)
+	stdout := succeeds(w.T)(w.settle("user", "export", "--user="+user))
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &p), stdout)
 	return p
 }
@@ -57,6 +55,14 @@ func (w *world) forget(user string) (code int, done privacy.Forgotten, stderr st
 	}
 	require.NotRegexp(w.T, `(?i)(user|고객) `+user, stderr, "the log of a Job keeps the refusal, too")
 	return code, done, stderr
+}
+
+// forgets is forget that must succeed.
+func (w *world) forgets(user string) privacy.Forgotten {
+	w.T.Helper()
+	code, done, stderr := w.forget(user)
+	require.Zero(w.T, code, stderr)
+	return done
 }
 
 func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
@@ -77,8 +83,7 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	w.finalise(second)
 	w.verify()
 	require.Len(t, w.person("3").Applications, 2)
-	code, done, stderr := w.forget("3")
-	require.Zero(t, code, stderr)
+	done := w.forgets("3")
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first, second}, Applications: 2}, done)
 	require.EqualValues(t, 2, w.Number("SELECT SUM(erased) FROM promise"))
 	require.EqualValues(t, 2, w.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'USER_FORGOTTEN' AND actor = 'kim' AND reason = 'P-1' AND user_id IS NULL"))
@@ -88,10 +93,9 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	require.Empty(t, p.Undecided)
 	w.verify()
 
-	_, again, _ := w.forget("3")
-	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{}}, again)
+	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{}}, w.forgets("3"))
 
-	_, done, _ = w.forget("2") // has the second coupon
+	done = w.forgets("2") // has the second coupon
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first}, Applications: 1, Remains: privacy.Remains{Coupons: 1}}, done)
 	require.Len(t, w.person("2").Coupons, 1)
 	w.verify()
@@ -109,11 +113,10 @@ func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 	lost := w.person("2").Undecided
 	require.Len(t, lost, 1)
 	require.True(t, lost[0].Lost)
-	code, shown, stderr := w.settle("user", "show", "--user=2", "--lang=en")
-	require.Zero(t, code, stderr)
+	shown := succeeds(t)(w.settle("user", "show", "--user=2", "--lang=en"))
 	require.Contains(t, shown, "lost by Redis; the journal puts it back")
 	require.Len(t, lost[0].AppliedAt, 1)
-	code, _, stderr = w.forget("2")
+	code, _, stderr := w.forget("2")
 	require.Equal(t, exitUse, code)
 	require.Contains(t, stderr, second.String())
 	require.Len(t, w.person("2").Applications, 1, "nothing was deleted")
@@ -185,8 +188,7 @@ func TestUser_UndecidedLeavesOutWhatIsDecided(t *testing.T) {
 	// Whoever has the coupon cannot get it, whatever was decided before.
 	w.InsertGranted(id, 3)
 	w.Exec("UPDATE coupon SET total_quantity = 2, issued_count = 2")
-	code, _, stderr := w.forget("3")
-	require.Zero(t, code, stderr)
+	w.forgets("3")
 
 	// In queue and DLQ: the queue goes first, as in apply-api and in explain.
 	both := w.AddQueue(1, 4)
@@ -197,23 +199,6 @@ func TestUser_UndecidedLeavesOutWhatIsDecided(t *testing.T) {
 	require.False(t, undecided[0].UnderReview)
 	require.Len(t, undecided[0].AppliedAt, 2)
 	w.must(both, 4, explain.StateWaiting, explain.NoteAlsoUnderReview)
-}
-
-func TestUser_IsTakenOutOfAuditEvents(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	couponID := w.AddQueue(2, 1, 2)
-	w.MoveToReview(couponID, "2", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
-	code, _, stderr := w.settle("dlq", "drop", "--coupon="+couponID.String(), "--user=2", "--operator=kim", "--reason=test")
-	require.Zero(t, code, stderr)
-	w.finalise(couponID)
-	require.Len(t, w.person("2").AuditEvents, 1)
-	code, done, stderr := w.forget("2")
-	require.Zero(t, code, stderr)
-	require.Equal(t, 1, done.AuditEvents)
-	require.Equal(t, 1, done.Applications, "rejected")
-	require.Zero(t, w.Number("SELECT COUNT(*) FROM audit_event WHERE user_id = 2 OR detail LIKE '%\"2\"%'"))
-	w.verify()
 }
 
 // proxiedPrivacy returns the world with the privacy account behind fault proxies.
@@ -243,8 +228,7 @@ func TestUser_ForgetSurvivesALostCommit(t *testing.T) {
 		}
 		return faultproxy.Pass()
 	})
-	code, done, stderr := through.forget("2")
-	require.Zero(t, code, stderr)
+	done := through.forgets("2")
 	require.True(t, lost)
 	require.Equal(t, 1, done.Applications)
 	require.EqualValues(t, 1, w.Number("SELECT erased FROM promise WHERE coupon_id = ?", couponID))

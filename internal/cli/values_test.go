@@ -3,8 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -25,21 +23,4 @@ func TestVerbs_RefuseBadValues(t *testing.T) {
 		require.Empty(t, stdout.String(), "%v", args)
 		return code, stderr.String()
 	})
-}
-
-func TestSettings_RefuseEmptySecretFile(t *testing.T) {
-	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
-	for _, flag := range []string{"redis-password-file", "mysql-dsn-file"} {
-		code, _, stderr := settleBare(t, "runs", "--"+flag+"="+empty)
-		require.Equal(t, 2, code, stderr)
-		require.Contains(t, stderr, empty+" is empty")
-	}
-}
-
-func TestUsageErrors_InKorean(t *testing.T) {
-	t.Parallel()
-	_, _, stderr := settleBare(t, "run", "--lang=ko", "--date=", "--mysql-dsn=nobody@tcp(127.0.0.1:1)/none")
-	require.Contains(t, stderr, "--date: 값이 비어 있습니다")
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +26,12 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
+	"github.com/jajeong/jajeong/internal/wallet"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
+
+var hangul = regexp.MustCompile(`\p{Hangul}`)
 
 // run runs the program in this process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -109,6 +113,24 @@ func (w *world) settle(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// succeeds requires that a command has succeeded, and returns what it printed.
+func succeeds(t testing.TB) func(code int, stdout, stderr string) string {
+	return func(code int, stdout, stderr string) string {
+		t.Helper()
+		require.Zero(t, code, "%s%s", stdout, stderr)
+		return stdout
+	}
+}
+
+// refused requires that a command was refused with this text.
+func refused(t testing.TB, want string) func(code int, stdout, stderr string) {
+	return func(code int, stdout, stderr string) {
+		t.Helper()
+		require.Equal(t, exitUse, code, "%s%s", stdout, stderr)
+		require.Contains(t, stderr, want)
+	}
+}
+
 // serversFor are the flags with the account for a command: operators have an account of their own.
 func (w *world) serversFor(args []string) []string {
 	manual := func(arg string) bool { return arg == "coupon" || arg == "dlq" || strings.HasPrefix(arg, "--operator=") }
@@ -163,6 +185,21 @@ func (w *world) verifyCode() (int, verify.Summary) {
 }
 
 func between(first, last coupon.UserID) []coupon.UserID { return jajeongtest.Between(first, last) }
+
+// checkout makes calls of a checkout for an order of 12,000 won, and returns the last answer.
+func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) (last wallet.Code) {
+	w.T.Helper()
+	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
+	require.NoError(w.T, err)
+	defer pool.Close()
+	for _, verb := range verbs {
+		call := wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: 15 * time.Minute}
+		d, err := wallet.Redeem(w.T.Context(), mysqltx.NewBrief(pool), couponID, call)
+		require.NoError(w.T, err)
+		last = d.Code
+	}
+	return last
+}
 
 // newWorldBehindProxies has a Redis of its own: a proxy leads to one server, which TEST_REDIS_ADDRS need not be.
 func newWorldBehindProxies(t *testing.T) *world {
