@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"bufio"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -131,44 +130,21 @@ func (h *house) nothingHappened() {
 	require.Equal(h.T, h.had, h.has())
 }
 
-// tricks are requests whose address says who asks.
-var tricks = map[string]func(door) door{
-	"a query":          func(at door) door { at.path += "?user_id=8&userId=8&X-User-ID=8&access_token=x"; return at },
-	"a path parameter": func(at door) door { at.path += ";user=8"; return at },
-	"a user in the path": func(at door) door {
-		at.path = strings.Replace(at.path, "/me", "/8", 1)
-		return at
-	},
-	"two slashes": func(at door) door { at.path = "/" + at.path; return at },
-	"dots":        func(at door) door { at.path = "/openapi.yaml/.." + at.path; return at },
-	"coded dots":  func(at door) door { at.path = "/openapi.yaml/%2e%2e" + at.path; return at },
-	"an address":  func(at door) door { at.path = "http://8@shop" + at.path; return at },
-	"another method": func(at door) door {
-		if at.method == "GET" {
-			at.method = "HEAD"
-		} else {
-			at.method = "PATCH"
-		}
-		return at
-	},
-}
-
-// identities are headers by which other programs are told who asks.
+// identities are headers by which other programs are told who asks. The tests of identity and walletapi have every spelling.
 var identities = map[string][]string{
 	"nothing":                   nil,
-	"cookies":                   {"Cookie: X-User-ID=8; user_id=8; session=8; Authorization=Bearer%20x; access_token=x"},
-	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "X-Remote-User: 8", "Remote-User: 8", "X-User: 8", "X-UserID: 8", "User-ID: 8"},
+	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "Remote-User: 8", "X-User: 8", "Cookie: X-User-ID=8; access_token=x"},
 	"another address":           {"X-Original-URL: /v1/wallet/coupons", "X-Rewrite-URL: /v1/wallet/coupons", "X-HTTP-Method-Override: GET"},
-	"underscores":               {"X_User_ID: 8"},
-	"an underscore":             {"x-user_id: 8"},
-	"dots":                      {"X.User.ID: 8"},
-	"a certificate":             {"X-SSL-Client-CN: 8", "X-Client-Cert: 8", "X-Forwarded-Client-Cert: Subject=\"CN=8\""},
-	"a password":                {"Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("8:8"))},
 	"the user as a key":         {"Authorization: Bearer 8"},
 	"the hash of a service key": {"Authorization: Bearer " + serviceKeyHash},
-	"half a service key":        {"Authorization: Bearer " + serviceKey[:39]},
 	"a service key elsewhere":   {"X-Api-Key: " + serviceKey, "Proxy-Authorization: Bearer " + serviceKey},
 	"two service keys":          {"Authorization: Bearer " + serviceKey, "Authorization: Bearer " + serviceKey},
+}
+
+// byQuery is a request whose address says who asks.
+func byQuery(at door) door {
+	at.path += "?user_id=8&X-User-ID=8&access_token=x"
+	return at
 }
 
 // A stranger, who comes from no trusted proxy, gets nothing by any header.
@@ -177,21 +153,9 @@ func TestStranger_GetsNothingByHeaders(t *testing.T) {
 	h := newHouse(t, "--trusted-proxies=192.0.2.1")
 	for attack, lines := range identities {
 		h.refuses(attack, nil, lines...)
-		if attack != "underscores" && attack != "an underscore" && attack != "dots" {
-			h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8"}, lines...)...)
-		}
+		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8", "X-Forwarded-For: 192.0.2.1"}, lines...)...)
 	}
-	for attack, lines := range map[string][]string{
-		"X-User-ID": {"X-User-ID: 8"}, "twice": {"X-User-ID: 8", "X-User-ID: 8"}, "in lower case": {"x-user-id: 8"},
-		"as a trusted proxy": {"X-User-ID: 8", "X-Forwarded-For: 192.0.2.1", "X-Real-IP: 192.0.2.1", "Forwarded: for=192.0.2.1", "Client-IP: 192.0.2.1", "True-Client-IP: 192.0.2.1"},
-		"with both":          {"X-User-ID: 8", "X_User_ID: 8"},
-		"with a token":       {"X-User-ID: 8", "Authorization: Bearer " + provider.NewKey(t, "k").Of(8)},
-	} {
-		h.refuses(attack, nil, lines...)
-	}
-	for attack, change := range tricks {
-		h.refuses(attack, change, "X-User-ID: 8")
-	}
+	h.refuses("a query", byQuery, "X-User-ID: 8")
 	h.hidden("X-User-ID: 8")
 	h.nothingHappened()
 }
@@ -203,9 +167,8 @@ func TestStranger_GetsNothingBehindTheGateway(t *testing.T) {
 	for attack, lines := range identities {
 		h.refuses(attack, nil, lines...)
 	}
-	for _, spelling := range []string{"X_User_ID", "x_user_id", "X-User_ID", "X.User.ID", "X-User-ID"} {
+	for _, spelling := range []string{"X_User_ID", "X.User.ID", "X-User-ID"} {
 		h.refuses("the gateway's and "+spelling, nil, "X-User-ID: 9", spelling+": 8")
-		h.refuses(spelling+" and the gateway's", nil, spelling+": 8", "X-User-ID: 9")
 	}
 	h.giveNothingOfOthers(func(user uint64) string { return fmt.Sprint("X-User-ID: ", user) })
 	h.nothingHappened()
@@ -230,39 +193,22 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8"}, lines...)...)
 	}
 
-	parts := strings.Split(key.Of(8), ".")
-	coded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	hmac, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": provider.Issuer, "aud": provider.Audience, "exp": 9999999999, "uid": 8, "scope": "redeem", "sub": "pos"}).
-		SignedString([]byte(key.Public()))
-	require.NoError(t, err)
 	full := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos"}
-	for attack, token := range map[string]string{
-		"none":              coded(`{"alg":"none","typ":"JWT"}`) + "." + parts[1] + ".",
-		"HS256, public key": hmac,
-		"another signer":    stranger.Token(full),
-		"expired":           key.Token(jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos", "exp": time.Now().Add(-time.Minute).Unix()}),
-		"another user":      parts[0] + "." + coded(`{"iss":"`+provider.Issuer+`","aud":"coupons","exp":9999999999,"uid":8,"scope":"redeem","sub":"pos"}`) + "." + parts[2],
-		"a scope alone":     key.Token(jwt.MapClaims{"scope": "redeemer", "sub": "pos"}),
-	} {
+	expired := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos", "exp": time.Now().Add(-time.Minute).Unix()}
+	for attack, token := range map[string]string{"another signer": stranger.Token(full), "expired": key.Token(expired)} {
 		h.refuses(attack, nil, "Authorization: Bearer "+token)
 		h.refuses(attack+" and X-User-ID", nil, "Authorization: Bearer "+token, "X-User-ID: 8", "X_User_ID: 8")
 	}
 	good := key.Of(8)
 	for attack, lines := range map[string][]string{
-		"a cookie":       {"Cookie: access_token=" + good + "; Authorization=Bearer " + good},
-		"another header": {"X-Access-Token: " + good, "Proxy-Authorization: Bearer " + good, "X-Forwarded-Access-Token: " + good},
+		"another header": {"X-Access-Token: " + good, "Proxy-Authorization: Bearer " + good, "Cookie: access_token=" + good},
 		"twice":          {"Authorization: Bearer " + good, "Authorization: Bearer " + good},
-		"an underscore":  {"Authorization_: Bearer " + good},
 	} {
 		h.refuses(attack, nil, lines...)
 	}
-	h.refuses("a query", func(at door) door { at.path += "?access_token=" + good + "&token=" + good; return at })
-	for attack, change := range tricks {
-		h.refuses(attack, change, "Authorization: Bearer "+provider.NewKey(t, "k1").Token(full))
-	}
+	h.refuses("a query", byQuery)
 	h.hidden("Authorization: Bearer " + good)
 	h.giveNothingOfOthers(func(user uint64) string { return "Authorization: Bearer " + key.Of(user) })
-	h.endTokens(key)
 
 	// A user's token shows what the user has, and opens no order. Who redeems has no wallet.
 	for _, at := range h.doors[4:] {
@@ -321,8 +267,7 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// giveNothingOfOthers demands that a request carries no identity but its own: none of an earlier request of its connection, and
-// none that hides in its framing. The line as identifies a user.
+// giveNothingOfOthers demands that a request has no identity of an earlier one of its connection. The line as identifies a user.
 func (h *house) giveNothingOfOthers(as func(user uint64) string) {
 	h.T.Helper()
 	for _, at := range []door{h.doors[1], h.doors[3]} {
@@ -335,44 +280,6 @@ func (h *house) giveNothingOfOthers(as func(user uint64) string) {
 		require.NotContains(h.T, said, "PENDING", "%d", status)
 		require.NotContains(h.T, said, "심야", "%d", status)
 	}
-	for attack, lines := range map[string][]string{
-		"a blank before the colon": {strings.Replace(as(8), ":", " :", 1)},
-		"a folded line":            {"X-Note: a\r\n " + as(8)},
-		"a return alone":           {"X-Note: a\r" + as(8)},
-		"a zero byte":              {"X-Note: a\x00" + as(8)},
-		"a trailer":                {"Transfer-Encoding: chunked", "Trailer: X-User-ID, Authorization", "", "0", as(8)},
-		"two lengths":              {"Content-Length: 44", as(8)},
-		"two users":                {as(9), as(8)},
-	} {
-		h.refuses(attack, nil, lines...)
-	}
-}
-
-// endTokens demands that a token that runs out ends on a connection that stays open, and cannot be replayed.
-func (h *house) endTokens(key provider.Key) {
-	h.T.Helper()
-	applying, wallet := h.dial("apply"), h.dial("wallet")
-	const leeway = 30 * time.Second
-	var short string
-	for life, known := 5*time.Second, 0; known < 2; life *= 2 { // longer on a machine so slow that it ends before it is used
-		known = 0
-		short = "Authorization: Bearer " + key.Token(jwt.MapClaims{"uid": 8, "exp": time.Now().Add(life - leeway).Unix()})
-		for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
-			if status, said := conn.ask(at, short); status == http.StatusOK {
-				known++
-			} else {
-				require.Equal(h.T, http.StatusUnauthorized, status, said)
-			}
-		}
-		require.NoError(h.T, testenv.Patient(h.T).Err())
-	}
-	for conn, at := range map[*connection]door{applying: h.doors[1], wallet: h.doors[3]} {
-		testenv.Eventually(h.T, "the token has run out", func() bool {
-			status, _ := conn.ask(at, short)
-			return status == http.StatusUnauthorized
-		})
-	}
-	h.refuses("a token that has run out", nil, short)
 }
 
 // connection takes one request after the other.

@@ -98,8 +98,6 @@ func (w *watcher) requireEnd() string {
 	return w.lastID
 }
 
-func isDelayed(d standing.Document) bool { return d.Delayed }
-
 func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -160,29 +158,6 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 		require.True(t, state.Delayed, "a user who has not applied was told %+v", state) // looks may fail for a while
 	default:
 	}
-}
-
-// While MySQL is away, streams say so.
-func TestLive_SaysDelayedWhileMySQLIsAway(t *testing.T) {
-	t.Parallel()
-	mysql := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, mysql)})
-	id := d.AddQueue(1, 1, 2)
-	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
-	winner, other := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, "")
-	winner.awaitStatus(coupon.StandingPending)
-	require.False(t, other.awaitStatus(coupon.StandingPending).Delayed)
-
-	d.SettleNow(id)
-	winner.awaitStatus(coupon.StandingIssued)
-	other.awaitStatus(coupon.StandingNotSelected)
-
-	require.NoError(t, mysql.Kill())
-	state := watch(t, pod.Live, id, 2, "").await("delayed", isDelayed)
-	require.Equal(t, coupon.Standing("UNKNOWN"), state.Status, "only MySQL knows who was not selected")
-	require.NoError(t, mysql.Restart(t.Context()))
-	back := watch(t, pod.Live, id, 2, "")
-	back.awaitStatus(coupon.StandingNotSelected)
 }
 
 // After SIGTERM, streams end one after the other, and the pod waits for the last one.
