@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,8 +55,7 @@ func publishing(t *testing.T, r *rounds, d time.Duration) (*Events, *observer.Ob
 }
 
 func TestEvents_GoesOnAtOnceWhileThereIsMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		r := &rounds{answers: []answer{{round: events.Round{Published: 5, More: true}}, {round: events.Round{Published: 2, More: true}}, {}}}
 		task, _ := publishing(t, r, 10*idlePause)
 		require.Equal(t, r.began[0], r.began[2])
@@ -68,8 +66,7 @@ func TestEvents_GoesOnAtOnceWhileThereIsMore(t *testing.T) {
 }
 
 func TestEvents_StandsBy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		r := &rounds{answers: []answer{{round: events.Round{Standby: true}}}}
 		publishing(t, r, 10*standbyPause)
 		require.InDelta(t, 11, len(r.began), 2)
@@ -77,8 +74,7 @@ func TestEvents_StandsBy(t *testing.T) {
 }
 
 func TestEvents_LogsALastingFailureOnceAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		full := fmt.Errorf("publish: %w", events.ErrFull)
 		r := &rounds{answers: []answer{{err: errAway}}}
 		for range 50 {
@@ -97,8 +93,7 @@ func TestEvents_LogsALastingFailureOnceAMinute(t *testing.T) {
 }
 
 func TestEvents_LogsOnceWhatTheSinkMayLack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		gap := &events.Gap{From: time.Unix(0, 0), To: time.Unix(60, 0), Replay: "settle events replay"}
 		_, logs := publishing(t, &rounds{answers: []answer{{round: events.Round{Again: 4, More: true, MayLack: gap}}, {}}}, time.Minute)
 		found := logs.FilterLevelExact(zapcore.ErrorLevel).All()
@@ -108,8 +103,7 @@ func TestEvents_LogsOnceWhatTheSinkMayLack(t *testing.T) {
 }
 
 func TestEvents_Metrics(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		r := &rounds{answers: []answer{{round: events.Round{Again: 4, More: true}}, {}}}
 		task, logs := publishing(t, r, time.Second)
 		registry := prometheus.NewPedanticRegistry()

@@ -218,6 +218,12 @@ func (r *replica) end() {
 	<-r.ended
 }
 
+// inBubble runs a test beside others, with a clock of its own.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
 // pass lets the time pass.
 func pass(d time.Duration) {
 	<-time.After(d)

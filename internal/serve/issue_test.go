@@ -17,22 +17,8 @@ import (
 
 var errAway = errors.New("connection refused")
 
-func TestIssue_IssuesWithinAnInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newServers(open(1), open(2))
-		s.start(t, 1)
-		pass(time.Second)
-		s.apply(2)
-		pass(interval + interval/10)
-		require.Zero(t, s.waiting())
-		require.Len(t, s.ran(), 1)
-	})
-}
-
 func TestIssue_LooksOnceAnInterval(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		coupons := make([]Coupon, 1000)
 		for i := range coupons {
 			coupons[i] = open(coupon.CouponID(i + 1))
@@ -50,8 +36,7 @@ func TestIssue_LooksOnceAnInterval(t *testing.T) {
 }
 
 func TestIssue_SleepsOutsideWindows(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		later := Coupon{ID: 1, Opens: time.Now().Add(time.Minute), Closes: time.Now().Add(122 * time.Second)}
 		s := newServers(later)
 		r := s.start(t, 1)
@@ -78,8 +63,7 @@ func TestIssue_SleepsOutsideWindows(t *testing.T) {
 }
 
 func TestIssue_RunsAgainAtOnceWhileMoreCame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			issued := result(coupon.Settled)
@@ -105,8 +89,7 @@ func indexOf(runs []run, couponID coupon.CouponID) int {
 }
 
 func TestIssue_SlowCouponDelaysNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			if id == 1 {
@@ -128,8 +111,7 @@ func TestIssue_SlowCouponDelaysNobody(t *testing.T) {
 }
 
 func TestIssue_BoundsParallelRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers()
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			<-time.After(time.Second)
@@ -149,8 +131,7 @@ func TestIssue_BoundsParallelRuns(t *testing.T) {
 
 // A coupon that took longer than an interval is looked at as soon as its run has ended.
 func TestIssue_LooksAtOnceAfterLongRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			issued := s.issueAll(id)
@@ -178,8 +159,7 @@ func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 			}
 		}
 		t.Run(string(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				s := newServers(open(1), open(2))
 				s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 					if id == 1 {
@@ -230,8 +210,7 @@ func requirePauses(t *testing.T, runs []run, longest time.Duration) {
 
 // A look may fall between the commit of another replica and the clean-up of the queue.
 func TestIssue_NoPauseAfterRunOfAnotherReplica(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.settle = func(context.Context, coupon.CouponID) settle.Issuance {
 			s.change(func() { s.lines[1] = 0 }) // the other replica cleans up
@@ -255,8 +234,7 @@ func TestIssue_NoPauseAfterRunOfAnotherReplica(t *testing.T) {
 
 // A trigger that refuses every row must not move everybody to the DLQ.
 func TestIssue_RestsWhileRowsAreRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		for _, status := range []coupon.ResultStatus{coupon.Settled, coupon.Failed} {
 			broken := open(1)
 			broken.Total = 1000 // 110 rows may be refused
@@ -300,8 +278,7 @@ func TestIssue_RestsWhileRowsAreRefused(t *testing.T) {
 }
 
 func TestIssue_FewRefusedRowsDelayNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			issued := s.issueAll(id)
@@ -319,8 +296,7 @@ func TestIssue_FewRefusedRowsDelayNobody(t *testing.T) {
 }
 
 func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return result(coupon.Busy) }
 		s.apply(1)
@@ -332,8 +308,7 @@ func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
 }
 
 func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		failed := result(coupon.Failed)
 		failed.Error = "connection refused"
@@ -361,8 +336,7 @@ func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
 }
 
 func TestIssue_StartsAnewAfterPanic(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		panics := 1
 		s.shardOf = func(coupon.CouponID) string {
@@ -380,8 +354,7 @@ func TestIssue_StartsAnewAfterPanic(t *testing.T) {
 }
 
 func TestIssue_BacksOffWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		r := s.start(t, 1)
 		s.forget()
@@ -404,28 +377,17 @@ func TestIssue_BacksOffWhileRedisIsAway(t *testing.T) {
 	})
 }
 
-func TestIssue_HangingShardDelaysItsOwnCouponsOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newServers(open(1), open(2))
-		s.shardOf = func(id coupon.CouponID) string { return id.String() }
-		s.hanging = "1"
-		s.start(t, 1)
-		for range 50 {
-			s.apply(2)
-			pass(2 * interval)
-			require.Zero(t, s.waiting())
-		}
-	})
-}
-
-func TestIssue_LookedAtIsThatOfTheSlowestShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+func TestIssue_HangingShard(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		s.shardOf = func(id coupon.CouponID) string { return id.String() }
 		s.hanging = "1"
 		r := s.start(t, 1)
+		for range 50 { // it delays its own coupons only
+			s.apply(2)
+			pass(2 * interval)
+			require.Zero(t, s.waiting())
+		}
 		age := func() float64 { return float64(time.Now().UnixMicro())/1e6 - testutil.ToFloat64(r.measured.looked) }
 		pass(time.Minute)
 		require.Zero(t, testutil.ToFloat64(r.measured.looked), "one shard has never been looked at")
@@ -442,8 +404,7 @@ func TestIssue_LookedAtIsThatOfTheSlowestShard(t *testing.T) {
 }
 
 func TestIssue_PanicsFailOneRunOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			if id == 1 {
@@ -464,8 +425,7 @@ func TestIssue_PanicsFailOneRunOnly(t *testing.T) {
 }
 
 func TestIssue_StopFinishesRunsAndBeginsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		stopped := make(chan struct{})
 		s.settle = func(stop context.Context, id coupon.CouponID) settle.Issuance {
@@ -495,8 +455,7 @@ func TestIssue_StopFinishesRunsAndBeginsNothing(t *testing.T) {
 
 // Two replicas share the coupons by the lock of each coupon.
 func TestIssue_ReplicasShareCoupons(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		locked := false
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {

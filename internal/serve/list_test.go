@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +14,7 @@ import (
 )
 
 func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		due := open(1)
 		due.Closes = time.Now().Add(-time.Minute)
 		due.Due = true
@@ -40,8 +38,7 @@ func TestIssue_SettlesWhatIsDueWithoutLine(t *testing.T) {
 
 // After seats were added, Redis may still answer SOLD_OUT, so that nobody comes into the queue.
 func TestIssue_RunsOnceForChangedSeats(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		some := open(1)
 		some.Seats = 10
 		s := newServers(some)
@@ -65,8 +62,7 @@ func TestIssue_RunsOnceForChangedSeats(t *testing.T) {
 
 // While a run is under way, its settlement is not cleaned up: the list says due. That is no work for another run.
 func TestIssue_RunIsNotDueToItself(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			s.change(func() { s.coupons[0].Due = true })
@@ -83,8 +79,7 @@ func TestIssue_RunIsNotDueToItself(t *testing.T) {
 
 // The reply to a look may be older than a run.
 func TestIssue_IgnoresLookFromBeforeRun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		s.start(t, 1)
 		pass(refreshInterval - interval)
@@ -98,8 +93,7 @@ func TestIssue_IgnoresLookFromBeforeRun(t *testing.T) {
 }
 
 func TestIssue_LeavesFrozenCouponThatIsReady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1), open(2))
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
 			<-time.After(2 * refreshInterval)
@@ -117,8 +111,7 @@ func TestIssue_LeavesFrozenCouponThatIsReady(t *testing.T) {
 }
 
 func TestIssue_KeepsListWhileMySQLIsAway(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		r := s.start(t, 1)
 		s.change(func() { s.listing = errAway })
@@ -136,8 +129,7 @@ func TestIssue_KeepsListWhileMySQLIsAway(t *testing.T) {
 }
 
 func TestIssue_FollowsTheList(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))
 		var begun []coupon.CouponID
 		s.settle = func(_ context.Context, id coupon.CouponID) settle.Issuance {
@@ -184,8 +176,7 @@ func TestIssue_RefreshDuringRunIsNoRace(t *testing.T) {
 }
 
 func TestIssue_LogsOnceThatCouponsAreLeftOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers()
 		for id := range coupon.CouponID(MaxCoupons + 1) {
 			c := open(id + 1)

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -53,8 +52,7 @@ func TestLocks_EndWithoutAnotherAttempt(t *testing.T) {
 
 // Watches leave the connections of the pool to the tasks.
 func TestLocks_WatchFew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		l := newLocks(nil, "journal", lockJournalSQL, time.Now, zaptest.NewLogger(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		for id := range coupon.CouponID(10) {

@@ -3,7 +3,6 @@ package serve
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,8 +13,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		later := open(3)
 		later.Opens = time.Now().Add(refreshInterval)
 		s := newServers(open(1), open(2), later)
@@ -47,8 +45,7 @@ jajeong_issue_lag_seconds{coupon_id="2"} 3
 }
 
 func TestMetrics_BoundsLags(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		s := newServers()
 		for id := range coupon.CouponID(2 * maxLags) {
 			s.coupons = append(s.coupons, open(id+1))

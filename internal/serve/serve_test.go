@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,8 +25,7 @@ func TestRunner_RepeatsFailedTasks(t *testing.T) {
 		"nothing": func() error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
 				core, logs := observer.New(zapcore.ErrorLevel)
 				ctx, stop := context.WithCancel(t.Context())
 				var began []run
@@ -62,8 +60,7 @@ func TestRunner_RepeatsFailedTasks(t *testing.T) {
 }
 
 func TestRunner_TaskThatWorkedHasRecovered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var pauses []time.Duration
 		var ended time.Time
