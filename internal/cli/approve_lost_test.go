@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -42,7 +43,7 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 					code, _, stderr := w.withServers(d.Flags(d.Operator)).kim(command...)
 					require.Zero(t, code, "commit %d: %s", lost, stderr)
 					require.True(t, of.changed(id))
-					require.EqualValues(t, used, w.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND action = 'APPROVAL_USED'", id))
+					require.Len(t, w.Payloads(id, audit.ApprovalUsed), used)
 					w.Verify(id)
 					more = commits.Load() >= lost
 				}

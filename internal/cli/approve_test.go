@@ -81,7 +81,7 @@ func (w *world) stateOf(a asked) approval.State {
 	return is.State
 }
 
-// approvable is an action that a policy can name: a coupon for it, its command, and whether it was made. The users 1 to 3 exist.
+// approvable is an action that a policy can name, with a coupon for it, its command, and whether it was made.
 type approvable struct {
 	prepare func() coupon.CouponID
 	command func(id coupon.CouponID) []string
@@ -318,9 +318,12 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.NoError(t, w.DB.QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
 	var own string // of kim
 	require.NoError(t, w.as("jajeong_operator").QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&own))
-	refused(t, "no known account")(w.kim("policy", "set", "--shared-accounts="+account)) // an operator sees only accounts that have changed something
+	refused(t, "no known account")(
+		w.kim("policy", "set", "--shared-accounts="+account)) // an operator sees only accounts that have changed something
 	park := "park@example.com=" + account
-	stdout := succeeds(t)(w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own, "--person="+park))
+	stdout := succeeds(t)(
+		w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own,
+			"--person="+park))
 	require.Contains(t, stdout, "add-seats")
 	require.Contains(t, stdout, park)
 
@@ -328,7 +331,8 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	seats := w.ask("coupon", "add-seats", id.String(), "--seats=1")
 	refused(t, "several persons use the account")(w.lee("approve", fmt.Sprint(seats.Approval), "--yes"))
 
-	refused(t, "no longer the one that the preview showed")(w.kim("policy", "set", "--actions=none", "--ask", "--expect-digest=sha256:"+strings.Repeat("0", 64)))
+	refused(t, "no longer the one that the preview showed")(
+		w.kim("policy", "set", "--actions=none", "--ask", "--expect-digest=sha256:"+strings.Repeat("0", 64)))
 	stdout = succeeds(t)(w.settle("policy", "set", "--actions=none", "--dry-run", "--lang=en"))
 	require.Contains(t, stdout, account, "the values before")
 	digest := w.digestOf("policy", "set", "--actions=none")
@@ -472,7 +476,8 @@ func TestApprovals_OfRunsAreNotPassedByWithRetry(t *testing.T) {
 	id := w.AddQueue(2, 1, 2)
 	w.MoveToReview(id, "1", coupon.Failure{Cause: coupon.CauseBadRow})
 	w.setPolicy("run")
-	refused(t, "1 applications that are not under review")(w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now"))
+	refused(t, "1 applications that are not under review")(
+		w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now"))
 	require.Empty(t, w.Issued(id))
 	w.SetStatus("BLOCKED", 2)
 	succeeds(t)(w.kim("dlq", "retry", "--coupon="+id.String(), "--user=1", "--cutoff=now"))

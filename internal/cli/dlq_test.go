@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,27 +30,28 @@ func (w *world) dlq(verb string, couponID coupon.CouponID, extra ...string) (cod
 func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	couponID := w.AddCoupon(9)
 	w.AddUsers(1, 2, 3, 4)
-	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
-	w.Apply(couponID, 3, 1, 2, 4, 99)
+	w.SetStatus("BLOCKED")
+	couponID := w.couponFor(9, 3, 1, 2, 4, 99)
 	w.SettleNow()
-	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id <> 1")
+	w.SetStatus("ACTIVE", 2, 3, 4)
 	runs := len(w.IDs("SELECT id FROM settlement_run"))
+	retry := func(flags ...string) (code int, stdout, stderr string) {
+		return w.dlq("retry", couponID, append(flags, "--cause=INACTIVE_USER", "--output=json")...)
+	}
 
-	code, _, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=2", "--cause=INACTIVE_USER")
-	require.Equal(t, 1, code, stderr)
+	code, _, stderr := retry("--cutoff=now", "--canary=2")
+	require.Equal(t, exitInfrastructure, code, stderr)
 	require.Contains(t, stderr, "Of 2 applications tried first, 1 was not settled, so the other 2 were not tried.")
 	require.Equal(t, []coupon.UserID{3}, w.Issued(couponID), "the first two of that cause by arrival are 3 and 1")
-	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+1)
 	for _, untried := range []string{"2", "4", "99"} {
 		require.False(t, w.Reason(couponID, untried).Retryable, untried)
 		require.Equal(t, 1, w.Reason(couponID, untried).Attempts, untried)
 	}
 	w.verify()
 
-	w.Exec("UPDATE `user` SET status = 'ACTIVE'")
-	code, stdout, stderr := w.dlq("retry", couponID, "--cutoff=now", "--canary=1", "--cause=INACTIVE_USER", "--output=json")
+	w.SetStatus("ACTIVE")
+	code, stdout, stderr := retry("--cutoff=now", "--canary=1")
 	require.Zero(t, code, stderr)
 	var done struct{ Runs []settle.Report }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &done), "one document")
@@ -59,21 +59,22 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	require.Contains(t, stderr, "The 1 application tried first was settled; the other 2 are tried now.")
 	require.Equal(t, []coupon.UserID{3, 1, 2, 4}, w.Issued(couponID))
 	require.Equal(t, 1, w.Reason(couponID, "99").Attempts, "it has another cause")
-	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+3)
 	w.verify()
 
-	code, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
-	require.Zero(t, code)
+	_, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
 	require.Contains(t, stderr, "No application is under review for this cause")
-	for want, args := range map[string][]string{`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"}, `"trigger": "MANUAL"`: {"drop", "--yes"}} {
+	for want, args := range map[string][]string{
+		`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"}, `"trigger": "MANUAL"`: {"drop", "--yes"},
+	} {
 		stdout := succeeds(t)(w.dlq(args[0], couponID, append(args[1:], "--cause=INACTIVE_USER", "--output=json")...))
 		require.True(t, json.Valid([]byte(stdout)), stdout)
 		require.Contains(t, stdout, want)
 		require.NotContains(t, stdout, "null")
 	}
-	for _, wrong := range [][]string{{"--canary=-1"}, {"--cause=BAD_ROW", "--user=99"}, {"--user=99", "--user=7", "--canary=1"}} {
-		code, _, stderr = w.dlq("retry", couponID, wrong...)
-		require.Equal(t, 2, code, "%s%s", wrong, stderr)
+	for want, wrong := range map[string][]string{
+		"--canary": {"--canary=-1"}, "--user": {"--cause=BAD_ROW", "--user=99"}, "7": {"--user=99", "--user=7", "--canary=1"},
+	} {
+		refused(t, want)(w.dlq("retry", couponID, wrong...))
 	}
 	require.Len(t, w.IDs("SELECT id FROM settlement_run"), runs+3)
 }
@@ -84,7 +85,7 @@ func TestDLQList(t *testing.T) {
 	w.AddCoupon(1) // without DLQ entries
 	couponID, other := w.AddCoupon(9), w.AddCoupon(9)
 	w.AddUsers(1, 2)
-	w.Exec("UPDATE `user` SET status = 'BLOCKED'")
+	w.SetStatus("BLOCKED")
 	w.Apply(couponID, 1, 98, 2, 99)
 	w.ApplyAt(couponID, "=HYPERLINK(1)", w.Now())
 	w.Apply(other, 99)
@@ -97,44 +98,29 @@ func TestDLQList(t *testing.T) {
 		return list
 	}
 	all := listed()
-	require.Equal(t, 6, all.Total)
-	require.Len(t, all.Groups, 4)
+	require.Equal(t, []int{6, 4}, []int{all.Total, len(all.Groups)})
 	arrivals := w.UnderReview(couponID)
 	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
 	require.Equal(t, couponID, blocked.Coupon)
 	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
 	require.Equal(t, arrivals["1"], coupon.ArrivalAt(blocked.OldestArrival))
 	require.Equal(t, arrivals["2"], coupon.ArrivalAt(blocked.NewestArrival))
-	require.False(t, blocked.OldestReview.Before(began.Truncate(time.Second)))
-	require.False(t, blocked.OldestReview.After(w.Now()))
+	require.WithinRange(t, blocked.OldestReview, began.Truncate(time.Second), w.Now())
 	require.Equal(t, 2, listed("--cause=UNKNOWN_USER", fmt.Sprintf("--coupon=%d", couponID)).Total)
 	require.Equal(t, 3, listed("--cause=UNKNOWN_USER").Total)
 
 	ones := listed("--user=99").Entries
-	require.Len(t, ones, 2)
 	require.Equal(t, []coupon.CouponID{couponID, other}, []coupon.CouponID{ones[0].Coupon, ones[1].Coupon})
 	require.Empty(t, ones[0].Note, "the cause says it")
 	require.NotZero(t, ones[0].Run)
-	entries := listed("--list", fmt.Sprintf("--coupon=%d", couponID)).Entries
 	var members []string
-	for _, e := range entries {
+	for _, e := range listed("--list", fmt.Sprintf("--coupon=%d", couponID)).Entries {
 		members = append(members, e.User)
 	}
 	require.Equal(t, []string{"1", "98", "2", "99", "=HYPERLINK(1)"}, members, "by arrival")
-
-	code, stdout, stderr := w.settle("dlq", "list", "--list", "--output=csv")
-	require.Zero(t, code, stderr)
-	require.True(t, strings.HasPrefix(stdout, "\uFEFFcoupon,user,"))
-	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(stdout, "\uFEFF"))).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, rows, 7)
-	require.Equal(t, "'=HYPERLINK(1)", rows[5][1])
-	code, stdout, _ = w.settle("dlq", "list", "--output=csv", "--cause=BAD_ROW")
-	require.Zero(t, code)
-	require.Len(t, strings.Split(strings.TrimSpace(stdout), "\n"), 1)
-	code, _, stderr = w.settle("dlq", "list", "--coupon=999")
-	require.Equal(t, 2, code)
-	require.Contains(t, stderr, "coupon 999")
+	stdout := succeeds(t)(w.settle("dlq", "list", "--list", "--output=csv"))
+	require.Contains(t, stdout, ",'=HYPERLINK(1),", "text in a spreadsheet")
+	refused(t, "coupon 999")(w.settle("dlq", "list", "--coupon=999"))
 
 	// Entries written by hand have no known time.
 	arrival := float64(w.Now().UnixMicro())
@@ -143,8 +129,7 @@ func TestDLQList(t *testing.T) {
 	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("dlq:reason", other), "8", `{"cause":"BY_HAND"}`).Err())
 	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"}, {"--output=csv"}, {"--output=csv", "--list"}} {
 		stdout := succeeds(t)(w.settle(append([]string{"dlq", "list"}, args...)...))
-		require.NotContains(t, stdout, "0001-01-01", args)
-		require.NotContains(t, stdout, "1970-01-01", args)
+		require.NotRegexp(t, "0001-01-01|1970-01-01", stdout, args)
 	}
 }
 
@@ -205,7 +190,8 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop}, {"retry", "--cutoff=now", "--expect-digest=" + retry}, {"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
 		{"retry", "--cutoff=now", "--expect-digest=" + drop}} {
-		refused(t, "no longer the one that the preview showed")(w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...))
+		refused(t, "no longer the one that the preview showed")(
+			w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...))
 	}
 	require.Empty(t, w.Issued(couponID))
 	require.Empty(t, w.Outcome(couponID, "REJECTED"))
@@ -218,7 +204,8 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 	require.Equal(t, exitUse, code, stderr)
 	succeeds(t)(w.dlq("retry", couponID, "--cutoff=now", "--expect-digest="+w.digestOf("dlq", "retry", coupons)))
 	require.Equal(t, []coupon.UserID{1, 2, 3}, w.Issued(couponID))
-	refused(t, "--expect-digest is \"sha256:1\"")(w.dlq("drop", couponID, "--user=4", "--expect-digest=sha256:1", "--lang=en"))
+	refused(t, "--expect-digest is \"sha256:1\"")(
+		w.dlq("drop", couponID, "--user=4", "--expect-digest=sha256:1", "--lang=en"))
 	w.verify()
 }
 

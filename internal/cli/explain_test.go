@@ -92,7 +92,7 @@ func TestExplain_UserWithoutApplication(t *testing.T) {
 	// Redis has forgotten both coupons. It should know the open one.
 	w.must(over, 1, explain.StateNeverClosed)
 	for _, couponID := range []coupon.CouponID{over, open} {
-		require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
+		require.NoError(t, w.Redis.Del(t.Context(), w.Key("state", couponID)).Err())
 	}
 	w.must(over, 1, explain.StateNeverClosed)
 	w.must(open, 1, explain.StateNotSure)
@@ -112,7 +112,7 @@ func (w *world) mustRetryNextNight(couponID coupon.CouponID, user coupon.UserID)
 	reason.Night = calendar.NextCutoff(w.Now(), zone).UTC()
 	text, err := json.Marshal(reason)
 	require.NoError(w.T, err)
-	require.NoError(w.T, w.Redis.HSet(w.T.Context(), "dlq:reason:{"+w.Queue(couponID)+"}", user.Member(), text).Err())
+	require.NoError(w.T, w.Redis.HSet(w.T.Context(), w.Key("dlq:reason", couponID), user.Member(), text).Err())
 	next := calendar.NextCutoff(reason.Night, zone)
 	x := w.explain(couponID, user)
 	require.True(w.T, next.Equal(*x.Conclusion.Application.SettlesAt))
@@ -213,7 +213,7 @@ func TestExplain_NotSelected(t *testing.T) {
 
 	// Redis has lost its set of rejected users, and 3 applies again.
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
-	require.NoError(t, w.Redis.Del(t.Context(), "rejected:{"+w.Queue(couponID)+"}").Err())
+	require.NoError(t, w.Redis.Del(t.Context(), w.Key("rejected", couponID)).Err())
 	require.NoError(t, w.Store.SetSold(t.Context(), couponID, false))
 	w.Apply(couponID, 3)
 	w.must(couponID, 3, explain.StateWaiting, explain.NoteEarlierRejected)
@@ -225,7 +225,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
 	require.NoError(t, err)
 	w.SettleNow()
-	require.NoError(t, w.Redis.Del(t.Context(), "state:{"+w.Queue(couponID)+"}").Err())
+	require.NoError(t, w.Redis.Del(t.Context(), w.Key("state", couponID)).Err())
 	w.must(couponID, 5, explain.StateNotSelected)
 	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
 	w.must(couponID, 7, explain.StateNeverClosed)
@@ -263,7 +263,7 @@ func TestExplain_LostApplications(t *testing.T) {
 	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon", "the number of earlier applications is unknown")
 
 	// 4 is in the set of issued users, without a coupon.
-	require.NoError(t, w.Redis.SAdd(t.Context(), "issued:{"+w.Queue(intact)+"}", 4).Err())
+	require.NoError(t, w.Redis.SAdd(t.Context(), w.Key("issued", intact), 4).Err())
 	w.must(intact, 4, explain.StateContradiction)
 	// The coupon of a holder was deleted.
 	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6))", intact)

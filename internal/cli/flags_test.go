@@ -10,8 +10,11 @@ import (
 
 func TestUse_NoDateBefore1970(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"coupon", "extend-user", "1", "--user=1", "--until=0000-01-01"}, {"purge", "--before=0001-01-01"}} {
-		refused(t, args[len(args)-1]+" is before 1970")(settleBare(t, append(args, "--operator=lee", "--reason=x", "--mysql-dsn=u:p@tcp("+nowhere+")/x", "--lang=en")...))
+	for _, args := range [][]string{
+		{"coupon", "extend-user", "1", "--user=1", "--until=0000-01-01"}, {"purge", "--before=0001-01-01"},
+	} {
+		refused(t, args[len(args)-1]+" is before 1970")(
+			settleBare(t, append(args, "--operator=lee", "--reason=x", "--mysql-dsn=u:p@tcp("+nowhere+")/x", "--lang=en")...))
 	}
 }
 

@@ -43,7 +43,7 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 			s := &spoken{world: newWorld(t), name: name + "." + lang, lang: locale}
 			prepare(s.world)
 			session(s)
-			s.compare()
+			compare(t, s.name, s.text.String())
 		})
 	}
 }
@@ -152,18 +152,19 @@ func (s *spoken) note(args []string, code int, stdout, stderr string) {
 	fmt.Fprintf(&s.text, "--- exit %d\n\n", code)
 }
 
-func (s *spoken) compare() {
-	s.T.Helper()
-	got := normalised(s.text.String())
-	path := filepath.Join("testdata", "golden", s.name+".txt")
+// compare compares with the golden file of a name.
+func compare(t testing.TB, name, text string) {
+	t.Helper()
+	got := normalised(text)
+	path := filepath.Join("testdata", "golden", name+".txt")
 	if *update {
-		require.NoError(s.T, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(s.T, os.WriteFile(path, []byte(got), 0o644))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	require.NoError(s.T, err, "write it with -update")
-	require.Equal(s.T, string(want), got)
+	require.NoError(t, err, "write it with -update")
+	require.Equal(t, string(want), got)
 }
 
 // variable are patterns of text that varies, in the order of their replacement.

@@ -111,7 +111,8 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 
 	_, printed, _ := w.purgeAs(t.Context(), "--dry-run")
 	require.Contains(t, printed, "  "+preview.Digest+"\n")
-	refused(t, "its digest is "+preview.Digest+" now")(w.purgeAs(t.Context(), "--yes", "--expect-digest=sha256:"+strings.Repeat("0", 64), "--lang=en"))
+	refused(t, "its digest is "+preview.Digest+" now")(
+		w.purgeAs(t.Context(), "--yes", "--expect-digest=sha256:"+strings.Repeat("0", 64), "--lang=en"))
 	require.EqualValues(t, 4, w.rows(first)["user_coupon"], "other coupons than the preview showed")
 
 	done := w.purge("--yes", "--expect-digest="+preview.Digest)

@@ -275,7 +275,10 @@ func testLocked(t *testing.T, mayProcess bool) {
 			}
 		case strings.HasPrefix(line.Msg, "coupon no longer locked"):
 			if freed[line.Coupon] = true; len(freed) == 2 {
-				stop()
+				go func() { // the log must be read meanwhile
+					defer stop()
+					w.awaitJournalled(journalled, 4)
+				}()
 			}
 		}
 	}

@@ -38,7 +38,8 @@ func TestUsers_WithoutStatusColumn(t *testing.T) {
 	require.Equal(t, "UNKNOWN_USER", w.Reason(couponID, "3").Cause)
 	w.verify()
 	for user, want := range map[int]string{1: "user 1\n", 3: "user 3 (unknown)\n"} {
-		stdout := succeeds(t)(w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en"))
+		stdout := succeeds(t)(
+			w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en"))
 		require.Contains(t, stdout, want)
 	}
 }

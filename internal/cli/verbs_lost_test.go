@@ -15,7 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// A verb of an operator succeeds if its last COMMIT or the reply to it is lost, or another operation. It reports no violation.
+// A verb of an operator succeeds without its last COMMIT, the reply to it, or another operation. It reports no violation.
 func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)

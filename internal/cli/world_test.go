@@ -193,8 +193,8 @@ func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order str
 	require.NoError(w.T, err)
 	defer pool.Close()
 	for _, verb := range verbs {
-		call := wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: 15 * time.Minute}
-		d, err := wallet.Redeem(w.T.Context(), mysqltx.NewBrief(pool), couponID, call)
+		d, err := wallet.Redeem(w.T.Context(), mysqltx.NewBrief(pool), couponID,
+			wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: 15 * time.Minute})
 		require.NoError(w.T, err)
 		last = d.Code
 	}

@@ -33,7 +33,8 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 		stdout := succeeds(t)(settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN, given))
 		require.Contains(t, stdout, "Time zone of the nights: Europe/Berlin\n")
 	}
-	refused(t, "SETTLE_TIME_ZONE is Asia/Seoul, and the nights are of Europe/Berlin")(settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN, "--settle-time-zone=Asia/Seoul"))
+	refused(t, "SETTLE_TIME_ZONE is Asia/Seoul, and the nights are of Europe/Berlin")(
+		settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN, "--settle-time-zone=Asia/Seoul"))
 	deployment, policy := zone()
 	require.Equal(t, []string{"Europe/Berlin", "Europe/Berlin"}, []string{deployment, policy})
 
@@ -48,7 +49,8 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 		_, err := db.Exec(statement)
 		require.NoError(t, err)
 	}
-	refused(t, "run settle migrate")(settleBare(t, "coupon", "list", "--lang=en", "--mysql-dsn="+m.DSN, "--redis-addrs=127.0.0.1:1"))
+	refused(t, "run settle migrate")(
+		settleBare(t, "coupon", "list", "--lang=en", "--mysql-dsn="+m.DSN, "--redis-addrs=127.0.0.1:1"))
 	stdout = succeeds(t)(settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN))
 	require.Contains(t, stdout, "Asia/Seoul")
 }
