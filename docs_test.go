@@ -475,7 +475,7 @@ func TestDocuments_NamedTestsExist(t *testing.T) {
 			if match[2] == "" {
 				function += "("
 			}
-			assert.Contains(t, code.String(), function, "%s names a test that does not exist", file)
+			assert.True(t, strings.Contains(code.String(), function), "%s names %s, which does not exist", file, match[1])
 		}
 	}
 	require.Greater(t, named, 40)
