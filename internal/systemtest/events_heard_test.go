@@ -15,101 +15,79 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/asyncapi"
 )
 
-// eventFact is an event as the test reads it from a body, and as it writes it from rows. Times are in µs, and 0 if they are
-// missing.
+// eventFact is an event as the test reads it from a body, and as it writes it from rows.
 type eventFact struct {
-	kind, source, id, subject, order                 string
-	sequence, position                               int
-	coupon, user, userCoupon, run                    uint64
-	amount, discount                                 int64
-	at, appliedAt, issuedAt, expiresAt               int64
-	hasOrder, hasAmount, hasDiscount, hasPlace, isV1 bool
+	SpecVersion, Type, Source, ID, Subject string
+	Sequence                               int
+	Time                                   micros
+	Data                                   struct {
+		CouponID, UserID, UserCouponID, RunID uint64
+		Position                              *int
+		AppliedAt, IssuedAt, ExpiresAt        micros
+		OrderID                               *string
+		AmountWon, DiscountWon                *int64
+	}
 }
 
-func micros(t *time.Time) int64 {
-	if t == nil {
-		return 0
+// micros is a time in µs, 0 if it is missing.
+type micros int64
+
+// Scan reads a time of MySQL.
+func (m *micros) Scan(from any) error {
+	if at, ok := from.(time.Time); ok {
+		*m = micros(at.UnixMicro())
 	}
-	return t.UnixMicro()
+	return nil
+}
+
+func (m *micros) UnmarshalJSON(text []byte) error {
+	var at *time.Time
+	err := json.Unmarshal(text, &at)
+	if at != nil {
+		*m = micros(at.UnixMicro())
+	}
+	return err
 }
 
 // parseFact reads the body of an event.
-func parseFact(body []byte) (f eventFact, err error) {
-	var e struct {
-		SpecVersion, Type, Source, ID, Subject string
-		Sequence                               int
-		Time                                   *time.Time
-		Data                                   struct {
-			CouponID, UserID, UserCouponID, RunID uint64
-			Position                              *int
-			AppliedAt, IssuedAt, ExpiresAt        *time.Time
-			OrderID                               *string
-			AmountWon, DiscountWon                *int64
-		}
-	}
-	if err := json.Unmarshal(body, &e); err != nil {
-		return f, err
-	}
-	d := e.Data
-	f = eventFact{kind: e.Type, source: e.Source, id: e.ID, subject: e.Subject, sequence: e.Sequence, coupon: d.CouponID, user: d.UserID,
-		userCoupon: d.UserCouponID, run: d.RunID, at: micros(e.Time), appliedAt: micros(d.AppliedAt), issuedAt: micros(d.IssuedAt),
-		expiresAt: micros(d.ExpiresAt), hasOrder: d.OrderID != nil, hasAmount: d.AmountWon != nil, hasDiscount: d.DiscountWon != nil,
-		hasPlace: d.Position != nil, isV1: e.SpecVersion == "1.0"}
-	if f.hasOrder {
-		f.order = *d.OrderID
-	}
-	if f.hasAmount {
-		f.amount = *d.AmountWon
-	}
-	if f.hasDiscount {
-		f.discount = *d.DiscountWon
-	}
-	if f.hasPlace {
-		f.position = *d.Position
-	}
-	return f, nil
-}
+func parseFact(body []byte) (f eventFact, err error) { return f, json.Unmarshal(body, &f) }
 
 // name identifies an event.
-func (f *eventFact) name() string { return f.source + " " + f.id }
+func (f *eventFact) name() string { return f.Source + " " + f.ID }
 
 // rows are the events that must exist, by name, from the rows of MySQL alone.
 func (m *mall) rows() map[string]eventFact {
 	m.T.Helper()
 	all := map[string]eventFact{}
-	rows, err := m.DB.Query(`SELECT id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id FROM user_coupon WHERE run_id IS NOT NULL`)
+	add := func(f eventFact, kind, id string) {
+		f.SpecVersion, f.Type, f.ID = "1.0", "kr.jajeong.coupon."+kind+".v1", id
+		f.Source, f.Subject = fmt.Sprintf("/coupons/%d", f.Data.CouponID), fmt.Sprint(f.Data.UserID)
+		all[f.name()] = f
+	}
+	rows, err := m.DB.Query("SELECT id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id FROM user_coupon WHERE run_id IS NOT NULL")
 	require.NoError(m.T, err)
 	defer rows.Close()
 	for rows.Next() {
-		f := eventFact{kind: "kr.jajeong.coupon.issued.v1", hasPlace: true, isV1: true}
-		var applied, issued, expires *time.Time
-		require.NoError(m.T, rows.Scan(&f.userCoupon, &f.coupon, &f.user, &f.position, &applied, &issued, &expires, &f.run))
-		f.id, f.at = fmt.Sprintf("issued-%d", f.user), micros(issued)
-		f.appliedAt, f.issuedAt, f.expiresAt = micros(applied), micros(issued), micros(expires)
-		f.addTo(all)
+		var f eventFact
+		d := &f.Data
+		require.NoError(m.T, rows.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &d.Position, &d.AppliedAt, &d.IssuedAt, &d.ExpiresAt, &d.RunID))
+		f.Time = d.IssuedAt
+		add(f, "issued", fmt.Sprintf("issued-%d", d.UserID))
 	}
 	require.NoError(m.T, rows.Err())
-	kinds := map[string]string{"RESERVED": "reserved", "USED": "used", "RELEASED": "released", "REFUNDED": "refunded"}
-	logs, err := m.DB.Query(`SELECT l.user_coupon_id, u.coupon_id, u.user_id, l.seq, l.kind, l.order_id, l.amount_won, l.discount_won, l.expires_at, l.at
+	logs, err := m.DB.Query(`SELECT l.user_coupon_id, u.coupon_id, u.user_id, l.seq, LOWER(l.kind), l.order_id, l.amount_won, l.discount_won, l.expires_at, l.at
 		FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id`)
 	require.NoError(m.T, err)
 	defer logs.Close()
 	for logs.Next() {
-		f := eventFact{hasOrder: true, hasAmount: true, hasDiscount: true, isV1: true}
+		var f eventFact
 		var kind string
-		var expires, at *time.Time
-		require.NoError(m.T, logs.Scan(&f.userCoupon, &f.coupon, &f.user, &f.sequence, &kind, &f.order, &f.amount, &f.discount, &expires, &at))
-		f.kind, f.id = "kr.jajeong.coupon."+kinds[kind]+".v1", fmt.Sprintf("%d-%d", f.userCoupon, f.sequence)
-		f.at, f.expiresAt = micros(at), micros(expires)
-		f.addTo(all)
+		d := &f.Data
+		require.NoError(m.T, logs.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &f.Sequence, &kind, &d.OrderID, &d.AmountWon, &d.DiscountWon, &d.ExpiresAt, &f.Time))
+		add(f, kind, fmt.Sprintf("%d-%d", d.UserCouponID, f.Sequence))
 	}
 	require.NoError(m.T, logs.Err())
 	return all
-}
-
-func (f eventFact) addTo(all map[string]eventFact) {
-	f.source, f.subject = fmt.Sprintf("/coupons/%d", f.coupon), fmt.Sprint(f.user)
-	all[f.name()] = f
 }
 
 // heard is what a consumer has read. One goroutine adds.
@@ -154,15 +132,15 @@ func (h *heard) require(t testing.TB, want map[string]eventFact) {
 		known[f.name()] = true
 		row, exists := want[f.name()]
 		require.True(t, exists, "no row has this event: %s", e.body)
-		require.True(t, row == f, "the row has %+v, the event is %s", row, e.body)
+		require.Equal(t, row, f, e.body)
 
-		who := holder{f.source, f.subject}
-		require.Equal(t, next[who], f.sequence, "events of an issued coupon out of order: %s", e.body)
+		who := holder{f.Source, f.Subject}
+		require.Equal(t, next[who], f.Sequence, "events of an issued coupon out of order: %s", e.body)
 		next[who]++
-		if f.sequence == 0 {
-			where := place{e.partition, f.source}
-			require.Greater(t, f.position, position[where], "coupons out of order: %s", e.body)
-			position[where], owner[who] = f.position, e.partition
+		if f.Sequence == 0 {
+			where := place{e.partition, f.Source}
+			require.Greater(t, *f.Data.Position, position[where], "coupons out of order: %s", e.body)
+			position[where], owner[who] = *f.Data.Position, e.partition
 		}
 		require.Equal(t, owner[who], e.partition, "an issued coupon with two partitions: %s", e.body)
 	}
@@ -182,7 +160,7 @@ func (h *heard) requireContract(t testing.TB) {
 		workers.Go(func() error {
 			for i, e := range events {
 				f, err := parseFact([]byte(e.body))
-				if err == nil && (f.sequence > 0 || i%50 == 0) {
+				if err == nil && (f.Sequence > 0 || i%50 == 0) {
 					err = asyncapi.Conforms([]byte(e.body))
 				}
 				if err != nil {

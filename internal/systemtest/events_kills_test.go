@@ -145,6 +145,9 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink, kills int) {
 func newMall(t *testing.T, o jajeongtest.Options, sink mallSink, relays int) *mall {
 	t.Helper()
 	m := &mall{Deployment: jajeongtest.NewWith(t, o), sink: sink, heard: newHeard(), chance: testenv.Random(t), relays: make([]*testenv.Program, relays)}
+	if s, isStream := sink.(*streamSink); isStream {
+		s.stream = m.Prefix + "coupon:events"
+	}
 	for i := range m.relays {
 		m.startRelay(i)
 		t.Cleanup(func() { _ = m.relays[i].Process.Kill() })

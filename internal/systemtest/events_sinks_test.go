@@ -22,13 +22,12 @@ import (
 type streamSink struct {
 	server *testenv.Redis
 	client *redis.Client
+	stream string // of the deployment
 	chance *rand.Rand
 	loses  bool // at a kill, the end of what it has acknowledged
 	kills  int
 	safe   int64 // size of the append-only file before which nothing gets lost
 }
-
-const mallStream = "coupon:events"
 
 func newStreamSink(t testing.TB, server *testenv.Redis, loses bool) *streamSink {
 	t.Helper()
@@ -77,7 +76,7 @@ func (s *streamSink) restart(ctx context.Context) error { return s.server.Restar
 
 func (s *streamSink) consume(over context.Context, heard *heard) {
 	for last := "0"; over.Err() == nil; {
-		streams, err := s.client.XRead(over, &redis.XReadArgs{Streams: []string{mallStream, last}, Count: 1_000, Block: 100 * time.Millisecond}).Result()
+		streams, err := s.client.XRead(over, &redis.XReadArgs{Streams: []string{s.stream, last}, Count: 1_000, Block: 100 * time.Millisecond}).Result()
 		if err != nil {
 			if err != redis.Nil {
 				pause(over, 10*time.Millisecond)
@@ -104,7 +103,7 @@ func (h *heard) addEntries(entries []redis.XMessage) (last string) {
 func (s *streamSink) contents(ctx context.Context) (*heard, error) {
 	h := newHeard()
 	for from := "-"; ; {
-		entries, err := s.client.XRangeN(ctx, mallStream, from, "+", 1_000).Result()
+		entries, err := s.client.XRangeN(ctx, s.stream, from, "+", 1_000).Result()
 		if err != nil || len(entries) == 0 {
 			return h, err
 		}
@@ -182,7 +181,7 @@ func (s *topicSink) consume(over context.Context, heard *heard) {
 
 func (h *heard) addRecord(r *kgo.Record) {
 	f, err := parseFact(r.Value)
-	if err != nil || string(r.Key) != f.subject {
+	if err != nil || string(r.Key) != f.Subject {
 		h.wrong = append(h.wrong, fmt.Sprintf("%s: %s", r.Key, r.Value))
 	}
 	h.add(r.Partition, string(r.Value))

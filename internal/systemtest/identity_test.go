@@ -130,10 +130,10 @@ func (h *house) nothingHappened() {
 	require.Equal(h.T, h.had, h.has())
 }
 
-// identities are headers by which other programs are told who asks. The tests of identity and walletapi have every spelling.
+// identities are headers by which other programs are told who asks. The tests of identity have every spelling.
 var identities = map[string][]string{
 	"nothing":                   nil,
-	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "Remote-User: 8", "X-User: 8", "Cookie: X-User-ID=8; access_token=x"},
+	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "Cookie: X-User-ID=8"},
 	"another address":           {"X-Original-URL: /v1/wallet/coupons", "X-Rewrite-URL: /v1/wallet/coupons", "X-HTTP-Method-Override: GET"},
 	"the user as a key":         {"Authorization: Bearer 8"},
 	"the hash of a service key": {"Authorization: Bearer " + serviceKeyHash},
@@ -267,7 +267,7 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// giveNothingOfOthers demands that a request has no identity of an earlier one of its connection. The line as identifies a user.
+// giveNothingOfOthers demands that a request has no identity of an earlier one of its connection.
 func (h *house) giveNothingOfOthers(as func(user uint64) string) {
 	h.T.Helper()
 	for _, at := range []door{h.doors[1], h.doors[3]} {
