@@ -291,7 +291,8 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 	require.Equal(t, []coupon.UserID{11}, d.Outcome(waiting, "REJECTED"))
 }
 
-// A run of all coupons leads to runs of single ones, each with its own digest. It is made only if it has the digest that its page showed.
+// A run of all coupons leads to runs of single ones, each with its own digest. It is made only with the digest of its
+// page.
 func TestRun_IsOfOneCouponAndPinnedToItsPage(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

@@ -172,7 +172,7 @@ func TestAddSeats_ToFinalisedCouponGoToNotSelectedUsers(t *testing.T) {
 	d.Verify()
 }
 
-// settled adds a coupon whose window is over, and that user 1 has. User 99, who does not exist, keeps it from being finalised.
+// settled adds a coupon whose window is over, and that user 1 has. The unknown user 99 keeps it from being finalised.
 func (d *deployment) settled() coupon.CouponID {
 	d.T.Helper()
 	now := d.Now()
@@ -246,12 +246,12 @@ func commitOfChange(do func() faultproxy.Action) (rule faultproxy.Rule, found *a
 	}, found
 }
 
-// Without the reply to COMMIT, a coupon is created once at most. Other changes: TestVerbs_RepeatAfterALostConnection of the program.
+// Without the reply to COMMIT, a coupon is created once at most. Other changes: TestVerbs_RepeatAfterALostConnection.
 func TestCreate_IsMadeOnceAfterLostCommitReply(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.NewOnPrivateRedis(t)
 	now := d.Now()
-	made := couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour), ValidityDays: 30}
+	made := couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now, Closes: now.Add(time.Hour), ValidityDays: 30}
 	for i, action := range []faultproxy.Action{faultproxy.DropRequest(nil), faultproxy.DropReply(nil)} {
 		rule, lost := commitOfChange(func() faultproxy.Action { return action })
 		_, proxied := d.Proxied(rule)

@@ -99,7 +99,8 @@ func TestHolders_ChangeWhileTheCouponIsPausedOrFrozen(t *testing.T) {
 	couponID := d.AddQueue(2, 1)
 	d.SettleNow()
 	is := func() string {
-		return jajeongtest.Column[string](d.Deployment, "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon")[0]
+		const query = "SELECT CONCAT(status, frozen, cadence, apply_closes_at) FROM coupon"
+		return jajeongtest.Column[string](d.Deployment, query)[0]
 	}
 	for i, stop := range []change{d.admin.Pause, d.admin.Freeze} {
 		d.done(stop(t.Context(), couponID))

@@ -25,7 +25,8 @@ func TestSignIn_GivesRolesByGroups(t *testing.T) {
 		}
 	}
 	nobody := l.browser()
-	status, body, _ := l.comesBack(nobody, l.begins(nobody, "/"), jwt.MapClaims{"preferred_username": "yoon", "groups": []string{"x"}})
+	claims := jwt.MapClaims{"preferred_username": "yoon", "groups": []string{"x"}}
+	status, body, _ := l.comesBack(nobody, l.begins(nobody, "/"), claims)
 	require.Equal(t, http.StatusForbidden, status)
 	require.Contains(t, body, "yoon has no role")
 }
@@ -36,7 +37,8 @@ func TestSignIn_IsNeeded(t *testing.T) {
 	l := newLogin(t)
 	for _, cookie := range []string{"", strings.Repeat("A", 43)} {
 		client := l.browser()
-		client.Jar.SetCookies(l.at(), []*http.Cookie{{Name: "__Host-jajeong-console", Value: cookie, Path: "/", Secure: true}})
+		forged := &http.Cookie{Name: "__Host-jajeong-console", Value: cookie, Path: "/", Secure: true}
+		client.Jar.SetCookies(l.at(), []*http.Cookie{forged})
 		require.False(t, l.isKnown(client))
 		status, body, _ := read(t)(client.PostForm(l.console.URL+"/do/close", url.Values{}))
 		require.Equal(t, http.StatusUnauthorized, status)
@@ -65,7 +67,7 @@ func TestSignIn_RefusesWhatThisBrowserDidNotBegin(t *testing.T) {
 	}
 }
 
-// A sign-out ends the session, and a second sign-in in the same browser gets another one. The old cookie is worth nothing.
+// A sign-out ends the session, and a second sign-in begins another one. The old cookie is worth nothing.
 func TestSession_Ends(t *testing.T) {
 	t.Parallel()
 	l := newLogin(t)

@@ -108,8 +108,8 @@ func (l *login) answers(public ed25519.PublicKey) http.Handler {
 		if l.info != "" {
 			info = fmt.Sprintf(`"userinfo_endpoint":%q,`, at+"/info")
 		}
-		return fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,%s"id_token_signing_alg_values_supported":["EdDSA"]}`,
-			at, at+"/authorize", at+"/token", at+l.keysAt, info)
+		return fmt.Sprintf(`{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,%s
+			"id_token_signing_alg_values_supported":["EdDSA"]}`, at, at+"/authorize", at+"/token", at+l.keysAt, info)
 	})
 	say("/info", func() string { return l.info })
 	mux.Handle("/moved", http.RedirectHandler("/keys", http.StatusFound))
