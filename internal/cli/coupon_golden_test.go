@@ -20,6 +20,7 @@ func TestGoldenCoupon(t *testing.T) {
 		s.says("coupon", "list")
 		does("create", "--name=블랙 프라이데이", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--discount-won=5000")
 		does("create", "--name=다음 회차", "--seats=100", "--opens="+at(24*time.Hour), "--closes="+at(48*time.Hour), "--output=json")
+		does("create", "--name=지난 회차", "--seats=1", "--opens="+at(-time.Hour), "--closes="+at(-time.Minute))
 		does("create", "--name=", "--seats=0", "--opens=noon", "--closes="+at(time.Hour), "--validity-days=40000")
 		s.says("coupon", "list")
 		s.Refresh()
@@ -30,6 +31,8 @@ func TestGoldenCoupon(t *testing.T) {
 		does("extend", "1", "--closes="+at(2*time.Hour))
 		does("extend", "1", "--closes="+at(time.Minute))
 		does("close", "2")
+		does("pause", "2")
+		does("resume", "2")
 		does("close", "1")
 		does("close", "1")
 		s.says(append([]string{"run", "--coupon=1", "--cutoff=now"}, person...)...)
@@ -50,6 +53,7 @@ func TestGoldenAnswers(t *testing.T) {
 	inBothLanguages(t, "answers", func(w *world) {
 		w.AddQueue(1, 1)
 		w.SettleNow()
+		w.AddCoupon(1)
 	}, func(s *spoken) {
 		does := func(verb string, more ...string) {
 			s.says(append([]string{"coupon", verb, "1", "--operator=park", "--reason=TICKET-9"}, more...)...)
@@ -77,6 +81,8 @@ func TestGoldenAnswers(t *testing.T) {
 		does("pause")
 		does("close")
 		does("add-seats", "--seats=1")
+		s.says("coupon", "show", "2")
+		s.says("dlq", "list")
 	})
 }
 

@@ -165,6 +165,7 @@ func TestGoldenReceipt(t *testing.T) {
 		s.Exec("UPDATE coupon SET finalised_at = '2026-01-01' WHERE id = 2")
 		s.says("receipt", "show", r.sign(2, 8, now))
 		s.says(person(r.sign(2, 8, now))...)
+		s.says("receipt", "show", r.sign(3, 8, now))
 		s.says(person(r.sign(3, 8, now))...)
 		s.says("receipt", "show", r.sign(1, 5, early)[1:])
 		s.says("receipt", "show", "hello", "world")

@@ -43,7 +43,7 @@ func TestGoldenStory(t *testing.T) {
 		says("1")
 		calls("A-2", wallet.Refund)
 		says("1")
-		calls("A-3", wallet.Reserve, wallet.Release)
+		calls("A-3", wallet.Reserve, wallet.Release, wallet.Reserve, wallet.Release)
 		expires(1)
 		says("1")
 		says("1", "--output=json")
