@@ -31,12 +31,6 @@ func (w *world) mustChange(verb string, couponID coupon.CouponID, extra ...strin
 	return stdout
 }
 
-// audited are the details of the audit events of a coupon, in order.
-func (w *world) audited(couponID coupon.CouponID, action string) (details []string) {
-	w.T.Helper()
-	return jajeongtest.Column[string](w.Deployment, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = 'park' AND reason = 'TICKET-9' ORDER BY id", couponID, action)
-}
-
 func (w *world) create(extra ...string) (code int, stdout, stderr string) {
 	w.T.Helper()
 	now := w.Now().UTC()

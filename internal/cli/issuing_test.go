@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -11,14 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/report"
 )
-
-// created creates a coupon that is open, and returns its id.
-func (w *world) created(extra ...string) coupon.CouponID {
-	w.T.Helper()
-	stdout := succeeds(w.T)(w.create(extra...))
-	w.Refresh()
-	return coupon.CouponID(coupon.ParseUserID(strings.TrimSpace(stdout)))
-}
 
 // Pages can count down to a coupon that opens within 30 days. Until then the API does not know it.
 func TestCouponCreate_SaysWhenItIsShown(t *testing.T) {
