@@ -41,13 +41,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/standing"
 )
@@ -111,9 +111,7 @@ type server struct {
 }
 
 func newServer(o Options) *server {
-	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
-	}))
+	o.Logger = ops.Sampled(o.Logger, maxLoggedFailures)
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/ops"
 )
 
 // reason says why a request has no identity. It is a label in the metrics.
@@ -63,7 +64,7 @@ type Refusal struct {
 
 // Identity finds out who sends a request. It is safe for concurrent use.
 type Identity struct {
-	proxies []netip.Prefix
+	proxies ops.Proxies
 	tokens  *tokens               // nil: the identity comes from X-User-ID
 	watch   func(context.Context) // follows the keys of tokens; nil: there is nothing to follow
 	ready   func() error          // returns an error until there are keys; nil: there always are
@@ -146,7 +147,7 @@ func (i *Identity) userOfHeader(r *http.Request) (coupon.UserID, reason) {
 	switch {
 	case len(ids) == 0 || len(ids) == 1 && ids[0] == "":
 		return 0, noHeader
-	case !i.trusts(r.RemoteAddr):
+	case !i.proxies.Sent(r):
 		return 0, untrusted
 	case len(ids) > 1:
 		return 0, doubleHeader
@@ -169,20 +170,6 @@ func isTwin(name string) bool {
 		}
 	}
 	return true
-}
-
-func (i *Identity) trusts(remote string) bool {
-	peer, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	address := peer.Addr().Unmap().WithZone("")
-	for _, p := range i.proxies {
-		if p.Contains(address) {
-			return true
-		}
-	}
-	return false
 }
 
 func (i *Identity) refuse(r *http.Request, why reason) *Refusal {

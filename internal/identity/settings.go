@@ -5,15 +5,14 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/keysfile"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -22,9 +21,6 @@ const (
 	header = "header"
 	token  = "jwt"
 )
-
-// minProxyBits is the prefix of the widest network without public addresses, fc00::/7.
-const minProxyBits = 7
 
 // Settings say how the programs with a public port find out who sends a request.
 type Settings struct {
@@ -37,7 +33,7 @@ type Settings struct {
 	Audience       string   `name:"jwt-audience" env:"JWT_AUDIENCE" placeholder:"TEXT"`
 	UserClaim      string   `name:"jwt-user-claim" env:"JWT_USER_CLAIM" placeholder:"NAME"`
 
-	proxies []netip.Prefix      `kong:"-"` // set by Validate
+	proxies ops.Proxies         `kong:"-"` // set by Validate
 	file    *keysfile.File[key] `kong:"-"` // JWT_SECRET_FILE or JWT_JWKS_FILE; nil: neither is set; set by Validate
 }
 
@@ -56,26 +52,12 @@ func (s *Settings) Validate() error {
 
 // IsProxy reports whether an address is one of TRUSTED_PROXIES.
 func (s *Settings) IsProxy(address netip.Addr) bool {
-	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	return s.proxies.Have(address)
 }
 
-func (s *Settings) validateProxies() error {
-	var problems []error
-	s.proxies = nil // a second call begins anew
-	for _, one := range s.TrustedProxies {
-		var address netip.Addr
-		prefix, err := netip.ParsePrefix(one)
-		if err != nil {
-			if address, err = netip.ParseAddr(one); err == nil {
-				prefix, err = address.Prefix(address.BitLen())
-			}
-		}
-		if err != nil || address.Zone() != "" || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
-			problems = append(problems, text.UsageErrorf(text.WrongProxy, one))
-		}
-		s.proxies = append(s.proxies, prefix)
-	}
-	return errors.Join(problems...)
+func (s *Settings) validateProxies() (err error) {
+	s.proxies, err = ops.ParseProxies(s.TrustedProxies, text.WrongProxy)
+	return err
 }
 
 type setting struct{ name, value string }
@@ -129,7 +111,7 @@ func (s *Settings) validateTokens() (err error) {
 // Open returns the identity of the settings, which are valid, and says in the log what is believed.
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	if s.Identity == header {
-		if slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Bits() < minProxyBits }) {
+		if s.proxies.ArePublic() {
 			logger.Warn("TRUSTED_PROXIES has public addresses: whoever reaches the public port from one of them can pretend to be any user")
 		}
 		logger.Info("users are identified by X-User-ID from these addresses", zap.Stringers("trusted_proxies", s.proxies))
@@ -176,9 +158,7 @@ func (f *fetched) age() prometheus.Collector {
 
 // observe makes the metrics, and bounds the log.
 func (i *Identity) observe(logger *zap.Logger) {
-	i.logger = logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, 1, 0)
-	}))
+	i.logger = ops.Sampled(logger, 1)
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "jajeong_identity_refused_total", Help: "Requests without a usable identity, by reason.",
 	}, []string{"reason"})

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -69,9 +69,7 @@ type Hub struct {
 }
 
 func New(o Options) *Hub {
-	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
-	}))
+	o.Logger = ops.Sampled(o.Logger, maxLoggedFailures)
 	h := &Hub{Options: o, byCoupon: map[coupon.CouponID]*room{}, byUser: map[coupon.UserID][]*stream{}}
 	h.metrics = newMetrics(o.Metrics, h)
 	return h

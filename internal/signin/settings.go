@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/internal/keysfile"
 	"github.com/jajeong/jajeong/internal/ops"
@@ -30,16 +29,13 @@ type Settings struct {
 	DevUser        string   `name:"console-dev-user" env:"CONSOLE_DEV_USER" placeholder:"NAME"`
 
 	secret  string            `kong:"-"` // these four are set by Validate
-	proxies []netip.Prefix    `kong:"-"`
+	proxies ops.Proxies       `kong:"-"`
 	roles   map[string][]Role `kong:"-"` // roles of each group
 	dev     Person            `kong:"-"`
 }
 
 // maxSecretBytes bounds the file of the client's secret.
 const maxSecretBytes = 4096
-
-// minProxyBits is the prefix of the widest network without public addresses, fc00::/7.
-const minProxyBits = 7
 
 func (s *Settings) Validate() error {
 	oidc := s.oidcSettings()
@@ -59,18 +55,9 @@ func (s *Settings) Validate() error {
 	if len(oidc) > 0 {
 		problems = append(problems, s.validateOIDC())
 	}
-	s.proxies = nil
-	for _, one := range s.TrustedProxies {
-		prefix, err := netip.ParsePrefix(one)
-		if address, wrong := netip.ParseAddr(one); err != nil && wrong == nil {
-			prefix, err = address.Prefix(address.BitLen())
-		}
-		if err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6() || prefix != prefix.Masked() {
-			problems = append(problems, text.UsageErrorf(text.WrongConsoleProxy, one))
-		}
-		s.proxies = append(s.proxies, prefix)
-	}
-	return errors.Join(problems...)
+	var err error
+	s.proxies, err = ops.ParseProxies(s.TrustedProxies, text.WrongConsoleProxy)
+	return errors.Join(append(problems, err)...)
 }
 
 // KeepsIdle reports whether idle connections of an address are kept for a load balancer: those of CONSOLE_TRUSTED_PROXIES. With
@@ -79,7 +66,7 @@ func (s *Settings) KeepsIdle(address netip.Addr) bool {
 	if len(s.proxies) == 0 {
 		return ops.IsInside(address)
 	}
-	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	return s.proxies.Have(address)
 }
 
 // oidcSettings are the names of the settings of OpenID Connect that are given.
@@ -171,14 +158,14 @@ func isLocal(host string) bool {
 
 // Open returns the sign-in of the settings, which are valid.
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
-	in := &SignIn{settings: s, logger: logger, warnings: sampled(logger), now: now, signIns: newSignIns()}
+	in := &SignIn{settings: s, logger: logger, warnings: ops.Sampled(logger, 1), now: now, signIns: newSignIns()}
 	switch {
 	case s.DevUser != "":
 		in.who = in.devUser
 		logger.Warn("no sign-in: the development user reaches the console from this machine", zap.String("user", s.dev.Name))
 	case len(s.proxies) > 0:
 		in.who = in.proxied
-		if slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Bits() < minProxyBits }) {
+		if s.proxies.ArePublic() {
 			logger.Warn("CONSOLE_TRUSTED_PROXIES has public addresses: whoever reaches the console from one of them can pretend to be anybody")
 		}
 		logger.Info("persons are signed in by X-Forwarded-User from these addresses", zap.Stringers("trusted_proxies", s.proxies))
@@ -187,12 +174,6 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
 		logger.Info("persons sign in by OpenID Connect", zap.String("issuer", s.Issuer))
 	}
 	return in
-}
-
-func sampled(logger *zap.Logger) *zap.Logger {
-	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, 1, 0)
-	}))
 }
 
 // rolesOf returns the roles of groups.

@@ -101,12 +101,7 @@ const (
 // proxied believes the headers of a trusted proxy. A header that was sent twice, or in another spelling, is refused: the proxy may
 // have let that of the client pass.
 func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	address := peer.Addr().Unmap().WithZone("")
-	trusted := false
-	for _, prefix := range s.settings.proxies {
-		trusted = trusted || err == nil && prefix.Contains(address)
-	}
+	trusted := s.settings.proxies.Sent(r)
 	user, ok := single(r.Header, userHeader)
 	groups, okGroups := single(r.Header, groupsHeader)
 	if !trusted || !ok || !okGroups || !goodName(user) {

@@ -27,12 +27,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -80,9 +80,7 @@ type server struct {
 
 func New(o Options) http.Handler {
 	access := o.Logger
-	o.Logger = o.Logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, maxLoggedFailures, 0)
-	}))
+	o.Logger = ops.Sampled(o.Logger, maxLoggedFailures)
 	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins),
 		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
