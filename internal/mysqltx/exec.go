@@ -152,14 +152,6 @@ func In(n int) string {
 	return "(" + List("?", n) + ")"
 }
 
-// Args returns arguments for a query: first others, then the ids.
-func Args[T any](ids []T, others ...any) []any {
-	for _, id := range ids {
-		others = append(others, id)
-	}
-	return others
-}
-
 // Read calls read in a transaction, which it then rolls back.
 func Read(ctx context.Context, pool *sql.DB, isolation sql.IsolationLevel, read func(tx *sql.Tx) error) error {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: isolation})
