@@ -9,14 +9,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the container image has no time zone files
@@ -32,19 +28,12 @@ import (
 	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/recall"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 var version = "dev" // set by -ldflags "-X main.version=…"
 
 // gcPercent makes garbage collection rare. The heap is small, so memory stays low. GOGC overrides gcPercent.
 const gcPercent = 400
-
-const (
-	exitEnded    = 0
-	exitFailed   = 1
-	exitSettings = 2
-)
 
 func main() {
 	if os.Getenv("GOGC") == "" {
@@ -57,43 +46,35 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	language := text.LanguageOf(nil, os.Getenv)
-	refuse := func(err error) int { // prints each wrong setting on a line of its own
-		for line := range strings.Lines(text.In(language, err)) {
-			fmt.Fprintln(stderr, "apply-api:", strings.TrimSpace(line))
-		}
-		return exitSettings
+	program := connect.Server{
+		Name: "apply-api", Version: version, Settings: &s, Log: &s.Log, Stdout: stdout, Stderr: stderr,
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "apply-api", Language: language},
-		args, stdout, stderr, kong.Vars{"version": version})
-	if errors.Is(err, connect.ErrHelp) {
-		return exitEnded
-	}
-	if err != nil {
-		return refuse(err)
-	}
-	logger := s.Log.Logger(stderr)
-	defer func() { _ = logger.Sync() }()
+	return program.Run(args, func(parsed *kong.Context, logger *zap.Logger) (failed bool, err error) {
+		return begin(ctx, &s, parsed, logger)
+	})
+}
+
+func begin(ctx context.Context, s *settings, parsed *kong.Context, logger *zap.Logger) (failed bool, err error) {
 	surplus, err := s.HTTP.FitOpenFiles(parsed, s.Redis.Connections()+s.MySQL.Connections(), &s.MaxStreams, logger)
 	if err != nil {
-		return refuse(err)
+		return false, err
 	}
 	connect.WarnOfRisks(parsed, &s.MySQL, logger)
 	connect.LogRedis(logger)
 	servers, err := connect.Open(&s.MySQL, connect.Brief, &s.Redis, logger)
 	if err != nil {
-		return refuse(err)
+		return false, err
 	}
 	defer servers.Close()
 	store, err := candidates.NewStore(servers.Redis, s.Candidates)
 	if err != nil {
-		return refuse(err)
+		return false, err
 	}
 	logger.Info("starting", zap.String("version", version))
-	return serve(ctx, &s, surplus, servers, store, logger)
+	return serve(ctx, s, surplus, servers, store, logger) != nil, nil
 }
 
-func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store, logger *zap.Logger) int {
+func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store, logger *zap.Logger) error {
 	memory := recall.New(store)
 	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
 	registry := prometheus.NewRegistry()
@@ -113,21 +94,13 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
 	})
 	if err != nil {
-		return exitFailed
+		return err
 	}
-	var refreshing sync.WaitGroup
-	defer refreshing.Wait()
-	refresh, stop := context.WithCancel(context.WithoutCancel(ctx)) // refresh until the last request is answered
-	defer stop()
-	refreshing.Go(func() { coupons.Run(refresh) })
-	refreshing.Go(func() { users.Watch(refresh) })
+	works := []func(context.Context){coupons.Run, users.Watch}
 	if s.receipts != nil {
-		refreshing.Go(func() { s.receipts.Watch(refresh, logger) })
+		works = append(works, func(ctx context.Context) { s.receipts.Watch(ctx, logger) })
 	}
-	if server.Serve(ctx) != nil {
-		return exitFailed
-	}
-	return exitEnded
+	return connect.Beside(ctx, server.Serve, works...)
 }
 
 func logPutBack(logger *zap.Logger, p recall.PutBack) {

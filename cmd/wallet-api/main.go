@@ -10,13 +10,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the container image has no time zone files
@@ -29,18 +25,11 @@ import (
 	"github.com/jajeong/jajeong/internal/deployment"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
-	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/wallet"
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
 
 var version = "dev" // set by -ldflags "-X main.version=…"
-
-const (
-	exitEnded    = 0
-	exitFailed   = 1
-	exitSettings = 2
-)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,38 +39,30 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var s settings
-	language := text.LanguageOf(nil, os.Getenv)
-	refuse := func(err error) int { // prints each wrong setting on a line of its own
-		for line := range strings.Lines(text.In(language, err)) {
-			fmt.Fprintln(stderr, "wallet-api:", strings.TrimSpace(line))
-		}
-		return exitSettings
+	program := connect.Server{
+		Name: "wallet-api", Version: version, Settings: &s, Log: &s.Log, Stdout: stdout, Stderr: stderr,
 	}
-	parsed, err := connect.Parse(&s, connect.Program{Name: "wallet-api", Language: language},
-		args, stdout, stderr, kong.Vars{"version": version})
-	if errors.Is(err, connect.ErrHelp) {
-		return exitEnded
-	}
-	if err != nil {
-		return refuse(err)
-	}
-	logger := s.Log.Logger(stderr)
-	defer func() { _ = logger.Sync() }()
+	return program.Run(args, func(parsed *kong.Context, logger *zap.Logger) (failed bool, err error) {
+		return begin(ctx, &s, parsed, logger)
+	})
+}
+
+func begin(ctx context.Context, s *settings, parsed *kong.Context, logger *zap.Logger) (failed bool, err error) {
 	surplus, err := s.HTTP.FitOpenFiles(parsed, s.MySQL.Connections(), nil, logger)
 	if err != nil {
-		return refuse(err)
+		return false, err
 	}
 	connect.WarnOfRisks(parsed, &s.MySQL, logger)
 	pool, err := s.MySQL.Open(connect.Brief, logger)
 	if err != nil {
-		return refuse(err)
+		return false, err
 	}
 	defer pool.Close()
 	logger.Info("starting", zap.String("version", version))
-	return serve(ctx, &s, surplus, &connect.Servers{MySQL: pool}, logger)
+	return serve(ctx, s, surplus, &connect.Servers{MySQL: pool}, logger) != nil, nil
 }
 
-func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, logger *zap.Logger) int {
+func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, logger *zap.Logger) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(servers.Metrics())
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
@@ -100,16 +81,8 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
 	})
 	if err != nil {
-		return exitFailed
+		return err
 	}
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watch, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
-	defer stop()
-	watching.Go(func() { s.keys.Watch(watch, logger) })
-	watching.Go(func() { users.Watch(watch) })
-	if server.Serve(ctx) != nil {
-		return exitFailed
-	}
-	return exitEnded
+	watchKeys := func(ctx context.Context) { s.keys.Watch(ctx, logger) }
+	return connect.Beside(ctx, server.Serve, watchKeys, users.Watch)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/testenv"
@@ -139,7 +140,7 @@ func TestCheckoutAndShutdown(t *testing.T) {
 		p.awaitReady(http.StatusOK)
 		testWallet(t, p)
 		status, text := reserveDuringShutdown(t, d, p, id)
-		require.Equal(t, exitEnded, p.exit())
+		require.Equal(t, connect.ExitEnded, p.exit())
 		require.NotContains(t, p.stderr.String(), "k1", "keys are never logged")
 		if status == http.StatusServiceUnavailable {
 			return false
@@ -324,7 +325,7 @@ func testBounds(t *testing.T, d *jajeongtest.Deployment) {
 func refusals(t *testing.T, args ...string) []string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	require.Equal(t, exitSettings, run(t.Context(), args, &stdout, &stderr))
+	require.Equal(t, connect.ExitSettings, run(t.Context(), args, &stdout, &stderr))
 	require.Empty(t, stdout.String())
 	return strings.Split(strings.TrimSpace(stderr.String()), "\n")
 }
