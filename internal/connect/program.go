@@ -30,7 +30,7 @@ type Server struct {
 	Stdout, Stderr io.Writer
 }
 
-// Run reads the settings, and calls serve. An error of serve means that a setting is wrong; failed is logged. It returns the exit code.
+// Run reads the settings, calls serve and returns the exit code. An error of serve means that a setting is wrong.
 func (s Server) Run(args []string, serve func(*kong.Context, *zap.Logger) (failed bool, err error)) int {
 	language := text.LanguageOf(nil, os.Getenv)
 	program := Program{Name: s.Name, Language: language}
@@ -54,7 +54,7 @@ func (s Server) Run(args []string, serve func(*kong.Context, *zap.Logger) (faile
 	return ExitEnded
 }
 
-// Beside calls serve, and works until it has returned, though ctx ends before: the last requests need what they keep up to date.
+// Beside calls serve, and works until it has returned, even if ctx ends before: the last requests need the works.
 func Beside(ctx context.Context, serve func(context.Context) error, works ...func(context.Context)) error {
 	var working sync.WaitGroup
 	defer working.Wait()

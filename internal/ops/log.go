@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Sampled returns a logger that writes at most so many equal lines per second: every request fails while a server is away.
+// Sampled writes at most so many equal lines per second: every request fails while a server is away.
 func Sampled(logger *zap.Logger, perSecond int) *zap.Logger {
 	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, time.Second, perSecond, 0)
