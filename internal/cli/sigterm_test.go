@@ -156,6 +156,34 @@ func TestRun_StoppedFinishesOpenTransaction(t *testing.T) {
 	n.requireRepaired()
 }
 
+func TestStop_RollsBackAfterGrace(t *testing.T) {
+	t.Parallel()
+	n := newNight(newWorld(t), 3)
+	for _, c := range []struct {
+		verb string
+		code int
+	}{{"run", 1}, {"serve", 0}} {
+		release := n.Lock(n.coupons[1])
+		r := n.beginWithin(time.Second, c.verb, "--parallel=1")
+		n.awaitTurn(n.coupons[1])
+		r.stop()
+		r.end()
+		require.Equal(t, c.code, r.code, r.stderr.String())
+		require.Contains(t, r.stderr.String(), "stopped by a signal")
+		require.Contains(t, r.stderr.String(), "terminated signal received; the open transaction was rolled back")
+		require.Contains(t, r.stderr.String(), "1 of 3 coupons")
+		if c.verb == "run" {
+			require.Contains(t, r.stderr.String(), "coupon 2: stopped by a signal")
+			require.Equal(t, 1, strings.Count(r.stderr.String(), "safe to run again"))
+		}
+		n.requireUntouched(n.coupons[1:]...)
+		release()
+		n.awaitNobody(n.coupons[1])
+	}
+	require.Len(t, n.IDs("SELECT id FROM settlement_run WHERE status = 'FAILED' AND finished_at IS NOT NULL"), 2)
+	n.requireRepaired()
+}
+
 func TestStop_DespiteFrozenMySQL(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})

@@ -160,14 +160,16 @@ func (c *fixture) add(key, member string, arrival time.Time) {
 	c.redis(1, "ZADD", key, arrival.UnixMicro(), member)
 }
 
-// storePromises stores the promises that Redis has counted, and this last arrival, as the catalog does.
+// storePromises raises the stored promises of a coupon, as the catalog does.
+const storePromises = `INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (?, ?, ?)
+	ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival))`
+
+// storePromises stores the promises that Redis has counted, and this last arrival.
 func (c *fixture) storePromises(last time.Time) {
 	c.T.Helper()
 	figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
 	require.NoError(c.T, err)
-	c.Exec(`INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE
-		accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival))`,
-		c.id, figures.Accepted, last.UnixMicro())
+	c.Exec(storePromises, c.id, figures.Accepted, last.UnixMicro())
 }
 
 // tables are the tables that hold data of a deployment.
