@@ -64,7 +64,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 2 && args[0] == stage.Work {
+	if len(args) == 2 && args[0] == stage.WorkVerb {
 		for _, of := range roles {
 			if work := of[args[1]]; work != nil {
 				return work(ctx, json.NewDecoder(stdin), stdout, stderr)

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "draw the charts of docs/bench again fro
 
 // TestMain lets the test program be the roles of the bench, too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == stage.Work {
+	if len(os.Args) > 1 && os.Args[1] == stage.WorkVerb {
 		main()
 		return
 	}

@@ -32,28 +32,33 @@ var shares = []float64{0.25, 0.5, 0.8}
 
 type measurement struct {
 	*stage.Stage
-	contenders         []contender
-	names, scenes      *[]string
+	contenders         *[]contender
+	scenes             *[]scene
 	base, other        *string
 	rounds             *int
 	connections, flood *int
-	seconds            *float64
+	seconds            *time.Duration
 }
+
+// scene measures what the peaks are the scale for.
+type scene struct {
+	name string
+	play func(m *measurement, ctx context.Context, peaks []report.Row[sample]) (string, error)
+}
+
+var scenes = []scene{{"steady", (*measurement).steady}, {"overload", (*measurement).overload}}
 
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var all []string
-	for _, c := range contenders {
-		all = append(all, c.name)
-	}
 	m := &measurement{
-		names:  o.Choice("contenders", all, []string{yardstick, "api", plainest, "pipeliner", "row-lock"}),
-		scenes: o.Choice("scenes", []string{"steady", "overload"}, []string{"steady", "overload"}),
-		base: o.String("base", "contender with which peaks are compared, beside "+yardstick+"; "+plainest+" by "+
-			"default"),
+		contenders: stage.Choose(o, "contenders", contenders, func(c contender) string { return c.name },
+			yardstick, "api", plainest, "pipeliner", "row-lock"),
+		scenes: stage.Choose(o, "scenes", scenes, func(s scene) string { return s.name }),
+		base: o.String("base",
+			"contender with which peaks are compared, beside "+yardstick+"; "+plainest+" by default"),
 		other:       o.Other(),
 		rounds:      o.Rounds(3),
-		seconds:     o.Seconds("seconds", 8, 0.2, 300, "each measurement without its warm-up"),
+		seconds:     o.Duration("seconds", 8, 0.2, 300, "each measurement without its warm-up"),
 		connections: o.Int("connections", 128, 1, maxConnections/overload, "connections at the peak"),
 		flood:       o.Int("overload-connections", 0, 0, maxConnections, "0: ten times those of the peak"),
 	}
@@ -63,26 +68,18 @@ func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, er
 func (m *measurement) run(ctx context.Context, s *stage.Stage) (string, error) {
 	m.Stage = s
 	*m.base, *m.flood = cmp.Or(*m.base, plainest), cmp.Or(*m.flood, overload**m.connections)
-	for _, c := range contenders {
-		if slices.Contains(*m.names, c.name) {
-			m.contenders = append(m.contenders, c)
-		}
-	}
-	if len(m.contenders) == 0 || m.contenders[0].name != yardstick {
+	chosen := *m.contenders
+	if len(chosen) == 0 || chosen[0].name != yardstick {
 		return "", errors.New("-contenders needs " + yardstick + ", because the others are compared with it")
 	}
-	if slices.Contains(*m.names, other) == (*m.other == "") {
+	if slices.ContainsFunc(chosen, func(c contender) bool { return c.name == other }) == (*m.other == "") {
 		return "", errors.New("-other and the contender " + other + " belong together")
 	}
 	text, peaks, err := m.peaks(ctx)
 	for _, scene := range *m.scenes {
 		var more string
-		switch {
-		case err != nil:
-		case scene == "steady":
-			more, err = m.steady(ctx, peaks)
-		default:
-			more, err = m.overload(ctx)
+		if err == nil {
+			more, err = scene.play(m, ctx, peaks)
 		}
 		text += "\n" + more
 	}
@@ -91,14 +88,15 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (string, error) {
 
 // warmUp is shorter only if it is only to be seen that everything works.
 func (m *measurement) warmUp() time.Duration {
-	return min(longestWarmUp, time.Duration(*m.seconds*float64(time.Second)))
+	return min(longestWarmUp, *m.seconds)
 }
 
-func (m *measurement) titles() (all []string) {
-	for _, c := range m.contenders {
-		all = append(all, c.title)
+// each are the chosen contenders as rows.
+func each[R any](m *measurement, measure func(c contender) (R, error)) (ways []report.Way[R]) {
+	for _, c := range *m.contenders {
+		ways = append(ways, report.Way[R]{Name: c.title, Measure: func() (R, error) { return measure(c) }})
 	}
-	return all
+	return ways
 }
 
 // titleOf is the title of a contender.
@@ -138,67 +136,52 @@ func (m *measurement) peaks(ctx context.Context) (string, []report.Row[sample], 
 		}
 		return titleOf(*m.base)
 	}
-	cpu := func(head string, figure func(sample) time.Duration) report.Column[sample] {
-		return report.Median(head, report.CPU, func(r sample) float64 { return figure(r).Seconds() })
-	}
 	columns := []report.Column[sample]{
 		report.Median("requests/s", report.Whole, rate),
 		report.Ratio("ratio to nothing", report.To(titleOf(yardstick)), rate),
 		report.Ratio("ratio to "+titleOf(*m.base), base, rate),
 		report.Elapsed("p50", p50), report.Elapsed("p99", p99), report.Elapsed("p99.9", p999),
 		report.Sum("errors", refused),
-		cpu("CPU per request: server", func(r sample) time.Duration { return r.server }),
-		cpu("Redis, MySQL", func(r sample) time.Duration { return r.store }),
-		cpu("generator", func(r sample) time.Duration { return r.generator }),
+		report.CPUTime("CPU per request: server", func(r sample) time.Duration { return r.server }),
+		report.CPUTime("Redis, MySQL", func(r sample) time.Duration { return r.store }),
+		report.CPUTime("generator", func(r sample) time.Duration { return r.generator }),
 	}
-	rows, err := report.InTurn(*m.rounds, m.titles(), func(i int) (sample, error) {
-		return m.once(ctx, m.contenders[i], applicants.Load{Connections: *m.connections})
-	}, columns...)
+	rows, err := report.InTurn(*m.rounds, each(m, func(c contender) (sample, error) {
+		return m.once(ctx, c, applicants.Load{Connections: *m.connections})
+	}), columns...)
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("%d connections, each sends its next request after an answer; %.1f s each, medians of %d rounds, "+
-		"ratios by round:\n\n", *m.connections, *m.seconds, *m.rounds) +
+	return fmt.Sprintf("%d connections, %s each, %d rounds:\n\n", *m.connections, *m.seconds, *m.rounds) +
 		report.Table("contender", rows, columns...), rows, nil
 }
 
 // steady measures the latency at shares of the peak, and that of the yardstick at the same rate.
 func (m *measurement) steady(ctx context.Context, peaks []report.Row[sample]) (string, error) {
-	var names []string
-	var rates []float64
-	var of []contender
+	var ways []report.Way[sample]
 	for _, share := range shares {
-		for i, c := range m.contenders {
-			var all []float64
-			for _, r := range peaks[i].Rounds {
-				all = append(all, r.Rate())
-			}
-			names = append(names, fmt.Sprintf("%s | %.0f %%", c.title, 100*share))
-			rates, of = append(rates, share*slices.Sorted(slices.Values(all))[len(all)/2]), append(of, c)
+		for i, c := range *m.contenders {
+			l := applicants.Load{Connections: *m.connections, Rate: share * report.MedianOf(peaks[i], rate)}
+			name := fmt.Sprintf("%s | %.0f %%", c.title, 100*share)
+			ways = append(ways, report.Way[sample]{Name: name, Measure: func() (sample, error) {
+				r, err := m.once(ctx, c, l)
+				if r.unloaded = p99(r); err != nil || c.name == yardstick {
+					return r, err
+				}
+				base, err := m.once(ctx, (*m.contenders)[0], l)
+				r.unloaded = p99(base)
+				return r, err
+			}})
 		}
 	}
-	at := func(r sample) float64 { return float64(r.Served) / r.Seconds }
-	columns := []report.Column[sample]{
-		report.Median("served/s", report.Whole, at),
+	table, err := report.Measured("contender | share", *m.rounds, ways,
+		report.Median("served/s", report.Whole, rate),
 		report.Elapsed("p50", p50), report.Elapsed("p99", p99), report.Elapsed("p99.9", p999),
 		report.Sum("errors", refused), report.Sum("unsent", func(r sample) int { return r.Unsent }),
 		report.Elapsed("p99 of nothing", func(r sample) time.Duration { return r.unloaded }),
 		report.Within("ratio", func(r sample) float64 { return p99(r).Seconds() },
-			func(r sample) float64 { return r.unloaded.Seconds() }),
-	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (sample, error) {
-		l := applicants.Load{Connections: *m.connections, Rate: rates[i]}
-		r, err := m.once(ctx, of[i], l)
-		if r.unloaded = p99(r); err != nil || of[i].name == yardstick {
-			return r, err
-		}
-		base, err := m.once(ctx, m.contenders[0], l)
-		r.unloaded = p99(base)
-		return r, err
-	}, columns...)
-	return "A share of the own peak, and an empty handler at the same rate; latency counts from the time a request " +
-		"was due:\n\n" +
-		report.Table("contender | share", rows, columns...), err
+			func(r sample) float64 { return r.unloaded.Seconds() }))
+	return "A share of the own peak, and an empty handler at the same rate:\n\n" + table, err
 }
 
 // flood has the four samples of one server, in this order.
@@ -210,7 +193,8 @@ type flood struct {
 	accepted int    // in all four; none of them is lost
 }
 
-func kept(f flood) float64 { return f.during.Rate() / f.peak.Rate() }
+func goodput(f flood) float64 { return f.during.Rate() }
+func peak(f flood) float64    { return f.peak.Rate() }
 
 func (m *measurement) flooded(ctx context.Context, c contender) (f flood, err error) {
 	v, err := m.start(ctx, c)
@@ -237,13 +221,14 @@ func (m *measurement) flooded(ctx context.Context, c contender) (f flood, err er
 }
 
 // overload sends each contender ten times the load of its peak.
-func (m *measurement) overload(ctx context.Context) (string, error) {
-	columns := []report.Column[flood]{
-		report.Median("peak/s", report.Whole, func(f flood) float64 { return f.peak.Rate() }),
-		report.Median("goodput/s", report.Whole, func(f flood) float64 { return f.during.Rate() }),
-		report.Within("kept", func(f flood) float64 { return f.during.Rate() },
-			func(f flood) float64 { return f.peak.Rate() }),
-		report.Ratio("kept, to nothing", report.To(titleOf(yardstick)), kept),
+func (m *measurement) overload(ctx context.Context, _ []report.Row[sample]) (string, error) {
+	table, err := report.Measured("contender", *m.rounds,
+		each(m, func(c contender) (flood, error) { return m.flooded(ctx, c) }),
+		report.Median("peak/s", report.Whole, peak),
+		report.Median("goodput/s", report.Whole, goodput),
+		report.Within("kept", goodput, peak),
+		report.Ratio("kept, to nothing", report.To(titleOf(yardstick)),
+			func(f flood) float64 { return goodput(f) / peak(f) }),
 		report.Elapsed("p99", func(f flood) time.Duration { return f.during.FromSent.P99 }),
 		report.Median("refused/s", report.Whole,
 			func(f flood) float64 { return float64(f.during.Refused) / f.during.Seconds }),
@@ -254,15 +239,9 @@ func (m *measurement) overload(ctx context.Context) (string, error) {
 		report.Median("memory before", report.MiB, func(f flood) float64 { return float64(f.before.memory) }),
 		report.Median("peak memory", report.MiB, func(f flood) float64 { return float64(f.after.memory) }),
 		report.Elapsed("p99 before", func(f flood) time.Duration { return p99(f.before) }),
-		report.Elapsed("p99 after", func(f flood) time.Duration { return p99(f.after) }),
-	}
-	rows, err := report.InTurn(*m.rounds, m.titles(), func(i int) (flood, error) {
-		return m.flooded(ctx, m.contenders[i])
-	}, columns...)
-	return fmt.Sprintf("%d connections and %d times the rate of the peak just before; latency counts from the time a "+
-		"request was "+
-		"sent. Before and\nafter the overload: %.0f %% of the peak. No accepted application is lost:\n\n",
-		*m.flood, overload, 100*quiet) + report.Table("contender", rows, columns...), err
+		report.Elapsed("p99 after", func(f flood) time.Duration { return p99(f.after) }))
+	return fmt.Sprintf("%d connections and %d times the rate of the peak just before. No accepted application is "+
+		"lost:\n\n", *m.flood, overload) + table, err
 }
 
 // Charts draws what each contender answers at its peak and under the overload.
@@ -271,10 +250,7 @@ func Charts(tables []report.Printed) map[string]string {
 	if len(peaks) == 0 || len(floods) == 0 {
 		return nil
 	}
-	var labels []report.Short
-	for _, c := range contenders {
-		labels = append(labels, report.Short{Name: c.title, Label: c.name})
-	}
+	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.name} })
 	return map[string]string{"apply.svg": report.Bars{Title: "Requests per second", Unit: "requests/s", Labels: labels,
 		Bars: []report.Bar{
 			{Label: "at the peak", Table: peaks[0], Column: "requests/s"},

@@ -70,10 +70,7 @@ func (m *measurement) start(ctx context.Context, c contender) (v *server, err er
 		return nil, err
 	}
 	if c.own {
-		cmd, _, failed := m.Role(ctx, role+c.name, wiring{Redis: v.Redis.Addr(), DSN: v.DSN})
-		if err = failed; err == nil {
-			v.Program, err = testenv.StartProgram(ctx, cmd)
-		}
+		v.Program, err = v.StartServer(ctx, role+c.name)
 	} else {
 		v.Program, err = m.startPod(ctx, v)
 	}
@@ -108,7 +105,7 @@ func (m *measurement) startPod(ctx context.Context, v *server) (*testenv.Program
 		args = append(args, "--receipt-keys-file="+path)
 	}
 	if v.tokens != "" {
-		n := int(float64(tokensPerSecond[v.tokens]) * (*m.seconds + longestWarmUp.Seconds()))
+		n := int(float64(tokensPerSecond[v.tokens]) * (*m.seconds + longestWarmUp).Seconds())
 		mint, flags, err := applicants.NewMint(m.Dir, v.tokens, n)
 		if err != nil {
 			return nil, err
@@ -128,19 +125,15 @@ type sample struct {
 
 const usersPerLoad = 200_000_000
 
-// take sends a load for so many seconds.
-func (v *server) take(ctx context.Context, l applicants.Load, warmUp time.Duration, seconds float64) (r sample,
+// take sends a load.
+func (v *server) take(ctx context.Context, l applicants.Load, warmUp, length time.Duration) (r sample,
 	err error) {
 	v.loads++
 	l.Address, l.Coupon, l.Again, l.Tokens = v.Apply, couponID, v.again, v.mint
 	l.First = applicants.FirstUser + uint64(v.loads)*usersPerLoad
-	storePid := v.Redis.Pid()
-	if v.inMySQL {
-		storePid = v.MySQLPid()
-	}
-	server, store := stage.CPU(v.Process.Pid), stage.CPU(storePid)
-	r.Outcome, err = l.During(ctx, v.Stage, warmUp, func() error {
-		return stage.Wait(ctx, time.Duration(seconds*float64(time.Second)))
+	used, err := v.Use(ctx, []int{v.Process.Pid}, func() (err error) {
+		r.Outcome, err = l.During(ctx, v.Stage, warmUp, func() error { return stage.Wait(ctx, length) })
+		return err
 	})
 	if err == nil && r.Served == 0 {
 		err = fmt.Errorf("no application was accepted: %s", r.Failure)
@@ -149,8 +142,10 @@ func (v *server) take(ctx context.Context, l applicants.Load, warmUp time.Durati
 		return r, err
 	}
 	answers := time.Duration(r.Answered)
-	r.server, r.store = (stage.CPU(v.Process.Pid)-server)/answers, (stage.CPU(storePid)-store)/answers
-	r.generator = r.CPU / answers
+	r.server, r.store, r.generator = used.Own/answers, used.Redis/answers, r.CPU/answers
+	if v.inMySQL {
+		r.store = used.MySQL / answers
+	}
 	r.memory, _ = stage.PeakMemory(v.Process.Pid)
 	v.accepted = append(v.accepted, r.Accepted...)
 	return r, nil

@@ -6,9 +6,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,40 +20,12 @@ const role = "apply-"
 
 // Roles are the contenders that are no apply-api.
 var Roles = stage.Roles{
-	role + yardstick: serve(func(context.Context, wiring) (http.Handler, error) {
+	role + yardstick: stage.Server(func(context.Context, stage.Wiring) (http.Handler, error) {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil
 	}),
-	role + plainest:    serve(plain),
-	role + "pipeliner": serve(pipeliner),
-	role + "row-lock":  serve(rowLock),
-}
-
-// wiring has the addresses of the stores.
-type wiring struct{ Redis, DSN string }
-
-// serve answers until stdin ends.
-func serve(open func(context.Context, wiring) (http.Handler, error)) func(
-	ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error {
-	return func(ctx context.Context, in *json.Decoder, _, stderr io.Writer) error {
-		var w wiring
-		if err := in.Decode(&w); err != nil {
-			return fmt.Errorf("read wiring: %w", err)
-		}
-		handler, err := open(ctx, w)
-		if err != nil {
-			return err
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		if err := stage.Listen(stderr, listener.Addr().String()); err != nil {
-			return err
-		}
-		go func() { _ = http.Serve(listener, handler) }()
-		stage.AwaitEnd(ctx, in)
-		return nil
-	}
+	role + plainest:    stage.Server(plain),
+	role + "pipeliner": stage.Server(pipeliner),
+	role + "row-lock":  stage.Server(rowLock),
 }
 
 // application is an answer like that of the API.
@@ -118,13 +87,13 @@ var couponKeys = func() (keys []string) {
 }()
 
 // plain calls Redis once per request, with the default client.
-func plain(ctx context.Context, w wiring) (http.Handler, error) {
+func plain(ctx context.Context, w stage.Wiring) (http.Handler, error) {
 	rdb, err := openCoupon(ctx, w)
 	return asking(askingRedis(rdb)), err
 }
 
 // pipeliner lets the client send concurrent calls in one pipeline.
-func pipeliner(ctx context.Context, w wiring) (http.Handler, error) {
+func pipeliner(ctx context.Context, w stage.Wiring) (http.Handler, error) {
 	rdb, err := openCoupon(ctx, w)
 	if err != nil {
 		return nil, err
@@ -134,7 +103,7 @@ func pipeliner(ctx context.Context, w wiring) (http.Handler, error) {
 }
 
 // openCoupon publishes the window of the coupon and loads the script.
-func openCoupon(ctx context.Context, w wiring) (*redis.Client, error) {
+func openCoupon(ctx context.Context, w stage.Wiring) (*redis.Client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Redis})
 	now := time.Now()
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -162,7 +131,7 @@ func askingRedis(rdb redis.Scripter) func(ctx context.Context, a *application) e
 }
 
 // rowLock issues a coupon per request. It locks the row of the coupon until the commit.
-func rowLock(_ context.Context, w wiring) (http.Handler, error) {
+func rowLock(_ context.Context, w stage.Wiring) (http.Handler, error) {
 	config, err := mysql.ParseDSN(w.DSN)
 	if err != nil {
 		return nil, err

@@ -52,18 +52,16 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (string, error) {
 		return "", err
 	}
 	defer stop()
-	var names []string
+	var ways []report.Way[result]
 	for _, sc := range scenes {
-		names = append(names, sc.name+" | redis", sc.name+" | kafka")
+		for _, sink := range []string{"redis", "kafka"} {
+			ways = append(ways, report.Way[result]{Name: sc.name + " | " + sink, Measure: func() (result, error) {
+				return m.measure(ctx, sc, sink == "kafka", *m.events/sc.part)
+			}})
+		}
 	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (result, error) {
-		sc := scenes[i/2]
-		return m.measure(ctx, sc, i%2 == 1, *m.events/sc.part)
-	}, columns...)
-	return fmt.Sprintf("Kafka is %s. Relay and bare program take turns, %d rounds: medians, and the spread of the "+
-		"ratio. The relay reads "+
-		"MySQL;\nthe bare program has the bytes in memory:\n\n", broker, *m.rounds) +
-		report.Table("published | sink", rows, columns...), err
+	table, err := report.Measured("published | sink", *m.rounds, ways, columns...)
+	return fmt.Sprintf("Kafka is %s. %d rounds:\n\n", broker, *m.rounds) + table, err
 }
 
 // startKafka starts a test broker, unless KAFKA_BROKERS has others.
@@ -93,7 +91,7 @@ type result struct {
 }
 
 var columns = []report.Column[result]{
-	report.Median("events", report.Whole, func(r result) float64 { return float64(r.events) }),
+	report.Count("events", func(r result) int { return r.events }),
 	report.Median("bytes an event", report.Whole, func(r result) float64 { return float64(r.bytes) / float64(r.events) }),
 	report.Median("relay, events/s", report.Whole,
 		func(r result) float64 { return float64(r.events) / r.relay.Seconds() }),
@@ -102,9 +100,9 @@ var columns = []report.Column[result]{
 	report.Median("bare, events/s", report.Whole, func(r result) float64 { return float64(r.events) / r.bare.Seconds() }),
 	report.Within("ratio", func(r result) float64 { return r.bare.Seconds() },
 		func(r result) float64 { return r.relay.Seconds() }),
-	report.Median("Redis, a page of 200", report.CPU, func(r result) float64 { return r.page.Seconds() }),
-	report.Sum("missing", func(r result) int { return r.missing }), report.Sum("twice",
-		func(r result) int { return r.twice }),
+	report.CPUTime("Redis, a page of 200", func(r result) time.Duration { return r.page }),
+	report.Sum("missing", func(r result) int { return r.missing }),
+	report.Sum("twice", func(r result) int { return r.twice }),
 	report.Sum("out of order", func(r result) int { return r.inversions }),
 }
 

@@ -32,8 +32,7 @@ var scenes = []scene{
 	{"one settlement", 1, func(ctx context.Context, p *stage.Shop, n int) error { return settle(ctx, p, 1, n) },
 		issuedIDs},
 	{"settlements of 10", 1, func(ctx context.Context, p *stage.Shop, n int) error {
-		return settle(ctx, p, n/tiny,
-			tiny)
+		return settle(ctx, p, n/tiny, tiny)
 	}, issuedIDs},
 	{"changes", 4, change, changedIDs},
 }

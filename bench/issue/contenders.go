@@ -26,9 +26,7 @@ type contender struct {
 	// counted: coupon.issued_count rises with each commit, by position.
 	counted bool
 	// place is the column of user_coupon that numbers the rows in the order in which they were issued.
-	place string
-	// accepts tells by what the order of acceptance is known.
-	accepts string
+	place   string
 	resumes string // who goes on after a kill of the worker
 	// variant: a second form of another contender, which takes part only in the loads on one coupon and the faults.
 	variant bool
@@ -36,20 +34,18 @@ type contender struct {
 
 const (
 	yardstick    = "jajeong"
-	streamWorker = "stream"
-	tasksWorker  = "tasks"
-	byGate       = "number of the gate's script"
+	streamWorker = "issue-stream"
+	tasksWorker  = "issue-tasks"
 )
 
 var contenders = []contender{
 	{name: yardstick, title: "Jajeong", open: openJajeong, workers: 2, counted: true, place: "position",
-		accepts: "arrival", resumes: "the second `settle serve`"},
+		resumes: "the second `settle serve`"},
 	{name: "stream", title: "Redis Stream, one consumer", open: openStream, workers: 1, role: streamWorker, place: "id",
-		accepts: byGate, resumes: "the worker, restarted immediately"},
+		resumes: "the worker, restarted immediately"},
 	{name: "stream-2", variant: true, title: "Redis Stream, two consumers", open: openStream, workers: 2,
-		role:  streamWorker,
-		place: "id", accepts: byGate, resumes: "the second consumer; what the first had read, after XAUTOCLAIM"},
-	{name: "seats", title: "seat rows, SKIP LOCKED", open: openSeats, place: "position", accepts: "end of the commit"},
+		role: streamWorker, place: "id", resumes: "the second consumer; what the first had read, after XAUTOCLAIM"},
+	{name: "seats", title: "seat rows, SKIP LOCKED", open: openSeats, place: "position"},
 	{name: "asynq", title: "asynq", open: openTasks, workers: 1, role: tasksWorker, place: "id",
-		accepts: byGate, resumes: "the server, restarted immediately; what it had in hand, after its lease"},
+		resumes: "the server, restarted immediately; what it had in hand, after its lease"},
 }

@@ -7,7 +7,6 @@ package issue
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +16,11 @@ import (
 
 type measurement struct {
 	*stage.Stage
-	names, scenes *[]string
-	seconds       *float64
-	quick         *int
-	contenders    []contender
-	loads         []report.Row[outcome]
+	contenders *[]contender
+	scenes     *[]stage.Scene[*measurement]
+	length     *time.Duration
+	quick      *int
+	loads      []report.Row[outcome]
 }
 
 const (
@@ -35,66 +34,27 @@ const (
 	tenCoupons  = 10
 )
 
-var scenes = []struct {
-	name string
-	run  func(m *measurement, ctx context.Context) (string, error)
-}{
-	{"loads", (*measurement).measureLoads},
-	{"knee", (*measurement).findKnees},
-	{"idle", (*measurement).measureIdle},
-	{"faults", (*measurement).measureFaults},
-	{"yardstick", (*measurement).compareWithNight},
-}
-
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var names, all []string
-	for _, c := range contenders {
-		names = append(names, c.name)
-	}
-	for _, s := range scenes {
-		all = append(all, s.name)
-	}
 	m := &measurement{
-		names: o.Choice("contenders", names, names), scenes: o.Choice("scenes", all, all),
-		seconds: o.Seconds("seconds", 60, 1, 600, "the loads on one coupon at 100 ms; the others take a sixth"),
-		quick:   o.Int("quick", 1, 1, 100, "divides all rates and sizes, to see that everything works"),
+		contenders: stage.Choose(o, "contenders", contenders, func(c contender) string { return c.name }),
+		scenes: stage.Scenes(o, []stage.Scene[*measurement]{
+			{Name: "loads", Play: (*measurement).measureLoads}, {Name: "knee", Play: (*measurement).findKnees},
+			{Name: "idle", Play: (*measurement).measureIdle}, {Name: "faults", Play: (*measurement).measureFaults},
+			{Name: "yardstick", Play: (*measurement).compareWithNight},
+		}),
+		length: o.Duration("seconds", 60, 1, 600, "the loads on one coupon at 100 ms; the others take a sixth"),
+		quick:  o.Int("quick", 1, 1, 100, "divides all rates and sizes, to see that everything works"),
 	}
-	return m.run
+	return func(ctx context.Context, s *stage.Stage) (string, error) {
+		m.Stage = s
+		return stage.Play(ctx, m, *m.scenes)
+	}
 }
 
-func (m *measurement) run(ctx context.Context, s *stage.Stage) (string, error) {
-	m.Stage = s
-	for _, c := range contenders {
-		if slices.Contains(*m.names, c.name) {
-			m.contenders = append(m.contenders, c)
-		}
-	}
-	text := fmt.Sprintf("Presses are due at Poisson times, independent of answers; each %dth is a repetition. At most "+
-		"%d are under way. "+
-		"Latency: from the due time to the\nmoment another connection can read the row, seen every %s. 32 connections to "+
-		"MySQL and 64 "+
-		"to Redis for each process. A load whose lag exceeds %s is given\nup; its latencies are lower bounds (≥), and "+
-		"its errors are "+
-		"presses that this cut off.\n", repeatEvery, pressers, watchPause, longestLag)
-	for _, name := range *m.scenes {
-		for _, scene := range scenes {
-			if scene.name != name {
-				continue
-			}
-			found, err := scene.run(m, ctx)
-			if err != nil {
-				return "", fmt.Errorf("scene %s: %w", name, err)
-			}
-			text += "\n" + found
-		}
-	}
-	return text, nil
-}
-
-// length is that of a load, in parts of the whole.
-func (m *measurement) length(parts float64) time.Duration {
-	return max(time.Second, time.Duration(*m.seconds/parts*float64(time.Second)))
+// part is the length of a load, in parts of the whole.
+func (m *measurement) part(parts time.Duration) time.Duration {
+	return max(time.Second, *m.length/parts)
 }
 
 // rate is a rate or a size, smaller if it is only to be seen that everything works.
@@ -166,13 +126,13 @@ func (m *measurement) measureLoads(ctx context.Context) (string, error) {
 	}
 	peak := plan{rate: m.rate(burst), length: burstLength, burst: true}
 	for _, coupons := range []int{1, tenCoupons} {
-		for _, l := range []plan{{rate: m.rate(lowRate), length: m.length(1)}, {rate: m.rate(highRate),
-			length: m.length(1)}, peak} {
+		low, high := plan{rate: m.rate(lowRate), length: *m.length}, plan{rate: m.rate(highRate), length: *m.length}
+		for _, l := range []plan{low, high, peak} {
 			if *m.quick > 1 && (coupons == 1) != (l.rate == m.rate(lowRate)) {
 				continue
 			}
-			brief := plan{rate: l.rate, length: min(l.length, m.length(6)), burst: l.burst}
-			for _, c := range m.contenders {
+			brief := plan{rate: l.rate, length: min(l.length, m.part(6)), burst: l.burst}
+			for _, c := range *m.contenders {
 				if coupons > 1 && c.variant {
 					continue
 				}
@@ -196,8 +156,7 @@ func (m *measurement) measureLoads(ctx context.Context) (string, error) {
 }
 
 func (m *measurement) renderLoads() string {
-	number := func(head string, figure func(outcome) int) report.Column[outcome] { return report.Sum(head, figure) }
-	text := report.Table("presses/s | coupons | contender", m.loads,
+	table := report.Table("presses/s | coupons | contender", m.loads,
 		atLeast("p50", func(o outcome) string { return shown(o.latency.P50) }),
 		atLeast("p99", func(o outcome) string { return shown(o.latency.P99) }),
 		atLeast("p99.9", func(o outcome) string { return shown(o.latency.P999) }),
@@ -205,25 +164,17 @@ func (m *measurement) renderLoads() string {
 		report.Median("rows/s", report.Whole, func(o outcome) float64 { return o.rows }),
 		report.Text("lag", outcome.lag),
 		report.Elapsed("drained after", func(o outcome) time.Duration { return o.drain }),
-		number("errors", func(o outcome) int { return o.pressed[failed] }),
-		number("inversions", func(o outcome) int { return o.verdict.Inversions }),
+		report.Sum("errors", func(o outcome) int { return o.pressed[failed] }),
+		report.Sum("inversions", func(o outcome) int { return o.verdict.Inversions }),
 		report.Elapsed("overtaken by", func(o outcome) time.Duration { return o.verdict.Overtaken }),
-		number("oversold", func(o outcome) int { return o.verdict.Oversold }),
-		number("twice", func(o outcome) int { return o.verdict.Twice }),
+		report.Sum("oversold", func(o outcome) int { return o.verdict.Oversold }),
+		report.Sum("twice", func(o outcome) int { return o.verdict.Twice }),
 		report.Text("lost", func(o outcome) string {
 			if o.gaveUp {
 				return "–"
 			}
 			return fmt.Sprint(o.verdict.Lost)
 		}))
-	text += fmt.Sprintf("\nThe highest rate is a burst of one second. On ten coupons, it has %.0f seats for each 100 "+
-		"presses. Inversions: users "+
-		"who were issued behind one who was\naccepted later. Overtaken by: the longest time by which a press was due "+
-		"before another "+
-		"that was issued first. The order of acceptance, and\nthe column that numbers the rows:\n\n", 100*manySeats)
-	for _, c := range m.contenders {
-		text += fmt.Sprintf("- %s: %s, `%s`\n", c.title, c.accepts, c.place)
-	}
 	verified, of, notChosen, slowest := 0, 0, 0, time.Duration(0)
 	for _, row := range m.loads {
 		o := row.Rounds[0]
@@ -235,10 +186,9 @@ func (m *measurement) renderLoads() string {
 			}
 		}
 	}
-	return text + fmt.Sprintf("\n`settle verify` found nothing after %d of the %d loads of Jajeong. It took %d more "+
-		"users into its line than there "+
-		"were seats, and told them\nNOT_SELECTED. The statement that looks for new rows took %s in the mean at most.\n",
-		verified, of, notChosen, shown(slowest))
+	return table + fmt.Sprintf("\n`settle verify` found nothing after %d of the %d loads of Jajeong. NOT_SELECTED after "+
+		"they were in its line: %d users. The statement that looks for new rows took %s in the mean at most.\n", verified,
+		of, notChosen, shown(slowest))
 }
 
 func (o outcome) lag() string {
@@ -265,8 +215,8 @@ func Charts(tables []report.Printed) map[string]string {
 		labels = append(labels, report.Short{Name: strings.Replace(c.title, "Jajeong", "Jajeong, "+interval.String(), 1),
 			Label: c.name})
 	}
-	return map[string]string{"issue.svg": report.Lines{Title: "From the press to the visible row: 99th percentile on " +
-		"one coupon", Table: of[0],
-		Contender: "contender", X: "presses/s", Y: "p99", Unit: "ms",
+	return map[string]string{"issue.svg": report.Lines{
+		Title: "From the press to the visible row: 99th percentile on one coupon",
+		Table: of[0], Contender: "contender", X: "presses/s", Y: "p99", Unit: "ms",
 		Where: map[string]string{"coupons": "1"}, Labels: labels}.Draw()}
 }

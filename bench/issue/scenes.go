@@ -3,9 +3,7 @@ package issue
 import (
 	"context"
 	"fmt"
-	"iter"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jajeong/jajeong/bench/report"
@@ -26,7 +24,7 @@ type knee struct {
 // findKnees climbs until the lag grows.
 func (m *measurement) findKnees(ctx context.Context) (string, error) {
 	var rows []report.Row[knee]
-	for _, c := range m.contenders {
+	for _, c := range *m.contenders {
 		if c.variant {
 			continue
 		}
@@ -35,7 +33,7 @@ func (m *measurement) findKnees(ctx context.Context) (string, error) {
 			if rate > highRate && *m.quick > 1 {
 				break
 			}
-			l := plan{rate: m.rate(rate), length: m.length(12), lag: 2 * time.Second}
+			l := plan{rate: m.rate(rate), length: m.part(12), lag: 2 * time.Second}
 			found, err := m.once(ctx, c, l.of(1, interval), l, nil)
 			if err != nil {
 				return "", err
@@ -58,13 +56,12 @@ func (m *measurement) findKnees(ctx context.Context) (string, error) {
 // idle is the cost of workers without work.
 type idle struct {
 	coupons, workers int
-	commands         float64 // of Redis, per second
-	cpu              float64 // of all workers, share of a core
+	stage.Used
 }
 
 func (m *measurement) measureIdle(ctx context.Context) (string, error) {
 	var rows []report.Row[idle]
-	for _, c := range m.contenders {
+	for _, c := range *m.contenders {
 		if c.variant || c.workers == 0 {
 			continue
 		}
@@ -76,39 +73,31 @@ func (m *measurement) measureIdle(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		rows = append(rows, report.Row[idle]{Name: c.title, Rounds: []idle{found}})
+		rows = append(rows, report.Row[idle]{Name: c.title, Rounds: []idle{{of.coupons, c.workers, found}}})
 	}
 	return "Nobody presses:\n\n" + report.Table("contender", rows,
 		report.Sum("open coupons", func(i idle) int { return i.coupons }),
 		report.Sum("workers", func(i idle) int { return i.workers }),
-		report.Median("Redis commands/s", report.Whole, func(i idle) float64 { return i.commands }),
-		report.Median("CPU of the workers, of a core", report.Share, func(i idle) float64 { return i.cpu })) +
-		"\nOf the contenders beside Jajeong, an open coupon costs nothing while nobody presses: their one queue is empty. " +
-		"Commands inside scripts count.\n", nil
+		report.Median("Redis commands/s", report.Whole,
+			func(i idle) float64 { return i.In(time.Second, i.RedisCommands) }),
+		report.Median("CPU of the workers, of a core", report.Share,
+			func(i idle) float64 { return i.In(time.Second, i.Own.Seconds()) })), nil
 }
 
-func (m *measurement) idle(ctx context.Context, c contender, of setup) (i idle, err error) {
+func (m *measurement) idle(ctx context.Context, c contender, of setup) (u stage.Used, err error) {
 	v, err := m.openStand(ctx, c, of)
 	if err != nil {
-		return i, err
+		return u, err
 	}
 	defer v.close()
-	if err := stage.Wait(ctx, m.length(12)); err != nil { // until what a start does has ended
-		return i, err
+	if err := stage.Wait(ctx, m.part(12)); err != nil { // until what a start does has ended
+		return u, err
 	}
-	before, err := v.Redis.Commands(ctx)
-	if err != nil {
-		return i, err
+	var pids []int
+	for _, cmd := range v.workers {
+		pids = append(pids, cmd.Process.Pid)
 	}
-	used, began := v.workerTime(), time.Now()
-	if err := stage.Wait(ctx, m.length(6)); err != nil {
-		return i, err
-	}
-	took := time.Since(began).Seconds()
-	after, err := v.Redis.Commands(ctx)
-	const ownCommands = 1 // the first INFO
-	return idle{of.coupons, c.workers, float64(after-before-ownCommands) / took,
-		(v.workerTime() - used).Seconds() / took}, err
+	return v.Use(ctx, pids, func() error { return stage.Wait(ctx, m.part(6)) })
 }
 
 // fault is what a contender did after a kill or without MySQL.
@@ -131,7 +120,7 @@ const (
 type strikes struct{ from, until time.Duration }
 
 func (m *measurement) measureFaults(ctx context.Context) (string, error) {
-	length := max(m.length(6), 4*time.Second)
+	length := max(m.part(6), 4*time.Second)
 	l := plan{rate: m.rate(lowRate), length: length, lag: time.Minute, quiet: leaseOver}
 	var rows []report.Row[fault]
 	strike := func(c contender, name, goesOn string, do func(v *stand) error) error {
@@ -152,7 +141,7 @@ func (m *measurement) measureFaults(ctx context.Context) (string, error) {
 		rows = append(rows, report.Row[fault]{Name: name + " | " + c.title, Rounds: []fault{f}})
 		return err
 	}
-	for _, c := range m.contenders {
+	for _, c := range *m.contenders {
 		var err error
 		if c.workers > 0 {
 			err = strike(c, "kill −9 of a worker", c.resumes, func(v *stand) error {
@@ -177,11 +166,7 @@ func (m *measurement) measureFaults(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("Faults at %.0f presses/s on one coupon. From the kill, or from the moment MySQL answers "+
-		"again, to the first row of a "+
-		"press that was due after the fault\nbegan. Longest wait: of the presses from a second before the fault to a "+
-		"second after it. "+
-		"MySQL is killed, stays away for 5 s, and then recovers for some seconds:\n\n", l.rate) +
+	return fmt.Sprintf("Faults at %.0f presses/s on one coupon:\n\n", l.rate) +
 		report.Table("fault | contender", rows,
 			report.Text("goes on", func(f fault) string { return f.goesOn }),
 			report.Elapsed("first new row", func(f fault) time.Duration { return f.first }),
@@ -215,22 +200,26 @@ func (m *measurement) compareWithNight(ctx context.Context) (string, error) {
 		report.Elapsed("time", func(took time.Duration) time.Duration { return took }),
 		report.Median("rows/s", report.Whole, rate), report.Ratio("ratio", report.To(nightly), rate),
 	}
-	rows, err := report.InTurn(3, []string{nightly, "immediately, `settle serve`"}, func(i int) (time.Duration, error) {
-		return m.issueLine(ctx, seats, i == 0)
+	rows, err := report.InTurn(3, []report.Way[time.Duration]{
+		{Name: nightly, Measure: func() (time.Duration, error) { return m.issueLine(ctx, seats, true) }},
+		{Name: "immediately, `settle serve`", Measure: func() (time.Duration, error) {
+			return m.issueLine(ctx, seats, false)
+		}},
 	}, columns...)
 	for _, row := range m.loads {
 		if o := row.Rounds[0]; o.contender.name == yardstick && o.rate == float64(seats) && o.coupons == 1 &&
 			o.interval == interval {
-			rows = append(rows, report.Row[time.Duration]{Name: "immediately, while they press for a second, from the first " +
-				"press",
-				Rounds: []time.Duration{o.length + o.drain}})
+			rows = append(rows, report.Row[time.Duration]{
+				Name:   "immediately, while they press for a second, from the first press",
+				Rounds: []time.Duration{o.length + o.drain},
+			})
 		}
 	}
 	return fmt.Sprintf("%d in line for as many seats, from the start of the process to the last visible row:\n\n", seats) +
 		report.Table("", rows, columns...), err
 }
 
-// issueLine lets all users apply while nothing issues, and measures how long issuing takes.
+// issueLine has all users in line while nothing issues, and measures how long issuing takes.
 func (m *measurement) issueLine(ctx context.Context, seats int, nightly bool) (took time.Duration, err error) {
 	c := contenders[0]
 	c.workers = 0
@@ -239,17 +228,8 @@ func (m *measurement) issueLine(ctx context.Context, seats int, nightly bool) (t
 		return 0, err
 	}
 	defer v.close()
-	var refused atomic.Int64
-	times := func(n int) (time.Duration, bool) { return 0, n < seats }
-	load.Run(ctx, times, pressers, func(_ int, requests iter.Seq[load.Request]) {
-		for r := range requests {
-			if a, _, err := v.press(ctx, 1, r.N+1); err != nil || a != accepted {
-				refused.Add(1)
-			}
-		}
-	})
-	if n := refused.Load(); n > 0 {
-		return 0, fmt.Errorf("%d presses are not accepted", n)
+	if err := v.Fill(ctx, 1, 1, seats, time.Minute); err != nil {
+		return 0, err
 	}
 	var running sync.WaitGroup
 	var failure error

@@ -2,13 +2,10 @@ package issue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -82,9 +79,7 @@ func (v *stand) worker(ctx context.Context) (*exec.Cmd, error) {
 		return v.Settle(ctx, "serve", "--tasks=issue", "--issue-interval="+v.interval.String(),
 			"--admin-listen=127.0.0.1:0", "--log-level=error")
 	}
-	at := wiring{v.Redis.Addr(), v.DSN, strconv.Itoa(len(v.workers))}
-	cmd, _, err := v.Role(ctx, role+v.contender.role, at)
-	return cmd, err
+	return v.Worker(ctx, v.contender.role, len(v.workers))
 }
 
 // killWorker ends the first worker with SIGKILL.
@@ -105,40 +100,18 @@ func (v *stand) stopWorkers() {
 	v.workers = nil
 }
 
-func (v *stand) workerTime() (used time.Duration) {
-	for _, cmd := range v.workers {
-		used += stage.CPU(cmd.Process.Pid)
-	}
-	return used
-}
-
-const role = "issue-"
-
 // Roles are the workers of contenders.
-var Roles = stage.Roles{role + streamWorker: work(readStream), role + tasksWorker: work(handleTasks)}
-
-// wiring has the addresses that a worker reads from stdin.
-type wiring struct{ Redis, DSN, Place string }
+var Roles = stage.Roles{streamWorker: work(readStream), tasksWorker: work(handleTasks)}
 
 // work runs a worker until SIGTERM or the end of stdin.
-func work(run func(ctx context.Context, s *connect.Servers, w wiring) error) func(
-	ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error {
-	return func(ctx context.Context, in *json.Decoder, _, _ io.Writer) error {
-		var w wiring
-		if err := in.Decode(&w); err != nil {
-			return fmt.Errorf("read wiring: %w", err)
-		}
+func work(run func(ctx context.Context, s *connect.Servers, w stage.Wiring) error) stage.Work {
+	return stage.Worker(func(ctx context.Context, w stage.Wiring) error {
 		servers, err := connect.Open(&connect.MySQLSettings{MySQLDSN: w.DSN}, connect.Settling,
 			&connect.RedisSettings{RedisAddrs: []string{w.Redis}}, zap.NewNop())
 		if err != nil {
 			return err
 		}
 		defer servers.Close()
-		ctx, stop := context.WithCancel(ctx)
-		go func() {
-			stage.AwaitEnd(ctx, in)
-			stop()
-		}()
 		return run(ctx, servers, w)
-	}
+	})
 }

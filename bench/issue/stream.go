@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 //go:embed gate.lua
@@ -63,8 +65,8 @@ func openStream(ctx context.Context, v *stand) (press, error) {
 
 // readStream inserts what it reads, up to 500 rows in one transaction, and acknowledges it after the commit. First
 // come the messages that this consumer had read before it was killed.
-func readStream(ctx context.Context, s *connect.Servers, w wiring) error {
-	c := consumer{Servers: s, name: "consumer-" + w.Place}
+func readStream(ctx context.Context, s *connect.Servers, w stage.Wiring) error {
+	c := consumer{Servers: s, name: fmt.Sprint("consumer-", w.Place)}
 	from, claimed := "0", time.Now()
 	for ctx.Err() == nil {
 		if time.Since(claimed) > streamIdle {
@@ -133,8 +135,7 @@ func (c consumer) issue(ctx context.Context, messages []redis.XMessage) error {
 		args = append(args, m.Values["c"], m.Values["u"], m.Values["n"], time.UnixMilli(at).UTC(), now.AddDate(0, 0,
 			validDays))
 	}
-	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?),", len(messages)), ",")
-	_, err := c.MySQL.ExecContext(ctx, insertOnceSQL+rows+keepSQL, args...)
+	_, err := c.MySQL.ExecContext(ctx, insertOnceSQL+mysqltx.List("(?, ?, ?, ?, ?)", len(messages))+keepSQL, args...)
 	if err != nil {
 		return err
 	}

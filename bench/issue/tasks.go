@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/connect"
 )
 
@@ -55,7 +56,7 @@ func openTasks(ctx context.Context, v *stand) (press, error) {
 }
 
 // handleTasks inserts one row for each task. The unique key ignores repetitions.
-func handleTasks(ctx context.Context, s *connect.Servers, w wiring) error {
+func handleTasks(ctx context.Context, s *connect.Servers, w stage.Wiring) error {
 	rdb := redis.NewClient(&redis.Options{Addr: w.Redis}) // of the product's clients, asynq takes none of a Cluster
 	defer rdb.Close()
 	server := asynq.NewServerFromRedisClient(rdb, asynq.Config{

@@ -3,11 +3,12 @@ package issue
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/jajeong/jajeong/bench/stage"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
 const (
@@ -81,25 +82,18 @@ func (w *watcher) ask(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	began := time.Now()
-	var err error
+	read := w.readRows
 	if w.counted {
-		err = w.readCounts(ctx)
-	} else {
-		err = w.readRows(ctx)
+		read = w.readCounts
 	}
-	if err == nil {
+	if read(ctx) == nil {
 		w.asked++
 		w.took += time.Since(began)
 	}
 }
 
 func (w *watcher) readCounts(ctx context.Context) error {
-	rows, err := w.db.QueryContext(ctx, "SELECT id, issued_count FROM coupon")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return stage.Each(ctx, w.db, func(rows *sql.Rows) error {
 		var id, count int
 		if err := rows.Scan(&id, &count); err != nil {
 			return err
@@ -113,8 +107,8 @@ func (w *watcher) readCounts(ctx context.Context) error {
 			w.counts[id] = append(w.counts[id], sighting{count, at})
 			w.seen.Add(int64(count - before))
 		}
-	}
-	return rows.Err()
+		return nil
+	}, "SELECT id, issued_count FROM coupon")
 }
 
 func (w *watcher) readRows(ctx context.Context) error {
@@ -128,8 +122,8 @@ func (w *watcher) readRows(ctx context.Context) error {
 			late = append(late, id)
 		}
 		if len(late) > 0 {
-			marks := strings.TrimSuffix(strings.Repeat("?,", len(late)), ",")
-			if err := w.readIDs(ctx, "SELECT id, user_id FROM user_coupon WHERE id IN ("+marks+")", late...); err != nil {
+			query := "SELECT id, user_id FROM user_coupon WHERE id IN " + mysqltx.In(len(late))
+			if err := w.readIDs(ctx, query, late...); err != nil {
 				return err
 			}
 		}
@@ -138,12 +132,7 @@ func (w *watcher) readRows(ctx context.Context) error {
 }
 
 func (w *watcher) readIDs(ctx context.Context, query string, args ...any) error {
-	rows, err := w.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return stage.Each(ctx, w.db, func(rows *sql.Rows) error {
 		var id int64
 		var user int
 		if err := rows.Scan(&id, &user); err != nil {
@@ -164,25 +153,19 @@ func (w *watcher) readIDs(ctx context.Context, query string, args ...any) error 
 			w.visible[user] = at
 			w.seen.Add(1)
 		}
-	}
-	return rows.Err()
+		return nil
+	}, query, args...)
 }
 
 // readIssued reads all rows.
 func (v *stand) readIssued(ctx context.Context) (all []row, err error) {
-	rows, err := v.DB.QueryContext(ctx, "SELECT coupon_id, user_id, "+v.contender.place+" FROM user_coupon")
-	if err != nil {
-		return nil, fmt.Errorf("read user_coupon: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = stage.Each(ctx, v.DB, func(rows *sql.Rows) error {
 		var r row
-		if err := rows.Scan(&r.coupon, &r.user, &r.place); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&r.coupon, &r.user, &r.place)
 		all = append(all, r)
-	}
-	return all, rows.Err()
+		return err
+	}, "SELECT coupon_id, user_id, "+v.contender.place+" FROM user_coupon")
+	return all, err
 }
 
 // readNotSelected reads whom Jajeong has told that all seats are issued. The others say so when a user presses.
@@ -191,18 +174,10 @@ func (v *stand) readNotSelected(ctx context.Context) (map[key]bool, error) {
 	if v.contender.name != yardstick {
 		return all, nil
 	}
-	rows, err := v.DB.QueryContext(ctx, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = "+
-		"'NOT_SELECTED'")
-	if err != nil {
-		return nil, fmt.Errorf("read application_outcome: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return all, stage.Each(ctx, v.DB, func(rows *sql.Rows) error {
 		var k key
-		if err := rows.Scan(&k.coupon, &k.user); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&k.coupon, &k.user)
 		all[k] = true
-	}
-	return all, rows.Err()
+		return err
+	}, "SELECT coupon_id, user_id FROM application_outcome WHERE outcome = 'NOT_SELECTED'")
 }

@@ -47,10 +47,10 @@ var copiers = []copier{
 	{shipped, 1, 1, false, each(journalCopy)},
 	{plainest, 1, 1, true, each(plainCopy(1))},
 	{plain500, 1, 1, false, each(plainCopy(500))},
-	{"transactions of 1,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(1000, upsert))},
-	{"transactions of 5,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(5000, upsert))},
-	{"transactions of 20,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(20_000, upsert))},
-	{"transactions of 5,000, INSERT alone", 1, 1, false, each(transaction(5000, insert))},
+	{"transactions of 1,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(1000, insert(keepRowsSQL)))},
+	{"transactions of 5,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(5000, insert(keepRowsSQL)))},
+	{"transactions of 20,000, ON DUPLICATE KEY UPDATE", 1, 1, false, each(transaction(20_000, insert(keepRowsSQL)))},
+	{"transactions of 5,000, INSERT alone", 1, 1, false, each(transaction(5000, insert("")))},
 	{"transactions of 5,000, JSON_TABLE", 1, 1, false, each(transaction(5000, insertJSON))},
 }
 
@@ -67,16 +67,12 @@ var shortCopiers = []copier{
 
 func (m *measurement) longLine(ctx context.Context) (string, error) {
 	table, err := m.copies(ctx, copiers, 1, *m.backlog)
-	return "One long line. The line of one coupon, over one connection: whoever copies a coupon holds the lock on its " +
-		"row:\n\n" +
-		table, err
+	return "The line of one coupon, over one connection:\n\n" + table, err
 }
 
 func (m *measurement) shortLines(ctx context.Context) (string, error) {
 	table, err := m.copies(ctx, shortCopiers, *m.lines, shortRows)
-	return fmt.Sprintf("%d short lines, %d applications each. Connections: how many copy at the same time:\n\n",
-		*m.lines, shortRows) +
-		table, err
+	return fmt.Sprintf("%d short lines, %d applications each:\n\n", *m.lines, shortRows) + table, err
 }
 
 // copies measures the copiers with lines of n applications.
@@ -99,38 +95,35 @@ func (m *measurement) copies(ctx context.Context, among []copier, lines, n int) 
 	if err := few.Fill(ctx, 1, firstUser, min(fewRows, lines*n), time.Hour); err != nil {
 		return "", err
 	}
-	var names []string
-	for _, c := range among {
-		names = append(names, c.name)
-	}
 	type copied struct {
 		connections, rows int
 		rate              float64
 	}
 	rate := func(r copied) float64 { return r.rate }
-	columns := []report.Column[copied]{
-		report.Median("connections", report.Whole, func(r copied) float64 { return float64(r.connections) }),
-		report.Median("rows", report.Whole, func(r copied) float64 { return float64(r.rows) }),
+	var ways []report.Way[copied]
+	for _, c := range among {
+		ways = append(ways, report.Way[copied]{Name: c.name, Measure: func() (copied, error) {
+			of, coupons, rows := p, lines, lines*n
+			if c.few {
+				of, coupons, rows = few, 1, min(fewRows, lines*n)
+			}
+			took, err := copyLines(ctx, of, c, coupons)
+			if err != nil {
+				return copied{}, err
+			}
+			stored, err := of.Number(ctx, "SELECT COUNT(*) FROM line_journal")
+			if err == nil && stored != rows {
+				err = fmt.Errorf("%d rows stored, want %d", stored, rows)
+			}
+			return copied{min(c.parallel, coupons), rows, float64(rows) / took.Seconds()}, err
+		}})
+	}
+	return report.Measured("way", *m.rounds, ways,
+		report.Count("connections", func(r copied) int { return r.connections }),
+		report.Count("rows", func(r copied) int { return r.rows }),
 		report.Median("rows/s", report.Whole, rate), report.Spread("spread", report.Whole, rate),
 		report.Ratio("ratio to "+plain500, report.To(plain500), rate),
-		report.Ratio("ratio to "+plainest, report.To(plainest), rate),
-	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (copied, error) {
-		of, coupons, rows := p, lines, lines*n
-		if among[i].few {
-			of, coupons, rows = few, 1, min(fewRows, lines*n)
-		}
-		took, err := copyLines(ctx, of, among[i], coupons)
-		if err != nil {
-			return copied{}, err
-		}
-		stored, err := of.Number(ctx, "SELECT COUNT(*) FROM line_journal")
-		if err == nil && stored != rows {
-			err = fmt.Errorf("%d rows stored, want %d", stored, rows)
-		}
-		return copied{min(among[i].parallel, coupons), rows, float64(rows) / took.Seconds()}, err
-	}, columns...)
-	return report.Table("way", rows, columns...), err
+		report.Ratio("ratio to "+plainest, report.To(plainest), rate))
 }
 
 // copyLines lets the journal of the first coupons begin again, and copies their lines until nothing is left.
@@ -247,14 +240,12 @@ func rowArgs(id coupon.CouponID, page []coupon.Application) (args []any) {
 	return args
 }
 
-func upsert(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
-	_, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(page))+keepRowsSQL, rowArgs(id, page)...)
-	return err
-}
-
-func insert(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
-	_, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(page)), rowArgs(id, page)...)
-	return err
+// insert inserts rows by a statement that ends with suffix.
+func insert(suffix string) writer {
+	return func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {
+		_, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(page))+suffix, rowArgs(id, page)...)
+		return err
+	}
 }
 
 func insertJSON(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coupon.Application) error {

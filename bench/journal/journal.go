@@ -18,10 +18,10 @@ import (
 
 type measurement struct {
 	*stage.Stage
-	scenes                   *[]string
+	scenes                   *[]stage.Scene[*measurement]
 	rounds, backlog, settled *int
 	lines, rate, idle        *int
-	seconds, watched         *float64
+	seconds, watched         *time.Duration
 }
 
 const (
@@ -32,58 +32,43 @@ const (
 	listed = 2 * time.Second
 	// turns is how often the journal is turned on and off in a round: these measurements are short, and vary.
 	turns = 2
+	// longFor is how many times as long as the settled line the other line is: the journal is not done before the
+	// settlement.
+	longFor = 3
+	// restoreWithin bounds a restore.
+	restoreWithin = 3 * time.Minute
 )
-
-var scenes = []struct {
-	name string
-	run  func(m *measurement, ctx context.Context) (string, error)
-}{
-	{"long", (*measurement).longLine},
-	{"short", (*measurement).shortLines},
-	{"applying", (*measurement).applying},
-	{"settlement", (*measurement).settlement},
-	{"idle", (*measurement).idling},
-	{"restore", (*measurement).restore},
-}
 
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var names []string
-	for _, s := range scenes {
-		names = append(names, s.name)
-	}
 	m := &measurement{
-		scenes: o.Choice("scenes", names, names), rounds: o.Rounds(3),
+		rounds: o.Rounds(3),
+		scenes: stage.Scenes(o, []stage.Scene[*measurement]{
+			{Name: "long", Play: (*measurement).longLine}, {Name: "short", Play: (*measurement).shortLines},
+			{Name: "applying", Play: (*measurement).applying}, {Name: "settlement", Play: (*measurement).settlement},
+			{Name: "idle", Play: (*measurement).idling}, {Name: "restore", Play: (*measurement).restore},
+		}),
 		backlog: o.Int("backlog", 1_000_000, 1000, 5_000_000, "applications of the long line"),
 		lines:   o.Int("lines", 1000, 50, 10_000, "short lines"),
 		settled: o.Int("settled", 200_000, 1000, 1_000_000, "applications of the settlement"),
 		rate:    o.Int("rate", 5000, 1, 100_000, "applications per second of the steady load"),
 		idle:    o.Int("idle", 10_000, 100, 10_000, "the most idle coupons"),
-		seconds: o.Seconds("seconds", 3, 0.2, 60, "each load without its warm-up"),
-		watched: o.Seconds("watched", 8, 0.5, 60, "how long idle coupons are watched"),
+		seconds: o.Duration("seconds", 3, 0.2, 60, "each load without its warm-up"),
+		watched: o.Duration("watched", 8, 0.5, 60, "how long idle coupons are watched"),
 	}
-	return m.run
+	return func(ctx context.Context, s *stage.Stage) (string, error) {
+		m.Stage = s
+		return stage.Play(ctx, m, *m.scenes)
+	}
 }
 
-func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err error) {
-	m.Stage = s
-	for _, name := range *m.scenes {
-		for _, scene := range scenes {
-			if scene.name != name {
-				continue
-			}
-			found, err := scene.run(m, ctx)
-			if err != nil {
-				return "", fmt.Errorf("scene %s: %w", name, err)
-			}
-			text += found + "\n"
-		}
+// both are the ways without the journal and with it.
+func both[R any](measure func(journal bool) (R, error)) []report.Way[R] {
+	return []report.Way[R]{
+		{Name: without, Measure: func() (R, error) { return measure(false) }},
+		{Name: with, Measure: func() (R, error) { return measure(true) }},
 	}
-	return text, nil
 }
-
-// both are the rows of what is measured without the journal and with it.
-var both = []string{without, with}
 
 // applied is what applicants and servers need.
 type applied struct {
@@ -104,29 +89,19 @@ func (m *measurement) applying(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = pod.Stop() }()
-	latency := func(head string, figure func(applied) time.Duration) report.Column[applied] {
-		return report.Elapsed(head, figure)
-	}
 	peak := func(r applied) float64 { return r.peak.Rate() }
-	columns := []report.Column[applied]{
+	table, err := report.Measured("", turns**m.rounds,
+		both(func(journal bool) (applied, error) { return m.applyBeside(ctx, p, &l, journal) }),
 		report.Median("peak, applications/s", report.Whole, peak), report.Ratio("ratio by turn", report.To(without), peak),
-		latency("peak, p99", func(r applied) time.Duration { return r.peak.FromDue.P99 }),
-		latency("steady, p50", func(r applied) time.Duration { return r.steady.FromDue.P50 }),
-		latency("p99", func(r applied) time.Duration { return r.steady.FromDue.P99 }),
+		report.Elapsed("peak, p99", func(r applied) time.Duration { return r.peak.FromDue.P99 }),
+		report.Elapsed("steady, p50", func(r applied) time.Duration { return r.steady.FromDue.P50 }),
+		report.Elapsed("p99", func(r applied) time.Duration { return r.steady.FromDue.P99 }),
 		report.Ratio("ratio by turn", report.To(without), func(r applied) float64 { return r.steady.FromDue.P99.Seconds() }),
-		report.Median("CPU of Redis", report.CPU, func(r applied) float64 { return r.redis.Seconds() }),
-		report.Median("of the journal and MySQL", report.CPU, func(r applied) float64 { return r.journal.Seconds() }),
-		report.Median("behind", report.Whole, func(r applied) float64 { return float64(r.behind) }),
-	}
-	rows, err := report.InTurn(turns**m.rounds, both, func(i int) (applied, error) {
-		return m.applyBeside(ctx, p, &l, i == 1)
-	}, columns...)
-	return fmt.Sprintf("Applying: one coupon, %d connections, %.1f s each, %d turns. At the peak each connection "+
-		"applies after an "+
-		"answer. At the steady rate\nof %d/s latency counts from the time a request was due, and CPU time is that of one "+
-		"application. Behind: applications that the\njournal lacked at the end of the steady "+
-		"load:\n\n", connections, *m.seconds,
-		turns**m.rounds, *m.rate) + report.Table("", rows, columns...), err
+		report.CPUTime("CPU of Redis", func(r applied) time.Duration { return r.redis }),
+		report.CPUTime("of the journal and MySQL", func(r applied) time.Duration { return r.journal }),
+		report.Count("behind", func(r applied) int { return r.behind }))
+	return fmt.Sprintf("Applying: %d connections, %s each, %d turns, the steady rate is %d/s:\n\n", connections,
+		*m.seconds, turns**m.rounds, *m.rate) + table, err
 }
 
 // openPod starts a pod that accepts applications.
@@ -150,8 +125,8 @@ func (m *measurement) load(ctx context.Context, l *applicants.Load, rate int, do
 }
 
 // wait is a load's length.
-func (m *measurement) wait(ctx context.Context) error {
-	return stage.Wait(ctx, time.Duration(*m.seconds*float64(time.Second)))
+func (m *measurement) wait(ctx context.Context) func() error {
+	return func() error { return stage.Wait(ctx, *m.seconds) }
 }
 
 // applyBeside lets a journal copy first what it lacks.
@@ -171,21 +146,19 @@ func (m *measurement) applyBeside(ctx context.Context, p *stage.Shop, l *applica
 			})
 		}
 	}
-	if err := ready(); err != nil {
-		return r, err
+	if err = ready(); err == nil {
+		r.peak, err = m.load(ctx, l, 0, m.wait(ctx))
 	}
-	if r.peak, err = m.load(ctx, l, 0, func() error { return m.wait(ctx) }); err != nil {
-		return r, err
+	if err == nil {
+		err = ready()
 	}
-	if err := ready(); err != nil {
+	if err != nil {
 		return r, err
 	}
 	r.steady, err = m.load(ctx, l, *m.rate, func() error {
-		redis, written := stage.CPU(p.Redis.Pid()), stage.CPU(pid)+stage.CPU(m.MySQLPid())
-		err := m.wait(ctx)
-		n := time.Duration(float64(*m.rate) * *m.seconds)
-		r.redis = (stage.CPU(p.Redis.Pid()) - redis) / n
-		r.journal = (stage.CPU(pid) + stage.CPU(m.MySQLPid()) - written) / n
+		used, err := p.Use(ctx, []int{pid}, m.wait(ctx))
+		n := time.Duration(float64(*m.rate) * m.seconds.Seconds())
+		r.redis, r.journal = used.Redis/n, (used.Own+used.MySQL)/n
 		if err == nil && journal {
 			r.behind, err = behind(ctx, p)
 		}
@@ -204,10 +177,6 @@ func behind(ctx context.Context, p *stage.Shop) (int, error) {
 	return int(waiting) - stored, err
 }
 
-// longFor is how many times as long as the settled line the other line is: the journal is not done before the
-// settlement.
-const longFor = 3
-
 // settled is a settlement with the journal or without it.
 type settled struct {
 	took time.Duration // the whole process
@@ -216,19 +185,13 @@ type settled struct {
 
 // settlement measures `settle run` of one coupon while the journal copies the long line of another.
 func (m *measurement) settlement(ctx context.Context) (string, error) {
-	seconds := func(r settled) float64 { return r.took.Seconds() }
-	columns := []report.Column[settled]{
-		report.Median("settle run", report.Time, seconds), report.Ratio("ratio by turn", report.To(without), seconds),
-		report.Median("rows that the journal wrote meanwhile", report.Whole,
-			func(r settled) float64 { return float64(r.rows) }),
-	}
-	rows, err := report.InTurn(turns**m.rounds, both, func(i int) (settled, error) {
-		return m.settleBeside(ctx, i == 1)
-	}, columns...)
-	return fmt.Sprintf("`settle run` issues %d coupons while the journal copies a line of %d applications for another "+
-		"coupon, at its\n"+
-		"`JOURNAL_ROWS_PER_SECOND`; %d turns:\n\n", *m.settled, longFor**m.settled, turns**m.rounds) +
-		report.Table("", rows, columns...), err
+	table, err := report.Measured("", turns**m.rounds,
+		both(func(journal bool) (settled, error) { return m.settleBeside(ctx, journal) }),
+		report.Elapsed("settle run", func(r settled) time.Duration { return r.took }),
+		report.Ratio("ratio by turn", report.To(without), func(r settled) float64 { return r.took.Seconds() }),
+		report.Count("rows that the journal wrote meanwhile", func(r settled) int { return r.rows }))
+	return fmt.Sprintf("`settle run` issues %d coupons while the journal copies %d applications for another coupon; "+
+		"%d turns:\n\n", *m.settled, longFor**m.settled, turns**m.rounds) + table, err
 }
 
 func (m *measurement) settleBeside(ctx context.Context, journal bool) (r settled, err error) {
@@ -250,7 +213,7 @@ func (m *measurement) settleBeside(ctx context.Context, journal bool) (r settled
 	if err != nil {
 		return r, err
 	}
-	const copied = "SELECT COUNT(*) FROM line_journal WHERE coupon_id = 2"
+	copied := func() (int, error) { return p.Number(ctx, "SELECT COUNT(*) FROM line_journal WHERE coupon_id = 2") }
 	if journal {
 		_, stop, err := p.Serve(ctx, "journal")
 		if err != nil {
@@ -258,14 +221,14 @@ func (m *measurement) settleBeside(ctx context.Context, journal bool) (r settled
 		}
 		defer stop()
 		err = stage.Until(ctx, "begin to copy", time.Minute, func() (bool, error) {
-			n, err := p.Number(ctx, copied)
+			n, err := copied()
 			return n > 0, err
 		})
 		if err != nil {
 			return r, err
 		}
 	}
-	before, err := p.Number(ctx, copied)
+	before, err := copied()
 	if err != nil {
 		return r, err
 	}
@@ -282,107 +245,79 @@ func (m *measurement) settleBeside(ctx context.Context, journal bool) (r settled
 	if err := json.Unmarshal(out, &told); err != nil || told.Total.Issued != *m.settled {
 		return r, fmt.Errorf("settle run issued %d of %d: %w", told.Total.Issued, *m.settled, err)
 	}
-	r.rows, err = p.Number(ctx, copied)
+	r.rows, err = copied()
 	r.rows -= before
 	return r, err
 }
 
-// idled is what looking at empty lines costs, each in a second.
-type idled struct {
-	commands              float64       // of Redis
-	redis, journal, mysql time.Duration // CPU time
-}
-
 // idling measures the journal while nobody applies.
 func (m *measurement) idling(ctx context.Context) (string, error) {
-	var names []string
-	var coupons []int
+	var ways []report.Way[stage.Used]
 	for n := 10; n <= *m.idle; n *= 10 {
-		names, coupons = append(names, fmt.Sprint(n)), append(coupons, n)
+		ways = append(ways, report.Way[stage.Used]{Name: fmt.Sprint(n), Measure: func() (stage.Used, error) {
+			return m.idleWith(ctx, n)
+		}})
 	}
-	columns := []report.Column[idled]{
-		report.Median("Redis commands/s", report.Whole, func(r idled) float64 { return r.commands }),
-		report.Median("CPU of Redis", report.Share, func(r idled) float64 { return r.redis.Seconds() }),
-		report.Median("of settle serve", report.Share, func(r idled) float64 { return r.journal.Seconds() }),
-		report.Median("of MySQL", report.Share, func(r idled) float64 { return r.mysql.Seconds() }),
+	share := func(head string, cpu func(stage.Used) time.Duration) report.Column[stage.Used] {
+		return report.Median(head, report.Share, func(u stage.Used) float64 { return u.In(time.Second, cpu(u).Seconds()) })
 	}
-	rows, err := report.InTurn(1, names, func(i int) (idled, error) { return m.idleWith(ctx, coupons[i]) }, columns...)
-	return fmt.Sprintf("`settle serve --tasks journal` looks at all open coupons once a second, and nobody applies; "+
-		"%.1f s each, CPU time as a share of one core:\n\n", *m.watched) + report.Table("open coupons", rows, columns...), err
+	table, err := report.Measured("open coupons", 1, ways,
+		report.Median("Redis commands/s", report.Whole,
+			func(u stage.Used) float64 { return u.In(time.Second, u.RedisCommands) }),
+		share("CPU of Redis", func(u stage.Used) time.Duration { return u.Redis }),
+		share("of settle serve", func(u stage.Used) time.Duration { return u.Own }),
+		share("of MySQL", func(u stage.Used) time.Duration { return u.MySQL }))
+	return fmt.Sprintf("Nobody applies; %s each, CPU time as a share of one core:\n\n", *m.watched) + table, err
 }
 
-func (m *measurement) idleWith(ctx context.Context, coupons int) (r idled, err error) {
+func (m *measurement) idleWith(ctx context.Context, coupons int) (u stage.Used, err error) {
 	p, err := m.OpenShop(ctx, coupons, 1)
 	if err != nil {
-		return r, err
+		return u, err
 	}
 	defer p.Close()
 	for id := range coupons {
 		if err := p.Publish(ctx, id+1); err != nil {
-			return r, err
+			return u, err
 		}
 	}
 	pid, stop, err := p.Serve(ctx, "journal")
 	if err != nil {
-		return r, err
+		return u, err
 	}
 	defer stop()
 	if err := stage.Wait(ctx, listed); err != nil {
-		return r, err
+		return u, err
 	}
-	before, err := p.Redis.Commands(ctx)
-	if err != nil {
-		return r, err
-	}
-	began, redis, journal, mysql := time.Now(), stage.CPU(p.Redis.Pid()), stage.CPU(pid), stage.CPU(m.MySQLPid())
-	if err := stage.Wait(ctx, time.Duration(*m.watched*float64(time.Second))); err != nil {
-		return r, err
-	}
-	seconds := time.Since(began).Seconds()
-	each := func(d time.Duration) time.Duration { return time.Duration(float64(d) / seconds) }
-	r.redis, r.journal = each(stage.CPU(p.Redis.Pid())-redis), each(stage.CPU(pid)-journal)
-	r.mysql = each(stage.CPU(m.MySQLPid()) - mysql)
-	after, err := p.Redis.Commands(ctx)
-	r.commands = float64(after-before) / seconds
-	return r, err
+	return p.Use(ctx, []int{pid}, func() error { return stage.Wait(ctx, *m.watched) })
 }
 
 // restored is a restore of a whole line.
 type restored struct {
-	took          time.Duration // from the loss
-	redis         time.Duration // CPU time
+	stage.Used    // from the loss
 	quiet, during applicants.Outcome
 	behind        int // applications that the journal lacked at its end
 }
 
 // restore measures how `settle serve --tasks journal` notices a loss and restores the line, while users apply or not.
 func (m *measurement) restore(ctx context.Context) (string, error) {
-	columns := []report.Column[restored]{
-		report.Elapsed("time", func(r restored) time.Duration { return r.took }),
-		report.Spread("spread", report.Time, func(r restored) float64 { return r.took.Seconds() }),
-		report.Median("rows/s", report.Whole, func(r restored) float64 { return float64(*m.backlog) / r.took.Seconds() }),
-		report.Elapsed("CPU of Redis", func(r restored) time.Duration { return r.redis }),
+	table, err := report.Measured("applicants", *m.rounds, []report.Way[restored]{
+		{Name: "none", Measure: func() (restored, error) { return m.restoreOnce(ctx, false) }},
+		{Name: "yes", Measure: func() (restored, error) { return m.restoreOnce(ctx, true) }},
+	},
+		report.Elapsed("time", func(r restored) time.Duration { return r.Took }),
+		report.Spread("spread", report.Time, func(r restored) float64 { return r.Took.Seconds() }),
+		report.Median("rows/s", report.Whole, func(r restored) float64 { return r.In(time.Second, float64(*m.backlog)) }),
+		report.Elapsed("CPU of Redis", func(r restored) time.Duration { return r.Redis }),
 		report.Elapsed("apply p99 before", func(r restored) time.Duration { return r.quiet.FromDue.P99 }),
 		report.Elapsed("during", func(r restored) time.Duration { return r.during.FromDue.P99 }),
 		report.Within("ratio by round", func(r restored) float64 { return r.during.FromDue.P99.Seconds() },
 			func(r restored) float64 { return r.quiet.FromDue.P99.Seconds() }),
-		report.Median("not accepted", report.Whole, func(r restored) float64 { return float64(r.during.NotAccepted()) }),
-		report.Median("behind", report.Whole, func(r restored) float64 { return float64(r.behind) }),
-	}
-	rows, err := report.InTurn(*m.rounds, []string{"none", "yes"}, func(i int) (restored, error) {
-		return m.restoreOnce(ctx, i == 1)
-	}, columns...)
-	return fmt.Sprintf("Redis loses queue and state of a coupon with %d journalled applications. `settle serve "+
-		"--tasks journal` notices "+
-		"it and puts\nall back; the time counts from the loss. Applicants apply for the same coupon, %d a second; "+
-		"latency counts from "+
-		"the time a request\nwas due. Not accepted: applications before the window was published again. Behind: "+
-		"applications that "+
-		"the journal lacked at the end:\n\n", *m.backlog, *m.rate) + report.Table("applicants", rows, columns...), err
+		report.Count("not accepted", func(r restored) int { return r.during.NotAccepted() }),
+		report.Count("behind", func(r restored) int { return r.behind }))
+	return fmt.Sprintf("Redis loses a coupon with %d journalled applications. Applicants apply for it %d times a "+
+		"second:\n\n", *m.backlog, *m.rate) + table, err
 }
-
-// restoreWithin bounds a restore.
-const restoreWithin = 3 * time.Minute
 
 func (m *measurement) restoreOnce(ctx context.Context, applying bool) (r restored, err error) {
 	p, err := m.OpenShop(ctx, 1, stage.Never)
@@ -401,17 +336,8 @@ func (m *measurement) restoreOnce(ctx context.Context, applying bool) (r restore
 		return r, err
 	}
 	defer stop()
-	lose := func() error {
-		before, began := stage.CPU(p.Redis.Pid()), time.Now()
-		if err := p.RDB.Unlink(ctx, stage.QueueKey(1), stage.StateKey(1)).Err(); err != nil {
-			return err
-		}
-		err := stage.Until(ctx, "restore", restoreWithin, func() (bool, error) {
-			fields, err := p.RDB.HMGet(ctx, stage.StateKey(1), "since", "restored").Result()
-			return err == nil && fields[0] != nil && fields[0] == fields[1], err
-		})
-		r.took, r.redis = time.Since(began), stage.CPU(p.Redis.Pid())-before
-		if err != nil {
+	lose := func() (err error) {
+		if r.Used, err = p.Use(ctx, nil, func() error { return loseLine(ctx, p) }); err != nil {
 			return err
 		}
 		back, err := p.RDB.ZCount(ctx, stage.QueueKey(1), "-inf", fmt.Sprint(p.Last)).Result()
@@ -434,9 +360,20 @@ func (m *measurement) restoreOnce(ctx context.Context, applying bool) (r restore
 		return r, err
 	}
 	defer func() { _ = pod.Stop() }()
-	if r.quiet, err = m.load(ctx, &l, *m.rate, func() error { return m.wait(ctx) }); err != nil {
+	if r.quiet, err = m.load(ctx, &l, *m.rate, m.wait(ctx)); err != nil {
 		return r, err
 	}
 	r.during, err = m.load(ctx, &l, *m.rate, lose)
 	return r, err
+}
+
+// loseLine deletes what Redis has of coupon 1, and waits until it is restored.
+func loseLine(ctx context.Context, p *stage.Shop) error {
+	if err := p.RDB.Unlink(ctx, stage.QueueKey(1), stage.StateKey(1)).Err(); err != nil {
+		return err
+	}
+	return stage.Until(ctx, "restore", restoreWithin, func() (bool, error) {
+		fields, err := p.RDB.HMGet(ctx, stage.StateKey(1), "since", "restored").Result()
+		return err == nil && fields[0] != nil && fields[0] == fields[1], err
+	})
 }

@@ -20,8 +20,8 @@ import (
 type measurement struct {
 	*stage.Shop
 	streams, winners, rounds, rate *int
-	scenes                         *[]string
-	idle, load                     *float64
+	scenes                         *[]scene
+	idle, load                     *time.Duration
 
 	openFiles int    // how many files a process may have open
 	coupons   int    // how many are used
@@ -44,19 +44,15 @@ const (
 
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var keys []string
-	for _, sc := range scenes {
-		keys = append(keys, sc.key)
-	}
 	m := &measurement{
 		streams: o.Int("streams", 0, 0, mostStreams, "users with a stream; 0: 20000, or as many as the limit of open "+
 			"files allows"),
 		winners: o.Int("winners", 1000, 1, mostStreams, "seats of the coupon"),
-		rounds:  o.Rounds(3), scenes: o.Choice("scenes", keys, keys),
+		rounds:  o.Rounds(3), scenes: stage.Choose(o, "scenes", scenes, func(sc scene) string { return sc.key }),
 		rate: o.Int("rate", 1000, 1, 20_000, "applications for another coupon per second"),
 		// a stream lives five minutes at least
-		idle: o.Seconds("idle", 15, 0.2, 180, "how long the cost of waiting is measured"),
-		load: o.Seconds("load", 6, 0.2, 60, "how long applying is measured while nothing is told"),
+		idle: o.Duration("idle", 15, 0.2, 180, "how long the cost of waiting is measured"),
+		load: o.Duration("load", 6, 0.2, 60, "how long applying is measured while nothing is told"),
 	}
 	return m.run
 }
@@ -77,9 +73,8 @@ func (m *measurement) limit() error {
 		*m.streams = min(wantedStreams, most)
 	}
 	if *m.streams > most || *m.winners >= *m.streams {
-		return fmt.Errorf("want at most %d -streams, because a process may have %d open files (ulimit -Hn), and fewer "+
-			"-winners",
-			most, m.openFiles)
+		return fmt.Errorf("want at most %d -streams, as a process may have %d open files, and fewer -winners", most,
+			m.openFiles)
 	}
 	return nil
 }
@@ -92,14 +87,7 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	var of []scene
-	for _, sc := range scenes {
-		if slices.Contains(*m.scenes, sc.key) {
-			names, of = append(names, sc.name), append(of, sc)
-		}
-	}
-	if m.Shop, err = s.OpenShop(ctx, busyCoupon+*m.rounds*len(of), *m.winners); err != nil {
+	if m.Shop, err = s.OpenShop(ctx, busyCoupon+*m.rounds*len(*m.scenes), *m.winners); err != nil {
 		return "", err
 	}
 	defer m.Close()
@@ -107,8 +95,11 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 	if err := m.AddUsers(ctx, firstUser, *m.streams); err != nil {
 		return "", err
 	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (result, error) { return m.play(ctx, of[i]) },
-		slices.Concat(waiting, telling, back, applying)...)
+	var ways []report.Way[result]
+	for _, sc := range *m.scenes {
+		ways = append(ways, report.Way[result]{Name: sc.name, Measure: func() (result, error) { return m.play(ctx, sc) }})
+	}
+	rows, err := report.InTurn(*m.rounds, ways, slices.Concat(waiting, telling, back, applying)...)
 	if err != nil {
 		return "", err
 	}
@@ -120,17 +111,19 @@ func each(figure func(result) int64) func(result) float64 {
 	return func(r result) float64 { return float64(figure(r)) / 1024 / float64(max(1, r.users)) }
 }
 
-// waiting is the cost of waiting.
+// waiting is the cost of waiting. Processor time is that of a minute.
 var waiting = []report.Column[result]{
-	report.Median("users", report.Whole, func(r result) float64 { return float64(r.users) }),
+	report.Count("users", func(r result) int { return r.users }),
 	report.Median("server", report.One, each(func(r result) int64 { return r.server })),
 	report.Median("kernel, its end", report.One, each(func(r result) int64 { return r.kernel })),
 	report.Median("Redis", report.One, each(func(r result) int64 { return r.redis })),
-	report.Elapsed("CPU server", func(r result) time.Duration { return r.cost.server }),
-	report.Elapsed("CPU Redis", func(r result) time.Duration { return r.cost.redis }),
-	report.Elapsed("CPU MySQL", func(r result) time.Duration { return r.cost.mysql }),
-	report.Median("Redis commands/s", report.Whole, func(r result) float64 { return r.cost.commands }),
-	report.Median("MySQL questions/s", report.Whole, func(r result) float64 { return r.cost.questions }),
+	report.Elapsed("CPU server", func(r result) time.Duration { return r.cost.CPUIn(time.Minute, r.cost.Own) }),
+	report.Elapsed("CPU Redis", func(r result) time.Duration { return r.cost.CPUIn(time.Minute, r.cost.Redis) }),
+	report.Elapsed("CPU MySQL", func(r result) time.Duration { return r.cost.CPUIn(time.Minute, r.cost.MySQL) }),
+	report.Median("Redis commands/s", report.Whole,
+		func(r result) float64 { return r.cost.In(time.Second, r.cost.RedisCommands) }),
+	report.Median("MySQL questions/s", report.Whole,
+		func(r result) float64 { return r.cost.In(time.Second, r.cost.Questions) }),
 	report.Median("server's peak", report.MiB, func(r result) float64 { return float64(r.peak) }),
 }
 
@@ -158,22 +151,18 @@ var back = slices.Concat(
 	three("since connecting", func(r result) load.Waits { return r.connecting }))
 
 // applying has the times of applications for another coupon, and their ratios to the quiet pod.
-var applying = func() (columns []report.Column[result]) {
-	quiet := func(r result) float64 { return r.apply.quiet.Seconds() }
-	columns = append(columns, report.Median("quiet", report.Time, quiet))
-	for _, of := range []struct {
-		head   string
-		figure func(result) time.Duration
-	}{
-		{"while all wait", func(r result) time.Duration { return r.apply.waiting }},
-		{"while all are told", func(r result) time.Duration { return r.apply.telling }},
-		{"while all come back", func(r result) time.Duration { return r.apply.cut }},
-	} {
-		columns = append(columns, report.Elapsed(of.head, of.figure),
-			report.Within("ratio", func(r result) float64 { return of.figure(r).Seconds() }, quiet))
-	}
-	return columns
-}()
+var applying = slices.Concat(
+	[]report.Column[result]{report.Median("quiet", report.Time, quiet)},
+	toQuiet("while all wait", func(r result) time.Duration { return r.apply.waiting }),
+	toQuiet("while all are told", func(r result) time.Duration { return r.apply.telling }),
+	toQuiet("while all come back", func(r result) time.Duration { return r.apply.cut }))
+
+func quiet(r result) float64 { return r.apply.quiet.Seconds() }
+
+func toQuiet(head string, figure func(result) time.Duration) []report.Column[result] {
+	return []report.Column[result]{report.Elapsed(head, figure),
+		report.Within("ratio", func(r result) float64 { return figure(r).Seconds() }, quiet)}
+}
 
 // goal is what the streams should reach.
 type goal struct {
@@ -184,10 +173,8 @@ type goal struct {
 }
 
 var goals = []goal{
-	{"memory of a stream, KiB", 32, report.One, func(r,
-		_ result) float64 {
-		return each(func(r result) int64 { return r.server })(r)
-	}},
+	{"memory of a stream, KiB", 32, report.One,
+		func(r, _ result) float64 { return each(func(r result) int64 { return r.server })(r) }},
 	{"last one told after the commit of the own outcome", 2, report.Time, func(r, _ result) float64 {
 		return max(r.telling.winners.Quantile(1), r.telling.others.Quantile(1)).Seconds()
 	}},
@@ -206,48 +193,35 @@ var goals = []goal{
 }
 
 func (m *measurement) render(rows []report.Row[result], cores string) string {
-	text := fmt.Sprintf("%s The scenes take turns, %d rounds: medians, and the spread. %d users have applied for one "+
-		"coupon with "+
-		"%d seats;\na process may have %d open files here.\n", cores, *m.rounds, *m.streams, *m.winners, m.openFiles)
-	streams := slices.IndexFunc(rows, func(r report.Row[result]) bool { return r.Name == scenes[0].name })
-	nobody := slices.IndexFunc(rows, func(r report.Row[result]) bool { return r.Name == scenes[1].name })
-	if streams >= 0 && nobody >= 0 {
-		var reached []report.Row[float64]
-		var of []goal
-		for _, g := range goals {
-			row := report.Row[float64]{Name: g.name + " | " + g.unit(g.limit)}
-			for i, r := range rows[streams].Rounds {
-				row.Rounds = append(row.Rounds, g.figure(r, rows[nobody].Rounds[i]))
+	those := func(have func(report.Row[result]) bool) (some []report.Row[result]) {
+		for _, row := range rows {
+			if have(row) {
+				some = append(some, row)
 			}
-			reached, of = append(reached, row), append(of, g)
 		}
+		return some
+	}
+	text := fmt.Sprintf("%s The scenes take turns, %d rounds. %d users have applied for one coupon with %d seats; a "+
+		"process may have %d open files here.\n", cores, *m.rounds, *m.streams, *m.winners, m.openFiles)
+	streams := those(func(r report.Row[result]) bool { return r.Name == scenes[0].name })
+	nobody := those(func(r report.Row[result]) bool { return r.Name == scenes[1].name })
+	if len(streams) > 0 && len(nobody) > 0 {
 		text += "\nGoals:\n\n"
-		for i, row := range reached {
-			table := report.Table(" | goal", []report.Row[float64]{row}, report.Goal(of[i].unit, of[i].limit)...)
-			text += report.Body(table, i == 0)
+		for at, g := range goals {
+			row := report.Row[float64]{Name: g.name + " | " + g.unit(g.limit)}
+			for i, r := range streams[0].Rounds {
+				row.Rounds = append(row.Rounds, g.figure(r, nobody[0].Rounds[i]))
+			}
+			table := report.Table(" | goal", []report.Row[float64]{row}, report.Goal(g.unit, g.limit)...)
+			text += report.Body(table, at == 0)
 		}
 	}
-	told := slices.DeleteFunc(slices.Clone(rows), func(r report.Row[result]) bool {
-		return r.Rounds[0].telling.last.IsZero()
-	})
-	cut := slices.DeleteFunc(slices.Clone(rows), func(r report.Row[result]) bool { return r.Rounds[0].back == nil })
-	text += "\nWaiting. Memory of one user in KiB, beyond that of the server before; CPU time of a minute in which " +
-		"nothing happens. " +
-		"Commands within scripts\ncount, too:\n\n" + report.Table("", rows, waiting...)
-	text += fmt.Sprintf("\nTelling. `settle run` issues %d coupons in one commit, then records the other outcomes in "+
-		"commits of growing "+
-		"pages. A time is from the commit\nof the user's own outcome until the user has read it. The bench asks for the "+
-		"commits every "+
-		"%s, so times are up to that and one question\ntoo long. Missing: not told within %s. Wrong: told something "+
-		"else:\n\n",
-		*m.winners, watchPause, toldWithin) + report.Table("", told, telling...)
-	text += "\nAll streams are cut at once; each connects again after the time that the server named:\n\n" +
-		report.Table("", cut, back...)
-	return text + fmt.Sprintf("\nApplying beside it. %d applications a second for another coupon on the same pod, due "+
-		"at times that no "+
-		"answer changes. 99th percentiles, and their\nratio to that of the quiet pod. While all are told: from the start "+
-		"of settle to "+
-		"the last one told. The plain server takes no applications;\nits pod is beside it:\n\n", *m.rate) +
+	told := those(func(r report.Row[result]) bool { return !r.Rounds[0].telling.last.IsZero() })
+	cut := those(func(r report.Row[result]) bool { return r.Rounds[0].back != nil })
+	return text + "\nWaiting:\n\n" + report.Table("", rows, waiting...) +
+		"\nTelling:\n\n" + report.Table("", told, telling...) +
+		"\nAll streams are cut at once:\n\n" + report.Table("", cut, back...) +
+		fmt.Sprintf("\nApplying beside it, %d applications a second:\n\n", *m.rate) +
 		report.Table("", rows, applying...)
 }
 

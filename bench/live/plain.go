@@ -2,11 +2,8 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,8 +21,8 @@ import (
 // knows no state of an application, so that a reconnect may miss the outcome for good; it does not read MySQL, has no
 // deadline for a write, no limit of streams, and does not end them.
 const (
-	onChannels      = "channels"      // one connection to Redis, with a channel for each user
-	onSubscriptions = "subscriptions" // go-redis's PubSub for each user, which is a connection to Redis
+	onChannels      = "live-channels"      // one connection to Redis, with a channel for each user
+	onSubscriptions = "live-subscriptions" // go-redis's PubSub for each user, which is a connection to Redis
 )
 
 const (
@@ -37,38 +34,17 @@ const (
 )
 
 // Roles are the plain servers.
-var Roles = stage.Roles{
-	role + onChannels:      serve(shareOne),
-	role + onSubscriptions: serve(oneEach),
-}
+var Roles = stage.Roles{onChannels: serve(shareOne), onSubscriptions: serve(oneEach)}
 
-const role = "live-"
-
-// serve answers until stdin ends. It reads the address of Redis.
-func serve(open func(*redis.Client) subscribing) func(ctx context.Context, in *json.Decoder, stdout,
-	stderr io.Writer) error {
-	return func(ctx context.Context, in *json.Decoder, _, stderr io.Writer) error {
-		var address string
-		if err := in.Decode(&address); err != nil {
-			return fmt.Errorf("read wiring: %w", err)
-		}
-		subscribe := open(redis.NewClient(&redis.Options{Addr: address}))
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
+func serve(open func(*redis.Client) subscribing) stage.Work {
+	return stage.Server(func(_ context.Context, w stage.Wiring) (http.Handler, error) {
+		subscribe := open(redis.NewClient(&redis.Options{Addr: w.Redis}))
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /v1/live/coupons/{id}/me", func(w http.ResponseWriter, r *http.Request) {
-			plainStream(w, r,
-				subscribe)
+			plainStream(w, r, subscribe)
 		})
-		if err := stage.Listen(stderr, listener.Addr().String()); err != nil {
-			return err
-		}
-		go func() { _ = http.Serve(listener, mux) }()
-		stage.AwaitEnd(ctx, in)
-		return nil
-	}
+		return mux, nil
+	})
 }
 
 // subscribing returns the messages of a channel until end is called.

@@ -48,9 +48,9 @@ var scenes = []scene{
 // result is what one scene found in one round.
 type result struct {
 	users                 int
-	server, redis, kernel int64 // bytes of memory for all users; kernel: of the server's ends of the connections
-	peak                  int64 // bytes, of the server in the whole scene
-	cost                  cost
+	server, redis, kernel int64      // bytes of memory for all users; kernel: of the server's ends of the connections
+	peak                  int64      // bytes, of the server in the whole scene
+	cost                  stage.Used // while nothing happens
 	telling               toldAll
 	untilLast             time.Duration // from the first commit until the last one was told
 	settled               time.Duration // how long settle took
@@ -62,12 +62,6 @@ type result struct {
 
 // applied are the 99th percentiles of applications for another coupon.
 type applied struct{ quiet, waiting, telling, cut time.Duration }
-
-// cost is what the servers use while nothing happens.
-type cost struct {
-	server, redis, mysql time.Duration // CPU time per minute
-	commands, questions  float64       // per second; of Redis, also within scripts
-}
 
 // play plays a scene with a pod and a coupon of its own.
 func (m *measurement) play(ctx context.Context, sc scene) (r result, err error) {
@@ -86,7 +80,7 @@ func (m *measurement) play(ctx context.Context, sc scene) (r result, err error) 
 	busy := applicants.Load{Address: p.Apply, Coupon: busyCoupon, First: m.applicant + 1}
 	m.applicant++
 	if err = busy.AwaitOpen(ctx); err == nil {
-		err = m.applyAll(ctx, p)
+		err = m.Fill(ctx, m.coupons, firstUser, *m.streams, time.Minute)
 	}
 	if err == nil {
 		r.apply.quiet, err = m.quietly(ctx, p)
@@ -107,26 +101,6 @@ func peakOf(p *testenv.Program) int64 {
 	return peak
 }
 
-// applyAll lets every user apply for the coupon.
-func (m *measurement) applyAll(ctx context.Context, p *testenv.Program) error {
-	var failure atomic.Pointer[string]
-	times := func(n int) (time.Duration, bool) { return 0, n < *m.streams }
-	load.Run(ctx, times, connections, func(_ int, requests iter.Seq[load.Request]) {
-		l := load.NewLine(p.Apply, fmt.Sprintf("POST /v1/coupons/%d/applications", m.coupons), time.Now().Add(lineLives))
-		defer l.Close()
-		for r := range requests {
-			if a, err := l.Ask(firstUser + uint64(r.N)); err != nil || a.Status != http.StatusAccepted {
-				text := fmt.Sprintf("user %d is not accepted: status %d: %v", firstUser+r.N, a.Status, err)
-				failure.Store(&text)
-			}
-		}
-	})
-	if text := failure.Load(); text != nil {
-		return fmt.Errorf("%s", *text)
-	}
-	return ctx.Err()
-}
-
 // during sends applications while do works, and returns the 99th percentile of those that were due meanwhile.
 func (m *measurement) during(ctx context.Context, p *testenv.Program, do func() error) (time.Duration, error) {
 	l := applicants.Load{Address: p.Apply, Coupon: busyCoupon, Connections: connections, Rate: float64(*m.rate),
@@ -141,34 +115,12 @@ func (m *measurement) during(ctx context.Context, p *testenv.Program, do func() 
 
 // quietly measures applying for a while.
 func (m *measurement) quietly(ctx context.Context, p *testenv.Program) (time.Duration, error) {
-	return m.during(ctx, p, func() error { return stage.Wait(ctx, time.Duration(*m.load*float64(time.Second))) })
+	return m.during(ctx, p, func() error { return stage.Wait(ctx, *m.load) })
 }
 
 // watch measures the cost of waiting.
-func (m *measurement) watch(ctx context.Context, server int) (c cost, err error) {
-	look := func() (commands int64, questions float64, err error) {
-		var name string
-		if commands, err = m.Redis.Commands(ctx); err == nil {
-			err = m.DB.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &questions)
-		}
-		return commands, questions, err
-	}
-	commands, questions, err := look()
-	if err != nil {
-		return c, err
-	}
-	began := time.Now()
-	used := []time.Duration{stage.CPU(server), stage.CPU(m.Redis.Pid()), stage.CPU(m.MySQLPid())}
-	if err := stage.Wait(ctx, time.Duration(*m.idle*float64(time.Second))); err != nil {
-		return c, err
-	}
-	seconds := time.Since(began).Seconds()
-	for i, pid := range []int{server, m.Redis.Pid(), m.MySQLPid()} {
-		used[i] = time.Duration(float64(stage.CPU(pid)-used[i]) * 60 / seconds)
-	}
-	moreCommands, moreQuestions, err := look()
-	return cost{used[0], used[1], used[2], float64(moreCommands-commands) / seconds,
-		(moreQuestions - questions) / seconds}, err
+func (m *measurement) watch(ctx context.Context, server int) (stage.Used, error) {
+	return m.Use(ctx, []int{server}, func() error { return stage.Wait(ctx, *m.idle) })
 }
 
 // memory is that of server, Redis and kernel.
@@ -188,10 +140,8 @@ func kernelMemory() int64 {
 	_, slab, _ := strings.Cut(string(info), "Slab:")
 	_, tcp, _ := strings.Cut(string(sockets), "TCP:")
 	_, tcp, _ = strings.Cut(tcp, " mem ")
-	if _, err := fmt.Sscan(slab, &slabKiB); err != nil {
-		return 0
-	}
-	if _, err := fmt.Sscan(tcp, &pages); err != nil {
+	_, noSlab := fmt.Sscan(slab, &slabKiB)
+	if _, err := fmt.Sscan(tcp, &pages); err != nil || noSlab != nil {
 		return 0
 	}
 	return slabKiB*1024 + pages*int64(os.Getpagesize())
@@ -206,11 +156,7 @@ func (m *measurement) stream(ctx context.Context, p *testenv.Program, r *result)
 
 // plain is a scene of the plain server. The pod only takes the applications.
 func (m *measurement) plain(ctx context.Context, p *testenv.Program, r *result, kind string, users int) error {
-	cmd, _, err := m.Role(ctx, role+kind, m.Redis.Addr())
-	if err != nil {
-		return err
-	}
-	server, err := testenv.StartProgram(ctx, cmd)
+	server, err := m.StartServer(ctx, kind)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -24,28 +23,47 @@ const maxPaused = 30
 
 type measurement struct {
 	*stage.Shop
-	names, scenes                          *[]string
+	contenders                             *[]contender
+	scenes                                 *[]scene
 	rounds, each, crowd, hot, waves, holds *int
-	pause                                  *float64
-	contenders                             []contender
+	pause                                  *time.Duration
 	coupons                                int // rows of table coupon
+}
+
+// scene is one kind of crowd. about introduces its table.
+type scene struct {
+	name    string
+	coupons func(m *measurement) int
+	about   func(m *measurement) string
+}
+
+const paused = "paused"
+
+var scenes = []scene{
+	{"distinct", func(m *measurement) int { return *m.each }, func(m *measurement) string {
+		return fmt.Sprintf("%d clients use %d coupons a round, each for one order; %d rounds. %d connections to MySQL",
+			*m.crowd, *m.each, *m.rounds, m.Servers.MySQL.Stats().MaxOpenConnections)
+	}},
+	{"hot", func(m *measurement) int { return *m.waves }, func(m *measurement) string {
+		return fmt.Sprintf("%d clients want the same coupon at once, each for its own order; %d coupons a round, one "+
+			"after another", *m.hot, *m.waves)
+	}},
+	{paused, func(m *measurement) int { return *m.holds }, func(m *measurement) string {
+		return fmt.Sprintf("%d coupons, whose holder stops for %s", *m.holds, *m.pause)
+	}},
 }
 
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var names []string
-	for _, c := range contenders {
-		names = append(names, c.name)
-	}
-	scenes := []string{"distinct", "hot", "paused"}
 	m := &measurement{
-		names: o.Choice("contenders", names, names), scenes: o.Choice("scenes", scenes, scenes), rounds: o.Rounds(5),
+		contenders: stage.Choose(o, "contenders", contenders, func(c contender) string { return c.name }),
+		scenes:     stage.Choose(o, "scenes", scenes, func(s scene) string { return s.name }), rounds: o.Rounds(5),
 		each:  o.Int("coupons", 6000, 1, 1_000_000, "coupons of a round of the scene distinct"),
 		crowd: o.Int("clients", 32, 1, 1000, "clients of the scene distinct"),
 		hot:   o.Int("crowd", 256, 1, 10_000, "clients that want the same coupon in the scene hot"),
 		waves: o.Int("waves", 10, 1, 1000, "hot coupons of a round, one after another"),
 		holds: o.Int("paused", 20, 1, maxPaused, "coupons of the scene paused"),
-		pause: o.Seconds("pause", 11, 0, 60, "how long the holder of the lock stops in the scene paused"),
+		pause: o.Duration("pause", 11, 0, 60, "how long the holder of the lock stops in the scene paused"),
 	}
 	return m.run
 }
@@ -55,56 +73,34 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 		return "", err
 	}
 	defer m.Close()
-	var titles []string
-	for _, c := range contenders {
-		if slices.Contains(*m.names, c.name) {
-			m.contenders, titles = append(m.contenders, c), append(titles, c.title)
-			if err := m.makeTables(ctx, c.table); err != nil {
-				return "", fmt.Errorf("tables of %s: %w", c.title, err)
-			}
+	for _, c := range *m.contenders {
+		if err := m.makeTables(ctx, c.table); err != nil {
+			return "", fmt.Errorf("tables of %s: %w", c.title, err)
 		}
 	}
 	for _, scene := range *m.scenes {
 		rounds, columns := *m.rounds, columns
-		if scene == "paused" {
+		if scene.name == paused {
 			rounds, columns = 1, pausedColumns // its length is that of the pause
 		}
-		rows, err := report.InTurn(rounds, titles, func(i int) (result, error) {
-			return m.play(ctx, scene, m.contenders[i])
-		}, columns...)
-		if err != nil {
-			return "", fmt.Errorf("scene %s: %w", scene, err)
+		var ways []report.Way[result]
+		for _, c := range *m.contenders {
+			ways = append(ways, report.Way[result]{Name: c.title, Measure: func() (result, error) {
+				return m.play(ctx, scene, c)
+			}})
 		}
-		text += m.about(scene, rounds) + report.Table("contender", rows, columns...) + "\n"
+		rows, err := report.InTurn(rounds, ways, columns...)
+		if err != nil {
+			return "", fmt.Errorf("scene %s: %w", scene.name, err)
+		}
+		text += scene.about(m) + ":\n\n" + report.Table("contender", rows, columns...) + "\n"
 		for _, row := range rows {
-			for _, r := range row.Rounds[:1] {
-				if r.failure != nil {
-					text += fmt.Sprintf("The first error of %s: %v\n\n", row.Name, r.failure)
-				}
+			if failure := row.Rounds[0].failure; failure != nil {
+				text += fmt.Sprintf("The first error of %s: %v\n\n", row.Name, failure)
 			}
 		}
 	}
 	return text, nil
-}
-
-func (m *measurement) about(scene string, rounds int) string {
-	switch scene {
-	case "distinct":
-		return fmt.Sprintf("%d clients use %d coupons a round, each for one order; medians of %d rounds. A time is that "+
-			"of all steps "+
-			"of an order.\n%d connections to MySQL:\n\n", *m.crowd, *m.each, rounds, m.Servers.MySQL.Stats().MaxOpenConnections)
-	case "hot":
-		return fmt.Sprintf("%d clients want the same coupon at once, each for its own order; %d coupons a round, one "+
-			"after another. "+
-			"A time is that until\nthe order has the coupon or is refused. Locked: answers that the coupon is locked. The "+
-			"client "+
-			"then tries again:\n\n", *m.hot, *m.waves)
-	default:
-		return fmt.Sprintf("%d coupons, whose holder stops for %.0f s. The first order stops between SELECT and its "+
-			"first write, in "+
-			"the first step. Then a second order\nwants the same coupon. Used: the order was told that the coupon is used:\n\n",
-			*m.holds, *m.pause)
-	}
 }
 
 func rate(r result) float64 { return float64(len(r.latencies)) / r.took.Seconds() }
@@ -120,10 +116,10 @@ var columns = []report.Column[result]{
 	report.Elapsed("p99", func(r result) time.Duration { return r.latencies.Quantile(0.99) }),
 	report.Median("CPU MySQL", report.CPU, each(func(r result) time.Duration { return r.server })),
 	report.Median("CPU client, Redis", report.CPU, each(func(r result) time.Duration { return r.client })),
-	report.Sum("coupons", func(r result) int { return r.expected }), report.Sum("used",
-		func(r result) int { return r.used }),
-	report.Sum("used twice", func(r result) int { return r.twice }), report.Sum("locked",
-		func(r result) int { return r.busy }),
+	report.Sum("coupons", func(r result) int { return r.expected }),
+	report.Sum("used", func(r result) int { return r.used }),
+	report.Sum("used twice", func(r result) int { return r.twice }),
+	report.Sum("locked", func(r result) int { return r.busy }),
 	report.Sum("errors", func(r result) int { return r.errors }),
 }
 
@@ -171,10 +167,10 @@ func (m *measurement) issue(ctx context.Context, c contender, n int) (id int, er
 }
 
 // play measures a contender once.
-func (m *measurement) play(ctx context.Context, scene string, c contender) (r result, err error) {
+func (m *measurement) play(ctx context.Context, scene scene, c contender) (r result, err error) {
 	p := plain{m.Servers.MySQL, m.Servers.Redis, c.table}
 	steps := c.open(p)
-	n := map[string]int{"distinct": *m.each, "hot": *m.waves, "paused": *m.holds}[scene]
+	n := scene.coupons(m)
 	const warm = 256 // opens all connections
 	first, err := m.issue(ctx, c, warm)
 	if err != nil {
@@ -186,12 +182,14 @@ func (m *measurement) play(ctx context.Context, scene string, c contender) (r re
 	}
 	askDistinct(ctx, steps, first, warm, m.Servers.MySQL.Stats().MaxOpenConnections)
 	runtime.GC()
-	own := func() time.Duration { return stage.CPU(os.Getpid()) + stage.CPU(m.Redis.Pid()) }
-	server, client := stage.CPU(m.MySQLPid()), own()
-	switch scene {
+	switch scene.name {
 	case "distinct":
-		r = askDistinct(ctx, steps, id, n, *m.crowd)
-		r.server, r.client = stage.CPU(m.MySQLPid())-server, own()-client
+		used, err := m.Use(ctx, []int{os.Getpid()}, func() error {
+			r = askDistinct(ctx, steps, id, n, *m.crowd)
+			return nil
+		})
+		r.server, r.client = used.MySQL, used.Own+used.Redis
+		return r, err
 	case "hot":
 		r = askHot(ctx, steps, id, n, *m.hot)
 	default:
@@ -205,12 +203,11 @@ func (m *measurement) playPaused(ctx context.Context, c contender, steps []step,
 	if err != nil {
 		return r, err
 	}
-	st, err := newStall(config.Addr, *m.holds, time.Duration(*m.pause*float64(time.Second)))
-	if err != nil {
-		return r, err
-	}
-	defer st.listener.Close()
-	config.Addr = st.addr()
+	const network = "stalled"
+	st := &stall{pause: *m.pause, stopped: make(chan struct{}), left: *m.holds}
+	mysql.RegisterDialContext(network, st.dial)
+	defer mysql.DeregisterDialContext(network)
+	config.Net = network
 	pool, err := (&connect.MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return r, err
@@ -227,10 +224,7 @@ func Charts(tables []report.Printed) map[string]string {
 	if len(of) < 2 {
 		return nil
 	}
-	var labels []report.Short
-	for _, c := range contenders {
-		labels = append(labels, report.Short{Name: c.title, Label: c.name})
-	}
+	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.name} })
 	return map[string]string{"redeem.svg": report.Bars{Title: "Orders per second", Unit: "orders/s", Labels: labels,
 		Bars: []report.Bar{
 			{Label: "distinct coupons", Table: of[0], Column: "orders/s"}, {Label: "one hot coupon", Table: of[1],

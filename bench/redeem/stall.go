@@ -2,68 +2,37 @@ package redeem
 
 import (
 	"bytes"
-	"io"
+	"context"
 	"net"
 	"sync"
 	"time"
 )
 
-// stall is a TCP proxy to MySQL. The first n statements that write wait there for the pause, like those of a client
-// that was stopped after its SELECT.
+// stall pauses the first statements that write, like those of clients that were stopped after their SELECT.
 type stall struct {
-	listener net.Listener
-	server   string
-	pause    time.Duration
-	stopped  chan struct{} // closed when all n wait
+	pause   time.Duration
+	stopped chan struct{} // closed when all wait
 
 	mu   sync.Mutex
-	left int
+	left int // statements that will wait
 }
 
-func newStall(server string, n int, pause time.Duration) (*stall, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &stall{listener: listener, server: server, pause: pause, stopped: make(chan struct{}), left: n}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(client)
-		}
-	}()
-	return s, nil
+// dial is how a pool of stopped clients connects.
+func (s *stall) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	return stalled{conn, s}, err
 }
 
-func (s *stall) addr() string { return s.listener.Addr().String() }
+type stalled struct {
+	net.Conn
+	*stall
+}
 
-func (s *stall) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", s.server)
-	if err != nil {
-		return
+func (c stalled) Write(packet []byte) (int, error) {
+	if writes(packet) {
+		c.wait()
 	}
-	defer server.Close()
-	go func() {
-		_, _ = io.Copy(client, server)
-		_ = client.Close()
-	}()
-	packet := make([]byte, 64<<10)
-	for {
-		n, err := client.Read(packet)
-		if err != nil {
-			return
-		}
-		if writes(packet[:n]) {
-			s.wait()
-		}
-		if _, err := server.Write(packet[:n]); err != nil {
-			return
-		}
-	}
+	return c.Conn.Write(packet)
 }
 
 // writes reports whether a packet is a statement that writes.

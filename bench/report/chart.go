@@ -21,6 +21,14 @@ type point struct{ x, y float64 }
 // Short is the name of a row of a table, and what a chart calls it.
 type Short struct{ Name, Label string }
 
+// Shorts are the names of all contenders.
+func Shorts[T any](all []T, of func(T) Short) (labels []Short) {
+	for _, one := range all {
+		labels = append(labels, of(one))
+	}
+	return labels
+}
+
 // Lines draws a line for each contender of a table, over axes that are both logarithmic. Rows without a label are left
 // out.
 type Lines struct {

@@ -23,10 +23,13 @@ func TestTable(t *testing.T) {
 func TestInTurn_ChangesTheOrder(t *testing.T) {
 	t.Parallel()
 	var order []int
-	rows, err := InTurn(2, []string{"a", "b"}, func(i int) (int, error) {
-		order = append(order, i)
-		return len(order), nil
-	})
+	way := func(i int) func() (int, error) {
+		return func() (int, error) {
+			order = append(order, i)
+			return len(order), nil
+		}
+	}
+	rows, err := InTurn(2, []Way[int]{{"a", way(0)}, {"b", way(1)}})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1, 1, 0}, order)
 	require.Equal(t, []Row[int]{{"a", []int{1, 4}}, {"b", []int{2, 3}}}, rows)

@@ -76,6 +76,16 @@ func Elapsed[R any](head string, figure func(R) time.Duration) Column[R] {
 	return Median(head, Time, func(r R) float64 { return figure(r).Seconds() })
 }
 
+// CPUTime is the median of the processor time for one request or row.
+func CPUTime[R any](head string, figure func(R) time.Duration) Column[R] {
+	return Median(head, CPU, func(r R) float64 { return figure(r).Seconds() })
+}
+
+// Count is the median of a count.
+func Count[R any](head string, figure func(R) int) Column[R] {
+	return Median(head, Whole, func(r R) float64 { return float64(figure(r)) })
+}
+
 // Spread is the lowest and the highest figure.
 func Spread[R any](head string, unit Unit, figure func(R) float64) Column[R] {
 	return Column[R]{head, false, func(_ []Row[R], row Row[R]) string {
@@ -144,6 +154,9 @@ func (row Row[R]) figures(figure func(R) float64) []float64 {
 	return all
 }
 
+// MedianOf is the median of a figure of one row.
+func MedianOf[R any](row Row[R], figure func(R) float64) float64 { return median(row.figures(figure)) }
+
 func median(all []float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]
@@ -191,20 +204,33 @@ func Body(table string, first bool) string {
 
 func line(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 
-// InTurn measures every row in each round, so that other work of the machine affects all of them. Each round begins
-// with another row. The progress is told with the columns.
-func InTurn[R any](rounds int, names []string, measure func(i int) (R, error), told ...Column[R]) ([]Row[R], error) {
-	rows := make([]Row[R], len(names))
+// Way is a row that is to be measured.
+type Way[R any] struct {
+	Name    string
+	Measure func() (R, error)
+}
+
+// Measured measures every way in each round, so that other work of the machine affects all of them, and renders the
+// table. Each round begins with another way. The progress is told with the columns.
+func Measured[R any](first string, rounds int, ways []Way[R], columns ...Column[R]) (string, error) {
+	rows, err := InTurn(rounds, ways, columns...)
+	return Table(first, rows, columns...), err
+}
+
+// InTurn is the measurement of Measured.
+func InTurn[R any](rounds int, ways []Way[R], told ...Column[R]) ([]Row[R], error) {
+	rows := make([]Row[R], len(ways))
 	for round := range rounds {
-		for turn := range names {
-			i := (round + turn) % len(names)
-			r, err := measure(i)
+		for turn := range ways {
+			i := (round + turn) % len(ways)
+			name := ways[i].Name
+			r, err := ways[i].Measure()
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", names[i], err)
+				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			rows[i].Name, rows[i].Rounds = names[i], append(rows[i].Rounds, r)
-			one := Row[R]{names[i], []R{r}}
-			fmt.Fprintf(os.Stderr, "%d of %d  %s", round+1, rounds, names[i])
+			rows[i].Name, rows[i].Rounds = name, append(rows[i].Rounds, r)
+			one := Row[R]{name, []R{r}}
+			fmt.Fprintf(os.Stderr, "%d of %d  %s", round+1, rounds, name)
 			for _, c := range told {
 				fmt.Fprintf(os.Stderr, "; %s %s", c.head, c.cell([]Row[R]{one}, one))
 			}

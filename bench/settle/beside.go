@@ -90,25 +90,27 @@ const backlog = 3
 // events measures a run while the relay publishes the events of other settlements to a Redis of its own.
 func (m *measurement) events(ctx context.Context) (string, error) {
 	seats := *m.big / 5
-	_, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
-	names := []string{yardstick + ", alone", "no relay", "the relay publishes", "the sink of the relay hangs"}
-	columns := []report.Column[settled]{
-		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
-		report.Ratio("ratio to "+yardstick, report.To(names[0]), rate),
-		report.Median("events published meanwhile", report.Whole, func(r settled) float64 { return float64(r.published) }),
+	const alone = yardstick + ", alone"
+	relay := func(name string, relays, hangs bool) report.Way[settled] {
+		return report.Way[settled]{Name: name, Measure: func() (settled, error) {
+			c := campaign{coupons: 1, seats: seats, candidates: seats}
+			return m.besideRelay(ctx, c, builds[0].program, relays, hangs)
+		}}
 	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (settled, error) {
-		if i == 0 {
-			return m.insert(ctx, seats, loadData)
-		}
-		return m.besideRelay(ctx, campaign{coupons: 1, seats: seats, candidates: seats}, programs[""], i > 1, i > 2)
-	}, columns...)
-	return fmt.Sprintf("The settlement of %d seats while `settle serve --tasks events` has %d other events to publish "+
-		"to a Redis "+
-		"of its own,\nmedians of %d rounds:\n\n", seats, backlog*seats, *m.rounds) + report.Table("", rows, columns...), err
+	table, err := report.Measured("", *m.rounds, []report.Way[settled]{
+		{Name: alone, Measure: func() (settled, error) { return m.insert(ctx, seats, loadData) }},
+		relay("no relay", false, false), relay("the relay publishes", true, false),
+		relay("the sink of the relay hangs", true, true),
+	},
+		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
+		report.Ratio("ratio to "+yardstick, report.To(alone), rate),
+		report.Count("events published meanwhile", func(r settled) int { return r.published }))
+	return fmt.Sprintf("The settlement of %d seats while `settle serve --tasks events` has %d other events to publish, "+
+		"%d rounds:\n\n", seats, backlog*seats, *m.rounds) + table, err
 }
 
 func (m *measurement) besideRelay(ctx context.Context, c campaign, program string, relays, hangs bool) (r settled,

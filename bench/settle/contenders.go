@@ -121,18 +121,11 @@ func insertValues(ctx context.Context, tx *sql.Tx, users []int, rows int) error 
 
 // measured runs a program to its end.
 func measured(cmd *exec.Cmd) (r settled, out []byte, err error) {
-	var printed, log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &printed, &log
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
+	out, r.peak, err = stage.OutputAndPeak(cmd)
+	if r.took = time.Since(began); err != nil {
 		return r, nil, err
 	}
-	peak := stage.WatchPeak(cmd.Process.Pid)
-	if err = cmd.Wait(); err != nil {
-		const most = 2000
-		err = fmt.Errorf("%s: %w: %s%.*s", strings.Join(cmd.Args, " "), err, log.String(), most, printed.String())
-	}
-	r.took = time.Since(began)
-	r.job, r.peak = cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), <-peak
-	return r, printed.Bytes(), err
+	r.job = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return r, out, nil
 }

@@ -15,17 +15,12 @@ import (
 func (m *measurement) small(ctx context.Context) (string, error) {
 	const seats = 100
 	coupons := *m.coupons
-	builds, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
-	type way struct {
-		campaign
-		program string
-	}
-	var names []string
-	var ways []way
 	one := fmt.Sprintf("run by hand, coupons of %d seats: 1", coupons*seats)
+	var ways []report.Way[settled]
 	for _, of := range []struct {
 		title string
 		campaign
@@ -35,18 +30,14 @@ func (m *measurement) small(ctx context.Context) (string, error) {
 		{fmt.Sprintf("nightly run, coupons of %d seats: %d", seats, coupons), campaign{coupons, seats, seats, true}},
 	} {
 		for _, build := range builds {
-			names, ways = append(names, of.title+build), append(ways, way{of.campaign, programs[build]})
+			ways = append(ways, m.way(ctx, of.title, of.campaign, build))
 		}
 	}
-	columns := append([]report.Column[settled]{
+	table, err := report.Measured("", *m.rounds, ways, append([]report.Column[settled]{
 		report.Elapsed("time", took), report.Median("rows/s", report.Whole, rate),
 		report.Ratio("ratio to the big one", report.To(one), rate),
-	}, cpuColumns...)
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (settled, error) {
-		return m.once(ctx, ways[i].campaign, ways[i].program)
-	}, columns...)
-	return fmt.Sprintf("Many small coupons compared with a big one, the whole process, `--parallel` at its default, "+
-		"medians of %d rounds:\n\n", *m.rounds) + report.Table("", rows, columns...), err
+	}, cpuColumns...)...)
+	return fmt.Sprintf("Many small coupons compared with a big one, %d rounds:\n\n", *m.rounds) + table, err
 }
 
 // long measures few seats at the head of a long queue. With another build, only the longest.
@@ -56,47 +47,46 @@ func (m *measurement) long(ctx context.Context) (string, error) {
 	if *m.other != "" {
 		lengths = lengths[2:]
 	}
-	builds, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
-	var names, of []string
-	var candidates []int
+	var ways []report.Way[settled]
 	for _, n := range lengths {
 		for _, build := range builds {
-			names, of = append(names, fmt.Sprint(n)+build), append(of, programs[build])
-			candidates = append(candidates, n)
+			ways = append(ways, report.Way[settled]{Name: fmt.Sprint(n) + build.title, Measure: func() (settled, error) {
+				return m.headOf(ctx, campaign{coupons: 1, seats: seats, candidates: n}, build.program)
+			}})
 		}
 	}
-	columns := append([]report.Column[settled]{
+	table, err := report.Measured("candidates", *m.rounds, ways, append([]report.Column[settled]{
 		report.Elapsed("coupons issued after", func(r settled) time.Duration { return r.issued }),
 		report.Elapsed("whole run", took), report.Spread("fastest to slowest", report.Time, seconds),
 		report.Median("candidates/s", report.Whole, rate),
-	}, cpuColumns...)
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (r settled, err error) {
-		c := campaign{coupons: 1, seats: seats, candidates: candidates[i]}
-		p, err := m.prepare(ctx, c)
-		if err != nil {
-			return r, err
-		}
-		defer p.Close()
-		issued := make(chan time.Duration, 1)
-		go func() {
-			began := time.Now()
-			_ = stage.Until(ctx, "issue", time.Hour, func() (bool, error) {
-				n, err := p.Number(ctx, "SELECT issued_count FROM coupon")
-				return n == seats, err
-			})
-			issued <- time.Since(began)
-		}()
-		if r, err = m.settle(ctx, p, c, of[i], false); err == nil {
-			r.issued, r.rows = <-issued, c.candidates
-		}
+	}, cpuColumns...)...)
+	return fmt.Sprintf("%d seats at the head of a queue:\n\n", seats) + table, err
+}
+
+// headOf also measures when the coupons are issued.
+func (m *measurement) headOf(ctx context.Context, c campaign, program string) (r settled, err error) {
+	p, err := m.prepare(ctx, c)
+	if err != nil {
 		return r, err
-	}, columns...)
-	return fmt.Sprintf("%d seats at the head of a queue; `NOT_SELECTED` is recorded after the coupons are issued:\n\n",
-		seats) +
-		report.Table("candidates", rows, columns...), err
+	}
+	defer p.Close()
+	issued := make(chan time.Duration, 1)
+	go func() {
+		began := time.Now()
+		_ = stage.Until(ctx, "issue", time.Hour, func() (bool, error) {
+			n, err := p.Number(ctx, "SELECT issued_count FROM coupon")
+			return n == c.seats, err
+		})
+		issued <- time.Since(began)
+	}()
+	if r, err = m.settle(ctx, p, c, program, false); err == nil {
+		r.issued, r.rows = <-issued, c.candidates
+	}
+	return r, err
 }
 
 const (
@@ -110,7 +100,7 @@ const (
 // scheduler would be measured.
 func (m *measurement) beside(ctx context.Context) (string, error) {
 	c := campaign{coupons: 1, seats: *m.big, candidates: *m.big}
-	_, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +129,7 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 	}
 	var r settled
 	busy, err := others(ctx, p, 2001, func() (err error) {
-		r, err = m.settle(ctx, p, c, programs[""], true)
+		r, err = m.settle(ctx, p, c, builds[0].program, true)
 		return err
 	})
 	if err != nil {
@@ -155,16 +145,13 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 		}
 	}
 	rows := append(name(applying), name(blocking)...)
-	return fmt.Sprintf("During the settlement of %d seats (%s): an application for another coupon on the same Redis "+
-		"every %s, "+
-		"and a blocked user\nof the queue in MySQL every %s, independent of earlier calls:\n\n", c.seats,
+	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s:\n\n", c.seats,
 		r.took.Round(time.Millisecond), applyPause, blockPause) +
 		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999), quantile("longest", 1),
 			report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() })), nil
 }
 
-// countsSQL reads each row once, as the least that a report and a check
-// must read.
+// countsSQL reads each row once, as the least that a report and a check must read.
 const countsSQL = `
 SELECT SUM(n) FROM (
 	SELECT coupon_id, run_id, COUNT(*) AS n, MIN(applied_at), MAX(applied_at) FROM user_coupon GROUP BY coupon_id, run_id
@@ -174,7 +161,7 @@ SELECT SUM(n) FROM (
 // reads measures `settle verify` and `settle report` over many settled coupons.
 func (m *measurement) reads(ctx context.Context) (string, error) {
 	c := campaign{coupons: 5 * *m.coupons, seats: 240, candidates: 300}
-	builds, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -183,33 +170,31 @@ func (m *measurement) reads(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	if _, err := m.settle(ctx, p, c, programs[""], false); err != nil {
+	if _, err := m.settle(ctx, p, c, builds[0].program, false); err != nil {
 		return "", err
 	}
 	month := time.Now().Add(-time.Hour).UTC().Add(9 * time.Hour).Format("2006-01") // in Seoul
-	names, commands := []string{"the rows, counted by one statement"}, [][]string{nil}
-	for _, build := range builds {
-		names = append(names, "settle verify"+build, "settle report"+build)
-		commands = append(commands, []string{programs[build], "verify", "--output=json"},
-			[]string{programs[build], "report", "--month=" + month, "--output=json"})
-	}
-	columns := []report.Column[settled]{
-		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
-		report.Ratio("ratio to the rows", report.To(names[0]), seconds), report.Most("peak memory", report.MiB, peak),
-	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (r settled, err error) {
-		if commands[i] != nil {
-			r, _, err = measured(p.Command(ctx, commands[i][0], commands[i][1:]...))
-			return r, err
-		}
+	const counted = "the rows, counted by one statement"
+	ways := []report.Way[settled]{{Name: counted, Measure: func() (settled, error) {
 		began := time.Now()
 		n, err := p.Number(ctx, countsSQL)
 		if err == nil && n != c.coupons*c.candidates {
 			err = fmt.Errorf("%d rows counted, want %d", n, c.coupons*c.candidates)
 		}
 		return settled{took: time.Since(began)}, err
-	}, columns...)
-	return fmt.Sprintf("Reading %d settled coupons with %d issued coupons and %d other outcomes, medians of %d "+
-		"rounds:\n\n",
-		c.coupons, c.issued(), c.coupons*(c.candidates-c.seats), *m.rounds) + report.Table("", rows, columns...), err
+	}}}
+	for _, build := range builds {
+		for _, args := range [][]string{{"verify"}, {"report", "--month=" + month}} {
+			name := "settle " + args[0] + build.title
+			ways = append(ways, report.Way[settled]{Name: name, Measure: func() (settled, error) {
+				r, _, err := measured(p.Command(ctx, build.program, append(args, "--output=json")...))
+				return r, err
+			}})
+		}
+	}
+	table, err := report.Measured("", *m.rounds, ways,
+		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
+		report.Ratio("ratio to the rows", report.To(counted), seconds), report.Most("peak memory", report.MiB, peak))
+	return fmt.Sprintf("Reading %d settled coupons with %d issued coupons and %d other outcomes, %d rounds:\n\n",
+		c.coupons, c.issued(), c.coupons*(c.candidates-c.seats), *m.rounds) + table, err
 }

@@ -15,36 +15,25 @@ import (
 
 type measurement struct {
 	*stage.Stage
-	seats, scenes   *[]string
+	seats           *[]int
+	scenes          *[]stage.Scene[*measurement]
 	candidates, big *int
 	coupons         *int // of the scenes small and reads
 	other           *string
 	rounds          *int
 }
 
-var sizes = []string{"1000", "10000", "100000", "200000", "1000000"}
-
-// scenes are measurements of `settle run` alone.
-var scenes = []struct {
-	name string
-	run  func(m *measurement, ctx context.Context) (string, error)
-}{
-	{"small", (*measurement).small},
-	{"long", (*measurement).long},
-	{"beside", (*measurement).beside},
-	{"events", (*measurement).events},
-	{"reads", (*measurement).reads},
-}
+var sizes = []int{1000, 10_000, 100_000, 200_000, 1_000_000}
 
 // New registers the flags.
 func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, error) {
-	var all []string
-	for _, s := range scenes {
-		all = append(all, s.name)
-	}
 	m := &measurement{
-		seats:      o.Choice("seats", sizes, sizes),
-		scenes:     o.Choice("scenes", all, all[:3]),
+		seats: stage.Choose(o, "seats", sizes, strconv.Itoa),
+		scenes: stage.Scenes(o, []stage.Scene[*measurement]{
+			{Name: "small", Play: (*measurement).small}, {Name: "long", Play: (*measurement).long},
+			{Name: "beside", Play: (*measurement).beside}, {Name: "events", Play: (*measurement).events},
+			{Name: "reads", Play: (*measurement).reads},
+		}, "small", "long", "beside"),
 		candidates: o.Int("candidates", 10_000_000, 1000, 20_000_000, "the longest queue of the scene long"),
 		big:        o.Int("big", 1_000_000, 1000, 10_000_000, "seats of the scene beside; five times those of events"),
 		coupons:    o.Int("coupons", 1000, 1, 10_000, "coupons of the scene small; five times as many for the scene reads"),
@@ -60,31 +49,26 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 		if text, err = m.inserts(ctx); err != nil {
 			return "", err
 		}
+		text += "\n"
 	}
-	for _, name := range *m.scenes {
-		for _, scene := range scenes {
-			if scene.name != name {
-				continue
-			}
-			found, err := scene.run(m, ctx)
-			if err != nil {
-				return "", fmt.Errorf("scene %s: %w", name, err)
-			}
-			text += "\n" + found
-		}
-	}
-	return text, nil
+	more, err := stage.Play(ctx, m, *m.scenes)
+	return text + more, err
 }
 
-// builds are the builds of settle by what a table calls them.
-func (m *measurement) builds(ctx context.Context) (titles []string, programs map[string]string, err error) {
+// build is a build of settle.
+type build struct {
+	title   string // appended to a row's name
+	program string
+}
+
+// builds are this build and the other one.
+func (m *measurement) builds(ctx context.Context) ([]build, error) {
 	own, err := m.Build(ctx, "./cmd/settle")
-	titles, programs = []string{""}, map[string]string{"": own}
+	all := []build{{"", own}}
 	if *m.other != "" {
-		const title = ", the other build"
-		titles, programs[title] = append(titles, title), *m.other
+		all = append(all, build{", the other build", *m.other})
 	}
-	return titles, programs, err
+	return all, err
 }
 
 // campaign describes the input of a run. Each coupon has the same numbers of seats and candidates.
@@ -145,10 +129,12 @@ func (m *measurement) settle(ctx context.Context, p *stage.Shop, c campaign, pro
 	if c.nightly {
 		args = []string{"run", "--output=json"}
 	}
-	redis, database := stage.CPU(p.Redis.Pid()), stage.CPU(m.MySQLPid())
 	var out []byte
-	r, out, err = measured(p.Command(ctx, program, args...))
-	r.redis, r.database = stage.CPU(p.Redis.Pid())-redis, stage.CPU(m.MySQLPid())-database
+	used, err := p.Use(ctx, nil, func() (err error) {
+		r, out, err = measured(p.Command(ctx, program, args...))
+		return err
+	})
+	r.redis, r.database = used.Redis, used.MySQL
 	if err != nil {
 		return r, err
 	}
@@ -166,64 +152,50 @@ func (m *measurement) settle(ctx context.Context, p *stage.Shop, c campaign, pro
 	return r, nil
 }
 
-// once measures a run in a shop of its own.
-func (m *measurement) once(ctx context.Context, c campaign, program string) (settled, error) {
-	p, err := m.prepare(ctx, c)
-	if err != nil {
-		return settled{}, err
-	}
-	defer p.Close()
-	return m.settle(ctx, p, c, program, false)
+// way measures a run in a shop of its own.
+func (m *measurement) way(ctx context.Context, name string, c campaign, of build) report.Way[settled] {
+	return report.Way[settled]{Name: name + of.title, Measure: func() (settled, error) {
+		p, err := m.prepare(ctx, c)
+		if err != nil {
+			return settled{}, err
+		}
+		defer p.Close()
+		return m.settle(ctx, p, c, of.program, false)
+	}}
 }
 
 // inserts compares the contenders at each size.
 func (m *measurement) inserts(ctx context.Context) (string, error) {
-	type one struct {
-		contender
-		seats   int
-		program string
-	}
-	builds, programs, err := m.builds(ctx)
+	builds, err := m.builds(ctx)
 	if err != nil {
 		return "", err
 	}
-	var names []string
-	var all []one
-	for _, size := range *m.seats {
-		seats, err := strconv.Atoi(size)
-		if err != nil {
-			return "", err
-		}
+	var ways []report.Way[settled]
+	for _, seats := range *m.seats {
 		for _, c := range contenders {
+			name := fmt.Sprintf("%d | %s", seats, c.title)
+			if seats <= c.limit && c.insert != nil {
+				ways = append(ways, report.Way[settled]{Name: name, Measure: func() (settled, error) {
+					return m.insert(ctx, seats, c.insert)
+				}})
+			}
 			for _, build := range builds {
-				if seats <= c.limit && (build == "" || c.insert == nil) {
-					names = append(names, size+" | "+c.title+build)
-					all = append(all, one{c, seats, programs[build]})
+				if c.insert == nil {
+					ways = append(ways, m.way(ctx, name, campaign{coupons: 1, seats: seats, candidates: seats}, build))
 				}
 			}
 		}
 	}
-	columns := []report.Column[settled]{
+	return report.Measured("seats | contender", *m.rounds, ways,
 		report.Elapsed("time", took), report.Median("rows/s", report.Whole, rate),
 		report.Ratio("ratio to LOAD DATA", func(name string) string { return firstCell(name) + " | " + yardstick }, rate),
-		report.Most("peak memory", report.MiB, peak),
-	}
-	rows, err := report.InTurn(*m.rounds, names, func(i int) (settled, error) {
-		if all[i].insert != nil {
-			return m.insert(ctx, all[i].seats, all[i].insert)
-		}
-		return m.once(ctx, campaign{coupons: 1, seats: all[i].seats, candidates: all[i].seats}, all[i].program)
-	}, columns...)
-	return report.Table("seats | contender", rows, columns...), err
+		report.Most("peak memory", report.MiB, peak))
 }
 
 // Charts draws rows per second over seats.
 func Charts(tables []report.Printed) map[string]string {
 	charts := map[string]string{}
-	var labels []report.Short
-	for _, c := range contenders {
-		labels = append(labels, report.Short{Name: c.title, Label: c.title})
-	}
+	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.title} })
 	for i, of := range []string{"MariaDB", "MySQL"} { // the order of the page
 		if all := report.With(tables, "ratio to LOAD DATA"); i < len(all) {
 			charts["settle-"+of+".svg"] = report.Lines{Title: "Rows per second over seats, " + of, Table: all[i],

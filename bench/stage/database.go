@@ -142,7 +142,7 @@ func LoadData(ctx context.Context, db Execer, into string, rows func(w io.Writer
 		}
 		_ = writer.CloseWithError(err)
 	}()
-	const handler = "rows"
+	handler := fmt.Sprintf("rows-%p", reader) // the driver has one list for all callers
 	mysql.RegisterReaderHandler(handler, func() io.Reader { return reader })
 	defer mysql.DeregisterReaderHandler(handler)
 	_, err := db.ExecContext(ctx, "LOAD DATA LOCAL INFILE 'Reader::"+handler+"' INTO TABLE "+into)
@@ -152,19 +152,28 @@ func LoadData(ctx context.Context, db Execer, into string, rows func(w io.Writer
 	return nil
 }
 
-// Column returns the only column of a query.
-func Column[T any](ctx context.Context, db *sql.DB, query string, args ...any) (all []T, err error) {
+// Each calls do with each row of a query.
+func Each(ctx context.Context, db *sql.DB, do func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var one T
-		if err := rows.Scan(&one); err != nil {
-			return nil, err
+		if err := do(rows); err != nil {
+			return err
 		}
-		all = append(all, one)
 	}
-	return all, rows.Err()
+	return rows.Err()
+}
+
+// Column returns the only column of a query.
+func Column[T any](ctx context.Context, db *sql.DB, query string, args ...any) (all []T, err error) {
+	err = Each(ctx, db, func(rows *sql.Rows) error {
+		var one T
+		err := rows.Scan(&one)
+		all = append(all, one)
+		return err
+	}, query, args...)
+	return all, err
 }

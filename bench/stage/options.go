@@ -2,10 +2,12 @@ package stage
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Options are the flags of a subject. Each has its bounds.
@@ -65,9 +67,15 @@ func (o *Options) Rounds(value int) *int {
 	return o.Int("rounds", value, 1, 100, "number of measurements; the median counts")
 }
 
-// Seconds is a number between bounds.
-func (o *Options) Seconds(name string, value, least, most float64, usage string) *float64 {
-	return bounded(o, name, o.flags.Float64(name, value, usage+", in seconds"), least, most)
+// Duration is one between bounds, in seconds.
+func (o *Options) Duration(name string, value, least, most float64, usage string) *time.Duration {
+	seconds := bounded(o, name, o.flags.Float64(name, value, usage+", in seconds"), least, most)
+	d := new(time.Duration)
+	o.checks = append(o.checks, func() error {
+		*d = time.Duration(*seconds * float64(time.Second))
+		return nil
+	})
+	return d
 }
 
 func bounded[T cmp.Ordered](o *Options, name string, value *T, least, most T) *T {
@@ -80,18 +88,53 @@ func bounded[T cmp.Ordered](o *Options, name string, value *T, least, most T) *T
 	return value
 }
 
-// Choice is some of all names, separated by commas.
-func (o *Options) Choice(name string, all, standard []string) *[]string {
-	chosen := new([]string)
-	text := o.flags.String(name, strings.Join(standard, ","), "separated by commas, of "+strings.Join(all, ", "))
+// Choose is a flag for some of all, by their names: those of standard unless it is set, or all if there is no standard.
+func Choose[T any](o *Options, flag string, all []T, name func(T) string, standard ...string) *[]T {
+	var names []string
+	for _, one := range all {
+		names = append(names, name(one))
+	}
+	if standard == nil {
+		standard = names
+	}
+	chosen := new([]T)
+	text := o.flags.String(flag, strings.Join(standard, ","), "separated by commas, of "+strings.Join(names, ", "))
 	o.checks = append(o.checks, func() error {
-		for one := range strings.FieldsFuncSeq(*text, func(r rune) bool { return r == ',' }) {
-			if !slices.Contains(all, one) {
-				return fmt.Errorf("-%s: unknown name %q, want some of %s", name, one, strings.Join(all, ", "))
+		wanted := strings.FieldsFunc(*text, func(r rune) bool { return r == ',' })
+		for _, one := range wanted {
+			if !slices.Contains(names, one) {
+				return fmt.Errorf("-%s: unknown name %q, want some of %s", flag, one, strings.Join(names, ", "))
 			}
-			*chosen = append(*chosen, one)
+		}
+		for i, one := range all {
+			if slices.Contains(wanted, names[i]) {
+				*chosen = append(*chosen, one)
+			}
 		}
 		return nil
 	})
 	return chosen
+}
+
+// Scene is a part of a subject. It returns its section of the page.
+type Scene[M any] struct {
+	Name string
+	Play func(m M, ctx context.Context) (string, error)
+}
+
+// Scenes is the flag for the scenes of a subject.
+func Scenes[M any](o *Options, all []Scene[M], standard ...string) *[]Scene[M] {
+	return Choose(o, "scenes", all, func(s Scene[M]) string { return s.Name }, standard...)
+}
+
+// Play plays scenes one after another.
+func Play[M any](ctx context.Context, m M, scenes []Scene[M]) (text string, err error) {
+	for _, s := range scenes {
+		section, err := s.Play(m, ctx)
+		if err != nil {
+			return "", fmt.Errorf("scene %s: %w", s.Name, err)
+		}
+		text += section + "\n"
+	}
+	return text, nil
 }

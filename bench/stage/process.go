@@ -65,8 +65,8 @@ func ofEnded() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// WatchPeak returns the peak resident memory of a process in bytes, at its end.
-func WatchPeak(pid int) <-chan int64 {
+// watchPeak returns the peak resident memory of a process in bytes, at its end.
+func watchPeak(pid int) <-chan int64 {
 	peak := make(chan int64, 1)
 	go func() {
 		var last int64

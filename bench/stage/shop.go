@@ -201,6 +201,71 @@ func (p *Shop) Serve(ctx context.Context, task string, args ...string) (pid int,
 	}, nil
 }
 
+// Worker is a role of this program with the addresses of the shop.
+func (p *Shop) Worker(ctx context.Context, role string, place int) (*exec.Cmd, error) {
+	cmd, _, err := p.Role(ctx, role, Wiring{p.Redis.Addr(), p.DSN, place})
+	return cmd, err
+}
+
+// StartServer starts a role that is a server.
+func (p *Shop) StartServer(ctx context.Context, role string) (*testenv.Program, error) {
+	cmd, err := p.Worker(ctx, role, 0)
+	if err != nil {
+		return nil, err
+	}
+	return testenv.StartProgram(ctx, cmd)
+}
+
+// Used is what servers used while something was done.
+type Used struct {
+	Took          time.Duration
+	Redis, MySQL  time.Duration // CPU time; 0: a server that the bench did not start
+	Own           time.Duration // CPU time of the processes that were asked for
+	RedisCommands float64       // those of scripts included
+	Questions     float64       // of MySQL
+}
+
+// In is the part of an amount that falls into a time.
+func (u Used) In(d time.Duration, amount float64) float64 {
+	return amount * d.Seconds() / u.Took.Seconds()
+}
+
+// CPUIn is the part of a CPU time that falls into a time.
+func (u Used) CPUIn(d, cpu time.Duration) time.Duration { return time.Duration(u.In(d, float64(cpu))) }
+
+// Use measures what the servers and some processes use while do works.
+func (p *Shop) Use(ctx context.Context, pids []int, do func() error) (u Used, err error) {
+	before, err := p.usedSoFar(ctx, pids)
+	began := time.Now()
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return u, err
+	}
+	took := time.Since(began)
+	after, err := p.usedSoFar(ctx, pids)
+	const own = 1 // INFO and SHOW count themselves
+	return Used{took, after.Redis - before.Redis, after.MySQL - before.MySQL, after.Own - before.Own,
+		after.RedisCommands - before.RedisCommands - own, after.Questions - before.Questions - own}, err
+}
+
+func (p *Shop) usedSoFar(ctx context.Context, pids []int) (u Used, err error) {
+	info, err := p.RDB.InfoMap(ctx, "stats").Result()
+	if err == nil {
+		_, err = fmt.Sscan(info["Stats"]["total_commands_processed"], &u.RedisCommands)
+	}
+	if err == nil {
+		var name string
+		err = p.DB.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &u.Questions)
+	}
+	u.Redis, u.MySQL = CPU(p.Redis.Pid()), CPU(p.MySQLPid())
+	for _, pid := range pids {
+		u.Own += CPU(pid)
+	}
+	return u, err
+}
+
 // StartPod starts apply-api, or another build of it.
 func (p *Shop) StartPod(ctx context.Context, other string, args ...string) (*testenv.Program, error) {
 	program := other

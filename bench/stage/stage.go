@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,15 +108,6 @@ func (r *Redis) Close() {
 	_ = r.Stop()
 }
 
-// Commands is how many commands Redis has executed, those of scripts included.
-func (r *Redis) Commands(ctx context.Context) (n int64, err error) {
-	info, err := r.RDB.InfoMap(ctx, "stats").Result()
-	if err == nil {
-		_, err = fmt.Sscan(info["Stats"]["total_commands_processed"], &n)
-	}
-	return n, err
-}
-
 // Build builds a program of the product, such as ./cmd/settle, once.
 func (s *Stage) Build(ctx context.Context, pkg string) (program string, err error) {
 	if s.built[pkg] != "" {
@@ -153,8 +146,8 @@ func (s *Stage) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Work is the verb by which this program is one of its roles, such as a contender's server.
-const Work = "work"
+// WorkVerb is the verb by which this program is one of its roles, such as a contender's server.
+const WorkVerb = "work"
 
 // Role is a role of this program, a process of its own. It reads spec as JSON from its stdin, which stays open until
 // it is to end, or until the bench ends.
@@ -167,7 +160,7 @@ func (s *Stage) Role(ctx context.Context, role string, spec any) (*exec.Cmd, io.
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd := s.Command(ctx, self, Work, role)
+	cmd := s.Command(ctx, self, WorkVerb, role)
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		_, err = in.Write(append(line, '\n')) // a decoder sees only then where a string ends
@@ -176,11 +169,56 @@ func (s *Stage) Role(ctx context.Context, role string, spec any) (*exec.Cmd, io.
 }
 
 // Roles are what this program can be beside the bench, by name. A role ends with its stdin.
-type Roles map[string]func(ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error
+type Roles map[string]Work
 
-// Listen announces an address as the programs of the product do, for testenv.StartProgram.
-func Listen(stderr io.Writer, address string) error {
-	return json.NewEncoder(stderr).Encode(map[string]string{"level": "info", "msg": "listening", "apply": address})
+// Work is what a role does.
+type Work func(ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error
+
+// Wiring has the addresses that a worker or server reads from stdin.
+type Wiring struct {
+	Redis, DSN string
+	Place      int // of a worker among its equals
+}
+
+// Worker is a role that runs until its stdin ends.
+func Worker(run func(ctx context.Context, w Wiring) error) Work {
+	return func(ctx context.Context, in *json.Decoder, _, _ io.Writer) error {
+		var w Wiring
+		if err := in.Decode(&w); err != nil {
+			return fmt.Errorf("read wiring: %w", err)
+		}
+		ctx, stop := context.WithCancel(ctx)
+		go func() {
+			defer stop()
+			var nothing any
+			for in.Decode(&nothing) == nil {
+			}
+		}()
+		return run(ctx, w)
+	}
+}
+
+// Server is a role that answers HTTP. It announces its address as the programs of the product do.
+func Server(open func(ctx context.Context, w Wiring) (http.Handler, error)) Work {
+	return func(ctx context.Context, in *json.Decoder, stdout, stderr io.Writer) error {
+		return Worker(func(ctx context.Context, w Wiring) error {
+			handler, err := open(ctx, w)
+			if err != nil {
+				return err
+			}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			told := map[string]string{"level": "info", "msg": "listening", "apply": listener.Addr().String()}
+			if err := json.NewEncoder(stderr).Encode(told); err != nil {
+				return err
+			}
+			go func() { _ = http.Serve(listener, handler) }()
+			<-ctx.Done()
+			return nil
+		})(ctx, in, stdout, stderr)
+	}
 }
 
 // Apart gives the servers the first cores and this process the others, and this process the highest priority, so that
@@ -232,14 +270,23 @@ func (s *Stage) WatchOthers() func() float64 {
 
 // Output runs a command and returns what it prints. The error has its log.
 func Output(cmd *exec.Cmd) ([]byte, error) {
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if err != nil {
-		const most = 2000
-		err = fmt.Errorf("%s: %w: %s%s", strings.Join(cmd.Args, " "), err, log.String(), out[:min(len(out), most)])
-	}
+	out, _, err := OutputAndPeak(cmd)
 	return out, err
+}
+
+// OutputAndPeak also returns the peak resident memory in bytes.
+func OutputAndPeak(cmd *exec.Cmd) (out []byte, peak int64, err error) {
+	var printed, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &log
+	if err := cmd.Start(); err != nil {
+		return nil, 0, err
+	}
+	watched := watchPeak(cmd.Process.Pid)
+	if err = cmd.Wait(); err != nil {
+		const most = 2000
+		err = fmt.Errorf("%s: %w: %s%.*s", strings.Join(cmd.Args, " "), err, log.String(), most, printed.String())
+	}
+	return printed.Bytes(), <-watched, err
 }
 
 // Wait returns after a while, or with an error at the end of the context.
@@ -268,18 +315,3 @@ func Until(ctx context.Context, what string, within time.Duration, is func() (bo
 
 // Say tells the progress.
 func Say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-// AwaitEnd returns when stdin ends, or the context.
-func AwaitEnd(ctx context.Context, in *json.Decoder) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		var nothing any
-		for in.Decode(&nothing) == nil {
-		}
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
-}
