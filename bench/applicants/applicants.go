@@ -3,7 +3,6 @@
 package applicants
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -88,7 +87,6 @@ const (
 	role = "applicants"
 	// lineLives bounds a load.
 	lineLives = 10 * time.Minute
-	ready     = "ready\n"
 )
 
 // Roles is the process of the applicants.
@@ -108,8 +106,7 @@ func work(ctx context.Context, in *json.Decoder, stdout, _ io.Writer) error {
 			end <- in.Decode(&counts)
 			stop()
 		}()
-		_, err := io.WriteString(stdout, ready)
-		return err
+		return json.NewEncoder(stdout).Encode(true) // ready
 	}
 	answers, sent, err := l.send(ctx, began)
 	if err != nil {
@@ -257,7 +254,7 @@ func (l Load) During(ctx context.Context, s *stage.Stage, warmUp time.Duration, 
 	if err != nil {
 		return o, err
 	}
-	out, err := cmd.StdoutPipe()
+	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return o, err
 	}
@@ -265,39 +262,33 @@ func (l Load) During(ctx context.Context, s *stage.Stage, warmUp time.Duration, 
 	if err := cmd.Start(); err != nil {
 		return o, err
 	}
-	defer func() {
-		if err != nil {
-			cancel()
-			_ = cmd.Wait()
-			err = fmt.Errorf("applicants: %w", err)
-		}
-	}()
-	told := make([]byte, len(ready))
-	if _, err := io.ReadFull(out, told); err != nil {
-		return o, err
-	}
-	if err := stage.Wait(ctx, warmUp); err != nil {
-		return o, err
+	out, ready := json.NewDecoder(pipe), false
+	if err = out.Decode(&ready); err == nil {
+		err = stage.Wait(ctx, warmUp)
 	}
 	counts := interval{From: time.Now().UnixNano()}
-	if err := do(); err != nil {
-		return o, err
+	if err == nil {
+		err = do()
 	}
 	counts.To = time.Now().UnixNano()
-	if err := json.NewEncoder(in).Encode(counts); err != nil {
-		return o, err
+	if err == nil {
+		err = json.NewEncoder(in).Encode(counts)
 	}
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(out); err != nil {
-		return o, err
+	if err == nil {
+		err = out.Decode(&o)
+	}
+	if err != nil {
+		cancel()
 	}
 	_ = in.Close()
-	if err := cmd.Wait(); err != nil {
-		return o, err
+	if ended := cmd.Wait(); err == nil {
+		err = ended
 	}
-	err = json.Unmarshal(text.Bytes(), &o)
+	if err != nil {
+		return o, fmt.Errorf("applicants: %w", err)
+	}
 	o.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return o, err
+	return o, nil
 }
 
 // openWithin is how long a server may take until it knows its coupons.

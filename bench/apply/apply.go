@@ -244,13 +244,15 @@ func (m *measurement) overload(ctx context.Context, _ []report.Row[sample]) (str
 		"lost:\n\n", *m.flood, overload) + table, err
 }
 
+func (c contender) short() report.Short { return report.Short{Name: c.title, Label: c.name} }
+
 // Charts draws what each contender answers at its peak and under the overload.
 func Charts(tables []report.Printed) map[string]string {
 	peaks, floods := report.With(tables, "ratio to nothing"), report.With(tables, "goodput/s")
 	if len(peaks) == 0 || len(floods) == 0 {
 		return nil
 	}
-	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.name} })
+	labels := report.Shorts(contenders, contender.short)
 	return map[string]string{"apply.svg": report.Bars{Title: "Requests per second", Unit: "requests/s", Labels: labels,
 		Bars: []report.Bar{
 			{Label: "at the peak", Table: peaks[0], Column: "requests/s"},

@@ -147,22 +147,17 @@ func rowLock(_ context.Context, w stage.Wiring) (http.Handler, error) {
 	db.SetMaxIdleConns(connections)
 	return asking(func(ctx context.Context, a *application) error {
 		const duplicateEntry = 1062
-		err := giveSeat(ctx, db, a)
-		if refusal, is := errors.AsType[*mysql.MySQLError](err); is && refusal.Number == duplicateEntry {
+		err := stage.InTransaction(ctx, db, func(tx *sql.Tx) error { return giveSeat(ctx, tx, a) })
+		if stage.ErrorNumber(err) == duplicateEntry {
 			a.Status, err = "DUPLICATE", nil
 		}
 		return err
 	}), nil
 }
 
-func giveSeat(ctx context.Context, db *sql.DB, a *application) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
+func giveSeat(ctx context.Context, tx *sql.Tx, a *application) error {
 	var issued int64
-	err = tx.QueryRowContext(ctx, "SELECT total_quantity, issued_count FROM coupon WHERE id = ? FOR UPDATE", a.CouponID).
+	err := tx.QueryRowContext(ctx, "SELECT total_quantity, issued_count FROM coupon WHERE id = ? FOR UPDATE", a.CouponID).
 		Scan(&a.Seats, &issued)
 	if err != nil {
 		return err
@@ -176,12 +171,8 @@ func giveSeat(ctx context.Context, db *sql.DB, a *application) error {
 	a.at(now)
 	_, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at)
 		VALUES (?, ?, ?, ?, ?)`, a.CouponID, a.UserID, a.Position, now, now.AddDate(0, 0, 30))
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", a.CouponID)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", a.CouponID)
-	if err != nil {
-		return err
-	}
-	return tx.Commit()
+	return err
 }

@@ -1,8 +1,11 @@
 package events
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/bench/stage"
@@ -40,39 +43,36 @@ var scenes = []scene{
 // settle writes settlements of seats coupons each, as the product does. Users are random: a statement inserts its rows
 // sorted by user.
 func settle(ctx context.Context, p *stage.Shop, settlements, seats int) error {
-	tx, err := p.Servers.MySQL.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
 	users := rand.Perm(settlements * seats)
-	at := time.Now().UTC().Truncate(time.Microsecond)
-	about := coupon.Coupon{ID: 1, ValidityDays: 30}
-	for run := range settlements {
-		of := records.Run{ID: coupon.RunID(run + 1), At: at}
-		var first coupon.UserCouponID
-		for seated := 0; seated < seats; {
-			page := make([]coupon.Application, min(statementRows, seats-seated))
-			from := run*seats + seated
-			for i := range page {
-				page[i].Member = coupon.UserID(users[from+i] + 1).Member()
-				page[i].Arrival = coupon.Arrival(at.UnixMicro() + int64(from+i))
-			}
-			row, err := records.InsertIssued(ctx, tx, of, about, time.UTC, from, records.PackSeats(page))
-			if err != nil {
+	return stage.InTransaction(ctx, p.Servers.MySQL, func(tx *sql.Tx) error {
+		for run := range settlements {
+			if err := settleOnce(ctx, tx, run, users[run*seats:(run+1)*seats]); err != nil {
 				return err
 			}
-			if seated == 0 {
-				first = row
-			}
-			seated += len(page)
 		}
-		done := records.Settlement{Issued: seats, First: 1, Last: 1, FirstRow: first}
-		if err := records.InsertSettlement(ctx, tx, of, 1, done); err != nil {
+		return nil
+	})
+}
+
+func settleOnce(ctx context.Context, tx *sql.Tx, run int, users []int) error {
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	of, about := records.Run{ID: coupon.RunID(run + 1), At: at}, coupon.Coupon{ID: 1, ValidityDays: 30}
+	done := records.Settlement{Issued: len(users), First: 1, Last: 1}
+	position := run * len(users)
+	for some := range slices.Chunk(users, statementRows) {
+		page := make([]coupon.Application, len(some))
+		for i, user := range some {
+			page[i].Member = coupon.UserID(user + 1).Member()
+			page[i].Arrival = coupon.Arrival(at.UnixMicro() + int64(position+i))
+		}
+		row, err := records.InsertIssued(ctx, tx, of, about, time.UTC, position, records.PackSeats(page))
+		if err != nil {
 			return err
 		}
+		done.FirstRow = cmp.Or(done.FirstRow, row)
+		position += len(some)
 	}
-	return tx.Commit()
+	return records.InsertSettlement(ctx, tx, of, 1, done)
 }
 
 // change writes rows of coupon_log for issued coupons whose events are published.

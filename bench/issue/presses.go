@@ -1,6 +1,7 @@
 package issue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,11 +118,10 @@ func (v *stand) run(ctx context.Context, l plan, disturb disturbance) (o outcome
 	r.began = time.Now()
 	disturbed := make(chan error, 1)
 	go func() {
-		if disturb == nil {
-			disturbed <- nil
-			return
+		if disturb != nil {
+			disturbed <- disturb(ctx, r.began)
 		}
-		disturbed <- disturb(ctx, r.began)
+		close(disturbed)
 	}()
 	o.gaveUp = r.send(ctx, l)
 	err = <-disturbed
@@ -210,11 +210,7 @@ func (r *running) one(ctx context.Context, p *onePress) {
 
 // await returns when all accepted presses are visible, or when the lag has grown too long.
 func (r *running) await(ctx context.Context, l plan) (gaveUp bool) {
-	limit := l.lag
-	if limit == 0 {
-		limit = longestLag
-	}
-	quiet := max(l.quiet, quietFor)
+	limit, quiet := cmp.Or(l.lag, longestLag), max(l.quiet, quietFor)
 	last, changed := int64(0), time.Now()
 	for ; ctx.Err() == nil; time.Sleep(checkPause) {
 		visible, answered, yes := r.watcher.seen.Load()-r.warm, r.answered.Load(), r.accepted.Load()

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"github.com/jajeong/jajeong/bench/stage"
 )
 
 // openSeats prepares one row for each free seat. A request takes the first that nobody else has locked.
@@ -53,52 +53,43 @@ const (
 func (t *taker) take(ctx context.Context, coupon, user int) (a answer, err error) {
 	from := max(0, t.taken[coupon].Load()-searchBefore)
 	for range seatAttempts {
-		a, err = t.once(ctx, coupon, user, from)
-		number, known := errors.AsType[*mysql.MySQLError](err)
+		var seat int64
+		err = stage.InTransaction(ctx, t.db, func(tx *sql.Tx) (err error) {
+			a, seat, err = takeSeat(ctx, tx, coupon, user, from)
+			return err
+		})
 		switch {
-		case known && number.Number == errDuplicate:
+		case stage.ErrorNumber(err) == errDuplicate:
 			return duplicate, nil
-		case known && number.Number == errDeadlock:
+		case stage.ErrorNumber(err) == errDeadlock:
 			continue
+		case err != nil:
+			return failed, err
 		case a == soldOut && from > 0:
 			from = 0 // a seat that a rollback gave back may be further ahead
 			continue
 		}
-		break
+		for before := t.taken[coupon].Load(); before < seat && !t.taken[coupon].CompareAndSwap(before, seat); {
+			before = t.taken[coupon].Load()
+		}
+		return a, nil
 	}
-	return a, err
+	return failed, err
 }
 
-func (t *taker) once(ctx context.Context, coupon, user int, from int64) (answer, error) {
-	tx, err := t.db.BeginTx(ctx, nil)
-	if err != nil {
-		return failed, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	var seat int64
+func takeSeat(ctx context.Context, tx *sql.Tx, coupon, user int, from int64) (a answer, seat int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT number FROM free_seat WHERE coupon_id = ? AND number >= ?
 		ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED`, coupon, from).Scan(&seat)
 	if errors.Is(err, sql.ErrNoRows) {
-		return soldOut, nil
+		return soldOut, 0, nil
 	}
-	if err != nil {
-		return failed, err
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "DELETE FROM free_seat WHERE coupon_id = ? AND number = ?", coupon, seat)
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM free_seat WHERE coupon_id = ? AND number = ?", coupon,
-		seat); err != nil {
-		return failed, err
+	if err == nil {
+		now := time.Now().UTC()
+		_, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at)
+			VALUES (?, ?, ?, ?, ?)`, coupon, user, seat, now, now.AddDate(0, 0, validDays))
 	}
-	now := time.Now().UTC()
-	_, err = tx.ExecContext(ctx, `INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, expires_at)
-		VALUES (?, ?, ?, ?, ?)`, coupon, user, seat, now, now.AddDate(0, 0, validDays))
-	if err != nil {
-		return failed, err
-	}
-	if err := tx.Commit(); err != nil {
-		return failed, err
-	}
-	for before := t.taken[coupon].Load(); before < seat && !t.taken[coupon].CompareAndSwap(before, seat); {
-		before = t.taken[coupon].Load()
-	}
-	return accepted, nil
+	return accepted, seat, err
 }

@@ -90,58 +90,51 @@ func (c *crowd) close() {
 	c.all.Wait()
 }
 
-// cut closes every connection, like a failed network.
-func (c *crowd) cut() {
+// each calls do with each stream, which is locked.
+func (c *crowd) each(do func(*stream)) {
 	for _, v := range c.streams {
 		v.mu.Lock()
+		do(v)
+		v.mu.Unlock()
+	}
+}
+
+// cut closes every connection, like a failed network.
+func (c *crowd) cut() {
+	c.each(func(v *stream) {
 		if v.conn != nil {
 			_ = v.conn.Close()
 		}
-		v.mu.Unlock()
-	}
+	})
 }
 
 // await waits until count, which returns how many streams fulfil a condition, returns all of them.
 func (c *crowd) await(ctx context.Context, what string, count func() int) error {
-	for until := time.Now().Add(changeWithin); ; {
-		n := count()
-		if n >= len(c.streams) {
-			return nil
-		}
-		if time.Now().After(until) {
-			last := "none"
-			if failure := c.failure.Load(); failure != nil {
-				last = *failure
-			}
-			return fmt.Errorf("%d of %d streams %s after %s; %d failures, the last: %s", n, len(c.streams), what,
-				changeWithin, c.failures.Load(), last)
-		}
-		if err := stage.Wait(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+	err := stage.Until(ctx, "all streams "+what, changeWithin, func() (bool, error) {
+		return count() >= len(c.streams), nil
+	})
+	if failure := c.failure.Load(); err != nil && failure != nil {
+		err = fmt.Errorf("%w; %d failures, the last: %s", err, c.failures.Load(), *failure)
 	}
+	if err != nil {
+		err = fmt.Errorf("%w; %d of %d do", err, count(), len(c.streams))
+	}
+	return err
 }
 
 // tolds returns what each user was told.
-func (c *crowd) tolds() []told {
-	all := make([]told, len(c.streams))
-	for i, v := range c.streams {
-		v.mu.Lock()
-		all[i] = v.told
-		v.mu.Unlock()
-	}
+func (c *crowd) tolds() (all []told) {
+	c.each(func(v *stream) { all = append(all, v.told) })
 	return all
 }
 
 // countSince returns how many connections have had an event since then.
 func (c *crowd) countSince(from time.Time) (n int) {
-	for _, v := range c.streams {
-		v.mu.Lock()
+	c.each(func(v *stream) {
 		if v.since.After(from) {
 			n++
 		}
-		v.mu.Unlock()
-	}
+	})
 	return n
 }
 

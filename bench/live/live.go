@@ -212,8 +212,7 @@ func (m *measurement) render(rows []report.Row[result], cores string) string {
 			for i, r := range streams[0].Rounds {
 				row.Rounds = append(row.Rounds, g.figure(r, nobody[0].Rounds[i]))
 			}
-			table := report.Table(" | goal", []report.Row[float64]{row}, report.Goal(g.unit, g.limit)...)
-			text += report.Body(table, at == 0)
+			text += report.Goal(row, g.unit, g.limit, at == 0)
 		}
 	}
 	told := those(func(r report.Row[result]) bool { return !r.Rounds[0].telling.last.IsZero() })

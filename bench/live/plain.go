@@ -127,37 +127,28 @@ func shareOne(rdb *redis.Client) subscribing {
 	}
 }
 
-// publisher publishes the outcomes of a settlement to the channels of their users, in place of the job. It reads the
-// users after each commit, and runs on the cores of the bench.
-type publisher struct {
-	commits chan commit
-	done    chan error
-	end     func() error
-}
-
 const (
 	publishAtOnce = 500 // commands of one pipeline
 	moreCommits   = 1000
 )
 
-func (m *measurement) newPublisher(ctx context.Context, id int) *publisher {
-	p := &publisher{commits: make(chan commit, moreCommits), done: make(chan error, 1)}
+// publisher publishes the outcomes of a settlement to the channels of their users, in place of the job. It reads the
+// users after each commit, and runs on the cores of the bench. end may be called again.
+func (m *measurement) publisher(ctx context.Context, id int) (at func(commit), end func() error) {
+	commits, done := make(chan commit, moreCommits), make(chan error, 1)
 	go func() {
 		var last commit
-		for c := range p.commits {
-			if err := m.publish(ctx, id, last, c); err != nil {
-				p.done <- err
-				return
+		var err error
+		for c := range commits {
+			if err == nil {
+				err = m.publish(ctx, id, last, c)
 			}
 			last = c
 		}
-		p.done <- nil
+		done <- err
 	}()
-	p.end = sync.OnceValue(func() error { close(p.commits); return <-p.done })
-	return p
+	return func(c commit) { commits <- c }, sync.OnceValue(func() error { close(commits); return <-done })
 }
-
-func (p *publisher) at(c commit) { p.commits <- c }
 
 func (m *measurement) publish(ctx context.Context, id int, last, now commit) error {
 	winners, err := stage.Column[uint64](ctx, m.DB,

@@ -162,9 +162,9 @@ func (m *measurement) plain(ctx context.Context, p *testenv.Program, r *result, 
 	}
 	defer func() { _ = server.Stop() }()
 	r.users = users
-	publish := m.newPublisher(ctx, m.coupons)
-	defer func() { _ = publish.end() }()
-	err = m.onStreams(ctx, p, server, server.Apply, r, publish.at, func(*crowd) error { return publish.end() })
+	publish, end := m.publisher(ctx, m.coupons)
+	defer func() { _ = end() }()
+	err = m.onStreams(ctx, p, server, server.Apply, r, publish, func(*crowd) error { return end() })
 	if r.peak = peakOf(server); kind == onSubscriptions {
 		r.kernel = 0 // each user has two connections
 	}
@@ -205,11 +205,9 @@ func cutAll(ctx context.Context, c *crowd, r *result) error {
 	from := time.Now()
 	c.cut()
 	err := c.await(ctx, "are back", func() int { return c.countSince(from) })
-	for _, v := range c.streams {
-		v.mu.Lock()
+	c.each(func(v *stream) {
 		r.back, r.connecting = append(r.back, v.since.Sub(from)), append(r.connecting, v.since.Sub(v.asked))
-		v.mu.Unlock()
-	}
+	})
 	return err
 }
 
@@ -219,14 +217,12 @@ func (m *measurement) tell(ctx context.Context, tolds func() []told, onCommit fu
 	if err != nil {
 		return err
 	}
-	for until := time.Now().Add(toldWithin); countTold(tolds()) < r.users && time.Now().Before(until); {
-		if err := stage.Wait(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
+	_ = stage.Until(ctx, "tell all", toldWithin, func() (bool, error) { // judge counts who was not told
+		return countTold(tolds()) >= r.users, nil
+	})
 	r.telling = judge(n, tolds())
 	r.settled, r.untilLast = n.ended.Sub(n.began), r.telling.last.Sub(n.commits[0].since)
-	return nil
+	return ctx.Err()
 }
 
 // nobody measures the same settlement and the same pod without streams.

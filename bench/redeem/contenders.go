@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/jajeong/jajeong/bench/stage"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/wallet"
@@ -88,11 +88,7 @@ func jajeong(p plain) []step {
 }
 
 // waitedTooLong reports that MySQL gave up waiting for a row lock.
-func waitedTooLong(err error) bool {
-	const lockWaitTimeout = 1205
-	refusal, is := errors.AsType[*mysql.MySQLError](err)
-	return is && refusal.Number == lockWaitTimeout
-}
+func waitedTooLong(err error) bool { return stage.ErrorNumber(err) == 1205 }
 
 // plain is what a shop writes without a wallet: it reads the row, decides, and writes the row by its id. Nothing but
 // the lock keeps two clients apart.
@@ -132,17 +128,13 @@ func (p plain) rowLocked(do work) step {
 	}
 }
 
-func (p plain) inTransaction(ctx context.Context, do func(tx *sql.Tx) (answer, error)) (answer, error) {
-	tx, err := p.db.BeginTx(ctx, nil)
-	if err != nil {
-		return refused, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	a, err := do(tx)
-	if err != nil || a != granted {
-		return a, err
-	}
-	return a, tx.Commit()
+// inTransaction commits what was granted. What was refused has written nothing.
+func (p plain) inTransaction(ctx context.Context, do func(tx *sql.Tx) (answer, error)) (a answer, err error) {
+	err = stage.InTransaction(ctx, p.db, func(tx *sql.Tx) (err error) {
+		a, err = do(tx)
+		return err
+	})
+	return a, err
 }
 
 const (

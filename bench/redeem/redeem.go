@@ -218,13 +218,15 @@ func (m *measurement) playPaused(ctx context.Context, c contender, steps []step,
 	return r, ctx.Err()
 }
 
+func (c contender) short() report.Short { return report.Short{Name: c.title, Label: c.name} }
+
 // Charts draws orders per second.
 func Charts(tables []report.Printed) map[string]string {
 	of := report.With(tables, "orders/s")
 	if len(of) < 2 {
 		return nil
 	}
-	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.name} })
+	labels := report.Shorts(contenders, contender.short)
 	return map[string]string{"redeem.svg": report.Bars{Title: "Orders per second", Unit: "orders/s", Labels: labels,
 		Bars: []report.Bar{
 			{Label: "distinct coupons", Table: of[0], Column: "orders/s"}, {Label: "one hot coupon", Table: of[1],

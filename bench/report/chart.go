@@ -16,8 +16,6 @@ const (
 
 var colours = []string{"#0074d9", "#d96500", "#2a8c4a", "#8e44ad", "#555555"}
 
-type point struct{ x, y float64 }
-
 // Short is the name of a row of a table, and what a chart calls it.
 type Short struct{ Name, Label string }
 
@@ -41,73 +39,27 @@ type Lines struct {
 	Labels    []Short
 }
 
+// drawn are the rows of a contender.
+func (l Lines) drawn(contender string) (rows [][]string) {
+	for _, row := range l.Table.rows {
+		yes := l.Table.text(row, l.Contender) == contender && l.Table.number(row, l.Y) > 0
+		for column, value := range l.Where {
+			yes = yes && l.Table.text(row, column) == value
+		}
+		if yes {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // Draw draws the lines.
 func (l Lines) Draw() string {
-	var lines []curve
-	for _, of := range l.Labels {
-		c := curve{name: of.Label}
-		for _, row := range l.Table.rows {
-			drawn := l.Table.text(row, l.Contender) == of.Name && l.Table.number(row, l.Y) > 0
-			for column, value := range l.Where {
-				drawn = drawn && l.Table.text(row, column) == value
-			}
-			if drawn {
-				c.points = append(c.points, point{l.Table.number(row, l.X), l.Table.number(row, l.Y)})
-			}
-		}
-		lines = append(lines, c)
-	}
-	return drawLines(l.Title, l.X, l.Unit, lines)
-}
-
-// Bar is one bar of each group: what it is, and the table and column that have its height.
-type Bar struct {
-	Label  string
-	Table  Printed
-	Column string
-}
-
-// Bars draws a group of bars for each row of the tables. Rows without a label are left out.
-type Bars struct {
-	Title, Unit string
-	Labels      []Short
-	Bars        []Bar
-}
-
-// Draw draws the bars.
-func (b Bars) Draw() string {
-	var groups []group
-	for _, of := range b.Labels {
-		g := group{name: of.Label}
-		for _, bar := range b.Bars {
-			for _, row := range bar.Table.rows {
-				if row[0] == of.Name {
-					g.figures = append(g.figures, math.Round(bar.Table.number(row, bar.Column)))
-				}
-			}
-		}
-		if len(g.figures) == len(b.Bars) {
-			groups = append(groups, g)
-		}
-	}
-	var names []string
-	for _, bar := range b.Bars {
-		names = append(names, bar.Label)
-	}
-	return drawBars(b.Title, b.Unit, names, groups)
-}
-
-type curve struct {
-	name   string
-	points []point
-}
-
-func drawLines(title, xName, yName string, lines []curve) string {
-	d := newDrawing(title)
+	d := newDrawing(l.Title)
 	var xs, ys []float64
-	for _, line := range lines {
-		for _, p := range line.points {
-			xs, ys = append(xs, p.x), append(ys, p.y)
+	for _, of := range l.Labels {
+		for _, row := range l.drawn(of.Name) {
+			xs, ys = append(xs, l.Table.number(row, l.X)), append(ys, l.Table.number(row, l.Y))
 		}
 	}
 	if len(xs) == 0 {
@@ -124,33 +76,56 @@ func drawLines(title, xName, yName string, lines []curve) string {
 		d.line(left, y.at(value), right, y.at(value), "#ddd")
 		d.text(left-8, y.at(value)+4, "end", fmt.Sprintf("%.0f", value))
 	}
-	d.text((left+right)/2, height-30, "middle", xName)
-	d.text(left, top-10, "end", yName)
-	names := make([]string, len(lines))
-	for i, line := range lines {
-		names[i] = line.name
+	d.text((left+right)/2, height-30, "middle", l.X)
+	d.text(left, top-10, "end", l.Unit)
+	for i, of := range l.Labels {
+		colour := colours[i%len(colours)]
 		var path []string
-		for _, p := range line.points {
-			path = append(path, fmt.Sprintf("%.1f,%.1f", x.at(p.x), y.at(p.y)))
-			d.add(`<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`, x.at(p.x), y.at(p.y), colours[i%len(colours)])
+		for _, row := range l.drawn(of.Name) {
+			atX, atY := x.at(l.Table.number(row, l.X)), y.at(l.Table.number(row, l.Y))
+			path = append(path, fmt.Sprintf("%.1f,%.1f", atX, atY))
+			d.add(`<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`, atX, atY, colour)
 		}
-		d.add(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`,
-			strings.Join(path, " "), colours[i%len(colours)])
+		d.add(`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`, strings.Join(path, " "), colour)
 	}
-	d.legend(names)
+	for _, of := range l.Labels {
+		d.legend(of.Label)
+	}
 	return d.end()
 }
 
-type group struct {
-	name    string
-	figures []float64
+// Bar is one bar of each group: what it is, and the table and column that have its height.
+type Bar struct {
+	Label  string
+	Table  Printed
+	Column string
 }
 
-func drawBars(title, yName string, bars []string, groups []group) string {
-	d := newDrawing(title)
-	highest := 0.0
-	for _, g := range groups {
-		highest = max(highest, slices.Max(g.figures))
+// Bars draws a group of bars for each row of the tables. Rows without a label are left out.
+type Bars struct {
+	Title, Unit string
+	Labels      []Short
+	Bars        []Bar
+}
+
+// figures are the heights of the bars of a row; fewer than bars if a table lacks it.
+func (b Bars) figures(name string) (all []float64) {
+	for _, bar := range b.Bars {
+		for _, row := range bar.Table.rows {
+			if row[0] == name {
+				all = append(all, math.Round(bar.Table.number(row, bar.Column)))
+			}
+		}
+	}
+	return all
+}
+
+// Draw draws the bars.
+func (b Bars) Draw() string {
+	labels := slices.DeleteFunc(b.Labels, func(of Short) bool { return len(b.figures(of.Name)) != len(b.Bars) })
+	d, highest := newDrawing(b.Title), 0.0
+	for _, of := range labels {
+		highest = max(highest, slices.Max(b.figures(of.Name)))
 	}
 	step := roundStep(highest)
 	y := func(value float64) float64 { return bottom - value/(step*math.Ceil(highest/step))*(bottom-top) }
@@ -158,19 +133,21 @@ func drawBars(title, yName string, bars []string, groups []group) string {
 		d.line(left, y(value), right, y(value), "#ddd")
 		d.text(left-8, y(value)+4, "end", fmt.Sprintf("%.0f", value))
 	}
-	d.text(left, top-10, "end", yName)
-	for i, g := range groups {
-		place := float64(right-left) / float64(len(groups))
-		from, wide := left+place*(float64(i)+0.1), place*0.8/float64(len(g.figures))
-		d.text(from+place*0.4, bottom+22, "middle", g.name)
-		for n, figure := range g.figures {
+	d.text(left, top-10, "end", b.Unit)
+	for i, of := range labels {
+		place := float64(right-left) / float64(len(labels))
+		from, wide := left+place*(float64(i)+0.1), place*0.8/float64(len(b.Bars))
+		d.text(from+place*0.4, bottom+22, "middle", of.Label)
+		for n, figure := range b.figures(of.Name) {
 			x := from + wide*float64(n)
 			d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`,
 				x, y(figure), wide-4, bottom-y(figure), colours[n%len(colours)])
 			d.text(x+wide/2-2, y(figure)-6, "middle", fmt.Sprintf("%.0f", figure))
 		}
 	}
-	d.legend(bars)
+	for _, bar := range b.Bars {
+		d.legend(bar.Label)
+	}
 	return d.end()
 }
 
@@ -200,10 +177,14 @@ func roundStep(highest float64) float64 {
 	return step * 10
 }
 
-type drawing struct{ svg strings.Builder }
+type drawing struct {
+	svg     strings.Builder
+	legends int
+	next    float64 // place of the next legend
+}
 
 func newDrawing(title string) *drawing {
-	d := new(drawing)
+	d := &drawing{next: left + gap}
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" `+
 		`font-size="13" fill="#333">`,
 		width, height)
@@ -222,14 +203,13 @@ func (d *drawing) text(x, y float64, anchor, text string) {
 	d.add(`<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, x, y, anchor, html.EscapeString(text))
 }
 
-func (d *drawing) legend(names []string) {
-	const letter, gap = 7.5, 40 // about as wide as one letter, and between two names
-	x := float64(left) + gap
-	for i, name := range names {
-		d.add(`<rect x="%.1f" y="54" width="12" height="12" fill="%s"/>`, x, colours[i%len(colours)])
-		d.text(x+18, 65, "start", name)
-		x += 18 + letter*float64(len([]rune(name))) + gap
-	}
+const letter, gap = 7.5, 40 // about as wide as one letter, and between two legends
+
+func (d *drawing) legend(name string) {
+	d.add(`<rect x="%.1f" y="54" width="12" height="12" fill="%s"/>`, d.next, colours[d.legends%len(colours)])
+	d.text(d.next+18, 65, "start", name)
+	d.next += 18 + letter*float64(len([]rune(name))) + gap
+	d.legends++
 }
 
 func (d *drawing) end() string {

@@ -182,20 +182,14 @@ func Table[R any](first string, rows []Row[R], columns ...Column[R]) string {
 	return line(heads) + line(rules) + strings.Join(lines, "")
 }
 
-// Goal compares a figure with a limit.
-func Goal(unit Unit, limit float64) []Column[float64] {
+// Goal is a row of a table of goals, and the head of the table if it is the first. Each goal has its own unit.
+func Goal(row Row[float64], unit Unit, limit float64, first bool) string {
 	own := func(f float64) float64 { return f }
-	return []Column[float64]{Median("measured", unit, own), Spread("spread", unit, own),
-		{"", true, func(_ []Row[float64], row Row[float64]) string {
-			if median(row.Rounds) > limit {
-				return "**missed**"
-			}
-			return "met"
-		}}}
-}
-
-// Body is a table without its head, unless it is the first.
-func Body(table string, first bool) string {
+	met := func(all []Row[float64], row Row[float64]) string {
+		return map[bool]string{true: "met", false: "**missed**"}[median(row.Rounds) <= limit]
+	}
+	table := Table(" | goal", []Row[float64]{row}, Median("measured", unit, own), Spread("spread", unit, own),
+		Column[float64]{"", true, met})
 	if first {
 		return table
 	}

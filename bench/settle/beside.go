@@ -163,35 +163,26 @@ func (m *measurement) besideRelay(ctx context.Context, c campaign, program strin
 
 // issueOthers settles other coupons by SQL. Their events are not published.
 func issueOthers(ctx context.Context, p *stage.Shop, seats int) error {
-	tx, err := p.DB.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
 	for id := 1001; id < 1001+backlog; id++ {
-		_, err := tx.ExecContext(ctx, `INSERT INTO coupon
+		err := p.Exec(ctx, `INSERT INTO coupon
 			(id, name, total_quantity, issued_count, finalised_at, apply_opens_at, apply_closes_at)
 			VALUES (?, 'settled', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY)`,
 			id, seats, seats)
-		if err != nil {
-			return err
-		}
-		done, err := tx.ExecContext(ctx, `INSERT INTO user_coupon
-			(coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-			SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 30 DAY, ?
-			FROM `+"`user` ORDER BY id", id, id)
-		if err != nil {
-			return err
-		}
-		first, err := done.LastInsertId()
 		if err == nil {
-			_, err = tx.ExecContext(ctx, `INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival,
+			err = p.Exec(ctx, `INSERT INTO user_coupon
+				(coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
+				SELECT ?, id, id, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 30 DAY, ?
+				FROM `+"`user` ORDER BY id", id, id)
+		}
+		if err == nil {
+			err = p.Exec(ctx, `INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival,
 				settled_at, cleaned_at, first_user_coupon_id)
-				VALUES (?, ?, ?, 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), ?)`, id, id, seats, first)
+				SELECT ?, ?, ?, 1, 1, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), MIN(id) FROM user_coupon WHERE coupon_id = ?`,
+				id, id, seats, id)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return tx.Commit()
+	return nil
 }

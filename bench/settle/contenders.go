@@ -48,15 +48,7 @@ func (m *measurement) insert(ctx context.Context, seats int, prepare inserting) 
 	defer p.Close()
 	write := prepare(stage.Shuffled(1, seats))
 	began := time.Now()
-	tx, err := p.DB.BeginTx(ctx, nil)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if err := write(ctx, tx); err != nil {
-		return r, err
-	}
-	err = tx.Commit()
+	err = stage.InTransaction(ctx, p.DB, func(tx *sql.Tx) error { return write(ctx, tx) })
 	r.took, r.rows = time.Since(began), seats
 	if err != nil {
 		return r, err

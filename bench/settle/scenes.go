@@ -95,9 +95,7 @@ const (
 	quietFor   = 2 * time.Second
 )
 
-// beside measures other users of the same servers during the settlement of a big coupon. Redis has the first core,
-// MySQL and the job have the others, and this process, which sends the applications, takes precedence. Otherwise the
-// scheduler would be measured.
+// beside measures other users of the same servers during the settlement of a big coupon.
 func (m *measurement) beside(ctx context.Context) (string, error) {
 	c := campaign{coupons: 1, seats: *m.big, candidates: *m.big}
 	builds, err := m.builds(ctx)
@@ -109,16 +107,9 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer p.Close()
-	if cores := runtime.NumCPU(); cores > 1 {
-		if err := stage.Bind(p.Redis.Pid(), "0"); err != nil {
-			return "", err
-		}
-		if m.Cores = fmt.Sprintf("1-%d", cores-1); m.MySQLPid() != 0 {
-			if err := stage.Bind(m.MySQLPid(), m.Cores); err != nil {
-				return "", err
-			}
-		}
-		m.Raise()
+	cores, err := m.Apart(runtime.NumCPU() - 1)
+	if err != nil {
+		return "", err
 	}
 	quiet, err := others(ctx, p, 1001, func() error { return stage.Wait(ctx, quietFor) })
 	if err != nil {
@@ -145,8 +136,8 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 		}
 	}
 	rows := append(name(applying), name(blocking)...)
-	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s:\n\n", c.seats,
-		r.took.Round(time.Millisecond), applyPause, blockPause) +
+	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s. %s\n\n", c.seats,
+		r.took.Round(time.Millisecond), applyPause, blockPause, cores) +
 		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999), quantile("longest", 1),
 			report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() })), nil
 }

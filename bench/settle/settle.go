@@ -192,10 +192,12 @@ func (m *measurement) inserts(ctx context.Context) (string, error) {
 		report.Most("peak memory", report.MiB, peak))
 }
 
+func (c contender) short() report.Short { return report.Short{Name: c.title, Label: c.title} }
+
 // Charts draws rows per second over seats.
 func Charts(tables []report.Printed) map[string]string {
 	charts := map[string]string{}
-	labels := report.Shorts(contenders, func(c contender) report.Short { return report.Short{Name: c.title, Label: c.title} })
+	labels := report.Shorts(contenders, contender.short)
 	for i, of := range []string{"MariaDB", "MySQL"} { // the order of the page
 		if all := report.With(tables, "ratio to LOAD DATA"); i < len(all) {
 			charts["settle-"+of+".svg"] = report.Lines{Title: "Rows per second over seats, " + of, Table: all[i],

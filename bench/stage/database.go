@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -150,6 +151,27 @@ func LoadData(ctx context.Context, db Execer, into string, rows func(w io.Writer
 		return fmt.Errorf("load %s: %w", into, err)
 	}
 	return nil
+}
+
+// InTransaction commits what do does, unless it returns an error.
+func InTransaction(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// ErrorNumber is the number of an error of MySQL, and 0 for others.
+func ErrorNumber(err error) uint16 {
+	if refusal, is := errors.AsType[*mysql.MySQLError](err); is {
+		return refusal.Number
+	}
+	return 0
 }
 
 // Each calls do with each row of a query.

@@ -83,30 +83,11 @@ func watchPeak(pid int) <-chan int64 {
 	return peak
 }
 
-// Bind binds all threads of a process to these cores, such as 1-3. Its children inherit them. It needs Linux.
-func Bind(pid int, cores string) error {
-	return execute("taskset", "--all-tasks", "--cpu-list", "--pid", cores, strconv.Itoa(pid))
-}
-
-// highestPriority is the nice value of a thread that does not wait for others.
-const highestPriority = -20
-
-// raise gives all threads of this process the highest priority. Its children inherit it. It needs Linux.
-func raise() error {
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return err
-	}
-	renice := []string{"renice", "-n", strconv.Itoa(highestPriority)}
-	for _, thread := range threads {
-		renice = append(renice, thread.Name())
-	}
-	return execute(renice...)
-}
-
-func execute(command ...string) error {
-	if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", command, err, output)
+// bind binds all threads of a process to these cores, such as 1-3. Its children inherit them. It needs Linux.
+func bind(pid int, cores string) error {
+	taskset := exec.Command("taskset", "--all-tasks", "--cpu-list", "--pid", cores, strconv.Itoa(pid))
+	if output, err := taskset.CombinedOutput(); err != nil {
+		return fmt.Errorf("bind process %d to cores %s: %w: %s", pid, cores, err, output)
 	}
 	return nil
 }

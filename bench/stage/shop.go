@@ -79,12 +79,6 @@ func (s *Stage) OpenShop(ctx context.Context, coupons, seats int) (p *Shop, err 
 	return p, err
 }
 
-// Close ends what AtEnd has, and then the servers of the shop.
-func (p *Shop) Close() { p.ends.Close() }
-
-// AtEnd adds what Close calls first.
-func (p *Shop) AtEnd(end func()) { p.ends.AtEnd(end) }
-
 // AddUsers makes users known to the shop.
 func (p *Shop) AddUsers(ctx context.Context, first, n int) error {
 	return LoadData(ctx, p.DB, "`user` (id)", func(w io.Writer) error {

@@ -30,9 +30,8 @@ type Stage struct {
 	Dir   string
 	Cores string // of servers and programs of the product, such as 0-1; empty: all
 
-	urgent bool // this process has the highest priority
-	built  map[string]string
-	pids   []int // of servers
+	built map[string]string
+	pids  []int // of servers
 	ends
 }
 
@@ -94,7 +93,7 @@ func (s *Stage) StartRedis(ctx context.Context) (*Redis, error) {
 		return nil, err
 	}
 	if s.Cores != "" {
-		if err := Bind(server.Pid(), s.Cores); err != nil {
+		if err := bind(server.Pid(), s.Cores); err != nil {
 			return nil, err
 		}
 	}
@@ -131,13 +130,10 @@ func (s *Stage) Build(ctx context.Context, pkg string) (program string, err erro
 // endWithin is how long a program may take to end.
 const endWithin = 20 * time.Second
 
-// Command is a program on the cores of the servers, without the environment and the priority of the bench.
+// Command is a program on the cores of the servers, without the environment of the bench.
 func (s *Stage) Command(ctx context.Context, args ...string) *exec.Cmd {
 	if s.Cores != "" {
 		args = append([]string{"taskset", "--cpu-list", s.Cores}, args...)
-	}
-	if s.urgent {
-		args = append([]string{"nice", "-n", fmt.Sprint(-highestPriority)}, args...) // it would inherit the priority
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir}
@@ -221,36 +217,23 @@ func Server(open func(ctx context.Context, w Wiring) (http.Handler, error)) Work
 	}
 }
 
-// Apart gives the servers the first cores and this process the others, and this process the highest priority, so that
-// the scheduler is not measured. A database that the bench did not start keeps its cores. On few cores, all share
-// them.
+// Apart gives the servers the first cores and this process the others, so that the scheduler is not measured. A
+// database that the bench did not start keeps its cores. On few cores, all share them.
 func (s *Stage) Apart(servers int) (told string, err error) {
-	if runtime.NumCPU() <= servers {
+	if runtime.NumCPU() <= servers || servers == 0 {
 		return "Servers and clients share all cores.", nil
 	}
 	s.Cores = fmt.Sprintf("0-%d", servers-1)
 	own := fmt.Sprintf("%d-%d", servers, runtime.NumCPU()-1)
 	for _, pid := range s.pids {
 		if pid != 0 {
-			if err := Bind(pid, s.Cores); err != nil {
+			if err := bind(pid, s.Cores); err != nil {
 				return "", err
 			}
 		}
 	}
-	if err := Bind(os.Getpid(), own); err != nil {
-		return "", err
-	}
 	runtime.GOMAXPROCS(runtime.NumCPU() - servers + 1) // one more for the goroutine that paces, which mostly sleeps
-	s.Raise()
-	return fmt.Sprintf("The servers have cores %s, the clients %s.", s.Cores, own), nil
-}
-
-// Raise gives this process precedence over other programs, if it may.
-func (s *Stage) Raise() {
-	err := raise()
-	if s.urgent = err == nil; err != nil {
-		Say("no high priority, so that other programs disturb the measurement: %v", err)
-	}
+	return fmt.Sprintf("The servers have cores %s, the clients %s.", s.Cores, own), bind(os.Getpid(), own)
 }
 
 // WatchOthers returns how many cores programs other than those of the bench have used since.
