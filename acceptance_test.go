@@ -154,11 +154,13 @@ func TestThousandUsersApplyForHundredSeats(t *testing.T) {
 	require.LessOrEqual(t, answers["ACCEPTED"], users)
 	require.GreaterOrEqual(t, answers["ACCEPTED"], users-lost)
 	for user, a := range first {
-		require.Equal(t, a.AppliedAt, second[user].AppliedAt, "the answer to a duplicate has the first arrival, user %d", user)
+		require.Equal(t, a.AppliedAt, second[user].AppliedAt,
+			"the answer to a duplicate has the first arrival, user %d", user)
 		require.EqualValues(t, seats, a.Seats)
 	}
 
-	pending := jajeongtest.APIAnswer{HTTP: 200, Status: "PENDING", Position: first[7].Position, Seats: seats, AppliedAt: first[7].AppliedAt}
+	pending := jajeongtest.APIAnswer{HTTP: 200, Status: "PENDING", Position: first[7].Position, Seats: seats,
+		AppliedAt: first[7].AppliedAt}
 	apply := func(user coupon.UserID) jajeongtest.APIAnswer { a, _ := d.answered(d.apply, couponID, user); return a }
 	me := func(user coupon.UserID) jajeongtest.APIAnswer { a, _ := d.answered(d.me, couponID, user); return a }
 	require.Equal(t, pending, me(7))

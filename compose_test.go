@@ -18,7 +18,9 @@ import (
 // TestComposeDemo runs the script of the service demo in compose.yaml, and every command that the script prints.
 func TestComposeDemo(t *testing.T) {
 	t.Parallel()
-	d := deployWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{}))}) // for accounts of its own
+	// For accounts of its own.
+	d := deployWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t,
+		testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
 	d.serve(1000)
 	dsn, err := mysql.ParseDSN(d.Admin.MySQLDSN)
 	require.NoError(t, err)
@@ -49,7 +51,8 @@ func TestComposeDemo(t *testing.T) {
 	require.NoError(t, err)
 	account := dsn.Clone()
 	account.User, account.Passwd = "jajeong_wallet", "jajeong"
-	wallet := d.Start(append(d.env, "MYSQL_DSN="+account.FormatDSN(), "SERVICE_KEYS_FILE="+keys+"/service-keys"), "./cmd/wallet-api")
+	wallet := d.Start(append(d.env, "MYSQL_DSN="+account.FormatDSN(), "SERVICE_KEYS_FILE="+keys+"/service-keys"),
+		"./cmd/wallet-api")
 
 	stream := d.Prefix + "coupon:events"
 	d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve", "--tasks=events")
@@ -60,7 +63,8 @@ func TestComposeDemo(t *testing.T) {
 	require.Len(t, commands, 12, output)
 	redisHost, redisPort, err := net.SplitHostPort(d.Admin.RedisAddrs[0])
 	require.NoError(t, err)
-	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "localhost:8082", wallet.Wallet, "docker compose run --rm settle", "settle",
+	here := strings.NewReplacer("localhost:8080", d.pod.Apply, "localhost:8082", wallet.Wallet,
+		"docker compose run --rm settle", "settle",
 		"docker compose exec redis redis-cli", "redis-cli -h "+redisHost+" -p "+redisPort, "coupon:events", stream)
 	for _, command := range commands {
 		if !strings.Contains(command[1], "XRANGE") {
@@ -69,7 +73,8 @@ func TestComposeDemo(t *testing.T) {
 		}
 		testenv.Eventually(t, "three coupons are issued and one order is refunded", func() bool {
 			events := shell("-c", here.Replace(command[1]))
-			return strings.Count(events, "kr.jajeong.coupon.issued.v1") == 3 && strings.Contains(events, "kr.jajeong.coupon.refunded.v1")
+			return strings.Count(events, "kr.jajeong.coupon.issued.v1") == 3 &&
+				strings.Contains(events, "kr.jajeong.coupon.refunded.v1")
 		})
 	}
 	require.Equal(t, 3, d.count("SELECT COUNT(*) FROM user_coupon WHERE user_id IN (1, 2, 3)"))

@@ -21,7 +21,8 @@ import (
 var update = flag.Bool("update", false, "write docs/cli.md and docs/configuration.md anew")
 
 // generated is the line above the generated part of a document. The part above it is written by hand.
-const generated = "<!-- Generated from --help by `go test -run TestGeneratedDocuments . -update`. Change the help texts in the code. -->\n\n"
+const generated = "<!-- Generated from --help by `go test -run TestGeneratedDocuments . -update`. Change the help " +
+	"texts in the code. -->\n\n"
 
 // TestGeneratedDocumentsAreCurrent compares docs/cli.md and docs/configuration.md with --help of the programs.
 func TestGeneratedDocumentsAreCurrent(t *testing.T) {
@@ -64,7 +65,8 @@ func commandReference(t *testing.T) string {
 			every = append(every, f)
 		}
 	}
-	fmt.Fprintf(&page, "## Every command\n\nEach command also accepts the [settings](configuration.md) as flags.\n\n%s", flagTable(every))
+	fmt.Fprintf(&page, "## Every command\n\nEach command also accepts the [settings](configuration.md) as flags.\n\n%s",
+		flagTable(every))
 	for _, verb := range root.verbs {
 		help := helpOf(t, "settle", strings.Fields(verb)...)
 		fmt.Fprintf(&page, "\n## settle %s\n\n%s\n\n", verb, help.about)
@@ -90,7 +92,8 @@ func flagTable(flags []flagHelp) string {
 	return table.String()
 }
 
-// configurationReference lists every flag that has an environment variable. Programs with the same help of a flag share a row.
+// configurationReference lists every flag that has an environment variable. Programs with the same help of a flag share
+// a row.
 func configurationReference(t *testing.T) string {
 	t.Helper()
 	type row struct {
@@ -116,7 +119,8 @@ func configurationReference(t *testing.T) string {
 	root := helpOf(t, "settle")
 	add("settle", root.flags)
 	for _, verb := range root.verbs {
-		own := slices.DeleteFunc(helpOf(t, "settle", strings.Fields(verb)...).flags, func(f flagHelp) bool { return slices.Contains(root.flags, f) })
+		own := slices.DeleteFunc(helpOf(t, "settle", strings.Fields(verb)...).flags,
+			func(f flagHelp) bool { return slices.Contains(root.flags, f) })
 		add("settle "+verb, own)
 	}
 	names := map[string]bool{}
@@ -129,7 +133,8 @@ func configurationReference(t *testing.T) string {
 	var page strings.Builder
 	page.WriteString("| variable | flag | default | program | meaning |\n| --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
-		fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s |\n", r.environment, r.name, code(r.standard), strings.Join(r.programs, ", "), cell(r.about))
+		fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s |\n", r.environment, r.name, code(r.standard),
+			strings.Join(r.programs, ", "), cell(r.about))
 	}
 	return page.String()
 }
@@ -165,7 +170,8 @@ func helpOf(t *testing.T, program string, verb ...string) helpPage {
 
 func readHelpOf(t *testing.T, program string, verb ...string) helpPage {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/"+program), append(slices.Clone(verb), "--help")...)
+	command := exec.CommandContext(t.Context(), testenv.Build(t, "./cmd/"+program),
+		append(slices.Clone(verb), "--help")...)
 	command.Env = []string{"LC_ALL=C", "COLUMNS=110"}
 	output, err := command.Output()
 	require.NoError(t, err, "%s %q", program, verb)

@@ -25,11 +25,12 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// needs are the programs that a block may call, by the mark of its fence, such as ```sh cluster. Tests do not run commands of
-// marked blocks, except for the commands of Jajeong, which every block may call.
+// needs are the programs that a block may call, by the mark of its fence, such as ```sh cluster. Tests do not run
+// commands of marked blocks, except for the commands of Jajeong, which every block may call.
 var needs = map[string][]string{
 	"": {"make", "go", "source", "export", "settle", "apply-api", "wallet-api"},
-	"servers": {"mysql", "mysqldump", "mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-binlog", "redis-cli", "redis-check-aof", "redis-check-rdb",
+	"servers": {"mysql", "mysqldump", "mysqlbinlog", "mariadb", "mariadb-dump", "mariadb-binlog", "redis-cli",
+		"redis-check-aof", "redis-check-rdb",
 		"curl", "grep", "sleep", "mkdir", "cp", "mv", "echo", "read", "[", "date", "head", "cut", "ls", "sed"},
 	"docker":  {"docker"},
 	"clients": {"npx", "npm", "mkdir"},
@@ -40,11 +41,13 @@ type script struct {
 	file, mark, text string
 }
 
-// scripts returns the fenced blocks of all documents, and the indented lines that begin with a command, those in a row together.
-// inline are the verbs between backticks in a text.
+// scripts returns the fenced blocks of all documents, and the indented lines that begin with a command, those in a row
+// together. inline are the verbs between backticks in a text.
 func scripts(t *testing.T) (found []script, inline []script) {
 	t.Helper()
-	command := regexp.MustCompile(`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|wallet-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
+	command :=
+		regexp.MustCompile(
+			`^( {4,}|\t)([A-Z_]+=\S+ )*(bin/|\./)?(settle|apply-api|wallet-api|make|go run|kubectl|docker|mysql|mysqldump|redis-cli|curl|k8s/\S+\.sh) `)
 	for file, text := range documents(t) {
 		var fence *script
 		indented := false // the last line is of found's last script
@@ -56,11 +59,13 @@ func scripts(t *testing.T) (found []script, inline []script) {
 			case fence != nil && isFence:
 				found, fence = append(found, *fence), nil
 			case fence != nil:
-				require.False(t, fence.mark == "no shell" && unmarked.MatchString(line), "%s: name shell blocks sh: %s", file, line)
+				require.False(t, fence.mark == "no shell" && unmarked.MatchString(line), "%s: name shell blocks sh: %s",
+					file, line)
 				fence.text += line
 			case isFence:
 				language, mark, _ := strings.Cut(info, " ")
-				require.Contains(t, []string{"", "sh", "mermaid", "yaml", "nginx", "java", "js", "html"}, language, "%s: name shell blocks sh", file)
+				require.Contains(t, []string{"", "sh", "mermaid", "yaml", "nginx", "java", "js", "html"}, language,
+					"%s: name shell blocks sh", file)
 				fence = &script{file: file, mark: mark}
 				if language != "sh" {
 					fence.mark = "no shell"
@@ -109,7 +114,8 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// calls returns the commands of a script with the expansions of a shell, except for command substitutions, which are empty.
+// calls returns the commands of a script with the expansions of a shell, except for command substitutions, which are
+// empty.
 func (s script) calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(s.text), s.file)
@@ -167,10 +173,12 @@ func TestDocuments_CommandsAreAccepted(t *testing.T) {
 				accepted(s.file, name, args, false)
 			case name == "k8s/settle.sh":
 				accepted(s.file, "settle", args, false)
-			case name == "docker" && len(args) > 3 && slices.Equal(args[:4], []string{"compose", "run", "--rm", "settle"}):
+			case name == "docker" && len(args) > 3 &&
+				slices.Equal(args[:4], []string{"compose", "run", "--rm", "settle"}):
 				accepted(s.file, "settle", args[4:], false)
 			case name == "make":
-				for _, target := range slices.DeleteFunc(args, func(a string) bool { return strings.Contains(a, "=") }) {
+				for _, target := range slices.DeleteFunc(args,
+					func(a string) bool { return strings.Contains(a, "=") }) {
 					require.Regexp(t, `(?m)^`+regexp.QuoteMeta(target)+`:`, makefile, "%s: %q", s.file, words)
 				}
 			}
@@ -185,13 +193,15 @@ func TestDocuments_CommandsAreAccepted(t *testing.T) {
 	}
 }
 
-// A reader pastes a block as a whole into bash or zsh. An interactive zsh knows no comments: it hands # and the words behind it to
-// the command. A command that asks for something takes the lines behind it as the answer, and behind one that goes on they wait.
+// A reader pastes a block as a whole into bash or zsh. An interactive zsh knows no comments: it hands # and the words
+// behind it to the command. A command that asks for something takes the lines behind it as the answer, and behind one
+// that goes on they wait.
 func TestDocuments_BlocksCanBePasted(t *testing.T) {
 	t.Parallel()
 	blocks, _ := scripts(t)
 	for _, s := range blocks {
-		parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(s.text), s.file)
+		parsed, err := syntax.NewParser(syntax.Variant(syntax.LangBash),
+			syntax.KeepComments(true)).Parse(strings.NewReader(s.text), s.file)
 		require.NoError(t, err, "%s", s.text)
 		syntax.Walk(parsed, func(node syntax.Node) bool {
 			if comment, is := node.(*syntax.Comment); is {
@@ -202,14 +212,17 @@ func TestDocuments_BlocksCanBePasted(t *testing.T) {
 		for _, statement := range parsed.Stmts[:len(parsed.Stmts)-1] {
 			line := s.text[statement.Pos().Offset():statement.End().Offset()]
 			for _, words := range (script{s.file, s.mark, line}).calls(t) {
-				assert.False(t, !statement.Background && keepsTerminal(words), "%s: nothing can be pasted behind: %s", s.file, line)
+				assert.False(t, !statement.Background && keepsTerminal(words), "%s: nothing can be pasted behind: %s",
+					s.file, line)
 			}
 		}
 	}
 	for line, keeps := range map[string]bool{
 		"mysql -u root -p": true, "mysqldump --password coupons": true, "mysql -psecret": false, "mkdir -p x": false,
-		"bin/settle run --operator kim": true, "settle run --operator kim --yes": false, "settle run": false, "settle dlq drop --cause BAD_ROW": true, "settle dlq drop --user 7": false,
-		"apply-api": true, "settle serve": true, "docker compose up": true, "docker compose up --detach": false, "go run ./examples/page": true,
+		"bin/settle run --operator kim": true, "settle run --operator kim --yes": false, "settle run": false,
+		"settle dlq drop --cause BAD_ROW": true, "settle dlq drop --user 7": false,
+		"apply-api": true, "settle serve": true, "docker compose up": true, "docker compose up --detach": false,
+		"go run ./examples/page": true,
 	} {
 		require.Equal(t, keeps, keepsTerminal(strings.Fields(line)), line)
 	}
@@ -230,7 +243,8 @@ func keepsTerminal(words []string) bool {
 		asks := has("run") && has("--operator") || has("approve") || has("drop") && has("--cause")
 		return has("serve", "console") || asks && !has("--yes", "--dry-run", "--ask")
 	case name == "docker":
-		return strings.HasPrefix(call, "docker compose up ") && !has("-d", "--detach") || strings.HasPrefix(call, "docker compose exec ") && !has("-T")
+		return strings.HasPrefix(call, "docker compose up ") && !has("-d", "--detach") ||
+			strings.HasPrefix(call, "docker compose exec ") && !has("-T")
 	case name == "kubectl":
 		return has("-it", "-i", "-f", "--follow", "port-forward") && !has("create", "apply")
 	}
@@ -299,12 +313,14 @@ func TestHandbooks_CommandsSucceed(t *testing.T) {
 	pages := map[string][]string{}
 	for _, s := range blocks {
 		for line := range strings.Lines(s.text) {
-			if line = strings.TrimSpace(line); s.mark == "" && strings.HasPrefix(line, "settle ") && !strings.Contains(s.file, "playbooks") {
+			if line = strings.TrimSpace(line); s.mark == "" && strings.HasPrefix(line, "settle ") &&
+				!strings.Contains(s.file, "playbooks") {
 				pages[s.file] = append(pages[s.file], line)
 			}
 		}
 	}
-	require.Subset(t, slices.Collect(maps.Keys(pages)), []string{"docs/deploy.md", "docs/deploy.ko.md", "docs/operators.md", "docs/operators.ko.md"})
+	require.Subset(t, slices.Collect(maps.Keys(pages)),
+		[]string{"docs/deploy.md", "docs/deploy.ko.md", "docs/operators.md", "docs/operators.ko.md"})
 	for file, lines := range pages {
 		if page, is := strings.CutSuffix(file, ".ko.md"); is {
 			require.Equal(t, inAnyLanguage(pages[page+".md"]), inAnyLanguage(lines), file)
@@ -332,8 +348,8 @@ func inAnyLanguage(lines []string) (same []string) {
 	return same
 }
 
-// twoPersons matches the commands of approvals, which need two accounts, and change what later commands of a page may do. Tests of
-// internal/cli carry them out.
+// twoPersons matches the commands of approvals, which need two accounts, and change what later commands of a page may
+// do. Tests of internal/cli carry them out.
 var twoPersons = regexp.MustCompile(`^settle (policy set|approve|approvals) |--ask |--approval `)
 
 type handbook struct {
@@ -432,27 +448,31 @@ func TestReadme_IsShort(t *testing.T) {
 		assert.LessOrEqual(t, strings.Count(read(t, file), "\n"), maxLines, file)
 	}
 	prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(read(t, "README.md"), "\n\n")
-	prose = regexp.MustCompile(`(?m)^(#.*|- |\d\. |\|)`).ReplaceAllString(prose, "\n\n$1") // an item or a row ends a sentence
+	prose = regexp.MustCompile(`(?m)^(#.*|- |\d\. |\|)`).ReplaceAllString(prose,
+		"\n\n$1") // an item or a row ends a sentence
 	for _, sentence := range regexp.MustCompile(`[.?!|]\s|\n\n`).Split(prose, -1) {
 		assert.LessOrEqual(t, len(strings.Fields(sentence)), maxWords, "%q", sentence)
 	}
 }
 
-// Both READMEs name three commands near their top, each in an item: everything in a browser, the main job, and the tests. CI runs
-// these tests.
+// Both READMEs name three commands near their top, each in an item: everything in a browser, the main job, and the
+// tests. CI runs these tests.
 func TestReadme_NamesTheFirstCommands(t *testing.T) {
 	t.Parallel()
-	takes := regexp.MustCompile("(?m)make test`? [^\n]*?(\\d+) minutes on two cores").FindStringSubmatch(read(t, "CONTRIBUTING.md"))
+	takes := regexp.MustCompile("(?m)make test`? [^\n]*?(\\d+) minutes on two cores").
+		FindStringSubmatch(read(t, "CONTRIBUTING.md"))
 	require.NotEmpty(t, takes)
 	const top = 20 // lines
 	for _, file := range []string{"README.md", "README.ko.md"} {
 		lines := strings.SplitN(read(t, file), "\n", top+1)
-		items := regexp.MustCompile("(?m)^- `make ([a-z-]+)`").FindAllStringSubmatch(strings.Join(lines[:top], "\n"), -1)
+		items := regexp.MustCompile("(?m)^- `make ([a-z-]+)`").FindAllStringSubmatch(strings.Join(lines[:top], "\n"),
+			-1)
 		require.Len(t, items, 3, file)
 		require.Regexp(t, `(?m)^`+items[0][1]+`: ## a page, the console and the APIs`, read(t, "Makefile"), file)
 		require.Regexp(t, `(?m)^`+items[1][1]+`: ## a black Friday`, read(t, "Makefile"), file)
 		require.Regexp(t, `(?m)^step make `+items[2][1]+`$`, read(t, ".ci/run"), "%s names %q", file, items[2][0])
-		require.Regexp(t, "make test`[^\n]* "+takes[1]+"( minutes on two cores|분)", strings.Join(lines[:top], "\n"), "%s says how long the tests take", file)
+		require.Regexp(t, "make test`[^\n]* "+takes[1]+"( minutes on two cores|분)", strings.Join(lines[:top], "\n"),
+			"%s says how long the tests take", file)
 	}
 }
 
@@ -475,7 +495,8 @@ func TestDocuments_NamedTestsExist(t *testing.T) {
 			if match[2] == "" {
 				function += "("
 			}
-			assert.True(t, strings.Contains(code.String(), function), "%s names %s, which does not exist", file, match[1])
+			assert.True(t, strings.Contains(code.String(), function), "%s names %s, which does not exist", file,
+				match[1])
 		}
 	}
 	require.Greater(t, named, 40)

@@ -70,7 +70,8 @@ func drillsOf(t testing.TB, file string) map[string]string {
 	t.Helper()
 	document := testenv.Content(t, file)
 	drills := map[string]string{}
-	for _, block := range regexp.MustCompile("(?s)<!-- drill: ([^>]*) -->\n\n```sh[^\n]*\n(.*?)```").FindAllStringSubmatch(string(document), -1) {
+	for _, block := range regexp.MustCompile("(?s)<!-- drill: ([^>]*) -->\n\n```sh[^\n]*\n(.*?)```").
+		FindAllStringSubmatch(string(document), -1) {
 		drills[block[1]] = block[2]
 	}
 	return drills
@@ -108,7 +109,8 @@ func (d *drilled) runAs(user, password, folder, script string, env ...string) st
 		fmt.Appendf(nil, "[client]\nhost=%s\nport=%s\nuser=%s\npassword=%q\n", host, port, user, password), 0o600))
 	host, port, err = net.SplitHostPort(d.redis.Addr())
 	require.NoError(d.T, err)
-	script = strings.NewReplacer("-h redis-replica", "-h "+host+" -p "+port, "--coupon 42", "--coupon "+d.coupon.String(), "grant 42", "grant "+d.coupon.String()).Replace(script)
+	script = strings.NewReplacer("-h redis-replica", "-h "+host+" -p "+port, "--coupon 42",
+		"--coupon "+d.coupon.String(), "grant 42", "grant "+d.coupon.String()).Replace(script)
 	shell := exec.CommandContext(d.T.Context(), "bash", "-ec", script)
 	shell.Dir, shell.Env = folder, append(append(d.env, "HOME="+home, "TZ=UTC", "PATH="+d.programs()), env...)
 	output, err := shell.CombinedOutput()
@@ -280,8 +282,8 @@ func TestDrill_BothToOnePointInTime(t *testing.T) {
 	d.verify(0)
 }
 
-// MySQL returns from before a settlement; Redis lives. Of the late coupon, two users applied after the point of the restore: the
-// settlement gave a coupon to one, and none to the other.
+// MySQL returns from before a settlement; Redis lives. Of the late coupon, two users applied after the point of the
+// restore: the settlement gave a coupon to one, and none to the other.
 func TestDrill_MySQLBeforeSettlement(t *testing.T) {
 	t.Parallel()
 	d := drill(t)

@@ -25,15 +25,16 @@ import (
 
 const lots = 6_000
 
-// Users apply through two pods. The link to the replica breaks, and the master dies with the applications since then. The run
-// begins right after the promotion, before one pod notices it. It must issue every acknowledged application before its cutoff,
-// in order of first arrivals, and hold no coupon.
+// Users apply through two pods. The link to the replica breaks, and the master dies with the applications since then.
+// The run begins right after the promotion, before one pod notices it. It must issue every acknowledged application
+// before its cutoff, in order of first arrivals, and hold no coupon.
 func TestFailover_IssuesApplicationsAcknowledgedAfterLinkWasCut(t *testing.T) {
 	t.Parallel()
 	for round := range testenv.Rounds(1, 50) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			testenv.Eventually(t, "this machine is fast enough for the times of the product", func() bool { return failOver(t) })
+			testenv.Eventually(t, "this machine is fast enough for the times of the product",
+				func() bool { return failOver(t) })
 		})
 	}
 }
@@ -85,8 +86,8 @@ func (c *applicants) awaitAnswers(t *testing.T, more int64) {
 // remembered is how long a pod remembers its answers.
 const remembered = 10 * time.Second
 
-// failOver reports false if this machine was too slow: a pod forgot answers before the master died, or the run came after the time
-// for pods to put applications back.
+// failOver reports false if this machine was too slow: a pod forgot answers before the master died, or the run came
+// after the time for pods to put applications back.
 func failOver(t *testing.T) (inTime bool) {
 	const name = "coupons"
 	pair := topology.StartPair(t, name)
@@ -126,7 +127,10 @@ func failOver(t *testing.T) (inTime bool) {
 	}
 	var run struct{ Run uint64 }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &run), stdout)
-	cutoff := coupon.Arrival(d.Number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', cutoff) FROM settlement_run WHERE id = ?", run.Run))
+	cutoff :=
+		coupon.Arrival(
+			d.Number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', cutoff) FROM settlement_run WHERE id = ?",
+				run.Run))
 	stop()
 	issued := d.issuedAt(couponID)
 	before := 0
@@ -171,9 +175,9 @@ func stand(t *testing.T, client *redis.Client, queue string, told []answered) bo
 	return true
 }
 
-// settleBehind settles by a process that is stopped where it waits for the pods, until they are done. So the time
-// that it would wait for them does not matter. It returns the output of the run, and whether it waited: it does so only within the
-// time for pods to put applications back.
+// settleBehind settles by a process that is stopped where it waits for the pods, until they are done. So the time that
+// it would wait for them does not matter. It returns the output of the run, and whether it waited: it does so only
+// within the time for pods to put applications back.
 func (d *deployment) settleBehind(t *testing.T, pods func()) (stdout string, waited bool) {
 	t.Helper()
 	testenv.Eventually(t, "the settlement succeeds", func() bool {

@@ -44,7 +44,8 @@ func TestVerifyImportsNothingOfTheEngine(t *testing.T) {
 	for _, file := range files {
 		text := testenv.Content(t, file)
 		if !strings.HasSuffix(file, "_test.go") {
-			require.NotRegexp(t, `jajeong/internal/(ledger|records|decision|line|settle|journal|wallet)"`, string(text), file)
+			require.NotRegexp(t, `jajeong/internal/(ledger|records|decision|line|settle|journal|wallet)"`, string(text),
+				file)
 		}
 	}
 }

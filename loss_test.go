@@ -35,7 +35,8 @@ func (o *told) mustApply(t *testing.T, pods []*deployment, id coupon.CouponID, p
 	}
 }
 
-func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int, user coupon.UserID) (acknowledged bool) {
+func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod int,
+	user coupon.UserID) (acknowledged bool) {
 	a := pods[pod].apply(id, user)
 	if a.Status != "ACCEPTED" && a.Status != "DUPLICATE" {
 		return false
@@ -52,7 +53,8 @@ func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod i
 }
 
 func newTold() *told {
-	return &told{arrivals: map[coupon.UserID]coupon.Arrival{}, receipts: map[coupon.UserID]string{}, only: map[coupon.UserID]bool{}}
+	return &told{arrivals: map[coupon.UserID]coupon.Arrival{}, receipts: map[coupon.UserID]string{},
+		only: map[coupon.UserID]bool{}}
 }
 
 // answered is one user's first arrival, and whether the first pod alone has answered the user.
@@ -94,9 +96,10 @@ func (o *told) absent(d *deployment, id coupon.CouponID) []answered {
 	return slices.DeleteFunc(all, func(one answered) bool { return standing[one.user.Member()] == one.arrival })
 }
 
-// awaitStanding waits until all these users stand at the arrivals that they were told. While one of them does not, it asks
-// for that one alone.
-func (o *told) awaitStanding(t *testing.T, d *deployment, id coupon.CouponID, what string, these func(one answered) bool) {
+// awaitStanding waits until all these users stand at the arrivals that they were told. While one of them does not, it
+// asks for that one alone.
+func (o *told) awaitStanding(t *testing.T, d *deployment, id coupon.CouponID, what string,
+	these func(one answered) bool) {
 	t.Helper()
 	var missing coupon.UserID
 	testenv.Eventually(t, what, func() bool {
@@ -137,7 +140,9 @@ func loseRedis(t *testing.T, podDies bool) {
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	d := deployWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
 	keys := filepath.Join(t.TempDir(), "receipt-keys")
-	require.NoError(t, os.WriteFile(keys, []byte("2026 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+"\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(keys, []byte("2026 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+"\n"),
+			0o600))
 	d.env = append(d.env, "RECEIPT_KEYS_FILE="+keys)
 	d.AddUsers(jajeongtest.Between(1, coupon.UserID(last))...)
 	id := d.AddCoupon(seats)
@@ -193,7 +198,8 @@ func loseRedis(t *testing.T, podDies bool) {
 
 	oldest := clients.inOrder()[:early]
 	testenv.Eventually(t, "the journal has the oldest", func() bool { // no receipt may be needed for them
-		return coupon.Arrival(d.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", id)) >= oldest[early-1].arrival
+		return coupon.Arrival(d.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?",
+			id)) >= oldest[early-1].arrival
 	})
 	lost := coupon.ArrivalAt(d.Now())
 	require.NoError(t, server.Kill())
@@ -222,7 +228,8 @@ func loseRedis(t *testing.T, podDies bool) {
 	holders := clients.absent(d, id)
 	t.Logf("%d of %d users need their receipts", len(holders), len(clients.inOrder()))
 	for _, one := range holders {
-		code, stdout, stderr := d.settle("receipt", "honour", clients.receipts[one.user], "--operator=kim", "--reason=INC-9")
+		code, stdout, stderr := d.settle("receipt", "honour", clients.receipts[one.user], "--operator=kim",
+			"--reason=INC-9")
 		require.Zero(t, code, "%s%s", stdout, stderr)
 	}
 	require.Empty(t, clients.absent(d, id))

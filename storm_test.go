@@ -30,7 +30,8 @@ func TestStorm_KilledProcessesLoseNobodyAndIssueInOrder(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
 	crowd := coupon.UserID(s.users.Add(2 * lineLimit))
-	s.apply(s.limited, slices.DeleteFunc(jajeongtest.Between(crowd-2*lineLimit+1, crowd), func(user coupon.UserID) bool { return unknown(user) || blocked(user) })...)
+	s.apply(s.limited, slices.DeleteFunc(jajeongtest.Between(crowd-2*lineLimit+1, crowd),
+		func(user coupon.UserID) bool { return unknown(user) || blocked(user) })...)
 	took := s.nightlyTakes()
 	for range 8 {
 		s.keepKilling(s.serving, max(3*time.Second, 10*took))
@@ -45,10 +46,11 @@ func TestStorm_KilledProcessesLoseNobodyAndIssueInOrder(t *testing.T) {
 	s.in.Go(s.keepRushing)
 	s.in.Go(s.keepAddingSeats)
 	s.in.Go(s.keepKillingAll)
-	testenv.Eventually(t, "processes are killed, also all at once, lines are full, and runs of each kind begin", func() bool {
-		return t.Failed() || s.kills.Load() >= s.mostKills && s.killedAll.Load() && s.full.Load() > 0 &&
-			s.runs("IMMEDIATE") > s.mostKills/2 && s.runs("CRON") > 0 && s.runs("MANUAL") > 0
-	})
+	testenv.Eventually(t, "processes are killed, also all at once, lines are full, and runs of each kind begin",
+		func() bool {
+			return t.Failed() || s.kills.Load() >= s.mostKills && s.killedAll.Load() && s.full.Load() > 0 &&
+				s.runs("IMMEDIATE") > s.mostKills/2 && s.runs("CRON") > 0 && s.runs("MANUAL") > 0
+		})
 	s.stop()
 	s.in.Wait()
 	require.False(t, t.Failed())
@@ -56,12 +58,13 @@ func TestStorm_KilledProcessesLoseNobodyAndIssueInOrder(t *testing.T) {
 	s.calm()
 	s.requireEverybodyAccountedFor()
 	s.requireFirstCome()
-	t.Logf("%d applications accepted, %d answered LINE_FULL; %d immediate, %d nightly and %d manual runs; %d processes killed",
+	t.Logf("%d applications accepted, %d answered LINE_FULL; %d immediate, %d nightly and %d manual runs; %d "+
+		"processes killed",
 		s.promised(), s.full.Load(), s.runs("IMMEDIATE"), s.runs("CRON"), s.runs("MANUAL"), s.kills.Load())
 }
 
-// Users by their ids. Only the coupon hostile has applications of users who are unknown or blocked, and only rows of the
-// coupon refusing are refused.
+// Users by their ids. Only the coupon hostile has applications of users who are unknown or blocked, and only rows of
+// the coupon refusing are refused.
 func unknown(user coupon.UserID) bool { return user%50 == 1 }
 func blocked(user coupon.UserID) bool { return user%50 == 2 }
 func refused(user coupon.UserID) bool { return user%50 == 3 }
@@ -102,8 +105,9 @@ func newStorm(t *testing.T) *storm {
 	d := jajeongtest.New(t)
 	most := uint64(testenv.Rounds(12_000, 400_000))
 	s := &storm{Deployment: d, binary: testenv.Build(t, "./cmd/settle"), folder: t.TempDir(),
-		env: append(d.Environment(), "ISSUE_INTERVAL=50ms"), mostUsers: most, mostKills: int64(testenv.Rounds(40, 2_000)),
-		chance: testenv.Random(t), alive: map[*exec.Cmd]bool{}, accepted: map[coupon.CouponID]map[application]bool{}}
+		env: append(d.Environment(), "ISSUE_INTERVAL=50ms"), mostUsers: most,
+		mostKills: int64(testenv.Rounds(40, 2_000)),
+		chance:    testenv.Random(t), alive: map[*exec.Cmd]bool{}, accepted: map[coupon.CouponID]map[application]bool{}}
 	d.AddUsers(slices.DeleteFunc(jajeongtest.Between(1, coupon.UserID(most)), unknown)...)
 	d.Exec("UPDATE " + d.UserTable.Table + " SET status = 'BLOCKED' WHERE id % 50 = 2")
 	const everybody = 1_000_000
@@ -114,7 +118,8 @@ func newStorm(t *testing.T) *storm {
 	for _, couponID := range s.coupons() {
 		s.accepted[couponID] = map[application]bool{}
 	}
-	d.Exec(`CREATE TRIGGER refuses BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.coupon_id = ` + s.refusing.String() +
+	d.Exec(`CREATE TRIGGER refuses BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.coupon_id = ` +
+		s.refusing.String() +
 		` AND NEW.user_id % 50 = 3 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'; END IF`)
 	s.over, s.stop = context.WithCancel(testenv.Patient(t))
 	t.Cleanup(s.stop)
@@ -151,7 +156,8 @@ func (s *storm) keepRushing() {
 			return
 		}
 		for users := range slices.Chunk(jajeongtest.Between(coupon.UserID(to-rush+1), coupon.UserID(to)), together) {
-			s.apply(s.huge, slices.DeleteFunc(users, func(user coupon.UserID) bool { return unknown(user) || blocked(user) })...)
+			s.apply(s.huge, slices.DeleteFunc(users,
+				func(user coupon.UserID) bool { return unknown(user) || blocked(user) })...)
 		}
 	}
 }
@@ -345,7 +351,8 @@ func (s *storm) calm() {
 			}
 		}
 		return s.Number(`SELECT COUNT(*) FROM coupon c WHERE cadence = 'IMMEDIATE' AND issued_count < total_quantity
-			AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id AND o.outcome = 'NOT_SELECTED')`) == 0
+			AND EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = c.id
+				AND o.outcome = 'NOT_SELECTED')`) == 0
 	})
 	testenv.Eventually(s.T, "nightly runs settle everything", func() bool {
 		s.mustRun(func() *exec.Cmd { cmd, _ := s.nightly(); return cmd })
@@ -368,7 +375,8 @@ func (s *storm) promised() (n int) {
 
 const (
 	issuedQuery      = "SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? ORDER BY position"
-	notSelectedQuery = "SELECT user_id, applied_at FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'"
+	notSelectedQuery = "SELECT user_id, applied_at FROM application_outcome WHERE coupon_id = ? AND outcome = " +
+		"'NOT_SELECTED'"
 )
 
 // requireEverybodyAccountedFor: every accepted application is in exactly one place, and no other is anywhere.

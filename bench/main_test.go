@@ -38,7 +38,8 @@ func TestSubjects(t *testing.T) {
 			"-connections 4",
 			[]string{"an empty handler", "Jajeong", "a row lock per request", "go-redis's automatic pipeliner"}},
 		"settle": {"-seats 1000 -scenes small,events,reads -rounds 1 -coupons 2 -big 1000",
-			[]string{"1000 | settle run", "1000 | LOAD DATA", "1000 | INSERT of 1 row", "settle verify", "the relay publishes"}},
+			[]string{"1000 | settle run", "1000 | LOAD DATA", "1000 | INSERT of 1 row", "settle verify",
+				"the relay publishes"}},
 		"issue": {"-seconds 1 -quick 50 -scenes loads -contenders jajeong,stream,seats,asynq",
 			[]string{"1000 | 10 | asynq", "20 | 1 | Jajeong, 100ms", "20 | 1 | seat rows, SKIP LOCKED"}},
 		"redeem": {"-rounds 1 -coupons 100 -waves 1 -crowd 16 -paused 2 -pause 0.1",
@@ -46,7 +47,8 @@ func TestSubjects(t *testing.T) {
 		"events": {"-rounds 1 -events 200", []string{"one settlement | redis", "changes | kafka"}},
 		"live": {"-rounds 1 -streams 20 -winners 2 -rate 20 -idle 0.2 -load 0.2 -scenes streams,nobody,channels",
 			[]string{"Jajeong"}},
-		"journal": {"-rounds 1 -backlog 1000 -lines 50 -settled 1000 -rate 50 -seconds 0.2 -scenes short,settlement,restore",
+		"journal": {
+			"-rounds 1 -backlog 1000 -lines 50 -settled 1000 -rate 50 -seconds 0.2 -scenes short,settlement,restore",
 			[]string{"one transaction for 50 coupons", "with it", "yes"}},
 	} {
 		t.Run(name, func(t *testing.T) {

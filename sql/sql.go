@@ -29,8 +29,10 @@ func Fingerprint() string {
 }
 
 // Tables are the tables of the schema but that of the users, which may belong to another team.
-var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome", "promise", "settlement_run", "settlement",
-	"settled", "run_coupon", "line_journal", "journal", "audit_event", "audit_head", "event_relay", "policy", "deployment", "approval", "purged_coupon"}
+var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome", "promise",
+	"settlement_run", "settlement",
+	"settled", "run_coupon", "line_journal", "journal", "audit_event", "audit_head", "event_relay", "policy",
+	"deployment", "approval", "purged_coupon"}
 
 const (
 	// VersionTable is where goose records what it has applied. A shop's own goose has another table.
@@ -48,15 +50,19 @@ CREATE TABLE IF NOT EXISTS ` + VersionTable + ` (
 ) ENGINE=InnoDB COMMENT='%s'`
 
 	// ReadFingerprint reads the comment of that table.
-	ReadFingerprint = "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '" + VersionTable + "'"
+	ReadFingerprint = "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND " +
+		"table_name = '" +
+		VersionTable + "'"
 
-	// BeginPolicy and BeginDeployment insert the first rows of their tables. ? is the time zone of the nights of a new database; that
-	// of another one is in its policy.
+	// BeginPolicy and BeginDeployment insert the first rows of their tables. ? is the time zone of the nights of a new
+	// database; that of another one is in its policy.
 	BeginPolicy = `
-INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after, events_after)
+INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id,
+    runs_after, events_after)
 VALUES (1, '[]', '[]', '[]', ?, UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0)`
 	BeginDeployment = "INSERT IGNORE INTO deployment (id, zone) SELECT 1, zone FROM policy ORDER BY id DESC LIMIT 1"
 
 	// BeginVersions inserts the row that goose expects in a table that it finds.
-	BeginVersions = "INSERT INTO " + VersionTable + " (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + VersionTable + ")"
+	BeginVersions = "INSERT INTO " + VersionTable +
+		" (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + VersionTable + ")"
 )

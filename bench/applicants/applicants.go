@@ -27,8 +27,9 @@ type Load struct {
 	Connections int
 	Rate        float64 // applications that are due per second; 0: each connection applies after an answer
 	First       uint64  // user id; all ids have ten digits
-	Again       int     // so many users of each connection come again and again; 0: every application is from a new user
-	Tokens      *Mint   // nil: requests have X-User-ID
+	// So many users of each connection come again and again; 0: every application is from a new user.
+	Again  int
+	Tokens *Mint // nil: requests have X-User-ID
 }
 
 // FirstUser is above every user of a filled line.
@@ -296,7 +297,8 @@ const openWithin = 30 * time.Second
 
 // AwaitOpen waits until a server has accepted an application of the user First-1.
 func (l Load) AwaitOpen(ctx context.Context) error {
-	line := load.NewLine(l.Address, fmt.Sprintf("POST /v1/coupons/%d/applications", l.Coupon), time.Now().Add(lineLives))
+	line := load.NewLine(l.Address, fmt.Sprintf("POST /v1/coupons/%d/applications", l.Coupon),
+		time.Now().Add(lineLives))
 	defer line.Close()
 	var tokens []string
 	if l.Tokens != nil {

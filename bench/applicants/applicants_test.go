@@ -56,7 +56,8 @@ func TestLoad_CountsAgreeWithServer(t *testing.T) {
 
 		require.Len(t, answers, o.Answered)
 		refused := count[http.StatusServiceUnavailable] + count[http.StatusTooManyRequests]
-		require.Equal(t, []int{count[202], refused, count[429], count[500]}, []int{o.Served, o.Refused, o.Bare, o.Failed})
+		require.Equal(t, []int{count[202], refused, count[429], count[500]},
+			[]int{o.Served, o.Refused, o.Bare, o.Failed})
 		require.ErrorContains(t, o.Fault(), "status")
 		accepted := uint64(0)
 		for _, s := range o.Accepted {

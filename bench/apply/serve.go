@@ -157,7 +157,8 @@ func rowLock(_ context.Context, w stage.Wiring) (http.Handler, error) {
 
 func giveSeat(ctx context.Context, tx *sql.Tx, a *application) error {
 	var issued int64
-	err := tx.QueryRowContext(ctx, "SELECT total_quantity, issued_count FROM coupon WHERE id = ? FOR UPDATE", a.CouponID).
+	err := tx.QueryRowContext(ctx, "SELECT total_quantity, issued_count FROM coupon WHERE id = ? FOR UPDATE",
+		a.CouponID).
 		Scan(&a.Seats, &issued)
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ import (
 // target is where both the relay and the bare program publish.
 type target interface {
 	sink() (events.Sink, error)
-	// bare writes the messages without the relay, elsewhere on the same server, and returns how many arrived and in which
-	// time.
+	// bare writes the messages without the relay, elsewhere on the same server, and returns how many arrived and in
+	// which time.
 	bare(ctx context.Context, messages []events.Message) (arrived int, took time.Duration, err error)
 	// read returns what the relay has published, by partition.
 	read(ctx context.Context) (partitions [][][]byte, err error)
@@ -92,12 +92,14 @@ type result struct {
 
 var columns = []report.Column[result]{
 	report.Count("events", func(r result) int { return r.events }),
-	report.Median("bytes an event", report.Whole, func(r result) float64 { return float64(r.bytes) / float64(r.events) }),
+	report.Median("bytes an event", report.Whole,
+		func(r result) float64 { return float64(r.bytes) / float64(r.events) }),
 	report.Median("relay, events/s", report.Whole,
 		func(r result) float64 { return float64(r.events) / r.relay.Seconds() }),
 	report.Median("of it in the sink", report.Share,
 		func(r result) float64 { return r.inSink.Seconds() / r.relay.Seconds() }),
-	report.Median("bare, events/s", report.Whole, func(r result) float64 { return float64(r.events) / r.bare.Seconds() }),
+	report.Median("bare, events/s", report.Whole,
+		func(r result) float64 { return float64(r.events) / r.bare.Seconds() }),
 	report.Within("ratio", func(r result) float64 { return r.bare.Seconds() },
 		func(r result) float64 { return r.relay.Seconds() }),
 	report.CPUTime("Redis, a page of 200", func(r result) time.Duration { return r.page }),

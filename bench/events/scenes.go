@@ -83,6 +83,7 @@ func change(ctx context.Context, p *stage.Shop, n int) error {
 	if err := p.Exec(ctx, "UPDATE settlement SET published_at = UTC_TIMESTAMP(6)"); err != nil {
 		return err
 	}
-	return p.Exec(ctx, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
+	return p.Exec(ctx, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor,
+		at)
 		SELECT id, 1, 'USED', CONCAT('A-', id), 30000, 5000, 'checkout', UTC_TIMESTAMP(6) FROM user_coupon ORDER BY id`)
 }

@@ -186,9 +186,11 @@ func (m *measurement) renderLoads() string {
 			}
 		}
 	}
-	return table + fmt.Sprintf("\n`settle verify` found nothing after %d of the %d loads of Jajeong. NOT_SELECTED after "+
-		"they were in its line: %d users. The statement that looks for new rows took %s in the mean at most.\n", verified,
-		of, notChosen, shown(slowest))
+	return table +
+		fmt.Sprintf("\n`settle verify` found nothing after %d of the %d loads of Jajeong. NOT_SELECTED after "+
+			"they were in its line: %d users. The statement that looks for new rows took %s in the mean at most.\n",
+			verified,
+			of, notChosen, shown(slowest))
 }
 
 func (o outcome) lag() string {
@@ -212,7 +214,8 @@ func Charts(tables []report.Printed) map[string]string {
 	}
 	var labels []report.Short
 	for _, c := range contenders {
-		labels = append(labels, report.Short{Name: strings.Replace(c.title, "Jajeong", "Jajeong, "+interval.String(), 1),
+		labels = append(labels, report.Short{Name: strings.Replace(c.title, "Jajeong", "Jajeong, "+interval.String(),
+			1),
 			Label: c.name})
 	}
 	return map[string]string{"issue.svg": report.Lines{

@@ -66,7 +66,8 @@ func TestJudge_NotSelected(t *testing.T) {
 	promises = append(promises, promise{1, 7, 106, 6 * time.Millisecond})
 	require.Equal(t, verdict{}, judge(3, promises, rows, map[key]bool{{1, 7}: true}), "the last in line")
 	promises, rows = good()
-	require.Equal(t, verdict{Inversions: 1}, judge(3, promises, rows[1:], map[key]bool{{1, 1}: true}), "the first in line")
+	require.Equal(t, verdict{Inversions: 1}, judge(3, promises, rows[1:], map[key]bool{{1, 1}: true}),
+		"the first in line")
 }
 
 func TestPlan(t *testing.T) {

@@ -215,7 +215,8 @@ func (m *measurement) compareWithNight(ctx context.Context) (string, error) {
 			})
 		}
 	}
-	return fmt.Sprintf("%d in line for as many seats, from the start of the process to the last visible row:\n\n", seats) +
+	return fmt.Sprintf("%d in line for as many seats, from the start of the process to the last visible row:\n\n",
+		seats) +
 		report.Table("", rows, columns...), err
 }
 

@@ -36,8 +36,8 @@ func openSeats(ctx context.Context, v *stand) (press, error) {
 // taker takes seats in this process.
 type taker struct {
 	db *sql.DB
-	// taken has the highest seat that was taken, by coupon. A search begins shortly before it: MySQL removes deleted rows
-	// late, and a search from the first would read them all.
+	// taken has the highest seat that was taken, by coupon. A search begins shortly before it: MySQL removes deleted
+	// rows late, and a search from the first would read them all.
 	taken []atomic.Int64
 }
 

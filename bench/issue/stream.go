@@ -46,7 +46,8 @@ const (
 	streamGroup = "issuers"
 	streamRows  = 500 // rows of one transaction
 	streamBlock = 5 * time.Second
-	// streamIdle is how long a message stays with a consumer that does not acknowledge it. It is longer than any insert.
+	// streamIdle is how long a message stays with a consumer that does not acknowledge it. It is longer than any
+	// insert.
 	streamIdle  = 5 * time.Second
 	streamAgain = 100 * time.Millisecond // pause after an error
 )

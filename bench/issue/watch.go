@@ -70,7 +70,8 @@ func (w *watcher) end(rows []row) {
 	}
 	for _, r := range rows {
 		sightings := w.counts[r.coupon]
-		i, _ := slices.BinarySearchFunc(sightings, int(r.place), func(s sighting, place int) int { return s.count - place })
+		i, _ := slices.BinarySearchFunc(sightings, int(r.place),
+			func(s sighting, place int) int { return s.count - place })
 		if i < len(sightings) {
 			w.visible[r.user] = sightings[i].at
 		}

@@ -29,7 +29,8 @@ type copier struct {
 	group    int  // coupons of a call
 	few      bool // it can copy only fewRows in a reasonable time
 	// copy writes the next page of each coupon to the journal. It returns the coupons that have more.
-	copy func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, lines lines) (again []coupon.CouponID, err error)
+	copy func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, lines lines) (again []coupon.CouponID,
+		err error)
 }
 
 type lines = map[coupon.CouponID]candidates.Line
@@ -173,7 +174,8 @@ func copyLines(ctx context.Context, p *stage.Shop, c copier, coupons int) (time.
 type wayOfOne func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error)
 
 func each(one wayOfOne) func(context.Context, *stage.Shop, []coupon.CouponID, lines) ([]coupon.CouponID, error) {
-	return func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID, err error) {
+	return func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID,
+		err error) {
 		for _, id := range ids {
 			more, err := one(ctx, p, id, of[id])
 			if err != nil {
@@ -209,7 +211,8 @@ func plainCopy(rows int) wayOfOne {
 				for _, z := range part {
 					args = append(args, uint64(id), int64(z.Score), z.Member)
 				}
-				if _, err := p.Servers.MySQL.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(part)), args...); err != nil {
+				if _, err := p.Servers.MySQL.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(part)),
+					args...); err != nil {
 					return false, err
 				}
 			}
@@ -332,7 +335,8 @@ func groupCopy(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lin
 		if len(rows) == 0 {
 			return nil
 		}
-		if _, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(rows)/3)+keepRowsSQL, rows...); err != nil {
+		if _, err := tx.ExecContext(ctx, insertSQL+mysqltx.List("(?, ?, ?)", len(rows)/3)+keepRowsSQL,
+			rows...); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE journal SET written_at = UTC_TIMESTAMP(6), up_to =

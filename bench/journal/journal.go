@@ -92,11 +92,13 @@ func (m *measurement) applying(ctx context.Context) (string, error) {
 	peak := func(r applied) float64 { return r.peak.Rate() }
 	table, err := report.Measured("", turns**m.rounds,
 		both(func(journal bool) (applied, error) { return m.applyBeside(ctx, p, &l, journal) }),
-		report.Median("peak, applications/s", report.Whole, peak), report.Ratio("ratio by turn", report.To(without), peak),
+		report.Median("peak, applications/s", report.Whole, peak),
+		report.Ratio("ratio by turn", report.To(without), peak),
 		report.Elapsed("peak, p99", func(r applied) time.Duration { return r.peak.FromDue.P99 }),
 		report.Elapsed("steady, p50", func(r applied) time.Duration { return r.steady.FromDue.P50 }),
 		report.Elapsed("p99", func(r applied) time.Duration { return r.steady.FromDue.P99 }),
-		report.Ratio("ratio by turn", report.To(without), func(r applied) float64 { return r.steady.FromDue.P99.Seconds() }),
+		report.Ratio("ratio by turn", report.To(without),
+			func(r applied) float64 { return r.steady.FromDue.P99.Seconds() }),
 		report.CPUTime("CPU of Redis", func(r applied) time.Duration { return r.redis }),
 		report.CPUTime("of the journal and MySQL", func(r applied) time.Duration { return r.journal }),
 		report.Count("behind", func(r applied) int { return r.behind }))
@@ -259,7 +261,8 @@ func (m *measurement) idling(ctx context.Context) (string, error) {
 		}})
 	}
 	share := func(head string, cpu func(stage.Used) time.Duration) report.Column[stage.Used] {
-		return report.Median(head, report.Share, func(u stage.Used) float64 { return u.In(time.Second, cpu(u).Seconds()) })
+		return report.Median(head, report.Share,
+			func(u stage.Used) float64 { return u.In(time.Second, cpu(u).Seconds()) })
 	}
 	table, err := report.Measured("open coupons", 1, ways,
 		report.Median("Redis commands/s", report.Whole,
@@ -307,7 +310,10 @@ func (m *measurement) restore(ctx context.Context) (string, error) {
 	},
 		report.Elapsed("time", func(r restored) time.Duration { return r.Took }),
 		report.Spread("spread", report.Time, func(r restored) float64 { return r.Took.Seconds() }),
-		report.Median("rows/s", report.Whole, func(r restored) float64 { return r.In(time.Second, float64(*m.backlog)) }),
+		report.Median("rows/s", report.Whole, func(r restored) float64 {
+			return r.In(time.Second,
+				float64(*m.backlog))
+		}),
 		report.Elapsed("CPU of Redis", func(r restored) time.Duration { return r.Redis }),
 		report.Elapsed("apply p99 before", func(r restored) time.Duration { return r.quiet.FromDue.P99 }),
 		report.Elapsed("during", func(r restored) time.Duration { return r.during.FromDue.P99 }),

@@ -97,7 +97,8 @@ func (m *measurement) run(ctx context.Context, s *stage.Stage) (text string, err
 	}
 	var ways []report.Way[result]
 	for _, sc := range *m.scenes {
-		ways = append(ways, report.Way[result]{Name: sc.name, Measure: func() (result, error) { return m.play(ctx, sc) }})
+		ways = append(ways, report.Way[result]{Name: sc.name,
+			Measure: func() (result, error) { return m.play(ctx, sc) }})
 	}
 	rows, err := report.InTurn(*m.rounds, ways, slices.Concat(waiting, telling, back, applying)...)
 	if err != nil {

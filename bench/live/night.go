@@ -33,7 +33,8 @@ type commits []commit
 // of returns since when the n-th coupon was issued, or the n-th other outcome was recorded.
 func (all commits) of(outcome coupon.Standing, n int) time.Time {
 	for _, c := range all {
-		if outcome == coupon.StandingIssued && c.issued >= n || outcome == coupon.StandingNotSelected && c.concluded >= n {
+		if outcome == coupon.StandingIssued && c.issued >= n || outcome == coupon.StandingNotSelected &&
+			c.concluded >= n {
 			return c.since
 		}
 	}
@@ -91,8 +92,9 @@ func (m *measurement) watchCommits(ctx context.Context, id int, onCommit func(co
 		ended := ctx.Err() != nil
 		asked := time.Now()
 		var now commit
-		err := m.DB.QueryRowContext(context.WithoutCancel(ctx), "SELECT issued, concluded FROM settled WHERE coupon_id = "+
-			"?", id).
+		err := m.DB.QueryRowContext(context.WithoutCancel(ctx),
+			"SELECT issued, concluded FROM settled WHERE coupon_id = "+
+				"?", id).
 			Scan(&now.issued, &now.concluded)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return all, err

@@ -251,7 +251,8 @@ func (m *measurement) poll(ctx context.Context, p *testenv.Program, r *result) (
 		defer close(done)
 		rate := float64(r.users) / pollEvery.Seconds()
 		load.Run(polling, load.Every(rate), connections, func(_ int, requests iter.Seq[load.Request]) {
-			l := load.NewLine(p.Apply, fmt.Sprintf("GET /v1/coupons/%d/applications/me", m.coupons), time.Now().Add(lineLives))
+			l := load.NewLine(p.Apply, fmt.Sprintf("GET /v1/coupons/%d/applications/me", m.coupons),
+				time.Now().Add(lineLives))
 			defer l.Close()
 			for request := range requests {
 				place := order[request.N%len(order)]

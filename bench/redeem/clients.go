@@ -87,7 +87,8 @@ func asked(id, expected int, ask func(c *clients, all *sync.WaitGroup)) (r resul
 	ask(c, &all)
 	all.Wait()
 	r = result{took: time.Since(began), latencies: c.latencies, expected: expected, used: len(c.used),
-		busy: int(c.busy.Load()), errors: len(c.failures), failure: errors.Join(c.failures[:min(1, len(c.failures))]...)}
+		busy: int(c.busy.Load()), errors: len(c.failures),
+		failure: errors.Join(c.failures[:min(1, len(c.failures))]...)}
 	for _, orders := range c.used {
 		if len(orders) > 1 {
 			r.twice++

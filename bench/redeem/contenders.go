@@ -140,11 +140,13 @@ func (p plain) inTransaction(ctx context.Context, do func(tx *sql.Tx) (answer, e
 const (
 	insertOrder = `INSERT INTO %s_order 
 		(order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until)
-		SELECT order_id, id, user_id, 12000, 5000, 'RESERVED', reserved_until FROM %[1]s WHERE coupon_id = ? AND user_id = ?`
+		SELECT order_id, id, user_id, 12000, 5000, 'RESERVED', reserved_until FROM %[1]s WHERE coupon_id = ?
+			AND user_id = ?`
 	updateOrder = `UPDATE %s_order SET state = 'USED'
 		WHERE order_id = (SELECT order_id FROM %[1]s WHERE coupon_id = ? AND user_id = ?)`
 	insertLog = `INSERT INTO %s_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
-		SELECT id, ?, ?, order_id, 12000, 5000, 'bench', UTC_TIMESTAMP(6) FROM %[1]s WHERE coupon_id = ? AND user_id = ?`
+		SELECT id, ?, ?, order_id, 12000, 5000, 'bench', UTC_TIMESTAMP(6) FROM %[1]s WHERE coupon_id = ?
+			AND user_id = ?`
 )
 
 // recorded does a step in a transaction that writes the rows that Jajeong writes, too: the order and the log.

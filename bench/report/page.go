@@ -24,7 +24,8 @@ func Keep(page, command, tables string, charts Charts) error {
 	before, rest, found := strings.Cut(string(content), mark(command))
 	_, after, ends := strings.Cut(rest, endMark)
 	if !found || !ends {
-		return fmt.Errorf("%s has no place for the tables: no line %q with a line %q after it", page, mark(command), endMark)
+		return fmt.Errorf("%s has no place for the tables: no line %q with a line %q after it", page, mark(command),
+			endMark)
 	}
 	text := before + mark(command) + "\n" + tables + "\n" + endMark + after
 	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {

@@ -109,8 +109,9 @@ func (m *measurement) events(ctx context.Context) (string, error) {
 		report.Elapsed("time", took), report.Spread("fastest to slowest", report.Time, seconds),
 		report.Ratio("ratio to "+yardstick, report.To(alone), rate),
 		report.Count("events published meanwhile", func(r settled) int { return r.published }))
-	return fmt.Sprintf("The settlement of %d seats while `settle serve --tasks events` has %d other events to publish, "+
-		"%d rounds:\n\n", seats, backlog*seats, *m.rounds) + table, err
+	return fmt.Sprintf(
+		"The settlement of %d seats while `settle serve --tasks events` has %d other events to publish, "+
+			"%d rounds:\n\n", seats, backlog*seats, *m.rounds) + table, err
 }
 
 func (m *measurement) besideRelay(ctx context.Context, c campaign, program string, relays, hangs bool) (r settled,
@@ -166,7 +167,8 @@ func issueOthers(ctx context.Context, p *stage.Shop, seats int) error {
 	for id := 1001; id < 1001+backlog; id++ {
 		err := p.Exec(ctx, `INSERT INTO coupon
 			(id, name, total_quantity, issued_count, finalised_at, apply_opens_at, apply_closes_at)
-			VALUES (?, 'settled', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY)`,
+			VALUES (?, 'settled', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 2 DAY,
+				UTC_TIMESTAMP(6) - INTERVAL 1 DAY)`,
 			id, seats, seats)
 		if err == nil {
 			err = p.Exec(ctx, `INSERT INTO user_coupon

@@ -54,9 +54,10 @@ func (m *measurement) long(ctx context.Context) (string, error) {
 	var ways []report.Way[settled]
 	for _, n := range lengths {
 		for _, build := range builds {
-			ways = append(ways, report.Way[settled]{Name: fmt.Sprint(n) + build.title, Measure: func() (settled, error) {
-				return m.headOf(ctx, campaign{coupons: 1, seats: seats, candidates: n}, build.program)
-			}})
+			ways = append(ways, report.Way[settled]{Name: fmt.Sprint(n) + build.title,
+				Measure: func() (settled, error) {
+					return m.headOf(ctx, campaign{coupons: 1, seats: seats, candidates: n}, build.program)
+				}})
 		}
 	}
 	table, err := report.Measured("candidates", *m.rounds, ways, append([]report.Column[settled]{
@@ -138,14 +139,16 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 	rows := append(name(applying), name(blocking)...)
 	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s. %s\n\n", c.seats,
 		r.took.Round(time.Millisecond), applyPause, blockPause, cores) +
-		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999), quantile("longest", 1),
+		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999),
+			quantile("longest", 1),
 			report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() })), nil
 }
 
 // countsSQL reads each row once, as the least that a report and a check must read.
 const countsSQL = `
 SELECT SUM(n) FROM (
-	SELECT coupon_id, run_id, COUNT(*) AS n, MIN(applied_at), MAX(applied_at) FROM user_coupon GROUP BY coupon_id, run_id
+	SELECT coupon_id, run_id, COUNT(*) AS n, MIN(applied_at), MAX(applied_at) FROM user_coupon GROUP BY coupon_id,
+		run_id
 	UNION ALL SELECT coupon_id, run_id, COUNT(*), MIN(applied_at), MAX(applied_at)
 	FROM application_outcome GROUP BY coupon_id, run_id) g`
 

@@ -36,9 +36,10 @@ func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, er
 		}, "small", "long", "beside"),
 		candidates: o.Int("candidates", 10_000_000, 1000, 20_000_000, "the longest queue of the scene long"),
 		big:        o.Int("big", 1_000_000, 1000, 10_000_000, "seats of the scene beside; five times those of events"),
-		coupons:    o.Int("coupons", 1000, 1, 10_000, "coupons of the scene small; five times as many for the scene reads"),
-		other:      o.Other(),
-		rounds:     o.Rounds(3),
+		coupons: o.Int("coupons", 1000, 1, 10_000,
+			"coupons of the scene small; five times as many for the scene reads"),
+		other:  o.Other(),
+		rounds: o.Rounds(3),
 	}
 	return m.run
 }
@@ -188,7 +189,8 @@ func (m *measurement) inserts(ctx context.Context) (string, error) {
 	}
 	return report.Measured("seats | contender", *m.rounds, ways,
 		report.Elapsed("time", took), report.Median("rows/s", report.Whole, rate),
-		report.Ratio("ratio to LOAD DATA", func(name string) string { return firstCell(name) + " | " + yardstick }, rate),
+		report.Ratio("ratio to LOAD DATA", func(name string) string { return firstCell(name) + " | " + yardstick },
+			rate),
 		report.Most("peak memory", report.MiB, peak))
 }
 

@@ -69,13 +69,14 @@ func (s *Stage) OpenShop(ctx context.Context, coupons, seats int) (p *Shop, err 
 	}
 	now, day := time.Now().UTC().Truncate(time.Second), 24*time.Hour
 	p.opens, p.closes = now.Add(-2*day), now.Add(day)
-	err = LoadData(ctx, db, "coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)", func(w io.Writer) error {
-		from, to := p.opens.Format(time.DateTime), p.closes.Format(time.DateTime)
-		for id := range coupons {
-			fmt.Fprintf(w, "%d\tbench\t%d\t%s\t%s\n", id+1, seats, from, to)
-		}
-		return nil
-	})
+	err = LoadData(ctx, db, "coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)",
+		func(w io.Writer) error {
+			from, to := p.opens.Format(time.DateTime), p.closes.Format(time.DateTime)
+			for id := range coupons {
+				fmt.Fprintf(w, "%d\tbench\t%d\t%s\t%s\n", id+1, seats, from, to)
+			}
+			return nil
+		})
 	return p, err
 }
 

@@ -184,8 +184,8 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 // drainTime is how long a pod takes requests after it is no longer ready.
 const drainTime = 4 * time.Second
 
-// balancer passes each request to the next ready pod. It keeps connections, and repeats nothing as long as it looks at pods often
-// enough.
+// balancer passes each request to the next ready pod. It keeps connections, and repeats nothing as long as it looks at
+// pods often enough.
 type balancer struct {
 	*httptest.Server
 	t       *testing.T
@@ -215,7 +215,8 @@ func newBalancer(t *testing.T) *balancer {
 				http.Error(w, "pod: "+err.Error(), http.StatusBadGateway)
 				return
 			}
-			r.Body = io.NopCloser(strings.NewReader("{}")) // this machine was so slow that the pod may have closed its port
+			// This machine was so slow that the pod may have closed its port.
+			r.Body = io.NopCloser(strings.NewReader("{}"))
 			b.Config.Handler.ServeHTTP(w, r)
 		},
 	})
@@ -338,7 +339,8 @@ func TestTimeoutsSuitLoadBalancers(t *testing.T) {
 // limited starts the binary with a limit of open files.
 func limited(t *testing.T, files int, environment ...string) *program {
 	t.Helper()
-	shell := exec.Command("/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files), testenv.Build(t, "./cmd/apply-api"))
+	shell := exec.Command("/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0"`, files),
+		testenv.Build(t, "./cmd/apply-api"))
 	return startCommand(t, shell, anywhere(environment))
 }
 
@@ -386,16 +388,23 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	p := limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=5000", "MAX_STREAMS=1")
 	require.Equal(t, 2, p.exit())
-	require.Equal(t, "apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 226 of them are kept for connections to databases and for other ports: want at most 719, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+	require.Equal(t,
+		"apply-api: MAX_CONNECTIONS is 5000, but this process may open 1024 files, and 226 of them are kept for "+
+			"connections to databases and for other ports: want at most 719, or raise the limit (ulimit -n, "+
+			"LimitNOFILE)\n", p.stderr.String())
 	p = limited(t, 200, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d")
 	require.Equal(t, 2, p.exit())
 	require.Contains(t, p.stderr.String(), "this process may open 200 files")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=720")
 	p.await(adminOpen)
-	require.Contains(t, p.stderr.String(), `"max_streams":60,"default":20000,"open_files_limit":1024,"kept":224`, "MAX_CONNECTIONS comes first")
+	require.Contains(t, p.stderr.String(), `"max_streams":60,"default":20000,"open_files_limit":1024,"kept":224`,
+		"MAX_CONNECTIONS comes first")
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=5000")
 	require.Equal(t, 2, p.exit())
-	require.Equal(t, "apply-api: MAX_STREAMS is 5000, but this process may open 1024 files, 224 of them are kept for connections to databases and for the admin port, and streams get at most half of the others, or what a given MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+	require.Equal(t,
+		"apply-api: MAX_STREAMS is 5000, but this process may open 1024 files, 224 of them are kept for connections "+
+			"to databases and for the admin port, and streams get at most half of the others, or what a given "+
+			"MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=100", "MAX_STREAMS=600")
 	p.await(adminOpen)
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=375")

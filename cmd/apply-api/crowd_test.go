@@ -36,12 +36,13 @@ func asAPI(t *testing.T, prefix string, addrs ...string) []string {
 	return []string{"REDIS_USERNAME=" + username, "REDIS_PASSWORD_FILE=" + testenv.SecretFile(t, password)}
 }
 
-// serving starts the binary with a database of its own and a given Redis, and waits until it is ready. It adds a Redis login,
-// except for Sentinels, whose callers add it.
+// serving starts the binary with a database of its own and a given Redis, and waits until it is ready. It adds a Redis
+// login, except for Sentinels, whose callers add it.
 func serving(t *testing.T, environment ...string) *program {
 	t.Helper()
 	all := strings.Join(environment, "\n")
-	if found := regexp.MustCompile(`(?m)^REDIS_ADDRS=(.*)$`).FindStringSubmatch(all); !strings.Contains(all, "REDIS_MASTER_NAME") {
+	if found := regexp.MustCompile(`(?m)^REDIS_ADDRS=(.*)$`).FindStringSubmatch(all); !strings.Contains(all,
+		"REDIS_MASTER_NAME") {
 		environment = append(environment, asAPI(t, "", strings.Split(found[1], ",")...)...)
 	}
 	p := startAt(t, listening, append([]string{"MYSQL_DSN=" + apiDSN(t), "USER_RATE=0"}, environment...)...)
@@ -80,7 +81,8 @@ func redisClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
-// crowd sends applications for coupon 1 without end: first applications, repetitions after a lost response, and duplicates.
+// crowd sends applications for coupon 1 without end: first applications, repetitions after a lost response, and
+// duplicates.
 type crowd struct {
 	*record
 	t          *testing.T
@@ -99,7 +101,8 @@ func startCrowd(t *testing.T, url string, size int) *crowd {
 	t.Helper()
 	c := &crowd{
 		record: newRecord(), t: t, url: url, size: size,
-		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size})}, ctx: testenv.Patient(t),
+		client: &http.Client{Transport: openapi.Transport(t, &http.Transport{MaxIdleConnsPerHost: size})},
+		ctx:    testenv.Patient(t),
 	}
 	c.resume()
 	t.Cleanup(c.stop)
@@ -165,7 +168,8 @@ func (c *crowd) apply(user int) result {
 }
 
 func (c *crowd) send(user int) (w result) {
-	request, err := http.NewRequestWithContext(c.ctx, http.MethodPost, c.url+"/v1/coupons/1/applications", plain{strings.NewReader("{}")})
+	request, err := http.NewRequestWithContext(c.ctx, http.MethodPost, c.url+"/v1/coupons/1/applications",
+		plain{strings.NewReader("{}")})
 	if err != nil {
 		return result{problem: err.Error()}
 	}
@@ -204,7 +208,8 @@ func (c *crowd) read(response *http.Response, text []byte, user int) (w result) 
 	case w.queued() && document.Status == want && document.UserID == user && document.Position > 0:
 		w.arrival, w.position = document.AppliedAt.UnixMicro(), document.Position
 		return w
-	case !w.queued() && document.Code == want && seconds > 0 && response.Header.Get("Content-Type") == "application/problem+json":
+	case !w.queued() && document.Code == want && seconds > 0 &&
+		response.Header.Get("Content-Type") == "application/problem+json":
 		return w
 	}
 	w.problem = fmt.Sprintf("%s %s with Retry-After %q", response.Status, text, response.Header.Get("Retry-After"))
@@ -243,8 +248,8 @@ func (c *crowd) verify(rdb redis.Cmdable) {
 	require.Empty(c.t, c.violations(readQueue(c.t, rdb)))
 }
 
-// recovers repeats a fault until an application was queued whose response was lost. Whether a single fault meets one is chance: at
-// that moment, Redis may receive commands of the catalog only. One is enough as a rule.
+// recovers repeats a fault until an application was queued whose response was lost. Whether a single fault meets one is
+// chance: at that moment, Redis may receive commands of the catalog only. One is enough as a rule.
 func (c *crowd) recovers(rdb redis.Cmdable, fault func()) {
 	c.t.Helper()
 	for c.ctx.Err() == nil {

@@ -43,7 +43,8 @@ func TestPromotedReplicaIsFound(t *testing.T) {
 	asked := func() (times int) {
 		for _, node := range living {
 			said := node.Info(t.Context(), "commandstats").Val()
-			for _, calls := range regexp.MustCompile(`cmdstat_cluster\|(?:slots|shards):calls=(\d+)`).FindAllStringSubmatch(said, -1) {
+			for _, calls := range regexp.MustCompile(`cmdstat_cluster\|(?:slots|shards):calls=(\d+)`).
+				FindAllStringSubmatch(said, -1) {
 				n, err := strconv.Atoi(calls[1])
 				require.NoError(t, err)
 				times += n
@@ -54,7 +55,8 @@ func TestPromotedReplicaIsFound(t *testing.T) {
 	p := serving(t, "REDIS_ADDRS="+strings.Join(addrs, ","))
 	p.mustApply(http.StatusAccepted, 1, 1)
 	onMaster, promoted := redisClient(t, holder.Addr()), redisClient(t, replica.Addr())
-	testenv.Eventually(t, "the replica has caught up", func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	testenv.Eventually(t, "the replica has caught up",
+		func() bool { return onMaster.Wait(t.Context(), 1, time.Second).Val() == 1 })
 
 	require.NoError(t, holder.Freeze())
 	before, since := asked(), time.Now()
@@ -201,11 +203,13 @@ func newShards(t *testing.T, coupons int) *shards {
 	nodes := topology.StartCluster(t, 3)
 	var addrs []string
 	for _, node := range nodes {
-		require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+		require.NoError(t, redisClient(t, node.Addr()).ConfigSet(t.Context(), "cluster-require-full-coverage",
+			"no").Err())
 		addrs = append(addrs, node.Addr())
 	}
 	database, api := withCoupon(t)
-	s := &shards{t: t, db: database.DB, any: redisClient(t, nodes[1].Addr()), frozen: nodes[0], stop: make(chan struct{}),
+	s := &shards{t: t, db: database.DB, any: redisClient(t, nodes[1].Addr()), frozen: nodes[0],
+		stop:   make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}, ctx: testenv.Patient(t)}
 	s.end = sync.OnceFunc(func() {
 		close(s.stop)
@@ -224,7 +228,8 @@ func newShards(t *testing.T, coupons int) *shards {
 // add adds a coupon and reports whether it is on the first master.
 func (s *shards) add(id int) (hung bool) {
 	s.t.Helper()
-	_, err := s.db.ExecContext(s.t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+	_, err := s.db.ExecContext(s.t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at,
+		apply_closes_at)
 VALUES (?, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`, id)
 	require.NoError(s.t, err)
 	slot := s.any.ClusterKeySlot(s.t.Context(), fmt.Sprintf("candidates:coupon:%d", id)).Val()
@@ -238,7 +243,8 @@ VALUES (?, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTER
 
 // ask returns the status of a response; 0 without a response.
 func (s *shards) ask(method string, couponID int, user int64, path string) int {
-	request, err := http.NewRequestWithContext(s.ctx, method, fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, couponID, path), nil)
+	request, err := http.NewRequestWithContext(s.ctx, method,
+		fmt.Sprintf("%s/v1/coupons/%d/applications%s", s.api.apply, couponID, path), nil)
 	if err != nil {
 		return 0
 	}
@@ -264,7 +270,8 @@ func (s *shards) crowd(size int, pause time.Duration, coupons []int, healthy boo
 				case <-time.After(pause):
 				}
 				user, coupon := s.users.Add(1), coupons[i%len(coupons)]
-				applied, standing := s.ask(http.MethodPost, coupon, user, ""), s.ask(http.MethodGet, coupon, user, "/me")
+				applied, standing := s.ask(http.MethodPost, coupon, user, ""),
+					s.ask(http.MethodGet, coupon, user, "/me")
 				if !healthy {
 					continue
 				}
@@ -274,7 +281,8 @@ func (s *shards) crowd(size int, pause time.Duration, coupons []int, healthy boo
 				case applied == http.StatusServiceUnavailable || standing == http.StatusServiceUnavailable:
 					s.healthyAnswers.Store(0) // this machine may be slower than a timeout for Redis
 				default:
-					s.t.Errorf("healthy coupon %d: status %d of applying, status %d of the standing", coupon, applied, standing)
+					s.t.Errorf("healthy coupon %d: status %d of applying, status %d of the standing", coupon, applied,
+						standing)
 				}
 			}
 		})
@@ -321,8 +329,10 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	s.crowd(64, 250*time.Millisecond, s.hung, false)
 	healthy := s.healthy // without the coupons that follow
 	s.crowd(4, 20*time.Millisecond, healthy, true)
-	testenv.Eventually(t, "every healthy coupon has had applicants, and none was refused", func() bool { return s.healthyAnswers.Load() > int64(4*len(healthy)) })
-	testenv.Eventually(t, "MySQL knows the promises of all healthy coupons", func() bool { return s.promised(4) == len(healthy) })
+	testenv.Eventually(t, "every healthy coupon has had applicants, and none was refused",
+		func() bool { return s.healthyAnswers.Load() > int64(4*len(healthy)) })
+	testenv.Eventually(t, "MySQL knows the promises of all healthy coupons",
+		func() bool { return s.promised(4) == len(healthy) })
 
 	id := 1000
 	for s.add(id) {
@@ -339,6 +349,7 @@ func TestHangingShardAffectsOnlyItsCoupons(t *testing.T) {
 	s.end()
 	require.NoError(t, s.frozen.Thaw())
 	testenv.Eventually(t, "the hung coupons accept applications again", func() bool {
-		return s.ask(http.MethodGet, s.hung[0], 1, "/me") == http.StatusOK && s.ask(http.MethodPost, s.hung[1], s.users.Add(1), "") == http.StatusAccepted
+		return s.ask(http.MethodGet, s.hung[0], 1, "/me") == http.StatusOK &&
+			s.ask(http.MethodPost, s.hung[1], s.users.Add(1), "") == http.StatusAccepted
 	})
 }

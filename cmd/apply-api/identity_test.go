@@ -42,7 +42,8 @@ func (p *program) awaitQueued(token string) {
 	p.t.Helper()
 	testenv.Eventually(p.t, "the application is queued", func() bool {
 		status, challenge := p.applyWith(token)
-		require.Contains(p.t, []int{http.StatusAccepted, http.StatusOK, http.StatusServiceUnavailable}, status, challenge)
+		require.Contains(p.t, []int{http.StatusAccepted, http.StatusOK, http.StatusServiceUnavailable}, status,
+			challenge)
 		return status != http.StatusServiceUnavailable
 	})
 }
@@ -55,10 +56,12 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 	p.await(adminOpen)
 	testenv.Eventually(t, "readiness says what is missing", func() bool {
 		status, text := p.get("/readyz")
-		return status == http.StatusServiceUnavailable && strings.Contains(text, `"identity":{"ok":false,"detail":"fetch `+from.URL)
+		return status == http.StatusServiceUnavailable &&
+			strings.Contains(text, `"identity":{"ok":false,"detail":"fetch `+from.URL)
 	})
 	testenv.Eventually(t, "the log says so", func() bool {
-		return strings.Contains(p.stderr.String(), "keys of tokens not fetched") && strings.Contains(p.stderr.String(), "JWT_JWKS_URL is not https")
+		return strings.Contains(p.stderr.String(), "keys of tokens not fetched") &&
+			strings.Contains(p.stderr.String(), "JWT_JWKS_URL is not https")
 	})
 	require.NotContains(t, p.stderr.String(), `"msg":"`+listening+`"`, "the public ports are closed")
 	key := provider.NewKey(t, "k1")
@@ -72,8 +75,10 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 func TestStartSaysWhoIsBelieved(t *testing.T) {
 	t.Parallel()
 	for want, flags := range map[string][]string{
-		`"msg":"users are identified by X-User-ID from these addresses","trusted_proxies":["192.0.2.1/32","10.0.0.0/8"]`:    {"--trusted-proxies=192.0.2.1,10.0.0.0/8"},
-		`"msg":"users are identified by tokens","issuer":"` + provider.Issuer + `","audience":"coupons","user_claim":"uid"`: append(provider.Flags, "--jwt-jwks-url=https://127.0.0.1:1/keys"),
+		`"msg":"users are identified by X-User-ID from these addresses","trusted_proxies":["192.0.2.1/32","10.0.0.0/8"]`: {"--trusted-proxies=192.0.2.1,10.0.0.0/8"},
+		`"msg":"users are identified by tokens","issuer":"` + provider.Issuer +
+			`","audience":"coupons","user_claim":"uid"`: append(provider.Flags,
+			"--jwt-jwks-url=https://127.0.0.1:1/keys"),
 	} {
 		p := start(t, anywhere([]string{"MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}), flags...)
 		p.await(adminOpen)

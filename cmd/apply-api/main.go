@@ -74,19 +74,23 @@ func begin(ctx context.Context, s *settings, parsed *kong.Context, logger *zap.L
 	return serve(ctx, s, surplus, servers, store, logger) != nil, nil
 }
 
-func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store, logger *zap.Logger) error {
+func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store,
+	logger *zap.Logger) error {
 	memory := recall.New(store)
 	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
 	registry := prometheus.NewRegistry()
-	losses := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: logger.Named("missing"), Now: time.Now})
-	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: losses, Logger: logger.Named("catalog"), Now: time.Now})
+	losses := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory,
+		Logger: logger.Named("missing"), Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: losses,
+		Logger: logger.Named("catalog"), Now: time.Now})
 	registry.MustRegister(memory.Metrics()...)
 	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
 		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, Now: time.Now,
 			Zone: func(context.Context) (*time.Location, error) { return coupons.Zone(), nil }})
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
-	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users, Registry: registry})
+	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users,
+		Registry: registry})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
@@ -108,6 +112,6 @@ func logPutBack(logger *zap.Logger, p recall.PutBack) {
 	if p.Err != nil {
 		message = "applications not put back after a failover of redis; the next refresh tries again"
 	}
-	logger.Warn(message, zap.Uint64("coupon_id", uint64(p.Coupon)), zap.Int("remembered", p.Compared), zap.Int("put_back", p.Back),
-		zap.Int("moved", p.Moved), zap.Error(p.Err))
+	logger.Warn(message, zap.Uint64("coupon_id", uint64(p.Coupon)), zap.Int("remembered", p.Compared),
+		zap.Int("put_back", p.Back), zap.Int("moved", p.Moved), zap.Error(p.Err))
 }

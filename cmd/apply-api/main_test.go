@@ -79,7 +79,8 @@ func startAt(t *testing.T, msg string, environment ...string) *program {
 }
 
 func anywhere(environment []string) []string {
-	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "SHUTDOWN_DELAY=0s"}, environment...)
+	return append([]string{"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0",
+		"SHUTDOWN_DELAY=0s"}, environment...)
 }
 
 // await waits for a log line with addresses.
@@ -123,7 +124,8 @@ func (p *program) awaitNoConnections() {
 
 func (p *program) ask(couponID, user int) (int, string) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.ctx, http.MethodPost, fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, couponID), nil)
+	request, err := http.NewRequestWithContext(p.ctx, http.MethodPost,
+		fmt.Sprintf("%s/v1/coupons/%d/applications", p.apply, couponID), nil)
 	require.NoError(p.t, err)
 	request.Header.Set("X-User-ID", fmt.Sprint(user))
 	client := &http.Client{Transport: openapi.Transport(p.t, p.client.Transport)}
@@ -135,8 +137,8 @@ func (p *program) ask(couponID, user int) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// mustApply applies until the pod answers, and requires a status: this machine may be slower than a timeout for Redis. Then the
-// application may have been accepted before, and this one is a duplicate.
+// mustApply applies until the pod answers, and requires a status: this machine may be slower than a timeout for Redis.
+// Then the application may have been accepted before, and this one is a duplicate.
 func (p *program) mustApply(want, couponID, user int) (text string) {
 	p.t.Helper()
 	status, asked := 0, 0
@@ -152,8 +154,8 @@ func (p *program) mustApply(want, couponID, user int) (text string) {
 	return text
 }
 
-// failures returns how many applications failed by a timeout for Redis, and the log of those that failed otherwise. On a slow
-// machine, there are timeouts at any time.
+// failures returns how many applications failed by a timeout for Redis, and the log of those that failed otherwise. On
+// a slow machine, there are timeouts at any time.
 func (p *program) failures() (timeouts int, others []string) {
 	for line := range strings.Lines(p.stderr.String()) {
 		switch {
@@ -171,7 +173,8 @@ func (p *program) failures() (timeouts int, others []string) {
 func withCoupon(t *testing.T) (database testenv.SchemaHandle, api string) {
 	t.Helper()
 	database = migrated.Database(t)
-	_, err := database.DB.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at)
+	_, err := database.DB.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at,
+		apply_closes_at)
 VALUES (1, 'c', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)`)
 	require.NoError(t, err)
 	return database, database.Accounts["jajeong_api"]
@@ -187,7 +190,8 @@ func apiDSN(t *testing.T) string {
 // addImmediate adds coupon 3, an immediate coupon for whose line one applicant is enough.
 func addImmediate(t *testing.T, db *sql.DB) {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, cadence, line_limit)
+	_, err := db.ExecContext(t.Context(), `INSERT INTO coupon (id, name, total_quantity, apply_opens_at,
+		apply_closes_at, cadence, line_limit)
 VALUES (3, 'i', 10, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY, 'IMMEDIATE', 1)`)
 	require.NoError(t, err)
 }
@@ -211,14 +215,18 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 			"apply-api: SHUTDOWN_DELAY is 6m0s: want 0s to 5m0s, such as 5s",
 			`apply-api: REDIS_KEY_PREFIX="{x}" must not contain braces: they decide the Cluster slot`,
 			"apply-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
-			"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name and a password",
+			"apply-api: REDIS_ADDRS: address 1 is not host:port: want one such as redis:6379, without a user name " +
+				"and a password",
 		},
 		"ko_KR.UTF-8": {"apply-api: SHUTDOWN_DELAY가 6m0s입니다. 0s부터 5m0s까지 가능합니다. 예: 5s"},
 	} {
-		environment, args := []string{"LC_ALL=" + locale, "SHUTDOWN_DELAY=6m", "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"}, []string(nil)
+		environment, args := []string{"LC_ALL=" + locale, "SHUTDOWN_DELAY=6m", "MYSQL_DSN=u@tcp(127.0.0.1:1)/d"},
+			[]string(nil)
 		if locale == "C" {
-			environment = append(environment[:2], "APPLY_LISTN=:1", "APPLY_LISTEN=http", "REDIS_ADDRS=nowhere", "REDIS_KEY_PREFIX={x}",
-				"REDIS_TLS=maybe", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null", "USER_RATE=-1", "JWT_ISSUER=i",
+			environment = append(environment[:2], "APPLY_LISTN=:1", "APPLY_LISTEN=http", "REDIS_ADDRS=nowhere",
+				"REDIS_KEY_PREFIX={x}",
+				"REDIS_TLS=maybe", "SETTLE_SCHEDULE=0 0 * * *", "RECEIPT_KEYS_FILE=/dev/null", "USER_RATE=-1",
+				"JWT_ISSUER=i",
 				"CORS_ORIGINS=https://shop.example.com/", "MAX_STREAMS=0", "MAX_CONNECTIONS=2000000")
 			args = []string{"--bogus", "--admin-listen=:99999"}
 		}
@@ -239,7 +247,8 @@ func TestPortInUseIsNamed(t *testing.T) {
 	defer taken.Close()
 	for _, name := range []string{"APPLY_LISTEN", "ADMIN_LISTEN", "LIVE_LISTEN"} {
 		p := start(t, []string{
-			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
+			"MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0",
+			"LIVE_LISTEN=127.0.0.1:0", name + "=" + taken.Addr().String(),
 		})
 		require.Equal(t, 1, p.exit())
 		require.Contains(t, p.stderr.String(), taken.Addr().String())
@@ -270,8 +279,10 @@ func TestApplying(t *testing.T) {
 	require.Contains(t, text, "COUPON_NOT_FOUND")
 
 	_, metrics := p.get("/metrics")
-	for _, metric := range []string{`jajeong_queue_length{coupon_id="1"} 1`, "jajeong_settlement_due_timestamp_seconds ",
-		"jajeong_redis_eviction_policy_wrong 0", "jajeong_apply_batch_size_count ", `jajeong_coupons_open{cadence="IMMEDIATE"} 1`,
+	for _, metric := range []string{`jajeong_queue_length{coupon_id="1"} 1`,
+		"jajeong_settlement_due_timestamp_seconds ",
+		"jajeong_redis_eviction_policy_wrong 0", "jajeong_apply_batch_size_count ",
+		`jajeong_coupons_open{cadence="IMMEDIATE"} 1`,
 		`jajeong_coupons_open{cadence="NIGHTLY"} 1`, `jajeong_apply_requests_total{result="LINE_FULL"} 1`} {
 		require.Contains(t, metrics, metric)
 	}
@@ -288,7 +299,8 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 	former := testenv.PrivateRedis(t, testenv.RedisOptions{}) // reserves a port that no outgoing connection takes
 	address := former.Addr()
 	require.NoError(t, former.Kill())
-	p := startAt(t, adminOpen, "MYSQL_DSN="+apiDSN(t), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0", "APPLY_LISTEN="+address)
+	p := startAt(t, adminOpen, "MYSQL_DSN="+apiDSN(t), "REDIS_ADDRS="+redis.Addr(), "USER_RATE=0",
+		"APPLY_LISTEN="+address)
 
 	// A load balancer without health checks sends a request as soon as the port is open: it must succeed.
 	ended, firstStatus := make(chan struct{}), make(chan int, 1)
@@ -341,7 +353,8 @@ func TestPublicPortOpensAtFirstReadiness(t *testing.T) {
 func TestPublicPortStaysClosedWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	redis := testenv.RedisFor(t)
-	p := startAt(t, adminOpen, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix)
+	p := startAt(t, adminOpen, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "REDIS_ADDRS="+strings.Join(redis.Addrs, ","),
+		"REDIS_KEY_PREFIX="+redis.Prefix)
 	require.Equal(t, http.StatusServiceUnavailable, p.ready())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, 0, p.exit())

@@ -20,7 +20,8 @@ import (
 )
 
 // ports returns the public port and the live port.
-func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store, coupons *catalog.Catalog, losses *missing.Finder,
+func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store,
+	coupons *catalog.Catalog, losses *missing.Finder,
 	admin *ops.Admin, registry *prometheus.Registry, logger *zap.Logger) []httpapi.Port {
 	records := standing.Records{DB: servers.MySQL}
 	options := api.Options{
@@ -46,7 +47,8 @@ func ports(s *settings, surplus int, users *identity.Identity, servers *connect.
 		Logger: logger.Named("live"), Metrics: registry, Now: time.Now,
 	})
 	return []httpapi.Port{
-		{Name: "apply", Handler: api.New(options), Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus},
+		{Name: "apply", Handler: api.New(options), Listen: s.Listen, Connections: s.HTTP.MaxConnections,
+			Surplus: surplus},
 		{Name: "live", Handler: api.NewLive(options, streams), Listen: s.LiveListen, Connections: s.MaxStreams,
 			Surplus: httpapi.SurplusStreams(s.MaxStreams), EndStreams: streams.Drain},
 	}

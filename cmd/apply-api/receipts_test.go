@@ -28,7 +28,8 @@ func TestReceiptKeysAreRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "receipt-keys")
 	require.NoError(t, os.WriteFile(path, []byte(oldKey), 0o600))
 	p := startAt(t, listening, append(asAPI(t, redis.Prefix, redis.Addrs...), "MYSQL_DSN="+apiDSN(t),
-		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix, "RECEIPT_KEYS_FILE="+path, "USER_RATE=0")...)
+		"REDIS_ADDRS="+strings.Join(redis.Addrs, ","), "REDIS_KEY_PREFIX="+redis.Prefix, "RECEIPT_KEYS_FILE="+path,
+		"USER_RATE=0")...)
 	p.awaitReady(http.StatusOK)
 	onlyWith := func(line string) *receipt.Keys {
 		keys, err := receipt.Load(write(t, line), time.Now)
@@ -45,7 +46,8 @@ func TestReceiptKeysAreRotated(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &first))
 	got, err := older.Check(first.Receipt)
 	require.NoError(t, err)
-	require.Equal(t, receipt.Receipt{Coupon: 1, User: 7, Arrival: coupon.ArrivalAt(first.AppliedAt), Position: 1, SignedAt: got.SignedAt}, got)
+	require.Equal(t, receipt.Receipt{Coupon: 1, User: 7, Arrival: coupon.ArrivalAt(first.AppliedAt), Position: 1,
+		SignedAt: got.SignedAt}, got)
 	require.InDelta(t, first.AppliedAt.Unix(), got.SignedAt, 3600)
 
 	require.NoError(t, os.WriteFile(path, []byte(newKey+oldKey), 0o600))

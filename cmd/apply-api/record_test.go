@@ -171,7 +171,8 @@ func (l *record) violations(stored queueState) (violations []string) {
 			case !found:
 				report("user %d was accepted and is not queued", user)
 			case w.arrival != stored.queue[rank].arrival:
-				report("user %d has arrival %d in a response and %d in the queue", user, w.arrival, stored.queue[rank].arrival)
+				report("user %d has arrival %d in a response and %d in the queue", user, w.arrival,
+					stored.queue[rank].arrival)
 			case w.position != int64(rank)+1:
 				report("user %d has position %d in a response and %d in the queue", user, w.position, rank+1)
 			case w.status == http.StatusAccepted && promised > 0: // two goroutines may repeat a lost application
@@ -219,17 +220,26 @@ func TestRecordFindsEveryBrokenPromise(t *testing.T) {
 		change     func(*queueState)
 		violations []string
 	}{
-		{change: func(h *queueState) { h.queue, h.accepted = h.queue[:2], 2 }, violations: []string{"user 9 was accepted and is not queued"}},
-		{change: func(h *queueState) { h.queue[2].arrival = 103; h.last = 103 }, violations: []string{"user 9 has arrival 102 in a response and 103 in the queue"}},
-		{change: func(h *queueState) { h.queue[1].arrival = 100 }, violations: []string{"user 8 does not follow the previous user", "user 8 has arrival 101 in a response and 100 in the queue"}},
+		{change: func(h *queueState) { h.queue, h.accepted = h.queue[:2], 2 },
+			violations: []string{"user 9 was accepted and is not queued"}},
+		{change: func(h *queueState) { h.queue[2].arrival = 103; h.last = 103 },
+			violations: []string{"user 9 has arrival 102 in a response and 103 in the queue"}},
+		{change: func(h *queueState) { h.queue[1].arrival = 100 },
+			violations: []string{"user 8 does not follow the previous user",
+				"user 8 has arrival 101 in a response and 100 in the queue"}},
 		{change: func(h *queueState) { h.last = 101 }, violations: []string{"last is 101, below the arrivals"}},
 		{change: func(h *queueState) { h.accepted = 2 }, violations: []string{"accepted is 2 with 3 queued"}},
 		{change: func(h *queueState) { h.accepted = 4 }, violations: []string{"accepted is 4 with 3 queued"}},
-		{change: func(h *queueState) { h.queue, h.accepted, h.last = append(h.queue, place{"11", 103}), 4, 103 }, violations: []string{"user 11 is queued without an application"}},
-		{more: func(l *record) { l.add(9, accepted(102, 3)) }, violations: []string{"user 9 was accepted 2 times", "user 9 was accepted while queued"}},
-		{more: func(l *record) { l.add(9, duplicate(102, 2)) }, violations: []string{"user 9 has position 2 in a response and 3 in the queue"}},
-		{more: func(l *record) { l.add(9, duplicate(99, 3)) }, violations: []string{"user 9 has arrival 99 in a response and 102 in the queue"}},
-		{more: func(l *record) { l.add(12, duplicate(103, 4)) }, change: func(h *queueState) { h.queue, h.accepted, h.last = append(h.queue, place{"12", 103}), 4, 103 },
+		{change: func(h *queueState) { h.queue, h.accepted, h.last = append(h.queue, place{"11", 103}), 4, 103 },
+			violations: []string{"user 11 is queued without an application"}},
+		{more: func(l *record) { l.add(9, accepted(102, 3)) },
+			violations: []string{"user 9 was accepted 2 times", "user 9 was accepted while queued"}},
+		{more: func(l *record) { l.add(9, duplicate(102, 2)) },
+			violations: []string{"user 9 has position 2 in a response and 3 in the queue"}},
+		{more: func(l *record) { l.add(9, duplicate(99, 3)) },
+			violations: []string{"user 9 has arrival 99 in a response and 102 in the queue"}},
+		{more: func(l *record) { l.add(12, duplicate(103, 4)) },
+			change:     func(h *queueState) { h.queue, h.accepted, h.last = append(h.queue, place{"12", 103}), 4, 103 },
 			violations: []string{"user 12 was queued before the first application"}},
 		{more: func(l *record) { l.add(9, result{problem: "no answer"}) }, violations: []string{"user 9: no answer"}},
 	} {

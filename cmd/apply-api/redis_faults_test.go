@@ -44,7 +44,8 @@ func TestFrozenRedisLosesNoApplication(t *testing.T) {
 	})
 	p.awaitReady(http.StatusOK)
 	testenv.Eventually(t, "the circuit breaker is closed", func() bool { return p.metric(breakersOpen) == 0 })
-	testenv.Eventually(t, "no application is in flight", func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
+	testenv.Eventually(t, "no application is in flight",
+		func() bool { return p.metric("jajeong_apply_in_flight") == 0 })
 }
 
 func TestUserAboveTheRateIsRefused(t *testing.T) {

@@ -44,8 +44,8 @@ type settings struct {
 
 func (s *settings) Validate() error {
 	var err error
-	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen), connect.CheckListen("ADMIN_LISTEN", s.AdminListen),
-		connect.CheckListen("LIVE_LISTEN", s.LiveListen)}
+	problems := []error{connect.CheckListen("APPLY_LISTEN", s.Listen),
+		connect.CheckListen("ADMIN_LISTEN", s.AdminListen), connect.CheckListen("LIVE_LISTEN", s.LiveListen)}
 	if s.ReceiptKeys != "" {
 		if s.receipts, err = receipt.Load(s.ReceiptKeys, time.Now); err != nil {
 			problems = append(problems, err)

@@ -19,7 +19,8 @@ import (
 
 // advised are the Redis settings of docs/deploy.md.
 var advised = testenv.RedisOptions{AppendOnly: true, Args: []string{
-	"--appendfsync", "everysec", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "10", "--repl-diskless-sync-delay", "0",
+	"--appendfsync", "everysec", "--min-replicas-to-write", "1", "--min-replicas-max-lag", "10",
+	"--repl-diskless-sync-delay", "0",
 }}
 
 // fleet is a primary with two replicas and three Sentinels, in the order of joining.
@@ -49,13 +50,16 @@ func newFleet(t *testing.T) *fleet {
 		client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr(), DialTimeout: time.Hour, ReadTimeout: -1})
 		t.Cleanup(func() { client.Close() })
 		// Sentinels look at replicas every ten seconds. More often, they decide the same.
-		require.NoError(t, client.Process(t.Context(), redis.NewCmd(t.Context(), "sentinel", "debug", "info-period", "500")))
-		testenv.Eventually(t, "the sentinel knows the replicas", func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
+		require.NoError(t, client.Process(t.Context(),
+			redis.NewCmd(t.Context(), "sentinel", "debug", "info-period", "500")))
+		testenv.Eventually(t, "the sentinel knows the replicas",
+			func() bool { return len(client.Replicas(t.Context(), masterName).Val()) == 2 })
 		if f.sentinels = append(f.sentinels, s); f.asked == nil {
 			f.asked = client
 		}
 	}
-	testenv.Eventually(t, "the sentinels know each other", func() bool { return len(f.asked.Sentinels(t.Context(), masterName).Val()) == 2 })
+	testenv.Eventually(t, "the sentinels know each other",
+		func() bool { return len(f.asked.Sentinels(t.Context(), masterName).Val()) == 2 })
 	return f
 }
 
@@ -64,7 +68,8 @@ func (f *fleet) follow(primary int) {
 	f.t.Helper()
 	testenv.Eventually(f.t, "all follow the primary", func() bool {
 		info := f.clients[primary].Info(f.t.Context(), "replication").Val()
-		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == 2 && strings.Contains(info, "min_slaves_good_slaves:2")
+		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == 2 &&
+			strings.Contains(info, "min_slaves_good_slaves:2")
 	})
 }
 
@@ -115,7 +120,8 @@ func (f *fleet) runLine(line string, old, new int) {
 	newHost, newPort := at(f.nodes[new].Addr())
 	sentinelHost, sentinelPort := at(f.sentinels[0].Addr())
 	line = strings.NewReplacer(
-		`-h "$OLD"`, "-h "+oldHost+" -p "+oldPort, `-h "$NEW"`, "-h "+newHost+" -p "+newPort, `"$NEW" 6379`, newHost+" "+newPort,
+		`-h "$OLD"`, "-h "+oldHost+" -p "+oldPort, `-h "$NEW"`, "-h "+newHost+" -p "+newPort, `"$NEW" 6379`,
+		newHost+" "+newPort,
 		`-h "$SENTINEL" -p 26379`, "-h "+sentinelHost+" -p "+sentinelPort, "TIMEOUT 3000", "TIMEOUT 3600000",
 	).Replace(line)
 	require.NotContains(f.t, line, "$")
@@ -123,7 +129,8 @@ func (f *fleet) runLine(line string, old, new int) {
 		output, err := exec.CommandContext(f.t.Context(), "/bin/sh", "-c", line).CombinedOutput()
 		require.NoError(f.t, err, "%s\n%s", line, output)
 		require.NotRegexp(f.t, `(?m)^\(?(error|ERR)`, string(output), line)
-		// On a slow machine, what Sentinel knows of the replicas is too old. Then the last command of the line is repeated.
+		// On a slow machine, what Sentinel knows of the replicas is too old. Then the last command of the line is
+		// repeated.
 		commands := strings.Split(line, "&&")
 		line = commands[len(commands)-1]
 		return !notYet.Match(output)
@@ -133,12 +140,14 @@ func (f *fleet) runLine(line string, old, new int) {
 // notYet is an answer of Sentinel to FAILOVER.
 var notYet = regexp.MustCompile(`(?m)^(NOGOODSLAVE|INPROG)`)
 
-// An upgrade of Redis by the handbook, under load, keeps every acknowledged application and its position. No pod puts one back.
+// An upgrade of Redis by the handbook, under load, keeps every acknowledged application and its position. No pod puts
+// one back.
 func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 	t.Parallel()
 	lines := upgradeLines(t)
 	f := newFleet(t)
-	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()), "REDIS_MASTER_NAME="+masterName,
+	p := serving(t, append(asAPI(t, "", f.nodes[0].Addr(), f.nodes[1].Addr(), f.nodes[2].Addr()),
+		"REDIS_MASTER_NAME="+masterName,
 		"REDIS_ADDRS="+f.sentinels[0].Addr()+","+f.sentinels[1].Addr()+","+f.sentinels[2].Addr())...)
 	c := startCrowd(t, p.apply, crowdSize)
 	failovers := testenv.Rounds(1, 6)
@@ -150,9 +159,11 @@ func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 			f.runLine(line, old, new)
 			switch {
 			case i == 0:
-				testenv.Eventually(t, "the sentinel prefers the new primary", func() bool { return f.preferred(new, "1") })
+				testenv.Eventually(t, "the sentinel prefers the new primary",
+					func() bool { return f.preferred(new, "1") })
 			case strings.Contains(line, "SENTINEL FAILOVER"):
-				testenv.Eventually(t, "the sentinel names the new primary", func() bool { return f.named() == f.nodes[new].Addr() })
+				testenv.Eventually(t, "the sentinel names the new primary",
+					func() bool { return f.named() == f.nodes[new].Addr() })
 			}
 		}
 		f.follow(new)

@@ -1,6 +1,6 @@
-// Command wallet-api shows users their coupons, and lets the checkout of a shop reserve, use and give back coupons, over HTTP.
-// It needs MySQL alone. It also starts while MySQL is away: the public port opens once the process is ready. From then on, it
-// answers 503 while MySQL is away.
+// Command wallet-api shows users their coupons, and lets the checkout of a shop reserve, use and give back coupons,
+// over HTTP. It needs MySQL alone. It also starts while MySQL is away: the public port opens once the process is ready.
+// From then on, it answers 503 while MySQL is away.
 //
 // After SIGTERM, it reports "not ready", but takes requests for SHUTDOWN_DELAY, since load balancers notice late. Then
 // it closes the public port, answers the requests in flight and exits with 0.
@@ -76,7 +76,8 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 		Draining: admin.Draining, Logger: logger.Named("api"), Metrics: registry, Now: time.Now,
 	})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
-		Ports: []httpapi.Port{{Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections, Surplus: surplus}},
+		Ports: []httpapi.Port{{Name: "wallet", Handler: public, Listen: s.Listen, Connections: s.HTTP.MaxConnections,
+			Surplus: surplus}},
 		Admin: admin, AdminListen: s.AdminListen, Idle: ops.Idle{IsProxy: s.Identity.IsProxy, Now: time.Now},
 		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
 	})

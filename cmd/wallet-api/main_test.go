@@ -136,7 +136,8 @@ func TestCheckoutAndShutdown(t *testing.T) {
 	d.AddUsers(7)
 	id := issue(d)
 	testenv.Eventually(t, "the call ends within its time", func() bool {
-		p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--reserve-ttl=10s").await(listening)
+		p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"),
+			"--reserve-ttl=10s").await(listening)
 		p.awaitReady(http.StatusOK)
 		testWallet(t, p)
 		status, text := reserveDuringShutdown(t, d, p, id)
@@ -145,10 +146,13 @@ func TestCheckoutAndShutdown(t *testing.T) {
 		if status == http.StatusServiceUnavailable {
 			return false
 		}
-		require.Contains(t, []int{http.StatusCreated, http.StatusOK}, status, text) // 200 after an attempt that lasted too long
+		// 200 after an attempt that lasted too long.
+		require.Contains(t, []int{http.StatusCreated, http.StatusOK}, status, text)
 		return true
 	})
-	ttl := d.Number("SELECT TIMESTAMPDIFF(SECOND, l.at, o.reserved_until) FROM coupon_log l JOIN coupon_order o ON o.order_id = l.order_id")
+	ttl := d.Number(
+		"SELECT TIMESTAMPDIFF(SECOND, l.at, o.reserved_until) FROM coupon_log l JOIN coupon_order o ON o.order_id = " +
+			"l.order_id")
 	require.EqualValues(t, 10, ttl)
 }
 
@@ -167,7 +171,8 @@ func testWallet(t *testing.T, p *program) {
 }
 
 // reserveDuringShutdown reserves a coupon. The call waits for a lock when SIGTERM comes.
-func reserveDuringShutdown(t *testing.T, d *jajeongtest.Deployment, p *program, id coupon.CouponID) (status int, text string) {
+func reserveDuringShutdown(t *testing.T, d *jajeongtest.Deployment, p *program,
+	id coupon.CouponID) (status int, text string) {
 	t.Helper()
 	tx, err := d.DB.Begin()
 	require.NoError(t, err)
@@ -207,8 +212,8 @@ func reserveDuringShutdown(t *testing.T, d *jajeongtest.Deployment, p *program, 
 	return status, text
 }
 
-// mustReserve calls until the result is known, and requires a status: this machine may be slower than the time of a call. Then the
-// coupon may be reserved before.
+// mustReserve calls until the result is known, and requires a status: this machine may be slower than the time of a
+// call. Then the coupon may be reserved before.
 func (p *program) mustReserve(want int, order string, id coupon.CouponID, key string) {
 	p.t.Helper()
 	status, text, calls := 0, "", 0
@@ -287,11 +292,13 @@ func testKeys(t *testing.T, d *jajeongtest.Deployment) {
 }
 
 func testConnections(t *testing.T, d *jajeongtest.Deployment) {
-	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"), "--max-connections=1").await(listening)
+	p := start(t, "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keysFile(t, "k1"),
+		"--max-connections=1").await(listening)
 	first, err := net.Dial("tcp", strings.TrimPrefix(p.wallet, "http://"))
 	require.NoError(t, err)
 	defer first.Close()
-	_, err = fmt.Fprint(first, "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n") // a connection without a request is closed after five seconds
+	// A connection without a request is closed after five seconds.
+	_, err = fmt.Fprint(first, "GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
 	testenv.Eventually(t, "the first connection is open", func() bool {
 		_, metrics := p.page("/metrics")
@@ -344,14 +351,16 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
 		`wallet-api: CORS_ORIGINS has "*": want origins as browsers send them, scheme://host[:port] in lower case, without path, * or ` +
 			"the usual port, such as https://shop.example.com",
-		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), a space, " +
+		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), " +
+			"a space, " +
 			"and the SHA-256 of its key in 64 hexadecimal digits",
 		"wallet-api: MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database",
 	}, refusals(t, "--redis-addrs=x:1", "--wallet-listen=http", "--reserve-ttl=9s",
 		"--user-rate=-1", "--cors-origins=https://shop.example.com,*", "--service-keys-file="+wrong))
 	t.Setenv("WALLET_LISTN", "")
 	require.NoError(t, os.Unsetenv("WALLET_LISTN"))
-	require.Contains(t, refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h", "--service-keys-file="+wrong+".missing"),
+	require.Contains(t, refusals(t, "--mysql-dsn=u@tcp(127.0.0.1:1)/d", "--reserve-ttl=25h",
+		"--service-keys-file="+wrong+".missing"),
 		"wallet-api: SERVICE_KEYS_FILE cannot be read: no such file or directory")
 	t.Setenv("LC_ALL", "ko_KR.UTF-8")
 	require.Equal(t, []string{"wallet-api: RESERVE_TTL이 25h0m0s입니다. 10s부터 24h0m0s까지 가능합니다. 예: 15m"},

@@ -39,7 +39,8 @@ type settings struct {
 }
 
 func (s *settings) Validate() error {
-	problems := []error{connect.CheckListen("WALLET_LISTEN", s.Listen), connect.CheckListen("ADMIN_LISTEN", s.AdminListen)}
+	problems := []error{connect.CheckListen("WALLET_LISTEN", s.Listen),
+		connect.CheckListen("ADMIN_LISTEN", s.AdminListen)}
 	var err error
 	if s.keys, err = walletapi.LoadKeys(s.KeysFile); err != nil {
 		problems = append(problems, err)

@@ -81,7 +81,8 @@ func (d *demo) showAfterwards(ctx context.Context) error {
 			return err
 		}
 		if a.outcome != again.code {
-			return fmt.Errorf("user %d applied for coupon %d again: want %s, got %d %s", a.user, a.coupon, again.code, a.http, a.body)
+			return fmt.Errorf("user %d applied for coupon %d again: want %s, got %d %s", a.user, a.coupon, again.code,
+				a.http, a.body)
 		}
 		rows = append(rows, []any{a.coupon, a.user, a.language, a.http, a.outcome, a.Title})
 	}
@@ -95,9 +96,13 @@ var tallies = []struct {
 	query string
 }{
 	{text.ColumnIssued, "SELECT COUNT(*) FROM user_coupon"},
-	{text.DemoChecksum, "SELECT BIT_XOR(CRC32(CONCAT_WS('/', id, coupon_id, user_id, position, applied_at, issued_at, run_id, status))) FROM user_coupon"},
+	{text.DemoChecksum,
+		"SELECT BIT_XOR(CRC32(CONCAT_WS('/', id, coupon_id, user_id, position, applied_at, issued_at, run_id, " +
+			"status))) FROM user_coupon"},
 	{text.ColumnNotSelected, "SELECT COUNT(*) FROM application_outcome"},
-	{text.DemoChecksum, "SELECT BIT_XOR(CRC32(CONCAT_WS('/', coupon_id, user_id, applied_at, outcome, run_id))) FROM application_outcome"},
+	{text.DemoChecksum,
+		"SELECT BIT_XOR(CRC32(CONCAT_WS('/', coupon_id, user_id, applied_at, outcome, run_id))) FROM " +
+			"application_outcome"},
 	{text.DemoSeatsTaken, "SELECT SUM(issued_count) FROM coupon"},
 	{text.DemoSettlements, "SELECT COUNT(*) FROM settlement"},
 }
@@ -137,8 +142,8 @@ func (d *demo) showRepetition(ctx context.Context) error {
 	return nil
 }
 
-// showProof stops the pods, whose exit code has to be 0, and checks all invariants. settle verify ends with an error when
-// one is violated.
+// showProof stops the pods, whose exit code has to be 0, and checks all invariants. settle verify ends with an error
+// when one is violated.
 func (d *demo) showProof(ctx context.Context) error {
 	if err := d.stopPods(); err != nil {
 		return err

@@ -53,8 +53,8 @@ func (a answer) accepted() bool { return a.http == http.StatusAccepted || a.http
 
 func (a application) path() string { return fmt.Sprintf("/v1/coupons/%d/applications", a.coupon) }
 
-// apply sends an application until it is answered. A lost answer and an overloaded pod are safe to try again: an accepted
-// application keeps its position, and the answer is then DUPLICATE.
+// apply sends an application until it is answered. A lost answer and an overloaded pod are safe to try again: an
+// accepted application keeps its position, and the answer is then DUPLICATE.
 func (p *pod) apply(ctx context.Context, a application) (answer, error) {
 	return p.ask(ctx, http.MethodPost, a.path(), a)
 }
@@ -73,7 +73,8 @@ func (p *pod) ask(ctx context.Context, method, path string, a application) (answ
 		}
 		select {
 		case <-ctx.Done():
-			return got, fmt.Errorf("%s %s as user %d: %w; last attempt: %w", method, path, a.user, context.Cause(ctx), err)
+			return got, fmt.Errorf("%s %s as user %d: %w; last attempt: %w", method, path, a.user, context.Cause(ctx),
+				err)
 		case <-time.After(retryInterval):
 		}
 	}

@@ -151,7 +151,8 @@ func (d *demo) showCheckout(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	d.table([]any{d.sprintf(text.DemoCallTo, orders), "HTTP", text.DemoAnswer, text.ColumnCoupon, text.DemoToPay, ""}, rows...)
+	d.table([]any{d.sprintf(text.DemoCallTo, orders), "HTTP", text.DemoAnswer, text.ColumnCoupon, text.DemoToPay, ""},
+		rows...)
 	d.say(text.DemoExpired, inKST(ends))
 	if err := d.buyWith(ctx, c.id, 2, key); err != nil {
 		return err
@@ -186,19 +187,21 @@ func (d *demo) checkOut(ctx context.Context, rows [][]any, steps ...step) ([][]a
 			answer = got.State
 		}
 		if got.http != s.http || answer != s.answer {
-			return nil, fmt.Errorf("%s %s: want %d %s, got %d %s", s.method, s.path, s.http, s.answer, got.http, got.body)
+			return nil, fmt.Errorf("%s %s: want %d %s, got %d %s", s.method, s.path, s.http, s.answer, got.http,
+				got.body)
 		}
 		pay := any("")
 		if got.State == "RESERVED" || got.State == "USED" {
 			pay = got.FinalWon
 		}
-		rows = append(rows, []any{s.method + " " + strings.TrimPrefix(s.path, orders), got.http, answer, got.CouponState, pay, s.note})
+		rows = append(rows, []any{s.method + " " + strings.TrimPrefix(s.path, orders), got.http, answer,
+			got.CouponState, pay, s.note})
 	}
 	return rows, nil
 }
 
-// endValidity moves the end of a user's coupon to an instant that is about to come, and waits for it. The log of the coupon has
-// the change, as for settle coupon extend-user, which only prolongs.
+// endValidity moves the end of a user's coupon to an instant that is about to come, and waits for it. The log of the
+// coupon has the change, as for settle coupon extend-user, which only prolongs.
 func (d *demo) endValidity(ctx context.Context, couponID int, user uint64) (ends time.Time, err error) {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -208,7 +211,8 @@ func (d *demo) endValidity(ctx context.Context, couponID int, user uint64) (ends
 	ends = time.Now().UTC().Add(validFor).Truncate(time.Microsecond)
 	const end = "UPDATE user_coupon SET seq = seq + 1, expires_at = ? WHERE coupon_id = ? AND user_id = ?"
 	const log = `INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, actor, at)
-		SELECT id, seq, 'EXTENDED', expires_at, 'administrator', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ? AND user_id = ?`
+		SELECT id, seq, 'EXTENDED', expires_at, 'administrator', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ?
+			AND user_id = ?`
 	if _, err = tx.ExecContext(ctx, end, ends, couponID, user); err == nil {
 		_, err = tx.ExecContext(ctx, log, couponID, user)
 	}
@@ -305,7 +309,8 @@ func (d *demo) showReport(ctx context.Context) error {
 		return err
 	}
 	c := report.Total.UserCoupons
-	if discount := d.coupons[0].discountWon; c.Used != 1 || c.Expired != 1 || c.Reserved+c.Revoked != 0 || c.UsedWon != discount || c.ExpiredWon != discount {
+	if discount := d.coupons[0].discountWon; c.Used != 1 || c.Expired != 1 || c.Reserved+c.Revoked != 0 ||
+		c.UsedWon != discount || c.ExpiredWon != discount {
 		return fmt.Errorf("the report does not tell what happened: %+v", c)
 	}
 	return nil

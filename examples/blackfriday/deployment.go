@@ -53,7 +53,8 @@ func (d *demo) showStart(ctx context.Context) error {
 	return d.startServers(ctx, append(slices.Clone(products), "./examples/consumer")...)
 }
 
-// startServers starts the servers, builds the programs and migrates the database. After an error, stop still has to be called.
+// startServers starts the servers, builds the programs and migrates the database. After an error, stop still has to be
+// called.
 func (d *demo) startServers(ctx context.Context, packages ...string) (err error) {
 	var names []string
 	for _, pkg := range packages {
@@ -66,7 +67,8 @@ func (d *demo) startServers(ctx context.Context, packages ...string) (err error)
 		return err
 	}
 	w.over("", text.DemoUp, "Redis")
-	// The folder of a server is removed even if this process is killed, with the temporary files of an interrupted build.
+	// The folder of a server is removed even if this process is killed, with the temporary files of an interrupted
+	// build.
 	if err := os.Setenv("GOTMPDIR", d.redis.Dir()); err != nil {
 		return err
 	}
@@ -121,7 +123,8 @@ func (d *demo) settings() []string {
 		"LC_ALL=" + string(d.language),
 		"MYSQL_DSN=" + d.mysql.DSN(database), "REDIS_ADDRS=" + d.redis.Addr(),
 		"SHUTDOWN_DELAY=0s", "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(), "EVENT_SINK=redis",
+		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "SERVICE_KEYS_FILE=" + d.keysFile(),
+		"EVENT_SINK=redis",
 	}
 }
 
@@ -222,8 +225,8 @@ func (d *demo) startWallet(ctx context.Context) error {
 func (d *demo) start(ctx context.Context, name, program string, args ...string) (*pod, error) {
 	cmd := exec.Command(filepath.Join(d.bin, program), args...)
 	cmd.Env = d.settings()
-	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once. If the demo is
-	// killed, the next write of the pod to its log fails and ends it.
+	// In a process group of its own the pod does not get Ctrl-C. This process sends it SIGTERM instead, once. If the
+	// demo is killed, the next write of the pod to its log fails and ends it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started, err := testenv.StartProgram(ctx, cmd)
 	if err != nil {

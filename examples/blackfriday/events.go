@@ -44,7 +44,8 @@ func (d *demo) showEvents(ctx context.Context) error {
 		return err
 	}
 	if err := d.await(ctx, "every event is published", func() (bool, error) {
-		left, err := d.number(ctx, `SELECT (SELECT COUNT(*) FROM settlement WHERE issued_count > 0 AND published_at IS NULL)
+		left, err := d.number(ctx, `SELECT (SELECT COUNT(*) FROM settlement WHERE issued_count > 0
+			AND published_at IS NULL)
 			+ (SELECT COUNT(*) FROM coupon_log WHERE published_at IS NULL)`)
 		return left == 0, err
 	}); err != nil {
@@ -108,7 +109,8 @@ func (d *demo) poison(ctx context.Context) (mend func(context.Context) error, er
 	statements := strings.Split(string(tables), ";")
 	var ids []string
 	for seat := firstPoisoned; seat < firstPoisoned+poisoned; seat++ {
-		user, err := d.number(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position = ?", d.coupons[0].id, seat)
+		user, err := d.number(ctx, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND position = ?",
+			d.coupons[0].id, seat)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +118,8 @@ func (d *demo) poison(ctx context.Context) (mend func(context.Context) error, er
 	}
 	statements = append(statements, fmt.Sprintf("CREATE TRIGGER fault BEFORE INSERT ON shop_event FOR EACH ROW "+
 		"IF NEW.source = '/coupons/%d' AND NEW.event_id IN (%s) THEN "+
-		"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a fault in the shop'; END IF", d.coupons[0].id, strings.Join(ids, ", ")))
+		"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'a fault in the shop'; END IF", d.coupons[0].id,
+		strings.Join(ids, ", ")))
 	for _, statement := range statements {
 		if _, err := shop.ExecContext(ctx, statement); err != nil {
 			return nil, fmt.Errorf("prepare the shop's database: %w", err)
@@ -200,14 +203,18 @@ func (d *demo) replayPoisoned(ctx context.Context, mend func(context.Context) er
 
 // The events that MySQL holds, as source and id. The shop of the example has no use for extended.
 const eventsOfMySQL = `
-SELECT CONCAT('/coupons/', coupon_id) AS source, CONCAT('issued-', user_id) AS event_id FROM user_coupon WHERE run_id IS NOT NULL
+SELECT CONCAT('/coupons/', coupon_id) AS source, CONCAT('issued-', user_id) AS event_id FROM user_coupon
+    WHERE run_id IS NOT NULL
 UNION ALL
 SELECT CONCAT('/coupons/', u.coupon_id), CONCAT(l.user_coupon_id, '-', l.seq)
 FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE l.kind <> 'EXTENDED'`
 
 // compareWithShop compares the events of MySQL with those that the shop has handled, one by one.
 func (d *demo) compareWithShop(ctx context.Context) error {
-	matching, err := d.number(ctx, "SELECT COUNT(*) FROM ("+eventsOfMySQL+") m JOIN "+shopDatabase+".shop_event s ON s.source = m.source AND s.event_id = m.event_id")
+	matching,
+		err := d.number(ctx,
+		"SELECT COUNT(*) FROM ("+eventsOfMySQL+") m JOIN "+shopDatabase+".shop_event s ON s.source = m.source AND "+
+			"s.event_id = m.event_id")
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,16 @@
-// Command blackfriday shows Jajeong on this machine, in the language of the locale. It tells one of two stories, or leaves
-// everything to you:
+// Command blackfriday shows Jajeong on this machine, in the language of the locale. It tells one of two stories, or
+// leaves everything to you:
 //
 //	go run ./examples/blackfriday         50,000 people apply for three coupons, which a settlement issues at midnight
 //	go run ./examples/blackfriday rush    50,000 people press at 14:00:00, and 1,000 coupons are issued at once
 //	go run ./examples/blackfriday try     a page, the console and the APIs with sample data, until Ctrl-C
 //
 // In both stories, the first eligible applicants get the coupons, and a checker proves the result. The command starts
-// redis-server, a MySQL server, apply-api, wallet-api, settle and others as child processes, and removes them at its end. Run it
-// from the repository.
+// redis-server, a MySQL server, apply-api, wallet-api, settle and others as child processes, and removes them at its
+// end. Run it from the repository.
 //
-// Exit codes: 0 the story ended well and every invariant holds, or try was ready and Ctrl-C has ended it; 1 anything else; 130
-// interrupted.
+// Exit codes: 0 the story ended well and every invariant holds, or try was ready and Ctrl-C has ended it; 1 anything
+// else; 130 interrupted.
 package main
 
 import (
@@ -129,7 +129,8 @@ func (d *demo) tell(ctx context.Context, told story) error {
 		{"docker compose up --build", text.DemoNextCompose},
 		{"make build", text.DemoNextBuild},
 		{"make bench SUBJECT=settle", text.DemoNextBench},
-		{map[text.Language]string{text.Korean: "docs/operators.ko.md", text.English: "docs/operators.md"}[d.language], text.DemoNextOperator},
+		{map[text.Language]string{text.Korean: "docs/operators.ko.md", text.English: "docs/operators.md"}[d.language],
+			text.DemoNextOperator},
 	} {
 		d.write(fmt.Sprintf("%-28s%s\n", next.command, next.about.In(d.language)))
 	}

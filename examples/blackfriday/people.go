@@ -74,7 +74,8 @@ func (d *demo) showCoupons(ctx context.Context) error {
 
 // create creates a coupon whose window is a day.
 func (d *demo) create(ctx context.Context, c coupon, opens time.Time, cadence string) error {
-	output, err := d.shown(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence", cadence,
+	output, err := d.shown(ctx, "coupon", "create", "--name", c.name, "--seats", strconv.Itoa(c.seats), "--cadence",
+		cadence,
 		"--discount-won", strconv.Itoa(c.discountWon), "--opens", opens.Format(time.RFC3339),
 		"--closes", opens.AddDate(0, 0, 1).Format(time.RFC3339), "--operator", "kim", "--reason", "demo")
 	if err != nil {
@@ -99,7 +100,8 @@ func (d *demo) addPeople(ctx context.Context) error {
 			}
 		}
 		placeholders := strings.Repeat(", (?, ?)", len(values)/2)[2:]
-		if _, err := d.db.ExecContext(ctx, "INSERT INTO `user` (id, status) VALUES "+placeholders, values...); err != nil {
+		if _, err := d.db.ExecContext(ctx, "INSERT INTO `user` (id, status) VALUES "+placeholders,
+			values...); err != nil {
 			return fmt.Errorf("create users from %d: %w", first, err)
 		}
 	}

@@ -124,7 +124,8 @@ func (d *demo) showOpening(ctx context.Context) error {
 		holders, watchErr = d.watch(watching, rushSeats)
 	}()
 	answers, err := d.askAll(ctx, all, applyBy)
-	limit := time.AfterFunc(issuedWithin, func() { stop(fmt.Errorf("not within %v after the last press", issuedWithin)) })
+	limit := time.AfterFunc(issuedWithin,
+		func() { stop(fmt.Errorf("not within %v after the last press", issuedWithin)) })
 	defer limit.Stop()
 	if err != nil {
 		stop(err)
@@ -158,7 +159,8 @@ func (d *demo) showHolders(answers []asked, holders []holder) error {
 		}
 	}
 	d.say(text.DemoPress, people, connections)
-	d.table([]any{text.DemoSeat, text.ColumnUser, text.DemoPressed, text.ColumnAppliedAt, text.DemoInMySQL, text.DemoPressToHave}, rows...)
+	d.table([]any{text.DemoSeat, text.ColumnUser, text.DemoPressed, text.ColumnAppliedAt, text.DemoInMySQL,
+		text.DemoPressToHave}, rows...)
 	d.say(text.DemoFirstWinner, millis(took[0]))
 	half, most := percentiles(took)
 	d.say(text.DemoPercentiles, half, most)

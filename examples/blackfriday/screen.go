@@ -37,7 +37,8 @@ type screen struct {
 
 func newScreen(w io.Writer, l text.Language) *screen {
 	file, ok := w.(*os.File)
-	return &screen{language: l, out: w, printer: message.NewPrinter(language.English), terminal: ok && term.IsTerminal(int(file.Fd()))}
+	return &screen{language: l, out: w, printer: message.NewPrinter(language.English), terminal: ok &&
+		term.IsTerminal(int(file.Fd()))}
 }
 
 // write replaces the line of a terminal that passing has written.

@@ -17,8 +17,10 @@ func TestScreen_ShowsCommandsAsTheyRun(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{
 		{"settle", "verify"},
-		{"settle", "coupon", "create", "--name", "블랙프라이데이 50% 할인", "--seats", "1000", "--cadence", "nightly", "--discount-won", "20000",
-			"--opens", "2026-11-28T02:45:01Z", "--closes", "2026-11-29T02:45:01Z", "--operator", "kim", "--reason", "demo"},
+		{"settle", "coupon", "create", "--name", "블랙프라이데이 50% 할인", "--seats", "1000", "--cadence", "nightly",
+			"--discount-won", "20000",
+			"--opens", "2026-11-28T02:45:01Z", "--closes", "2026-11-29T02:45:01Z", "--operator", "kim", "--reason",
+			"demo"},
 		{"consumer", "run", "--name", "shop-1", "--claim-after", "500ms", "--until-empty"},
 	} {
 		var shown bytes.Buffer

@@ -16,7 +16,8 @@ func inKST(t time.Time) string { return t.In(kst).Format("15:04:05.000000") }
 
 func (d *demo) showSettlement(ctx context.Context) error {
 	began := time.Now()
-	if err := d.run(ctx, "run", "--cutoff", "now", "--operator", "kim", "--reason", "Black Friday demo", "--yes"); err != nil {
+	if err := d.run(ctx, "run", "--cutoff", "now", "--operator", "kim", "--reason", "Black Friday demo",
+		"--yes"); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -29,13 +30,16 @@ func (d *demo) showSettlement(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		notSelected, err := d.number(ctx, "SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'", c.id)
+		notSelected,
+			err := d.number(ctx,
+			"SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'", c.id)
 		if err != nil {
 			return err
 		}
 		underReview := list.by(c.id, "")
 		if issued+underReview+notSelected != c.applicants() {
-			return fmt.Errorf("coupon %d: %d issued, %d under review and %d not selected are not %d applications", c.id, issued, underReview, notSelected, c.applicants())
+			return fmt.Errorf("coupon %d: %d issued, %d under review and %d not selected are not %d applications", c.id,
+				issued, underReview, notSelected, c.applicants())
 		}
 	}
 	d.say(text.DemoSettled, seconds(took))
@@ -113,7 +117,8 @@ func (d *demo) checkWinners(c coupon, winners []winner) error {
 	}
 	for i, w := range winners {
 		if due := eligible[i]; w.position != i+1 || w.user != due.user || !w.appliedAt.Equal(due.AppliedAt) {
-			return fmt.Errorf("coupon %d: seat %d is due to user %d, who applied at %s; user %d, who applied at %s, has it",
+			return fmt.Errorf(
+				"coupon %d: seat %d is due to user %d, who applied at %s; user %d, who applied at %s, has it",
 				c.id, i+1, due.user, inKST(due.AppliedAt), w.user, inKST(w.appliedAt))
 		}
 	}

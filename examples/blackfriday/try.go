@@ -97,14 +97,17 @@ func (d *demo) addTryCoupons(ctx context.Context) error {
 		}
 		values = append(values, fmt.Sprintf("(%d, '%s')", user, is))
 	}
-	if _, err := d.db.ExecContext(ctx, "INSERT INTO `user` (id, status) VALUES "+strings.Join(values, ", ")); err != nil {
+	if _, err := d.db.ExecContext(ctx, "INSERT INTO `user` (id, status) VALUES "+strings.Join(values,
+		", ")); err != nil {
 		return fmt.Errorf("create users: %w", err)
 	}
 	d.say(text.TryData, tryUsers, tryBlocked)
 	now := time.Now()
 	for _, c := range tryCoupons {
-		_, err := d.settle(ctx, "coupon", "create", "--name", c.name.In(d.language), "--seats", strconv.Itoa(c.seats), "--cadence", c.cadence,
-			"--discount-won", "5000", "--opens", now.Add(c.opens).Format(time.RFC3339), "--closes", now.Add(c.until).Format(time.RFC3339),
+		_, err := d.settle(ctx, "coupon", "create", "--name", c.name.In(d.language), "--seats", strconv.Itoa(c.seats),
+			"--cadence", c.cadence,
+			"--discount-won", "5000", "--opens", now.Add(c.opens).Format(time.RFC3339), "--closes",
+			now.Add(c.until).Format(time.RFC3339),
 			"--operator", operator, "--reason", "make try")
 		if err != nil {
 			return err
@@ -147,7 +150,8 @@ func (d *demo) startPage(ctx context.Context) (err error) {
 	d.page, err = process.Start(ctx, process.Program{
 		Name: "page", Path: d.bin + "/page",
 		Args: func(_ string, port int) []string {
-			return []string{"-listen", fmt.Sprintf("127.0.0.1:%d", port), "-api", "http://" + d.pods[0].Apply, "-live", "http://" + d.pods[0].Live}
+			return []string{"-listen", fmt.Sprintf("127.0.0.1:%d", port), "-api", "http://" + d.pods[0].Apply, "-live",
+				"http://" + d.pods[0].Live}
 		},
 		Ready: func(ctx context.Context, s process.Instance) error {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr, nil)
@@ -188,17 +192,21 @@ func (d *demo) tellTry() {
 		about text.Message
 		lines []string
 	}{
-		{text.TryApply, []string{fmt.Sprintf("curl -X POST -H 'X-User-ID: 5' %s/v1/coupons/%d/applications", api, atOnce)}},
+		{text.TryApply, []string{fmt.Sprintf("curl -X POST -H 'X-User-ID: 5' %s/v1/coupons/%d/applications", api,
+			atOnce)}},
 		{text.TryLook, []string{
 			fmt.Sprintf("curl -H 'X-User-ID: 5' %s/v1/coupons/%d/applications/me", api, atOnce),
 			fmt.Sprintf("curl -H 'X-User-ID: 1' %s/v1/wallet/coupons", wallet),
 		}},
 		{text.TryUse, []string{
-			fmt.Sprintf(`curl -X PUT -H 'Authorization: Bearer %s' -d '{"couponId":%d,"userId":1,"amountWon":12000}' %s`, d.key, past, order),
+			fmt.Sprintf(
+				`curl -X PUT -H 'Authorization: Bearer %s' -d '{"couponId":%d,"userId":1,"amountWon":12000}' %s`, d.key,
+				past, order),
 			fmt.Sprintf("curl -X POST -H 'Authorization: Bearer %s' %s/confirm", d.key, order),
 		}},
 		{text.TrySettle, []string{
-			fmt.Sprintf("export MYSQL_DSN='%s' REDIS_ADDRS=%s PATH=\"%s:$PATH\"", d.mysql.DSN(database), d.redis.Addr(), d.bin),
+			fmt.Sprintf("export MYSQL_DSN='%s' REDIS_ADDRS=%s PATH=\"%s:$PATH\"", d.mysql.DSN(database), d.redis.Addr(),
+				d.bin),
 			fmt.Sprintf("settle run --cutoff now --operator %s --reason TRY-1 --yes", operator),
 			"settle verify",
 		}},

@@ -34,7 +34,8 @@ type tried struct {
 func startTry(t *testing.T) *tried {
 	t.Helper()
 	testenv.NeedsServers(t)
-	p := &tried{folder: t.TempDir(), Cmd: exec.CommandContext(testenv.Patient(t), testenv.Build(t, "./examples/blackfriday"), "try")}
+	p := &tried{folder: t.TempDir(), Cmd: exec.CommandContext(testenv.Patient(t),
+		testenv.Build(t, "./examples/blackfriday"), "try")}
 	p.Env, p.Stderr = append(os.Environ(), "LC_ALL=ko_KR.UTF-8", "TMPDIR="+p.folder), &p.errors
 	stdout, err := p.StdoutPipe()
 	require.NoError(t, err)
@@ -49,14 +50,15 @@ func startTry(t *testing.T) *tried {
 	return p
 }
 
-// The test runs every command that `make try` prints and opens every page, lets `settle serve` issue a coupon, and ends it as Ctrl-C
-// does. Nothing is left.
+// The test runs every command that `make try` prints and opens every page, lets `settle serve` issue a coupon, and ends
+// it as Ctrl-C does. Nothing is left.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	p := startTry(t)
 	shell := func(script string) string {
 		t.Helper()
-		output, err := exec.CommandContext(testenv.Patient(t), "bash", "-ec", strings.ReplaceAll(script, "curl ", "curl -fsS ")).CombinedOutput()
+		output, err := exec.CommandContext(testenv.Patient(t), "bash", "-ec",
+			strings.ReplaceAll(script, "curl ", "curl -fsS ")).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", script, output)
 		return string(output)
 	}
@@ -70,7 +72,8 @@ func TestTry(t *testing.T) {
 		}
 	}
 	shell(script)
-	testenv.Eventually(t, "settle serve issues the coupon", func() bool { return strings.Contains(shell(look), `"ISSUED"`) })
+	testenv.Eventually(t, "settle serve issues the coupon",
+		func() bool { return strings.Contains(shell(look), `"ISSUED"`) })
 	pages := regexp.MustCompile(`(?m)^  (http://\S+)`).FindAllStringSubmatch(p.printed, -1)
 	require.Len(t, pages, 3, p.printed)
 	for _, page := range pages {

@@ -44,8 +44,9 @@ func (c *Consumer) Run(ctx context.Context) {
 	c.keepTrying(ctx, func() error { return c.consume(ctx) })
 }
 
-// consume first handles what an earlier process of this name left behind, then new events. At intervals it takes events that
-// failed, those of dead consumers, and those of the DLQ stream: these first, because a full DLQ stream stops everything else.
+// consume first handles what an earlier process of this name left behind, then new events. At intervals it takes events
+// that failed, those of dead consumers, and those of the DLQ stream: these first, because a full DLQ stream stops
+// everything else.
 func (c *Consumer) consume(ctx context.Context) error {
 	if err := c.join(ctx); err != nil {
 		return err
@@ -90,7 +91,8 @@ func (c *Consumer) join(ctx context.Context) error {
 	case err != nil:
 		return err
 	case c.joined:
-		c.log.Error("the group was gone, so Redis has lost data; ask for a replay: settle events replay", "group", c.Group)
+		c.log.Error("the group was gone, so Redis has lost data; ask for a replay: settle events replay", "group",
+			c.Group)
 	}
 	c.joined = true
 	return nil
@@ -132,8 +134,8 @@ func (c *Consumer) claim(ctx context.Context) error {
 	}
 }
 
-// replay handles the events of the DLQ stream again. All consumers of the group do so: the handler drops what another one has
-// handled.
+// replay handles the events of the DLQ stream again. All consumers of the group do so: the handler drops what another
+// one has handled.
 func (c *Consumer) replay(ctx context.Context) error {
 	if time.Now().Before(c.replayNext) {
 		return nil
@@ -147,16 +149,17 @@ func (c *Consumer) replay(ctx context.Context) error {
 		return err
 	}
 	if failed > 0 {
-		c.log.Warn("events of the DLQ stream failed again; mend the cause, or delete them", "dlq", c.dlq.stream, "events", failed)
+		c.log.Warn("events of the DLQ stream failed again; mend the cause, or delete them", "dlq", c.dlq.stream,
+			"events", failed)
 	}
 	c.replayNext = time.Now().Add(c.ReplayEvery)
 	return nil
 }
 
-// reportTrimmed is called before each read of new entries: with that read, some versions of Redis correct their own count.
-// It moves the group's entries-read on, so that each event is reported once. It sends commands, because a consumer has no
-// right to run scripts. If another consumer reads meanwhile, XGROUP SETID moves the group back to before that read: its
-// events come again, and are dropped as duplicates.
+// reportTrimmed is called before each read of new entries: with that read, some versions of Redis correct their own
+// count. It moves the group's entries-read on, so that each event is reported once. It sends commands, because a
+// consumer has no right to run scripts. If another consumer reads meanwhile, XGROUP SETID moves the group back to
+// before that read: its events come again, and are dropped as duplicates.
 func (c *Consumer) reportTrimmed(ctx context.Context) error {
 	stream, err := c.redis.XInfoStream(ctx, c.Stream).Result()
 	if err != nil {
@@ -175,8 +178,8 @@ func (c *Consumer) reportTrimmed(ctx context.Context) error {
 	return c.redis.Do(ctx, "XGROUP", "SETID", c.Stream, c.Group, last, "ENTRIESREAD", trimmed).Err()
 }
 
-// position returns the last entry that the group has read, and how many entries it has read. known is false if Redis does not
-// know the number. XInfoGroups would return 0 then.
+// position returns the last entry that the group has read, and how many entries it has read. known is false if Redis
+// does not know the number. XInfoGroups would return 0 then.
 func (c *Consumer) position(ctx context.Context) (last string, read int64, known bool, err error) {
 	groups, err := c.redis.Do(ctx, "XINFO", "GROUPS", c.Stream).Slice()
 	if err != nil {
@@ -242,9 +245,10 @@ func (c *Consumer) handle(ctx context.Context, entry redis.XMessage) error {
 	return c.redis.XAck(inHand, c.Stream, c.Group, entry.ID).Err()
 }
 
-// refuse leaves the entry pending for another try. After the last try it adds the entry to the DLQ stream, and only then may
-// the entry be acknowledged. A crash in between leaves both: it will be added again, and a replay drops the second one as a
-// duplicate. The number of tries is the number of deliveries: a delivery to a consumer that was killed counts, too.
+// refuse leaves the entry pending for another try. After the last try it adds the entry to the DLQ stream, and only
+// then may the entry be acknowledged. A crash in between leaves both: it will be added again, and a replay drops the
+// second one as a duplicate. The number of tries is the number of deliveries: a delivery to a consumer that was killed
+// counts, too.
 func (c *Consumer) refuse(ctx context.Context, entry redis.XMessage, cause error) (done bool, err error) {
 	pending, err := c.redis.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: c.Stream, Group: c.Group,
 		Start: entry.ID, End: entry.ID, Count: 1}).Result()
@@ -265,8 +269,8 @@ func (c *Consumer) refuse(ctx context.Context, entry redis.XMessage, cause error
 	return true, nil
 }
 
-// keepTrying calls do until it succeeds, and returns false if ctx ends before. Between the calls it waits at random, up to a
-// limit that doubles.
+// keepTrying calls do until it succeeds, and returns false if ctx ends before. Between the calls it waits at random, up
+// to a limit that doubles.
 func (c *Consumer) keepTrying(ctx context.Context, do func() error) bool {
 	for limit := 2 * minPause; ; limit = min(2*limit, maxPause) {
 		started := time.Now()

@@ -16,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// Consumers are killed at random moments. Each killed one leaves up to a page of events behind. Every other one never comes
-// back, so that only a claim saves its events.
+// Consumers are killed at random moments. Each killed one leaves up to a page of events behind. Every other one never
+// comes back, so that only a claim saves its events.
 func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	s := newShopTest(t)
 	random := testenv.Random(t)
@@ -51,7 +51,8 @@ func TestKilledConsumers_EveryEffectOnce(t *testing.T) {
 	t.Logf("%d events, %d entries, %d kills; the last consumer: %v", len(all), len(first)+len(repeats), kills+1, counts)
 }
 
-// A killed process left 250 events behind. No claim happens within the test, so they come back by the consumer's name alone.
+// A killed process left 250 events behind. No claim happens within the test, so they come back by the consumer's name
+// alone.
 func TestKilledConsumer_ReadsItsOwnFirst(t *testing.T) {
 	s := newShopTest(t)
 	all := lives(100)
@@ -92,7 +93,8 @@ func TestSIGTERM_FinishesTheEventInHand(t *testing.T) {
 
 	var counts map[string]int
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &counts))
-	require.Positive(t, counts["applied"]+counts["failed"], "failed: the row was held for longer than an event may take")
+	require.Positive(t, counts["applied"]+counts["failed"],
+		"failed: the row was held for longer than an event may take")
 	require.Equal(t, counts["applied"], s.handled())
 	require.EqualValues(t, n-counts["applied"], s.pending())
 	s.drain("a", claimNever)
@@ -117,7 +119,8 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 	}{m, r, m, r} {
 		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= len(all)*(round+1)/6 })
 		require.NoError(t, server.Kill())
-		testenv.Eventually(t, "the consumer waits", func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
+		testenv.Eventually(t, "the consumer waits",
+			func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
 		require.NoError(t, server.Restart(t.Context()))
 	}
 	testenv.Eventually(t, "every event is handled", func() bool { return s.handled() == len(all) })
@@ -141,7 +144,8 @@ func TestTrimmedEvents_AreReported(t *testing.T) {
 		Streams: []string{s.stream, ">"}}).Result()
 	require.NoError(t, err)
 	require.Len(t, read[0].Messages, 3)
-	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.stream, 30).Err()) // 3 that are pending, 7 that nobody has read
+	// 3 that are pending, 7 that nobody has read.
+	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.stream, 30).Err())
 	counts, log := s.drain("a", claimSoon)
 	require.Equal(t, map[string]int{"duplicate": 30, "lost": 10}, counts)
 	require.Contains(t, log, `"ERROR","msg":"events are lost; ask for a replay: settle events replay","events":7,`)
@@ -171,7 +175,10 @@ func TestLostGroup_IsReported(t *testing.T) {
 	testenv.Eventually(t, "the event", func() bool { return s.handled() == 1 })
 	require.NoError(t, r.Kill())
 	require.NoError(t, r.Restart(t.Context()))
-	testenv.Eventually(t, "the report", func() bool { return strings.Contains(consumer.LastWarning(), "the group was gone") })
+	testenv.Eventually(t, "the report", func() bool {
+		return strings.Contains(consumer.LastWarning(),
+			"the group was gone")
+	})
 	s.publish(issued(1), issued(2))
 	testenv.Eventually(t, "the next event", func() bool { return s.handled() == 2 })
 	require.NoError(t, consumer.Stop())

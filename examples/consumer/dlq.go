@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxDLQ protects the memory of Redis. A full DLQ stops the consumer: so many bad events mean that the handler is broken.
+	// maxDLQ protects the memory of Redis. A full DLQ stops the consumer: so many bad events mean that the handler is
+	// broken.
 	maxDLQ   = 1000
 	maxError = 500 // bytes
 )
@@ -56,10 +57,11 @@ func (q *DLQ) List(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// Replay gives entries to the handler here and now: all that are in the DLQ stream, or the one with this id. An entry leaves
-// the stream only after it was handled; one that fails again stays. To add events to the main stream instead would repeat them
-// to every other group, and would not tell who replays them what became of them. Running consumers need not stop: the handler
-// drops what was handled before, by (source, id). It returns how many succeeded, and how many failed again.
+// Replay gives entries to the handler here and now: all that are in the DLQ stream, or the one with this id. An entry
+// leaves the stream only after it was handled; one that fails again stays. To add events to the main stream instead
+// would repeat them to every other group, and would not tell who replays them what became of them. Running consumers
+// need not stop: the handler drops what was handled before, by (source, id). It returns how many succeeded, and how
+// many failed again.
 func (q *DLQ) Replay(ctx context.Context, handler Handler, id string, out io.Writer) (replayed, failed int, err error) {
 	entries, err := q.entries(ctx, id)
 	if err != nil {

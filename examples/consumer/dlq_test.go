@@ -38,7 +38,8 @@ func TestPoisonedEvents_GoToTheDLQAndComeBack(t *testing.T) {
 		require.Contains(t, got["error"], "an odd customer")
 		delete(got, "time")
 		delete(got, "error")
-		require.Equal(t, map[string]any{"stream_id": original.ID, "source": "/coupons/42", "id": issued(user).ID, "tries": "5",
+		require.Equal(t, map[string]any{"stream_id": original.ID, "source": "/coupons/42", "id": issued(user).ID,
+			"tries": "5",
 			"event": original.Values["event"]}, got)
 	}
 
@@ -112,11 +113,13 @@ func TestReplay_AppliesTheState(t *testing.T) {
 	// In place of a mended program, the event is mended.
 	mended := strings.Replace(entry.Values["event"].(string), `"seven"`, "7", 1)
 	require.NoError(t, s.redis.Del(t.Context(), s.dlq).Err())
-	require.NoError(t, s.redis.XAdd(t.Context(), &redis.XAddArgs{Stream: s.dlq, Values: []string{"event", mended}}).Err())
+	require.NoError(t, s.redis.XAdd(t.Context(),
+		&redis.XAddArgs{Stream: s.dlq, Values: []string{"event", mended}}).Err())
 	code, stdout, stderr := s.call(s.args("replay")...)
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, " applied\n")
-	require.Equal(t, 1, s.number("SELECT COUNT(*) FROM shop_coupon WHERE subject = '7' AND state = 'AVAILABLE' AND sequence = 0"))
+	require.Equal(t, 1,
+		s.number("SELECT COUNT(*) FROM shop_coupon WHERE subject = '7' AND state = 'AVAILABLE' AND sequence = 0"))
 }
 
 // What can never succeed goes to the DLQ stream at the first try, whole. Types of v1 that are not known are no mistake.
@@ -133,7 +136,8 @@ func TestMalformedEvents_GoToTheDLQAtOnce(t *testing.T) {
 	}
 	s.publishRaw(malformed...)
 	s.publishRaw(strings.Replace(event, "%", "painted", 1))
-	require.NoError(t, s.redis.XAdd(t.Context(), &redis.XAddArgs{Stream: s.stream, Values: []string{"note", "not an event"}}).Err())
+	require.NoError(t, s.redis.XAdd(t.Context(),
+		&redis.XAddArgs{Stream: s.stream, Values: []string{"note", "not an event"}}).Err())
 	s.publish(issued(1))
 
 	counts, _ := s.drain("a", claimNever)

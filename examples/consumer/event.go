@@ -25,14 +25,15 @@ type Event struct {
 type Outcome string
 
 const (
-	Applied    Outcome = "applied"
-	Duplicate  Outcome = "duplicate"  // it was handled before
-	Superseded Outcome = "superseded" // it was counted, but a later event of the same coupon and user was handled before
-	Ignored    Outcome = "ignored"    // this shop has no use for its type
+	Applied   Outcome = "applied"
+	Duplicate Outcome = "duplicate" // it was handled before
+	// It was counted, but a later event of the same coupon and user was handled before.
+	Superseded Outcome = "superseded"
+	Ignored    Outcome = "ignored" // this shop has no use for its type
 )
 
-// Handler applies events to the shop. Handle gives an event its effect once, however often it is called. ErrRefused concerns
-// this event alone. After any other error, no event can be handled now.
+// Handler applies events to the shop. Handle gives an event its effect once, however often it is called. ErrRefused
+// concerns this event alone. After any other error, no event can be handled now.
 type Handler interface {
 	Prepare(context.Context) error
 	Handle(context.Context, *Event) (Outcome, error)

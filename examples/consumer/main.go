@@ -1,5 +1,5 @@
-// Command consumer shows how a program of the shop reads Jajeong's events from a Redis stream. It is meant to be copied: it
-// imports nothing of Jajeong.
+// Command consumer shows how a program of the shop reads Jajeong's events from a Redis stream. It is meant to be
+// copied: it imports nothing of Jajeong.
 //
 //	consumer run --name "$HOSTNAME"   reads events until SIGTERM
 //	consumer dlq                      lists the events that could not be handled
@@ -7,18 +7,21 @@
 //
 // What it promises, and where:
 //
-//   - No event is lost (consumer.go). An event is acknowledged after its effect was committed. What a killed consumer leaves
-//     behind is taken by another one, or by the same one when it starts again under its name.
-//   - Each event has its effect once (shop.go). Repetitions are dropped by (source, id), in the transaction of the effect.
-//   - A bad event does not stop the others (consumer.go, dlq.go). It is tried five times and then goes to the DLQ stream,
-//     whose events are tried again every five minutes: what a mended program or database can handle needs nobody.
-//   - The state of a coupon never goes back (shop.go). The events of one coupon of one user are numbered, and a number that is
-//     not above the last one changes no state. So an event that failed is not waited for: if a later event of its coupon is
-//     handled first, the failed one is still counted when it succeeds, but its state is never shown.
-//   - Events that Redis trimmed before the group handled them are reported (consumer.go). They are still in the database of
-//     Jajeong, which publishes them again on request.
+//   - No event is lost (consumer.go). An event is acknowledged after its effect was committed. What a killed consumer
+//     leaves behind is taken by another one, or by the same one when it starts again under its name.
+//   - Each event has its effect once (shop.go). Repetitions are dropped by (source, id), in the transaction of the
+//     effect.
+//   - A bad event does not stop the others (consumer.go, dlq.go). It is tried five times and then goes to the DLQ
+//     stream, whose events are tried again every five minutes: what a mended program or database can handle needs
+//     nobody.
+//   - The state of a coupon never goes back (shop.go). The events of one coupon of one user are numbered, and a number
+//     that is not above the last one changes no state. So an event that failed is not waited for: if a later event of
+//     its coupon is handled first, the failed one is still counted when it succeeds, but its state is never shown.
+//   - Events that Redis trimmed before the group handled them are reported (consumer.go). They are still in the
+//     database of Jajeong, which publishes them again on request.
 //
-// An event that kills the whole process, for example because it needs too much memory, is not recognised: it is tried for ever.
+// An event that kills the whole process, for example because it needs too much memory, is not recognised: it is tried
+// for ever.
 //
 // Exit codes: 0 done, or stopped by SIGTERM; 1 a server is away, or events failed again; 2 wrong usage.
 package main
@@ -55,7 +58,7 @@ type runSettings struct {
 	Group       string        `default:"shop" env:"SHOP_GROUP" help:"Consumer group. Each group gets every event."`
 	Name        string        `required:"" env:"SHOP_CONSUMER" help:"Name in the group: unique, and the same after a restart."`
 	ClaimAfter  time.Duration `default:"30s" help:"Events that nobody acknowledged for so long are tried again."`
-	ReplayEvery time.Duration `default:"5m" help:"How often the events of the DLQ stream are handled again, and at the start."`
+	ReplayEvery time.Duration `default:"5m" help:"How often events of the DLQ stream are handled again."`
 	UntilEmpty  bool          `help:"End when every event is read and none is pending."`
 }
 
@@ -89,7 +92,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	defer shop.Close()
-	// Nothing is repeated behind our back: a read whose reply was lost has moved events to this consumer's pending ones.
+	// Nothing is repeated behind our back: a read whose reply was lost has moved events to this consumer's pending
+	// ones.
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Redis, MaxRetries: -1,
 		Username: os.Getenv("REDIS_USERNAME"), Password: os.Getenv("REDIS_PASSWORD")})
 	defer client.Close()
@@ -97,7 +101,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	dlq := &DLQ{client, s.DLQ}
 	switch command.Command() {
 	case "run":
-		c := &Consumer{runSettings: s.Run, redis: client, handler: shop, dlq: dlq, log: slog.New(slog.NewJSONHandler(stderr, nil)),
+		c := &Consumer{runSettings: s.Run, redis: client, handler: shop, dlq: dlq,
+			log:    slog.New(slog.NewJSONHandler(stderr, nil)),
 			counts: map[string]int{}}
 		c.Run(ctx)
 		err = json.NewEncoder(stdout).Encode(c.counts)

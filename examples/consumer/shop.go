@@ -35,8 +35,9 @@ VALUES (?, ?, -1, '', ?, '', 1) ON DUPLICATE KEY UPDATE events = events + 1`
 WHERE source = ? AND subject = ? AND sequence < ?`
 )
 
-// states are the states that events lead to. Each of these events tells the whole state, so a later one makes an earlier one
-// needless. An event that tells only a part, such as extended, would need a sequence of its own for that part.
+// states are the states that events lead to. Each of these events tells the whole state, so a later one makes an
+// earlier one needless. An event that tells only a part, such as extended, would need a sequence of its own for that
+// part.
 var states = map[string]string{
 	"kr.jajeong.coupon.issued.v1":   "AVAILABLE",
 	"kr.jajeong.coupon.granted.v1":  "AVAILABLE",
@@ -109,7 +110,8 @@ func (s *Shop) apply(ctx context.Context, e *Event, userCoupon uint64) (Outcome,
 		return "", err
 	}
 	// What must show the latest event belongs here.
-	result, err := tx.ExecContext(ctx, changeState, e.Sequence, states[e.Type], userCoupon, e.ID, e.Source, e.Subject, e.Sequence)
+	result, err := tx.ExecContext(ctx, changeState, e.Sequence, states[e.Type], userCoupon, e.ID, e.Source, e.Subject,
+		e.Sequence)
 	if err != nil {
 		return "", err
 	}
@@ -119,8 +121,9 @@ func (s *Shop) apply(ctx context.Context, e *Event, userCoupon uint64) (Outcome,
 	return Applied, tx.Commit()
 }
 
-// refused reports whether an error concerns the event alone: the database objects to its data (SQLSTATE classes 22, 23 and 45),
-// or it answers while this event takes too long. Anything else, such as a missing table, would fail every event.
+// refused reports whether an error concerns the event alone: the database objects to its data (SQLSTATE classes 22, 23
+// and 45), or it answers while this event takes too long. Anything else, such as a missing table, would fail every
+// event.
 func (s *Shop) refused(ctx context.Context, err error) bool {
 	var reply *mysql.MySQLError
 	if errors.As(err, &reply) {

@@ -69,7 +69,8 @@ var at = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 // changes are what happens to each coupon after it was issued.
 var changes = []coupon.LogKind{coupon.LogReserved, coupon.LogUsed, coupon.LogRefunded}
 
-// lives returns the events of users 1 to n: all issued, then all reserved, and so on. So each coupon's own are in order.
+// lives returns the events of users 1 to n: all issued, then all reserved, and so on. So each coupon's own are in
+// order.
 func lives(n int) (all []*events.Event) {
 	for user := range coupon.UserID(n) {
 		all = append(all, issued(user+1))
@@ -83,8 +84,9 @@ func lives(n int) (all []*events.Event) {
 }
 
 func issued(user coupon.UserID) *events.Event {
-	return (&events.Issued{Coupon: 42, User: user, UserCoupon: coupon.UserCouponID(user), Position: int(user), AppliedAt: at,
-		IssuedAt: at, ExpiresAt: at, Run: 17}).Event()
+	return (&events.Issued{Coupon: 42, User: user, UserCoupon: coupon.UserCouponID(user), Position: int(user),
+		AppliedAt: at,
+		IssuedAt:  at, ExpiresAt: at, Run: 17}).Event()
 }
 
 func changed(user coupon.UserID, kind coupon.LogKind, seq int) *events.Event {
@@ -181,7 +183,8 @@ func (s *shopTest) pending() int64 {
 	return pending.Count
 }
 
-// requireOnce demands that every event was handled once, that every coupon shows its last event, and that nothing is left.
+// requireOnce demands that every event was handled once, that every coupon shows its last event, and that nothing is
+// left.
 func (s *shopTest) requireOnce(all []*events.Event) {
 	s.Helper()
 	want := map[string]bool{}
@@ -203,7 +206,8 @@ func (s *shopTest) requireOnce(all []*events.Event) {
 	users := len(all) / (1 + len(changes))
 	require.Equal(s, users, s.number("SELECT COUNT(*) FROM shop_coupon"))
 	last := len(changes)
-	require.Equal(s, users, s.number(`SELECT COUNT(*) FROM shop_coupon WHERE events = ? AND sequence = ? AND state = 'AVAILABLE'
+	require.Equal(s, users, s.number(`SELECT COUNT(*) FROM shop_coupon WHERE events = ? AND sequence = ?
+		AND state = 'AVAILABLE'
 AND user_coupon_id = subject AND last_event_id = CONCAT(subject, '-', ?)`, 1+last, last, last))
 	require.Zero(s, s.pending())
 	require.Zero(s, s.redis.XLen(s.Context(), s.dlq).Val())
@@ -265,7 +269,8 @@ func TestHandle_DropsWhatIsNotNewer(t *testing.T) {
 	require.Equal(t, Duplicate, handle(changed(7, coupon.LogReserved, 1)))
 	require.Equal(t, Ignored, handle(changed(7, coupon.LogExtended, 3)))
 	require.Equal(t, Ignored, handle(changed(7, "PAINTED", 4)), "a type of a later version of Jajeong")
-	require.Equal(t, 1, s.number("SELECT COUNT(*) FROM shop_coupon WHERE state = 'USED' AND sequence = 2 AND events = 3"))
+	require.Equal(t, 1,
+		s.number("SELECT COUNT(*) FROM shop_coupon WHERE state = 'USED' AND sequence = 2 AND events = 3"))
 }
 
 type brokenHandler struct{ Handler }

@@ -45,7 +45,8 @@ func (f fake) serve(t *testing.T) string {
 		if f.status != nil {
 			status = f.status()
 		}
-		fmt.Fprintf(w, `{"name":"A coupon","discountWon":5000,"status":%q,"opensAt":%q,"closesAt":%q,"seats":1}`, status, at(opens), at(opens.Add(24*time.Hour)))
+		fmt.Fprintf(w, `{"name":"A coupon","discountWon":5000,"status":%q,"opensAt":%q,"closesAt":%q,"seats":1}`,
+			status, at(opens), at(opens.Add(24*time.Hour)))
 	})
 	mux.HandleFunc("GET /v1/coupons/1/applications/me", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-User-ID") == "" {
@@ -59,7 +60,8 @@ func (f fake) serve(t *testing.T) string {
 		f.live = issued
 	}
 	mux.HandleFunc("GET /v1/live/coupons/1/me", f.live)
-	mux.Handle("GET /v1/jajeong.js", api.New(api.Options{Identity: identity.FromHeader(zap.NewNop()), Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now}))
+	mux.Handle("GET /v1/jajeong.js", api.New(api.Options{Identity: identity.FromHeader(zap.NewNop()),
+		Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(), Now: time.Now}))
 	servers := httptest.NewServer(mux)
 	t.Cleanup(servers.Close)
 	gateway := httptest.NewServer(newGateway(servers.URL, servers.URL))
@@ -95,7 +97,8 @@ func TestPage_AppliesAgainWhenTheWindowOpens(t *testing.T) {
 		if pressed.Add(1) == 1 {
 			now := time.Now()
 			w.WriteHeader(http.StatusConflict)
-			fmt.Fprintf(w, `{"code":"NOT_OPEN","status":409,"serverTime":%q,"opensAt":%q}`, now.Format(time.RFC3339Nano), now.Add(time.Second).Format(time.RFC3339Nano))
+			fmt.Fprintf(w, `{"code":"NOT_OPEN","status":409,"serverTime":%q,"opensAt":%q}`,
+				now.Format(time.RFC3339Nano), now.Add(time.Second).Format(time.RFC3339Nano))
 			return
 		}
 		accept(w)
@@ -110,8 +113,8 @@ func accept(w http.ResponseWriter) {
 	fmt.Fprint(w, `{"status":"ACCEPTED","couponId":1,"userId":7,"position":5,"seats":100,"withinSeats":true}`)
 }
 
-// The page shows each state in both languages, and axe-core finds no barrier in it. It never says "not applied" to a user
-// who may have applied. The button is off without a sign-in, and during an application.
+// The page shows each state in both languages, and axe-core finds no barrier in it. It never says "not applied" to a
+// user who may have applied. The button is off without a sign-in, and during an application.
 func TestPage_ShowsEveryState(t *testing.T) {
 	t.Parallel()
 	type answer struct {
@@ -126,7 +129,8 @@ func TestPage_ShowsEveryState(t *testing.T) {
 		pressable              bool
 	}{
 		{answer{404, `{"code":"NOT_APPLIED"}`, "OPEN"}, "OPEN", "지금 신청하실 수 있습니다.", "Apply now.", true},
-		{answer{404, `{"code":"NOT_APPLIED"}`, "PAUSED"}, "PAUSED", "신청이 일시 중단되었습니다.", "Applications are paused.", false},
+		{answer{404, `{"code":"NOT_APPLIED"}`, "PAUSED"}, "PAUSED", "신청이 일시 중단되었습니다.", "Applications are paused.",
+			false},
 		{answer{404, `{"code":"NOT_APPLIED"}`, "SOLD_OUT"}, "SOLD_OUT", "쿠폰이 모두 소진되었습니다.", "Sold out.", false},
 		{answer{404, `{"code":"NOT_APPLIED"}`, "CLOSED"}, "CLOSED", "신청이 마감되었습니다.", "Applications are closed.", false},
 		{answer{401, "<html>", "OPEN"}, "UNAUTHENTICATED", "로그인하시면 신청하실 수 있습니다.", "Sign in to apply.", false},
@@ -134,34 +138,44 @@ func TestPage_ShowsEveryState(t *testing.T) {
 		{answer{502, "<html>{", "OPEN"}, "UNKNOWN", "신청 상태를 확인하고 있습니다.", "One moment, please.", true},
 		{answer{200, "<html>", "OPEN"}, "UNKNOWN", "신청 상태를 확인하고 있습니다.", "One moment, please.", true},
 		{answer{404, lost, "OPEN"}, "NOT_APPLIED", "detail in ko", "detail in en", true},
-		{answer{404, `{"code":"COUPON_NOT_FOUND","detail":"detail"}`, "OPEN"}, "COUPON_NOT_FOUND", "detail in ko", "detail in en", true},
-		{answer{200, `{"status":"PENDING","userId":7,"position":1234,"delayed":true}`, "OPEN"}, "PENDING", "대기 순번 1,234번 신청이 접수되었습니다. 결과는 이 화면에 표시됩니다. 확인이 지연되고 있습니다.",
-			"Number 1,234 in line You have applied. The outcome will appear here. This takes longer than usual.", false},
+		{answer{404, `{"code":"COUPON_NOT_FOUND","detail":"detail"}`, "OPEN"}, "COUPON_NOT_FOUND", "detail in ko",
+			"detail in en", true},
+		{answer{200, `{"status":"PENDING","userId":7,"position":1234,"delayed":true}`, "OPEN"}, "PENDING",
+			"대기 순번 1,234번 신청이 접수되었습니다. 결과는 이 화면에 표시됩니다. 확인이 지연되고 있습니다.",
+			"Number 1,234 in line You have applied. The outcome will appear here. This takes longer than usual.",
+			false},
 		{mine("UNDER_REVIEW"), "UNDER_REVIEW", "신청 내용을 확인하고 있습니다.", "Checking your application.", false},
 		{mine("HELD"), "HELD", "신청 상태를 확인하고 있습니다.", "One moment, please.", false}, // of a later version
 		{mine("ISSUED"), "ISSUED", "쿠폰이 발급되었습니다.", "You got the coupon.", false},
 		{mine("NOT_SELECTED"), "NOT_SELECTED", "이번에는 쿠폰을 받지 못하셨습니다.", "You did not get the coupon.", false},
-		{mine("REJECTED"), "REJECTED", "쿠폰을 발급해 드릴 수 없습니다. 고객센터에 문의해 주세요.", "You cannot get the coupon. Please contact us.", false},
+		{mine("REJECTED"), "REJECTED", "쿠폰을 발급해 드릴 수 없습니다. 고객센터에 문의해 주세요.",
+			"You cannot get the coupon. Please contact us.", false},
 	}
 	var now atomic.Pointer[answer]
 	now.Store(&states[0].answer)
-	page := open(t, fake{status: func() string { return now.Load().coupon }, live: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, me: func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(now.Load().http)
-		fmt.Fprint(w, strings.Replace(now.Load().body, `"detail"}`, `"detail in `+r.Header.Get("Accept-Language")+`"}`, 1))
-	}, apply: notApplied}.serve(t), 1, 7)
+	page := open(t, fake{status: func() string { return now.Load().coupon },
+		live: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		me: func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(now.Load().http)
+			fmt.Fprint(w, strings.Replace(now.Load().body, `"detail"}`, `"detail in `+r.Header.Get("Accept-Language")+`"}`,
+				1))
+		}, apply: notApplied}.serve(t), 1, 7)
 	axe := testenv.Content(t, "../../internal/console/testdata/axe.min.js")
 	browser.Read[bool](page, string(axe)+"; true")
-	for language, sentence := range map[string]func(int) string{"ko": func(i int) string { return states[i].korean }, "en-GB": func(i int) string { return states[i].english }} {
+	for language, sentence := range map[string]func(int) string{"ko": func(i int) string { return states[i].korean },
+		"en-GB": func(i int) string { return states[i].english }} {
 		browser.Read[int](page, "document.documentElement.lang = '"+language+"', 0")
 		for i, one := range states {
 			now.Store(&one.answer)
 			browser.Read[int](page, element+".refresh(), 0")
 			testenv.Eventually(t, "the page shows "+one.state+": "+sentence(i), func() bool {
-				return browser.Read[string](page, element+".getAttribute('state')") == one.state && strings.HasSuffix(shows(page), sentence(i)) &&
+				return browser.Read[string](page, element+".getAttribute('state')") == one.state &&
+					strings.HasSuffix(shows(page), sentence(i)) &&
 					browser.Read[bool](page, "!!"+element+".ready") == one.pressable
 			})
 			require.Equal(t, one.pressable, browser.Read[string](page, button+".ariaDisabled") == "false")
-			require.Empty(t, browser.Read[[]string](page, "axe.run().then(found => found.violations.map(v => v.help))"), one.state)
+			require.Empty(t, browser.Read[[]string](page, "axe.run().then(found => found.violations.map(v => v.help))"),
+				one.state)
 		}
 	}
 	browser.Read[int](page, element+".setAttribute('data-REJECTED', 'words of the shop'), "+element+".draw(), 0")
@@ -173,7 +187,8 @@ func shows(page browser.Page) string {
 	return strings.Join(strings.Fields(browser.Read[string](page, element+".innerText")), " ")
 }
 
-// A press is repeated as answers ask, and what the servers refuse is shown in the page's language, whatever that of the browser is.
+// A press is repeated as answers ask, and what the servers refuse is shown in the page's language, whatever that of the
+// browser is.
 func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 	t.Parallel()
 	type answer struct {
@@ -181,7 +196,9 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 		retryAfter string
 		code       string
 	}
-	answers := []answer{{503, "", "UNAVAILABLE"}, {429, "60", "TOO_MANY_REQUESTS"}, {503, "Wed, 21 Oct 2015 07:28:00 GMT", ""}, // the third one by a gateway
+	// The third one by a gateway.
+	answers := []answer{{503, "", "UNAVAILABLE"}, {429, "60", "TOO_MANY_REQUESTS"},
+		{503, "Wed, 21 Oct 2015 07:28:00 GMT", ""},
 		{409, "1", "LINE_FULL"}, {409, "3600", "LINE_FULL"}, {409, "", "SOLD_OUT"}}
 	var pressed atomic.Int32
 	page := openHasty(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +208,8 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 			w.Header().Set("Retry-After", one.retryAfter)
 		}
 		w.WriteHeader(one.status)
-		fmt.Fprintf(w, `{"code":%q,"status":%d,"detail":"answer %d in %s"}`, one.code, one.status, n, r.Header.Get("Accept-Language"))
+		fmt.Fprintf(w, `{"code":%q,"status":%d,"detail":"answer %d in %s"}`, one.code, one.status, n,
+			r.Header.Get("Accept-Language"))
 	}}.serve(t), 1, 7)
 	apply(page)
 	awaitText(page, "answer 5 in ko")
@@ -237,13 +255,16 @@ func TestPage_SendsHeadersOfTheShop(t *testing.T) {
 			then(w, r)
 		}
 	}
-	page := open(t, fake{me: note(notApplied), apply: note(func(w http.ResponseWriter, _ *http.Request) { accept(w) }), live: note(issued)}.serve(t), 1, 7)
-	browser.Read[int](page, element+".headers = async () => ({ Authorization: 'Bearer token' }), "+element+".refresh(), 0")
+	page := open(t, fake{me: note(notApplied), apply: note(func(w http.ResponseWriter, _ *http.Request) { accept(w) }),
+		live: note(issued)}.serve(t), 1, 7)
+	browser.Read[int](page,
+		element+".headers = async () => ({ Authorization: 'Bearer token' }), "+element+".refresh(), 0")
 	apply(page)
 	awaitText(page, "쿠폰이 발급되었습니다.")
 	mu.Lock()
 	defer mu.Unlock()
-	for _, call := range []string{"GET /v1/coupons/1/applications/me", "POST /v1/coupons/1/applications", "GET /v1/live/coupons/1/me"} {
+	for _, call := range []string{"GET /v1/coupons/1/applications/me", "POST /v1/coupons/1/applications",
+		"GET /v1/live/coupons/1/me"} {
 		require.True(t, said[call+" Bearer token"], "%s: %v", call, said)
 	}
 }

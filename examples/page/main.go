@@ -1,5 +1,5 @@
-// Command page serves a page on which people apply for a coupon, and is its gateway: it signs people in, tells apply-api who
-// they are, and lets nobody else say so.
+// Command page serves a page on which people apply for a coupon, and is its gateway: it signs people in, tells
+// apply-api who they are, and lets nobody else say so.
 //
 //	go run ./examples/page            http://localhost:8000/?coupon=1, with apply-api on this machine
 //
@@ -49,7 +49,8 @@ func newGateway(api, live string) http.Handler {
 	mux.Handle("/v1/live/", g.pass(live))
 	mux.HandleFunc("POST /sign-in", func(w http.ResponseWriter, r *http.Request) {
 		user := r.FormValue("user")
-		cookie := http.Cookie{Name: "session", Value: user + "." + g.sign(user), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
+		cookie := http.Cookie{Name: "session", Value: user + "." + g.sign(user), Path: "/", HttpOnly: true,
+			SameSite: http.SameSiteLaxMode}
 		http.SetCookie(w, &cookie)
 		w.WriteHeader(http.StatusNoContent)
 	})

@@ -40,7 +40,8 @@ func open(t *testing.T, gateway string, couponID coupon.CouponID, user coupon.Us
 func signIn(p browser.Page, gateway string, couponID coupon.CouponID, user coupon.UserID) {
 	p.T.Helper()
 	p.Run(chromedp.Navigate(fmt.Sprintf("%s/?coupon=%d", gateway, couponID)),
-		chromedp.WaitVisible("#user"), chromedp.SendKeys("#user", user.Member()), chromedp.Click("#sign-in button"), chromedp.WaitNotVisible("#sign-in"))
+		chromedp.WaitVisible("#user"), chromedp.SendKeys("#user", user.Member()), chromedp.Click("#sign-in button"),
+		chromedp.WaitNotVisible("#sign-in"))
 }
 
 // element and button are expressions in the page; theButton is the selector.
@@ -98,7 +99,8 @@ func sees(page browser.Page) string {
 func clockPrecision(page browser.Page) time.Duration {
 	page.T.Helper()
 	const timer = 2 * time.Millisecond // of browsers
-	const trips = "Math.max(...performance.getEntriesByType('resource').filter(e => e.name.endsWith('/time')).map(e => e.duration))"
+	const trips = "Math.max(...performance.getEntriesByType('resource').filter(e => e.name.endsWith('/time')).map(e " +
+		"=> e.duration))"
 	return time.Duration(browser.Read[float64](page, trips)*float64(time.Millisecond))/2 + timer
 }
 
@@ -127,7 +129,8 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 
 	page := open(t, gateway.URL, id, user)
 	awaitText(page, "블랙프라이데이 5천원 5,000원 할인 · 30,000원 이상 구매 시")
-	testenv.Eventually(t, "the page counts down", func() bool { return regexp.MustCompile(`\d\d:\d\d:\d\d`).MatchString(sees(page)) })
+	testenv.Eventually(t, "the page counts down",
+		func() bool { return regexp.MustCompile(`\d\d:\d\d:\d\d`).MatchString(sees(page)) })
 	require.Equal(t, "true", browser.Read[string](page, button+".ariaDisabled"))
 	countdown := browser.Read[moment](page, readMoment)
 	before := d.Now()
@@ -137,7 +140,8 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 
 	opens := d.Now().Add(10 * time.Second)
 	d.Exec("UPDATE coupon SET apply_opens_at = ?, version = version + 1 WHERE id = ?", opens, id)
-	testenv.Eventually(t, "the pod knows the new opening", func() bool { return detailsOf(t, pod.Apply, id).OpensAt.Equal(opens.Truncate(time.Microsecond)) })
+	testenv.Eventually(t, "the pod knows the new opening",
+		func() bool { return detailsOf(t, pod.Apply, id).OpensAt.Equal(opens.Truncate(time.Microsecond)) })
 	browser.Read[int](page, element+".refresh(), 0")
 	require.GreaterOrEqual(t, awaitOpening(page), float64(opens.UnixMicro())/1000)
 	testenv.Eventually(t, "the window opens in Redis", func() bool { return d.Now().After(opens) })
@@ -164,7 +168,8 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	awaitText(page, "쿠폰이 발급되었습니다.")
 	requirePicture(t, countdown, waiting, browser.Read[moment](page, readMoment))
 	require.Equal(t, 1, browser.Read[int](page, "performance.getEntriesByType('navigation').length"))
-	require.Equal(t, "navigate", browser.Read[string](page, "performance.getEntriesByType('navigation')[0].type"), "no reload")
+	require.Equal(t, "navigate", browser.Read[string](page, "performance.getEntriesByType('navigation')[0].type"),
+		"no reload")
 
 	loser := open(t, gateway.URL, id, others)
 	awaitText(loser, "이번에는 쿠폰을 받지 못하셨습니다")
@@ -175,7 +180,8 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	apply(winner)
 	awaitText(winner, "쿠폰이 발급되었습니다.")
 	require.Equal(t, 1, browser.Read[int](winner, "performance.getEntriesByType('navigation').length"), "no reload")
-	testenv.Eventually(t, "the pod knows that the coupon is sold out", func() bool { return detailsOf(t, pod.Apply, immediate).Status == "SOLD_OUT" })
+	testenv.Eventually(t, "the pod knows that the coupon is sold out",
+		func() bool { return detailsOf(t, pod.Apply, immediate).Status == "SOLD_OUT" })
 	late := open(t, gateway.URL, immediate, 3)
 	awaitText(late, "쿠폰이 모두 소진되었습니다.")
 }

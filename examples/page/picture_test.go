@@ -20,9 +20,12 @@ var update = flag.Bool("update", false, "draw docs/page.svg anew")
 type moment struct{ Name, Discount, Figure, Button, Sentence string }
 
 const readMoment = `(() => {
-	const text = name => { const e = document.querySelector(name); return e.checkVisibility() ? e.innerText.trim() : '' }
-	return { name: text('#name'), discount: text('#discount'), figure: text('jajeong-coupon p'), button: text('jajeong-coupon button'),
-		sentence: text('jajeong-coupon output') }
+	const text = name => {
+		const e = document.querySelector(name)
+		return e.checkVisibility() ? e.innerText.trim() : ''
+	}
+	return { name: text('#name'), discount: text('#discount'), figure: text('jajeong-coupon p'),
+		button: text('jajeong-coupon button'), sentence: text('jajeong-coupon output') }
 })()`
 
 // requirePicture demands that the picture in the README shows the page as it is. Times differ.
@@ -51,14 +54,18 @@ const (
 func draw(moments []moment) string {
 	var b strings.Builder
 	all := len(moments)*(width+gap) + gap
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="'Apple SD Gothic Neo','NanumGothic','Noto Sans KR',sans-serif" text-anchor="middle">`+"\n", all, height+2*gap)
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="'Apple SD Gothic Neo','NanumGothic','Noto Sans KR',sans-serif" text-anchor="middle">`+"\n", all, height+2*gap)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#eef1f5"/>`+"\n", all, height+2*gap)
 	for i, m := range moments {
-		fmt.Fprintf(&b, `<g transform="translate(%d,%d)"><rect width="%d" height="%d" rx="18" fill="#fff" stroke="#d8dee6"/>`+"\n", gap+i*(width+gap), gap, width, height)
+		fmt.Fprintf(&b,
+			`<g transform="translate(%d,%d)"><rect width="%d" height="%d" rx="18" fill="#fff" stroke="#d8dee6"/>`+"\n",
+			gap+i*(width+gap), gap, width, height)
 		y := 46
 		write := func(text string, size, weight int, colour string, after int) {
 			for _, line := range wrap(text) {
-				fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="%d" font-weight="%d" fill="%s">%s</text>`+"\n", middle, y, size, weight, colour, html.EscapeString(line))
+				fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="%d" font-weight="%d" fill="%s">%s</text>`+"\n", middle,
+					y, size, weight, colour, html.EscapeString(line))
 				y += size + 7
 			}
 			y += after

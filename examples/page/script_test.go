@@ -50,7 +50,10 @@ func command[P, R any](what cdp.Command[P, R], with P) chromedp.Action[chromedp.
 // hide hides a page, or shows it again.
 func hide(p browser.Page, hidden bool) {
 	p.T.Helper()
-	browser.Read[int](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', { configurable: true, value: %v }), document.dispatchEvent(new Event('visibilitychange', { bubbles: true })), 0", hidden))
+	browser.Read[int](p,
+		fmt.Sprintf(
+			"Object.defineProperty(document, 'hidden', { configurable: true, value: %v }), "+
+				"document.dispatchEvent(new Event('visibilitychange', { bubbles: true })), 0", hidden))
 }
 
 // offline takes the network away from a page, or gives it back.
@@ -58,8 +61,10 @@ func offline(p browser.Page, off bool) {
 	p.T.Helper()
 	conditions := network.Conditions{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}
 	p.Run(command(network.Enable, network.EnableParams{}),
-		command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{&conditions}}),
-		command(network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}))
+		command(network.EmulateNetworkConditionsByRule,
+			network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{&conditions}}),
+		command(network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1,
+			UploadThroughput: -1}))
 }
 
 // troubled is the gateway of the example, with troubles.
@@ -142,7 +147,9 @@ func (g *troubled) requireRest(p browser.Page) {
 	p.T.Helper()
 	var before, after int
 	g.set(func() { before = g.asked })
-	browser.Read[int](p, "dispatchEvent(new Event('online')), new Promise(done => setTimeout(done, 1e6)).then(() => fetch('/v1/coupons/1/time')).then(() => 0)")
+	browser.Read[int](p,
+		"dispatchEvent(new Event('online')), new Promise(done => setTimeout(done, 1e6)).then(() => "+
+			"fetch('/v1/coupons/1/time')).then(() => 0)")
 	g.set(func() { after = g.asked })
 	require.Equal(p.T, before+1, after)
 }
@@ -168,7 +175,11 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 		pauses := browser.Read[[]float64](p, "pauses")
 		for n := range 4 { // they grow, and differ by chance
 			shortest := float64(int(1000) << n)
-			require.True(t, slices.ContainsFunc(pauses, func(pause float64) bool { return shortest <= pause && pause < 2*shortest && pause != math.Trunc(pause) }), "%v", pauses)
+			require.True(t, slices.ContainsFunc(pauses,
+				func(pause float64) bool {
+					return shortest <= pause && pause < 2*shortest &&
+						pause != math.Trunc(pause)
+				}), "%v", pauses)
 		}
 		g.awaitStream(t, 0)
 		g.set(func() { g.broken[http.MethodGet] = 12; g.cut() })
@@ -222,12 +233,16 @@ func TestScript_SurvivesWhatComesBetween(t *testing.T) {
 		id, g := d.AddCoupon(1), newTroubled(t, pod)
 		p := open(t, g.URL, id, 4)
 		p.Run(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-			Source: "violations = []; addEventListener('securitypolicyviolation', e => violations.push(e.violatedDirective))"}),
+			Source: "violations = []; addEventListener('securitypolicyviolation', e => " +
+				"violations.push(e.violatedDirective))"}),
 			chromedp.Navigate(fmt.Sprintf("%s/?api=%s&coupon=%d", shop.URL, g.URL, id)))
-		p.Run(chromedp.WaitVisible(theButton+"[aria-disabled=false]"), chromedp.Focus(theButton), chromedp.KeyEvent("\r"))
-		testenv.Eventually(t, "the page shows the place", func() bool { return strings.Contains(shows(p), "Number 1 in line") })
+		p.Run(chromedp.WaitVisible(theButton+"[aria-disabled=false]"), chromedp.Focus(theButton),
+			chromedp.KeyEvent("\r"))
+		testenv.Eventually(t, "the page shows the place",
+			func() bool { return strings.Contains(shows(p), "Number 1 in line") })
 		d.SettleNow(id)
-		testenv.Eventually(t, "the page shows the outcome", func() bool { return strings.Contains(shows(p), "You got the coupon.") })
+		testenv.Eventually(t, "the page shows the outcome",
+			func() bool { return strings.Contains(shows(p), "You got the coupon.") })
 		require.Empty(t, browser.Read[[]string](p, "violations"))
 	})
 }
@@ -253,9 +268,11 @@ func newShop(t *testing.T, guide [2]string) *httptest.Server {
 			return
 		}
 		api := r.FormValue("api")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self' "+api+"; connect-src "+api+"; require-trusted-types-for 'script'")
+		w.Header().Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self' "+api+"; connect-src "+api+"; require-trusted-types-for 'script'")
 		w.Header().Set("Cross-Origin-Embedder-Policy", "require-corp")
-		fmt.Fprint(w, "<!doctype html><html lang=en><meta charset=utf-8>"+strings.NewReplacer("https://coupons.example", api, `"42"`, `"`+r.FormValue("coupon")+`"`).Replace(guide[0]))
+		fmt.Fprint(w, "<!doctype html><html lang=en><meta charset=utf-8>"+strings.NewReplacer("https://coupons.example",
+			api, `"42"`, `"`+r.FormValue("coupon")+`"`).Replace(guide[0]))
 	}))
 	t.Cleanup(shop.Close)
 	return shop

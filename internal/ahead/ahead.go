@@ -1,4 +1,5 @@
-// Package ahead works beside a loop: it reads the next pages or items before they are used, or ends the work on the last one.
+// Package ahead works beside a loop: it reads the next pages or items before they are used, or ends the work on the
+// last one.
 package ahead
 
 import (
@@ -83,7 +84,8 @@ func Beside[T any](work func() (T, error)) (wait func() (T, error)) {
 
 // Items reads each item, up to n at the same time, and ranges over the results in the order of the items. An error does
 // not end the range. Leaving the range cancels the current reads and waits for their end.
-func Items[I, T any](ctx context.Context, n int, items []I, read func(ctx context.Context, item I) (T, error)) iter.Seq2[T, error] {
+func Items[I, T any](ctx context.Context, n int, items []I,
+	read func(ctx context.Context, item I) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var left atomic.Bool

@@ -137,7 +137,8 @@ func TestItems_CancelsAndAwaitsCurrentReads(t *testing.T) {
 func TestItems_PanicsInConsumer(t *testing.T) {
 	t.Parallel()
 	defer func() { require.Contains(t, recover(), "a bug, beside the loop:") }()
-	for _, err := range Items(t.Context(), 2, make([]int, 3), func(context.Context, int) (int, error) { panic("a bug") }) {
+	for _, err := range Items(t.Context(), 2, make([]int, 3),
+		func(context.Context, int) (int, error) { panic("a bug") }) {
 		t.Error("nothing was read", err)
 	}
 }

@@ -12,13 +12,13 @@
 // 4xx codes are different: with UNDER_REVIEW, the application keeps its arrival and waits in the DLQ for an operator;
 // LINE_FULL says by mayReopen and Retry-After whether repeating can help.
 //
-// No call has content. The checks run in this order: origin, connection, content, user, coupon id, rate of the user, coupon, requests in
-// flight, Redis.
-// A refusal because of a limit costs almost nothing, so that a stampede does not slow down the requests served.
+// No call has content. The checks run in this order: origin, connection, content, user, coupon id, rate of the user,
+// coupon, requests in flight, Redis. A refusal because of a limit costs almost nothing, so that a stampede does not
+// slow down the requests served.
 //
-// Coupons, the time and the script of pages need no user, and have no rate. Coupons come from the memory of the process: they show what the
-// last refresh of the catalog has read, and only the answer to applying decides. The time is that of the coupon's Redis
-// shard, by one measurement a second for all requests.
+// Coupons, the time and the script of pages need no user, and have no rate. Coupons come from the memory of the
+// process: they show what the last refresh of the catalog has read, and only the answer to applying decides. The time
+// is that of the coupon's Redis shard, by one measurement a second for all requests.
 //
 // Every refusal is an RFC 9457 problem; problems.go lists all problems. Ids are JSON numbers up to 2^64-1: a client
 // that stores numbers as doubles, as JavaScript does, loses precision above 2^53.
@@ -62,12 +62,14 @@ type Applier interface {
 
 // Queue asks Redis about users. candidates.Store implements it.
 type Queue interface {
-	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
 }
 
 // Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
 type Records interface {
-	Read(ctx context.Context, couponID coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
+	Read(ctx context.Context, couponID coupon.CouponID,
+		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
 }
 
 // Losses says what to make of an application that is found nowhere.
@@ -115,7 +117,8 @@ func newServer(o Options) *server {
 	if o.Shard == nil {
 		o.Shard = func(coupon.CouponID) string { return "" }
 	}
-	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins)}
+	return &server{Options: o, users: httpapi.NewUserRates(o.Limits.UserRate, o.Now()),
+		foreign: httpapi.ForeignPages(o.Origins)}
 }
 
 func New(o Options) http.Handler {

@@ -29,7 +29,8 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	t.Parallel()
 	_, _, store := privateStore(t)
 	now := time.Now()
-	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 7, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}, coupon.Promise{})
+	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 7, Opens: now.Add(-time.Hour),
+		Closes: now.Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	s := newSite(t, store, shelf{7: {ID: 7, TotalQuantity: 10, IssuedCount: 3}})
 	const largest = "18446744073709551615"
@@ -44,15 +45,19 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	require.WithinRange(t, appliedAt, now.Truncate(time.Microsecond), time.Now())
 	settlesAt := nextMidnight(appliedAt).Format(microseconds)
 	require.True(t, strings.HasSuffix(settlesAt, "T00:00:00.000000+09:00"))
-	require.Equal(t, fmt.Sprintf(`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"withinSeats":true,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s","detail":"%s"}`+"\n",
-		largest, first.body["appliedAt"], settlesAt, "신청이 접수되었습니다. 자정이 지나면 신청 순서대로 발급되며, 지금 순번은 남은 수량 안에 있지만 아직 발급이 확정된 것은 아닙니다."), first.text)
+	require.Equal(t,
+		fmt.Sprintf(
+			`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"withinSeats":true,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s","detail":"%s"}`+"\n",
+			largest, first.body["appliedAt"], settlesAt,
+			"신청이 접수되었습니다. 자정이 지나면 신청 순서대로 발급되며, 지금 순번은 남은 수량 안에 있지만 아직 발급이 확정된 것은 아닙니다."), first.text)
 
 	second := s.apply("7", "2")
 	require.Equal(t, json.Number("2"), second.body["position"])
 
 	again := s.apply("7", largest)
 	require.Equal(t, http.StatusOK, again.status)
-	require.Equal(t, strings.NewReplacer("ACCEPTED", "DUPLICATE", "신청이 접수되었습니다.", "이미 접수된 신청이며, 처음 신청하신 순서가 적용됩니다.").Replace(first.text), again.text)
+	require.Equal(t, strings.NewReplacer("ACCEPTED", "DUPLICATE", "신청이 접수되었습니다.",
+		"이미 접수된 신청이며, 처음 신청하신 순서가 적용됩니다.").Replace(first.text), again.text)
 
 	require.InDelta(t, 2, s.counted("ACCEPTED"), 0)
 	require.InDelta(t, 1, s.counted("DUPLICATE"), 0)
@@ -107,7 +112,8 @@ func TestApply_UnavailableWithoutRedisAndBoundsTheLog(t *testing.T) {
 func TestApply_AnswersAfterAPanic(t *testing.T) {
 	t.Parallel()
 	panics := true
-	s := newSite(t, applier(func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
+	s := newSite(t, applier(func(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (candidates.Receipt,
+		error) {
 		if panics {
 			panic("boom")
 		}
@@ -167,8 +173,10 @@ func TestContent_IsRefused(t *testing.T) {
 	t.Parallel()
 	handler, live := newProvokedHandler(nil, plenty), newLiveHandler(nil)
 	for call, answers := range map[string]http.Handler{
-		"POST /v1/coupons/1/applications": handler, "GET /v1/coupons/1/applications/me": handler, "GET /v1/coupons/1": handler,
-		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler, "GET /v1/jajeong.js": handler, "GET /v1/live/coupons/1/me": live,
+		"POST /v1/coupons/1/applications": handler, "GET /v1/coupons/1/applications/me": handler,
+		"GET /v1/coupons/1":     handler,
+		"GET /v1/coupons?ids=1": handler, "GET /v1/coupons/1/time": handler, "GET /openapi.yaml": handler,
+		"GET /v1/jajeong.js": handler, "GET /v1/live/coupons/1/me": live,
 	} {
 		openapi.RefusesContent(t, answers, call, httpapi.MaxContent, "X-User-ID", "1")
 	}
@@ -188,7 +196,8 @@ func TestApply_RefusesBrokenBody(t *testing.T) {
 		require.NoError(t, err)
 		body, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
-		return reply{status: response.StatusCode, header: response.Header, text: string(body), body: decode(t, string(body))}
+		return reply{status: response.StatusCode, header: response.Header, text: string(body),
+			body: decode(t, string(body))}
 	})
 }
 
@@ -206,7 +215,8 @@ func TestOtherPathsAndMethods(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, head.status)
 	require.Empty(t, head.text)
 	for _, path := range []string{
-		"/", "/v1", "/v1/coupons/", "/v1/coupons/1/", "/v1/coupons/1/time/", "/v1/coupons/1/applications/", "/v1/coupons//applications", "/metrics", "/debug/pprof/",
+		"/", "/v1", "/v1/coupons/", "/v1/coupons/1/", "/v1/coupons/1/time/", "/v1/coupons/1/applications/",
+		"/v1/coupons//applications", "/metrics", "/debug/pprof/",
 		"/v1/../v1/coupons/1/applications", "//evil.example/", "/V1/coupons/1/applications", "/<script>",
 	} {
 		for _, method := range []string{"GET", "POST"} {
@@ -254,7 +264,8 @@ func TestMetricsAreZeroFromTheStart(t *testing.T) {
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
 	for _, want := range []string{
 		`jajeong_apply_requests_total{result="ACCEPTED"} 0`, `jajeong_apply_requests_total{result="UNAVAILABLE"} 0`,
-		"jajeong_apply_duration_seconds_count 0", "jajeong_apply_in_flight 0", `jajeong_apply_refused_total{reason="in_flight"} 0`,
+		"jajeong_apply_duration_seconds_count 0", "jajeong_apply_in_flight 0",
+		`jajeong_apply_refused_total{reason="in_flight"} 0`,
 		`jajeong_standing_requests_total{result="PENDING"} 0`, "jajeong_standing_duration_seconds_count 0",
 	} {
 		require.Contains(t, answer.Body.String(), want)

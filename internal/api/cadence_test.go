@@ -14,9 +14,11 @@ import (
 )
 
 var (
-	nightly   = coupon.Coupon{ID: 1, TotalQuantity: 10, IssuedCount: 3, Cadence: coupon.Nightly, ClosesAt: opens.Add(48 * time.Hour)}
-	immediate = coupon.Coupon{ID: 2, TotalQuantity: 10, IssuedCount: 3, Cadence: coupon.Immediate, ClosesAt: opens.Add(48 * time.Hour)}
-	frozen    = coupon.Coupon{ID: 3, TotalQuantity: 10, Cadence: coupon.Immediate, Frozen: true}
+	nightly = coupon.Coupon{ID: 1, TotalQuantity: 10, IssuedCount: 3, Cadence: coupon.Nightly,
+		ClosesAt: opens.Add(48 * time.Hour)}
+	immediate = coupon.Coupon{ID: 2, TotalQuantity: 10, IssuedCount: 3, Cadence: coupon.Immediate,
+		ClosesAt: opens.Add(48 * time.Hour)}
+	frozen = coupon.Coupon{ID: 3, TotalQuantity: 10, Cadence: coupon.Immediate, Frozen: true}
 )
 
 // interval is the ISSUE_INTERVAL of tests that name no other.
@@ -26,11 +28,13 @@ const interval = 200 * time.Millisecond
 type ofAge time.Duration
 
 func (a ofAge) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
-	return candidates.Receipt{Code: candidates.Duplicate, Arrival: coupon.ArrivalAt(opens), Position: 1, Now: opens.Add(time.Duration(a))}, nil
+	return candidates.Receipt{Code: candidates.Duplicate, Arrival: coupon.ArrivalAt(opens), Position: 1,
+		Now: opens.Add(time.Duration(a))}, nil
 }
 
 func (a ofAge) Watch(context.Context, coupon.CouponID, coupon.Arrival, ...coupon.UserID) (candidates.Watch, error) {
-	return candidates.Watch{Users: []candidates.Found{queued(coupon.ArrivalAt(opens), 1)}, Now: opens.Add(time.Duration(a))}, nil
+	return candidates.Watch{Users: []candidates.Found{queued(coupon.ArrivalAt(opens), 1)},
+		Now: opens.Add(time.Duration(a))}, nil
 }
 
 func TestSettlesAtAndDelayed(t *testing.T) {
@@ -41,21 +45,24 @@ func TestSettlesAtAndDelayed(t *testing.T) {
 		want    time.Time
 		delayed bool
 	}{
-		"nightly":                   {nightly, 0, nextMidnight(opens), false},
-		"nightly, overdue":          {nightly, 40 * time.Hour, nextMidnight(opens), false},
-		"just arrived":              {immediate, 0, opens.Add(interval), false},
-		"the clock is behind":       {immediate, -time.Second, opens.Add(interval), false},
-		"the next look, never past": {immediate, 700 * time.Millisecond, opens.Add(700*time.Millisecond + interval), false},
-		"ten looks":                 {immediate, 2 * time.Second, opens.Add(2*time.Second + interval), false},
-		"more than ten looks":       {immediate, 2*time.Second + time.Microsecond, opens.Add(2*time.Second + interval + time.Microsecond), true},
-		"frozen":                    {frozen, 2 * time.Second, opens.Add(2*time.Second + interval), false},
-		"frozen and delayed":        {frozen, time.Hour, opens.Add(time.Hour + interval), true},
+		"nightly":             {nightly, 0, nextMidnight(opens), false},
+		"nightly, overdue":    {nightly, 40 * time.Hour, nextMidnight(opens), false},
+		"just arrived":        {immediate, 0, opens.Add(interval), false},
+		"the clock is behind": {immediate, -time.Second, opens.Add(interval), false},
+		"the next look, never past": {immediate, 700 * time.Millisecond, opens.Add(700*time.Millisecond + interval),
+			false},
+		"ten looks": {immediate, 2 * time.Second, opens.Add(2*time.Second + interval), false},
+		"more than ten looks": {immediate, 2*time.Second + time.Microsecond,
+			opens.Add(2*time.Second + interval + time.Microsecond), true},
+		"frozen":             {frozen, 2 * time.Second, opens.Add(2*time.Second + interval), false},
+		"frozen and delayed": {frozen, time.Hour, opens.Add(time.Hour + interval), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSiteOf(t, api.Options{Applier: ofAge(c.age), Queue: ofAge(c.age), Coupons: shelf{c.of.ID: c.of}})
 			again := s.apply(c.of.ID.String(), "7").body
-			me := s.do(http.MethodGet, "/v1/coupons/"+c.of.ID.String()+"/applications/me", nil, http.Header{"X-User-Id": {"7"}}).body
+			me := s.do(http.MethodGet, "/v1/coupons/"+c.of.ID.String()+"/applications/me", nil,
+				http.Header{"X-User-Id": {"7"}}).body
 			for _, body := range []map[string]any{again, me} {
 				require.Equal(t, string(c.of.Cadence), body["cadence"])
 				require.Equal(t, c.want.In(seoul).Format(microseconds), body["settlesAt"])
@@ -114,7 +121,8 @@ func TestLineFull_SaysWhetherItMayReopen(t *testing.T) {
 	}
 }
 
-// Just after a midnight, its settlement may still be under way: who comes back then is not sent away until the next one.
+// Just after a midnight, its settlement may still be under way: who comes back then is not sent away until the next
+// one.
 func TestLineFull_WhileASettlementIsUnderWay(t *testing.T) {
 	t.Parallel()
 	midnight := nextMidnight(opens)

@@ -18,8 +18,8 @@ const (
 	// clockUsable is how long a measurement is used while Redis does not answer. Clocks drift apart slowly, but another
 	// server may have taken over with a clock of its own.
 	clockUsable = 10 * time.Second
-	// clockWorsens is by how much the trip of a measurement seems longer each second. A measurement with a longer trip does
-	// not replace it: the process or the network was busy, and half of such a trip may be more than clocks drift.
+	// clockWorsens is by how much the trip of a measurement seems longer each second. A measurement with a longer trip
+	// does not replace it: the process or the network was busy, and half of such a trip may be more than clocks drift.
 	clockWorsens = 10 * time.Millisecond
 	// clockTimeout bounds one measurement. Redis usually replies within a millisecond.
 	clockTimeout = 500 * time.Millisecond
@@ -43,7 +43,8 @@ type clocks struct {
 
 // measurement is what is known of a shard's clock.
 type measurement struct {
-	redis, local time.Time     // the same moment on the clocks of Redis and of this process; zero: the clock was never read
+	// The same moment on the clocks of Redis and of this process; zero: the clock was never read.
+	redis, local time.Time
 	trip         time.Duration // how long Redis took to answer; the moment is known to half of that
 	tried        time.Time     // when Redis was last asked, whether it answered or not
 	err          error         // error of that attempt; nil: Redis answered

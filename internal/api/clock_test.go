@@ -75,7 +75,10 @@ func TestTime_IsMeasuredOnceASecond(t *testing.T) {
 	c.pass(7780 * time.Millisecond)  // ten seconds after the middle
 	tells(c.now().Add(time.Hour), 4)
 	c.pass(time.Microsecond)
-	refuses(t, timeUnknown, func(more ...string) reply { return s.get("/v1/coupons/42/time", http.Header{more[0]: {more[1]}}) })
+	refuses(t, timeUnknown, func(more ...string) reply {
+		return s.get("/v1/coupons/42/time",
+			http.Header{more[0]: {more[1]}})
+	})
 	require.InDelta(t, 2, s.counter("jajeong_time_refused_total", "unanswered"), 0)
 	require.Equal(t, 4, c.measurements)
 	c.away = false
@@ -131,7 +134,11 @@ func TestTime_HangingShardDelaysOnlyItsOwnRequests(t *testing.T) {
 // A client that hangs up does not take the measurement from those who wait for it.
 func TestTime_IsMeasuredForAllWhoWait(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(api.Options{Clock: clock(func(ctx context.Context, _ coupon.CouponID) (time.Time, error) { return opens, ctx.Err() })})
+	handler :=
+		newHandler(api.Options{Clock: clock(func(ctx context.Context, _ coupon.CouponID) (time.Time,
+			error) {
+			return opens, ctx.Err()
+		})})
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	recorder := httptest.NewRecorder()

@@ -141,7 +141,8 @@ func idsOf(query string) (ids []coupon.CouponID, ok bool) {
 func (s *server) describe(one coupon.Coupon, reading coupon.Reading, at time.Time) couponDocument {
 	d := couponDocument{
 		CouponID: one.ID, Name: one.Name, Status: statusOf(one, reading, at),
-		OpensAt: s.Terms.Format(one.OpensAt), ClosesAt: s.Terms.Format(one.ClosesAt), Seats: one.Free(), Cadence: one.Cadence,
+		OpensAt: s.Terms.Format(one.OpensAt), ClosesAt: s.Terms.Format(one.ClosesAt), Seats: one.Free(),
+		Cadence:         one.Cadence,
 		DiscountPercent: one.DiscountPercent, DiscountMaxWon: one.DiscountMaxWon, MinimumWon: one.MinimumWon,
 		AsOf: s.Terms.Format(reading.Now),
 	}

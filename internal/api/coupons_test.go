@@ -41,8 +41,9 @@ var shown = struct {
 	coupon.Coupon
 	coupon.Reading
 }{
-	coupon.Coupon{ID: 42, Name: `블랙 "프라이데이" <쿠폰>`, TotalQuantity: 110, IssuedCount: 10, OpensAt: opens, ClosesAt: opens.Add(time.Hour),
-		Cadence: coupon.Nightly, Discount: coupon.Discount{DiscountWon: 5000}},
+	coupon.Coupon{ID: 42, Name: `블랙 "프라이데이" <쿠폰>`, TotalQuantity: 110, IssuedCount: 10, OpensAt: opens,
+		ClosesAt: opens.Add(time.Hour),
+		Cadence:  coupon.Nightly, Discount: coupon.Discount{DiscountWon: 5000}},
 	coupon.Reading{Waiting: 1234, Now: opens.Add(time.Minute), SeenAt: opens},
 }
 
@@ -61,9 +62,10 @@ func TestCoupon_HasWhatAPageShows(t *testing.T) {
 	s := newSiteOf(t, api.Options{Coupons: gallery{42: shown, 43: percent}, Now: at(opens)})
 	got := s.get("/v1/coupons/42?utm_source=push", nil)
 	require.Equal(t, http.StatusOK, got.status)
-	require.Equal(t, `{"couponId":42,"name":"블랙 \"프라이데이\" \u003c쿠폰\u003e","status":"OPEN","opensAt":"2026-11-20T14:00:00.000000+09:00",`+
-		`"closesAt":"2026-11-20T15:00:00.000000+09:00","seats":100,"waiting":1234,"cadence":"NIGHTLY","discountWon":5000,"minimumWon":0,`+
-		`"asOf":"2026-11-20T14:01:00.000000+09:00"}`+"\n", got.text)
+	require.Equal(t,
+		`{"couponId":42,"name":"블랙 \"프라이데이\" \u003c쿠폰\u003e","status":"OPEN","opensAt":"2026-11-20T14:00:00.000000+09:00",`+
+			`"closesAt":"2026-11-20T15:00:00.000000+09:00","seats":100,"waiting":1234,"cadence":"NIGHTLY","discountWon":5000,"minimumWon":0,`+
+			`"asOf":"2026-11-20T14:01:00.000000+09:00"}`+"\n", got.text)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 	require.Equal(t, "public, max-age=1", got.header.Get("Cache-Control"))
 
@@ -91,19 +93,27 @@ func TestCoupon_StatusAtEachEdge(t *testing.T) {
 		ahead  time.Duration // of opens, on the clock of Redis
 		want   string
 	}{
-		"before opening":          {nil, -tick, "UPCOMING"},
-		"opening":                 {nil, 0, "OPEN"},
-		"before closing":          {nil, time.Hour - tick, "OPEN"},
-		"closing":                 {nil, time.Hour, "CLOSED"},
-		"paused":                  {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, 0, "PAUSED"},
-		"paused before opening":   {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, -tick, "UPCOMING"},
-		"paused after closing":    {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, time.Hour, "CLOSED"},
-		"sold out":                {func(_ *coupon.Coupon, r *coupon.Reading) { r.Sold = true }, 0, "SOLD_OUT"},
-		"sold out after closing":  {func(_ *coupon.Coupon, r *coupon.Reading) { r.Sold = true }, time.Hour, "CLOSED"},
-		"sold out and paused":     {func(c *coupon.Coupon, r *coupon.Reading) { c.Status, r.Sold = coupon.Paused, true }, 0, "PAUSED"},
-		"no seats, not yet sold":  {func(c *coupon.Coupon, _ *coupon.Reading) { c.IssuedCount = c.TotalQuantity }, 0, "OPEN"},
-		"finalised":               {func(c *coupon.Coupon, _ *coupon.Reading) { c.FinalisedAt = opens }, 0, "CLOSED"},
-		"finalised, never opened": {func(c *coupon.Coupon, _ *coupon.Reading) { c.FinalisedAt = opens }, -tick, "CLOSED"},
+		"before opening": {nil, -tick, "UPCOMING"},
+		"opening":        {nil, 0, "OPEN"},
+		"before closing": {nil, time.Hour - tick, "OPEN"},
+		"closing":        {nil, time.Hour, "CLOSED"},
+		"paused": {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, 0,
+			"PAUSED"},
+		"paused before opening": {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, -tick,
+			"UPCOMING"},
+		"paused after closing": {func(c *coupon.Coupon, _ *coupon.Reading) { c.Status = coupon.Paused }, time.Hour,
+			"CLOSED"},
+		"sold out":               {func(_ *coupon.Coupon, r *coupon.Reading) { r.Sold = true }, 0, "SOLD_OUT"},
+		"sold out after closing": {func(_ *coupon.Coupon, r *coupon.Reading) { r.Sold = true }, time.Hour, "CLOSED"},
+		"sold out and paused": {func(c *coupon.Coupon, r *coupon.Reading) {
+			c.Status, r.Sold = coupon.Paused,
+				true
+		}, 0, "PAUSED"},
+		"no seats, not yet sold": {func(c *coupon.Coupon, _ *coupon.Reading) { c.IssuedCount = c.TotalQuantity }, 0,
+			"OPEN"},
+		"finalised": {func(c *coupon.Coupon, _ *coupon.Reading) { c.FinalisedAt = opens }, 0, "CLOSED"},
+		"finalised, never opened": {func(c *coupon.Coupon, _ *coupon.Reading) { c.FinalisedAt = opens }, -tick,
+			"CLOSED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +124,8 @@ func TestCoupon_StatusAtEachEdge(t *testing.T) {
 			local := opens.Add(c.ahead - time.Minute)
 			s := newSiteOf(t, api.Options{Coupons: gallery{42: one}, Now: at(local)})
 			require.Equal(t, c.want, s.get("/v1/coupons/42", nil).body["status"])
-			one.Reading = coupon.Reading{Now: opens, Sold: one.Sold} // from the snapshot only: the clock of the process decides
+			// From the snapshot only: the clock of the process decides.
+			one.Reading = coupon.Reading{Now: opens, Sold: one.Sold}
 			s = newSiteOf(t, api.Options{Coupons: gallery{42: one}, Now: at(opens.Add(c.ahead))})
 			require.Equal(t, c.want, s.get("/v1/coupons/42", nil).body["status"])
 		})
@@ -175,7 +186,8 @@ func TestCoupon_NotModified(t *testing.T) {
 				require.Equal(t, "public, max-age=1", got.header.Get("Cache-Control"))
 			}
 		}
-		require.Equal(t, http.StatusNotModified, s.get(path, http.Header{"If-None-Match": {`"a"`, tag}}).status, "several headers are one list")
+		require.Equal(t, http.StatusNotModified, s.get(path, http.Header{"If-None-Match": {`"a"`, tag}}).status,
+			"several headers are one list")
 
 		now = opens.Add(time.Hour)
 		closed := s.get(path, http.Header{"If-None-Match": {tag}})
@@ -191,7 +203,8 @@ func TestCoupons_InTheOrderAsked(t *testing.T) {
 	s := newSiteOf(t, api.Options{Coupons: gallery{41: shown, 42: shown}})
 	many := func(n int) string { return strings.TrimPrefix(strings.Repeat(",42", n), ",") }
 	for query, want := range map[string]int{
-		"ids=42": 1, "ids=42,41": 2, "ids=41,7,42,9": 2, "ids=7": 0, "ids=42,42": 1, "a=b&ids=42&c": 1, "ids=42%2C41": 2, "ids=42&x=%zz;": 1,
+		"ids=42": 1, "ids=42,41": 2, "ids=41,7,42,9": 2, "ids=7": 0, "ids=42,42": 1, "a=b&ids=42&c": 1,
+		"ids=42%2C41": 2, "ids=42&x=%zz;": 1,
 		"ids=" + many(50): 1,
 	} {
 		got := s.get("/v1/coupons?"+query, nil)
@@ -199,7 +212,8 @@ func TestCoupons_InTheOrderAsked(t *testing.T) {
 		require.Len(t, got.body["coupons"], want, query)
 	}
 	for _, query := range []string{
-		"", "ids", "ids=", "ids=,", "ids=42,", "ids=,42", "ids=42,,41", "ids=42,%2041", "ids=042", "ids=-1", "ids=0", "ids=x", "ids=42&ids=41",
+		"", "ids", "ids=", "ids=,", "ids=42,", "ids=,42", "ids=42,,41", "ids=42,%2041", "ids=042", "ids=-1", "ids=0",
+		"ids=x", "ids=42&ids=41",
 		"ids=42;41", "ids=%zz", "IDS=42", "ids=18446744073709551616", "ids=" + many(51),
 	} {
 		got := s.get("/v1/coupons?"+query, nil)

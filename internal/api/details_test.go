@@ -22,11 +22,14 @@ func TestReceipts_SayWhatFollows(t *testing.T) {
 		candidates.Accepted:  {"ko": "신청이 접수되었습니다.", "en": "Your application has been received."},
 		candidates.Duplicate: {"ko": "처음 신청하신 순서가 적용됩니다.", "en": "counts from when you first applied."},
 	} {
-		s := newSite(t, applier(func(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt, error) {
-			return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens), Position: int64(user), Now: opens}, nil
+		s := newSite(t, applier(func(_ context.Context, _ coupon.CouponID, user coupon.UserID) (candidates.Receipt,
+			error) {
+			return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens), Position: int64(user), Now: opens},
+				nil
 		}), shelf{1: nightly, 2: immediate})
 		for id, when := range map[string]map[string]string{
-			"1": {"ko": "자정이 지나면", "en": "after midnight"}, "2": {"ko": "자정을 기다리지 않고", "en": "without waiting for midnight"},
+			"1": {"ko": "자정이 지나면", "en": "after midnight"},
+			"2": {"ko": "자정을 기다리지 않고", "en": "without waiting for midnight"},
 		} {
 			for user, place := range map[string]map[string]string{
 				"7": {"ko": "발급이 확정된 것은 아닙니다", "en": "does not promise you one"},

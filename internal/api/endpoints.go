@@ -27,8 +27,10 @@ func (s *server) apply(_ http.ResponseWriter, r *http.Request, at time.Time) ans
 	return s.applyFor(r, id, user)
 }
 
-// admit returns coupon and user of a request that is within the limits. The refusal is the zero answer if there is none.
-func (s *server) admit(r *http.Request, at time.Time, m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal answer) {
+// admit returns coupon and user of a request that is within the limits. The refusal is the zero answer if there is
+// none.
+func (s *server) admit(r *http.Request, at time.Time,
+	m *endpointMetrics) (couponID coupon.CouponID, user coupon.UserID, refusal answer) {
 	if httpapi.IsSurplus(r) {
 		return 0, 0, m.turnAway(overloaded, "connections")
 	}
@@ -111,9 +113,11 @@ func (s *server) ofReply(reply candidates.Receipt, of coupon.Coupon, user coupon
 	text = strconv.AppendBool(append(text, `,"withinSeats":`...), withinSeats)
 	text = httpapi.AppendTime(append(text, `,"appliedAt":"`...), reply.Arrival.Time().In(s.Terms.Zone()))
 	text = append(append(text, `","cadence":"`...), of.Cadence...)
-	text = httpapi.AppendTime(append(text, `","settlesAt":"`...), s.Terms.SettlesAt(of, reply.Arrival, reply.Now).In(s.Terms.Zone()))
+	text = httpapi.AppendTime(append(text, `","settlesAt":"`...),
+		s.Terms.SettlesAt(of, reply.Arrival, reply.Now).In(s.Terms.Zone()))
 	if s.Receipts != nil {
-		text = s.appendReceipt(text, receipt.Receipt{Coupon: of.ID, User: user, Arrival: reply.Arrival, Position: reply.Position, SignedAt: reply.Now.Unix()})
+		text = s.appendReceipt(text, receipt.Receipt{Coupon: of.ID, User: user, Arrival: reply.Arrival,
+			Position: reply.Position, SignedAt: reply.Now.Unix()})
 	}
 	a.language = httpapi.Negotiate(asked)
 	text = appendDetail(append(text, `","detail":"`...), a.language, a.result, of, withinSeats)

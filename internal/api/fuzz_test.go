@@ -17,9 +17,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
-// FuzzRequest sends requests that net/http accepts. Each response must be documented, and consist of a problem of the table, or
-// of the two ids and the answer of Redis: the document has all headers and their values, so nothing else of the request can be
-// in it.
+// FuzzRequest sends requests that net/http accepts. Each response must be documented, and consist of a problem of the
+// table, or of the two ids and the answer of Redis: the document has all headers and their values, so nothing else of
+// the request can be in it.
 func FuzzRequest(f *testing.F) {
 	handler := newProvokedHandler(nil, plenty)
 	problems := api.ProblemBodies()
@@ -31,7 +31,8 @@ func FuzzRequest(f *testing.F) {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, request)
 		response := recorder.Result()
-		body := bytes.Replace(recorder.Body.Bytes(), []byte(`,"instance":"urn:jajeong:request:`+response.Header.Get("X-Request-ID")+`"`), nil, 1)
+		body := bytes.Replace(recorder.Body.Bytes(),
+			[]byte(`,"instance":"urn:jajeong:request:`+response.Header.Get("X-Request-ID")+`"`), nil, 1)
 		if request.Method == http.MethodHead {
 			response.Body = io.NopCloser(new(bytes.Buffer)) // net/http sends none of it
 		}
@@ -49,7 +50,8 @@ func FuzzRequest(f *testing.F) {
 			require.Equal(t, request.Header.Get("X-User-ID"), answer.UserID.String(), "%q", raw)
 		}
 		// The fakes answer these users with a status from 500 on.
-		if user := request.Header.Get("X-User-ID"); response.StatusCode >= 500 && !strings.Contains(" 6 7 10 11 12 13 ", " "+user+" ") {
+		if user := request.Header.Get("X-User-ID"); response.StatusCode >= 500 &&
+			!strings.Contains(" 6 7 10 11 12 13 ", " "+user+" ") {
 			t.Errorf("%q was answered with %d", raw, response.StatusCode)
 		}
 	})

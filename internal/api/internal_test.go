@@ -18,8 +18,8 @@ import (
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
-// unjustified are claims about the state of an application, which only a look at Redis can justify, and about every seat of a
-// coupon that is sold out: seats may be added, and are given by the next run.
+// unjustified are claims about the state of an application, which only a look at Redis can justify, and about every
+// seat of a coupon that is sold out: seats may be added, and are given by the next run.
 const unjustified = `유지|안전|is kept|keep your|is safe|모두 발급|Every coupon|no longer`
 
 // Every problem has all texts; problems with one code share status and titles.
@@ -73,11 +73,13 @@ func TestOpenAPI_HasEveryCode(t *testing.T) {
 // The JSON of an ACCEPTED or DUPLICATE is built in a slice that never grows.
 func TestReplies_FitTheirBound(t *testing.T) {
 	t.Parallel()
-	s := server{Options: Options{Receipts: ReceiptKeys(t, strings.Repeat("k", 32)), Terms: standing.Terms{Zone: func() *time.Location { return time.FixedZone("", -(11*60+30)*60) }}}}
+	s := server{Options: Options{Receipts: ReceiptKeys(t, strings.Repeat("k", 32)),
+		Terms: standing.Terms{Zone: func() *time.Location { return time.FixedZone("", -(11*60+30)*60) }}}}
 	longest := coupon.Coupon{ID: math.MaxUint64, TotalQuantity: math.MaxUint32, Cadence: coupon.Immediate}
 	most := 0
 	for _, code := range []candidates.Code{candidates.Accepted, candidates.Duplicate} {
-		reply := candidates.Receipt{Code: code, Arrival: coupon.MaxArrival, Position: math.MaxInt64, Now: coupon.MaxArrival.Time()}
+		reply := candidates.Receipt{Code: code, Arrival: coupon.MaxArrival, Position: math.MaxInt64,
+			Now: coupon.MaxArrival.Time()}
 		for _, language := range []string{"ko", "en"} {
 			json := s.ofReply(reply, longest, math.MaxUint64, http.Header{"Accept-Language": {language}}).json
 			require.Equal(t, maxReply, cap(json))

@@ -33,8 +33,10 @@ import (
 
 var (
 	tooMany    = refusal{429, "TOO_MANY_REQUESTS", "1", "요청이 너무 많습니다", "Too many requests", "too often"}
-	overloaded = refusal{503, "UNAVAILABLE", "1", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "was not processed"}
-	resting    = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "cannot be received at the moment"}
+	overloaded = refusal{503, "UNAVAILABLE", "1", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"was not processed"}
+	resting = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"cannot be received at the moment"}
 )
 
 func accepts(context.Context, coupon.CouponID, coupon.UserID) (candidates.Receipt, error) {
@@ -50,7 +52,8 @@ func (s *site) where(couponID, user string) reply {
 func TestLimits_InFlight(t *testing.T) {
 	t.Parallel()
 	reached, open := make(chan struct{}, 2), make(chan struct{})
-	s := newLimitedSite(t, applier(func(ctx context.Context, _ coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
+	s := newLimitedSite(t, applier(func(ctx context.Context, _ coupon.CouponID, _ coupon.UserID) (candidates.Receipt,
+		error) {
 		reached <- struct{}{}
 		<-open
 		return accepts(ctx, 0, 0)
@@ -80,7 +83,8 @@ func TestLimits_InFlightPerShard(t *testing.T) {
 	t.Parallel()
 	reached, open := make(chan struct{}), make(chan struct{})
 	s := newSiteOf(t, api.Options{
-		Applier: applier(func(ctx context.Context, couponID coupon.CouponID, _ coupon.UserID) (candidates.Receipt, error) {
+		Applier: applier(func(ctx context.Context, couponID coupon.CouponID, _ coupon.UserID) (candidates.Receipt,
+			error) {
 			if couponID == 1 {
 				reached <- struct{}{}
 				<-open
@@ -145,7 +149,8 @@ func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 // slowRecords block every question until open is closed.
 type slowRecords struct{ asked, open chan struct{} }
 
-func (r slowRecords) Read(context.Context, coupon.CouponID, ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+func (r slowRecords) Read(context.Context, coupon.CouponID,
+	...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
 	r.asked <- struct{}{}
 	<-r.open
 	return nil, nil
@@ -168,7 +173,8 @@ func TestLimits_QuestionsDoNotDelayApplying(t *testing.T) {
 	question := overloaded
 	question.detail = "was not answered"
 	refuses(t, question, func(more ...string) reply {
-		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil, http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
+		return s.do(http.MethodGet, "/v1/coupons/1/applications/me", nil,
+			http.Header{"X-User-Id": {"7"}, "Accept-Language": more[1:]})
 	})
 	require.InDelta(t, 2, s.counter("jajeong_standing_refused_total", "histories"), 0)
 	require.Equal(t, http.StatusAccepted, s.apply("1", "8").status)
@@ -204,7 +210,8 @@ func TestDraining_ClosesConnections(t *testing.T) {
 	var draining atomic.Bool
 	s := newSiteOf(t, api.Options{Applier: applier(accepts), Draining: draining.Load})
 	closes := func(user string) bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/coupons/1/applications", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/coupons/1/applications",
+			nil)
 		require.NoError(t, err)
 		request.Header.Set("X-User-ID", user)
 		response, err := s.client.Do(request)
@@ -226,7 +233,8 @@ const (
 var patient = ops.Timeouts{Header: never, Read: never, Write: never, Idle: never}
 
 // listen serves a handler on connections as the public API does. open counts the open connections.
-func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc, within ...ops.Timeouts) (address string, open func() float64) {
+func listen(t *testing.T, limit, surplus int, handler http.HandlerFunc,
+	within ...ops.Timeouts) (address string, open func() float64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -369,7 +377,8 @@ func TestConnections_EndSlowClients(t *testing.T) {
 		limit       func(*ops.Timeouts) *time.Duration
 		sends, said string
 	}{
-		"header":            {func(o *ops.Timeouts) *time.Duration { return &o.Header }, "POST / HTTP/1.1\r\nX-Slow: a", ""},
+		"header": {func(o *ops.Timeouts) *time.Duration { return &o.Header }, "POST / HTTP/1.1\r\nX-Slow: a",
+			""},
 		"body":              {func(o *ops.Timeouts) *time.Duration { return &o.Read }, request, "HTTP/1.1 400 "},
 		"after a response":  {func(o *ops.Timeouts) *time.Duration { return &o.Idle }, request + "x", "HTTP/1.1 200 "},
 		"reads no response": {func(o *ops.Timeouts) *time.Duration { return &o.Write }, "", ""},

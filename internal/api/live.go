@@ -19,13 +19,14 @@ type Streams interface {
 func NewLive(o Options, streams Streams) http.Handler {
 	s := newServer(o)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/live/coupons/{id}/me", func(w http.ResponseWriter, r *http.Request) { s.stream(streams, w, r) })
+	mux.HandleFunc("GET /v1/live/coupons/{id}/me",
+		func(w http.ResponseWriter, r *http.Request) { s.stream(streams, w, r) })
 	mux.HandleFunc("/v1/live/coupons/{id}/me", s.only("GET, HEAD"))
 	return s.site(mux)
 }
 
-// stream answers a wrong question with a problem, and a right one with a stream: any status but 200 ends the EventSource
-// of a browser for good.
+// stream answers a wrong question with a problem, and a right one with a stream: any status but 200 ends the
+// EventSource of a browser for good.
 func (s *server) stream(streams Streams, w http.ResponseWriter, r *http.Request) {
 	refusal := s.decide(s.contentless(func(w http.ResponseWriter, r *http.Request, at time.Time) answer {
 		id, user, refusal := s.ids(r)

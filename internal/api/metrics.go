@@ -15,14 +15,18 @@ type metrics struct{ apply, standing, coupons, time endpointMetrics }
 func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 	m.apply = newEndpointMetrics(to, "jajeong_apply", "applications",
 		[]result{accepted, duplicate},
-		[]string{"connections", "in_flight", "user_rate", "unanswered", string(batch.QueueFull), string(batch.Expired), string(batch.BreakerOpen)})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", string(batch.QueueFull), string(batch.Expired),
+			string(batch.BreakerOpen)})
 	m.standing = newEndpointMetrics(to, "jajeong_standing", "questions about an application",
 		[]result{pending, issued, notSelected},
 		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories", "losses"})
-	m.coupons = newEndpointMetrics(to, "jajeong_coupons", "questions about coupons", []result{answered, notModified}, []string{"connections"})
-	m.time = newEndpointMetrics(to, "jajeong_time", "questions for the time", []result{answered}, []string{"connections", "unanswered"})
+	m.coupons = newEndpointMetrics(to, "jajeong_coupons", "questions about coupons", []result{answered, notModified},
+		[]string{"connections"})
+	m.time = newEndpointMetrics(to, "jajeong_time", "questions for the time", []result{answered},
+		[]string{"connections", "unanswered"})
 	to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_in_flight", Help: "Applications that wait for Redis; in a Cluster, of the shard with the most.",
+		Name: "jajeong_apply_in_flight",
+		Help: "Applications that wait for Redis; in a Cluster, of the shard with the most.",
 	}, func() float64 { return float64(applying.fullest()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jajeong_apply_in_flight_limit", Help: "Limit of applications that wait for one shard.",
 	}, func() float64 { return float64(applying.max) }))
@@ -36,12 +40,14 @@ type endpointMetrics struct {
 	refused  map[string]prometheus.Counter // counts refused requests by reason
 }
 
-func newEndpointMetrics(to prometheus.Registerer, prefix, what string, results []result, reasons []string) endpointMetrics {
+func newEndpointMetrics(to prometheus.Registerer, prefix, what string, results []result,
+	reasons []string) endpointMetrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: prefix + "_requests_total", Help: "Number of " + what + ", by result.",
 	}, []string{"result"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: prefix + "_refused_total", Help: "Number of " + what + " refused because of a limit or because a server did not answer.",
+		Name: prefix + "_refused_total", Help: "Number of " + what +
+			" refused because of a limit or because a server did not answer.",
 	}, []string{"reason"})
 	m := endpointMetrics{
 		byResult: map[result]prometheus.Counter{},

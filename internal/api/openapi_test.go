@@ -56,13 +56,15 @@ func (a answers) Apply(_ context.Context, _ coupon.CouponID, user coupon.UserID)
 	case !ok:
 		code = candidates.Accepted
 	}
-	return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens) + 1, Position: 1, OpensAt: opens, Now: opens.Add(-time.Second)}, nil
+	return candidates.Receipt{Code: code, Arrival: coupon.ArrivalAt(opens) + 1, Position: 1, OpensAt: opens,
+		Now: opens.Add(-time.Second)}, nil
 }
 
 // provoked is what Redis has of each user; user 5 is in MySQL alone.
 type provoked map[coupon.UserID]candidates.Found
 
-func (p provoked) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+func (p provoked) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival,
+	users ...coupon.UserID) (candidates.Watch, error) {
 	switch users[0] {
 	case 6:
 		panic("boom")
@@ -75,8 +77,10 @@ func (p provoked) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival, 
 
 var (
 	everyAnswer = answers{
-		2: candidates.Duplicate, 3: candidates.NotOpen, 4: candidates.Closed, 5: candidates.Paused, 6: candidates.UnderReview,
-		7: candidates.AlreadyIssued, 8: candidates.Rejected, 9: candidates.SoldOut, 10: candidates.NoWindow, 11: candidates.ClockBehind,
+		2: candidates.Duplicate, 3: candidates.NotOpen, 4: candidates.Closed, 5: candidates.Paused,
+		6: candidates.UnderReview,
+		7: candidates.AlreadyIssued, 8: candidates.Rejected, 9: candidates.SoldOut, 10: candidates.NoWindow,
+		11: candidates.ClockBehind,
 		12: "panic", 13: "error", 14: candidates.LineFull,
 	}
 	everyStanding = provoked{1: queued(1, 1), 2: reviewed(1), 3: {MarkedIssued: true}, 4: {MarkedRejected: true}}
@@ -109,7 +113,9 @@ func (told) Serve(w http.ResponseWriter, _ *http.Request, of coupon.Coupon, user
 		panic("boom")
 	default:
 		httpapi.SetStreamHeaders(w.Header())
-		fmt.Fprintf(w, "retry: 3000\n\nid: %[1]d-UNKNOWN\ndata: {\"status\":\"UNKNOWN\",\"couponId\":%[2]d,\"userId\":%[1]d,\"delayed\":true}\n\n", user, of.ID)
+		fmt.Fprintf(w,
+			"retry: 3000\n\nid: %[1]d-UNKNOWN\ndata: "+
+				"{\"status\":\"UNKNOWN\",\"couponId\":%[2]d,\"userId\":%[1]d,\"delayed\":true}\n\n", user, of.ID)
 	}
 }
 
@@ -117,14 +123,16 @@ func (told) Later(w http.ResponseWriter) { httpapi.SetStreamHeaders(w.Header()) 
 
 // newProvokedHandler answers each user differently.
 func newProvokedHandler(known api.Coupons, limits api.Limits) http.Handler {
-	return newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Records: inMySQL, Coupons: known, Limits: limits})
+	return newHandler(api.Options{Applier: everyAnswer, Queue: everyStanding, Records: inMySQL, Coupons: known,
+		Limits: limits})
 }
 
 func newLiveHandler(known api.Coupons) http.Handler {
 	if known == nil {
 		known = coupons{}
 	}
-	return api.NewLive(api.Options{Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...), Coupons: known, Logger: zap.NewNop(), Now: time.Now}, told{})
+	return api.NewLive(api.Options{Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...), Coupons: known,
+		Logger: zap.NewNop(), Now: time.Now}, told{})
 }
 
 // Each response of each path is provoked; together they are exactly the documented ones.
@@ -196,7 +204,8 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	// Requests that no operation takes.
 	provoke(live, "POST", stream, "42", "1", nil)
 	for _, c := range []struct{ method, template, coupon string }{
-		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."}, {"CONNECT", me, "1"},
+		{"DELETE", apply, "42"}, {"PUT", me, "42"}, {"POST", openAPI, ""}, {"GET", "/", ""}, {"GET", apply, "."},
+		{"CONNECT", me, "1"},
 	} {
 		provoke(handler, c.method, c.template, c.coupon, "1", nil)
 	}
@@ -212,8 +221,10 @@ func TestResponses_RepeatNothingOfTheRequest(t *testing.T) {
 		"POST /v1/coupons/" + word + "/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\n\r\n",
 		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: " + word + "\r\n\r\n",
 		"POST /v1/coupons/1/applications?" + word + "=" + word + " HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\n\r\n",
-		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: " + word + "\r\nX-User-ID: 1\r\nAccept-Language: en-" + word + "\r\nOrigin: https://" + word + ".example\r\nContent-Length: 7\r\n\r\n" + word,
-		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat(word+"!!!", 200),
+		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: " + word + "\r\nX-User-ID: 1\r\nAccept-Language: en-" +
+			word + "\r\nOrigin: https://" + word + ".example\r\nContent-Length: 7\r\n\r\n" + word,
+		"POST /v1/coupons/1/applications HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nContent-Length: 2000\r\n\r\n" +
+			strings.Repeat(word+"!!!", 200),
 		"GET /v1/coupons/1/applications/me HTTP/1.1\r\nHost: x\r\nX-User-ID: 1\r\nCookie: " + word + "\r\n\r\n",
 		"GET /v1/coupons?ids=" + word + "&" + word + "=1 HTTP/1.1\r\nHost: x\r\nIf-None-Match: " + word + "\r\n\r\n",
 		"GET /v1/coupons/1?" + word + " HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"" + word + "\"\r\n\r\n",

@@ -137,7 +137,8 @@ var lineStaysFull = problems[lineFull].WithDetails(
 	"대기 중인 신청이 한도에 이르러 이번 신청은 접수되지 않았습니다. 신청 마감 전에 자리가 날 예정은 없습니다.",
 	"As many applications as allowed are waiting, so this one was not received. No places are expected to come free before applications close.")
 
-// mayBeLost is the problem of a user without an application while applications are missing. In the metrics it is notApplied.
+// mayBeLost is the problem of a user without an application while applications are missing. In the metrics it is
+// notApplied.
 var mayBeLost = problems[notApplied].WithDetails(
 	"지금은 신청 내역을 찾을 수 없습니다. 시스템 장애로 일부 신청을 확인하지 못하고 있으니, 이미 신청하셨다면 고객센터에 문의해 주세요.",
 	"No application of yours can be found at the moment. After a failure, some applications cannot be found: if you have applied, please contact customer service.")

@@ -24,7 +24,8 @@ func TestApply_SignsReceipts(t *testing.T) {
 			if user == 7 {
 				return candidates.Receipt{Code: candidates.Accepted, Arrival: arrival, Position: 12, Now: opens}, nil
 			}
-			return candidates.Receipt{Code: candidates.Duplicate, Arrival: arrival, Position: 3, Now: opens.Add(1500 * time.Millisecond)}, nil
+			return candidates.Receipt{Code: candidates.Duplicate, Arrival: arrival, Position: 3,
+				Now: opens.Add(1500 * time.Millisecond)}, nil
 		})})
 	for user, want := range map[string]receipt.Receipt{
 		"7": {Coupon: 42, User: 7, Arrival: arrival, Position: 12, SignedAt: opens.Unix()},

@@ -40,26 +40,31 @@ func TestScript_IsSmallAndCached(t *testing.T) {
 		require.Equal(t, "public, max-age=300", answer.Get("Cache-Control"))
 		require.Equal(t, "cross-origin", answer.Get("Cross-Origin-Resource-Policy"))
 		require.Equal(t, "nosniff", answer.Get("X-Content-Type-Options"))
-		again := request(handler, http.MethodGet, script, "Accept-Encoding", coding, "If-None-Match", answer.Get("ETag"))
+		again := request(handler, http.MethodGet, script, "Accept-Encoding", coding, "If-None-Match",
+			answer.Get("ETag"))
 		require.Equal(t, http.StatusNotModified, again.Code)
 		require.Empty(t, again.Body.Bytes())
 		require.Equal(t, answer.Get("ETag"), again.Header().Get("ETag"))
 	}
 	for _, header := range []string{"gzip;q=0", "br", "gzip; q=0.0, br", "gzipped"} {
-		require.Empty(t, request(handler, http.MethodGet, script, "Accept-Encoding", header).Header().Get("Content-Encoding"), header)
+		require.Empty(t, request(handler, http.MethodGet, script, "Accept-Encoding",
+			header).Header().Get("Content-Encoding"), header)
 	}
 	for _, header := range []string{"gzip;q=0.5", "br, GZIP", "br;q=1, gzip;q=x"} {
-		require.Equal(t, "gzip", request(handler, http.MethodGet, script, "Accept-Encoding", header).Header().Get("Content-Encoding"), header)
+		require.Equal(t, "gzip", request(handler, http.MethodGet, script, "Accept-Encoding",
+			header).Header().Get("Content-Encoding"), header)
 	}
 	head := request(handler, http.MethodHead, script)
 	require.Equal(t, plain.Header().Get("Content-Length"), head.Header().Get("Content-Length"))
 }
 
-// A strict Content-Security-Policy and Trusted Types allow what the script does, and each text is there in both languages.
+// A strict Content-Security-Policy and Trusted Types allow what the script does, and each text is there in both
+// languages.
 func TestScript_IsStrictAndBilingual(t *testing.T) {
 	t.Parallel()
 	source := testenv.Content(t, "jajeong.js")
-	require.NotRegexp(t, `\beval\b|Function\(|innerHTML|insertAdjacent|\.style\b|document\.write|\son\w+=`, string(source))
+	require.NotRegexp(t, `\beval\b|Function\(|innerHTML|insertAdjacent|\.style\b|document\.write|\son\w+=`,
+		string(source))
 	texts := regexp.MustCompile(`(?m)^  (\w+): \['(.*)', '(.*)'\],$`).FindAllStringSubmatch(string(source), -1)
 	byName := map[string]bool{}
 	for _, text := range texts {
@@ -68,7 +73,8 @@ func TestScript_IsStrictAndBilingual(t *testing.T) {
 		require.Equal(t, name != "language", hasHangul(korean), name)
 		require.False(t, hasHangul(english), name)
 	}
-	for _, state := range []string{"UPCOMING", "OPEN", "PAUSED", "SOLD_OUT", "CLOSED", "PENDING", "UNDER_REVIEW", "ISSUED", "NOT_SELECTED", "REJECTED", "UNKNOWN", "UNAUTHENTICATED"} {
+	for _, state := range []string{"UPCOMING", "OPEN", "PAUSED", "SOLD_OUT", "CLOSED", "PENDING", "UNDER_REVIEW",
+		"ISSUED", "NOT_SELECTED", "REJECTED", "UNKNOWN", "UNAUTHENTICATED"} {
 		require.True(t, byName[state], state)
 	}
 }

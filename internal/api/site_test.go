@@ -33,7 +33,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(testenv.WithServers{M: m},
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // plenty are limits that no test reaches.
@@ -61,7 +62,8 @@ func newSite(t *testing.T, applier api.Applier, coupons api.Coupons) *site {
 
 func newLimitedSite(t *testing.T, applier api.Applier, coupons api.Coupons, limits api.Limits) *site {
 	core, logs := observer.New(zap.InfoLevel)
-	s := newSiteOf(t, api.Options{Applier: applier, Coupons: coupons, Limits: limits, Logger: zap.New(core, zap.WithClock(testenv.Stopped{}))})
+	s := newSiteOf(t, api.Options{Applier: applier, Coupons: coupons, Limits: limits,
+		Logger: zap.New(core, zap.WithClock(testenv.Stopped{}))})
 	s.logs = logs
 	return s
 }
@@ -84,7 +86,10 @@ func newHandler(o api.Options) http.Handler {
 		o.Coupons = coupons{}
 	}
 	if o.Clock == nil {
-		o.Clock = clock(func(context.Context, coupon.CouponID) (time.Time, error) { return opens.Add(-time.Second), nil })
+		o.Clock = clock(func(context.Context, coupon.CouponID) (time.Time, error) {
+			return opens.Add(-time.Second),
+				nil
+		})
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -96,7 +101,8 @@ func newHandler(o api.Options) http.Handler {
 		o.Now = time.Now
 	}
 	o.Limits = cmp.Or(o.Limits, plenty)
-	o.Terms = standing.Terms{Zone: func() *time.Location { return seoul }, IssueInterval: cmp.Or(o.Terms.IssueInterval, interval)}
+	o.Terms = standing.Terms{Zone: func() *time.Location { return seoul },
+		IssueInterval: cmp.Or(o.Terms.IssueInterval, interval)}
 	return api.New(o)
 }
 
@@ -184,26 +190,30 @@ type refusal struct {
 }
 
 var (
-	notOpen        = refusal{409, "NOT_OPEN", "", "아직 신청 기간이 아닙니다", "Not open yet", "have not started"}
-	closed         = refusal{409, "CLOSED", "", "신청이 마감되었습니다", "Closed", "has ended"}
-	paused         = refusal{409, "PAUSED", "", "신청이 일시 중단되었습니다", "Paused", "are paused"}
-	alreadyIssued  = refusal{409, "ALREADY_ISSUED", "", "이미 발급받은 쿠폰입니다", "Already issued", "once per person"}
-	soldOut        = refusal{409, "SOLD_OUT", "", "쿠폰이 모두 소진되었습니다", "Sold out", "have run out"}
-	lineFull       = refusal{409, "LINE_FULL", "", "대기열이 가득 찼습니다", "Line full", "applications as allowed are waiting"}
-	underReview    = refusal{409, "UNDER_REVIEW", "", "신청 내용을 확인하고 있습니다", "Under review", "is being reviewed"}
-	rejected       = refusal{409, "REJECTED", "", "쿠폰을 발급해 드릴 수 없습니다", "Rejected", "cannot be issued"}
-	couponUnknown  = refusal{404, "COUPON_NOT_FOUND", "", "쿠폰을 찾을 수 없습니다", "Coupon not found", "no such coupon"}
-	badCouponID    = refusal{400, "INVALID_COUPON_ID", "", "쿠폰 번호가 올바르지 않습니다", "Invalid coupon id", "decimal number"}
-	badUserID      = refusal{400, "INVALID_USER_ID", "", "고객번호가 올바르지 않습니다", "Invalid user id", "decimal number"}
-	noUser         = refusal{401, "UNAUTHENTICATED", "", "로그인이 필요합니다", "Sign-in required", "sign in"}
-	badBody        = refusal{400, "INVALID_BODY", "", "요청 본문이 올바르지 않습니다", "Invalid body", "takes no body"}
-	nothingThere   = refusal{404, "NOT_FOUND", "", "찾을 수 없는 주소입니다", "Not found", "nothing at this address"}
-	wrongMethod    = refusal{405, "METHOD_NOT_ALLOWED", "", "허용되지 않는 요청 방식입니다", "Method not allowed", "Allow header"}
-	internalError  = refusal{500, "INTERNAL", "", "요청을 처리하지 못했습니다", "Internal error", "on our side"}
-	redisAway      = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "not known whether"}
-	catalogMissing = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "is starting"}
-	noWindow       = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "being made ready"}
-	clockBehind    = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now", "are on hold"}
+	notOpen       = refusal{409, "NOT_OPEN", "", "아직 신청 기간이 아닙니다", "Not open yet", "have not started"}
+	closed        = refusal{409, "CLOSED", "", "신청이 마감되었습니다", "Closed", "has ended"}
+	paused        = refusal{409, "PAUSED", "", "신청이 일시 중단되었습니다", "Paused", "are paused"}
+	alreadyIssued = refusal{409, "ALREADY_ISSUED", "", "이미 발급받은 쿠폰입니다", "Already issued", "once per person"}
+	soldOut       = refusal{409, "SOLD_OUT", "", "쿠폰이 모두 소진되었습니다", "Sold out", "have run out"}
+	lineFull      = refusal{409, "LINE_FULL", "", "대기열이 가득 찼습니다", "Line full", "applications as allowed are waiting"}
+	underReview   = refusal{409, "UNDER_REVIEW", "", "신청 내용을 확인하고 있습니다", "Under review", "is being reviewed"}
+	rejected      = refusal{409, "REJECTED", "", "쿠폰을 발급해 드릴 수 없습니다", "Rejected", "cannot be issued"}
+	couponUnknown = refusal{404, "COUPON_NOT_FOUND", "", "쿠폰을 찾을 수 없습니다", "Coupon not found", "no such coupon"}
+	badCouponID   = refusal{400, "INVALID_COUPON_ID", "", "쿠폰 번호가 올바르지 않습니다", "Invalid coupon id", "decimal number"}
+	badUserID     = refusal{400, "INVALID_USER_ID", "", "고객번호가 올바르지 않습니다", "Invalid user id", "decimal number"}
+	noUser        = refusal{401, "UNAUTHENTICATED", "", "로그인이 필요합니다", "Sign-in required", "sign in"}
+	badBody       = refusal{400, "INVALID_BODY", "", "요청 본문이 올바르지 않습니다", "Invalid body", "takes no body"}
+	nothingThere  = refusal{404, "NOT_FOUND", "", "찾을 수 없는 주소입니다", "Not found", "nothing at this address"}
+	wrongMethod   = refusal{405, "METHOD_NOT_ALLOWED", "", "허용되지 않는 요청 방식입니다", "Method not allowed", "Allow header"}
+	internalError = refusal{500, "INTERNAL", "", "요청을 처리하지 못했습니다", "Internal error", "on our side"}
+	redisAway     = refusal{503, "UNAVAILABLE", "2", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"not known whether"}
+	catalogMissing = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"is starting"}
+	noWindow = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"being made ready"}
+	clockBehind = refusal{503, "UNAVAILABLE", "5", "지금은 요청을 처리할 수 없습니다", "Requests cannot be processed right now",
+		"are on hold"}
 )
 
 // refuses checks the problem in both languages; it calls ask once for each.

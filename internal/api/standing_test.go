@@ -23,17 +23,20 @@ import (
 // applied are the users that Redis knows.
 type applied map[coupon.UserID]candidates.Found
 
-func (a applied) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+func (a applied) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival,
+	users ...coupon.UserID) (candidates.Watch, error) {
 	if users[0] == 666 {
 		return candidates.Watch{}, errors.New("redis is away")
 	}
 	_, ok := a[users[0]]
-	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100}, nil // MySQL is asked for users from 100
+	// MySQL is asked for users from 100.
+	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100}, nil
 }
 
 // queued and reviewed are what Redis has of a user who applied.
 func queued(arrival coupon.Arrival, position int64) candidates.Found {
-	return candidates.Found{Entries: []coupon.Application{{Arrival: arrival, Source: coupon.SourceQueue}}, Position: position}
+	return candidates.Found{Entries: []coupon.Application{{Arrival: arrival, Source: coupon.SourceQueue}},
+		Position: position}
 }
 
 func reviewed(arrival coupon.Arrival) candidates.Found {
@@ -43,7 +46,8 @@ func reviewed(arrival coupon.Arrival) candidates.Found {
 // recorded are the users that MySQL knows; for others it is away.
 type recorded map[coupon.UserID][]standing.Outcome
 
-func (r recorded) Read(_ context.Context, _ coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+func (r recorded) Read(_ context.Context, _ coupon.CouponID,
+	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
 	if outcomes, ok := r[users[0]]; ok {
 		return map[coupon.UserID][]standing.Outcome{users[0]: outcomes}, nil
 	}
@@ -84,7 +88,9 @@ func TestStandingOfEveryKind(t *testing.T) {
 	const arrival = 1795206832382634 // 2026-11-21 05:33:52.382634 in Seoul
 	handler := newHandler(api.Options{
 		Applier: unreachable(t),
-		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7}, 44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1}, 43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
+		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7},
+			44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1},
+			43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
 			46: {ID: 46}, 47: {ID: 47}, 48: {ID: 48}},
 		Losses: losses{46: missing.Restoring, 47: missing.MayBeLost, 48: 0},
 		Queue: applied{
@@ -106,24 +112,27 @@ func TestStandingOfEveryKind(t *testing.T) {
 	}{
 		"pending": {"42", "1", 200, map[string]any{"status": "PENDING", "position": 5.0, "seats": 7.0,
 			"appliedAt": "2026-11-21T05:33:52.382634+09:00", "settlesAt": "2026-11-22T00:00:00.000000+09:00"}},
-		"under review":               {"42", "2", 200, map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"under review": {"42", "2", 200,
+			map[string]any{"status": "UNDER_REVIEW", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
 		"issued":                     {"42", "3", 200, map[string]any{"status": "ISSUED"}},
 		"rejected":                   {"42", "4", 200, map[string]any{"status": "REJECTED"}},
 		"not applied, without MySQL": {"42", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": nil}},
-		"not selected":               {"42", "100", 200, map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
-		"not applied, in MySQL":      {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
-		"finalised, issued long ago": {"43", "5", 200, map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
-		"MySQL away":                 {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"Redis away":                 {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"issued, lost in Redis":      {"44", "5", 200, map[string]any{"status": "ISSUED"}},
-		"applications are restored":  {"46", "9", 503, map[string]any{"code": "RESTORING", "mayBeLost": nil}},
-		"settled while restored":     {"46", "100", 200, map[string]any{"status": "NOT_SELECTED"}},
-		"applications are missing":   {"47", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
-		"missing, or MySQL away":     {"48", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
-		"no such coupon":             {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
-		"no coupon id":               {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
-		"no user id":                 {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
-		"no user":                    {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
+		"not selected": {"42", "100", 200,
+			map[string]any{"status": "NOT_SELECTED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"not applied, in MySQL": {"42", "101", 404, map[string]any{"code": "NOT_APPLIED"}},
+		"finalised, issued long ago": {"43", "5", 200,
+			map[string]any{"status": "ISSUED", "appliedAt": "2026-11-21T05:33:52.382634+09:00"}},
+		"MySQL away":                {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"Redis away":                {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"issued, lost in Redis":     {"44", "5", 200, map[string]any{"status": "ISSUED"}},
+		"applications are restored": {"46", "9", 503, map[string]any{"code": "RESTORING", "mayBeLost": nil}},
+		"settled while restored":    {"46", "100", 200, map[string]any{"status": "NOT_SELECTED"}},
+		"applications are missing":  {"47", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
+		"missing, or MySQL away":    {"48", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"no such coupon":            {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
+		"no coupon id":              {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
+		"no user id":                {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},
+		"no user":                   {"42", "", 401, map[string]any{"code": "UNAUTHENTICATED"}},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "/v1/coupons/"+c.couponID+"/applications/me", nil)
 		request.Header.Set("X-User-ID", c.user)
@@ -145,7 +154,8 @@ func TestStandingOfEveryKind(t *testing.T) {
 		}
 	}
 
-	request, recorder := httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil), httptest.NewRecorder()
+	request, recorder := httptest.NewRequest(http.MethodDelete, "/v1/coupons/42/applications/me", nil),
+		httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
 	require.NoError(t, openapi.Check(request, recorder.Result()))
 	require.Equal(t, http.StatusMethodNotAllowed, recorder.Code)

@@ -9,19 +9,21 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// knownAccountsSQL names the accounts of MySQL that have changed something, and those that this account may see: all of them for an
-// administrator. A grantee is 'name'@'host'.
+// knownAccountsSQL names the accounts of MySQL that have changed something, and those that this account may see: all of
+// them for an administrator. A grantee is 'name'@'host'.
 const knownAccountsSQL = `
 SELECT account COLLATE utf8mb4_bin FROM audit_event UNION SELECT account COLLATE utf8mb4_bin FROM policy
-UNION SELECT maker_account COLLATE utf8mb4_bin FROM approval UNION SELECT COALESCE(checker_account, '') COLLATE utf8mb4_bin FROM approval
+UNION SELECT maker_account COLLATE utf8mb4_bin FROM approval UNION SELECT COALESCE(checker_account,
+    '') COLLATE utf8mb4_bin FROM approval
 UNION SELECT CONVERT(CURRENT_USER() USING utf8mb4) COLLATE utf8mb4_bin
-UNION SELECT CONVERT(REPLACE(grantee, '''', '') USING utf8mb4) COLLATE utf8mb4_bin FROM information_schema.user_privileges`
+UNION SELECT CONVERT(REPLACE(grantee, '''', '') USING utf8mb4) COLLATE utf8mb4_bin
+    FROM information_schema.user_privileges`
 
 // maxAccounts is the width of the columns shared_accounts and persons, in characters of JSON.
 const maxAccounts = 2000
 
-// checkAccounts refuses an account that nobody has, because a misspelt one would protect nothing. It refuses a name or an account that
-// stands for two persons.
+// checkAccounts refuses an account that nobody has, because a misspelt one would protect nothing. It refuses a name or
+// an account that stands for two persons.
 func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wanted) error {
 	if len([]rune(list(wanted.SharedAccounts))) > maxAccounts || len([]rune(list(wanted.Persons))) > maxAccounts {
 		return text.UsageErrorf(text.TooManyAccounts, maxAccounts)
@@ -37,7 +39,8 @@ func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wa
 		called = append(called, account)
 	}
 	called = slices.DeleteFunc(called, func(account string) bool {
-		return slices.Contains(now.SharedAccounts, account) || slices.ContainsFunc(now.Persons, func(p Mapped) bool { return p.Account == account })
+		return slices.Contains(now.SharedAccounts, account) ||
+			slices.ContainsFunc(now.Persons, func(p Mapped) bool { return p.Account == account })
 	})
 	if len(called) == 0 {
 		return nil
@@ -47,7 +50,8 @@ func checkAccounts(ctx context.Context, q mysqltx.Querier, now Policy, wanted Wa
 		return mysqltx.Wrap(err, "read the accounts of MySQL")
 	}
 	for _, account := range called {
-		if account == "" || strings.ContainsAny(account, ", ") || !slices.ContainsFunc(known, func(one string) bool { return names(account, one) }) {
+		if account == "" || strings.ContainsAny(account, ", ") ||
+			!slices.ContainsFunc(known, func(one string) bool { return names(account, one) }) {
 			return text.UsageErrorf(text.UnknownAccount, account)
 		}
 	}

@@ -59,7 +59,8 @@ type Approval struct {
 }
 
 const askSQL = `
-INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at)
+INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at,
+    expires_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`
 
 // Ask records a plan that another person shall approve. It is not safe to repeat: a second call asks a second time.
@@ -71,7 +72,8 @@ func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason st
 			return err
 		}
 		user := sql.Null[coupon.UserID]{V: plan.User, Valid: plan.User > 0}
-		done, err := q.ExecContext(ctx, askSQL, plan.Action, plan.Coupon, user, plan.JSON(), plan.Digest(), reason, by.Name, by.SignIn, by.account, int(goodFor.Seconds()))
+		done, err := q.ExecContext(ctx, askSQL, plan.Action, plan.Coupon, user, plan.JSON(), plan.Digest(), reason,
+			by.Name, by.SignIn, by.account, int(goodFor.Seconds()))
 		if err != nil {
 			return err
 		}
@@ -84,9 +86,11 @@ func Ask(ctx context.Context, db *mysqltx.DB, plan Plan, maker Person, reason st
 
 const (
 	columns = `
-SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, COALESCE(checker, ''), COALESCE(checker_sign_in, ''),
+SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, COALESCE(checker, ''),
+    COALESCE(checker_sign_in, ''),
        COALESCE(checker_account, ''), decided_at, COALESCE(approved, FALSE),
-       COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6) FROM approval `
+       COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6)
+         FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"
 	listSQL = columns + `WHERE (? = 0 OR id < ?) AND (? = 0 OR coupon_id = ?) AND (? = '' OR maker = ?)
@@ -98,8 +102,10 @@ func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
 	var plan, voidPlan string
 	var approved bool
 	var now time.Time
-	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt, &a.ExpiresAt,
-		&a.Checker, &a.checker.SignIn, &a.checker.account, &a.DecidedAt, &approved, &a.Remark, &a.VoidedAt, &voidPlan, &a.UsedAt, &a.Run, &now)
+	err = row.Scan(&a.ID, &plan, &a.Digest, &a.Reason, &a.Maker, &a.maker.SignIn, &a.maker.account, &a.CreatedAt,
+		&a.ExpiresAt,
+		&a.Checker, &a.checker.SignIn, &a.checker.account, &a.DecidedAt, &approved, &a.Remark, &a.VoidedAt, &voidPlan,
+		&a.UsedAt, &a.Run, &now)
 	a.maker.Name, a.checker.Name = a.Maker, a.Checker
 	a.MakerAccount, a.CheckerAccount = a.maker.atTerminal(), a.checker.atTerminal()
 	if err == nil && plan != "" { // it is empty after its person was forgotten
@@ -169,11 +175,13 @@ func Waiting(ctx context.Context, q mysqltx.Querier) (n int, err error) {
 }
 
 const decideSQL = `
-UPDATE approval SET checker = ?, checker_sign_in = ?, checker_account = ?, policy_id = ?, decided_at = UTC_TIMESTAMP(6), approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
+UPDATE approval SET checker = ?, checker_sign_in = ?, checker_account = ?, policy_id = ?, decided_at = UTC_TIMESTAMP(6),
+    approved = ?, remark = ? WHERE id = ? AND decided_at IS NULL`
 
-// Decide approves or refuses a request. The checker is certainly another person than the maker, and no shared account. The maker may
-// refuse it, which takes the request back. Repeating the same decision changes nothing.
-func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve bool, remark string) (decided Approval, err error) {
+// Decide approves or refuses a request. The checker is certainly another person than the maker, and no shared account.
+// The maker may refuse it, which takes the request back. Repeating the same decision changes nothing.
+func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve bool,
+	remark string) (decided Approval, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		policy, err := lockPolicy(ctx, tx, sharePolicySQL)
 		if err != nil {
@@ -189,7 +197,8 @@ func Decide(ctx context.Context, db *mysqltx.DB, id ID, checker Person, approve 
 		if repeated, err := mayDecide(decided, policy, by, approve); err != nil || repeated {
 			return err
 		}
-		if err := mysqltx.Exec(ctx, tx, 1, decideSQL, by.Name, by.SignIn, by.account, policy.Version, approve, remark, id); err != nil {
+		if err := mysqltx.Exec(ctx, tx, 1, decideSQL, by.Name, by.SignIn, by.account, policy.Version, approve, remark,
+			id); err != nil {
 			return mysqltx.Wrap(err, "decide about approval %d", id)
 		}
 		decided, err = read(ctx, tx, readSQL, id)
@@ -253,10 +262,11 @@ func (t Ticket) Needed(ctx context.Context, tx mysqltx.Querier, action Action) (
 	return err == nil && (t.Approval > 0 || t.Expect != "" || policy.Names(action)), err
 }
 
-const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ? WHERE id = ? AND used_at IS NULL AND voided_at IS NULL"
+const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ? WHERE id = ? AND used_at IS NULL AND " +
+	"voided_at IS NULL"
 
-// Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the change, and holds the
-// lock of the coupon's row. The approval is then used up, and an audit event names it.
+// Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the
+// change, and holds the lock of the coupon's row. The approval is then used up, and an audit event names it.
 func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin audit.Origin) error {
 	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
 	if err != nil {
@@ -266,12 +276,15 @@ func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin a
 	if err != nil || used.ID == 0 {
 		return err
 	}
-	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon, audit.Entry{User: plan.User, Payload: audit.UsedApproval{
-		Approval: uint64(used.ID), Action: string(plan.Action), Digest: used.Digest, Maker: used.Maker, Checker: used.Checker}})
+	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon,
+		audit.Entry{User: plan.User, Payload: audit.UsedApproval{
+			Approval: uint64(used.ID), Action: string(plan.Action), Digest: used.Digest, Maker: used.Maker,
+			Checker: used.Checker}})
 }
 
 // use returns the approval that was used; none if none is needed.
-func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan, origin audit.Origin) (used Approval, err error) {
+func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan,
+	origin audit.Origin) (used Approval, err error) {
 	if err := Expected(t.Expect, plan.Digest()); err != nil {
 		return used, &Refusal{error: err, Plan: plan}
 	}
@@ -299,7 +312,8 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	case origin.Reason != used.Reason:
 		return used, refuse(plan, text.ApprovalOfOtherReason, used.ID, used.Reason)
 	case used.Digest != plan.Digest():
-		return used, &Refusal{error: text.UsageErrorf(text.ApprovalChanged, used.ID, difference(used.Plan, plan)), Plan: plan, changed: used.ID}
+		return used, &Refusal{error: text.UsageErrorf(text.ApprovalChanged, used.ID, difference(used.Plan, plan)),
+			Plan: plan, changed: used.ID}
 	}
 	run := sql.Null[coupon.RunID]{V: origin.Run, Valid: origin.Run > 0}
 	return used, mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, useSQL, run, used.ID), "use approval %d", used.ID)
@@ -317,7 +331,8 @@ func difference(was, is Plan) string {
 			b = is.Changes[i]
 		}
 		if a != b {
-			parts = append(parts, fmt.Sprintf("%s: %s → %s (%s → %s)", cmp.Or(b.What, a.What), cmp.Or(b.From, "–"), cmp.Or(b.To, "–"), cmp.Or(a.From, "–"), cmp.Or(a.To, "–")))
+			parts = append(parts, fmt.Sprintf("%s: %s → %s (%s → %s)", cmp.Or(b.What, a.What), cmp.Or(b.From, "–"),
+				cmp.Or(b.To, "–"), cmp.Or(a.From, "–"), cmp.Or(a.To, "–")))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -326,7 +341,8 @@ func difference(was, is Plan) string {
 const voidSQL = `
 UPDATE approval SET voided_at = UTC_TIMESTAMP(6), void_plan = ? WHERE id = ? AND used_at IS NULL AND voided_at IS NULL`
 
-// Void records, after the transaction was rolled back, that an approval is void because its plan has changed. It returns err.
+// Void records, after the transaction was rolled back, that an approval is void because its plan has changed. It
+// returns err.
 func Void(ctx context.Context, db *mysqltx.DB, err error) error {
 	refused, ok := errors.AsType[*Refusal](err)
 	if !ok || refused.changed == 0 {

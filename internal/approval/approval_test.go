@@ -11,13 +11,19 @@ import (
 
 func TestDigest_CoversWhatIsApproved(t *testing.T) {
 	t.Parallel()
-	plan := Plan{Action: AddSeats, Coupon: 42, Arguments: map[string]string{"seats": "3", "a": "b"}, Changes: []Change{{"total_quantity", "2", "5"}}}
-	require.JSONEq(t, `{"action":"add-seats","coupon":42,"arguments":{"a":"b","seats":"3"},"changes":[{"what":"total_quantity","from":"2","to":"5"}]}`, plan.JSON())
-	require.Equal(t, plan.Digest(), Plan{Action: AddSeats, Coupon: 42, Arguments: map[string]string{"a": "b", "seats": "3"}, Changes: plan.Changes}.Digest(), "the order of arguments does not matter")
+	plan := Plan{Action: AddSeats, Coupon: 42, Arguments: map[string]string{"seats": "3", "a": "b"},
+		Changes: []Change{{"total_quantity", "2", "5"}}}
+	require.JSONEq(t,
+		`{"action":"add-seats","coupon":42,"arguments":{"a":"b","seats":"3"},"changes":[{"what":"total_quantity","from":"2","to":"5"}]}`, plan.JSON())
+	require.Equal(t, plan.Digest(), Plan{Action: AddSeats, Coupon: 42,
+		Arguments: map[string]string{"a": "b", "seats": "3"}, Changes: plan.Changes}.Digest(),
+		"the order of arguments does not matter")
 	seen := map[string]bool{plan.Digest(): true}
 	for _, change := range []func(*Plan){
-		func(p *Plan) { p.Action = Drop }, func(p *Plan) { p.Coupon = 43 }, func(p *Plan) { p.User = 7 }, func(p *Plan) { p.Arguments = map[string]string{"seats": "4"} },
-		func(p *Plan) { p.Changes = []Change{{"total_quantity", "3", "6"}} }, func(p *Plan) { p.Changes = nil }, func(p *Plan) { p.Salt = "x" },
+		func(p *Plan) { p.Action = Drop }, func(p *Plan) { p.Coupon = 43 }, func(p *Plan) { p.User = 7 },
+		func(p *Plan) { p.Arguments = map[string]string{"seats": "4"} },
+		func(p *Plan) { p.Changes = []Change{{"total_quantity", "3", "6"}} }, func(p *Plan) { p.Changes = nil },
+		func(p *Plan) { p.Salt = "x" },
 	} {
 		other := plan
 		change(&other)
@@ -26,7 +32,8 @@ func TestDigest_CoversWhatIsApproved(t *testing.T) {
 	}
 	require.Empty(t, plan.salted().Salt)
 	ofUser := Plan{Action: Grant, User: 7}
-	require.NotEqual(t, ofUser.salted().Digest(), ofUser.salted().Digest(), "the digest of a plan about a person cannot be guessed")
+	require.NotEqual(t, ofUser.salted().Digest(), ofUser.salted().Digest(),
+		"the digest of a plan about a person cannot be guessed")
 	require.Equal(t, "sha256:pin", Plan{Action: Run, Pin: "sha256:pin", Coupon: 1}.Digest())
 }
 
@@ -40,35 +47,55 @@ func signedIn(name, signIn string) identity { return identity{Person{name, signI
 // Two spellings of a person are one person.
 func TestMayDecide(t *testing.T) {
 	t.Parallel()
-	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%", "console"}, Persons: []Mapped{{"KIM@example.com", "kim"}, {"lee@example.com", "lee@%"}}}
+	policy := Policy{SharedAccounts: []string{"settle", "ops@10.%", "console"},
+		Persons: []Mapped{{"KIM@example.com", "kim"}, {"lee@example.com", "lee@%"}}}
 	kim := signedIn("kim@example.com", "https://id 1")
 	for name, c := range map[string]struct {
 		maker, checker identity
 		want           text.Message
 	}{
-		"another person at the console":                     {maker: kim, checker: signedIn("lee@example.com", "https://id 2")},
-		"the same subject":                                  {maker: kim, checker: signedIn("minji@example.com", "https://id 1"), want: text.ApprovalIsOwn},
-		"the same name":                                     {maker: kim, checker: signedIn(" KIM@example.com", "https://id 2"), want: text.ApprovalIsOwn},
-		"full-width letters":                                {maker: kim, checker: signedIn("ｋｉｍ@example.com", "https://id 2"), want: text.ApprovalIsOwn},
-		"a namesake of another company":                     {maker: kim, checker: signedIn("kim@example.org", "https://id 2")},
-		"console, then the own account at a terminal":       {maker: kim, checker: at("lee", "kim@%"), want: text.PersonNotMapped},
-		"the own account at a terminal, then console":       {maker: at("lee", "kim@10.%"), checker: kim, want: text.PersonNotMapped},
-		"console, then another person, who types the name":  {maker: kim, checker: at("Kim", "lee@%")},
-		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"), want: text.AccountIsShared},
-		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim, want: text.PersonNotMapped},
-		"console, then another person at a terminal":        {maker: kim, checker: at("lee", "lee@%")},
-		"console, then an account of nobody":                {maker: kim, checker: at("choi", "choi@%"), want: text.PersonNotMapped},
-		"nobody's account, then console":                    {maker: at("choi", "choi@%"), checker: kim, want: text.PersonNotMapped},
-		"a stranger at the console, then terminal":          {maker: signedIn("choi@example.com", "https://id 3"), checker: at("lee", "lee@%"), want: text.PersonNotMapped},
-		"one account, two names":                            {maker: at("kim", "operator@%"), checker: at("lee", "operator@10.0.0.1"), want: text.ApprovalIsOwn},
-		"two accounts, one name":                            {maker: at("kim", "kim@%"), checker: at("kim", "lee@%")},
-		"two accounts":                                      {maker: at("kim", "kim@%"), checker: at("lee", "lee@%")},
-		"console, then a console of one's own":              {maker: kim, checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.PersonNotMapped},
-		"console, then another's own console":               {maker: kim, checker: by("lee@%", signedIn("choi@example.com", "dev"))},
-		"two consoles of one's own":                         {maker: by("kim@%", kim), checker: by("kim@10.%", signedIn("lee@example.com", "dev")), want: text.ConsoleNotShared},
-		"a terminal, then a console of one's own":           {maker: at("kim", "kim@%"), checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.ApprovalIsOwn},
-		"a shared account":                                  {maker: at("kim", "kim@%"), checker: at("lee", "settle@%"), want: text.AccountIsShared},
-		"a shared account with its host":                    {maker: at("kim", "kim@%"), checker: at("lee", "ops@10.%"), want: text.AccountIsShared},
+		"another person at the console": {maker: kim,
+			checker: signedIn("lee@example.com", "https://id 2")},
+		"the same subject": {maker: kim,
+			checker: signedIn("minji@example.com", "https://id 1"), want: text.ApprovalIsOwn},
+		"the same name": {maker: kim,
+			checker: signedIn(" KIM@example.com", "https://id 2"), want: text.ApprovalIsOwn},
+		"full-width letters": {maker: kim,
+			checker: signedIn("ｋｉｍ@example.com", "https://id 2"), want: text.ApprovalIsOwn},
+		"a namesake of another company": {maker: kim,
+			checker: signedIn("kim@example.org", "https://id 2")},
+		"console, then the own account at a terminal": {maker: kim, checker: at("lee", "kim@%"),
+			want: text.PersonNotMapped},
+		"the own account at a terminal, then console": {maker: at("lee", "kim@10.%"), checker: kim,
+			want: text.PersonNotMapped},
+		"console, then another person, who types the name": {maker: kim, checker: at("Kim", "lee@%")},
+		"console, then the console's account at a terminal": {maker: kim, checker: at("lee", "console@10.%"),
+			want: text.AccountIsShared},
+		"the console's account at a terminal, then console": {maker: at("lee", "console@10.%"), checker: kim,
+			want: text.PersonNotMapped},
+		"console, then another person at a terminal": {maker: kim, checker: at("lee", "lee@%")},
+		"console, then an account of nobody": {maker: kim, checker: at("choi", "choi@%"),
+			want: text.PersonNotMapped},
+		"nobody's account, then console": {maker: at("choi", "choi@%"), checker: kim,
+			want: text.PersonNotMapped},
+		"a stranger at the console, then terminal": {maker: signedIn("choi@example.com", "https://id 3"),
+			checker: at("lee", "lee@%"), want: text.PersonNotMapped},
+		"one account, two names": {maker: at("kim", "operator@%"),
+			checker: at("lee", "operator@10.0.0.1"), want: text.ApprovalIsOwn},
+		"two accounts, one name": {maker: at("kim", "kim@%"), checker: at("kim", "lee@%")},
+		"two accounts":           {maker: at("kim", "kim@%"), checker: at("lee", "lee@%")},
+		"console, then a console of one's own": {maker: kim,
+			checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.PersonNotMapped},
+		"console, then another's own console": {maker: kim,
+			checker: by("lee@%", signedIn("choi@example.com", "dev"))},
+		"two consoles of one's own": {maker: by("kim@%", kim),
+			checker: by("kim@10.%", signedIn("lee@example.com", "dev")), want: text.ConsoleNotShared},
+		"a terminal, then a console of one's own": {maker: at("kim", "kim@%"),
+			checker: by("kim@%", signedIn("lee@example.com", "dev")), want: text.ApprovalIsOwn},
+		"a shared account": {maker: at("kim", "kim@%"), checker: at("lee", "settle@%"),
+			want: text.AccountIsShared},
+		"a shared account with its host": {maker: at("kim", "kim@%"), checker: at("lee", "ops@10.%"),
+			want: text.AccountIsShared},
 	} {
 		a := Approval{ID: 1, State: Requested, Maker: c.maker.Name, maker: c.maker}
 		_, err := mayDecide(a, policy, c.checker, true)
@@ -113,9 +140,11 @@ func TestIdentity_Is(t *testing.T) {
 	}
 	lee := signedIn("lee@example.com", "https://id 2").Person
 	require.True(t, Approval{maker: kim}.MayBeOf(kim.Person, Policy{}))
-	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person, Policy{}), "kim at a terminal may be the one at the console")
+	require.True(t, Approval{maker: terminal}.MayBeOf(kim.Person, Policy{}),
+		"kim at a terminal may be the one at the console")
 	require.True(t, Approval{maker: terminal}.MayBeOf(lee, Policy{}), "nothing says that they are two")
-	require.False(t, Approval{maker: terminal}.MayBeOf(lee, Policy{Persons: []Mapped{{"kim@example.com", "kim"}, {"lee@example.com", "lee"}}}))
+	require.False(t, Approval{maker: terminal}.MayBeOf(lee,
+		Policy{Persons: []Mapped{{"kim@example.com", "kim"}, {"lee@example.com", "lee"}}}))
 }
 
 func TestState(t *testing.T) {
@@ -126,9 +155,12 @@ func TestState(t *testing.T) {
 		Approval
 		approved bool
 	}{
-		Requested: {Approval{ExpiresAt: after}, false}, Approved: {Approval{ExpiresAt: after, DecidedAt: &before}, true}, Refused: {Approval{ExpiresAt: before, DecidedAt: &before}, false},
-		Expired: {Approval{ExpiresAt: now, DecidedAt: &before}, true}, Voided: {Approval{ExpiresAt: after, DecidedAt: &before, VoidedAt: &before}, true},
-		Used: {Approval{ExpiresAt: before, DecidedAt: &before, UsedAt: &before}, true},
+		Requested: {Approval{ExpiresAt: after}, false},
+		Approved:  {Approval{ExpiresAt: after, DecidedAt: &before}, true},
+		Refused:   {Approval{ExpiresAt: before, DecidedAt: &before}, false},
+		Expired:   {Approval{ExpiresAt: now, DecidedAt: &before}, true},
+		Voided:    {Approval{ExpiresAt: after, DecidedAt: &before, VoidedAt: &before}, true},
+		Used:      {Approval{ExpiresAt: before, DecidedAt: &before, UsedAt: &before}, true},
 	} {
 		require.Equal(t, want, a.state(a.approved, now))
 	}

@@ -10,14 +10,16 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Person asks, approves or executes. At a console whose account the policy calls shared, SignIn is the person. Everywhere else the account
-// of MySQL alone is, because its owner can start a console with any sign-in: the name is a note beside it.
+// Person asks, approves or executes. At a console whose account the policy calls shared, SignIn is the person.
+// Everywhere else the account of MySQL alone is, because its owner can start a console with any sign-in: the name is a
+// note beside it.
 type Person struct {
 	Name   string
 	SignIn string // who the sign-in of the console says the person is; empty at a terminal
 }
 
-// identity is a person with the account of MySQL of the session: the person's own at a terminal, the console's at the console.
+// identity is a person with the account of MySQL of the session: the person's own at a terminal, the console's at the
+// console.
 type identity struct {
 	Person
 	account string

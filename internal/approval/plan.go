@@ -1,14 +1,14 @@
 // Package approval lets a second person approve a change before it is made.
 //
-// A change that the policy names is planned, asked for, approved by another person, and then executed by the one who asked.
-// The plan has the action, its arguments, and the old and new values of the rows that it changes. Its digest binds the three
-// steps together: the package that executes plans again under the lock of the coupon's row, and Use compares the digests in
-// the same transaction. An approval with another digest is void.
+// A change that the policy names is planned, asked for, approved by another person, and then executed by the one who
+// asked. The plan has the action, its arguments, and the old and new values of the rows that it changes. Its digest
+// binds the three steps together: the package that executes plans again under the lock of the coupon's row, and Use
+// compares the digests in the same transaction. An approval with another digest is void.
 //
 // The policy is in MySQL. Use locks it in share mode, so that no change is under way while a version is added.
 //
-// Approvals stop errors and show misuse. They do not stop an account that can write the tables: `settle verify` compares the
-// audit events with the approvals, and needs both to be forged.
+// Approvals stop errors and show misuse. They do not stop an account that can write the tables: `settle verify`
+// compares the audit events with the approvals, and needs both to be forged.
 package approval
 
 import (
@@ -60,7 +60,8 @@ type Change struct {
 	To   string `json:"to"`
 }
 
-// Digest is sha256:… of the plan's JSON, whose keys are in a fixed order. A settlement has the digest that its preview shows.
+// Digest is sha256:… of the plan's JSON, whose keys are in a fixed order. A settlement has the digest that its preview
+// shows.
 func (p Plan) Digest() string {
 	if p.Pin != "" {
 		return p.Pin
@@ -76,7 +77,8 @@ func (p Plan) JSON() string {
 
 // sameRequest reports whether two plans are for the same action with the same arguments, whatever they would change.
 func (p Plan) sameRequest(other Plan) bool {
-	return p.Action == other.Action && p.Coupon == other.Coupon && p.User == other.User && maps.Equal(p.Arguments, other.Arguments)
+	return p.Action == other.Action && p.Coupon == other.Coupon && p.User == other.User &&
+		maps.Equal(p.Arguments, other.Arguments)
 }
 
 func (p Plan) salted() Plan {

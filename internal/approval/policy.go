@@ -50,8 +50,8 @@ func (p Policy) Names(a Action) bool {
 	}
 }
 
-// apart reports whether the policy knows that two are different persons: who signs in at the console by this name, and who has this
-// account at a terminal.
+// apart reports whether the policy knows that two are different persons: who signs in at the console by this name, and
+// who has this account at a terminal.
 func (p Policy) apart(name, account string) bool {
 	signsIn, atTerminal := false, false
 	for _, person := range p.Persons {
@@ -69,25 +69,30 @@ func (p Policy) apart(name, account string) bool {
 
 const (
 	readPolicySQL = `
-SELECT id, actions, shared_accounts, persons, zone, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy ORDER BY id DESC LIMIT 1`
+SELECT id, actions, shared_accounts, persons, zone, set_at, set_by, reason, COALESCE(approval_id, 0) FROM policy
+    ORDER BY id DESC LIMIT 1`
 
 	// Adding a version locks row 1 for writing: see table policy.
 	sharePolicySQL = "SELECT id FROM policy WHERE id = 1 LOCK IN SHARE MODE"
 	lockPolicySQL  = "SELECT id FROM policy WHERE id = 1 FOR UPDATE"
 
 	insertPolicySQL = `
-INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after, events_after)
-SELECT ?, ?, ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run), (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
+INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, approval_id, runs_after,
+    events_after)
+SELECT ?, ?, ?, ?, UTC_TIMESTAMP(6), ?, CURRENT_USER(), ?, ?, (SELECT COALESCE(MAX(id), 0) FROM settlement_run),
+    (SELECT COALESCE(MAX(id), 0) FROM audit_event)`
 )
 
 // ReadPolicy returns the version in force.
 func ReadPolicy(ctx context.Context, q mysqltx.Querier) (p Policy, err error) {
 	var actions, shared, persons string
-	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &persons, &p.Zone, &p.SetAt, &p.SetBy, &p.Reason, &p.Approval)
+	err = q.QueryRowContext(ctx, readPolicySQL).Scan(&p.Version, &actions, &shared, &persons, &p.Zone, &p.SetAt,
+		&p.SetBy, &p.Reason, &p.Approval)
 	if err != nil {
 		return p, mysqltx.Wrap(err, "read the policy of approvals")
 	}
-	err = errors.Join(json.Unmarshal([]byte(actions), &p.Actions), json.Unmarshal([]byte(shared), &p.SharedAccounts), json.Unmarshal([]byte(persons), &p.Persons))
+	err = errors.Join(json.Unmarshal([]byte(actions), &p.Actions), json.Unmarshal([]byte(shared), &p.SharedAccounts),
+		json.Unmarshal([]byte(persons), &p.Persons))
 	return p, mysqltx.Wrap(err, "read version %d of the policy of approvals", p.Version)
 }
 
@@ -118,7 +123,8 @@ func (w Wanted) with(now Policy) Wanted {
 	if w.Persons == nil {
 		w.Persons = now.Persons
 	}
-	persons := slices.SortedFunc(slices.Values(w.Persons), func(a, b Mapped) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Account, b.Account)) })
+	persons := slices.SortedFunc(slices.Values(w.Persons),
+		func(a, b Mapped) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Account, b.Account)) })
 	return Wanted{unique(w.Actions), unique(w.SharedAccounts), slices.Compact(persons), cmp.Or(w.Zone, now.Zone)}
 }
 
@@ -145,7 +151,8 @@ func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, er
 
 func planOf(now Policy, wanted Wanted) Plan {
 	actions, shared, persons := join(wanted.Actions), join(wanted.SharedAccounts), join(wanted.Persons)
-	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared, "persons": persons, "zone": wanted.Zone}, Changes: []Change{
+	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared,
+		"persons": persons, "zone": wanted.Zone}, Changes: []Change{
 		{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
 		{What: "actions", From: join(now.Actions), To: actions},
 		{What: "shared accounts", From: join(now.SharedAccounts), To: shared},
@@ -155,7 +162,8 @@ func planOf(now Policy, wanted Wanted) Plan {
 }
 
 // Set adds a version. While the policy names an action, ticket must have the approval of this change.
-func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, origin audit.Origin) (set Policy, err error) {
+func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket,
+	origin audit.Origin) (set Policy, err error) {
 	if _, err := PlanPolicy(ctx, db.Pool(), wanted); err != nil { // it reads long tables, so it comes before the lock
 		return set, err
 	}
@@ -165,7 +173,8 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 			return err
 		}
 		to := wanted.with(now)
-		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) && slices.Equal(to.Persons, now.Persons) && to.Zone == now.Zone {
+		if slices.Equal(to.Actions, now.Actions) && slices.Equal(to.SharedAccounts, now.SharedAccounts) &&
+			slices.Equal(to.Persons, now.Persons) && to.Zone == now.Zone {
 			set = now                                   // also after a COMMIT whose reply was lost
 			return deployment.Change(ctx, tx, now.Zone) // somebody may have changed it by hand
 		}
@@ -173,8 +182,8 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket, orig
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}
-		err = mysqltx.Exec(ctx, tx, 1, insertPolicySQL, list(to.Actions), list(to.SharedAccounts), list(to.Persons), to.Zone,
-			origin.Actor, origin.Reason, approval)
+		err = mysqltx.Exec(ctx, tx, 1, insertPolicySQL, list(to.Actions), list(to.SharedAccounts), list(to.Persons),
+			to.Zone, origin.Actor, origin.Reason, approval)
 		if err != nil {
 			return mysqltx.Wrap(err, "set the policy of approvals")
 		}

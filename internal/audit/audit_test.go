@@ -31,9 +31,11 @@ func check(d *jajeongtest.Deployment, couponID coupon.CouponID) (v audit.Verdict
 
 // event is one of a series of events with and without a user and a run, and with texts of every kind.
 func event(n uint64) audit.Event {
-	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-", " ends in blanks  "}
+	texts := []string{"", "TICKET-7", "자정 쿠폰 \U0001F319 재시도", `"quoted", 'and' \ backslash`, "1:a", "-",
+		" ends in blanks  "}
 	text := func(i uint64) string { return texts[i%uint64(len(texts))] }
-	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2), Action: audit.DLQDropped, Reason: text(n)}
+	e := audit.Event{At: time.UnixMicro(1795143600000000 + int64(n)).UTC(), Actor: "kim" + text(n+2),
+		Action: audit.DLQDropped, Reason: text(n)}
 	if n%2 == 0 {
 		e.User = new(coupon.UserID(math.MaxUint64 - n))
 	}
@@ -48,7 +50,8 @@ func appendEvents(d *jajeongtest.Deployment, couponID coupon.CouponID, n uint64)
 	d.T.Helper()
 	for i := uint64(1); i <= n; i++ {
 		e := event(i)
-		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason}, audit.Entry{Payload: audit.Application{Arrival: coupon.Arrival(i), Member: e.Reason}}
+		origin, entry := audit.Origin{At: e.At, Actor: e.Actor, Reason: e.Reason},
+			audit.Entry{Payload: audit.Application{Arrival: coupon.Arrival(i), Member: e.Reason}}
 		if e.Run != nil {
 			origin.Run = *e.Run
 		}
@@ -62,8 +65,10 @@ func appendEvents(d *jajeongtest.Deployment, couponID coupon.CouponID, n uint64)
 func TestHashDiffersForEveryTwoEvents(t *testing.T) {
 	t.Parallel()
 	events := []audit.Event{
-		{}, {UserHash: []byte{0}}, {Run: new(coupon.RunID(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"}, {Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
-		{Reason: "1:a"}, {Detail: "1:a"}, {Account: "1:a"}, {SignIn: "1:a"}, {UserHash: []byte{1}}, {Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
+		{}, {UserHash: []byte{0}}, {Run: new(coupon.RunID(0))}, {Actor: "-"}, {Actor: "ab", Action: "c"},
+		{Actor: "a", Action: "bc"}, {Actor: "a1:b"}, {Actor: "a", Action: "b"},
+		{Reason: "1:a"}, {Detail: "1:a"}, {Account: "1:a"}, {SignIn: "1:a"}, {UserHash: []byte{1}},
+		{Run: new(coupon.RunID(1))}, {Seq: 1}, {Coupon: 1}, {Seq: 1, Coupon: 1},
 	}
 	seen := map[string]audit.Event{}
 	for _, e := range events {
@@ -111,7 +116,8 @@ func TestCheckFindsAChangeOfEveryColumn(t *testing.T) {
 				v, intact := check(d, id)
 				require.Equal(t, audit.Verdict{Head: v.Head}, v)
 				require.Len(t, intact, 4)
-				d.Exec("UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change, column)+" WHERE coupon_id = ? AND seq = ?", id, n)
+				d.Exec("UPDATE audit_event SET "+column+" = "+fmt.Sprintf(change,
+					column)+" WHERE coupon_id = ? AND seq = ?", id, n)
 				v, _ = check(d, id)
 				require.NotEqual(t, audit.Verdict{Head: v.Head}, v, "%s = %s in event %d", column, change, n)
 			}
@@ -124,27 +130,32 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	d := jajeongtest.New(t)
 	at := time.UnixMicro(1795143600000000).UTC()
 	require.NoError(t, d.Audit(audit.Origin{At: at}, audit.GapHeld, 7), "nothing to append")
-	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7, audit.Entry{Payload: audit.MissingPromises{Missing: 3}}))
+	require.NoError(t, d.Audit(audit.Origin{At: at, Run: 3}, audit.GapHeld, 7,
+		audit.Entry{Payload: audit.MissingPromises{Missing: 3}}))
 	applications := make([]coupon.Application, 450)
 	for i := range applications {
 		applications[i] = coupon.Application{Member: fmt.Sprint(i + 1), Arrival: coupon.Arrival(1000 + i)}
 	}
-	applications[449] = coupon.Application{Member: strings.Repeat("\x01가<\xff", 3000), Arrival: 5} // as long as JSON makes a member
+	// As long as JSON makes a member.
+	applications[449] = coupon.Application{Member: strings.Repeat("\x01가<\xff", 3000), Arrival: 5}
 	entries := audit.Dropped(applications)
-	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", SignIn: "https://id 1", Run: 4, Reason: "T-1"}, audit.DLQDropped, 7, entries...))
+	require.NoError(t, d.Audit(audit.Origin{At: at, Actor: "kim", SignIn: "https://id 1", Run: 4, Reason: "T-1"},
+		audit.DLQDropped, 7, entries...))
 
 	var account string
 	require.NoError(t, d.DB.QueryRow("SELECT CURRENT_USER()").Scan(&account))
 	require.Contains(t, account, "@")
 	v, intact := check(d, 7)
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
-	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7, Run: new(coupon.RunID(3)), Account: account,
+	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7,
+		Run: new(coupon.RunID(3)), Account: account,
 		Detail: `{"missing":3,"account":{"accepted":0,"waiting":0,"underReview":0,"issued":0,"outcomes":0,"twice":0,"writtenOff":0,"askedAgain":0,"erased":0}}`}, intact[0])
 	hidden := intact[1]
 	require.Len(t, hidden.UserSalt, 16)
 	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)
 	hidden.UserSalt, hidden.UserHash = nil, nil
-	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7, User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
+	require.Equal(t, audit.Event{Seq: 2, At: at, Actor: "kim", Action: audit.DLQDropped, Coupon: 7,
+		User: new(coupon.UserID(1)), Run: new(coupon.RunID(4)), Reason: "T-1",
 		Detail: `{"arrival":1000}`, Account: account, SignIn: "https://id 1"}, hidden)
 	require.Equal(t, audit.Application{Arrival: 1448}, intact[449].Payload())
 	require.Nil(t, intact[450].User, "the member is no user id")
@@ -186,16 +197,19 @@ func TestPayloadsAreStoredAsCanonicalJSON(t *testing.T) {
 		payload audit.Payload
 		detail  string
 	}{
-		audit.CouponSeats: {audit.CouponChange{Seats: audit.Changed(1, 2), Finalised: audit.ChangedTime(at, time.Time{})},
+		audit.CouponSeats: {audit.CouponChange{Seats: audit.Changed(1, 2),
+			Finalised: audit.ChangedTime(at, time.Time{})},
 			`{"seats":{"from":1,"to":2},"finalisedAt":{"from":"2026-11-20T15:00:00.000001Z","to":null}}`},
 		audit.CouponUserExtended: {audit.HolderChange{Expires: audit.ChangedTime(at, at.Add(time.Second))},
 			`{"expiresAt":{"from":"2026-11-20T15:00:00.000001Z","to":"2026-11-20T15:00:01.000001Z"}}`},
 		audit.DLQRetried:        {audit.Retried{All: true}, `{"all":true,"arrival":0}`},
 		audit.CouponUnfinalised: {audit.Unfinalised{}, `{}`},
-		audit.ApprovalUsed:      {audit.UsedApproval{Approval: 7, Action: "run", Maker: `<"kim">, 자정`}, `{"approval":7,"action":"run","digest":"","maker":"<\"kim\">, 자정","checker":""}`},
+		audit.ApprovalUsed: {audit.UsedApproval{Approval: 7, Action: "run", Maker: `<"kim">, 자정`},
+			`{"approval":7,"action":"run","digest":"","maker":"<\"kim\">, 자정","checker":""}`},
 	} {
 		require.NoError(t, d.Audit(audit.Origin{At: at.UTC()}, action, 7, audit.Entry{Payload: stored.payload}))
-		require.Equal(t, []string{stored.detail}, jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = ?", action))
+		require.Equal(t, []string{stored.detail},
+			jajeongtest.Column[string](d, "SELECT detail FROM audit_event WHERE action = ?", action))
 		require.Equal(t, stored.payload, audit.Detail(stored.detail).Payload(action))
 		json, err := audit.Detail(stored.detail).MarshalJSON()
 		require.NoError(t, err)

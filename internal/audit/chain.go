@@ -39,21 +39,26 @@ const (
 SELECT CURRENT_USER(), COALESCE(h.seq, 0), COALESCE(h.hash, ''), COALESCE(c.total_quantity, 0)
 FROM (SELECT ? AS id) o LEFT JOIN audit_head h ON h.coupon_id = o.id LEFT JOIN coupon c ON c.id = o.id`
 
-	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, hash) VALUES "
-	columns   = 15 // columns of insertSQL
+	insertSQL = "INSERT INTO audit_event (seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, " +
+		"reason, detail, seats, account, sign_in, hash) VALUES "
+	columns = 15 // columns of insertSQL
 
-	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = VALUES(seq), hash = VALUES(hash)"
+	moveHeadSQL = "INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE seq = " +
+		"VALUES(seq), hash = VALUES(hash)"
 
 	maxBatch = 200 // events in one INSERT, which has then at most 2 MB
 )
 
-// Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row. A change of the seats is
-// written before its event, and other events of the same change before it: the seats of a chain add up to total_quantity.
-func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, entries ...Entry) error {
+// Append adds one event per entry to the coupon's chain. tx must hold the lock of the coupon's row. A change of the
+// seats is written before its event, and other events of the same change before it: the seats of a chain add up to
+// total_quantity.
+func Append(ctx context.Context, tx mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID,
+	entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run), Reason: origin.Reason, SignIn: origin.SignIn}
+	event := Event{At: origin.At, Actor: origin.actor(), Action: action, Coupon: couponID, Run: idOrNull(origin.Run),
+		Reason: origin.Reason, SignIn: origin.SignIn}
 	var head Head
 	var seats int64
 	err := tx.QueryRowContext(ctx, beginSQL, couponID).Scan(&event.Account, &head.Seq, &head.Hash, &seats)
@@ -84,12 +89,13 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 		event.Seq, event.User, event.Detail, event.Seats = head.Seq, idOrNull(entry.User), detail, entry.Seats
 		event.hideUser()
 		head.Hash = event.Hash(head.Hash)
-		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt, event.UserHash,
-			event.Run, event.Reason, event.Detail, event.Seats, event.Account, event.SignIn, head.Hash)
+		rows = append(rows, event.Seq, event.At, event.Actor, event.Action, event.Coupon, event.User, event.UserSalt,
+			event.UserHash, event.Run, event.Reason, event.Detail, event.Seats, event.Account, event.SignIn, head.Hash)
 	}
 	err := mysqltx.Exec(ctx, tx, len(entries), insertSQL+mysqltx.List(mysqltx.In(columns), len(entries)), rows...)
 	if mysqltx.IsDuplicate(err) {
-		err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
+		err = &coupon.Error{Class: coupon.Invariant,
+			Err: fmt.Errorf("%w: %w; nothing was changed; run `settle verify`", ErrForked, err)}
 	}
 	return head, err
 }
@@ -105,19 +111,25 @@ func (e *Event) hideUser() {
 	}
 }
 
-const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND run_id <=> ?)"
+const recordedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND " +
+	"at = ? AND run_id <=> ?)"
 
 // Recorded reports whether Append has recorded the change. The reason is not compared.
-func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID) (found bool, err error) {
-	err = q.QueryRowContext(ctx, recordedSQL, couponID, action, origin.actor(), origin.At, idOrNull(origin.Run)).Scan(&found)
+func Recorded(ctx context.Context, q mysqltx.Querier, origin Origin, action Action,
+	couponID coupon.CouponID) (found bool, err error) {
+	err = q.QueryRowContext(ctx, recordedSQL, couponID, action, origin.actor(), origin.At,
+		idOrNull(origin.Run)).Scan(&found)
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
 }
 
-const recordedOfUserSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? AND at = ? AND user_id = ?)"
+const recordedOfUserSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND actor = ? " +
+	"AND at = ? AND user_id = ?)"
 
-// RecordedOfUser reports whether Append has recorded a change of one user, outside any run. The reason is not compared. It is
-// only for a transaction that runs again within one command: `settle user forget` removes the user from the events later.
-func RecordedOfUser(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID, user coupon.UserID) (found bool, err error) {
+// RecordedOfUser reports whether Append has recorded a change of one user, outside any run. The reason is not compared.
+// It is only for a transaction that runs again within one command: `settle user forget` removes the user from the
+// events later.
+func RecordedOfUser(ctx context.Context, q mysqltx.Querier, origin Origin, action Action, couponID coupon.CouponID,
+	user coupon.UserID) (found bool, err error) {
 	err = q.QueryRowContext(ctx, recordedOfUserSQL, couponID, action, origin.actor(), origin.At, user).Scan(&found)
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
 }
@@ -163,7 +175,8 @@ type Damage struct {
 }
 
 const checkSQL = `
-SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account, sign_in, COALESCE(hash, '')
+SELECT seq, at, actor, action, coupon_id, user_id, user_salt, user_hash, run_id, reason, detail, seats, account,
+    sign_in, COALESCE(hash, '')
 FROM audit_event WHERE coupon_id = ? ORDER BY seq, id`
 
 // Check visits each intact event of a chain. It hashes an event with the stored hash of the one before, so that a
@@ -184,7 +197,8 @@ func Check(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, vis
 		var e Event
 		var seq sql.Null[uint64]
 		var hash string
-		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run, &e.Reason, &e.Detail, &e.Seats, &e.Account, &e.SignIn, &hash); err != nil {
+		if err := rows.Scan(&seq, &e.At, &e.Actor, &e.Action, &e.Coupon, &e.User, &e.UserSalt, &e.UserHash, &e.Run,
+			&e.Reason, &e.Detail, &e.Seats, &e.Account, &e.SignIn, &hash); err != nil {
 			return err
 		}
 		e.Seq = seq.V // NULL becomes 0, which is no event's number

@@ -80,8 +80,8 @@ type Event struct {
 	Account string // MySQL account that wrote the event
 	SignIn  string // who the actor is by the sign-in of the console; empty: nobody was signed in
 
-	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt are
-	// then empty. It is empty in events without a user.
+	// UserHash is SHA-256 over UserSalt and the decimal user id. It stays if the person is forgotten: User and UserSalt
+	// are then empty. It is empty in events without a user.
 	UserSalt, UserHash []byte
 }
 

@@ -94,7 +94,8 @@ type Figures struct {
 
 // In returns the figures in words. Those that are rarely above zero are left out if they are zero.
 func (f Figures) In(l text.Language) string {
-	words := l.Sprintf(text.DetailFigures, f.Accepted, f.Waiting, f.UnderReview, f.Issued, f.Outcomes, f.InBoth, f.WrittenOff)
+	words := l.Sprintf(text.DetailFigures, f.Accepted, f.Waiting, f.UnderReview, f.Issued, f.Outcomes, f.InBoth,
+		f.WrittenOff)
 	if f.AskedAgain > 0 {
 		words += l.Sprintf(text.AcceptedAgain, f.AskedAgain)
 	}

@@ -83,7 +83,8 @@ func New[R any](call Call[R], metrics prometheus.Registerer, now func() time.Tim
 		Buckets: []float64{1, 2, 5, 10, 25, 50, 100, 250},
 	})
 	metrics.MustRegister(b.sizes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_apply_breakers_open", Help: "Coupons whose circuit breaker is open after repeated failures of Redis.",
+		Name: "jajeong_apply_breakers_open",
+		Help: "Coupons whose circuit breaker is open after repeated failures of Redis.",
 	}, b.breakersOpen))
 	return b
 }

@@ -57,7 +57,8 @@ func Month(month string, zone *time.Location) (from, to time.Time, err error) {
 	return dayBegins(year, m, 1, zone), dayBegins(year, m+1, 1, zone), nil
 }
 
-// ExpiresAt returns the end of validity of a coupon, exclusive: the midnight that ends the days-th day after the day of issue.
+// ExpiresAt returns the end of validity of a coupon, exclusive: the midnight that ends the days-th day after the day of
+// issue.
 func ExpiresAt(issuedAt time.Time, days int, zone *time.Location) time.Time {
 	return midnight(issuedAt, zone, days+1)
 }
@@ -73,8 +74,8 @@ func dayBegins(year int, month time.Month, day int, zone *time.Location) time.Ti
 	return at
 }
 
-// At returns the first instant at which the clocks in zone show what wall shows in UTC. If they never show it, because they are
-// put forward over it, exists is false, and At returns the instant when they are.
+// At returns the first instant at which the clocks in zone show what wall shows in UTC. If they never show it, because
+// they are put forward over it, exists is false, and At returns the instant when they are.
 func At(wall time.Time, zone *time.Location) (at time.Time, exists bool) {
 	year, month, day := wall.Date()
 	at = time.Date(year, month, day, wall.Hour(), wall.Minute(), wall.Second(), wall.Nanosecond(), zone)

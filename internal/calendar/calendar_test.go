@@ -51,10 +51,12 @@ func TestDateCutoff_IsMidnightAtEndOfDay(t *testing.T) {
 	}
 }
 
-// Each day of each kind of zone begins at the end of the day before, and the cutoff of an arrival is later than the arrival.
+// Each day of each kind of zone begins at the end of the day before, and the cutoff of an arrival is later than the
+// arrival.
 func TestDay_BeginsAtEndOfDayBefore(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia"} {
+	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana",
+		"Asia/Beirut", "Pacific/Apia"} {
 		zone := load(t, name)
 		for day := time.Date(2009, 1, 1, 12, 0, 0, 0, time.UTC); day.Year() < 2030; day = day.AddDate(0, 0, 1) {
 			date := day.Format(time.DateOnly)
@@ -76,7 +78,8 @@ func TestDay_BeginsAtEndOfDayBefore(t *testing.T) {
 // October 2017 and in Amman in April 2011.
 func TestMonth_IsFromFirstDayToLast(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana", "Africa/Cairo", "Pacific/Apia"} {
+	for _, name := range []string{"Asia/Seoul", "Europe/Berlin", "America/Asuncion", "Asia/Amman", "America/Havana",
+		"Africa/Cairo", "Pacific/Apia"} {
 		zone := load(t, name)
 		for first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC); first.Year() < 2030; first = first.AddDate(0, 1, 0) {
 			from, to, err := Month(first.Format("2006-01"), zone)
@@ -85,8 +88,10 @@ func TestMonth_IsFromFirstDayToLast(t *testing.T) {
 			require.NoError(t, err)
 			_, ends, err := Day(first.AddDate(0, 1, -1).Format(time.DateOnly), zone)
 			require.NoError(t, err)
-			require.True(t, from.Equal(begins), "%s in %s begins at %s, its first day at %s", first.Format("2006-01"), name, from, begins)
-			require.True(t, to.Equal(ends), "%s in %s ends at %s, its last day at %s", first.Format("2006-01"), name, to, ends)
+			require.True(t, from.Equal(begins), "%s in %s begins at %s, its first day at %s", first.Format("2006-01"),
+				name, from, begins)
+			require.True(t, to.Equal(ends), "%s in %s ends at %s, its last day at %s", first.Format("2006-01"), name,
+				to, ends)
 		}
 	}
 }
@@ -96,10 +101,12 @@ func TestDaysAndMonths(t *testing.T) {
 	seoul := load(t, "Asia/Seoul")
 	from, to, err := Day("2026-11-20", seoul)
 	require.NoError(t, err)
-	require.Equal(t, "2026-11-19T15:00:00Z 2026-11-20T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	require.Equal(t, "2026-11-19T15:00:00Z 2026-11-20T15:00:00Z",
+		from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
 	from, to, err = Month("2026-12", seoul)
 	require.NoError(t, err)
-	require.Equal(t, "2026-11-30T15:00:00Z 2026-12-31T15:00:00Z", from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
+	require.Equal(t, "2026-11-30T15:00:00Z 2026-12-31T15:00:00Z",
+		from.UTC().Format(time.RFC3339)+" "+to.UTC().Format(time.RFC3339))
 	from, to, err = Day("2026-11-01", load(t, "America/New_York"))
 	require.NoError(t, err)
 	require.Equal(t, 25*time.Hour, to.Sub(from))
@@ -109,7 +116,8 @@ func TestDaysAndMonths(t *testing.T) {
 	}
 }
 
-// A local time that the clocks skip does not exist, and stands for the end of the gap; of one that comes twice, the first is taken.
+// A local time that the clocks skip does not exist, and stands for the end of the gap; of one that comes twice, the
+// first is taken.
 func TestAt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

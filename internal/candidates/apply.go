@@ -38,11 +38,12 @@ var codes = map[Code]bool{
 
 // Receipt is the answer of Redis to one application.
 type Receipt struct {
-	Code     Code
-	Arrival  coupon.Arrival // when the application was first accepted, µs since 1970; 0: not stated. LineFull: see there
-	Position int64          // current position in the queue, starting at 1; 0: not in the queue
-	Now      time.Time      // time on the clock of the coupon's Redis shard
-	OpensAt  time.Time      // start of the window; zero if Code is NoWindow
+	Code Code
+	// When the application was first accepted, µs since 1970; 0: not stated. LineFull: see there.
+	Arrival  coupon.Arrival
+	Position int64     // current position in the queue, starting at 1; 0: not in the queue
+	Now      time.Time // time on the clock of the coupon's Redis shard
+	OpensAt  time.Time // start of the window; zero if Code is NoWindow
 }
 
 // Apply submits one user's application. The application may have been accepted even if Apply returns an error. It is
@@ -58,7 +59,8 @@ func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon
 // ApplyAll does for several users what Apply does for one. A single script handles them in the order of the list.
 func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
 	carried := s.Recorder.Seen(couponID)
-	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice, ttlSeconds)
+	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice,
+		ttlSeconds)
 	for _, user := range users {
 		args = append(args, uint64(user)) // the client writes it as user.Member() would
 	}
@@ -81,7 +83,8 @@ func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []
 func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
 	const common, together, each = 5, 2, 3
 	if len(reply) != common+together && len(reply) != common+each*len(users) {
-		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d or %d", len(reply), len(users), common+together, common+each*len(users))
+		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d or %d", len(reply), len(users),
+			common+together, common+each*len(users))
 	}
 	n, err := values[int64](reply[:common-1], common-1)
 	if err != nil {
@@ -116,7 +119,8 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 			promises.LastArrival = max(promises.LastArrival, r.Arrival)
 		}
 		if r.Code == Accepted || r.Code == Duplicate {
-			promises.Answers = append(promises.Answers, Answer{User: users[i], Arrival: r.Arrival, Counted: r.Code == Accepted})
+			promises.Answers = append(promises.Answers,
+				Answer{User: users[i], Arrival: r.Arrival, Counted: r.Code == Accepted})
 		}
 		receipts[i] = r
 	}

@@ -73,7 +73,8 @@ func TestBatchAnswersLikeSingleApplications(t *testing.T) {
 	}
 	require.Equal(t, want, receipts)
 	require.Equal(t, map[string]float64{
-		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1), "7": float64(first + 2),
+		"1": float64(at[0].Arrival), "2": float64(at[1].Arrival), "9": float64(first), "8": float64(first + 1),
+		"7":                    float64(first + 2),
 		"18446744073709551615": float64(first + 3),
 	}, c.scores(t, c.queue))
 	require.Equal(t, "6", c.get(t, "accepted"))

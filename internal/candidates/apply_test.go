@@ -23,7 +23,8 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	c.add(t, c.rejected, "7")
 	for field, value := range map[string]any{
 		"status": "PAUSED", "sold": 1, "last": µs(noon.Add(time.Hour)), "accepted": 5, "line_limit": 1,
-		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon), "run_id": c.runID(t), "since": µs(noon), "base": 0, "base_twice": 0,
+		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon), "run_id": c.runID(t), "since": µs(noon), "base": 0,
+		"base_twice": 0,
 	} {
 		c.set(t, field, value)
 	}
@@ -35,7 +36,8 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 		{Receipt{Code: NotOpen, OpensAt: opens}, func() { c.set(t, "opens", µs(past)) }},
 		{Receipt{Code: Closed, OpensAt: past}, func() { c.set(t, "closes", µs(opens)) }},
 		{Receipt{Code: Paused, OpensAt: past}, func() { c.set(t, "status", "OPEN") }},
-		{Receipt{Code: Duplicate, OpensAt: past, Arrival: 1000001, Position: 2}, func() { c.rdb.ZRem(ctx, c.queue, "7") }},
+		{Receipt{Code: Duplicate, OpensAt: past, Arrival: 1000001, Position: 2},
+			func() { c.rdb.ZRem(ctx, c.queue, "7") }},
 		{Receipt{Code: UnderReview, OpensAt: past, Arrival: 2000000}, func() { c.rdb.ZRem(ctx, c.dlq, "7") }},
 		{Receipt{Code: AlreadyIssued, OpensAt: past}, func() { c.rdb.SRem(ctx, c.issued, "7") }},
 		{Receipt{Code: Rejected, OpensAt: past}, func() { c.rdb.SRem(ctx, c.rejected, "7") }},
@@ -237,7 +239,8 @@ func TestApplyAcceptsEveryUserID(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.open(t)
-	users := []coupon.UserID{0, 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64}
+	users := []coupon.UserID{0, 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1,
+		math.MaxUint64}
 	for i, receipt := range c.accept(t, users...) {
 		require.EqualValues(t, i+1, receipt.Position)
 	}

@@ -50,9 +50,11 @@ func readCounts(reply []any) (Counts, error) {
 	}
 	return Counts{
 		Now: time.UnixMicro(n[0]).UTC(), Accepted: n[1], LastArrival: coupon.Arrival(n[2]), Waiting: n[3], DLQ: n[4],
-		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: coupon.Arrival(n[8]), WaitingAfter: n[9], DLQAfter: n[10],
-		Twice: n[11], Since: coupon.Arrival(n[12]), PutBackWait: time.Duration(n[13]) * time.Microsecond, DLQChanges: n[14],
-		Base: n[15], Restored: coupon.Arrival(n[16]), Missing: n[17],
+		Issued: n[5], Rejected: n[6], Sold: n[7] == 1, Highest: coupon.Arrival(n[8]), WaitingAfter: n[9],
+		DLQAfter: n[10],
+		Twice:    n[11], Since: coupon.Arrival(n[12]), PutBackWait: time.Duration(n[13]) * time.Microsecond,
+		DLQChanges: n[14],
+		Base:       n[15], Restored: coupon.Arrival(n[16]), Missing: n[17],
 	}, nil
 }
 
@@ -73,7 +75,8 @@ const maxIntervals = 200
 
 // CountByInterval counts the applications in queue and DLQ per interval of arrivals. bounds are ascending, in µs since
 // 1970. An interval includes its lower bound and excludes its upper one.
-func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
+func (s *Store) CountByInterval(ctx context.Context, couponID coupon.CouponID,
+	bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
 	for ; len(bounds) > 1; bounds = bounds[min(len(bounds)-1, maxIntervals):] {
 		args := make([]any, 0, maxIntervals+1)
 		for _, bound := range bounds[:min(len(bounds), maxIntervals+1)] {

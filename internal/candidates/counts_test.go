@@ -15,7 +15,8 @@ func TestCountsOfEverything(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	require.Equal(t, Counts{Now: noon, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t), "an unknown coupon")
+	require.Equal(t, Counts{Now: noon, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime},
+		c.counts(t), "an unknown coupon")
 
 	c.open(t)
 	at := c.accept(t, 1, 2, 3, 4, 5, 6, 7)
@@ -27,13 +28,16 @@ func TestCountsOfEverything(t *testing.T) {
 	remove(coupon.MarkIssued, 1)
 	remove(coupon.MarkRejected, 2)
 	remove(coupon.MarkNone, 3)
-	c.review(t, failed{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival, Source: coupon.SourceQueue}})
+	c.review(t, failed{Application: coupon.Application{Member: "7", Arrival: at[6].Arrival,
+		Source: coupon.SourceQueue}})
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, DLQChanges: 1, Highest: at[6].Arrival,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Rejected: 1, DLQChanges: 1,
+		Highest:      at[6].Arrival,
 		WaitingAfter: 2, DLQAfter: 1,
 	}, c.counts(t), "the highest arrival is in the DLQ")
-	for behind, want := range map[coupon.Arrival][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1}, at[6].Arrival: {0, 0}} {
+	for behind, want := range map[coupon.Arrival][2]int64{at[4].Arrival: {1, 1}, at[5].Arrival: {0, 1},
+		at[6].Arrival: {0, 0}} {
 		f, err := c.Counts(t.Context(), c.id, behind)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]int64{f.WaitingAfter, f.DLQAfter})
@@ -43,7 +47,8 @@ func TestCountsOfEverything(t *testing.T) {
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.Equal(t, Counts{
 		Since: µs(noon), PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime,
-		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, DLQChanges: 2, Sold: true, Highest: at[5].Arrival,
+		Now: noon, Accepted: 7, LastArrival: at[6].Arrival, Waiting: 2, Issued: 2, Rejected: 1, DLQChanges: 2,
+		Sold: true, Highest: at[5].Arrival,
 		WaitingAfter: 2,
 	}, c.counts(t))
 }
@@ -51,7 +56,8 @@ func TestCountsOfEverything(t *testing.T) {
 func TestCountsMatchHandwrittenScores(t *testing.T) {
 	t.Parallel()
 	for score, want := range map[string]coupon.Arrival{
-		"-inf": 0, "-5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999, "1e300": 1<<53 - 1, "+inf": 1<<53 - 1,
+		"-inf": 0, "-5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999, "1e300": 1<<53 - 1,
+		"+inf": 1<<53 - 1,
 	} {
 		t.Run(score, func(t *testing.T) {
 			t.Parallel()

@@ -19,17 +19,17 @@
 //
 // An epoch is the time during which one Redis server serves a coupon (lua/epoch.lua). A process passes the last epoch
 // that it knows, and the counts that it saw then, to the scripts. A new server adds what it lacks of them to its own
-// counts: a loss stays visible even if others apply later. The maximum of both would hide it. A Recorder remembers what a
-// process has seen. Package recall implements it, and also puts lost applications back.
+// counts: a loss stays visible even if others apply later. The maximum of both would hide it. A Recorder remembers what
+// a process has seen. Package recall implements it, and also puts lost applications back.
 //
 // # Who writes the state
 //
-//   - Publish: opens, closes, status, version, version_at and line_limit; sold, if the state was lost. An operator's change
-//     of the window is published in the same way.
+//   - Publish: opens, closes, status, version, version_at and line_limit; sold, if the state was lost. An operator's
+//     change of the window is published in the same way.
 //   - Settlements: sold, dlqs and moved:<run id>. Finalising sets final, and an extended window removes it.
 //   - Applying, and whoever puts applications back: accepted and last. Publish and Fence lift both to what MySQL knows.
-//   - Every script that counts: run_id, since and base. Putting back also counts twice, base_twice and twice:<user id>; a
-//     repeated call counts nothing.
+//   - Every script that counts: run_id, since and base. Putting back also counts twice, base_twice and twice:<user id>;
+//     a repeated call counts nothing.
 //   - The journal and its restore: journalled. A script that enters somebody in the past lowers it.
 //   - Restore: restored and missing; it may lift last.
 //

@@ -38,8 +38,8 @@ type Health struct {
 	// SnapshotFailed reports that the last snapshot has failed. Redis refuses writes only if it has save points, and
 	// stop-writes-on-bgsave-error, which is the default.
 	SnapshotFailed bool
-	// AppendFailed reports that the last write to the append-only file has failed. Redis refuses writes. With appendfsync always
-	// it exits instead.
+	// AppendFailed reports that the last write to the append-only file has failed. Redis refuses writes. With
+	// appendfsync always it exits instead.
 	AppendFailed bool
 }
 
@@ -51,8 +51,8 @@ func (h Health) Share() float64 {
 	return float64(h.Used) / float64(h.Max)
 }
 
-// Health asks Redis. For a Cluster it returns an unsafe policy if any master has one, the usage of the fullest master, and
-// whether any could not write a file. Masters that do not reply are left out of the result and named in the error.
+// Health asks Redis. For a Cluster it returns an unsafe policy if any master has one, the usage of the fullest master,
+// and whether any could not write a file. Masters that do not reply are left out of the result and named in the error.
 func (s *Store) Health(ctx context.Context) (Health, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -122,11 +122,13 @@ type healthCollector struct{ *Store }
 
 var (
 	evictsDesc = prometheus.NewDesc("jajeong_redis_eviction_policy_wrong",
-		"1 if the maxmemory-policy of Redis, or of one master of a Cluster, is not noeviction: it may evict applications.", nil, nil)
+		"1 if the maxmemory-policy of Redis, or of one master of a Cluster, is not noeviction: it may evict "+
+			"applications.", nil, nil)
 	usedDesc = prometheus.NewDesc("jajeong_redis_memory_used_ratio",
 		"Used share of maxmemory of Redis, or of the fullest master of a Cluster; 0 without maxmemory.", nil, nil)
 	notSavingDesc = prometheus.NewDesc("jajeong_redis_not_saving",
-		"1 if the last snapshot of Redis or the last write to its append-only file failed, or that of one master of a Cluster.",
+		"1 if the last snapshot of Redis or the last write to its append-only file failed, or that of one master of "+
+			"a Cluster.",
 		[]string{"file"}, nil)
 )
 

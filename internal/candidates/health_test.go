@@ -35,8 +35,8 @@ func gauges(t *testing.T, s *Store) map[string]float64 {
 	return values
 }
 
-// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master. A wrong policy, or a
-// snapshot that cannot be written, of one master is that of the Cluster.
+// The ratio is that of the memory that counts against maxmemory; in a Cluster, of the fullest master. A wrong policy,
+// or a snapshot that cannot be written, of one master is that of the Cluster.
 func TestHealth_OfEveryMaster(t *testing.T) {
 	t.Parallel()
 	server, masters := testenv.PrivateRedis(t, testenv.RedisOptions{}), topology.StartCluster(t, 2)
@@ -110,7 +110,8 @@ func TestHealth_NamesTheFileThatCannotBeWritten(t *testing.T) {
 func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}, MaxRedirects: -1, ContextTimeoutEnabled: true})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()},
+		MaxRedirects: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { cluster.Close() })
 	s := newStore(t, cluster, "")
 	policy := func() (Health, error) {
@@ -127,7 +128,8 @@ func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 		testenv.Eventually(t, "one master answers in time, with "+what, func() bool {
 			got, err := policy()
 			require.Error(t, err)
-			return got.Policy == what && strings.Contains(err.Error(), nodes[1].Addr()) && !strings.Contains(err.Error(), nodes[0].Addr())
+			return got.Policy == what && strings.Contains(err.Error(), nodes[1].Addr()) &&
+				!strings.Contains(err.Error(), nodes[0].Addr())
 		})
 	}
 
@@ -137,7 +139,8 @@ func TestEvictionPolicyOfClusterWithoutAMaster(t *testing.T) {
 	}
 	require.NoError(t, newClient(t, nodes[0].Addr()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
 	oneAnswers("volatile-lru")
-	testenv.Eventually(t, "the metric says so", func() bool { return gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1 })
+	testenv.Eventually(t, "the metric says so",
+		func() bool { return gauges(t, s)["jajeong_redis_eviction_policy_wrong"] == 1 })
 	require.NoError(t, nodes[0].Kill())
 	got, err := policy()
 	require.Error(t, err)

@@ -40,7 +40,8 @@ func readInspection(reply []any) (i Inspection, err error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), QueueLife: time.Duration(n[1]) * time.Millisecond, DLQ: n[2], Reasons: n[3], Unexplained: n[4],
+	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), QueueLife: time.Duration(n[1]) * time.Millisecond, DLQ: n[2],
+		Reasons: n[3], Unexplained: n[4],
 		ReviewLife: time.Duration(n[5]) * time.Millisecond, Paused: texts[2] != "OPEN",
 		Known: texts[0] != "" && texts[1] != "" || texts[3] != ""} // a version is written only together with a window
 	i.Opens, _ = instantOf(texts[0])
@@ -59,8 +60,10 @@ func instantOf(text string) (time.Time, error) {
 	return at.Time(), nil
 }
 
-// Marked pages through the users with a mark, in no order. Cursor 0 begins, and marks the last page. A user may appear twice.
-func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error) {
+// Marked pages through the users with a mark, in no order. Cursor 0 begins, and marks the last page. A user may appear
+// twice.
+func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
+	after uint64) (users []string, next uint64, err error) {
 	k := s.names.coupon(couponID)
 	set := map[coupon.Mark]string{coupon.MarkIssued: k.issued, coupon.MarkRejected: k.rejected}[mark]
 	users, next, err = s.rdb.SScan(ctx, set, after, "", queuePageMembers).Result()

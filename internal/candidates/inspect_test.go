@@ -30,14 +30,16 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.Equal(t, nothing, inspect())
 
 	w := c.open(t)
-	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, QueueLife: -time.Millisecond, ReviewLife: -time.Millisecond}
+	want := Inspection{Known: true, Opens: w.Opens, Closes: w.Closes, Version: w.Version, QueueLife: -time.Millisecond,
+		ReviewLife: -time.Millisecond}
 	require.Equal(t, want, inspect())
 
 	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"4001", "5"})
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "4", "{}").Err())
 	want.DLQ, want.Reasons, want.Unexplained = 2, 1, 1
 	require.Equal(t, want, inspect())
-	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x", "line_limit", 7).Err())
+	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED", "opens", "noon", "version", "x",
+		"line_limit", 7).Err())
 	require.NoError(t, c.rdb.Expire(t.Context(), c.reason, time.Hour).Err())
 	got := inspect()
 	require.InDelta(t, time.Hour, got.ReviewLife, float64(time.Hour/2))
@@ -82,7 +84,8 @@ func scanFinds(t *testing.T, s *Store) {
 		require.NoError(t, s.rdb.Set(ctx, namespace{other}.coupon(7).queue, "", 0).Err())
 		require.NoError(t, s.rdb.Set(ctx, namespace{other}.coupon(7).state, "", 0).Err())
 	}
-	for _, odd := range []string{"candidates:coupon:", "candidates:coupon:07", "candidates:coupon:-7", "candidates:coupon:7:old", "candidates:coupon:99999999999999999999"} {
+	for _, odd := range []string{"candidates:coupon:", "candidates:coupon:07", "candidates:coupon:-7",
+		"candidates:coupon:7:old", "candidates:coupon:99999999999999999999"} {
 		require.NoError(t, s.rdb.Set(ctx, prefix+odd, "", 0).Err())
 		require.NoError(t, s.rdb.Set(ctx, "state:{"+prefix+odd+"}", "", 0).Err())
 	}

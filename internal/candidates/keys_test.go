@@ -45,9 +45,13 @@ func TestKeyNamesMatchContract(t *testing.T) {
 		c := couponOn(t, rdb, deployment.prefix, deployment.coupon)
 		c.openNow(t)
 		at := c.accept(t, 1, 2, 3, 4)
-		require.EqualValues(t, 1, c.remove(t, at[0].OpensAt, coupon.MarkIssued, coupon.Application{Member: "2", Arrival: at[1].Arrival}))
-		require.EqualValues(t, 1, c.remove(t, at[0].OpensAt, coupon.MarkRejected, coupon.Application{Member: "3", Arrival: at[2].Arrival}))
-		require.EqualValues(t, 1, c.review(t, failed{Application: coupon.Application{Member: "4", Arrival: at[3].Arrival, Source: coupon.SourceQueue}}))
+		require.EqualValues(t, 1, c.remove(t, at[0].OpensAt, coupon.MarkIssued,
+			coupon.Application{Member: "2", Arrival: at[1].Arrival}))
+		require.EqualValues(t, 1, c.remove(t, at[0].OpensAt, coupon.MarkRejected,
+			coupon.Application{Member: "3", Arrival: at[2].Arrival}))
+		require.EqualValues(t, 1,
+			c.review(t, failed{Application: coupon.Application{Member: "4", Arrival: at[3].Arrival,
+				Source: coupon.SourceQueue}}))
 		require.NoError(t, c.SaveCatalog(t.Context(), []byte("[]")))
 		for key, kind := range deployment.want {
 			want[key] = kind

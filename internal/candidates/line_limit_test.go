@@ -34,8 +34,8 @@ func TestFullLineRecordsNothing(t *testing.T) {
 	c.add(t, c.issued, "71")
 	c.add(t, c.rejected, "72")
 	first := c.accept(t, 1)[0].Arrival
-	require.Equal(t, []Code{Accepted, Duplicate, Accepted, LineFull, LineFull, Duplicate, UnderReview, AlreadyIssued, Rejected, LineFull},
-		codesOf(c.applyAll(t, 2, 1, 3, 4, 5, 3, 70, 71, 72, 4)))
+	require.Equal(t, []Code{Accepted, Duplicate, Accepted, LineFull, LineFull, Duplicate, UnderReview, AlreadyIssued,
+		Rejected, LineFull}, codesOf(c.applyAll(t, 2, 1, 3, 4, 5, 3, 70, 71, 72, 4)))
 	before := c.content(t)
 	require.Equal(t, Receipt{Code: LineFull, Arrival: first, Now: noon, OpensAt: w.Opens}, c.apply(t, 4))
 	require.Equal(t, before, c.content(t))
@@ -122,7 +122,9 @@ func TestPutBackGoesBeyondTheLineLimitForPromisesOnly(t *testing.T) {
 	restore(Answer{User: 11, Counted: true}, Answer{User: 12, Counted: true})
 	require.Equal(t, map[string]float64{"1": float64(first), "11": float64(first + 1)}, c.scores(t, c.queue))
 
-	require.Equal(t, 2, restore(Answer{User: 2, Arrival: first + 7, Counted: true}, Answer{User: 13, Counted: true}, Answer{User: 3, Arrival: first + 8, Counted: true}).Back)
-	require.Equal(t, map[string]float64{"1": float64(first), "11": float64(first + 1), "2": float64(first + 7), "3": float64(first + 8)}, c.scores(t, c.queue))
+	require.Equal(t, 2, restore(Answer{User: 2, Arrival: first + 7, Counted: true}, Answer{User: 13, Counted: true},
+		Answer{User: 3, Arrival: first + 8, Counted: true}).Back)
+	require.Equal(t, map[string]float64{"1": float64(first), "11": float64(first + 1), "2": float64(first + 7),
+		"3": float64(first + 8)}, c.scores(t, c.queue))
 	require.Equal(t, "4", c.get(t, "accepted"))
 }

@@ -121,7 +121,8 @@ func (q couponState) step(in input, out output) (bool, couponState) {
 		switch {
 		case out.lost:
 			given := len(q.line) + len(q.issued)
-			return place == 0 && !q.issued[in.user] && !full && given == out.ahead && out.arrival > q.last, q.accept(in.user, out.arrival)
+			return place == 0 && !q.issued[in.user] && !full && given == out.ahead && out.arrival > q.last,
+				q.accept(in.user, out.arrival)
 		case place > 0:
 			return out.is(string(Duplicate), q.line[place-1].arrival, place), q
 		case q.issued[in.user]:
@@ -129,7 +130,8 @@ func (q couponState) step(in input, out output) (bool, couponState) {
 		case full:
 			return out.is(string(LineFull), q.line[0].arrival, 0), q
 		}
-		return out.arrival > q.last && out.is(string(Accepted), out.arrival, int64(len(q.line))+1), q.accept(in.user, out.arrival)
+		return out.arrival > q.last && out.is(string(Accepted), out.arrival, int64(len(q.line))+1),
+			q.accept(in.user, out.arrival)
 	case toLookUp:
 		switch {
 		case q.issued[in.user]:
@@ -163,8 +165,9 @@ func changes(in input, out output) bool {
 
 // modelOf is the model of one coupon, for this history in the order of the calls.
 //
-// An operation without an effect takes its place as early as possible, since it forbids nothing later: Step refuses every other
-// operation meanwhile. Otherwise the checker would try all subsets of such operations each time it goes back.
+// An operation without an effect takes its place as early as possible, since it forbids nothing later: Step refuses
+// every other operation meanwhile. Otherwise the checker would try all subsets of such operations each time it goes
+// back.
 func modelOf(history []porcupine.Operation) porcupine.Model {
 	type state struct {
 		couponState
@@ -207,18 +210,19 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 			done[number] = true
 			return true, state{next, done}
 		},
-		Equal:             func(a, b any) bool { return a.(state).equal(b.(state).couponState) }, // the checker compares done
+		// The checker compares done.
+		Equal:             func(a, b any) bool { return a.(state).equal(b.(state).couponState) },
 		DescribeOperation: func(in, out any) string { return describe(in.(input), out.(output)) },
 		DescribeState:     func(s any) string { return fmt.Sprintf("%v, issued %v", s.(state).line, s.(state).issued) },
 	}
 }
 
-// resolveLost resolves lost applications, since trying both outcomes would take the checker exponential time. A history ends
-// with a read of each queue, and no user is queued twice. So each queued user appears with the arrival in that read or in a
-// removal. A lost application
+// resolveLost resolves lost applications, since trying both outcomes would take the checker exponential time. A history
+// ends with a read of each queue, and no user is queued twice. So each queued user appears with the arrival in that
+// read or in a removal. A lost application
 //   - had no effect if the user never appears, or if another application of the user was accepted: it is left out;
-//   - otherwise has that arrival, after all lower ones. Of several lost applications of a user the first one has it: it may have
-//     taken effect whenever a later one may.
+//   - otherwise has that arrival, after all lower ones. Of several lost applications of a user the first one has it: it
+//     may have taken effect whenever a later one may.
 //
 // The verdict on a history stays the same.
 func resolveLost(history []porcupine.Operation) (clear []porcupine.Operation) {
@@ -250,7 +254,8 @@ func resolveLost(history []porcupine.Operation) (clear []porcupine.Operation) {
 		slices.Sort(all)
 		arrivals[couponID] = slices.Compact(all)
 	}
-	byCall := slices.SortedFunc(slices.Values(history), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	byCall := slices.SortedFunc(slices.Values(history),
+		func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	for _, op := range byCall {
 		in, out := op.Input.(input), op.Output.(output)
 		if in.act == toApply && out.lost {
@@ -274,9 +279,10 @@ const never = math.MaxInt64
 // unlimited is the time for a check, which takes milliseconds on an idle machine.
 const unlimited = 0
 
-// linearizable is Ok if one order of the operations of each coupon explains all outputs. Otherwise it calls show, unless nil,
-// with the operations of a coupon that has no such order.
-func linearizable(history []porcupine.Operation, show func(porcupine.Model, []porcupine.Operation)) porcupine.CheckResult {
+// linearizable is Ok if one order of the operations of each coupon explains all outputs. Otherwise it calls show,
+// unless nil, with the operations of a coupon that has no such order.
+func linearizable(history []porcupine.Operation,
+	show func(porcupine.Model, []porcupine.Operation)) porcupine.CheckResult {
 	byCoupon := map[coupon.CouponID][]porcupine.Operation{}
 	for _, op := range resolveLost(history) {
 		in := op.Input.(input)

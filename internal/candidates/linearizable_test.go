@@ -25,9 +25,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half of the
-// histories the clock of Redis is frozen and jumps, in half of them batches are tiny, in half of them lines are limited. Each coupon must behave as if all
-// operations came one after the other.
+// Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half
+// of the histories the clock of Redis is frozen and jumps, in half of them batches are tiny, in half of them lines are
+// limited. Each coupon must behave as if all operations came one after the other.
 //
 // JAJEONG_SEED=N repeats the operations of the history whose name is N, first, but not their interleaving.
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -37,10 +37,12 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	total := map[string]int{}
 	missing := func() []string {
 		return slices.DeleteFunc([]string{
-			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "LINE_FULL", "PENDING", "NONE", "ISSUED", "lost", "lost and queued", "read", "settled", "batched", "in overlapping calls",
+			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "LINE_FULL", "PENDING", "NONE", "ISSUED", "lost",
+			"lost and queued", "read", "settled", "batched", "in overlapping calls",
 		}, func(what string) bool { return total[what] > 0 })
 	}
-	for ctx := testenv.Patient(t); !t.Failed() && (histories < testenv.Rounds(10, 3_000) || len(missing()) > 0); histories++ {
+	for ctx := testenv.Patient(t); !t.Failed() &&
+		(histories < testenv.Rounds(10, 3_000) || len(missing()) > 0); histories++ {
 		require.NoError(t, ctx.Err(), "no history had %v: %v", missing(), total)
 		i, seed := histories, first+uint64(histories)
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -116,7 +118,8 @@ var jumpsTo = []time.Time{noon.Add(-time.Second), noon, noon.Add(time.Microsecon
 
 func newScenario(t *testing.T, server, prefix string, seed uint64) *scenario {
 	chance := rand.New(rand.NewPCG(seed, 0))
-	s := &scenario{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29), acts: 4 + chance.IntN(9),
+	s := &scenario{seed: seed, server: newClient(t, server), users: 5 + chance.IntN(60), clients: 4 + chance.IntN(29),
+		acts:  4 + chance.IntN(9),
 		jumps: chance.IntN(2) == 0, smallBatches: chance.IntN(2) == 0}
 	if chance.IntN(2) == 0 {
 		s.lineLimit = 1 + chance.IntN(s.users)
@@ -134,7 +137,8 @@ func newScenario(t *testing.T, server, prefix string, seed uint64) *scenario {
 	for i := range 2 + chance.IntN(3) {
 		addr := server
 		if i > 0 { // the first pod has no proxy
-			addr = faultproxy.New(t, s.faults(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4), addr).Addr
+			addr = faultproxy.New(t, s.faults(rand.New(rand.NewPCG(seed, chance.Uint64())), chance.Float64()*0.4),
+				addr).Addr
 		}
 		settings := connect.RedisSettings{RedisAddrs: []string{addr}}
 		rdb, err := settings.Open()
@@ -218,8 +222,8 @@ func (s *scenario) run() {
 	}
 }
 
-// end adds a read of the final queue as the last operation. It is one transaction, since delayed requests may still releaseOldest. The
-// counters must agree with it.
+// end adds a read of the final queue as the last operation. It is one transaction, since delayed requests may still
+// releaseOldest. The counters must agree with it.
 func (s *scenario) end(t *testing.T) {
 	for _, c := range s.coupons {
 		call := s.clock.Add(1)
@@ -238,7 +242,8 @@ func (s *scenario) end(t *testing.T) {
 			entries = append(entries, queueEntry{coupon.ParseUserID(z.Member.(string)), coupon.Arrival(z.Score)})
 		}
 		s.history = append(s.history, porcupine.Operation{
-			ClientId: s.clients, Input: input{coupon: c.id, act: toRead}, Call: call, Output: output{entries: entries}, Return: s.clock.Add(1),
+			ClientId: s.clients, Input: input{coupon: c.id, act: toRead}, Call: call, Output: output{entries: entries},
+			Return: s.clock.Add(1),
 		})
 
 		settled, last := map[string]bool{}, coupon.Arrival(0)
@@ -257,7 +262,8 @@ func (s *scenario) end(t *testing.T) {
 		for _, user := range issued.Val() {
 			assert.Contains(t, settled, user)
 		}
-		assert.Equal(t, []any{strconv.Itoa(len(entries) + len(issued.Val())), decimal(last)}, state.Val(), "accepted and last of coupon %d", c.id)
+		assert.Equal(t, []any{strconv.Itoa(len(entries) + len(issued.Val())), decimal(last)}, state.Val(),
+			"accepted and last of coupon %d", c.id)
 	}
 }
 

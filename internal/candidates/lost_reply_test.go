@@ -162,14 +162,18 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	wait, _ := c.fence(t, noon)
 	require.Zero(t, wait)
 	require.NoError(t, c.Renew(ctx, c.id, w.Closes))
-	require.EqualValues(t, 1, c.review(t, failed{Application: entry("2", at[1].Arrival, coupon.SourceQueue), Reason: because(1)}))
+	require.EqualValues(t, 1, c.review(t, failed{Application: entry("2", at[1].Arrival, coupon.SourceQueue),
+		Reason: because(1)}))
 	all, _ := c.pages(t, w.Closes)
-	require.Equal(t, []coupon.Application{entry("1", at[0].Arrival, coupon.SourceQueue), entry("2", at[1].Arrival, coupon.SourceRetryable), entry("3", at[2].Arrival, coupon.SourceQueue)}, all)
+	require.Equal(t, []coupon.Application{entry("1", at[0].Arrival, coupon.SourceQueue),
+		entry("2", at[1].Arrival, coupon.SourceRetryable), entry("3", at[2].Arrival, coupon.SourceQueue)}, all)
 	require.Equal(t, map[string]Reason{"2": because(1)}, c.reasons(t, "1", "2"))
 	require.NoError(t, c.SetSold(ctx, c.id, true))
 	require.EqualValues(t, 2, c.remove(t, w.Closes, coupon.MarkIssued, all[:2]...))
 	require.EqualValues(t, 1, c.remove(t, w.Closes, coupon.MarkRejected, all[2:]...))
-	require.Equal(t, Counts{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true, Since: µs(noon), DLQChanges: 2, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime}, c.counts(t))
+	require.Equal(t, Counts{Now: noon, Accepted: 3, LastArrival: at[2].Arrival, Issued: 2, Rejected: 1, Sold: true,
+		Since: µs(noon), DLQChanges: 2, PutBackWait: defaultPutBackTime, MaxPutBackWait: defaultPutBackTime},
+		c.counts(t))
 	marked, _, err := c.Marked(ctx, c.id, coupon.MarkIssued, 0)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"1", "2"}, marked)

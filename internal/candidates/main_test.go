@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 // testTTL is the TTL that the documents promise.
 const testTTL = 168 * time.Hour
 
-// noon is the instant of a frozen clock by default. It lies in the future, since Redis deletes a key whose expiry is in the
-// past, and its µs have 16 digits, as many as can occur.
+// noon is the instant of a frozen clock by default. It lies in the future, since Redis deletes a key whose expiry is in
+// the past, and its µs have 16 digits, as many as can occur.
 var noon = time.Date(2199, 11, 20, 3, 0, 0, 123457000, time.UTC)
 
 // fixture is a coupon on a real Redis, with the names of its keys.
@@ -76,7 +76,8 @@ func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id coupon.Co
 	return &fixture{
 		Store: newStore(t, rdb, prefix), id: id, rdb: rdb, on: on,
 		queue: fmt.Sprintf("%scandidates:coupon:%d", prefix, id),
-		state: "state:" + tag, issued: "issued:" + tag, rejected: "rejected:" + tag, dlq: "dlq:" + tag, reason: "dlq:reason:" + tag,
+		state: "state:" + tag, issued: "issued:" + tag, rejected: "rejected:" + tag, dlq: "dlq:" + tag,
+		reason: "dlq:reason:" + tag,
 	}
 }
 
@@ -131,7 +132,8 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 var allScripts = []script{
-	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript, removeRangeScript, removeScript,
+	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript,
+	removeRangeScript, removeScript,
 	reviewScript, releaseScript, setSoldScript, sweepScript, watchScript, countByIntervalScript, missingScript,
 	restoreScript, inspectScript, waitingScript, timeScript,
 }

@@ -24,26 +24,33 @@ const (
 
 // pageSources maps a letter in the reply of lua/page.lua to the source of an entry.
 var pageSources = map[byte]coupon.Source{
-	'Q': coupon.SourceQueue, 'R': coupon.SourceRetryable, 'B': coupon.SourceRowRefused, 'T': coupon.SourceTriedTonight, 'H': coupon.SourceHeld,
+	'Q': coupon.SourceQueue, 'R': coupon.SourceRetryable, 'B': coupon.SourceRowRefused, 'T': coupon.SourceTriedTonight,
+	'H': coupon.SourceHeld,
 }
 
 // Page returns up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered
 // by arrival and member. After the last page, Page returns no entries.
-func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, dlqPageMembers, cutoff.UTC().Format(time.RFC3339Nano))
+func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, dlqPageMembers,
+		cutoff.UTC().Format(time.RFC3339Nano))
 }
 
 // Queue does what Page does, but reads only the queue.
-func (s *Store) Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (s *Store) Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, 0, "")
 }
 
 // UnderReview does what Page does, but reads only the DLQ and has no cutoff.
-func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
-	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, dlqPageMembers, "") // this cutoff is above every arrival
+func (s *Store) UnderReview(ctx context.Context, couponID coupon.CouponID,
+	after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
+	// This cutoff is above every arrival.
+	return s.page(ctx, couponID, after, coupon.MaxArrival+2, 0, dlqPageMembers, "")
 }
 
-func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival, queueMembers, dlqMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
+func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff coupon.Arrival,
+	queueMembers, dlqMembers int, night string) ([]coupon.Application, coupon.Cursor, error) {
 	if after.End {
 		return nil, after, nil
 	}
@@ -80,7 +87,8 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 		arrival, err := arrivalOf(texts[2*i+1])
 		source, known := pageSources[sources[i]]
 		if err != nil || !known {
-			return nil, coupon.Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1], sources[i])
+			return nil, coupon.Cursor{}, fmt.Errorf("entry %q has score %q and source %q", texts[2*i], texts[2*i+1],
+				sources[i])
 		}
 		entries[i] = coupon.Application{Member: texts[2*i], Arrival: arrival, Source: source}
 	}
@@ -107,7 +115,8 @@ func arrivalOf(score string) (coupon.Arrival, error) {
 var markSets = map[coupon.Mark]string{coupon.MarkNone: "", coupon.MarkIssued: "issued", coupon.MarkRejected: "rejected"}
 
 // Remove removes settled applications from queue and DLQ, and marks their users. An entry whose arrival differs stays.
-func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error) {
+func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+	entries []coupon.Application) (removed int64, err error) {
 	set, known := markSets[mark]
 	if !known {
 		return 0, fmt.Errorf("remove settled of coupon %d: unknown mark %d", couponID, mark)
@@ -131,14 +140,15 @@ func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes tim
 }
 
 // removeRange removes entries that are neighbours in the queue. It removes nothing and returns -1 if they are not.
-func (s *Store) removeRange(ctx context.Context, couponID coupon.CouponID, common []any, entries []coupon.Application) (removed int64, err error) {
+func (s *Store) removeRange(ctx context.Context, couponID coupon.CouponID, common []any,
+	entries []coupon.Application) (removed int64, err error) {
 	digest := sha1.New()
 	var line []byte
 	for _, e := range entries {
 		line = append(append(line[:0], e.Member...), '\n')
 		digest.Write(line)
 	}
-	args := append(slices.Clone(common), len(entries), entries[0].Member, entries[0].Arrival, entries[len(entries)-1].Arrival,
-		hex.EncodeToString(digest.Sum(nil)))
+	args := append(slices.Clone(common), len(entries), entries[0].Member, entries[0].Arrival,
+		entries[len(entries)-1].Arrival, hex.EncodeToString(digest.Sum(nil)))
 	return s.number(ctx, removeRangeScript, couponID, args...)
 }

@@ -60,7 +60,8 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 		for i, id := range coupons {
 			k := s.names.coupon(id)
 			replies[i] = statsReplies{
-				waiting: pipe.ZCard(ctx, k.queue), first: pipe.ZRangeWithScores(ctx, k.queue, 0, 0), ttl: pipe.PTTL(ctx, k.queue),
+				waiting: pipe.ZCard(ctx, k.queue), first: pipe.ZRangeWithScores(ctx, k.queue, 0, 0),
+				ttl:         pipe.PTTL(ctx, k.queue),
 				underReview: pipe.ZCard(ctx, k.dlq), firstReviewed: pipe.ZRangeWithScores(ctx, k.dlq, 0, 0),
 			}
 		}
@@ -87,7 +88,8 @@ func (s *Store) readQueueStats(ctx context.Context, coupons []coupon.CouponID) m
 }
 
 // readReviewedSince sets ReviewedSince in all. members holds one DLQ member per coupon, whose reason has the time.
-func (s *Store) readReviewedSince(ctx context.Context, members map[coupon.CouponID]string, all map[coupon.CouponID]QueueStats) {
+func (s *Store) readReviewedSince(ctx context.Context, members map[coupon.CouponID]string,
+	all map[coupon.CouponID]QueueStats) {
 	if len(members) == 0 {
 		return
 	}

@@ -154,10 +154,13 @@ func TestPagesAreSorted(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	members := []string{
-		"", "\x00", "\x00\x00", " ", "0", "00", "1", "10", "2", "9", "A", "Z", "a", "aa", "ab", "b", "é", "z", "한", "한글", "\u007f",
-		"\x80", "\xc3", "\xc3\xa9", "\xed\x95", "\xfe", "\xff", "\xff\x00", "\xff\xff", "7", "77", "18446744073709551615",
+		"", "\x00", "\x00\x00", " ", "0", "00", "1", "10", "2", "9", "A", "Z", "a", "aa", "ab", "b", "é", "z", "한",
+		"한글", "\u007f",
+		"\x80", "\xc3", "\xc3\xa9", "\xed\x95", "\xfe", "\xff", "\xff\x00", "\xff\xff", "7", "77",
+		"18446744073709551615",
 	}
-	scores := []string{"-inf", "-9007199254740993", "-2.5", "-1", "0", "0.5", "1", "1.25", "2", "2", "2", "3", "99", "99.5", "100", "100.5", "1e18", "+inf"}
+	scores := []string{"-inf", "-9007199254740993", "-2.5", "-1", "0", "0.5", "1", "1.25", "2", "2", "2", "3", "99",
+		"99.5", "100", "100.5", "1e18", "+inf"}
 	cutoff := time.UnixMicro(100)
 	reasons := []string{}
 	for reason := range sourcesByReason {
@@ -184,7 +187,10 @@ func TestPagesAreSorted(t *testing.T) {
 			c.addToDLQ(t, place{dlq[member], member}, reason)
 			if queue[member] == dlq[member] {
 				// Pages may have an application of both keys once or twice.
-				rest = slices.DeleteFunc(rest, func(e scoredEntry) bool { return e.Member == member && e.Source == coupon.SourceQueue })
+				rest = slices.DeleteFunc(rest, func(e scoredEntry) bool {
+					return e.Member == member &&
+						e.Source == coupon.SourceQueue
+				})
 				require.NoError(t, c.rdb.ZRem(t.Context(), c.queue, member).Err())
 			}
 			rest = append(rest, expected(dlq[member], member, sourcesByReason[reason]))
@@ -258,6 +264,7 @@ func TestPageReturnsEntriesOfBothKeys(t *testing.T) {
 		c.on.dlqPage.Store(limit + 1)
 		all, _ := c.pages(t, noon)
 		once := slices.CompactFunc(all, func(a, b coupon.Application) bool { return a.Member == b.Member })
-		require.Equal(t, []coupon.Application{entry("1", 1000, coupon.SourceQueue), entry("2", 1001, coupon.SourceHeld), entry("3", 1002, coupon.SourceQueue), entry("1", 1003, coupon.SourceHeld)}, once)
+		require.Equal(t, []coupon.Application{entry("1", 1000, coupon.SourceQueue), entry("2", 1001, coupon.SourceHeld),
+			entry("3", 1002, coupon.SourceQueue), entry("1", 1003, coupon.SourceHeld)}, once)
 	}
 }

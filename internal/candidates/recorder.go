@@ -81,7 +81,8 @@ const (
 
 // Missing returns the epoch of the server that replied, and the answers that Restore must handle: Redis lacks their
 // application, or has it at another arrival. Missing changes nothing.
-func (s *Store) Missing(ctx context.Context, couponID coupon.CouponID, answers []Answer) (epoch string, missing []Answer, err error) {
+func (s *Store) Missing(ctx context.Context, couponID coupon.CouponID,
+	answers []Answer) (epoch string, missing []Answer, err error) {
 	reply, err := s.run(ctx, missingScript, couponID, answerArgs(nil, answers)...)
 	if err != nil {
 		return "", nil, err
@@ -131,11 +132,13 @@ type Restored struct {
 }
 
 // Restore raises the server's counts to those in carried, and puts applications back. It is safe to repeat.
-func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried Seen, answers []Answer) (Restored, error) {
+func (s *Store) Restore(ctx context.Context, couponID coupon.CouponID, carried Seen,
+	answers []Answer) (Restored, error) {
 	return s.restore(ctx, couponID, carried, false, answers)
 }
 
-func (s *Store) restore(ctx context.Context, couponID coupon.CouponID, carried Seen, journalled bool, answers []Answer) (Restored, error) {
+func (s *Store) restore(ctx context.Context, couponID coupon.CouponID, carried Seen, journalled bool,
+	answers []Answer) (Restored, error) {
 	args := answerArgs([]any{carried.Epoch, carried.Accepted, carried.Twice, ttlSeconds, flag(journalled)}, answers)
 	return ask(ctx, s, restoreScript, couponID, readRestored, args...)
 }

@@ -40,7 +40,8 @@ func TestRemoveMatchesArrivals(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	c.freeze(noon)
-	c.addByHand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"}, place{"1003", "both"}, place{"1009", "older"})
+	c.addByHand(t, c.queue, place{"1000", "1"}, place{"1001", "2"}, place{"1002", "3"}, place{"1003", "both"},
+		place{"1009", "older"})
 	c.addByHand(t, c.dlq, place{"1004", "4"}, place{"1005", "5"}, place{"1003", "both"}, place{"1006", "older"})
 	for _, member := range []string{"4", "5", "both", "older"} {
 		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, "{}").Err())
@@ -61,7 +62,8 @@ func TestRemoveMatchesArrivals(t *testing.T) {
 	c.requireExists(t, false, c.issued, c.rejected)
 
 	before := c.content(t)
-	require.Zero(t, c.remove(t, noon, coupon.MarkNone, coupon.Application{Member: "1", Arrival: 1000}, coupon.Application{Member: "4", Arrival: 1004}))
+	require.Zero(t, c.remove(t, noon, coupon.MarkNone, coupon.Application{Member: "1", Arrival: 1000},
+		coupon.Application{Member: "4", Arrival: 1004}))
 	require.Zero(t, c.remove(t, noon, coupon.MarkNone))
 	require.Equal(t, before, c.content(t))
 }
@@ -85,7 +87,8 @@ func TestRemoveMarksUsers(t *testing.T) {
 			c.open(t)
 			at := c.accept(t, 1, math.MaxUint64, 3)
 			closes := noon.Add(tc.closes)
-			entries := []coupon.Application{{Member: "1", Arrival: at[0].Arrival, Source: coupon.SourceQueue}, {Member: "18446744073709551615", Arrival: at[1].Arrival}}
+			entries := []coupon.Application{{Member: "1", Arrival: at[0].Arrival, Source: coupon.SourceQueue},
+				{Member: "18446744073709551615", Arrival: at[1].Arrival}}
 			c.review(t, failed{Application: entries[0]})
 			require.EqualValues(t, 2, c.remove(t, closes, tc.mark, entries...))
 			require.Zero(t, c.remove(t, closes, tc.mark, entries...), "again")
@@ -98,7 +101,8 @@ func TestRemoveMarksUsers(t *testing.T) {
 			if tc.mark == coupon.MarkNone {
 				c.requireExists(t, false, marked)
 			} else {
-				require.ElementsMatch(t, []string{"1", "18446744073709551615"}, c.rdb.SMembers(t.Context(), marked).Val())
+				require.ElementsMatch(t, []string{"1", "18446744073709551615"},
+					c.rdb.SMembers(t.Context(), marked).Val())
 				require.Equal(t, max(noon.Unix(), closes.Unix())+int64(testTTL/time.Second), c.expires(t, marked))
 			}
 			c.requireExists(t, false, c.dlq, c.reason)
@@ -158,24 +162,35 @@ func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 		byRank bool
 		left   []string
 	}{
-		"unchanged":                 {byRank: true, left: []string{"1", "5"}},
-		"the head of the queue":     {func(c *fixture, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
-		"the whole queue":           {func(c *fixture, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
-		"the first is gone":         {func(c *fixture, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
-		"one between is gone":       {func(c *fixture, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
-		"the last is gone":          {func(c *fixture, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
-		"all are gone":              {func(c *fixture, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false, []string{}},
-		"another entry between":     {func(c *fixture, at []Receipt) { add(c, c.queue, at[2].Arrival, "29") }, false, []string{"1", "29", "5"}},
-		"another entry instead":     {func(c *fixture, at []Receipt) { gone(c, "3"); add(c, c.queue, at[2].Arrival, "9") }, false, []string{"1", "9", "5"}},
-		"the first applied again":   {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "2") }, false, []string{"1", "5", "2"}},
-		"one between applied again": {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "3") }, false, []string{"1", "5", "3"}},
-		"the last applied again":    {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "4") }, false, []string{"1", "5", "4"}},
+		"unchanged":             {byRank: true, left: []string{"1", "5"}},
+		"the head of the queue": {func(c *fixture, _ []Receipt) { gone(c, "1") }, true, []string{"5"}},
+		"the whole queue":       {func(c *fixture, _ []Receipt) { gone(c, "1", "5") }, true, []string{}},
+		"the first is gone":     {func(c *fixture, _ []Receipt) { gone(c, "2") }, false, []string{"1", "5"}},
+		"one between is gone":   {func(c *fixture, _ []Receipt) { gone(c, "3") }, false, []string{"1", "5"}},
+		"the last is gone":      {func(c *fixture, _ []Receipt) { gone(c, "4") }, false, []string{"1", "5"}},
+		"all are gone": {func(c *fixture, _ []Receipt) { gone(c, "1", "2", "3", "4", "5") }, false,
+			[]string{}},
+		"another entry between": {func(c *fixture, at []Receipt) { add(c, c.queue, at[2].Arrival, "29") }, false,
+			[]string{"1", "29", "5"}},
+		"another entry instead": {func(c *fixture,
+			at []Receipt) {
+			gone(c, "3")
+			add(c, c.queue, at[2].Arrival, "9")
+		}, false, []string{"1", "9", "5"}},
+		"the first applied again": {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "2") }, false,
+			[]string{"1", "5", "2"}},
+		"one between applied again": {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "3") }, false,
+			[]string{"1", "5", "3"}},
+		"the last applied again": {func(c *fixture, at []Receipt) { add(c, c.queue, at[4].Arrival+1, "4") }, false,
+			[]string{"1", "5", "4"}},
 		"the last applied again, and is the last": {func(c *fixture, at []Receipt) {
 			gone(c, "5")
 			add(c, c.queue, at[4].Arrival+1, "4")
 		}, false, []string{"1", "4"}},
-		"the first is earlier": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "2") }, false, []string{"1", "2", "5"}},
-		"a handwritten score":  {func(c *fixture, at []Receipt) { add(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") }, true, []string{"1"}},
+		"the first is earlier": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "2") }, false,
+			[]string{"1", "2", "5"}},
+		"a handwritten score": {func(c *fixture, at []Receipt) { add(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") },
+			true, []string{"1"}},
 		"an entry in the DLQ as well": {func(c *fixture, at []Receipt) {
 			add(c, c.dlq, at[2].Arrival, "3")
 			add(c, c.dlq, at[3].Arrival+1, "4") // of another application

@@ -41,7 +41,8 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 	c.recorder()
 	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
 	c.on.answer.Store(ptr(any(good)))
-	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(), OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
+	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(),
+		OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
 
 	together := []any{int64(4), int64(5), int64(5), int64(6), "run:1", int64(9), int64(3)}
 	c.on.answer.Store(ptr(any(together)))
@@ -77,7 +78,8 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 			require.Zero(t, receipt)
 		})
 	}
-	require.Equal(t, Seen{LastArrival: 10, Epoch: "run:1", Accepted: 5, Twice: 6}, c.Recorder.Seen(c.id), "an invalid reply is not recorded")
+	require.Equal(t, Seen{LastArrival: 10, Epoch: "run:1", Accepted: 5, Twice: 6}, c.Recorder.Seen(c.id),
+		"an invalid reply is not recorded")
 }
 
 func TestOperationsRejectInvalidReplies(t *testing.T) {
@@ -87,12 +89,16 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 	ctx := t.Context()
 	entry := coupon.Application{Member: "7", Arrival: 1}
 	calls := map[string]func() error{
-		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
-		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, coupon.Promise{}); return err },
-		"fence":   func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
-		"renew":   func() error { return c.Renew(ctx, c.id, noon) },
-		"time":    func() error { _, err := c.Time(ctx, c.id); return err },
-		"counts":  func() error { _, err := c.Counts(ctx, c.id, 0); return err },
+		"page": func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
+		"publish": func() error {
+			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id},
+				coupon.Promise{})
+			return err
+		},
+		"fence":  func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
+		"renew":  func() error { return c.Renew(ctx, c.id, noon) },
+		"time":   func() error { _, err := c.Time(ctx, c.id); return err },
+		"counts": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
 		"remove": func() error {
 			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
 			return err

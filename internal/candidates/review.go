@@ -16,12 +16,13 @@ import (
 
 // Reason is the reason why an application is under review.
 type Reason struct {
-	Cause     string       `json:"cause"`          // a fixed code in capitals; `settle dlq list` groups entries by it
-	Note      string       `json:"note,omitempty"` // what somebody else says about it, see coupon.Failure
-	Retryable bool         `json:"retryable"`      // true: every run tries again; false: the entry waits for an operator
-	Attempts  int          `json:"attempts"`       // number of failed attempts, including the latest
-	Run       coupon.RunID `json:"run"`            // the run that made the latest attempt
-	At        time.Time    `json:"at,omitzero"`    // time of the latest attempt; zero: a person wrote the entry
+	Cause string `json:"cause"`          // a fixed code in capitals; `settle dlq list` groups entries by it
+	Note  string `json:"note,omitempty"` // what somebody else says about it, see coupon.Failure
+	// True: every run tries again; false: the entry waits for an operator.
+	Retryable bool         `json:"retryable"`
+	Attempts  int          `json:"attempts"`    // number of failed attempts, including the latest
+	Run       coupon.RunID `json:"run"`         // the run that made the latest attempt
+	At        time.Time    `json:"at,omitzero"` // time of the latest attempt; zero: a person wrote the entry
 
 	// Since is the time of the first failure. It is zero if At is the first failure.
 	Since time.Time `json:"since,omitzero"`
@@ -62,7 +63,8 @@ func reasonOf(f coupon.Failure, run coupon.RunID, at time.Time) Reason {
 
 // Review records failed applications in the DLQ: it moves them from the queue, adds those that only MySQL has, and
 // counts one more attempt of those already there. It skips held entries, and applications that have left their source.
-func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failures []coupon.Failure) (reviewed int64, err error) {
+func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time,
+	failures []coupon.Failure) (reviewed int64, err error) {
 	all := make([]failed, len(failures))
 	for i, f := range failures {
 		all[i] = failed{f.Application, f.Keep, reasonOf(f, run, at)}
@@ -81,7 +83,8 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 			}
 			source, known := reviewLetters[f.Source]
 			if !known {
-				return moved, fmt.Errorf("move %q to the DLQ of coupon %d: unknown source %d", f.Member, couponID, f.Source)
+				return moved, fmt.Errorf("move %q to the DLQ of coupon %d: unknown source %d", f.Member, couponID,
+					f.Source)
 			}
 			if f.Keep {
 				source = "K"
@@ -102,7 +105,8 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error) {
 	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, fmt.Sprintf("moved:%d", run)).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID, rediserr.Classify(err))
+		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID,
+			rediserr.Classify(err))
 	}
 	return n, nil
 }
@@ -114,7 +118,8 @@ var reviewLetters = map[coupon.Source]string{
 }
 
 // Release makes held DLQ entries retryable, and returns their number. It skips entries whose arrival differs.
-func (s *Store) Release(ctx context.Context, couponID coupon.CouponID, entries []coupon.Application) (released int64, err error) {
+func (s *Store) Release(ctx context.Context, couponID coupon.CouponID,
+	entries []coupon.Application) (released int64, err error) {
 	for chunk := range slices.Chunk(entries, reviewMembers) {
 		args := make([]any, 0, 2*len(chunk))
 		for _, e := range chunk {

@@ -62,7 +62,8 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 	require.Equal(t, at[0].Arrival, c.apply(t, 1).Arrival)
 	entries, _ := c.page(t, coupon.Cursor{}, noon.Add(time.Second))
 	require.Equal(t, []coupon.Application{
-		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue), entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
+		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue),
+		entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
 	}, entries)
 	require.EqualValues(t, 3, c.counts(t).Accepted)
 }
@@ -78,13 +79,15 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 		reason := because(1)
 		reason.Run += coupon.RunID(attempt)
 		require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", at[0].Arrival, source), Reason: reason}))
-		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}), "a run that read it in the queue")
+		require.Zero(t, c.review(t, failed{Application: entry("7", at[0].Arrival, coupon.SourceQueue), Reason: reason}),
+			"a run that read it in the queue")
 		source = coupon.SourceRetryable
 		tried = append(tried, Attempt{reason.At, reason.Run, reason.Cause, reason.Note})
 		if reason.Attempts = attempt + 1; attempt > 0 {
 			reason.Since, reason.Tried = reason.At, tried[max(0, len(tried)-5):]
 		}
-		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"), "the last reason with the number of attempts")
+		require.Equal(t, map[string]Reason{"7": reason}, c.reasons(t, "7"),
+			"the last reason with the number of attempts")
 	}
 	require.Equal(t, map[string]float64{"7": float64(at[0].Arrival)}, c.scores(t, c.dlq))
 	require.Empty(t, c.scores(t, c.queue))
@@ -100,12 +103,15 @@ func TestReviewKeepsCauseWhenAsked(t *testing.T) {
 	refused.Refused = 1
 	c.review(t, failed{Application: entry("7", at, coupon.SourceQueue), Reason: refused})
 	why := c.reasons(t, "7")["7"]
-	away := Reason{Cause: "DATABASE_AWAY", Note: "refused", Retryable: true, Attempts: 1, Run: 9, At: refused.At.Add(time.Hour)}
-	require.EqualValues(t, 1, c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable), Reason: away}))
+	away := Reason{Cause: "DATABASE_AWAY", Note: "refused", Retryable: true, Attempts: 1, Run: 9,
+		At: refused.At.Add(time.Hour)}
+	require.EqualValues(t, 1, c.review(t, failed{Keep: true, Application: entry("7", at, coupon.SourceRetryable),
+		Reason: away}))
 	why.Attempts, why.Run, why.At, why.Since = 2, 9, away.At, refused.At
 	why.Tried = []Attempt{{refused.At, refused.Run, refused.Cause, refused.Note}, {away.At, 9, away.Cause, away.Note}}
 	require.Equal(t, map[string]Reason{"7": why}, c.reasons(t, "7"))
-	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}), "no such entry")
+	require.Zero(t, c.review(t, failed{Keep: true, Application: entry("8", at, coupon.SourceRetryable), Reason: away}),
+		"no such entry")
 }
 
 // The tenth refusal of a row, by any run, makes the entry held.
@@ -160,7 +166,8 @@ func TestReviewKeepsTheNight(t *testing.T) {
 	}
 	refusedBy(coupon.SourceQueue, first)
 	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first))
-	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))), "the same instant")
+	require.Equal(t, coupon.SourceTriedTonight, c.sourceOf7(t, first.In(time.FixedZone("Seoul", 9*3600))),
+		"the same instant")
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, second))
 	require.Equal(t, coupon.SourceRowRefused, c.sourceOf7(t, first.Add(time.Microsecond)))
 	refusedBy(coupon.SourceRetryable, time.Time{}) // a manual run
@@ -182,17 +189,19 @@ func TestReviewKeepsTheNight(t *testing.T) {
 func TestReviewSkipsHeldEntries(t *testing.T) {
 	t.Parallel()
 	for name, old := range map[string]string{
-		"garbage": "not json", "empty": "", "list": "[1]", "number": "3", "null": "null", "no attempts": "{}", "attempts text": `{"attempts":"3"}`,
-		"held":     `{"cause":"UNKNOWN_USER","retryable":false}`,
-		"too deep": strings.Repeat("[", 5000),
-		"none":     "-",
+		"garbage": "not json", "empty": "", "list": "[1]", "number": "3", "null": "null", "no attempts": "{}",
+		"attempts text": `{"attempts":"3"}`,
+		"held":          `{"cause":"UNKNOWN_USER","retryable":false}`,
+		"too deep":      strings.Repeat("[", 5000),
+		"none":          "-",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.addToDLQ(t, place{"1000", "7"}, old)
 			before := c.content(t)
-			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable), Reason: because(1)}))
+			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceRetryable),
+				Reason: because(1)}))
 			require.Zero(t, c.review(t, failed{Application: entry("7", 1000, coupon.SourceQueue), Reason: because(1)}))
 			require.Equal(t, before, c.content(t))
 		})
@@ -235,7 +244,8 @@ func TestReviewOfAnEntryOfBothKeysKeepsTheDLQ(t *testing.T) {
 // Page rounds and bounds scores, and Review receives those.
 func TestReviewMatchesHandwrittenScores(t *testing.T) {
 	t.Parallel()
-	for score, want := range map[string]float64{"-inf": 0, "-3.5": 0, "0": 0, "12.75": 12, "8999999999999999": 8999999999999999} {
+	for score, want := range map[string]float64{"-inf": 0, "-3.5": 0, "0": 0, "12.75": 12,
+		"8999999999999999": 8999999999999999} {
 		t.Run(score, func(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
@@ -247,7 +257,8 @@ func TestReviewMatchesHandwrittenScores(t *testing.T) {
 			require.Empty(t, c.scores(t, c.queue))
 			require.Equal(t, map[string]float64{member: want}, c.scores(t, c.dlq))
 			entries[0].Source = coupon.SourceRetryable
-			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}), "again in the DLQ")
+			require.EqualValues(t, 1, c.review(t, failed{Application: entries[0], Reason: because(1)}),
+				"again in the DLQ")
 			require.Equal(t, 2, c.reasons(t, member)[member].Attempts)
 		})
 	}
@@ -266,7 +277,8 @@ func TestReviewAndReasonsSplitLargeBatches(t *testing.T) {
 		places = append(places, place{strconv.Itoa(1000 + i), member})
 		reason := because(1)
 		reason.Run = coupon.RunID(i)
-		all = append(all, failed{Application: entry(member, coupon.Arrival(1000+i), coupon.SourceQueue), Reason: reason})
+		all = append(all, failed{Application: entry(member, coupon.Arrival(1000+i), coupon.SourceQueue),
+			Reason: reason})
 	}
 	c.addByHand(t, c.queue, places...)
 	calls := c.watch(4)
@@ -290,7 +302,8 @@ func TestReasonsOmitUnreadableOnes(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
 	for member, value := range map[string]string{
-		"1": `{"cause":"A","retryable":true}`, "2": "not json", "3": "", "4": `{"attempts":"many"}`, "\xff\x00": `{"cause":"B"}`,
+		"1": `{"cause":"A","retryable":true}`, "2": "not json", "3": "", "4": `{"attempts":"many"}`,
+		"\xff\x00": `{"cause":"B"}`,
 	} {
 		require.NoError(t, c.rdb.HSet(t.Context(), c.reason, member, value).Err())
 	}

@@ -114,7 +114,8 @@ func (s script) failed(couponID coupon.CouponID, err error) error {
 }
 
 // ask runs a script for a coupon, and converts the reply with read.
-func ask[R any](ctx context.Context, s *Store, of script, couponID coupon.CouponID, read func(reply []any) (R, error), args ...any) (R, error) {
+func ask[R any](ctx context.Context, s *Store, of script, couponID coupon.CouponID, read func(reply []any) (R, error),
+	args ...any) (R, error) {
 	reply, err := s.run(ctx, of, couponID, args...)
 	if err != nil {
 		var none R
@@ -128,7 +129,8 @@ func ask[R any](ctx context.Context, s *Store, of script, couponID coupon.Coupon
 }
 
 // numbers runs a script that returns exactly want whole numbers.
-func (s *Store) numbers(ctx context.Context, of script, couponID coupon.CouponID, want int, args ...any) ([]int64, error) {
+func (s *Store) numbers(ctx context.Context, of script, couponID coupon.CouponID, want int,
+	args ...any) ([]int64, error) {
 	return ask(ctx, s, of, couponID, func(reply []any) ([]int64, error) { return values[int64](reply, want) }, args...)
 }
 

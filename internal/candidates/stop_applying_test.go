@@ -24,7 +24,8 @@ func TestStopApplyingEndsAboveEveryArrival(t *testing.T) {
 			t.Parallel()
 			c := newCoupon(t)
 			c.freeze(noon)
-			c.publish(t, coupon.Window{Coupon: c.id, Version: 5, Opens: noon.Add(-2 * time.Hour), Closes: noon.Add(tc.closes)})
+			c.publish(t, coupon.Window{Coupon: c.id, Version: 5, Opens: noon.Add(-2 * time.Hour),
+				Closes: noon.Add(tc.closes)})
 			c.set(t, "last", µs(noon.Add(tc.last)))
 			version, end, err := c.stopApplying(t.Context(), c.id, 6, false)
 			require.NoError(t, err)

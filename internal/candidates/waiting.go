@@ -79,7 +79,8 @@ func (s *Store) waitingOn(ctx context.Context, coupons []coupon.CouponID) ([]cou
 }
 
 // waitingEach looks at each coupon by a command of its own, which the client sends to the right shard.
-func (s *Store) waitingEach(ctx context.Context, coupons []coupon.CouponID, queues []string) (found []coupon.CouponID, err error) {
+func (s *Store) waitingEach(ctx context.Context, coupons []coupon.CouponID,
+	queues []string) (found []coupon.CouponID, err error) {
 	replies := make([]*redis.IntCmd, len(queues))
 	_, err = s.rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, queue := range queues {

@@ -35,7 +35,8 @@ func TestWaiting_FindsCouponsWithACandidate(t *testing.T) {
 		slices.Sort(found)
 		require.Equal(t, []coupon.CouponID{c.id, last}, found)
 	}
-	one, err := c.waitingEach(t.Context(), []coupon.CouponID{c.id + 1, last}, []string{c.names.coupon(c.id + 1).queue, c.names.coupon(last).queue})
+	one, err := c.waitingEach(t.Context(), []coupon.CouponID{c.id + 1, last},
+		[]string{c.names.coupon(c.id + 1).queue, c.names.coupon(last).queue})
 	require.NoError(t, err)
 	require.Equal(t, []coupon.CouponID{last}, one, "as the look during a resharding does it")
 }
@@ -51,7 +52,8 @@ func TestWaitingAndScan_InACluster(t *testing.T) {
 		all = append(all, id+1)
 		if id%7 == 0 {
 			want = append(want, id+1)
-			require.NoError(t, cluster.ZAdd(t.Context(), store.names.coupon(id+1).queue, redis.Z{Score: 1, Member: "7"}).Err())
+			require.NoError(t, cluster.ZAdd(t.Context(), store.names.coupon(id+1).queue,
+				redis.Z{Score: 1, Member: "7"}).Err())
 		}
 	}
 	found, err := store.Waiting(t.Context(), all)
@@ -59,7 +61,8 @@ func TestWaitingAndScan_InACluster(t *testing.T) {
 	slices.Sort(found)
 	require.Equal(t, want, found)
 	// The script fails if a key is on another shard, as while a slot moves.
-	places := findWaiting.Run(t.Context(), newClient(t, nodes[0].Addr()), nil, store.names.coupon(1).queue, store.names.coupon(2).queue, store.names.coupon(3).queue)
+	places := findWaiting.Run(t.Context(), newClient(t, nodes[0].Addr()), nil, store.names.coupon(1).queue,
+		store.names.coupon(2).queue, store.names.coupon(3).queue)
 	require.Error(t, places.Err())
 
 	scanFinds(t, newStore(t, cluster, "scan:"))

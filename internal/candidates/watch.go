@@ -37,7 +37,8 @@ type Found struct {
 }
 
 // Watch asks about the queue and up to MaxWatched users in one script, which only reads.
-func (s *Store) Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (Watch, error) {
+func (s *Store) Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+	users ...coupon.UserID) (Watch, error) {
 	members := make([]string, len(users))
 	for i, user := range users {
 		members[i] = user.Member()
@@ -45,9 +46,10 @@ func (s *Store) Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon
 	return s.watch(ctx, couponID, upTo, members)
 }
 
-// FindUnderReview returns the DLQ entries of these members, by arrival and member as UnderReview does. The number of its
-// calls does not depend on the length of the DLQ.
-func (s *Store) FindUnderReview(ctx context.Context, couponID coupon.CouponID, members []string) (found []coupon.Application, err error) {
+// FindUnderReview returns the DLQ entries of these members, by arrival and member as UnderReview does. The number of
+// its calls does not depend on the length of the DLQ.
+func (s *Store) FindUnderReview(ctx context.Context, couponID coupon.CouponID,
+	members []string) (found []coupon.Application, err error) {
 	for chunk := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(members))), MaxWatched) {
 		w, err := s.watch(ctx, couponID, 0, chunk)
 		if err != nil {
@@ -64,12 +66,14 @@ func (s *Store) FindUnderReview(ctx context.Context, couponID coupon.CouponID, m
 	return found, nil
 }
 
-func (s *Store) watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, members []string) (Watch, error) {
+func (s *Store) watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+	members []string) (Watch, error) {
 	args := append(make([]any, 0, 1+len(members)), upTo)
 	for _, member := range members {
 		args = append(args, member)
 	}
-	return ask(ctx, s, watchScript, couponID, func(reply []any) (Watch, error) { return readWatch(reply, members) }, args...)
+	return ask(ctx, s, watchScript, couponID, func(reply []any) (Watch, error) { return readWatch(reply, members) },
+		args...)
 }
 
 const (
@@ -84,9 +88,12 @@ func readWatch(reply []any, members []string) (Watch, error) {
 		return Watch{}, err
 	}
 	w := Watch{Now: time.UnixMicro(n[0]).UTC(), Sold: n[1] == 1, DLQChanges: n[2], Lowest: coupon.Arrival(n[5]),
-		Highest: coupon.Arrival(n[6]), UpTo: n[7], Opens: coupon.Arrival(n[15]), Closes: coupon.Arrival(n[16]), Paused: n[17] != 1,
-		Users: make([]Found, len(members)), Line: Line{Since: coupon.Arrival(n[3]), Waiting: n[4], Last: coupon.Arrival(n[8]),
-			Window: n[9] == 1, Accepted: n[10], Twice: n[11], Base: n[12], Restored: coupon.Arrival(n[13]), Missing: n[14], DLQ: n[18]}}
+		Highest: coupon.Arrival(n[6]), UpTo: n[7], Opens: coupon.Arrival(n[15]), Closes: coupon.Arrival(n[16]),
+		Paused: n[17] != 1,
+		Users:  make([]Found, len(members)), Line: Line{Since: coupon.Arrival(n[3]), Waiting: n[4],
+			Last:   coupon.Arrival(n[8]),
+			Window: n[9] == 1, Accepted: n[10], Twice: n[11], Base: n[12], Restored: coupon.Arrival(n[13]),
+			Missing: n[14], DLQ: n[18]}}
 	reasons := reply[numbers:]
 	for i, member := range members {
 		if reasons, err = w.Users[i].read(n[watchHead+watchFound*i:], member, reasons); err != nil {
@@ -106,7 +113,8 @@ func (f *Found) read(n []int64, member string, reasons []any) (others []any, err
 	}
 	f.MarkedIssued, f.MarkedRejected, f.Position = n[0]&1 > 0, n[0]&2 > 0, n[2]
 	if n[1] >= 0 {
-		f.Entries = append(f.Entries, coupon.Application{Member: member, Arrival: coupon.Arrival(n[1]), Source: coupon.SourceQueue})
+		f.Entries = append(f.Entries, coupon.Application{Member: member, Arrival: coupon.Arrival(n[1]),
+			Source: coupon.SourceQueue})
 	}
 	if n[3] < 0 {
 		return reasons, nil

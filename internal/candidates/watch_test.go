@@ -33,8 +33,10 @@ func TestWatch_FindsMarksAndEntries(t *testing.T) {
 	at := func(entries ...coupon.Application) []coupon.Application { return entries }
 	want := []Found{
 		{Entries: at(entry("1", receipts[0].Arrival, coupon.SourceQueue)), Position: 1, MarkedIssued: true},
-		{Entries: at(entry("2", receipts[1].Arrival, coupon.SourceQueue), entry("2", 2000, coupon.SourceHeld)), Position: 2},
-		{Entries: at(entry("3", receipts[2].Arrival, coupon.SourceQueue), entry("3", 0, coupon.SourceHeld)), Position: 3},
+		{Entries: at(entry("2", receipts[1].Arrival, coupon.SourceQueue), entry("2", 2000, coupon.SourceHeld)),
+			Position: 2},
+		{Entries: at(entry("3", receipts[2].Arrival, coupon.SourceQueue), entry("3", 0, coupon.SourceHeld)),
+			Position: 3},
 		{Entries: at(entry("4", 4000, coupon.SourceHeld))},
 		{Entries: at(entry("5", 5000, coupon.SourceRetryable)),
 			Reason: &Reason{Cause: "BAD_ROW", Note: "no", Retryable: true, Attempts: 3, Run: 8}},
@@ -45,7 +47,8 @@ func TestWatch_FindsMarksAndEntries(t *testing.T) {
 	}
 	got := watch(1, 2, 3, 4, 5, 6, 7, 8, 9)
 	require.Equal(t, want, got.Users)
-	require.Equal(t, []any{noon, µs(window.Opens), µs(window.Closes), false, false}, []any{got.Now, got.Opens, got.Closes, got.Paused, got.Sold})
+	require.Equal(t, []any{noon, µs(window.Opens), µs(window.Closes), false, false},
+		[]any{got.Now, got.Opens, got.Closes, got.Paused, got.Sold})
 	require.NoError(t, c.SetSold(t.Context(), c.id, true))
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "status", "PAUSED").Err())
 	got = watch(7)
@@ -102,13 +105,16 @@ func TestWatch_HasThePromises(t *testing.T) {
 
 	c.open(t)
 	receipts := c.accept(t, 1, 2, 3)
-	_, err = c.moveToDLQ(t.Context(), c.id, []failed{{Application: coupon.Application{Member: "1", Arrival: receipts[0].Arrival, Source: coupon.SourceQueue}}})
+	_, err = c.moveToDLQ(t.Context(), c.id,
+		[]failed{{Application: coupon.Application{Member: "1", Arrival: receipts[0].Arrival,
+			Source: coupon.SourceQueue}}})
 	require.NoError(t, err)
 	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "base", 2, "twice", 1, "restored", 5, "missing", 4).Err())
 	got, err := c.Watch(t.Context(), c.id, 0, 7)
 	require.NoError(t, err)
 	require.Positive(t, got.Line.Since)
-	require.Equal(t, Line{Window: true, Last: receipts[2].Arrival, Since: got.Line.Since, Restored: 5, Accepted: 3, Twice: 1, Base: 2, Missing: 4,
+	require.Equal(t, Line{Window: true, Last: receipts[2].Arrival, Since: got.Line.Since, Restored: 5, Accepted: 3,
+		Twice: 1, Base: 2, Missing: 4,
 		Waiting: 2, DLQ: 1}, got.Line)
 	lines, err := c.Lines(t.Context(), []coupon.CouponID{c.id})
 	require.NoError(t, err)

@@ -17,14 +17,16 @@ type Published struct {
 // Publish writes the window into Redis, unless Redis got a newer version in the last three minutes. published reports
 // whether Redis has this window now. Publish also raises the counts in Redis to those of MySQL (known) and of this
 // process, and returns what Redis has now. It writes only what changes, and is safe to repeat.
-func (s *Store) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now Published, published bool, err error) {
+func (s *Store) Publish(ctx context.Context, w coupon.Window,
+	known coupon.Promise) (now Published, published bool, err error) {
 	carried := s.Recorder.Seen(w.Coupon)
 	status := "OPEN"
 	if w.Paused {
 		status = "PAUSED"
 	}
 	reply, err := s.run(ctx, publishScript, w.Coupon,
-		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted, max(known.LastArrival, carried.LastArrival),
+		w.Version, w.Opens.UnixMicro(), w.Closes.UnixMicro(), status, known.Accepted,
+		max(known.LastArrival, carried.LastArrival),
 		ttlSeconds, flag(w.Sold), known.Twice, carried.Epoch, carried.Accepted, carried.Twice, known.Since, w.LineLimit)
 	if err != nil {
 		return Published{}, false, err
@@ -57,14 +59,16 @@ func readPublished(reply []any) (published bool, promises Reply, reading coupon.
 // StopApplying closes the window or pauses the coupon: Redis accepts no application afterwards. w is the window in the
 // coupon's row. The caller has locked the row, and writes the returned version into it afterwards. If that fails,
 // Publish restores the old window after three minutes. end is above every arrival, but not after the previous end.
-func (s *Store) StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error) {
+func (s *Store) StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise,
+	pause bool) (version int64, end time.Time, err error) {
 	if _, _, err := s.Publish(ctx, w, known); err != nil {
 		return 0, time.Time{}, err
 	}
 	return s.stopApplying(ctx, w.Coupon, w.Version+1, pause)
 }
 
-func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, version int64, pause bool) (now int64, end time.Time, err error) {
+func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, version int64,
+	pause bool) (now int64, end time.Time, err error) {
 	how := "CLOSED"
 	if pause {
 		how = "PAUSED"
@@ -98,7 +102,8 @@ func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Prom
 // Fence makes further arrivals below the cutoff impossible, and gives processes time to put back what a Redis server
 // lost. It returns how long to wait for the shard's clock to reach the cutoff, and how long to wait for the processes.
 // The caller repeats Fence until both are 0. known is the promise in MySQL.
-func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, putBackWait time.Duration, err error) {
+func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
+	known coupon.Promise) (wait, putBackWait time.Duration, err error) {
 	n, err := s.fence(ctx, couponID, coupon.ArrivalAt(cutoff), known)
 	if err != nil {
 		return 0, 0, err
@@ -109,7 +114,8 @@ func (s *Store) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time
 // Look returns the highest arrival that the coupon has ever given, so that no new one is below it, the time on the
 // shard's clock, and how long processes may still put applications back. It writes only a new epoch. known is the
 // promise in MySQL.
-func (s *Store) Look(ctx context.Context, couponID coupon.CouponID, known coupon.Promise) (last, now coupon.Arrival, putBackWait time.Duration, err error) {
+func (s *Store) Look(ctx context.Context, couponID coupon.CouponID,
+	known coupon.Promise) (last, now coupon.Arrival, putBackWait time.Duration, err error) {
 	n, err := s.fence(ctx, couponID, 0, known)
 	if err != nil {
 		return 0, 0, 0, err
@@ -117,8 +123,10 @@ func (s *Store) Look(ctx context.Context, couponID coupon.CouponID, known coupon
 	return coupon.Arrival(n[2]), coupon.Arrival(n[3]), time.Duration(n[1]) * time.Microsecond, nil
 }
 
-func (s *Store) fence(ctx context.Context, couponID coupon.CouponID, cutoff coupon.Arrival, known coupon.Promise) ([]int64, error) {
-	return s.numbers(ctx, fenceScript, couponID, 4, cutoff, ttlSeconds, known.Since, known.Accepted, known.Twice, s.putBackTime.Microseconds())
+func (s *Store) fence(ctx context.Context, couponID coupon.CouponID, cutoff coupon.Arrival,
+	known coupon.Promise) ([]int64, error) {
+	return s.numbers(ctx, fenceScript, couponID, 4, cutoff, ttlSeconds, known.Since, known.Accepted, known.Twice,
+		s.putBackTime.Microseconds())
 }
 
 // Renew gives a coupon's keys their full TTL again. It is safe to repeat.

@@ -18,7 +18,8 @@ func TestPublishOpensTheWindow(t *testing.T) {
 	w := coupon.Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
 	require.Equal(t, Published{coupon.Promise{Since: µs(noon)}, coupon.Reading{Now: noon}}, c.publish(t, w))
 	require.Equal(t, map[string]string{
-		"version": "7", "opens": decimal(µs(w.Opens)), "closes": decimal(µs(w.Closes)), "status": "OPEN", "accepted": "0", "last": "0",
+		"version": "7", "opens": decimal(µs(w.Opens)), "closes": decimal(µs(w.Closes)), "status": "OPEN",
+		"accepted": "0", "last": "0",
 		"run_id": c.get(t, "run_id"), "since": decimal(µs(noon)), "base": "0", "base_twice": "0",
 		"version_at": decimal(µs(noon)),
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
@@ -104,7 +105,8 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 			require.Equal(t, decimal(µs(want.Opens)), c.get(t, "opens"))
 			require.Equal(t, decimal(µs(want.Closes)), c.get(t, "closes"))
 			require.Equal(t, status, c.get(t, "status"))
-			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state), "the TTL is that of the window in force")
+			require.Equal(t, want.Closes.Add(testTTL).Unix(), c.expires(t, c.state),
+				"the TTL is that of the window in force")
 		})
 	}
 }
@@ -114,12 +116,17 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
 	for name, tc := range map[string]struct{ inRedis, known, want coupon.Promise }{
-		"nothing anywhere":  {coupon.Promise{}, coupon.Promise{}, coupon.Promise{}},
-		"redis knows more":  {coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"mysql knows more":  {coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"each knows one":    {coupon.Promise{Accepted: 3, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"the same":          {coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}},
-		"16 digits survive": {coupon.Promise{}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
+		"nothing anywhere": {coupon.Promise{}, coupon.Promise{}, coupon.Promise{}},
+		"redis knows more": {coupon.Promise{Accepted: 9, LastArrival: at + 9},
+			coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"mysql knows more": {coupon.Promise{Accepted: 3, LastArrival: at + 3},
+			coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"each knows one": {coupon.Promise{Accepted: 3, LastArrival: at + 9},
+			coupon.Promise{Accepted: 9, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
+		"the same": {coupon.Promise{Accepted: 3, LastArrival: at + 3},
+			coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}},
+		"16 digits survive": {coupon.Promise{}, coupon.Promise{Accepted: 8999999999999999,
+			LastArrival: 8999999999999999}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
 	} {
 		for _, version := range []int64{1, 3} {
 			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
@@ -155,7 +162,8 @@ func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
 		since    coupon.Arrival
 		want     int64
 	}{
-		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9}, {100, µs(noon) + 1, 9},
+		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9},
+		{100, µs(noon) + 1, 9},
 	} {
 		now, _, err := c.Publish(t.Context(), w, coupon.Promise{Accepted: step.accepted, Since: step.since})
 		require.NoError(t, err)
@@ -305,7 +313,8 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 		"the window is open":             {now: closes.Add(-1000), published: closes, given: closes},
 		"the window was extended":        {now: closes, published: closes.Add(time.Microsecond), given: closes},
 		"the extension is not published": {now: closes, published: closes, given: closes.Add(time.Microsecond)},
-		"an entry above any cutoff":      {now: closes, published: closes, given: closes, queue: []place{{"+inf", "x"}}},
+		"an entry above any cutoff": {now: closes, published: closes, given: closes,
+			queue: []place{{"+inf", "x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,8 @@
 //
 // MySQL is the source of truth. Only a process that cannot reach MySQL loads the snapshot. A snapshot never replaces a
 // newer reading of MySQL, and no window is published from it. The numbers of a promise only rise. A Redis that lost
-// data gets them back at the next refresh, which also detects a failover: see package candidates. If fewer applications wait
-// than were accepted, package missing finds out whether any are lost.
+// data gets them back at the next refresh, which also detects a failover: see package candidates. If fewer applications
+// wait than were accepted, package missing finds out whether any are lost.
 //
 // # Order of changes
 //
@@ -53,7 +53,8 @@ const (
 	// DefaultInterval is the longest time until a change of a coupon reaches Redis.
 	DefaultInterval = 5 * time.Second
 
-	// Ahead is how long before its opening a coupon is in the catalog, so that pages can count down to it. selectCoupons has it, too.
+	// Ahead is how long before its opening a coupon is in the catalog, so that pages can count down to it.
+	// selectCoupons has it, too.
 	Ahead = 30 * 24 * time.Hour
 
 	// soonInterval is the time until the next refresh while a loss is suspected, or may have ended.
@@ -79,7 +80,8 @@ const (
 )
 
 type Store interface {
-	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now candidates.Published, published bool, err error)
+	Publish(ctx context.Context, w coupon.Window,
+		known coupon.Promise) (now candidates.Published, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
@@ -117,9 +119,10 @@ type Catalog struct {
 }
 
 type reading struct {
-	Digest  string          `json:"digest"` // SHA-256 of Zone and Coupons; first in the JSON, where saveSnapshot reads it
-	At      time.Time       `json:"at"`     // time of the reading by MySQL's clock
-	Zone    string          `json:"zone"`   // time zone of the nights
+	// SHA-256 of Zone and Coupons; first in the JSON, where saveSnapshot reads it.
+	Digest  string          `json:"digest"`
+	At      time.Time       `json:"at"`   // time of the reading by MySQL's clock
+	Zone    string          `json:"zone"` // time zone of the nights
 	Coupons []coupon.Coupon `json:"coupons"`
 
 	zone *time.Location // named Zone
@@ -230,7 +233,8 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	// Windows go first: this process must not take applications before Redis has the window and the promise of MySQL.
 	risen, read, looks, publishErr := c.publish(ctx, now)
 	c.replace(now, read, c.Now())
-	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.findMissing(ctx, looks), c.saveSnapshot(ctx, now))
+	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.findMissing(ctx, looks),
+		c.saveSnapshot(ctx, now))
 }
 
 // findMissing comes after raisePromises: what was accepted before this refresh is then in MySQL, too.
@@ -284,7 +288,8 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 
 // publish sends every window to Redis. It returns the promises that are higher than those in MySQL, and what Redis said
 // of each coupon. A coupon that fails keeps its older reading.
-func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, read map[coupon.CouponID]coupon.Reading, looks []missing.Look, err error) {
+func (c *Catalog) publish(ctx context.Context,
+	r *reading) (risen []raised, read map[coupon.CouponID]coupon.Reading, looks []missing.Look, err error) {
 	read = c.earlier(r)
 	var mu sync.Mutex // guards failed, risen, read and looks
 	var failed failures
@@ -315,7 +320,8 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, read
 				return nil
 			}
 			read[one.ID] = now.Reading
-			looks = append(looks, missing.Look{Coupon: one.ID, Suspected: now.Accepted-now.Twice > now.Waiting, Now: now.Reading.Now})
+			looks = append(looks, missing.Look{Coupon: one.ID, Suspected: now.Accepted-now.Twice > now.Waiting,
+				Now: now.Reading.Now})
 			if now.Accepted > known.Accepted || now.LastArrival > known.LastArrival || now.Twice > known.Twice ||
 				now.Accepted > 0 && now.Since > known.Since {
 				risen = append(risen, raised{one.ID, now.Promise})
@@ -325,7 +331,9 @@ func (c *Catalog) publish(ctx context.Context, r *reading) (risen []raised, read
 	}
 	_ = workers.Wait() // failed has the errors
 	for _, l := range late {
-		c.Logger.Error("a coupon was finalised without applications that this process has seen accepted; settle verify counts them",
+		c.Logger.Error(
+			"a coupon was finalised without applications that this process has seen accepted; settle verify counts "+
+				"them",
 			zap.Uint64("coupon_id", uint64(l.coupon)), zap.Int64("accepted", l.promise.Accepted))
 	}
 	if sending == 0 || failed.count < sending {

@@ -59,7 +59,8 @@ func TestRefresh_PublishesWindowStatusAndSeats(t *testing.T) {
 	w.refresh()
 	require.Equal(t, candidates.NotOpen, w.apply(1, 9).Code)
 
-	w.exec("UPDATE coupon SET apply_opens_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR, apply_closes_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = 1")
+	w.exec("UPDATE coupon SET apply_opens_at = UTC_TIMESTAMP(6) - INTERVAL 2 HOUR, apply_closes_at = " +
+		"UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE id = 1")
 	w.refresh()
 	require.Equal(t, candidates.Closed, w.apply(1, 9).Code)
 }
@@ -131,7 +132,8 @@ func TestRefresh_PromiseNeverFalls(t *testing.T) {
 	w.refresh()
 	require.Equal(t, coupon.Promise{Accepted: 6, LastArrival: last.Arrival}, w.promise(1))
 	var writtenOff int
-	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT written_off FROM promise WHERE coupon_id = 1").Scan(&writtenOff))
+	require.NoError(t, w.db.QueryRowContext(t.Context(),
+		"SELECT written_off FROM promise WHERE coupon_id = 1").Scan(&writtenOff))
 	require.Equal(t, 1, writtenOff, "an operator's decision stays")
 
 	var rows int
@@ -193,9 +195,11 @@ func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	const coupons = 501 // two batches
 	values := make([]string, coupons)
 	for i := range values {
-		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", i+1)
+		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
+			i+1)
 	}
-	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " + strings.Join(values, ","))
+	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " +
+		strings.Join(values, ","))
 	w.refresh()
 	for id := range coupon.CouponID(coupons) {
 		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
@@ -208,7 +212,8 @@ func TestRefresh_WritesPromisesInBatches(t *testing.T) {
 	}
 	others.Wait()
 	var rows, accepted int
-	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*), SUM(accepted) FROM promise").Scan(&rows, &accepted))
+	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*), SUM(accepted) FROM promise").Scan(&rows,
+		&accepted))
 	require.Equal(t, coupons, rows)
 	require.Equal(t, coupons, accepted)
 }
@@ -387,7 +392,8 @@ func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
 	})
 }
 
-// A process was cut off during a failover and the end of the coupon. It has seen applications that MySQL does not count.
+// A process was cut off during a failover and the end of the coupon. It has seen applications that MySQL does not
+// count.
 func TestRefresh_WritesPromisesThatAFinalisedCouponLacks(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
@@ -425,17 +431,23 @@ func TestRefresh_KeepsOpenCouponsAboveTheLimit(t *testing.T) {
 	for batch := range catalog.MaxCoupons/1000 + 1 {
 		for i := range values {
 			id := batch*1000 + i + 1
-			values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 20 DAY, UTC_TIMESTAMP(6) - INTERVAL %d MINUTE, UTC_TIMESTAMP(6))", id, id)
+			values[i] =
+				fmt.Sprintf(
+					"(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 20 DAY, UTC_TIMESTAMP(6) - INTERVAL %d MINUTE, "+
+						"UTC_TIMESTAMP(6))", id, id)
 		}
-		w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, finalised_at) VALUES " + strings.Join(values, ","))
+		w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at, finalised_at) VALUES " +
+			strings.Join(values, ","))
 	}
 	w.refresh()
-	w.requireKnown(map[coupon.CouponID]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true, catalog.MaxCoupons: false})
+	w.requireKnown(map[coupon.CouponID]bool{1_000_000: true, 1: true, catalog.MaxCoupons - 1: true,
+		catalog.MaxCoupons: false})
 }
 
 func TestRunRefreshesUntilItsContextEnds(t *testing.T) {
 	w := newWorld(t)
-	coupons := catalog.New(catalog.Options{DB: w.db, Store: w.store, Memory: w.memory, Logger: zap.NewNop(), Interval: 10 * time.Millisecond, Now: time.Now})
+	coupons := catalog.New(catalog.Options{DB: w.db, Store: w.store, Memory: w.memory, Logger: zap.NewNop(),
+		Interval: 10 * time.Millisecond, Now: time.Now})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); coupons.Run(ctx) }()

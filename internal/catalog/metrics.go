@@ -38,7 +38,8 @@ func (c *Catalog) Metrics() prometheus.Collector {
 	})
 }
 
-var openDesc = prometheus.NewDesc("jajeong_coupons_open", "Coupons whose window is open and that are not paused, by cadence.", []string{"cadence"}, nil)
+var openDesc = prometheus.NewDesc("jajeong_coupons_open",
+	"Coupons whose window is open and that are not paused, by cadence.", []string{"cadence"}, nil)
 
 // OpenCoupons collects how many coupons are open, by the clock of this process. Before the catalog is loaded, it
 // collects nothing.
@@ -79,12 +80,19 @@ type Queues struct {
 }
 
 var (
-	lenDesc      = prometheus.NewDesc("jajeong_queue_length", "Applications in the queue, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
-	oldDesc      = prometheus.NewDesc("jajeong_queue_oldest_arrival_timestamp_seconds", "Arrival of the first application in the queue, by coupon.", []string{"coupon_id"}, nil)
-	reviewDesc   = prometheus.NewDesc("jajeong_dlq_length", "Applications in the DLQ, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
-	reviewedDesc = prometheus.NewDesc("jajeong_dlq_oldest_timestamp_seconds", "Time when the entry with the lowest arrival came into the DLQ, by coupon.", []string{"coupon_id"}, nil)
-	dueDesc      = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds", "Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its settlement is late.", nil, nil)
-	ttlDesc      = prometheus.NewDesc("jajeong_queue_least_ttl_seconds", "Shortest time until a queue with applications expires in Redis.", nil, nil)
+	lenDesc = prometheus.NewDesc("jajeong_queue_length",
+		"Applications in the queue, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
+	oldDesc = prometheus.NewDesc("jajeong_queue_oldest_arrival_timestamp_seconds",
+		"Arrival of the first application in the queue, by coupon.", []string{"coupon_id"}, nil)
+	reviewDesc = prometheus.NewDesc("jajeong_dlq_length",
+		"Applications in the DLQ, by coupon; of the 200 coupons that close first.", []string{"coupon_id"}, nil)
+	reviewedDesc = prometheus.NewDesc("jajeong_dlq_oldest_timestamp_seconds",
+		"Time when the entry with the lowest arrival came into the DLQ, by coupon.", []string{"coupon_id"}, nil)
+	dueDesc = prometheus.NewDesc("jajeong_settlement_due_timestamp_seconds",
+		"Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its "+
+			"settlement is late.", nil, nil)
+	ttlDesc = prometheus.NewDesc("jajeong_queue_least_ttl_seconds",
+		"Shortest time until a queue with applications expires in Redis.", nil, nil)
 )
 
 func (q Queues) Describe(to chan<- *prometheus.Desc) {
@@ -155,6 +163,9 @@ func (q Queues) Collect(to chan<- prometheus.Metric) {
 // opened returns at most maxQueues coupons that may have a queue, beginning with the coupon that closes first.
 func opened(coupons []coupon.Coupon, now time.Time) []coupon.Coupon {
 	coupons = slices.DeleteFunc(coupons, func(c coupon.Coupon) bool { return c.Finalised() || c.OpensAt.After(now) })
-	slices.SortFunc(coupons, func(a, b coupon.Coupon) int { return cmp.Or(a.ClosesAt.Compare(b.ClosesAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(coupons, func(a, b coupon.Coupon) int {
+		return cmp.Or(a.ClosesAt.Compare(b.ClosesAt),
+			cmp.Compare(a.ID, b.ID))
+	})
 	return coupons[:min(len(coupons), maxQueues)]
 }

@@ -24,7 +24,8 @@ import (
 var queueMetrics = []string{"jajeong_queue_length", "jajeong_queue_oldest_arrival_timestamp_seconds"}
 
 func (w *world) queues(stats catalog.Stats) catalog.Queues {
-	return catalog.Queues{Coupons: w.catalog.Coupons, Stats: stats, Zone: func(context.Context) (*time.Location, error) { return time.UTC, nil }, Now: time.Now}
+	return catalog.Queues{Coupons: w.catalog.Coupons, Stats: stats,
+		Zone: func(context.Context) (*time.Location, error) { return time.UTC, nil }, Now: time.Now}
 }
 
 // gauges returns the values of a metric by its label, at least one.
@@ -91,7 +92,8 @@ func TestQueues_DueTimeTTLAndReview(t *testing.T) {
 	w.refresh()
 	w.apply(3, 7) // earlier than all others
 	collector := w.queues(w.store)
-	whole := []string{"jajeong_settlement_due_timestamp_seconds", "jajeong_queue_least_ttl_seconds", "jajeong_dlq_oldest_timestamp_seconds"}
+	whole := []string{"jajeong_settlement_due_timestamp_seconds", "jajeong_queue_least_ttl_seconds",
+		"jajeong_dlq_oldest_timestamp_seconds"}
 	require.Zero(t, testutil.CollectAndCount(collector, whole[0], whole[2]), "only a frozen coupon has a queue")
 	require.NotZero(t, gauges(t, collector, whole[1])[""], "the queue of a frozen coupon expires, too")
 	first := w.apply(1, 7)
@@ -150,9 +152,12 @@ func TestQueues_AreBounded(t *testing.T) {
 	const coupons = 210
 	values := make([]string, coupons)
 	for i := range values {
-		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL %d MINUTE)", i+1, 1000-i)
+		values[i] =
+			fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL %d MINUTE)", i+1,
+				1000-i)
 	}
-	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " + strings.Join(values, ","))
+	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " +
+		strings.Join(values, ","))
 	w.refresh()
 	lengths := gauges(t, w.queues(w.store), "jajeong_queue_length")
 	require.Len(t, lengths, 200)
@@ -204,7 +209,8 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 	state := func() (file string, promises string) {
 		info, err := client.Info(t.Context(), "persistence").Result()
 		require.NoError(t, err)
-		err = w.db.QueryRowContext(t.Context(), "SELECT CONCAT_WS(' ', COUNT(*), SUM(accepted), MAX(seen_at)) FROM promise").Scan(&promises)
+		err = w.db.QueryRowContext(t.Context(),
+			"SELECT CONCAT_WS(' ', COUNT(*), SUM(accepted), MAX(seen_at)) FROM promise").Scan(&promises)
 		require.NoError(t, err)
 		return regexp.MustCompile(`aof_current_size:\d+`).FindString(info), promises
 	}
@@ -224,7 +230,8 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 	require.NoError(t, w.refreshOf(pods[1]))
 	changed, _ := state()
 	require.NotEqual(t, file, changed)
-	require.NoError(t, w.store.SaveCatalog(t.Context(), []byte(`{"digest":"","at":"2020-01-01T00:00:00Z","coupons":[]}`)))
+	require.NoError(t, w.store.SaveCatalog(t.Context(),
+		[]byte(`{"digest":"","at":"2020-01-01T00:00:00Z","coupons":[]}`)))
 	require.NoError(t, w.refreshOf(pods[2]))
 	saved, err := catalog.Snapshot{Store: w.store}.Coupons(t.Context())
 	require.NoError(t, err)

@@ -22,7 +22,8 @@ func FuzzSnapshot(f *testing.F) {
 		c.replace(r, nil, time.Time{})
 		for _, one := range r.Coupons {
 			found, ok := c.Lookup(one.ID)
-			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", one.ID, snapshot, found)
+			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", one.ID, snapshot,
+				found)
 		}
 		saved, err := json.Marshal(r)
 		require.NoError(t, err, "%q cannot be saved again", snapshot)
@@ -32,7 +33,8 @@ func FuzzSnapshot(f *testing.F) {
 		require.Len(t, again.Coupons, len(r.Coupons))
 		for i, one := range r.Coupons {
 			other := again.Coupons[i]
-			require.True(t, other.OpensAt.Equal(one.OpensAt) && other.ClosesAt.Equal(one.ClosesAt), "%+v came back as %+v", one, other)
+			require.True(t, other.OpensAt.Equal(one.OpensAt) && other.ClosesAt.Equal(one.ClosesAt),
+				"%+v came back as %+v", one, other)
 			other.OpensAt, other.ClosesAt = one.OpensAt, one.ClosesAt
 			require.True(t, reflect.DeepEqual(one, other), "%+v came back as %+v", one, other)
 		}

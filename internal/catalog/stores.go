@@ -85,7 +85,8 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 	}
 	for _, one := range r.Coupons {
 		if one.TotalQuantity < 0 || one.IssuedCount < 0 {
-			return nil, fmt.Errorf("decode catalog snapshot: coupon %d has %d of %d seats taken", one.ID, one.IssuedCount, one.TotalQuantity)
+			return nil, fmt.Errorf("decode catalog snapshot: coupon %d has %d of %d seats taken", one.ID,
+				one.IssuedCount, one.TotalQuantity)
 		}
 	}
 	return r, nil

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// A pool that was closed while its Redis was away tries once more before it notices.
-	goleak.VerifyTestMain(testenv.WithServers{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(testenv.WithServers{M: m},
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // world is a deployment: a MySQL database, a key prefix in Redis, and a catalog.
@@ -52,7 +53,8 @@ func (w *world) process() (*candidates.Store, *catalog.Catalog) {
 }
 
 func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
-	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t), Now: time.Now})
+	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t),
+		Now: time.Now})
 }
 
 func storeAt(t *testing.T, addr string) *candidates.Store {
@@ -107,7 +109,8 @@ func (w *world) apply(couponID coupon.CouponID, user coupon.UserID) candidates.R
 
 func (w *world) promise(couponID coupon.CouponID) (p coupon.Promise) {
 	w.t.Helper()
-	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?", couponID).
+	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?",
+		couponID).
 		Scan(&p.Accepted, &p.LastArrival)
 	require.NoError(w.t, err)
 	return p

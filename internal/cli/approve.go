@@ -32,7 +32,8 @@ func (p *program) person(of operatorFlags) approval.Person {
 
 // origin returns the origin of a change that the operator makes now.
 func (p *program) origin(of operatorFlags) audit.Origin {
-	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.signIn, Reason: of.Reason}
+	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.signIn,
+		Reason: of.Reason}
 }
 
 func (f approvalFlags) approvals(id coupon.CouponID) map[coupon.CouponID]approval.ID {
@@ -47,7 +48,8 @@ type asked struct {
 }
 
 // requestApproval records a plan, and prints what another person shall do. A plan of no action changes nothing.
-func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, pin pinFlags, person operatorFlags, format string) error {
+func (p *program) requestApproval(ctx context.Context, s *servers, plan approval.Plan, pin pinFlags,
+	person operatorFlags, format string) error {
 	if plan.Action == "" {
 		p.warn(text.NothingToApprove)
 		return nil
@@ -102,7 +104,8 @@ func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
 		p.view().Approval(a)
 		return nil
 	}
-	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open, Before: c.Before, Limit: c.Limit})
+	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open,
+		Before: c.Before, Limit: c.Limit})
 	if err != nil {
 		return err
 	}
@@ -210,9 +213,13 @@ type policySetCmd struct {
 
 func (c *policySetCmd) Validate() error {
 	problems := []error{c.operatorFlags.checkUnless(c.DryRun),
-		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil && c.Zone == "", text.FlagsMissing, "--actions, --shared-accounts, --person, --zone"))}
-	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person} {
-		problems = append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))))
+		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil && c.Zone == "",
+			text.FlagsMissing, "--actions, --shared-accounts, --person, --zone"))}
+	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts,
+		"--person": c.Person} {
+		problems =
+			append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag,
+				strings.Join(list, ","))))
 	}
 	return errors.Join(problems...)
 }

@@ -55,7 +55,8 @@ func TestApprovals_AfterLostCommits(t *testing.T) {
 // losing is a rule that drops the reply to one COMMIT, and counts them.
 func losing(lost int64, commits *atomic.Int64) faultproxy.Rule {
 	return func(turn faultproxy.Turn) faultproxy.Action {
-		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("COMMIT")) && commits.Add(1) == lost {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("COMMIT")) &&
+			commits.Add(1) == lost {
 			return faultproxy.DropReply(nil)
 		}
 		return faultproxy.Pass()

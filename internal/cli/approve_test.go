@@ -30,7 +30,8 @@ func (w *world) kim(args ...string) (code int, stdout, stderr string) {
 
 func (w *world) lee(args ...string) (code int, stdout, stderr string) {
 	w.T.Helper()
-	return w.withServers(append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...)).settle(append(args, "--operator=lee", "--reason=FIN-8", "--lang=en")...)
+	return w.withServers(append([]string{"--mysql-dsn=" + w.Admin.MySQLDSN}, w.servers[1:]...)).
+		settle(append(args, "--operator=lee", "--reason=FIN-8", "--lang=en")...)
 }
 
 func (w *world) withServers(servers []string) *world { return &world{w.Deployment, servers, w.noon} }
@@ -131,13 +132,15 @@ func (w *world) approvable() map[approval.Action]approvable {
 		approval.Run: {
 			func() coupon.CouponID { return w.couponFor(2, 1, 2, 3) },
 			func(id coupon.CouponID) []string {
-				return []string{"run", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+				return []string{"run", "--coupon=" + id.String(), "--cutoff=" +
+					time.Now().UTC().Format(time.RFC3339Nano)}
 			},
 			func(id coupon.CouponID) bool { return len(w.Issued(id)) == 2 }},
 		approval.AcceptGap: {
 			func() coupon.CouponID { id := w.couponFor(2, 1); w.AddPromises(id, 2); return id },
 			func(id coupon.CouponID) []string {
-				return []string{"run", "--accept-gap", "--coupon=" + id.String(), "--cutoff=" + time.Now().UTC().Format(time.RFC3339Nano)}
+				return []string{"run", "--accept-gap", "--coupon=" + id.String(), "--cutoff=" +
+					time.Now().UTC().Format(time.RFC3339Nano)}
 			},
 			func(id coupon.CouponID) bool {
 				return w.Number("SELECT written_off FROM promise WHERE coupon_id = ?", id) == 2
@@ -145,7 +148,8 @@ func (w *world) approvable() map[approval.Action]approvable {
 	}
 }
 
-// Each action that a policy can name is refused without an approval, made once with it, and found by verify if it is forged.
+// Each action that a policy can name is refused without an approval, made once with it, and found by verify if it is
+// forged.
 func TestApprovals_OfEveryAction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -180,7 +184,8 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			succeeds(t)(w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...))
 			require.True(t, of.changed(id))
 			require.Equal(t, approval.Used, w.stateOf(a))
-			used := audit.UsedApproval{Approval: uint64(a.Approval), Action: string(name), Digest: a.Digest, Maker: "kim", Checker: "lee"}
+			used := audit.UsedApproval{Approval: uint64(a.Approval), Action: string(name), Digest: a.Digest,
+				Maker: "kim", Checker: "lee"}
 			require.Equal(t, []audit.Payload{used}, w.Payloads(id, audit.ApprovalUsed))
 			w.Verify(id)
 
@@ -230,7 +235,9 @@ func TestApprovals_AreVoidAfterChange(t *testing.T) {
 	require.Equal(t, exitUse, code, stderr)
 	require.Contains(t, stderr, "is void now")
 	require.Empty(t, w.Issued(id))
-	require.Equal(t, []string{text.RunNotApproved.In(text.English)}, jajeongtest.Column[string](w.Deployment, "SELECT error FROM run_coupon WHERE coupon_id = ?", id), "viewers see runs, but no requests")
+	require.Equal(t, []string{text.RunNotApproved.In(text.English)},
+		jajeongtest.Column[string](w.Deployment, "SELECT error FROM run_coupon WHERE coupon_id = ?", id),
+		"viewers see runs, but no requests")
 	code, stdout, _ := w.settle("approvals", fmt.Sprint(a.Approval), "--lang=ko")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "VOID")
@@ -258,11 +265,14 @@ func TestApprovals_AreGoodForOneThing(t *testing.T) {
 		args []string
 		want string
 	}{
-		"another number":   {[]string{"coupon", "add-seats", id.String(), "--seats=2", a.flag(), "--operator=kim", "--reason=FIN-7"}, "is for something else"},
-		"another coupon":   {[]string{"coupon", "add-seats", other.String(), "--seats=1", a.flag(), "--operator=kim", "--reason=FIN-7"}, "is for something else"},
-		"another reason":   {append(seats, a.flag(), "--operator=kim", "--reason=FIN-9"), `for the reason "FIN-7"`},
-		"another approval": {append(seats, "--approval=999", "--operator=kim", "--reason=FIN-7"), "there is no approval 999"},
-		"both flags":       {append(seats, a.flag(), "--ask", "--operator=kim", "--reason=FIN-7"), "--ask"},
+		"another number": {[]string{"coupon", "add-seats", id.String(), "--seats=2", a.flag(), "--operator=kim",
+			"--reason=FIN-7"}, "is for something else"},
+		"another coupon": {[]string{"coupon", "add-seats", other.String(), "--seats=1", a.flag(), "--operator=kim",
+			"--reason=FIN-7"}, "is for something else"},
+		"another reason": {append(seats, a.flag(), "--operator=kim", "--reason=FIN-9"), `for the reason "FIN-7"`},
+		"another approval": {append(seats, "--approval=999", "--operator=kim", "--reason=FIN-7"),
+			"there is no approval 999"},
+		"both flags": {append(seats, a.flag(), "--ask", "--operator=kim", "--reason=FIN-7"), "--ask"},
 	} {
 		code, _, stderr := w.settle(append(c.args, "--lang=en")...)
 		require.Equal(t, exitUse, code, name)
@@ -309,17 +319,21 @@ func TestApprovals_OfGapsThatAreNone(t *testing.T) {
 	w.Verify()
 }
 
-// The policy itself needs an approval as soon as it names an action. A shared account asks and executes, but does not approve.
+// The policy itself needs an approval as soon as it names an action. A shared account asks and executes, but does not
+// approve.
 func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.AddQueue(1)
 	var account string
-	require.NoError(t, w.DB.QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
+	require.NoError(t, w.DB.QueryRowContext(t.Context(),
+		"SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&account))
 	var own string // of kim
-	require.NoError(t, w.as("jajeong_operator").QueryRowContext(t.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&own))
+	require.NoError(t, w.as("jajeong_operator").QueryRowContext(t.Context(),
+		"SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&own))
 	refused(t, "no known account")(
-		w.kim("policy", "set", "--shared-accounts="+account)) // an operator sees only accounts that have changed something
+		// An operator sees only accounts that have changed something.
+		w.kim("policy", "set", "--shared-accounts="+account))
 	park := "park@example.com=" + account
 	stdout := succeeds(t)(
 		w.lee("policy", "set", "--actions=add-seats", "--shared-accounts="+account, "--person=kim@example.com="+own,
@@ -339,7 +353,8 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Contains(t, stdout, "  "+digest+"\n")
 	none := w.ask("policy", "set", "--actions=none", "--expect-digest="+digest)
 	require.Equal(t, digest, none.Digest)
-	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval, approval.Person{Name: "park@example.com", SignIn: "park@example.com"}, true, "SEC-4")
+	_, err := approval.Decide(t.Context(), w.Settler().DB, none.Approval,
+		approval.Person{Name: "park@example.com", SignIn: "park@example.com"}, true, "SEC-4")
 	require.NoError(t, err)
 	stdout = succeeds(t)(w.kim("policy", "set", "--actions=none", none.flag(), "--expect-digest="+digest))
 	require.Contains(t, stdout, "No action needs an approval")
@@ -353,8 +368,10 @@ func TestPolicy_IsChangedWithApproval(t *testing.T) {
 	require.Len(t, report.Strays, 2)
 	require.Equal(t, verify.ApprovalMissing, report.Strays[0].Code)
 
-	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions=", "--shared-accounts=settle", "--shared-accounts=none,x",
-		"--person=kim@example.com=nobody", "--person=kim", "--person==" + own, "--person=kim=" + own + ",lee=" + own, "--person=kim=" + own + ",KIM=" + account} {
+	for _, wrong := range []string{"--actions=sell", "--actions=none,run", "--actions=", "--shared-accounts=settle",
+		"--shared-accounts=none,x",
+		"--person=kim@example.com=nobody", "--person=kim", "--person==" + own, "--person=kim=" + own + ",lee=" + own,
+		"--person=kim=" + own + ",KIM=" + account} {
 		code, _, stderr := w.kim("policy", "set", wrong)
 		require.Equal(t, exitUse, code, wrong)
 		require.Equal(t, 1, strings.Count(stderr, "settle: "), stderr)
@@ -401,12 +418,14 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
 		}
 	}
-	atConsole := func(change string, persons ...string) func(_ coupon.CouponID, a asked) { // whose accounts are those of a console
+	// Whose accounts are those of a console.
+	atConsole := func(change string, persons ...string) func(_ coupon.CouponID, a asked) {
 		return func(id coupon.CouponID, a asked) {
 			set(change)(id, a)
 			var accounts []string
 			for _, person := range persons {
-				accounts = append(accounts, jajeongtest.Column[string](w.Deployment, "SELECT SUBSTRING_INDEX("+person+"_account, '@', 1) FROM approval WHERE id = ?", a.Approval)...)
+				accounts = append(accounts, jajeongtest.Column[string](w.Deployment,
+					"SELECT SUBSTRING_INDEX("+person+"_account, '@', 1) FROM approval WHERE id = ?", a.Approval)...)
 			}
 			list, _ := json.Marshal(accounts)
 			w.Exec("UPDATE policy SET shared_accounts = ?", string(list))
@@ -414,13 +433,15 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	}
 	asProgram := func(id coupon.CouponID, _ asked) { // it adds no seats by itself
 		w.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", id)
-		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"}, audit.CouponSeats, id, audit.Entry{Payload: audit.CouponChange{}, Seats: 1}))
+		require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Reason: "x"},
+			audit.CouponSeats, id, audit.Entry{Payload: audit.CouponChange{}, Seats: 1}))
 	}
 	used := func(again func(used *audit.UsedApproval)) func(id coupon.CouponID, a asked) {
 		return func(id coupon.CouponID, _ asked) {
 			used := w.Payloads(id, audit.ApprovalUsed)[0].(audit.UsedApproval)
 			again(&used)
-			require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Payload: used}))
+			require.NoError(w.T, w.Audit(audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim",
+				Reason: "x"}, audit.ApprovalUsed, id, audit.Entry{Payload: used}))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -434,27 +455,39 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		"used before decided":   {seats, set("used_at = decided_at - INTERVAL 1 SECOND"), verify.ApprovalWrong},
 		"used after its expiry": {seats, set("expires_at = used_at - INTERVAL 1 SECOND"), verify.ApprovalWrong},
 		"used, but no event": {seats, func(_ coupon.CouponID, a asked) {
-			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
+			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, "+
+				"maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, "+
+				"maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
 		}, verify.ApprovalWrong},
-		"one account":               {seats, set("checker_account = maker_account"), verify.ApprovalWrong},
-		"one sign-in":               {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker", "checker"), verify.ApprovalWrong},
-		"console and terminal":      {seats, atConsole("maker_sign_in = 'x'", "maker"), verify.ApprovalWrong},
-		"terminal and console":      {seats, atConsole("checker_sign_in = 'x'", "checker"), verify.ApprovalWrong},
-		"a console's at a terminal": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'y'", "maker", "checker"), verify.ApprovalWrong},
-		"consoles of one's own":     {seats, set("maker_sign_in = 'x', checker_sign_in = 'y', checker_account = maker_account"), verify.ApprovalWrong},
-		"by the program's name":     {seats, asProgram, verify.ApprovalMissing},
-		"the console's account":     {seats, set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"), verify.ApprovalWrong},
-		"another account used it":   {seats, set("maker_account = 'park@%'"), verify.ApprovalWrong},
+		"one account": {seats, set("checker_account = maker_account"), verify.ApprovalWrong},
+		"one sign-in": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker",
+			"checker"), verify.ApprovalWrong},
+		"console and terminal": {seats, atConsole("maker_sign_in = 'x'", "maker"), verify.ApprovalWrong},
+		"terminal and console": {seats, atConsole("checker_sign_in = 'x'", "checker"), verify.ApprovalWrong},
+		"a console's at a terminal": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'y'", "maker",
+			"checker"), verify.ApprovalWrong},
+		"consoles of one's own": {seats,
+			set("maker_sign_in = 'x', checker_sign_in = 'y', checker_account = maker_account"), verify.ApprovalWrong},
+		"by the program's name": {seats, asProgram, verify.ApprovalMissing},
+		"the console's account": {seats,
+			set("maker_sign_in = 'x', checker_account = CONCAT(SUBSTRING_INDEX(maker_account, '@', 1), '@elsewhere')"),
+			verify.ApprovalWrong},
+		"another account used it": {seats, set("maker_account = 'park@%'"), verify.ApprovalWrong},
 		"a shared account": {seats, func(_ coupon.CouponID, a asked) {
-			w.Exec("UPDATE policy SET shared_accounts = (SELECT JSON_ARRAY(SUBSTRING_INDEX(checker_account, '@', 1)) FROM approval WHERE id = ?)", a.Approval)
+			w.Exec("UPDATE policy SET shared_accounts = (SELECT JSON_ARRAY(SUBSTRING_INDEX(checker_account, '@', 1)) "+
+				"FROM approval WHERE id = ?)", a.Approval)
 		}, verify.ApprovalWrong},
-		"another plan":            {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), verify.ApprovalWrong},
-		"another digest":          {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), verify.ApprovalMissing},
-		"another action":          {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`), verify.ApprovalWrong},
-		"used twice":              {seats, used(func(*audit.UsedApproval) {}), verify.ApprovalWrong},
-		"an event without one":    {seats, used(func(u *audit.UsedApproval) { u.Approval = 999 }), verify.ApprovalWrong},
-		"an event without a name": {seats, used(func(u *audit.UsedApproval) { *u = audit.UsedApproval{} }), verify.ApprovalWrong},
-		"an event of others":      {seats, used(func(u *audit.UsedApproval) { u.Checker = "park" }), verify.ApprovalWrong},
+		"another plan":   {seats, set(`plan = REPLACE(plan, '"to":"5"', '"to":"9"')`), verify.ApprovalWrong},
+		"another digest": {seats, set("digest = CONCAT('sha256:', REPEAT('0', 64))"), verify.ApprovalMissing},
+		"another action": {run, set(`action = 'grant', plan = REPLACE(plan, '"run"', '"grant"')`),
+			verify.ApprovalWrong},
+		"used twice": {seats, used(func(*audit.UsedApproval) {}), verify.ApprovalWrong},
+		"an event without one": {seats, used(func(u *audit.UsedApproval) { u.Approval = 999 }),
+			verify.ApprovalWrong},
+		"an event without a name": {seats, used(func(u *audit.UsedApproval) { *u = audit.UsedApproval{} }),
+			verify.ApprovalWrong},
+		"an event of others": {seats, used(func(u *audit.UsedApproval) { u.Checker = "park" }),
+			verify.ApprovalWrong},
 		"without an event": {seats, func(id coupon.CouponID, _ asked) {
 			w.Exec("DELETE FROM audit_event WHERE action = 'APPROVAL_USED' AND coupon_id = ?", id)
 		}, verify.ApprovalMissing},
@@ -469,7 +502,8 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 	}
 }
 
-// A retry that would issue to the line needs the approval of a run, which it cannot have. One of DLQ entries alone needs none.
+// A retry that would issue to the line needs the approval of a run, which it cannot have. One of DLQ entries alone
+// needs none.
 func TestApprovals_OfRunsAreNotPassedByWithRetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -77,7 +77,8 @@ func (c *cli) Validate() error {
 	_, err := schedule.Parse(c.SettleSchedule)
 	return errors.Join(
 		refuse(err != nil, text.WrongSchedule, err),
-		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel, maxParallel))
+		refuse(c.SettleParallel < 1 || c.SettleParallel > maxParallel, text.WrongParallel, c.SettleParallel,
+			maxParallel))
 }
 
 type verb interface {
@@ -126,7 +127,8 @@ const Grace = 25 * time.Second
 func Run(ctx context.Context, process Process) int {
 	out, errs := output.NewStream(process.Stdout), output.NewStream(process.Stderr)
 	process.Stdout, process.Stderr = out, errs
-	p := &program{cli: new(cli), Process: process, Locale: output.Locale{Language: text.LanguageOf(process.Args, os.Getenv), Zone: time.UTC}}
+	p := &program{cli: new(cli), Process: process,
+		Locale: output.Locale{Language: text.LanguageOf(process.Args, os.Getenv), Zone: time.UTC}}
 	code := p.parseAndRun(ctx)
 	if err := out.Failure(); err != nil {
 		p.warn(text.OutputNotWritten, err)
@@ -139,7 +141,8 @@ func Run(ctx context.Context, process Process) int {
 
 func (p *program) parseAndRun(ctx context.Context) int {
 	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Language: p.Language},
-		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"}, kong.PostBuild(completion.Answer))
+		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"},
+		kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}

@@ -57,14 +57,16 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Run:    func(ctx context.Context, call console.Call) int { return p.onPageRun(ctx, s, own, call) },
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
-		Reads:  &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get, Next: p.timetable().Next},
-		Zone:   s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
+		Reads: &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get,
+			Next: p.timetable().Next},
+		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
 	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
 	if c.AdminListen != "" {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
-		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx, c.AdminListen, p.logger)
+		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx,
+			c.AdminListen, p.logger)
 		if err != nil {
 			return fmt.Errorf("%w: free the port, or set ADMIN_LISTEN to another", err)
 		}
@@ -113,12 +115,15 @@ func (p *program) ownFlags() (flags []string) {
 // onPageRun runs a verb for a page of the console. It shares the connections of the console.
 func (p *program) onPageRun(ctx context.Context, s *servers, own []string, call console.Call) int {
 	args := append([]string{}, call.Args...)
-	if c, ok := p.parsed.Selected().Target.Addr().Interface().(*consoleCmd); ok && c.KeysFile != "" && args[0] == "receipt" {
+	if c, ok := p.parsed.Selected().Target.Addr().Interface().(*consoleCmd); ok && c.KeysFile != "" &&
+		args[0] == "receipt" {
 		args = append(args, "--receipt-keys-file="+c.KeysFile)
 	}
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: s.sharedWith(), logger: p.logger, Locale: output.Locale{Language: call.Language},
-		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
+	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: s.sharedWith(), logger: p.logger,
+		Locale: output.Locale{Language: call.Language},
+		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr,
+			Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
 	code := child.parseAndRun(ctx)
 	if err := stdout.Failure(); err != nil && code == exitDone {
 		return exitInfrastructure

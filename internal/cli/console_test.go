@@ -13,7 +13,8 @@ import (
 func TestConsole_IsReadyWithAllTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	logs, stop, ended := w.start([]string{"console", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--console-dev-user=kim"},
+	logs, stop, ended := w.start([]string{"console", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
+		"--console-dev-user=kim"},
 		"--mysql-dsn="+w.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1")
 	admin := adminPort(t, logs)
 	status, text := get(t, admin, "/readyz")

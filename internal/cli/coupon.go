@@ -67,7 +67,8 @@ func (c *change) Validate() error {
 	return c.operatorFlags.checkUnless(c.DryRun)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool, format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
+func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool,
+	format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
 	err = p.administer(ctx, person, approved, dryRun, func(a *couponadmin.Admin, s *servers) error {
 		made, err = make(a)
 		if err == nil && approved.Ask {
@@ -78,7 +79,8 @@ func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approv
 	return made, err
 }
 
-func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool, work func(*couponadmin.Admin, *servers) error) error {
+func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool,
+	work func(*couponadmin.Admin, *servers) error) error {
 	if dryRun { // nobody is recorded
 		person = operatorFlags{"-", "-"}
 	}
@@ -88,7 +90,8 @@ func (p *program) administer(ctx context.Context, person operatorFlags, approved
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
-		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask || dryRun, Ticket: approved.ticket(p, person)})
+		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask || dryRun,
+		Ticket: approved.ticket(p, person)})
 	if err != nil {
 		return err
 	}
@@ -125,11 +128,14 @@ func unlessAsked(err error) error {
 
 // changes has an entry for each verb that takes no flags other than those of change.
 var changes = map[string]changing{
-	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed, approvalFlags{}},
-	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil, approvalFlags{}},
-	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed, approvalFlags{}},
-	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted, approvalFlags{}},
-	"freeze":  {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil, approvalFlags{}},
+	"close": {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed,
+		approvalFlags{}},
+	"pause": {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil, approvalFlags{}},
+	"resume": {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed,
+		approvalFlags{}},
+	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted,
+		approvalFlags{}},
+	"freeze": {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil, approvalFlags{}},
 }
 
 func (c *change) run(ctx context.Context, p *program) error {
@@ -145,7 +151,8 @@ func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.DryRun, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
+	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.DryRun, c.Output,
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
 	if err != nil {
 		return unlessAsked(err)
 	}
@@ -177,7 +184,8 @@ func (c *couponExtendCmd) Validate() error {
 }
 
 func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context,
+		id coupon.CouponID) (*couponadmin.Change, error) {
 		closes, err := instant("--closes", c.Closes, p.Zone)
 		if err != nil {
 			return nil, err
@@ -195,12 +203,14 @@ type couponSeatsCmd struct {
 
 func (c *couponSeatsCmd) Validate() error {
 	return errors.Join(
-		refuse(c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0, text.SeatsOrTotalMissing, int64(couponadmin.MaxSeats)),
+		refuse(c.Seats < 0 || c.Seats > couponadmin.MaxSeats || c.Total < 0 || c.Seats+c.Total == 0,
+			text.SeatsOrTotalMissing, int64(couponadmin.MaxSeats)),
 		c.change.Validate())
 }
 
 func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context,
+		id coupon.CouponID) (*couponadmin.Change, error) {
 		if c.Total > 0 {
 			return a.SetSeats(ctx, id, int(c.Total))
 		}
@@ -216,7 +226,8 @@ type couponCadenceCmd struct {
 }
 
 func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
+	return c.do(ctx, p, changing{func(a *couponadmin.Admin, ctx context.Context,
+		id coupon.CouponID) (*couponadmin.Change, error) {
 		return a.SetCadence(ctx, id, cadenceOf(c.Cadence))
 	}, text.CouponHasCadence, text.CouponHadThisCadence, func(v view.View, made *couponadmin.Change) {
 		v.CadenceChanged(made)
@@ -247,7 +258,8 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, 
 	opens, wrongOpens := instant("--opens", c.Opens, zone)
 	closes, wrongCloses := instant("--closes", c.Closes, zone)
 	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays,
-		Discount: coupon.Discount{DiscountWon: c.DiscountWon, DiscountPercent: c.DiscountPercent, DiscountMaxWon: c.DiscountMaxWon, MinimumWon: c.MinimumWon},
+		Discount: coupon.Discount{DiscountWon: c.DiscountWon, DiscountPercent: c.DiscountPercent,
+			DiscountMaxWon: c.DiscountMaxWon, MinimumWon: c.MinimumWon},
 		Campaign: c.Campaign, Cadence: cadenceOf(c.Cadence), LineLimit: c.LineLimit}
 	return n, errors.Join(wrongOpens, wrongCloses, errors.Join(n.Problems()...))
 }
@@ -258,13 +270,14 @@ func (c *couponCreateCmd) Validate() error {
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output, func(a *couponadmin.Admin) (*couponadmin.Change, error) {
-		n, err := c.coupon(p.Zone)
-		if err != nil {
-			return nil, err
-		}
-		return a.Create(ctx, n)
-	})
+	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output,
+		func(a *couponadmin.Admin) (*couponadmin.Change, error) {
+			n, err := c.coupon(p.Zone)
+			if err != nil {
+				return nil, err
+			}
+			return a.Create(ctx, n)
+		})
 	if err != nil {
 		return err
 	}
@@ -276,7 +289,8 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": is.ID})
 	}
 	fmt.Fprintln(p.Stdout, is.ID)
-	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, p.WithOffset(is.OpensAt), p.WithOffset(is.ClosesAt))
+	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, p.WithOffset(is.OpensAt),
+		p.WithOffset(is.ClosesAt))
 	if shown := is.OpensAt.Add(-catalog.Ahead); shown.After(p.Now()) {
 		p.warn(text.ShownLater, p.WithOffset(shown))
 	} else {
@@ -291,8 +305,8 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 // localForms are the accepted forms of an instant without a zone.
 var localForms = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 
-// instant parses a time in RFC 3339, or in one of localForms, which means local time in the given zone. Of a local time that
-// comes twice, it is the first.
+// instant parses a time in RFC 3339, or in one of localForms, which means local time in the given zone. Of a local time
+// that comes twice, it is the first.
 func instant(flag, given string, zone *time.Location) (time.Time, error) {
 	t, exists, err := parseTime(given, zone)
 	switch {

@@ -18,8 +18,10 @@ func TestGoldenCoupon(t *testing.T) {
 		at := func(d time.Duration) string { return s.Now().Add(d).UTC().Format(time.RFC3339) }
 		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
 		s.says("coupon", "list")
-		does("create", "--name=블랙 프라이데이", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour), "--discount-won=5000")
-		does("create", "--name=다음 회차", "--seats=100", "--opens="+at(24*time.Hour), "--closes="+at(48*time.Hour), "--output=json")
+		does("create", "--name=블랙 프라이데이", "--seats=2", "--opens="+at(-time.Hour), "--closes="+at(time.Hour),
+			"--discount-won=5000")
+		does("create", "--name=다음 회차", "--seats=100", "--opens="+at(24*time.Hour), "--closes="+at(48*time.Hour),
+			"--output=json")
 		does("create", "--name=지난 회차", "--seats=1", "--opens="+at(-time.Hour), "--closes="+at(-time.Minute))
 		does("create", "--name=", "--seats=0", "--opens=noon", "--closes="+at(time.Hour), "--validity-days=40000")
 		s.says("coupon", "list")
@@ -107,8 +109,10 @@ func TestGoldenDLQ(t *testing.T) {
 		s.Exec("UPDATE coupon SET total_quantity = 3")
 		decides("retry", "--coupon=1", "--cause=INACTIVE_USER", "--canary=1", "--cutoff=now")
 		decides("drop", "--coupon=1", "--cause=UNKNOWN_USER")
-		s.saysOnTerminal([]string{"n"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"}, person...)...)
-		s.saysOnTerminal([]string{"y"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"}, person...)...)
+		s.saysOnTerminal([]string{"n"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"},
+			person...)...)
+		s.saysOnTerminal([]string{"y"}, append([]string{"dlq", "drop", "--coupon=1", "--cause=UNKNOWN_USER"},
+			person...)...)
 		decides("drop", "--coupon=1", "--cause=UNKNOWN_USER")
 		decides("retry", "--coupon=1", "--user=77")
 		s.says("dlq", "drop", "--coupon=1")

@@ -59,8 +59,9 @@ func (p *program) withoutRedis(failed error) error {
 
 func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error {
 	r := &reading{servers: s, Reader: history.Reader{DB: s.MySQL}}
-	coupons, err := r.List(ctx, history.CouponFilter{Status: history.CouponStatus(strings.ToUpper(c.Status)), Campaign: c.Campaign,
-		Cadence: cadenceOf(c.Cadence), After: c.After, Limit: c.Limit})
+	coupons, err := r.List(ctx, history.CouponFilter{Status: history.CouponStatus(strings.ToUpper(c.Status)),
+		Campaign: c.Campaign,
+		Cadence:  cadenceOf(c.Cadence), After: c.After, Limit: c.Limit})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ func (w *world) mustChange(verb string, couponID coupon.CouponID, extra ...strin
 func (w *world) create(extra ...string) (code int, stdout, stderr string) {
 	w.T.Helper()
 	now := w.Now().UTC()
-	return w.settle(unless(extra, "coupon", "create", "--name=심야", "--seats=2", "--opens="+now.Add(-time.Hour).Format(time.RFC3339),
+	return w.settle(unless(extra, "coupon", "create", "--name=심야", "--seats=2",
+		"--opens="+now.Add(-time.Hour).Format(time.RFC3339),
 		"--closes="+now.Add(time.Hour).Format(time.RFC3339), "--operator=park", "--reason=TICKET-9")...)
 }
 
@@ -42,7 +43,8 @@ func TestCouponRecount_PrintsBothCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	couponID := w.AddCoupon(2)
-	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 1, '2038-01-01'), (?, 2, '2038-01-01'), (?, 3, '2038-01-01')", couponID, couponID, couponID)
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 1, '2038-01-01'), (?, 2, "+
+		"'2038-01-01'), (?, 3, '2038-01-01')", couponID, couponID, couponID)
 	code, _, korean := w.settle("run", "--cutoff=now", "--dry-run", "--lang=ko", "--output=json")
 	require.Equal(t, exitInvariant, code, "the count is wrong")
 	require.NotContains(t, korean, "%!")
@@ -98,7 +100,8 @@ func TestLocalTimes_OfNewYork(t *testing.T) {
 
 	code, _, stderr = w.create("--opens=2030-11-03 01:30", "--closes=2030-11-03 02:00")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "from 2030-11-03 01:30:00-04:00 to 2030-11-03 02:00:00-05:00", "the first of the hour that comes twice")
+	require.Contains(t, stderr, "from 2030-11-03 01:30:00-04:00 to 2030-11-03 02:00:00-05:00",
+		"the first of the hour that comes twice")
 }
 
 // MySQL refuses a pause or a close before Redis knows of it: nobody is turned away by a change that is not made.
@@ -107,7 +110,8 @@ func TestCouponChange_IsMadeByRedisOnlyIfMySQLTakesIt(t *testing.T) {
 	w := newWorld(t)
 	as := func(access jajeongtest.Access, verb string, id coupon.CouponID) (code int, stderr string) {
 		var errs bytes.Buffer
-		code = run(t.Context(), append([]string{"coupon", verb, id.String(), "--operator=kim", "--reason=x"}, w.Flags(access)...), io.Discard, &errs)
+		code = run(t.Context(), append([]string{"coupon", verb, id.String(), "--operator=kim", "--reason=x"},
+			w.Flags(access)...), io.Discard, &errs)
 		return code, errs.String()
 	}
 	for n, verb := range []string{"pause", "close"} {
@@ -118,7 +122,8 @@ func TestCouponChange_IsMadeByRedisOnlyIfMySQLTakesIt(t *testing.T) {
 		require.Contains(t, stderr, "denied", "this account may not change coupons")
 		w.Apply(id, coupon.UserID(10+n))
 
-		w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON audit_event FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no more events'")
+		w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON audit_event FOR EACH ROW SIGNAL SQLSTATE '45000' SET " +
+			"MESSAGE_TEXT = 'no more events'")
 		code, stderr = as(w.Operator, verb, id)
 		require.NotZero(t, code)
 		require.Contains(t, stderr, "no more events")
@@ -141,8 +146,9 @@ func TestCouponChange_UnknownOutcome(t *testing.T) {
 		change func(*world) (code int, stdout, stderr string)
 		look   string
 	}{
-		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", couponID, "--seats=5") }, fmt.Sprintf("settle coupon show %d", couponID)},
-		"new":   {func(w *world) (int, string, string) { return w.create() }, "settle coupon list"},
+		"seats": {func(w *world) (int, string, string) { return w.changes("add-seats", couponID, "--seats=5") },
+			fmt.Sprintf("settle coupon show %d", couponID)},
+		"new": {func(w *world) (int, string, string) { return w.create() }, "settle coupon list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +193,8 @@ func TestCouponList(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(stdout), &lines))
 		return lines
 	}
-	for status, id := range map[string]coupon.CouponID{"open": opened, "scheduled": ahead, "closed": closed, "paused": paused, "finalised": over} {
+	for status, id := range map[string]coupon.CouponID{"open": opened, "scheduled": ahead, "closed": closed,
+		"paused": paused, "finalised": over} {
 		lines := listed(exitDone, "--status="+status)
 		require.Len(t, lines, 1, status)
 		require.Equal(t, id, lines[0].ID, status)

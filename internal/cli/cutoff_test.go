@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// The cutoff of a date is the first instant after that day, also where clocks change. The cutoff of an instant is the instant.
-// Every error is one line that names a flag.
+// The cutoff of a date is the first instant after that day, also where clocks change. The cutoff of an instant is the
+// instant. Every error is one line that names a flag.
 func FuzzCutoff(f *testing.F) {
 	zones := []*time.Location{time.UTC}
 	for _, name := range []string{
-		"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia", "Asia/Kathmandu",
+		"Asia/Seoul", "Europe/Berlin", "America/Santiago", "Africa/Cairo", "America/Havana", "Asia/Beirut",
+		"Pacific/Apia", "Asia/Kathmandu",
 	} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
@@ -24,7 +25,8 @@ func FuzzCutoff(f *testing.F) {
 		for _, c := range []runCmd{{Date: date}, {Cutoff: cutoff}} {
 			got, err := c.cutoff(zone)
 			if err != nil {
-				if text := err.Error(); strings.ContainsAny(text, "\n\r\x1b") || !strings.Contains(text, "--") && !strings.Contains(text, "1970") {
+				if text := err.Error(); strings.ContainsAny(text, "\n\r\x1b") || !strings.Contains(text, "--") &&
+					!strings.Contains(text, "1970") {
 					t.Errorf("%+v has the error %q", c, text)
 				}
 				continue
@@ -35,7 +37,9 @@ func FuzzCutoff(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%q was parsed as a date", c.Date)
 				}
-				if last := got.Add(-time.Nanosecond).In(zone).Format(time.DateOnly); last != c.Date && c.Date != "2011-12-30" { // which Apia left out
+				// Which Apia left out.
+				if last := got.Add(-time.Nanosecond).In(zone).Format(time.DateOnly); last != c.Date &&
+					c.Date != "2011-12-30" {
 					t.Errorf("the cutoff of %s in %s is %s: before it is %s", c.Date, zone, got, last)
 				}
 				if first := got.In(zone).Format(time.DateOnly); first <= c.Date && day.Year() < 9999 {
@@ -48,7 +52,8 @@ func FuzzCutoff(f *testing.F) {
 			case got.Before(time.Unix(0, 0)):
 				t.Errorf("%q is %s", c.Cutoff, got)
 			default:
-				if again, err := (&runCmd{Cutoff: got.Format(time.RFC3339Nano)}).cutoff(zone); err != nil || !again.Equal(got) {
+				if again, err := (&runCmd{Cutoff: got.Format(time.RFC3339Nano)}).cutoff(zone); err != nil ||
+					!again.Equal(got) {
 					t.Errorf("%q is %s, and that is %s, %v", c.Cutoff, got, again, err)
 				}
 			}

@@ -42,14 +42,15 @@ func checkCauses(given []string) error {
 	known = append(known, history.UnknownCause)
 	for _, cause := range given {
 		if !slices.Contains(known, cause) {
-			return text.UsageErrorf(text.WrongValueOf, "--cause", cause, text.Errorf(text.WantOneOf, strings.Join(known, ", ")))
+			return text.UsageErrorf(text.WrongValueOf, "--cause", cause,
+				text.Errorf(text.WantOneOf, strings.Join(known, ", ")))
 		}
 	}
 	return nil
 }
 
-// reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single entries with
-// --list or --user.
+// reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single
+// entries with --list or --user.
 type reviewList struct {
 	Digest  string             `json:"digest,omitempty"` // digest of a preview, as --expect-digest takes it
 	Groups  []history.DLQGroup `json:"groups,omitempty"`
@@ -78,7 +79,8 @@ func (l *reviewList) add(e history.DLQEntry) {
 }
 
 func (c *dlqListCmd) run(ctx context.Context, p *program) (err error) {
-	selection, list := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause}, newReviewList(c.List || len(c.User) > 0)
+	selection, list := review.Selection{Coupons: c.Coupon, Users: c.User, Causes: c.Cause},
+		newReviewList(c.List || len(c.User) > 0)
 	if list.now, err = p.eachUnderReview(ctx, selection, list.add); err != nil {
 		return err
 	}
@@ -113,7 +115,8 @@ func (p *program) printReview(list *reviewList, format string) error {
 }
 
 // eachUnderReview visits the selected DLQ entries. now is the Redis time.
-func (p *program) eachUnderReview(ctx context.Context, of review.Selection, visit func(history.DLQEntry)) (now time.Time, err error) {
+func (p *program) eachUnderReview(ctx context.Context, of review.Selection,
+	visit func(history.DLQEntry)) (now time.Time, err error) {
 	s, err := p.open(ctx)
 	if err != nil {
 		return now, err
@@ -159,7 +162,8 @@ func (d *reviewFlags) Validate() error {
 
 // order returns the operator's order. With --user, the run fails if one of the users has left the DLQ.
 func (d *reviewFlags) order(p *program) settle.Order {
-	return settle.Order{Operator: d.Operator, Reason: d.Reason, Person: p.person(d.operatorFlags), MayBeGone: len(d.User) == 0}
+	return settle.Order{Operator: d.Operator, Reason: d.Reason, Person: p.person(d.operatorFlags),
+		MayBeGone: len(d.User) == 0}
 }
 
 func (d *reviewFlags) selection() review.Selection {
@@ -262,7 +266,8 @@ type dlqDropCmd struct {
 }
 
 func (c *dlqDropCmd) Validate() error {
-	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing), refuse(c.Ask && len(c.User) > 1, text.AskForOneUser), c.reviewFlags.Validate())
+	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing),
+		refuse(c.Ask && len(c.User) > 1, text.AskForOneUser), c.reviewFlags.Validate())
 }
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {

@@ -24,7 +24,8 @@ import (
 // dlq runs `settle dlq VERB` for a coupon.
 func (w *world) dlq(verb string, couponID coupon.CouponID, extra ...string) (code int, stdout, stderr string) {
 	w.T.Helper()
-	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee", "--reason=TICKET-7"}, extra...)...)
+	return w.settle(append([]string{"dlq", verb, fmt.Sprintf("--coupon=%d", couponID), "--operator=lee",
+		"--reason=TICKET-7"}, extra...)...)
 }
 
 func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
@@ -64,7 +65,8 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 	_, _, stderr = w.dlq("retry", couponID, "--cause=INACTIVE_USER")
 	require.Contains(t, stderr, "No application is under review for this cause")
 	for want, args := range map[string][]string{
-		`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"}, `"trigger": "MANUAL"`: {"drop", "--yes"},
+		`"trigger": "DLQ_RETRY"`: {"retry"}, `"runs": []`: {"retry", "--canary=1"},
+		`"trigger": "MANUAL"`: {"drop", "--yes"},
 	} {
 		stdout := succeeds(t)(w.dlq(args[0], couponID, append(args[1:], "--cause=INACTIVE_USER", "--output=json")...))
 		require.True(t, json.Valid([]byte(stdout)), stdout)
@@ -72,7 +74,8 @@ func TestDLQRetry_TriesCanariesFirst(t *testing.T) {
 		require.NotContains(t, stdout, "null")
 	}
 	for want, wrong := range map[string][]string{
-		"--canary": {"--canary=-1"}, "--user": {"--cause=BAD_ROW", "--user=99"}, "7": {"--user=99", "--user=7", "--canary=1"},
+		"--canary": {"--canary=-1"}, "--user": {"--cause=BAD_ROW", "--user=99"},
+		"7": {"--user=99", "--user=7", "--canary=1"},
 	} {
 		refused(t, want)(w.dlq("retry", couponID, wrong...))
 	}
@@ -100,9 +103,11 @@ func TestDLQList(t *testing.T) {
 	all := listed()
 	require.Equal(t, []int{6, 4}, []int{all.Total, len(all.Groups)})
 	arrivals := w.UnderReview(couponID)
-	blocked := all.Groups[slices.IndexFunc(all.Groups, func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
+	blocked := all.Groups[slices.IndexFunc(all.Groups,
+		func(g history.DLQGroup) bool { return g.Cause == "INACTIVE_USER" })]
 	require.Equal(t, couponID, blocked.Coupon)
-	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts, blocked.MaxAttempts})
+	require.Equal(t, []int{2, 0, 2, 1, 1}, []int{blocked.Count, blocked.Retryable, blocked.Held, blocked.MinAttempts,
+		blocked.MaxAttempts})
 	require.Equal(t, arrivals["1"], coupon.ArrivalAt(blocked.OldestArrival))
 	require.Equal(t, arrivals["2"], coupon.ArrivalAt(blocked.NewestArrival))
 	require.WithinRange(t, blocked.OldestReview, began.Truncate(time.Second), w.Now())
@@ -127,7 +132,8 @@ func TestDLQList(t *testing.T) {
 	require.NoError(t, w.Redis.ZAdd(t.Context(), w.Key("dlq", other),
 		redis.Z{Score: arrival, Member: "7"}, redis.Z{Score: arrival, Member: "8"}).Err())
 	require.NoError(t, w.Redis.HSet(t.Context(), w.Key("dlq:reason", other), "8", `{"cause":"BY_HAND"}`).Err())
-	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"}, {"--output=csv"}, {"--output=csv", "--list"}} {
+	for _, args := range [][]string{{"--output=json"}, {"--output=json", "--list"}, {"--output=table"},
+		{"--output=csv"}, {"--output=csv", "--list"}} {
 		stdout := succeeds(t)(w.settle(append([]string{"dlq", "list"}, args...)...))
 		require.NotRegexp(t, "0001-01-01|1970-01-01", stdout, args)
 	}
@@ -180,15 +186,20 @@ func TestDLQ_IsPinnedToItsPreview(t *testing.T) {
 		list := succeeds(t)(w.settle(append([]string{"dlq", "list", coupons}, selected...)...))
 		for _, verb := range []string{"retry", "drop"} {
 			preview := succeeds(t)(w.settle(append([]string{"dlq", verb, coupons, "--dry-run"}, selected...)...))
-			rows := strings.TrimSuffix(preview, "  "+w.digestOf(append([]string{"dlq", verb, coupons}, selected...)...)+"\n")
-			require.Equal(t, strings.Count(list, "\n"), strings.Count(rows, "\n"), "the preview is the list and its digest")
+			rows := strings.TrimSuffix(preview, "  "+w.digestOf(append([]string{"dlq", verb, coupons},
+				selected...)...)+"\n")
+			require.Equal(t, strings.Count(list, "\n"), strings.Count(rows, "\n"),
+				"the preview is the list and its digest")
 		}
 	}
 	require.Empty(t, w.Issued(couponID))
-	retry, drop := w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"), w.digestOf("dlq", "drop", coupons, "--cause=BAD_ROW")
+	retry, drop := w.digestOf("dlq", "retry", coupons, "--cause=BAD_ROW"),
+		w.digestOf("dlq", "drop", coupons, "--cause=BAD_ROW")
 	require.NotEqual(t, retry, drop)
 	w.MoveToReview(couponID, "3", coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
-	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop}, {"retry", "--cutoff=now", "--expect-digest=" + retry}, {"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
+	for _, flags := range [][]string{{"drop", "--yes", "--expect-digest=" + drop},
+		{"retry", "--cutoff=now", "--expect-digest=" + retry},
+		{"retry", "--cutoff=now", "--canary=1", "--expect-digest=" + retry},
 		{"retry", "--cutoff=now", "--expect-digest=" + drop}} {
 		refused(t, "no longer the one that the preview showed")(
 			w.dlq(flags[0], couponID, append(flags[1:], "--cause=BAD_ROW", "--lang=en")...))
@@ -242,7 +253,8 @@ func TestDLQ_LeavesOutEntriesGoneMeanwhile(t *testing.T) {
 	w.verify()
 }
 
-// The entries of chosen users are looked up, however long the DLQ is. Only the run of a retry reads the line, as every run does.
+// The entries of chosen users are looked up, however long the DLQ is. Only the run of a retry reads the line, as every
+// run does.
 func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
@@ -250,8 +262,10 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 	_, w.servers = w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
 		text := strings.ToLower(string(turn.Request))
 		switch {
-		case turn.Proxy != jajeongtest.ToRedis || strings.Contains(text, "\r\neval\r\n"): // Redis did not have the script yet
-		case strings.Contains(text, "\r\n500\r\n$3\r\n125\r\n"): // 500 entries of the queue and 125 of the DLQ: a page of the line
+		// Redis did not have the script yet.
+		case turn.Proxy != jajeongtest.ToRedis || strings.Contains(text, "\r\neval\r\n"):
+		// 500 entries of the queue and 125 of the DLQ: a page of the line.
+		case strings.Contains(text, "\r\n500\r\n$3\r\n125\r\n"):
 			pages.Add(1)
 		default:
 			calls.Add(1)
@@ -266,7 +280,8 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 		for _, user := range users {
 			w.MoveToReview(id, user.Member(), coupon.Failure{Cause: coupon.CauseBadRow, Note: "test"})
 		}
-		for i, verb := range [][]string{{"list"}, {"drop"}, {"retry", "--cutoff=now"}, {"retry", "--cutoff=now", "--canary=1"}} {
+		for i, verb := range [][]string{{"list"}, {"drop"}, {"retry", "--cutoff=now"},
+			{"retry", "--cutoff=now", "--canary=1"}} {
 			calls.Store(0)
 			pages.Store(0)
 			flags := append([]string{"--coupon=" + id.String(), "--user=" + users[i].Member()}, verb[1:]...)
@@ -277,7 +292,8 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 			key := strings.Join(verb, " ")
 			if n > 0 {
 				require.Equal(t, counted[key], calls.Load(), key)
-				require.LessOrEqual(t, pages.Load(), int64(3*(entries/125+1)), "%s: to count, to issue, to close out", key)
+				require.LessOrEqual(t, pages.Load(), int64(3*(entries/125+1)), "%s: to count, to issue, to close out",
+					key)
 			}
 			counted[key] = calls.Load()
 			require.True(t, verb[0] == "retry" || pages.Load() == 0, key)

@@ -160,7 +160,8 @@ func (c *eventsReplayCmd) read(ctx context.Context, p *program, s *servers) erro
 }
 
 // closeGap forgets what the sink lacked, if the replay has published all of it. It says what the sink may still lack.
-func (c *eventsReplayCmd) closeGap(ctx context.Context, p *program, s *servers, gap *events.Gap, covered bool, server string) (err error) {
+func (c *eventsReplayCmd) closeGap(ctx context.Context, p *program, s *servers, gap *events.Gap, covered bool,
+	server string) (err error) {
 	if covered {
 		gap, err = events.CloseGap(ctx, mysqltx.New(s.MySQL), c.sink(), gap, server)
 	}

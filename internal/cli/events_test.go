@@ -57,7 +57,8 @@ func TestEvents_Replay(t *testing.T) {
 
 	require.NoError(t, w.Redis.Del(t.Context(), w.stream()).Err())
 	for range 300 { // long ago
-		require.NoError(t, w.Redis.XAdd(t.Context(), &redis.XAddArgs{Stream: w.stream(), ID: "1-*", Values: []any{"event", "{}"}}).Err())
+		require.NoError(t, w.Redis.XAdd(t.Context(),
+			&redis.XAddArgs{Stream: w.stream(), ID: "1-*", Values: []any{"event", "{}"}}).Err())
 	}
 	succeeds(t)(replay(all))
 	require.EqualValues(t, 320, w.Redis.XLen(t.Context(), w.stream()).Val(), "a replay removes nothing")
@@ -117,13 +118,14 @@ func (w *world) serveEvents(what string, until func() bool) string {
 	return r.stderr.String()
 }
 
-// Somebody deletes a stream with the events of two hours. The log and the status name a replay, and the notice stays until exactly
-// that has run: not a part of it, a dry run, one that fails, or one to another Redis or stream.
+// Somebody deletes a stream with the events of two hours. The log and the status name a replay, and the notice stays
+// until exactly that has run: not a part of it, a dry run, one that fails, or one to another Redis or stream.
 func TestEvents_MayBeLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.published(between(1, 20)...)
-	w.Exec("UPDATE settlement SET published_at = published_at - INTERVAL 2 HOUR, settled_at = settled_at - INTERVAL 2 HOUR")
+	w.Exec("UPDATE settlement SET published_at = published_at - INTERVAL 2 HOUR, settled_at = settled_at - INTERVAL " +
+		"2 HOUR")
 	w.Exec("UPDATE user_coupon SET issued_at = issued_at - INTERVAL 2 HOUR")
 	recent := w.published(between(21, 23)...)
 	require.NoError(t, w.Redis.Del(t.Context(), w.stream()).Err())
@@ -157,11 +159,12 @@ func TestEvents_MayBeLost(t *testing.T) {
 		return code, stderr
 	}
 	for name, command := range map[string][]string{
-		"of one coupon":    append(slices.Clone(named), "--coupon="+old.String()),
-		"counted":          append(slices.Clone(named), "--dry-run"),
-		"of a part":        {"events", "replay", "--from=" + gap.From.Add(time.Minute).Format(time.RFC3339)},
-		"that failed":      append(slices.Clone(named), "--event-redis-addrs=127.0.0.1:1"),
-		"to another Redis": append(slices.Clone(named), "--event-redis-addrs="+testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()),
+		"of one coupon": append(slices.Clone(named), "--coupon="+old.String()),
+		"counted":       append(slices.Clone(named), "--dry-run"),
+		"of a part":     {"events", "replay", "--from=" + gap.From.Add(time.Minute).Format(time.RFC3339)},
+		"that failed":   append(slices.Clone(named), "--event-redis-addrs=127.0.0.1:1"),
+		"to another Redis": append(slices.Clone(named),
+			"--event-redis-addrs="+testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr()),
 	} {
 		code, stderr := replay(command)
 		require.Equal(t, name == "that failed", code != exitDone, "%s: %s", name, stderr)

@@ -20,10 +20,12 @@ type explainCmd struct {
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
-	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil { // without MySQL, Explain still reads Redis
+	// Without MySQL, Explain still reads Redis.
+	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil {
 		return purged.Err(p.Instant(purged.PurgedAt))
 	}
-	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now, IssueInterval: c.IssueInterval, Zone: s.zone.Get}
+	explainer := &explain.Explainer{DB: s.MySQL, Redis: s.store, Users: s.users, Now: p.Now,
+		IssueInterval: c.IssueInterval, Zone: s.zone.Get}
 	x, err := explainer.Explain(ctx, c.Coupon, c.User)
 	if err != nil {
 		return err

@@ -104,7 +104,8 @@ func TestExplain_UserWithoutApplication(t *testing.T) {
 	require.Contains(t, stderr, "--user is 0")
 }
 
-// mustRetryNextNight marks an entry as tried by the coming nightly run, and requires that explain names the run after it.
+// mustRetryNextNight marks an entry as tried by the coming nightly run, and requires that explain names the run after
+// it.
 func (w *world) mustRetryNextNight(couponID coupon.CouponID, user coupon.UserID) {
 	w.T.Helper()
 	zone := w.atNoon()
@@ -116,9 +117,11 @@ func (w *world) mustRetryNextNight(couponID coupon.CouponID, user coupon.UserID)
 	next := calendar.NextCutoff(reason.Night, zone)
 	x := w.explain(couponID, user)
 	require.True(w.T, next.Equal(*x.Conclusion.Application.SettlesAt))
-	_, printed, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user), "--lang=en")
+	_, printed, _ := w.settle("explain", fmt.Sprintf("--coupon=%d", couponID), fmt.Sprintf("--user=%d", user),
+		"--lang=en")
 	require.Contains(w.T, printed, "retried by every nightly run")
-	require.Regexp(w.T, regexp.QuoteMeta((output.Locale{Zone: zone}).Instant(next))+` +│ settlement \(planned\)`, printed)
+	require.Regexp(w.T, regexp.QuoteMeta((output.Locale{Zone: zone}).Instant(next))+` +│ settlement \(planned\)`,
+		printed)
 }
 
 func TestExplain_Outcomes(t *testing.T) {
@@ -131,10 +134,13 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.Exec("INSERT INTO odd_user (id) VALUES (3)")
 	couponID := w.AddCoupon(3)
 	w.Apply(couponID, 1, 2, 3, 99, 4, 5)
-	require.Contains(t, w.must(couponID, 4, explain.StateWaiting), "number 5 of 6 that are waiting. Coupons left at present: 3.")
+	require.Contains(t, w.must(couponID, 4, explain.StateWaiting),
+		"number 5 of 6 that are waiting. Coupons left at present: 3.")
 	w.must(couponID, 2, explain.StateWaiting, explain.NoteAccountInactive)
 	w.must(couponID, 99, explain.StateWaiting, explain.NoteAccountUnknown)
-	underWay := "INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at) VALUES (?, HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
+	underWay :=
+		"INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at) VALUES (?, " +
+			"HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))"
 	w.Exec(underWay, "MANUAL")
 	w.must(couponID, 4, explain.StateWaiting) // it may settle another coupon
 	w.Exec(underWay, "CRON")
@@ -142,8 +148,11 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL 61 SECOND")
 	w.must(couponID, 4, explain.StateWaiting) // both are abandoned
 	failed := func(with coupon.CouponID) {
-		w.Exec("INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at, finished_at, status) VALUES ('CRON', HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')")
-		w.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, 'FAILED', 0, 1, 'x' FROM settlement_run", with)
+		w.Exec("INSERT INTO settlement_run (trigger_kind, nonce, cutoff, started_at, heartbeat_at, finished_at, " +
+			"status) VALUES ('CRON', HEX(UUID_SHORT()), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), " +
+			"UTC_TIMESTAMP(6), 'FAILED')")
+		w.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) SELECT MAX(id), ?, "+
+			"'FAILED', 0, 1, 'x' FROM settlement_run", with)
 	}
 	failed(couponID)
 	failed(couponID + 1)
@@ -156,20 +165,24 @@ func TestExplain_Outcomes(t *testing.T) {
 	w.Exec("DELETE FROM settlement_run")
 
 	w.SettleNow()
-	require.Contains(t, w.must(couponID, 1, explain.StateIssued, explain.NoteUsable), "as number 1; the coupon was issued at")
-	require.Contains(t, w.must(couponID, 5, explain.StateIssued, explain.NoteUsable), "as number 6; the coupon was issued at")
+	require.Contains(t, w.must(couponID, 1, explain.StateIssued, explain.NoteUsable),
+		"as number 1; the coupon was issued at")
+	require.Contains(t, w.must(couponID, 5, explain.StateIssued, explain.NoteUsable),
+		"as number 6; the coupon was issued at")
 	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
 	w.mustRetryNextNight(couponID, 3)
 	w.must(couponID, 3, explain.StateReviewBadRow, explain.NoteTriedAgain, explain.NoteNoSeatLeft)
 	w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides, explain.NoteNoSeatLeft)
-	require.Equal(t, []explain.EventKind{explain.EventOpens, explain.EventApplied, explain.EventLastSeated, explain.EventRun, explain.EventReview,
-		explain.EventAudit, explain.EventCloses}, w.happened(couponID, 2))
+	require.Equal(t, []explain.EventKind{explain.EventOpens, explain.EventApplied, explain.EventLastSeated,
+		explain.EventRun, explain.EventReview, explain.EventAudit, explain.EventCloses}, w.happened(couponID, 2))
 
 	// 2 is active again, but no seat is free.
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 2")
-	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft, explain.NoteAccountActive)
+	w.must(couponID, 2, explain.StateReviewInactiveUser, explain.NotePersonDecides, explain.NoteNoSeatLeft,
+		explain.NoteAccountActive)
 	succeeds(t)(w.dlq("retry", couponID, "--user=99", "--cutoff=now"))
-	require.Contains(t, w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides, explain.NoteNoSeatLeft), "tried 2 times")
+	require.Contains(t, w.must(couponID, 99, explain.StateReviewUnknownUser, explain.NotePersonDecides,
+		explain.NoteNoSeatLeft), "tried 2 times")
 	require.Contains(t, w.happened(couponID, 99), explain.EventAudit)
 	succeeds(t)(w.dlq("drop", couponID, "--user=99"))
 	w.must(couponID, 99, explain.StateRejectedByPerson)
@@ -187,9 +200,12 @@ func TestExplain_NotSelected(t *testing.T) {
 	require.Equal(t, explain.StateNotSelected, x.Conclusion.State)
 	require.EqualValues(t, 2, x.Facts.Missed.Rank)
 	require.EqualValues(t, 3, x.Conclusion.Application.Order)
-	arrivals := w.IDs("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
+	arrivals :=
+		w.IDs("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon UNION ALL SELECT " +
+			"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome WHERE user_id = 3")
 	require.EqualValues(t, arrivals[1]-arrivals[0], x.Facts.Missed.Micros)
-	require.Contains(t, w.must(couponID, 3, explain.StateNotSelected), "all coupons (1) went to those who applied earlier")
+	require.Contains(t, w.must(couponID, 3, explain.StateNotSelected),
+		"all coupons (1) went to those who applied earlier")
 
 	// An earlier application appears after the settlement.
 	w.ApplyAt(couponID, "8", time.UnixMicro(int64(arrivals[0])-1))
@@ -204,12 +220,14 @@ func TestExplain_NotSelected(t *testing.T) {
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 3")
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteEarlierNotSelected)
 	w.must(couponID, 3, explain.StateSeatsFree, explain.NoteAccountInactive)
-	require.Contains(t, w.must(couponID, 4, explain.StateSeatsFree), "number 3 of those not selected; the next settlement will issue the coupons that are left now (1)")
+	require.Contains(t, w.must(couponID, 4, explain.StateSeatsFree),
+		"number 3 of those not selected; the next settlement will issue the coupons that are left now (1)")
 	w.SettleNow()
 	w.must(couponID, 2, explain.StateIssuedByHand, explain.NoteUsable, explain.NoteAppliedAgain)
 	w.must(couponID, 3, explain.StateRejectedInactive)
 	w.must(couponID, 4, explain.StateIssued, explain.NoteSeatLater, explain.NoteUsable)
-	require.NotContains(t, w.must(couponID, 5, explain.StateNotSelected), "those who applied earlier", "one was given by hand")
+	require.NotContains(t, w.must(couponID, 5, explain.StateNotSelected), "those who applied earlier",
+		"one was given by hand")
 
 	// Redis has lost its set of rejected users, and 3 applies again.
 	w.Exec("UPDATE `user` SET status = 'ACTIVE' WHERE id = 3")
@@ -222,7 +240,8 @@ func TestExplain_NotSelected(t *testing.T) {
 
 	// The conclusions stay after the coupon is finalised and swept from Redis.
 	w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
-	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
+	_, _, err := w.Store.Publish(t.Context(),
+		coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
 	require.NoError(t, err)
 	w.SettleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), w.Key("state", couponID)).Err())
@@ -254,19 +273,22 @@ func TestExplain_LostApplications(t *testing.T) {
 	w.must(couponID, 2, explain.StateWaitingHeld)
 	require.Contains(t, w.happened(couponID, 2), explain.EventAudit, "the hold")
 	require.Contains(t, w.happened(couponID, 2), explain.EventRun)
-	w.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, 4)", couponID, w.Arrivals(couponID)["2"])
+	w.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, 4)", couponID,
+		w.Arrivals(couponID)["2"])
 	w.must(couponID, 4, explain.StateLost)
 	require.Contains(t, w.happened(couponID, 4), explain.EventRun, "the hold concerns who is to be put back, too")
 	w.Exec("DELETE FROM line_journal")
 	w.settleNow("--accept-gap")
 	w.must(couponID, 1, explain.StateMaybeLost)
-	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon", "the number of earlier applications is unknown")
+	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon",
+		"the number of earlier applications is unknown")
 
 	// 4 is in the set of issued users, without a coupon.
 	require.NoError(t, w.Redis.SAdd(t.Context(), w.Key("issued", intact), 4).Err())
 	w.must(intact, 4, explain.StateContradiction)
 	// The coupon of a holder was deleted.
-	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6))", intact)
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES "+
+		"(?, 3, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6))", intact)
 	w.must(intact, 3, explain.StateHolderNoMore)
 }
 
@@ -278,7 +300,8 @@ func TestExplain_FailedNight(t *testing.T) {
 	couponID := w.AddCouponBetween(1, now.Add(-72*time.Hour), now.Add(time.Hour))
 	w.ApplyAt(couponID, "1", now.Add(-48*time.Hour))
 	w.must(couponID, 1, explain.StateWaitingOverdue)
-	w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	w.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT " +
+		"= 'no records today'")
 	code, _, _ := w.settle("run")
 	require.NotZero(t, code)
 	w.must(couponID, 1, explain.StateWaitingRunFailed)
@@ -323,7 +346,8 @@ func TestExplain_ServerAway(t *testing.T) {
 		require.Equal(t, c.mysql, x.Facts.NoMySQL != "")
 		require.Equal(t, c.redis, x.Facts.NoRedis != "")
 	}
-	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3", "--lang=ko")
+	_, stdout, _ := without(true, false).settle("explain", fmt.Sprintf("--coupon=%d", couponID), "--user=3",
+		"--lang=ko")
 	require.Contains(t, stdout, "MySQL을 읽지 못해")
 }
 
@@ -364,8 +388,10 @@ func TestExplain_IgnoresInsertedAuditEvents(t *testing.T) {
 	w := newWorld(t)
 	couponID := w.AddQueue(1, 1)
 	succeeds(t)(w.settle("coupon", "pause", fmt.Sprint(couponID), "--operator=park", "--reason=INC-10"))
-	w.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, user_id) VALUES ('', 'eve', 'DLQ_DROPPED', NULL, 1), ('', 'eve', 'DLQ_DROPPED', ?, 1), ('', 'eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
-	w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id) VALUES ('', 2, 'eve', 'DLQ_DROPPED', ?, 1)", couponID)
+	w.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, user_id) VALUES ('', 'eve', 'DLQ_DROPPED', "+
+		"NULL, 1), ('', 'eve', 'DLQ_DROPPED', ?, 1), ('', 'eve', 'COUPON_CLOSED', ?, NULL)", couponID, couponID)
+	w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id) VALUES ('', 2, 'eve', "+
+		"'DLQ_DROPPED', ?, 1)", couponID)
 	var actors []string
 	for _, e := range w.explain(couponID, 1).Events {
 		if e.Kind == explain.EventAudit {
@@ -383,9 +409,12 @@ func TestExplain_BoundsTimeline(t *testing.T) {
 	w := newWorld(t)
 	couponID := w.AddQueue(1, 1)
 	for n := range 70 {
-		w.Exec("INSERT INTO settlement_run (nonce, cutoff, started_at, heartbeat_at, status) VALUES (?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')", n)
-		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id) VALUES ('', ?, 'kim', 'LOOKED', ?)", 2*n+1, couponID)
-		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id, user_hash) VALUES ('', ?, 'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
+		w.Exec("INSERT INTO settlement_run (nonce, cutoff, started_at, heartbeat_at, status) VALUES (?, "+
+			"UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), 'FAILED')", n)
+		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id) VALUES ('', ?, 'kim', 'LOOKED', ?)",
+			2*n+1, couponID)
+		w.Exec("INSERT INTO audit_event (account, seq, actor, action, coupon_id, user_id, user_hash) VALUES ('', ?, "+
+			"'kim', 'ELSE', ?, 2, REPEAT('x', 32))", 2*n+2, couponID)
 	}
 	w.Exec("INSERT INTO audit_head (coupon_id, seq, hash) VALUES (?, 140, '')", couponID)
 	x := w.explain(couponID, 1)

@@ -22,7 +22,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// update writes the golden files anew: go test ./internal/cli -run Golden -update. Read the difference before you keep it.
+// update writes the golden files anew: go test ./internal/cli -run Golden -update. Read the difference before you keep
+// it.
 var update = flag.Bool("update", false, "write golden files")
 
 // spoken records a session with the program: each command, its output on both streams and its exit code.
@@ -50,7 +51,8 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 
 // command is a command of the built program.
 func (s *spoken) command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"), append(args, s.serversFor(args)...)...)
+	cmd := exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"),
+		append(args, s.serversFor(args)...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LANG=" + s.lang, "TERM=xterm", "HOME=" + s.T.TempDir()}
 	return cmd
 }
@@ -177,13 +179,16 @@ var variable = []struct {
 	{regexp.MustCompile(`\be?yJ[\w-]+\.[\w-]+\.[\w-]+`), "<receipt>"},
 	{regexp.MustCompile(`\bjajeong_\w+@%`), "<account>"},
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST| GMT| [+-]\d\d|Z|[+-]\d\d:\d\d)?`), "<time>"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST| GMT| [+-]\d\d|Z|[+-]\d\d:\d\d)?`),
+		"<time>"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "<date>"},
 	{regexp.MustCompile(`<date> – <date>`), "<date>"}, // around midnight, two hours are on two days
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},
 	{regexp.MustCompile(`\b\d{16}\b`), "<arrival>"},
-	{regexp.MustCompile(`(번입니다 \(|with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"}, // hashes of events contain a time
-	{regexp.MustCompile("(accept-gap`(?:\\.|으로 유실을 인정하세요\\.)\n  )sha256:[0-9a-f]{64}"), "${1}<digest>"}, // that of a restore contains arrivals
+	{regexp.MustCompile(`(번입니다 \(|with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"},
+	// hashes of events contain a time
+	{regexp.MustCompile("(accept-gap`(?:\\.|으로 유실을 인정하세요\\.)\n  )sha256:[0-9a-f]{64}"), "${1}<digest>"},
+	// that of a restore contains arrivals
 	{regexp.MustCompile(`(\d+(일|시간|분) )*\d+(\.\d+)?초`), "<duration>"},
 	{regexp.MustCompile(`(\d+ (days?|hours?|minutes?) )*\d+(\.\d+)? seconds?\b`), "<duration>"},
 	{regexp.MustCompile(`"(in|next_try_in)":[\d.e+]+`), `"$1":<number>`},

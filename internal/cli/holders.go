@@ -31,13 +31,15 @@ type holderVerb struct {
 
 func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
-	err := p.administer(ctx, c.operatorFlags, how.approved, c.DryRun, func(a *couponadmin.Admin, s *servers) (err error) {
-		made, err = how.make(a, s)
-		if err == nil && how.approved.Ask {
-			return cmp.Or(p.requestApproval(ctx, s, made.Plan, how.approved.pinFlags, c.operatorFlags, c.Output), error(errAsked))
-		}
-		return err
-	})
+	err := p.administer(ctx, c.operatorFlags, how.approved, c.DryRun,
+		func(a *couponadmin.Admin, s *servers) (err error) {
+			made, err = how.make(a, s)
+			if err == nil && how.approved.Ask {
+				return cmp.Or(p.requestApproval(ctx, s, made.Plan, how.approved.pinFlags, c.operatorFlags, c.Output),
+					error(errAsked))
+			}
+			return err
+		})
 	if err != nil {
 		return unlessAsked(err)
 	}
@@ -73,11 +75,12 @@ type couponGrantCmd struct {
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
 		return a.Grant(ctx, c.ID, couponadmin.Grantee{User: c.User, Users: s.users, Zone: p.Zone})
-	}, text.CouponIsGranted, text.CouponWasGranted, text.GrantNotMarked, func(v view.View, made *couponadmin.HolderChange) {
-		if !made.After.Finalised() {
-			v.Println(text.GrantedApplication)
-		}
-	}, c.approvalFlags})
+	}, text.CouponIsGranted, text.CouponWasGranted, text.GrantNotMarked,
+		func(v view.View, made *couponadmin.HolderChange) {
+			if !made.After.Finalised() {
+				v.Println(text.GrantedApplication)
+			}
+		}, c.approvalFlags})
 }
 
 type couponRevokeCmd struct {

@@ -40,9 +40,11 @@ func TestGoldenHolders(t *testing.T) {
 			{"--discount-percent=10"}, {"--discount-max-won=500"}, {"--discount-percent=101", "--discount-max-won=500"},
 			{"--discount-percent=10", "--discount-max-won=500", "--discount-won=1"}, {"--minimum-won=-1"},
 		} {
-			s.says(person(append([]string{"create", "--name=x", "--seats=1", "--opens=2099-01-01 00:00", "--closes=2099-01-02 00:00"}, wrong...)...)...)
+			s.says(person(append([]string{"create", "--name=x", "--seats=1", "--opens=2099-01-01 00:00",
+				"--closes=2099-01-02 00:00"}, wrong...)...)...)
 		}
-		s.says(person("create", "--name=x", "--seats=1", "--opens=2099-01-01 00:00", "--closes=2099-01-02 00:00", "--discount-percent=10",
+		s.says(person("create", "--name=x", "--seats=1", "--opens=2099-01-01 00:00", "--closes=2099-01-02 00:00",
+			"--discount-percent=10",
 			"--discount-max-won=5000", "--minimum-won=20000")...)
 		s.says("coupon", "show", "2")
 		s.says("coupon", "show", "2", "--output=json")

@@ -12,7 +12,8 @@ import (
 )
 
 // hostileMembers are members written into Redis by hand.
-var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 8_000), "a\r\nb\u2028c"}
+var hostileMembers = []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")",
+	strings.Repeat("x", 8_000), "a\r\nb\u2028c"}
 
 // Foreign texts in Redis and MySQL are printed without control characters and do not widen tables.
 func TestOutput_EscapesForeignTexts(t *testing.T) {
@@ -27,7 +28,8 @@ func TestOutput_EscapesForeignTexts(t *testing.T) {
 	w.Apply(couponID, 1)
 	esc := "\x1b[2J\u009b31m\x7f\r\nnext"
 	w.Exec("UPDATE coupon SET name = ?", esc)
-	w.Exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '" + esc + "'")
+	w.Exec("CREATE TRIGGER rude BEFORE INSERT ON user_coupon FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = " +
+		"'" + esc + "'")
 	printed := func(args ...string) {
 		t.Helper()
 		_, stdout, stderr := w.settle(args...)
@@ -52,8 +54,10 @@ func TestOutput_EscapesForeignTexts(t *testing.T) {
 	for _, args := range [][]string{
 		{"runs"}, {"runs", "--output=csv"}, {"show", "1"}, {"coupon", "list"}, {"coupon", "show", "1"}, {"verify"},
 		{"explain", "--coupon=1", "--user=1"}, {"explain", "--coupon=1", "--user=1", "--lang=ko"},
-		{"dlq", "list"}, {"dlq", "list", "--list"}, {"dlq", "list", "--output=csv"}, {"dlq", "list", "--list", "--output=csv"},
-		{"report", "--date=" + day}, {"report", "--date=" + day, "--output=csv"}, {"report", "--date=" + day, "--output=html"},
+		{"dlq", "list"}, {"dlq", "list", "--list"}, {"dlq", "list", "--output=csv"},
+		{"dlq", "list", "--list", "--output=csv"},
+		{"report", "--date=" + day}, {"report", "--date=" + day, "--output=csv"},
+		{"report", "--date=" + day, "--output=html"},
 		{"dlq", "retry", "--coupon=1", "--user=" + hostileMembers[0], "--operator=kim", "--reason=test"},
 		{"dlq", "drop", "--coupon=1", "--user=" + esc, "--operator=kim", "--reason=test"},
 		{"dlq", "drop", "--coupon=1", "--cause=MALFORMED_USER_ID", "--yes", "--operator=kim", "--reason=test"},

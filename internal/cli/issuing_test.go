@@ -17,7 +17,8 @@ func TestCouponCreate_SaysWhenItIsShown(t *testing.T) {
 	w := newWorld(t)
 	at := func(days int) []string {
 		opens := w.Now().AddDate(0, 0, days).UTC()
-		return []string{"--opens=" + opens.Format(time.RFC3339), "--closes=" + opens.AddDate(0, 0, 1).Format(time.RFC3339), "--lang=en"}
+		return []string{"--opens=" + opens.Format(time.RFC3339), "--closes=" +
+			opens.AddDate(0, 0, 1).Format(time.RFC3339), "--lang=en"}
 	}
 	code, _, stderr := w.create(at(29)...)
 	require.Zero(t, code, stderr)
@@ -61,7 +62,8 @@ func TestReport_Campaign(t *testing.T) {
 	first := w.AddCouponBetween(1, kst("2025-11-20 14:00:00"), kst("2025-11-20 15:00:00"))
 	second := w.AddCouponBetween(2, kst("2025-11-22 14:00:00"), kst("2025-11-23 00:00:00"))
 	w.AddCouponBetween(1, kst("2025-11-20 14:00:00"), kst("2025-11-20 15:00:00"))
-	w.Exec("UPDATE coupon SET campaign_id = 7, discount_won = 5000, cadence = 'IMMEDIATE' WHERE id IN (?, ?)", first, second)
+	w.Exec("UPDATE coupon SET campaign_id = 7, discount_won = 5000, cadence = 'IMMEDIATE' WHERE id IN (?, ?)", first,
+		second)
 	w.Exec("UPDATE coupon SET campaign_id = 8 WHERE id NOT IN (?, ?)", first, second)
 	w.AddUsers(1, 2)
 	w.ApplyAt(first, "1", kst("2025-11-20 14:00:01"))
@@ -73,7 +75,8 @@ func TestReport_Campaign(t *testing.T) {
 	require.Equal(t, kst("2025-11-20 00:00:00").UTC(), life.From.UTC())
 	require.Equal(t, kst("2025-11-23 00:00:00").UTC(), life.To.UTC())
 	require.Equal(t, []coupon.CouponID{first, second}, ids(life.Coupons))
-	require.Equal(t, [4]int64{3, 2, 1, 3}, [4]int64{life.Total.Applications, life.Total.Issued, life.Total.NotSelected, life.Total.Seats})
+	require.Equal(t, [4]int64{3, 2, 1, 3}, [4]int64{life.Total.Applications, life.Total.Issued, life.Total.NotSelected,
+		life.Total.Seats})
 	require.Equal(t, "10000", life.Total.ValueWon.String())
 	day := w.report("--campaign=7", "--date=2025-11-20")
 	require.Equal(t, []coupon.CouponID{first, second}, ids(day.Coupons), "a row for each round")
@@ -119,16 +122,19 @@ func TestGoldenIssuing(t *testing.T) {
 		does := func(args ...string) { s.says(append(append([]string{"coupon"}, args...), person...)...) }
 		s.atNoon() // the coupons open after the last cutoff, so that none of them is due
 		open := "--opens=" + at(-time.Hour)
-		does("create", "--name=2회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=immediate", "--line-limit=1", "--campaign=7")
+		does("create", "--name=2회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=immediate",
+			"--line-limit=1", "--campaign=7")
 		does("create", "--name=3회차", "--seats=2", open, "--closes="+at(time.Hour), "--campaign=7")
 		does("create", "--name=4회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")
 		s.Refresh()
 		applied := s.Now()
-		s.ApplyAt(1, "1", applied.Add(30*time.Minute)) // by a clock that was ahead, so that no machine is too slow for it
+		// By a clock that was ahead, so that no machine is too slow for it.
+		s.ApplyAt(1, "1", applied.Add(30*time.Minute))
 		s.Apply(2, 2)
 		s.says("explain", "--coupon=1", "--user=1")
 		s.says("explain", "--coupon=1", "--user=2") // the line is full
-		require.NoError(t, s.Redis.ZAdd(t.Context(), s.Queue(1), redis.Z{Member: "1", Score: float64(applied.UnixMicro())}).Err())
+		require.NoError(t, s.Redis.ZAdd(t.Context(), s.Queue(1),
+			redis.Z{Member: "1", Score: float64(applied.UnixMicro())}).Err())
 		s.says("run")
 		does("freeze", "1")
 		does("freeze", "1")

@@ -8,7 +8,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// pinFlags are the flags of a verb whose preview has a digest: with it, the verb changes what the preview showed, or nothing.
+// pinFlags are the flags of a verb whose preview has a digest: with it, the verb changes what the preview showed, or
+// nothing.
 type pinFlags struct {
 	ExpectDigest digest `placeholder:"DIGEST"`
 }

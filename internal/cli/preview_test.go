@@ -31,7 +31,8 @@ func TestGoldenPreview(t *testing.T) {
 		s.saysOnTerminal([]string{"y"}, append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff}, person...)...)
 		// Settled already, by the very winners that were approved, and by others than these.
-		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=sha256:69a174ecc386b1f039587b2b044bfa277db59c87221b9d9ad74f2e666430c520"}, person...)...)
+		s.says(append([]string{"run", "--coupon=1", cutoff,
+			"--expect-digest=sha256:69a174ecc386b1f039587b2b044bfa277db59c87221b9d9ad74f2e666430c520"}, person...)...)
 		s.says(append([]string{"run", "--coupon=1", cutoff, "--expect-digest=" + digest}, person...)...)
 		// The run settles the coupons that the preview shows. The exit code is that of the others.
 		s.couponFor(1, 1)
@@ -50,7 +51,8 @@ func TestPreview_HasCutoffOfNightlyRun(t *testing.T) {
 	now := w.Now()
 	inFourMinutes := time.FixedZone("", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240)
 	s := w.Settler(func(s *settle.Settler) { s.Zone = jajeongtest.InZone(inFourMinutes) })
-	night, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron}) // nothing is due: no fence waits for midnight
+	// Nothing is due: no fence waits for midnight.
+	night, err := s.RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron})
 	require.NoError(t, err)
 	w.AddUsers(1)
 	w.Apply(w.AddCoupon(5), 1)

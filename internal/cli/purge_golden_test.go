@@ -13,11 +13,13 @@ func TestGoldenPurge(t *testing.T) {
 VALUES (?, 2, '2019-11-01', '2019-11-08', '2019-11-09')`, name)
 		}
 		w.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = 2")
-		w.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('new', 2, '2026-11-01', '2030-11-01')")
+		w.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('new', 2, " +
+			"'2026-11-01', '2030-11-01')")
 		w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_privacy"]
 	}, func(s *spoken) {
 		purges := func(args ...string) []string {
-			return append(append([]string{"purge", "--before=2020-01-01"}, args...), "--operator=lee", "--reason=TICKET-7")
+			return append(append([]string{"purge", "--before=2020-01-01"}, args...), "--operator=lee",
+				"--reason=TICKET-7")
 		}
 		s.says("purge", "--before=2020-01-01", "--dry-run")
 		s.says("purge", "--before=2020-01-01", "--dry-run", "--output=json")

@@ -30,7 +30,8 @@ func purgeDate() string { return time.Now().AddDate(0, 0, 60).Format(time.DateOn
 func (w *world) purgeAs(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	all := append([]string{"purge", "--before=" + purgeDate(), "--operator=kim", "--reason=P-2"}, args...)
-	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Version: "test", Now: later,
+	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out,
+		Stderr: &errs, Version: "test", Now: later,
 		PutBackTime: jajeongtest.PutBackTime})
 	return code, out.String(), errs.String()
 }
@@ -43,8 +44,8 @@ func (w *world) purge(args ...string) (done purged) {
 	return done
 }
 
-// ended is a coupon of 3,000 won with every kind of row: users 1 to 4 have it, 1 used it, 2 got it back, 3 has a reservation,
-// 4 lost it to an operator; 5 was not selected, 6 was rejected, 7 was not selected, too. The users exist.
+// ended is a coupon of 3,000 won with every kind of row: users 1 to 4 have it, 1 used it, 2 got it back, 3 has a
+// reservation, 4 lost it to an operator; 5 was not selected, 6 was rejected, 7 was not selected, too. The users exist.
 func (w *world) ended() coupon.CouponID {
 	w.T.Helper()
 	id := w.AddCoupon(4)
@@ -61,7 +62,8 @@ func (w *world) ended() coupon.CouponID {
 }
 
 // tablesOf are the tables with rows of a coupon.
-var tablesOf = []string{"user_coupon", "application_outcome", "promise", "settled", "settlement", "run_coupon", "audit_event", "audit_head", "purged_coupon"}
+var tablesOf = []string{"user_coupon", "application_outcome", "promise", "settled", "settlement", "run_coupon",
+	"audit_event", "audit_head", "purged_coupon"}
 
 // rows counts the rows of a coupon. Orders and changes are counted for all coupons.
 func (w *world) rows(couponID coupon.CouponID) map[string]int64 {
@@ -71,7 +73,10 @@ func (w *world) rows(couponID coupon.CouponID) map[string]int64 {
 		n[table] = w.Number("SELECT COUNT(*) FROM "+table+" WHERE coupon_id = ?", couponID)
 	}
 	for _, table := range []string{"coupon_order", "coupon_log"} {
-		n[table] = w.Number("SELECT COUNT(*) FROM "+table+" t JOIN user_coupon u ON u.id = t.user_coupon_id WHERE u.coupon_id = ?", couponID)
+		n[table] =
+			w.Number(
+				"SELECT COUNT(*) FROM "+table+" t JOIN user_coupon u ON u.id = t.user_coupon_id WHERE u.coupon_id = ?",
+				couponID)
 	}
 	return n
 }
@@ -134,8 +139,8 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	require.Regexp(t, "^sha256:", summary.AuditHash)
 	require.Positive(t, summary.AuditSeq)
 	require.Equal(t, []any{"심야 쿠폰", 4, int64(7), 4, 1, int64(3000), 1, int64(2), int64(1), "kim", "P-2"},
-		[]any{summary.Name, summary.TotalQuantity, summary.Accepted, summary.Issued, summary.Used, summary.UsedWon, summary.Revoked,
-			summary.NotSelected, summary.Rejected, summary.Actor, summary.Reason})
+		[]any{summary.Name, summary.TotalQuantity, summary.Accepted, summary.Issued, summary.Used, summary.UsedWon,
+			summary.Revoked, summary.NotSelected, summary.Rejected, summary.Actor, summary.Reason})
 	require.Equal(t, wallet.OrderNotFound, w.checkout(first, 3, first.String()+"-3", wallet.Confirm))
 	require.Equal(t, wallet.NotOwned, w.checkout(first, 3, "new", wallet.Reserve))
 	require.Empty(t, w.purge("--yes").Purged)
@@ -149,7 +154,8 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 	}
 }
 
-// requireSaidOfPurged requires that every command about a purged coupon of campaign 7, which was ended, says that it was purged.
+// requireSaidOfPurged requires that every command about a purged coupon of campaign 7, which was ended, says that it
+// was purged.
 func (w *world) requireSaidOfPurged(couponID coupon.CouponID) {
 	w.T.Helper()
 	id := couponID.String()
@@ -202,8 +208,11 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 		stop()
 		w.verify()
 		for _, begun := range w.IDs("SELECT c.id FROM coupon c JOIN purged_coupon p ON p.coupon_id = c.id") {
-			for _, change := range [][]string{{"add-seats", "--seats=1"}, {"revoke", "--user=1", "--free-seat"}, {"extend", "--closes=2030-01-01 00:00"}} {
-				refused, _, why := w.settle(append([]string{"coupon", change[0], fmt.Sprint(begun), "--operator=kim", "--reason=test", "--lang=en"}, change[1:]...)...)
+			for _, change := range [][]string{{"add-seats", "--seats=1"}, {"revoke", "--user=1", "--free-seat"},
+				{"extend", "--closes=2030-01-01 00:00"}} {
+				refused, _,
+					why := w.settle(append([]string{"coupon", change[0], fmt.Sprint(begun), "--operator=kim",
+					"--reason=test", "--lang=en"}, change[1:]...)...)
 				require.Equal(t, exitUse, refused)
 				require.Contains(t, why, "its purge has begun")
 			}
@@ -216,7 +225,8 @@ func TestPurge_GoesOnAfterEveryStop(t *testing.T) {
 			require.Empty(t, w.reported(coupon.CouponID(begun)))
 		}
 		forgotten := w.forgets("5099") // not selected
-		require.Zero(t, w.Number("SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND user_id = 5099", large), "%v", forgotten.Coupons)
+		require.Zero(t, w.Number("SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND user_id = 5099",
+			large), "%v", forgotten.Coupons)
 		if code == exitDone {
 			require.Contains(t, stdout, "no coupon to purge")
 			break
@@ -286,7 +296,8 @@ func TestPurge_SurvivesLostCommits(t *testing.T) {
 		})
 		require.Equal(t, []coupon.CouponID{id}, through.purge("--yes").Purged)
 		commits = n - 1
-		require.EqualValues(t, 1, w.Number("SELECT used_count FROM purged_coupon WHERE coupon_id = ? AND rows_deleted_at IS NOT NULL", id))
+		require.EqualValues(t, 1,
+			w.Number("SELECT used_count FROM purged_coupon WHERE coupon_id = ? AND rows_deleted_at IS NOT NULL", id))
 		w.verify()
 	}
 }
@@ -305,7 +316,8 @@ func TestPurge_TakesACouponWithALongHistory(t *testing.T) {
 	list, err := json.Marshal(numbers)
 	require.NoError(t, err)
 	w.Exec(`INSERT INTO coupon_log (user_coupon_id, seq, kind, actor, at)
-SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6) FROM user_coupon u, JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j WHERE u.coupon_id = ? AND u.user_id = 3`, string(list), id)
+SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6) FROM user_coupon u, JSON_TABLE(?,
+    '$[*]' COLUMNS (n INT PATH '$')) j WHERE u.coupon_id = ? AND u.user_id = 3`, string(list), id)
 	w.Exec("UPDATE user_coupon SET seq = ? WHERE coupon_id = ? AND user_id = 3", changes, id)
 	require.Equal(t, []coupon.CouponID{id}, w.purge("--yes").Purged)
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM coupon_log"))
@@ -325,7 +337,8 @@ func TestPurge_LeavesACouponThatChangedAfterThePlan(t *testing.T) {
 	plan, err := privacy.PlanPurge(t.Context(), db, w.Store, before, later())
 	require.NoError(t, err)
 	require.Len(t, plan.Taken, 2)
-	code, _, stderr := w.settle("coupon", "add-seats", first.String(), "--seats=1", "--operator=kim", "--reason=test") // no longer finalised
+	// No longer finalised.
+	code, _, stderr := w.settle("coupon", "add-seats", first.String(), "--seats=1", "--operator=kim", "--reason=test")
 	require.Zero(t, code, stderr)
 	w.Exec("UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ?", second)
 	purger := privacy.Purger{DB: db, Queue: w.Store, Origin: audit.Origin{At: later(), Actor: "kim", Reason: "P-3"}}
@@ -333,7 +346,8 @@ func TestPurge_LeavesACouponThatChangedAfterThePlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, done.Purged)
 	require.Len(t, done.Left, 2)
-	require.Equal(t, []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending}, []privacy.WhyLeft{done.Left[0].Why, done.Left[1].Why})
+	require.Equal(t, []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending},
+		[]privacy.WhyLeft{done.Left[0].Why, done.Left[1].Why})
 	require.Zero(t, w.Number("SELECT COUNT(*) FROM purged_coupon"))
 }
 
@@ -381,7 +395,8 @@ func TestPurge_RunsLeaveTheCouponAlone(t *testing.T) {
 	run[1] = "--coupon=" + id.String()
 	direct := *w
 	_, w.servers = w.proxied(func(turn faultproxy.Turn) faultproxy.Action {
-		if bytes.Contains(turn.Request, []byte("FROM coupon c WHERE c.id = ")) && bytes.HasSuffix(turn.Request, []byte("FOR UPDATE")) && !purged() {
+		if bytes.Contains(turn.Request, []byte("FROM coupon c WHERE c.id = ")) &&
+			bytes.HasSuffix(turn.Request, []byte("FOR UPDATE")) && !purged() {
 			direct.purge("--yes")
 		}
 		return faultproxy.Pass()

@@ -30,7 +30,8 @@ func pushed(t *testing.T, gateway, job, trigger string) map[string]string {
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	found := map[string]string{}
-	for _, line := range regexp.MustCompile(`(?m)^(jajeong_\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^(jajeong_\w+)\{(.*)\} (\S+)$`).FindAllStringSubmatch(string(text),
+		-1) {
 		labels := regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(line[2], -1)
 		key, by, of := line[1], "", ""
 		for _, label := range labels {
@@ -59,7 +60,8 @@ func TestRun_PushesMetrics(t *testing.T) {
 
 	release := n.Lock(n.coupons[0])
 	r := n.begin("run", "--push-gateway="+gateway)
-	testenv.Eventually(t, "the gateway has the run", func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
+	testenv.Eventually(t, "the gateway has the run",
+		func() bool { return pushed(t, gateway, "settle", "CRON")["jajeong_run_status RUNNING"] == "1" })
 	release()
 	r.end()
 	require.Zero(t, r.code, r.stderr.String())
@@ -85,8 +87,10 @@ func TestRun_PushesMetrics(t *testing.T) {
 	for _, cause := range coupon.Causes {
 		require.Contains(t, night, "jajeong_run_rejected_applications "+string(cause))
 	}
-	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds", "jajeong_run_started_timestamp_seconds",
-		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue", "jajeong_run_phase_seconds close_out"} {
+	for _, key := range []string{"jajeong_run_last_success_timestamp_seconds", "jajeong_run_cutoff_timestamp_seconds",
+		"jajeong_run_started_timestamp_seconds",
+		"jajeong_run_duration_seconds", "jajeong_run_applications_per_second", "jajeong_run_phase_seconds issue",
+		"jajeong_run_phase_seconds close_out"} {
 		require.Contains(t, night, key)
 		require.NotEqual(t, "0", night[key], key)
 	}
@@ -104,7 +108,8 @@ func TestRun_PushesMetrics(t *testing.T) {
 	require.Equal(t, night, pushed(t, gateway, "settle", "CRON"))
 
 	// A run without Redis keeps the last known gap.
-	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway, "--redis-addrs=127.0.0.1:1")
+	code, _, _ = n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway,
+		"--redis-addrs=127.0.0.1:1")
 	require.Equal(t, exitInfrastructure, code)
 	blind := pushed(t, gateway, "settle", "MANUAL")
 	require.Equal(t, "1", blind["jajeong_run_status FAILED"])
@@ -115,7 +120,8 @@ func TestRun_PushesMetrics(t *testing.T) {
 	failed := pushed(t, gateway, "settle", "CRON")
 	require.Equal(t, "1", failed["jajeong_run_status FAILED"])
 	require.Equal(t, "0", failed["jajeong_run_applications ISSUED"])
-	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"], failed["jajeong_run_last_success_timestamp_seconds"])
+	require.Equal(t, night["jajeong_run_last_success_timestamp_seconds"],
+		failed["jajeong_run_last_success_timestamp_seconds"])
 
 	// Another deployment at the same gateway overwrites nothing.
 	code, _, _ = n.settle("run", "--push-gateway="+gateway, "--push-namespace=other", "--redis-addrs=127.0.0.1:1")
@@ -130,7 +136,8 @@ func TestRun_WarnsOfUnreachableGateway(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are established and never answered
 	require.NoError(t, err)
 	t.Cleanup(func() { silent.Close() })
-	for name, gateway := range map[string]string{"refused": "http://127.0.0.1:1", "silent": "http://" + silent.Addr().String()} {
+	for name, gateway := range map[string]string{"refused": "http://127.0.0.1:1", "silent": "http://" +
+		silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNight(newWorld(t), 1)
@@ -224,7 +231,8 @@ func TestRun_RepeatsLastPush(t *testing.T) {
 
 func TestPushGateway_RefusesOtherValues(t *testing.T) {
 	t.Parallel()
-	for _, gateway := range []string{"pushgateway:9091", "http://", "ftp://pushgateway", "http://kim:secret@pushgateway:9091", "::"} {
+	for _, gateway := range []string{"pushgateway:9091", "http://", "ftp://pushgateway",
+		"http://kim:secret@pushgateway:9091", "::"} {
 		for _, verb := range []string{"run", "verify"} {
 			code, _, stderr := settleBare(t, verb, "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--push-gateway="+gateway)
 			require.Equal(t, exitUse, code)

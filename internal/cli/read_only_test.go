@@ -12,7 +12,8 @@ import (
 // Verbs that only read do so on a server that takes no writes, as a replica, whatever they find.
 func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	w := newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
+	w := newWorldWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t,
+		testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
 	couponID := w.AddCoupon(2)
 	w.AddUsers(1, 2, 3)
 	w.Apply(couponID, 3, 1, 2)

@@ -107,7 +107,8 @@ func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func (c *receiptArgs) tell(ctx context.Context, p *program, s *servers, r receipt.Receipt, found journal.Whereabouts) error {
+func (c *receiptArgs) tell(ctx context.Context, p *program, s *servers, r receipt.Receipt,
+	found journal.Whereabouts) error {
 	story := view.ReceiptStory{Receipt: r, Fate: found.Fate, Arrival: found.Arrival, Position: found.Position}
 	story.Later = found.Fate == journal.Waiting && found.Arrival > r.Arrival
 	switch found.Fate {

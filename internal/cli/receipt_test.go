@@ -38,7 +38,8 @@ func newReceipts(w *world) *receipts {
 // sign returns the receipt of an arrival.
 func (r *receipts) sign(couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) string {
 	r.T.Helper()
-	token, signed := r.keys.Append(nil, receipt.Receipt{Coupon: couponID, User: user, Arrival: arrival, Position: 1, SignedAt: arrival.Time().Unix()})
+	token, signed := r.keys.Append(nil, receipt.Receipt{Coupon: couponID, User: user, Arrival: arrival, Position: 1,
+		SignedAt: arrival.Time().Unix()})
 	require.True(r.T, signed)
 	return string(token)
 }
@@ -66,8 +67,8 @@ func (r *receipts) story(code int, verb, token string, more ...string) (story vi
 
 var honouredBy = []string{"--operator=lee", "--reason=CS-310"}
 
-// everyFate has coupon 1: user 1 got it, user 3 (unknown to the shop) is under review, user 4 was dropped from review, user 5
-// waits, and user 6 got the coupon by hand. User 2 was not selected for coupon 2.
+// everyFate has coupon 1: user 1 got it, user 3 (unknown to the shop) is under review, user 4 was dropped from review,
+// user 5 waits, and user 6 got the coupon by hand. User 2 was not selected for coupon 2.
 func everyFate(w *world) (r *receipts, id coupon.CouponID, tokens map[coupon.UserID]string) {
 	w.T.Helper()
 	r = newReceipts(w)
@@ -97,7 +98,10 @@ func TestReceipt_Refusals(t *testing.T) {
 	require.NoError(t, os.WriteFile(strings.TrimPrefix(others.flag, "--receipt-keys-file="),
 		[]byte("2 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+"\n"), 0o600))
 	old := filepath.Join(t.TempDir(), "old")
-	require.NoError(t, os.WriteFile(old, []byte("1 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+" 2020-01-01T00:00:00Z\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(old,
+			[]byte("1 "+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))+" 2020-01-01T00:00:00Z\n"),
+			0o600))
 	forged := token[:len(token)-2] + "AA"
 	for name, c := range map[string]struct {
 		args []string
@@ -133,7 +137,8 @@ func TestReceipt_ReadsStandardInput(t *testing.T) {
 	token := r.given(id)[1]
 	var stdout, stderr bytes.Buffer
 	code := Run(t.Context(), Process{Args: append([]string{"receipt", "show", "-", r.flag, "--lang=en"}, w.servers...),
-		Stdin: strings.NewReader(" " + token[:50] + "\r\n  " + token[50:] + "\n"), Stdout: &stdout, Stderr: &stderr, Now: time.Now})
+		Stdin: strings.NewReader(" " + token[:50] + "\r\n  " + token[50:] + "\n"), Stdout: &stdout, Stderr: &stderr,
+		Now: time.Now})
 	require.Zero(t, code, stderr.String())
 	require.Contains(t, stdout.String(), "user 1 applied for coupon 1 at ")
 	require.Contains(t, stdout.String(), "The application is waiting, and is number 1 in the queue.")
@@ -143,7 +148,8 @@ func TestGoldenReceipt(t *testing.T) {
 	t.Parallel()
 	inBothLanguages(t, "receipt", func(w *world) {
 		everyFate(w)
-		w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) + INTERVAL 2 DAY") // after the next settlement, at any hour
+		// After the next settlement, at any hour.
+		w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) + INTERVAL 2 DAY")
 	}, func(s *spoken) {
 		r := newReceipts(s.world)
 		s.servers = append(s.servers, r.flag)

@@ -53,7 +53,8 @@ const maxCampaignDays = 366
 // life returns the whole life of a campaign: the days from its first opening to its last closing, and their names.
 func (c *reportCmd) life(campaign report.Campaign, zone *time.Location) (p report.Period, name string, err error) {
 	last := campaign.Closes.Add(-time.Microsecond)
-	p = report.Period{From: calendar.LastCutoff(campaign.Opens, zone), To: calendar.NextCutoff(last, zone), Bucket: time.Minute}
+	p = report.Period{From: calendar.LastCutoff(campaign.Opens, zone), To: calendar.NextCutoff(last, zone),
+		Bucket: time.Minute}
 	first, end := campaign.Opens.In(zone).Format(time.DateOnly), last.In(zone).Format(time.DateOnly)
 	days := int(p.To.Sub(p.From).Hours()+12) / 24 // a day may have 23 or 25 hours
 	switch {
@@ -70,7 +71,8 @@ func (c *reportCmd) life(campaign report.Campaign, zone *time.Location) (p repor
 }
 
 func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
-	reporter, coupons := &report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users, Parallel: p.SettleParallel}, c.Coupon
+	reporter, coupons := &report.Reporter{DB: s.MySQL, Store: s.store, Users: s.users, Parallel: p.SettleParallel},
+		c.Coupon
 	period, _ := c.period(p.Zone) // no error: Validate has read the flags
 	name := c.Date + c.Month
 	if c.Campaign > 0 {
@@ -104,7 +106,8 @@ func (c *reportCmd) read(ctx context.Context, p *program, s *servers) error {
 			p.warn(text.ReportWithoutPurged, purged)
 		}
 	}
-	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: name, Campaign: c.Campaign, GeneratedAt: p.Now()}
+	e := report.Edition{Report: found, Period: period, Locale: p.Locale, Name: name, Campaign: c.Campaign,
+		GeneratedAt: p.Now()}
 	if c.Out == "" {
 		err = c.print(p.Stdout, e)
 	} else if err = output.WriteFile(c.Out, func(w io.Writer) error { return c.print(w, e) }); err == nil {

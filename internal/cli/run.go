@@ -42,8 +42,10 @@ func (c *runCmd) Validate() error {
 		wrongCutoff,
 		c.pushFlags.wrong(),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
-		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
-		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")), text.DigestNeedsOneCoupon))
+		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" &&
+			(c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
+		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")),
+			text.DigestNeedsOneCoupon))
 }
 
 // cutoff returns the cutoff that --date or --cutoff names. It is zero for --cutoff=now, and if neither flag is given.
@@ -96,7 +98,10 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		return c.askApproval(ctx, p, order)
 	}
 	if c.DryRun {
-		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report, error) { return settler.Preview(ctx, order) })
+		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report,
+			error) {
+			return settler.Preview(ctx, order)
+		})
 	}
 	var leftOut []coupon.Class
 	if c.manual() && !c.Yes && p.isTerminal() {
@@ -110,7 +115,8 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 }
 
 // once returns a function that runs the order once and pushes its metrics to --push-gateway.
-func (c *runCmd) once(ctx context.Context, p *program, order settle.Order) func(*settle.Settler) (*settle.Report, error) {
+func (c *runCmd) once(ctx context.Context, p *program,
+	order settle.Order) func(*settle.Settler) (*settle.Report, error) {
 	return func(settler *settle.Settler) (*settle.Report, error) {
 		defer c.pusher(ops.RunJob, p.logger, metricsOf(settler)).Grouping("trigger", string(order.Trigger)).Start()()
 		return settler.RunOnce(ctx, order)
@@ -147,8 +153,8 @@ func (p *program) watch(ctx context.Context, do func(*settle.Settler) (*settle.R
 	return report, err
 }
 
-// outcome prints a report as a table, and its advice unless the run itself failed. For JSON it prints nothing. It returns err
-// together with the exit code.
+// outcome prints a report as a table, and its advice unless the run itself failed. For JSON it prints nothing. It
+// returns err together with the exit code.
 func (p *program) outcome(format string, report *settle.Report, err error, leftOut ...coupon.Class) error {
 	if format != "json" {
 		p.view().Settlement(report, p.Stderr)

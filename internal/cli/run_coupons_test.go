@@ -35,12 +35,13 @@ func (w *world) couponsOfEachResult() (results map[coupon.CouponID]coupon.Result
 	require.NoError(w.T, w.Redis.Set(w.T.Context(), state, "taken by something else", 0).Err())
 	w.Exec(fmt.Sprintf(`CREATE TRIGGER waits BEFORE INSERT ON user_coupon FOR EACH ROW
 		IF NEW.coupon_id = %d THEN SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'Lock wait timeout exceeded'; END IF`, busy))
-	return map[coupon.CouponID]coupon.ResultStatus{settled: coupon.Settled, closed: coupon.Settled, unchanged: coupon.Unchanged, finalised: coupon.Unchanged,
+	return map[coupon.CouponID]coupon.ResultStatus{settled: coupon.Settled, closed: coupon.Settled,
+		unchanged: coupon.Unchanged, finalised: coupon.Unchanged,
 		held: coupon.HeldBack, failed: coupon.Failed, busy: coupon.Busy, frozen: coupon.Frozen, ahead: coupon.NotDue}
 }
 
-// All places tell the same number of coupons of a run: those that it was to settle. They tell the same number of those that it
-// could not settle.
+// All places tell the same number of coupons of a run: those that it was to settle. They tell the same number of those
+// that it could not settle.
 func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +59,8 @@ func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 	for _, c := range report.Coupons {
 		require.Equal(t, results[c.Coupon], c.Status, "coupon %d: %s", c.Coupon, c.Error)
 	}
-	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM coupon WHERE finalised_at IS NOT NULL AND issued_count = 1"))
+	require.EqualValues(t, 1,
+		w.Number("SELECT COUNT(*) FROM coupon WHERE finalised_at IS NOT NULL AND issued_count = 1"))
 	require.Equal(t, [2]int{coupons, unsettled}, [2]int{report.Total.Coupons, report.Total.Unsettled})
 
 	type counted struct{ Coupons, Unsettled int }
@@ -82,10 +84,12 @@ func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 	_, table, _ := w.settle("runs", "--output=csv", "--lang=en")
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(table, "\ufeff"))).ReadAll()
 	require.NoError(t, err)
-	require.Equal(t, [2]string{"9", "3"}, [2]string{rows[1][slices.Index(rows[0], "coupons")], rows[1][slices.Index(rows[0], "unsettled")]})
+	require.Equal(t, [2]string{"9", "3"}, [2]string{rows[1][slices.Index(rows[0], "coupons")],
+		rows[1][slices.Index(rows[0], "unsettled")]})
 
 	// The second run settles only two coupons: a busy one takes seconds.
-	_, table, _ = w.settle(append(slices.Clone(command[:4]), "--lang=en", fmt.Sprint("--coupon=", report.Coupons[0].Coupon), fmt.Sprint("--coupon=", report.Coupons[1].Coupon))...)
+	_, table, _ = w.settle(append(slices.Clone(command[:4]), "--lang=en",
+		fmt.Sprint("--coupon=", report.Coupons[0].Coupon), fmt.Sprint("--coupon=", report.Coupons[1].Coupon))...)
 	require.Contains(t, table, "2 coupons")
 	for lang, says := range map[string][3]string{
 		"en": {"9 coupons", "those with a record are listed: 6", ": busy: another settlement"},
@@ -97,10 +101,12 @@ func TestRuns_TellOneNumberOfCoupons(t *testing.T) {
 		require.Contains(t, table, says[2])
 		_, table, _ = w.settle("runs", "--lang="+lang)
 		require.Equal(t, []string{"2", "9"}, columnOf(t, table, map[string]string{"en": "coupons", "ko": "쿠폰 수"}[lang]))
-		require.Equal(t, []string{"0", "3"}, columnOf(t, table, map[string]string{"en": "not settled", "ko": "미정산"}[lang]))
+		require.Equal(t, []string{"0", "3"}, columnOf(t, table,
+			map[string]string{"en": "not settled", "ko": "미정산"}[lang]))
 	}
 
-	logs, stop, ended := w.start([]string{"console", "--listen=127.0.0.1:0", "--console-dev-user=kim"}, w.Flags(w.Operator)...)
+	logs, stop, ended := w.start([]string{"console", "--listen=127.0.0.1:0", "--console-dev-user=kim"},
+		w.Flags(w.Operator)...)
 	var listening struct{ Console string }
 	for lines := bufio.NewScanner(logs); listening.Console == "" && lines.Scan(); {
 		_ = json.Unmarshal(lines.Bytes(), &listening)

@@ -27,7 +27,8 @@ type runsCmd struct {
 
 func (c *runsCmd) Validate() error {
 	_, err := c.filter(time.UTC)
-	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongLimit, c.Limit, maxRunsListed, "--before"), err)
+	return errors.Join(refuse(c.Limit < 1 || c.Limit > maxRunsListed, text.WrongLimit, c.Limit, maxRunsListed,
+		"--before"), err)
 }
 
 func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {

@@ -108,8 +108,10 @@ func namesOf(tasks []serve.Task) (names []string) {
 	return names
 }
 
-// prepare makes the tasks and registers their metrics. brief has sessions for what comes again by itself. closeTasks closes the sink.
-func (c *serveCmd) prepare(p *program, s *settler, brief *mysqltx.DB, metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
+// prepare makes the tasks and registers their metrics. brief has sessions for what comes again by itself. closeTasks
+// closes the sink.
+func (c *serveCmd) prepare(p *program, s *settler, brief *mysqltx.DB,
+	metrics *prometheus.Registry) (tasks []serve.Task, closeTasks func(), err error) {
 	closeTasks = func() {}
 	for _, name := range c.Tasks {
 		task := serve.Task{Name: name}
@@ -184,7 +186,8 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 		level = zap.WarnLevel
 	}
 	s.Logger.Log(level, "night settled", zap.Uint64("run_id", uint64(report.Run)), zap.Time("cutoff", report.Cutoff),
-		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons), zap.Int("issued", report.Total.Issued))
+		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons),
+		zap.Int("issued", report.Total.Issued))
 	return true, report.Err()
 }
 

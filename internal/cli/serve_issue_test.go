@@ -12,7 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// serve runs replicas of `settle serve --tasks issue` in this process until the end of the test, when all must end with 0.
+// serve runs replicas of `settle serve --tasks issue` in this process until the end of the test, when all must end with
+// 0.
 func (w *world) serve(replicas int, args ...string) {
 	w.T.Helper()
 	for range replicas {
@@ -65,7 +66,8 @@ func TestServe_RefreshFindsWhatIsDue(t *testing.T) {
 		w.awaitEmptyLine(id)
 		require.Equal(t, between(1, 2), w.Issued(id))
 	}
-	require.Equal(t, candidates.SoldOut, w.Answer(full, 3), "and nobody can come into the queue before a run has seen the new seats")
+	require.Equal(t, candidates.SoldOut, w.Answer(full, 3),
+		"and nobody can come into the queue before a run has seen the new seats")
 	for _, id := range []coupon.CouponID{short, full} {
 		succeeds(t)(w.settle("coupon", "add-seats", id.String(), "--seats=2", "--operator=park", "--reason=MKT-2"))
 	}

@@ -37,7 +37,8 @@ func (w *world) awaitJournalled(id coupon.CouponID, applications int) {
 
 func (w *world) awaitLine(id coupon.CouponID, want []string) {
 	w.T.Helper()
-	testenv.Eventually(w.T, fmt.Sprintf("everybody stands again for coupon %d", id), func() bool { return slices.Equal(w.Waiting(id), want) })
+	testenv.Eventually(w.T, fmt.Sprintf("everybody stands again for coupon %d", id),
+		func() bool { return slices.Equal(w.Waiting(id), want) })
 }
 
 func membersOf(users []coupon.UserID) (all []string) {
@@ -93,14 +94,16 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(some), 5, 50, 60).Err())
 	w.LoseRedis(everything, uncounted)
 	require.NoError(t, w.Redis.RestoreReplace(ctx, w.Key("state", uncounted), 0, before).Err())
-	for _, key := range []string{w.Queue(queue), w.Key("state", state), w.Queue(both), w.Key("state", both), w.Key("issued", marks)} {
+	for _, key := range []string{w.Queue(queue), w.Key("state", state), w.Queue(both), w.Key("state", both),
+		w.Key("issued", marks)} {
 		require.NoError(t, w.Redis.Del(ctx, key).Err())
 	}
 	waiting := []coupon.CouponID{honoured, everything, queue, state, both, some, uncounted}
 	for _, id := range waiting {
 		w.awaitLine(id, membersOf(users))
 	}
-	testenv.Eventually(t, "the marks are back", func() bool { return w.Redis.SCard(ctx, w.Key("issued", marks)).Val() == 10 })
+	testenv.Eventually(t, "the marks are back",
+		func() bool { return w.Redis.SCard(ctx, w.Key("issued", marks)).Val() == 10 })
 	w.SettleNow()
 	for _, id := range append(waiting, marks) {
 		require.Equal(t, users[:10], w.Issued(id), "coupon %d", id)
@@ -135,7 +138,8 @@ func TestServe_JournalsOthersThanLockedCoupons(t *testing.T) {
 		w.Apply(id, users[2])
 		w.awaitJournalled(id, 3)
 	}
-	require.Equal(t, []uint64{uint64(first), uint64(last), uint64(later)}, w.IDs("SELECT coupon_id FROM journal ORDER BY coupon_id"))
+	require.Equal(t, []uint64{uint64(first), uint64(last), uint64(later)},
+		w.IDs("SELECT coupon_id FROM journal ORDER BY coupon_id"))
 	require.NoError(t, tx.Rollback())
 	for _, id := range coupons[1:7] {
 		w.awaitJournalled(id, 2)
@@ -156,7 +160,8 @@ func TestServe_JournalGoesOnAtTheLowestRate(t *testing.T) {
 	w.awaitJournalled(short, 1)
 	w.awaitJournalled(long, 300)
 	rows := w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", long)
-	require.LessOrEqual(t, rows, int64(perSecond*(time.Since(began).Seconds()+1)), "a second's rows at once, and the others at the rate")
+	require.LessOrEqual(t, rows, int64(perSecond*(time.Since(began).Seconds()+1)),
+		"a second's rows at once, and the others at the rate")
 }
 
 // While MySQL is away, the log says so once, and the journal goes on afterwards.
@@ -170,10 +175,12 @@ func TestServe_JournalWaitsForMySQL(t *testing.T) {
 	w.awaitJournalled(id, 10)
 	w.Exec("RENAME TABLE line_journal TO away")
 	w.Apply(id, between(11, 20)...)
-	testenv.Eventually(t, "a failure is logged", func() bool { return strings.Contains(r.stderr.String(), "journal not written") })
+	testenv.Eventually(t, "a failure is logged",
+		func() bool { return strings.Contains(r.stderr.String(), "journal not written") })
 	w.Exec("RENAME TABLE away TO line_journal")
 	w.awaitJournalled(id, 20)
-	testenv.Eventually(t, "the recovery is logged", func() bool { return strings.Contains(r.stderr.String(), "journal written again") })
+	testenv.Eventually(t, "the recovery is logged",
+		func() bool { return strings.Contains(r.stderr.String(), "journal written again") })
 	r.stop()
 	r.end()
 	require.Zero(t, r.code)

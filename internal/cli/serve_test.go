@@ -75,15 +75,18 @@ func TestServe_ServesAdminPort(t *testing.T) {
 	require.NotContains(t, text, "catalog")
 	testenv.Eventually(t, "the night is told", func() bool {
 		_, text := get("/metrics")
-		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) && strings.Contains(text, `jajeong_pool_connections{`)
+		return strings.Contains(text, `jajeong_run_status{status="SUCCEEDED",trigger="CRON"} 1`) &&
+			strings.Contains(text, `jajeong_pool_connections{`)
 	})
 	w.AddImmediate(1, 1)
 	testenv.Eventually(t, "the coupon is issued", func() bool {
 		_, text := get("/metrics")
-		return strings.Contains(text, "jajeong_issue_delay_seconds_count 1") && strings.Contains(text, `jajeong_issue_runs_total{status="SETTLED"} 1`)
+		return strings.Contains(text, "jajeong_issue_delay_seconds_count 1") &&
+			strings.Contains(text, `jajeong_issue_runs_total{status="SETTLED"} 1`)
 	})
 	_, text = get("/metrics")
-	require.Contains(t, text, `jajeong_run_applications{outcome="ISSUED",trigger="CRON"} 0`, "the metrics of the night stay")
+	require.Contains(t, text, `jajeong_run_applications{outcome="ISSUED",trigger="CRON"} 0`,
+		"the metrics of the night stay")
 	require.Regexp(t, `jajeong_issue_looked_at_timestamp_seconds [1-9]`, text)
 	stop()
 	require.Zero(t, <-ended)
@@ -166,7 +169,8 @@ func TestServe_RefusesMissingTables(t *testing.T) {
 			for code == exitDone && patient.Err() == nil { // the tables were not read in time
 				ctx, stop := context.WithCancel(patient)
 				stderr = &unchecked{stop: stop}
-				code = run(ctx, append([]string{"serve", "--lang=en", "--event-sink=redis", "--tasks=" + task}, w.servers...), io.Discard, stderr)
+				code = run(ctx, append([]string{"serve", "--lang=en", "--event-sink=redis", "--tasks=" + task},
+					w.servers...), io.Discard, stderr)
 				stop()
 			}
 			require.Equal(t, exitUse, code, "%s: %s", name, stderr.String())
@@ -212,7 +216,8 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
 }
 
-// The log names locked coupons and, if the account may see it, the session that locks them. The metric counts the coupons.
+// The log names locked coupons and, if the account may see it, the session that locks them. The metric counts the
+// coupons.
 func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	t.Parallel()
 	for name, mayProcess := range map[string]bool{"right PROCESS": true, "no right": false} {

@@ -39,7 +39,8 @@ func (s *servers) restorer(now func() time.Time) *journal.Restorer {
 	return &journal.Restorer{DB: mysqltx.New(s.MySQL), Line: s.store, Ledger: s.ledger(), Now: now}
 }
 
-// zoneless are verbs that go on without the zone of the nights, and show times in UTC: those that find out what is wrong, and mend it.
+// zoneless are verbs that go on without the zone of the nights, and show times in UTC: those that find out what is
+// wrong, and mend it.
 type zoneless interface{ zoneless() }
 
 func (*explainCmd) zoneless()    {}
@@ -80,7 +81,8 @@ func (p *program) connect() (*servers, error) {
 		both.Close()
 		return nil, err
 	}
-	return &servers{both, store, p.Settings.Directory(), &deployment.Zone{DB: both.MySQL, Now: p.Now, Catalog: catalog.Snapshot{Store: store}.Zone}}, nil
+	return &servers{both, store, p.Settings.Directory(),
+		&deployment.Zone{DB: both.MySQL, Now: p.Now, Catalog: catalog.Snapshot{Store: store}.Zone}}, nil
 }
 
 // sharedWith returns servers for others, who do not close the connections.
@@ -108,8 +110,8 @@ func writable(ctx context.Context, s *servers, err error) (*servers, error) {
 	return s, nil
 }
 
-// openToStay opens the servers for a verb that stays running. Its log says what it does: the level warn, which is the default of
-// all verbs, would hide it.
+// openToStay opens the servers for a verb that stays running. Its log says what it does: the level warn, which is the
+// default of all verbs, would hide it.
 func (p *program) openToStay(ctx context.Context) (*servers, error) {
 	if p.LogLevel == "warn" {
 		p.logger = (&connect.LogSettings{LogLevel: "info"}).Logger(p.Stderr)
@@ -137,7 +139,8 @@ func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit
 }
 
 // eachPage visits the given coupons together; all coupons, in pages, if none is given. Each page is sorted.
-func (s *servers) eachPage(ctx context.Context, given []coupon.CouponID, visit func(page []coupon.CouponID) error) error {
+func (s *servers) eachPage(ctx context.Context, given []coupon.CouponID,
+	visit func(page []coupon.CouponID) error) error {
 	if len(given) > 0 {
 		return visit(slices.Compact(slices.Sorted(slices.Values(given))))
 	}
@@ -172,8 +175,9 @@ func (p *program) openSettler(ctx context.Context) (*settler, error) {
 func (p *program) settlerOf(s *servers) (*settler, error) {
 	one, err := settle.New(settle.Config{
 		DB: mysqltx.New(s.MySQL), Clock: s.store, Door: s.store, Line: s.store,
-		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Journal: s.restorer(p.Now), Users: s.users, Observer: runmetrics.New(p.Now),
-		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Grace: p.Grace, Parallel: p.SettleParallel,
+		Catalog: catalog.Snapshot{Store: s.store}, Auditor: s.ledger(), Journal: s.restorer(p.Now), Users: s.users,
+		Observer: runmetrics.New(p.Now),
+		Zone:     s.zone.Get, Now: p.Now, Logger: p.logger, Grace: p.Grace, Parallel: p.SettleParallel,
 	})
 	return &settler{one, s}, err
 }

@@ -120,7 +120,8 @@ func (w *world) beginWithin(grace time.Duration, args ...string) *running {
 	r := &running{t: w.T, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.code = Run(ctx, Process{Args: append(args, w.servers...), Stdin: strings.NewReader(""), Stdout: &r.stdout, Stderr: &r.stderr,
+		r.code = Run(ctx, Process{Args: append(args, w.servers...), Stdin: strings.NewReader(""), Stdout: &r.stdout,
+			Stderr:  &r.stderr,
 			Version: "test", Now: time.Now, Grace: grace})
 	}()
 	return r

@@ -35,8 +35,8 @@ func (s *sinkSettings) needs(name string) error {
 	return refuse(name == connect.KafkaSink && len(s.KafkaBrokers) == 0, text.KafkaBrokersMissing)
 }
 
-// open opens the sink of a name, which is not connect.NoSink. It does not connect. The sink removes events from a stream that are
-// older than the retention; 0: none.
+// open opens the sink of a name, which is not connect.NoSink. It does not connect. The sink removes events from a
+// stream that are older than the retention; 0: none.
 func (s *sinkSettings) open(p *program, name string, retention time.Duration) (events.Sink, error) {
 	if name == connect.KafkaSink {
 		options, err := s.KafkaSettings.Options(p.logger)
@@ -52,9 +52,11 @@ func (s *sinkSettings) open(p *program, name string, retention time.Duration) (e
 	return redissink.New(rdb, redissink.Options{Stream: p.Candidates.KeyPrefix + eventStream, Retention: retention})
 }
 
-// eventsTask makes the task that publishes events. closeTask closes the sink, and is never nil. A brief session of the relay is
-// idle for no longer than a publication takes; if a process is frozen, another takes over when its session ends.
-func (c *serveCmd) eventsTask(p *program, s *settler, brief *mysqltx.DB) (task *serve.Events, closeTask func(), err error) {
+// eventsTask makes the task that publishes events. closeTask closes the sink, and is never nil. A brief session of the
+// relay is idle for no longer than a publication takes; if a process is frozen, another takes over when its session
+// ends.
+func (c *serveCmd) eventsTask(p *program, s *settler,
+	brief *mysqltx.DB) (task *serve.Events, closeTask func(), err error) {
 	logger := p.logger.Named(eventsTask)
 	sink, err := c.open(p, c.EventSink, c.EventRetention)
 	if err != nil {

@@ -33,7 +33,8 @@ func TestStates_AllReadersAgree(t *testing.T) {
 	w := newWorld(t)
 	var rows []stored
 	for _, expires := range []string{past, future} {
-		for _, status := range []coupon.UserCouponStatus{coupon.CouponIssued, coupon.CouponReserved, coupon.CouponUsed, coupon.CouponRevoked} {
+		for _, status := range []coupon.UserCouponStatus{coupon.CouponIssued, coupon.CouponReserved, coupon.CouponUsed,
+			coupon.CouponRevoked} {
 			rows = append(rows, stored{status, past, expires})
 		}
 		rows = append(rows, stored{coupon.CouponReserved, future, expires})
@@ -62,8 +63,9 @@ func TestStates_AllReadersAgree(t *testing.T) {
 	require.Equal(t, coupon.CouponReserved, want[5], "a live reservation of an expired coupon")
 
 	u := w.report(w.month()).Coupons[0].UserCoupons
-	require.Equal(t, counts, map[coupon.UserCouponStatus]int64{coupon.CouponIssued: u.Usable, coupon.CouponReserved: u.Reserved,
-		coupon.CouponUsed: u.Used, coupon.CouponExpired: u.Expired, coupon.CouponRevoked: u.Revoked})
+	require.Equal(t, counts, map[coupon.UserCouponStatus]int64{coupon.CouponIssued: u.Usable,
+		coupon.CouponReserved: u.Reserved,
+		coupon.CouponUsed:     u.Used, coupon.CouponExpired: u.Expired, coupon.CouponRevoked: u.Revoked})
 
 	var list struct{ Winners []history.Winner }
 	stdout := succeeds(t)(w.settle("coupon", "winners", id.String(), "--output=json"))
@@ -81,7 +83,8 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, state, page[0].State, "the wallet of user %d", user)
 		require.Equal(t, state, w.person(fmt.Sprint(user)).Coupons[0].State, "the export of user %d", user)
-		stdout := succeeds(t)(w.settle("explain", "--coupon="+id.String(), fmt.Sprintf("--user=%d", user), "--output=json"))
+		stdout := succeeds(t)(w.settle("explain", "--coupon="+id.String(), fmt.Sprintf("--user=%d", user),
+			"--output=json"))
 		var x explain.Explanation
 		require.NoError(t, json.Unmarshal([]byte(stdout), &x))
 		require.Equal(t, state, x.Facts.UserCoupon.State, "the explanation for user %d", user)

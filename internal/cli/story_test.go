@@ -27,10 +27,14 @@ func TestGoldenStory(t *testing.T) {
 			require.Equal(s.T, wallet.Done, s.checkout(1, 1, order, verbs...))
 		}
 		acts := func(verb, user, reason string, more ...string) {
-			args := append([]string{"coupon", verb, "1", "--user=" + user, "--operator=kim", "--reason=" + reason}, more...)
+			args := append([]string{"coupon", verb, "1", "--user=" + user, "--operator=kim", "--reason=" + reason},
+				more...)
 			succeeds(s.T)(s.settle(args...))
 		}
-		expires := func(user int) { s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) WHERE user_id = ?", user) }
+		expires := func(user int) {
+			s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) WHERE user_id = ?",
+				user)
+		}
 		later := "--until=" + s.Now().AddDate(0, 2, 0).Format(time.DateOnly)
 
 		calls("A-1", wallet.Reserve)

@@ -30,17 +30,26 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	spoken := map[string]bool{}
 	for _, args := range [][]string{
 		{"--help"}, {"run", "--help"}, {"--version"}, {"completion", "bash"},
-		{"migrate"}, {"run"}, {"verify"}, {"user", "show", "--user=1"}, {"user", "export", "--user=1"}, {"runs"}, {"runs", "--output=csv"}, {"show", "1"},
-		{"explain", "--coupon=1", "--user=1"}, {"report", month}, {"dlq", "list"}, {"coupon", "list"}, {"coupon", "show", "1", "--output=json"}, {"coupon", "winners", "1"},
-		append([]string{"dlq", "retry", "--coupon=1"}, person...), append([]string{"dlq", "drop", "--coupon=1", "--user=3"}, person...),
+		{"migrate"}, {"run"}, {"verify"}, {"user", "show", "--user=1"}, {"user", "export", "--user=1"}, {"runs"},
+		{"runs", "--output=csv"}, {"show", "1"},
+		{"explain", "--coupon=1", "--user=1"}, {"report", month}, {"dlq", "list"}, {"coupon", "list"},
+		{"coupon", "show", "1", "--output=json"}, {"coupon", "winners", "1"},
+		append([]string{"dlq", "retry", "--coupon=1"}, person...),
+		append([]string{"dlq", "drop", "--coupon=1", "--user=3"}, person...),
 		append([]string{"coupon", "create", "--name=x", "--seats=1", "--opens=2026-01-01 00:00", closes}, person...),
-		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...), append([]string{"coupon", "pause", "1"}, person...),
-		append([]string{"coupon", "revoke", "1", "--user=1"}, person...), append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
-		append([]string{"coupon", "add-seats", "1", "--seats=1", "--ask"}, person...), {"approvals"}, {"approvals", "1", "--output=json"},
-		append([]string{"approve", "1", "--refuse"}, person...), {"policy", "show"}, append([]string{"policy", "set", "--actions=none", "--output=json"}, person...),
+		append([]string{"coupon", "add-seats", "1", "--seats=1"}, person...),
+		append([]string{"coupon", "pause", "1"}, person...),
+		append([]string{"coupon", "revoke", "1", "--user=1"}, person...),
+		append([]string{"coupon", "reissue", "1", "--user=1", "--output=json"}, person...),
+		append([]string{"coupon", "add-seats", "1", "--seats=1", "--ask"}, person...), {"approvals"},
+		{"approvals", "1", "--output=json"},
+		append([]string{"approve", "1", "--refuse"}, person...), {"policy", "show"},
+		append([]string{"policy", "set", "--actions=none", "--output=json"}, person...),
 		{"restore", "--coupon=1", "--dry-run"}, append([]string{"restore", "--coupon=1", "--output=json"}, person...),
-		{"receipt", "show", token, receipts.flag}, append([]string{"receipt", "honour", token, receipts.flag, "--output=json"}, person...),
-		{"events", "status"}, {"events", "replay", "--coupon=1", "--dry-run"}, append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...),
+		{"receipt", "show", token, receipts.flag},
+		append([]string{"receipt", "honour", token, receipts.flag, "--output=json"}, person...),
+		{"events", "status"}, {"events", "replay", "--coupon=1", "--dry-run"},
+		append([]string{"purge", "--before=2026-01-01", "--dry-run"}, person...),
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
@@ -67,7 +76,9 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
 	require.NoError(t, err)
 	for _, verb := range parser.Model.Children {
-		require.True(t, spoken[verb.Name] || verb.Name == "serve" || verb.Name == "console" || verb.Hidden, "%s prints, too", verb.Name) // these two log
+		// These two log.
+		require.True(t, spoken[verb.Name] || verb.Name == "serve" || verb.Name == "console" || verb.Hidden,
+			"%s prints, too", verb.Name)
 	}
 	code, _, stderr := w.settle("explain", "--coupon=99", "--user=1")
 	require.Equal(t, exitUse, code)

@@ -24,10 +24,12 @@ func settleBare(t *testing.T, args ...string) (code int, stdout, stderr string) 
 
 func TestUsageErrors_AllTogether(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost", "--redis-key-prefix={", "--date=2026-13-01")
+	code, stdout, stderr := settleBare(t, "run", "--mysql-dsn=nonsense", "--redis-addrs=localhost",
+		"--redis-key-prefix={", "--date=2026-13-01")
 	require.Equal(t, 2, code)
 	require.Empty(t, stdout)
-	for _, want := range []string{"MYSQL_DSN", "REDIS_ADDRS: address 1", "REDIS_KEY_PREFIX", "2026-13-01", "--operator", "--reason"} {
+	for _, want := range []string{"MYSQL_DSN", "REDIS_ADDRS: address 1", "REDIS_KEY_PREFIX", "2026-13-01", "--operator",
+		"--reason"} {
 		require.Contains(t, stderr, want)
 	}
 	require.NotContains(t, stderr, "nonsense", "a DSN holds a password and is not repeated")
@@ -54,11 +56,12 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no verb":             {nil, "migrate"},
-		"coupon is no id":     {append([]string{"run", "--coupon=abc"}, person...), "coupon"},
-		"no such coupon":      {append([]string{"run", "--coupon=999"}, person...), "coupon 999 does not exist"},
-		"cutoff of year one":  {append([]string{"run", "--cutoff=0001-01-01T00:00:00Z"}, person...), "before 1970"},
-		"cutoff to come":      {append([]string{"run", "--cutoff=2225-01-01T00:00:00+09:00"}, person...), "has not come"},
+		"no verb":            {nil, "migrate"},
+		"coupon is no id":    {append([]string{"run", "--coupon=abc"}, person...), "coupon"},
+		"no such coupon":     {append([]string{"run", "--coupon=999"}, person...), "coupon 999 does not exist"},
+		"cutoff of year one": {append([]string{"run", "--cutoff=0001-01-01T00:00:00Z"}, person...), "before 1970"},
+		"cutoff to come": {append([]string{"run", "--cutoff=2225-01-01T00:00:00+09:00"}, person...),
+			"has not come"},
 		"date to come":        {append([]string{"run", "--date=2225-01-01"}, person...), "has not come"},
 		"date and cutoff":     {append([]string{"run", "--date=2026-11-20", "--cutoff=now"}, person...), "--date"},
 		"manual, no operator": {[]string{"run", "--cutoff=now", "--reason=test"}, "--operator"},
@@ -66,13 +69,15 @@ func TestUsageErrors(t *testing.T) {
 		"schedule is no cron": {[]string{"serve", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
 		"verify of no coupon": {[]string{"verify", "--coupon=999"}, "coupon 999"},
 
-		"limit too high":   {[]string{"runs", "--limit=501"}, "--before"},
-		"unknown status":   {[]string{"runs", "--status=DEAD"}, "want one of RUNNING, SUCCEEDED, HELD, FAILED, ABANDONED"},
-		"unknown cadence":  {[]string{"coupon", "list", "--cadence=foo"}, "want one of nightly, immediate"},
-		"no such run":      {[]string{"show", "999"}, "run 999"},
-		"run is no id":     {[]string{"show", "abc"}, "whole number"},
-		"show of nothing":  {[]string{"show"}, "<run>"},
-		"a misspelt verb":  {[]string{"coupon", "puase", "1"}, "unexpected argument puase, did you mean pause? See --help"},
+		"limit too high": {[]string{"runs", "--limit=501"}, "--before"},
+		"unknown status": {[]string{"runs", "--status=DEAD"},
+			"want one of RUNNING, SUCCEEDED, HELD, FAILED, ABANDONED"},
+		"unknown cadence": {[]string{"coupon", "list", "--cadence=foo"}, "want one of nightly, immediate"},
+		"no such run":     {[]string{"show", "999"}, "run 999"},
+		"run is no id":    {[]string{"show", "abc"}, "whole number"},
+		"show of nothing": {[]string{"show"}, "<run>"},
+		"a misspelt verb": {[]string{"coupon", "puase", "1"},
+			"unexpected argument puase, did you mean pause? See --help"},
 		"a misspelt flag":  {[]string{"runs", "--limt=3"}, "unknown flag --limt, did you mean --limit? See --help"},
 		"no period":        {[]string{"report"}, "--date=2026-11-20 or --month=2026-11"},
 		"two periods":      {[]string{"report", "--date=2026-11-20", "--month=2026-11"}, "--month"},
@@ -83,14 +88,21 @@ func TestUsageErrors(t *testing.T) {
 		"report of none":   {[]string{"report", "--month=2026-11", "--coupon=999"}, "coupon 999"},
 		"nowhere to write": {[]string{"report", "--month=2026-11", "--out=/nonexistent/report.csv"}, "--out"},
 
-		"operator of a nightly run": {append([]string{"run"}, person...), "--operator and --reason belong to a manual run"},
-		"preview of a nightly run":  {append([]string{"run", "--dry-run"}, person...), "--operator and --reason belong to a manual run"},
-		"retry of an unknown cause": {append([]string{"dlq", "retry", "--coupon=1", "--cause=NOSUCH"}, person...), `--cause is "NOSUCH": want one of UNKNOWN_USER, INACTIVE_USER`},
-		"drop of an unknown cause":  {append([]string{"dlq", "drop", "--coupon=1", "--cause=BAD_ROW,bad_row", "--yes"}, person...), `--cause is "bad_row"`},
-		"list of an unknown cause":  {[]string{"dlq", "list", "--cause=NOSUCH"}, "DATABASE_AWAY, UNKNOWN"},
-		"the program's name":        {[]string{"coupon", "pause", "1", "--operator= Ｓettle", "--reason=test"}, "the name of the program"},
-		"the program's name, run":   {[]string{"run", "--cutoff=now", "--operator=settle", "--reason=test"}, "the name of the program"},
-		"an invisible name":         {[]string{"coupon", "pause", "1", "--operator=kim\u200b", "--reason=test"}, "--operator has no letter, or a character that cannot be seen"},
+		"operator of a nightly run": {append([]string{"run"}, person...),
+			"--operator and --reason belong to a manual run"},
+		"preview of a nightly run": {append([]string{"run", "--dry-run"}, person...),
+			"--operator and --reason belong to a manual run"},
+		"retry of an unknown cause": {append([]string{"dlq", "retry", "--coupon=1", "--cause=NOSUCH"}, person...),
+			`--cause is "NOSUCH": want one of UNKNOWN_USER, INACTIVE_USER`},
+		"drop of an unknown cause": {append([]string{"dlq", "drop", "--coupon=1", "--cause=BAD_ROW,bad_row", "--yes"},
+			person...), `--cause is "bad_row"`},
+		"list of an unknown cause": {[]string{"dlq", "list", "--cause=NOSUCH"}, "DATABASE_AWAY, UNKNOWN"},
+		"the program's name": {[]string{"coupon", "pause", "1", "--operator= Ｓettle", "--reason=test"},
+			"the name of the program"},
+		"the program's name, run": {[]string{"run", "--cutoff=now", "--operator=settle", "--reason=test"},
+			"the name of the program"},
+		"an invisible name": {[]string{"coupon", "pause", "1", "--operator=kim\u200b", "--reason=test"},
+			"--operator has no letter, or a character that cannot be seen"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,8 +173,9 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 
 	// A migration may be killed at any step, and a user table may exist.
 	for name, killed := range map[string][]string{
-		"before its first step":        {"DELETE FROM jajeong_db_version", "DROP TABLE IF EXISTS " + ourTables},
-		"half way":                     {"DELETE FROM jajeong_db_version WHERE version_id > 0", "DROP TABLE approval, policy, settlement"},
+		"before its first step": {"DELETE FROM jajeong_db_version", "DROP TABLE IF EXISTS " + ourTables},
+		"half way": {"DELETE FROM jajeong_db_version WHERE version_id > 0",
+			"DROP TABLE approval, policy, settlement"},
 		"before its end was recorded":  {"DELETE FROM jajeong_db_version WHERE version_id > 0"},
 		"before anything was recorded": {"DELETE FROM jajeong_db_version"},
 	} {
@@ -172,7 +185,8 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 		}
 		require.Contains(t, migrate(), "applied 00001_initial.sql", name)
 		require.Contains(t, migrate(), "up to date", name)
-		require.ElementsMatch(t, append([]string{"user", migrations.VersionTable}, migrations.Tables...), allTables(t, db), name)
+		require.ElementsMatch(t, append([]string{"user", migrations.VersionTable}, migrations.Tables...),
+			allTables(t, db), name)
 	}
 }
 
@@ -183,19 +197,24 @@ func TestMigrate_BesideAnother(t *testing.T) {
 }
 
 // ourTables are the tables of the migration but that of the users, those that refer to others first.
-const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, settlement, settled, run_coupon, " +
+const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, " +
+	"settlement, settled, run_coupon, " +
 	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, purged_coupon"
 
 // Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.
 func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 	t.Parallel()
-	const versions = "CREATE TABLE jajeong_db_version (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, version_id BIGINT NOT NULL, " +
+	const versions = "CREATE TABLE jajeong_db_version (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, " +
+		"version_id BIGINT NOT NULL, " +
 		"is_applied BOOLEAN NOT NULL, tstamp DATETIME NULL DEFAULT CURRENT_TIMESTAMP)"
 	for name, made := range map[string][]string{
-		"another text":                  {versions + " COMMENT 'e3b0c442'", "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)"},
-		"another text, killed half way": {versions + " COMMENT 'e3b0c442'", "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE)"},
-		"a build without fingerprint":   {versions, "INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE), (12, TRUE)"},
-		"another program":               {versions},
+		"another text": {versions + " COMMENT 'e3b0c442'",
+			"INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)"},
+		"another text, killed half way": {versions + " COMMENT 'e3b0c442'",
+			"INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE)"},
+		"a build without fingerprint": {versions,
+			"INSERT INTO jajeong_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE), (12, TRUE)"},
+		"another program": {versions},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +225,8 @@ func TestMigrate_RefusesAnotherSchema(t *testing.T) {
 				require.NoError(t, err)
 			}
 			versions := func() []int64 {
-				found, err := mysqltx.Column[int64](t.Context(), db, "SELECT version_id FROM jajeong_db_version ORDER BY id")
+				found, err := mysqltx.Column[int64](t.Context(), db,
+					"SELECT version_id FROM jajeong_db_version ORDER BY id")
 				require.NoError(t, err)
 				return found
 			}
@@ -235,7 +255,8 @@ func TestMigrate_LeavesTablesOfOtherPrograms(t *testing.T) {
 		require.NoError(t, err)
 		taken := strings.Fields(made)[2]
 		columns := func() []string {
-			found, err := mysqltx.Column[string](t.Context(), db, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE()")
+			found, err := mysqltx.Column[string](t.Context(), db,
+				"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE()")
 			require.NoError(t, err)
 			return found
 		}
@@ -251,7 +272,8 @@ func TestMigrate_LeavesTablesOfOtherPrograms(t *testing.T) {
 	m := testenv.MySQLFor(t)
 	db := opened(t, m.DSN)
 	for _, statement := range []string{
-		"CREATE TABLE goose_db_version (id SERIAL, version_id BIGINT NOT NULL, is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL)",
+		"CREATE TABLE goose_db_version (id SERIAL, version_id BIGINT NOT NULL, is_applied BOOLEAN NOT NULL, tstamp " +
+			"TIMESTAMP NULL)",
 		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, TRUE), (1, TRUE)",
 		"CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY)",
 	} {
@@ -260,7 +282,8 @@ func TestMigrate_LeavesTablesOfOtherPrograms(t *testing.T) {
 	}
 	stdout := succeeds(t)(settleBare(t, "migrate", "--mysql-dsn="+m.DSN))
 	require.Contains(t, stdout, "applied 00001_initial.sql")
-	require.Subset(t, allTables(t, db), append([]string{"goose_db_version", "schema_migrations", "user"}, migrations.Tables...))
+	require.Subset(t, allTables(t, db), append([]string{"goose_db_version", "schema_migrations", "user"},
+		migrations.Tables...))
 	rows, err := mysqltx.Column[int](t.Context(), db, "SELECT version_id FROM goose_db_version ORDER BY id")
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1}, rows)

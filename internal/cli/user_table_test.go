@@ -27,8 +27,10 @@ func TestUsers_WithoutStatusColumn(t *testing.T) {
 	})
 	table := "`" + database + "`.member"
 	w := newWorldWith(t, jajeongtest.Options{MySQL: &m, Users: &jajeongtest.UserTable{
-		DDL: "CREATE DATABASE `" + database + "`; CREATE TABLE " + table + " (id BIGINT PRIMARY KEY)", Table: table, ID: "id",
-		Configured: shop.Settings{UserTable: database + ".member", UserIDColumn: "id", UserStatusColumn: "-", UserActiveValues: shop.Default().UserActiveValues},
+		DDL: "CREATE DATABASE `" + database + "`; CREATE TABLE " + table + " (id BIGINT PRIMARY KEY)", Table: table,
+		ID: "id",
+		Configured: shop.Settings{UserTable: database + ".member", UserIDColumn: "id", UserStatusColumn: "-",
+			UserActiveValues: shop.Default().UserActiveValues},
 	}})
 	w.Exec("INSERT INTO " + table + " VALUES (1), (2), (4)")
 	couponID := w.AddCoupon(5)
@@ -44,8 +46,8 @@ func TestUsers_WithoutStatusColumn(t *testing.T) {
 	}
 }
 
-// Every verb that reads users refuses an unreadable table before it classifies a user. `settle migrate` then creates nothing.
-// The verbs read a table by the same code, and two shapes are shown to all of them.
+// Every verb that reads users refuses an unreadable table before it classifies a user. `settle migrate` then creates
+// nothing. The verbs read a table by the same code, and two shapes are shown to all of them.
 func TestUsers_RefuseUnreadableTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,22 +59,39 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"a view of texts": {"CREATE TABLE u (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9)); CREATE VIEW `user` AS SELECT * FROM u", nil, "user.id is varchar(20)"},
+		"a view of texts": {
+			"CREATE TABLE u (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9)); CREATE VIEW `user` AS SELECT * FROM u",
+			nil, "user.id is varchar(20)"},
 		"ids that are texts": {"CREATE TABLE `user` (id VARCHAR(20) PRIMARY KEY, status VARCHAR(9))", nil,
 			"user.id is varchar(20), and user ids are whole numbers"},
-		"ids with a fraction":       {"CREATE TABLE `user` (id DECIMAL(20,2) PRIMARY KEY, status VARCHAR(9))", nil, "user.id is decimal(20,2)"},
-		"no key":                    {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9))", nil, "user.id has no primary or unique key of its own"},
-		"a key that is not unique":  {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9), KEY (id))", nil, "user.id has no primary or unique key of its own"},
-		"a key that is hidden":      {"CREATE TABLE `user` (n INT PRIMARY KEY, id BIGINT NOT NULL, status VARCHAR(9), UNIQUE KEY (id) /*!80000 INVISIBLE */ /*M!100600 IGNORED */)", nil, "user.id has no primary or unique key of its own"},
-		"a key with another column": {"CREATE TABLE `user` (shop INT, id BIGINT, status VARCHAR(9), PRIMARY KEY (id, shop))", nil, "user.id has no primary or unique key of its own"},
-		"no status":                 {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, state VARCHAR(9))", nil, "user has no column status"},
-		"no id":                     {"CREATE TABLE `user` (no BIGINT PRIMARY KEY, status VARCHAR(9))", nil, "user has no column id"},
-		"a status that is a number": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status TINYINT)", nil, `USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
-		"a status that is a bit":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BIT(1))", nil, `USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
-		"a status that is a date":   {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status DATETIME)", nil, "user.status is datetime"},
-		"a status that is bytes":    {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BINARY(9))", nil, "user.status is binary(9)"},
-		"a status of other values":  {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status ENUM('active','gone'))", nil, `user.status is enum('active','gone'), which cannot be "ACTIVE"`},
-		"another table":             {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status VARCHAR(9))", []string{"--user-table=member"}, "there is no table member"},
+		"ids with a fraction": {"CREATE TABLE `user` (id DECIMAL(20,2) PRIMARY KEY, status VARCHAR(9))", nil,
+			"user.id is decimal(20,2)"},
+		"no key": {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9))", nil,
+			"user.id has no primary or unique key of its own"},
+		"a key that is not unique": {"CREATE TABLE `user` (id BIGINT NOT NULL, status VARCHAR(9), KEY (id))", nil,
+			"user.id has no primary or unique key of its own"},
+		"a key that is hidden": {
+			"CREATE TABLE `user` (n INT PRIMARY KEY, id BIGINT NOT NULL, status VARCHAR(9), UNIQUE KEY (id) /*!80000 " +
+				"INVISIBLE */ /*M!100600 IGNORED */)", nil, "user.id has no primary or unique key of its own"},
+		"a key with another column": {
+			"CREATE TABLE `user` (shop INT, id BIGINT, status VARCHAR(9), PRIMARY KEY (id, shop))", nil,
+			"user.id has no primary or unique key of its own"},
+		"no status": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, state VARCHAR(9))", nil,
+			"user has no column status"},
+		"no id": {"CREATE TABLE `user` (no BIGINT PRIMARY KEY, status VARCHAR(9))", nil,
+			"user has no column id"},
+		"a status that is a number": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status TINYINT)", nil,
+			`USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
+		"a status that is a bit": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BIT(1))", nil,
+			`USER_ACTIVE_VALUES has "ACTIVE". Set it to the numbers`},
+		"a status that is a date": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status DATETIME)", nil,
+			"user.status is datetime"},
+		"a status that is bytes": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status BINARY(9))", nil,
+			"user.status is binary(9)"},
+		"a status of other values": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status ENUM('active','gone'))", nil,
+			`user.status is enum('active','gone'), which cannot be "ACTIVE"`},
+		"another table": {"CREATE TABLE `user` (id BIGINT PRIMARY KEY, status VARCHAR(9))",
+			[]string{"--user-table=member"}, "there is no table member"},
 	} {
 		t.Run(name, func(t *testing.T) { // one after another: each has the table of the world
 			for statement := range strings.SplitSeq(test.ddl, "; ") {
@@ -90,7 +109,8 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 			through := *w
 			through.servers = slices.Concat(w.servers, test.flags)
 			for _, verb := range [][]string{
-				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"}, {"run", "--dry-run", "--cutoff=now"}, {"serve"}, {"verify"},
+				{"run"}, {"run", "--cutoff=now", "--operator=kim", "--reason=test"},
+				{"run", "--dry-run", "--cutoff=now"}, {"serve"}, {"verify"},
 				{"explain", fmt.Sprintf("--coupon=%d", couponID), "--user=1"},
 			} {
 				code, stdout, stderr := through.settle(append(verb, "--lang=en")...)
@@ -117,7 +137,8 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 // ownName is the account of the job.
 func (w *world) ownName() (name string) {
 	w.T.Helper()
-	require.NoError(w.T, w.as("jajeong_settle").QueryRowContext(w.T.Context(), "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
+	require.NoError(w.T, w.as("jajeong_settle").QueryRowContext(w.T.Context(),
+		"SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
 	return name
 }
 
@@ -143,7 +164,9 @@ func TestUsers_RefuseWrongSettings(t *testing.T) {
 		require.Contains(t, errs.String(), says, flag)
 	}
 	var errs strings.Builder
-	require.Equal(t, exitUse, run(t.Context(), []string{"run", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--lang=en", "--user-status-column", "-", "--user-active-values=Y"}, &errs, &errs))
+	require.Equal(t, exitUse, run(t.Context(),
+		[]string{"run", "--mysql-dsn=u:p@tcp(127.0.0.1:1)/x", "--lang=en", "--user-status-column", "-",
+			"--user-active-values=Y"}, &errs, &errs))
 	require.Contains(t, errs.String(), "USER_STATUS_COLUMN is - and USER_ACTIVE_VALUES is")
 }
 
@@ -152,7 +175,8 @@ func TestVerbs_RefuseOtherSessionVariables(t *testing.T) {
 	w := newWorld(t)
 	w.servers[0] = "--mysql-dsn=" + hostile.DSN(t, w.Accounts["jajeong_settle"], map[string]string{"insert_id": "7"})
 	couponID := w.AddQueue(1, 1)
-	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`, "ko": `세션 변수 insert_id의 값은 "7"`} {
+	for lang, says := range map[string]string{"en": `session variable insert_id is "7"`,
+		"ko": `세션 변수 insert_id의 값은 "7"`} {
 		for _, verb := range []string{"run", "verify"} {
 			refused(t, says)(w.settle(verb, "--lang="+lang))
 		}

@@ -48,7 +48,8 @@ func (w *world) person(user string) (p privacy.Person) {
 
 func (w *world) forget(user string) (code int, done privacy.Forgotten, stderr string) {
 	w.T.Helper()
-	code, stdout, stderr := w.asPrivacy().settle("user", "forget", "--user="+user, "--operator=kim", "--reason=P-1", "--output=json")
+	code, stdout, stderr := w.asPrivacy().settle("user", "forget", "--user="+user, "--operator=kim", "--reason=P-1",
+		"--output=json")
 	if code == 0 {
 		require.NoError(w.T, json.Unmarshal([]byte(stdout), &done), stdout)
 		require.NotContains(w.T, stdout, `"user"`, "the log of a Job keeps the answer")
@@ -86,7 +87,10 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	done := w.forgets("3")
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first, second}, Applications: 2}, done)
 	require.EqualValues(t, 2, w.Number("SELECT SUM(erased) FROM promise"))
-	require.EqualValues(t, 2, w.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'USER_FORGOTTEN' AND actor = 'kim' AND reason = 'P-1' AND user_id IS NULL"))
+	require.EqualValues(t, 2,
+		w.Number(
+			"SELECT COUNT(*) FROM audit_event WHERE action = 'USER_FORGOTTEN' AND actor = 'kim' AND reason = 'P-1' "+
+				"AND user_id IS NULL"))
 	p := w.person("3")
 	require.Empty(t, p.Coupons)
 	require.Empty(t, p.Applications)
@@ -96,12 +100,14 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{}}, w.forgets("3"))
 
 	done = w.forgets("2") // has the second coupon
-	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first}, Applications: 1, Remains: privacy.Remains{Coupons: 1}}, done)
+	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first}, Applications: 1,
+		Remains: privacy.Remains{Coupons: 1}}, done)
 	require.Len(t, w.person("2").Coupons, 1)
 	w.verify()
 }
 
-// While Redis has lost an application, the journal still has it: it will be put back. The person is not forgotten before.
+// While Redis has lost an application, the journal still has it: it will be put back. The person is not forgotten
+// before.
 func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,12 +161,14 @@ func TestUser_LostAfterNotSelected(t *testing.T) {
 // settling settles all coupons before it looks a user up.
 type settling struct{ *jajeongtest.Deployment }
 
-func (s settling) Watch(ctx context.Context, id coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+func (s settling) Watch(ctx context.Context, id coupon.CouponID, upTo coupon.Arrival,
+	users ...coupon.UserID) (candidates.Watch, error) {
 	s.SettleNow()
 	return s.Store.Watch(ctx, id, upTo, users...)
 }
 
-// An application that leaves Redis while a person is read is found in MySQL: it may still get a seat, and the person is not forgotten.
+// An application that leaves Redis while a person is read is found in MySQL: it may still get a seat, and the person is
+// not forgotten.
 func TestUser_IsReadWhileASettlementRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -260,10 +268,13 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 	w := newWorld(t)
 	db := w.as("jajeong_privacy")
 	for _, statement := range []string{
-		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL", "UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
-		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET note = ''", "UPDATE promise SET accepted = 0",
+		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL",
+		"UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
+		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET note = ''",
+		"UPDATE promise SET accepted = 0",
 		"UPDATE coupon SET total_quantity = 9", "SELECT id FROM `user`", "UPDATE settled SET issued = 0",
-		"DELETE FROM purged_coupon", "UPDATE purged_coupon SET used_count = 0", "UPDATE coupon_order SET state = 'USED'", "UPDATE coupon_log SET actor = ''",
+		"DELETE FROM purged_coupon", "UPDATE purged_coupon SET used_count = 0",
+		"UPDATE coupon_order SET state = 'USED'", "UPDATE coupon_log SET actor = ''",
 		"INSERT INTO coupon (name) VALUES ('x')", "UPDATE settlement SET cleaned_at = NULL", "DROP TABLE audit_event",
 	} {
 		_, err := db.ExecContext(t.Context(), statement)
@@ -287,16 +298,21 @@ func TestUser_ExportIsComplete(t *testing.T) {
 	list, err := json.Marshal(numbers)
 	require.NoError(t, err)
 	insert := func(query string) {
-		w.Exec("INSERT INTO "+query+" FROM JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j, user_coupon u WHERE u.coupon_id = ?", string(list), id)
+		w.Exec("INSERT INTO "+query+" FROM JSON_TABLE(?, '$[*]' COLUMNS (n INT PATH '$')) j, user_coupon u WHERE "+
+			"u.coupon_id = ?", string(list), id)
 	}
 	insert("coupon_log (user_coupon_id, seq, kind, actor, at) SELECT u.id, j.n, 'RESERVED', 'shop', UTC_TIMESTAMP(6)")
 	insert("coupon_order SELECT CONCAT('A-', j.n), u.id, 7, 9000, 0, 'RELEASED', UTC_TIMESTAMP(6)")
-	insert("audit_event (account, actor, action, coupon_id, user_id, detail) SELECT '', 'kim', 'COUPON_REVOKED', u.coupon_id, 7, j.n")
-	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
+	insert("audit_event (account, actor, action, coupon_id, user_id, detail) SELECT '', 'kim', 'COUPON_REVOKED', " +
+		"u.coupon_id, 7, j.n")
+	insert("coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT 'other', 1, UTC_TIMESTAMP(6) - " +
+		"INTERVAL 2 DAY, UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
 	last := w.AddCoupon(1) // behind a page of open coupons
 	w.Apply(last, 7)
-	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT id, 7, '2038-01-01' FROM coupon WHERE name = 'other' ORDER BY id DESC")
-	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6) FROM coupon WHERE name = 'other'")
+	w.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) SELECT id, 7, '2038-01-01' FROM coupon WHERE " +
+		"name = 'other' ORDER BY id DESC")
+	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT " +
+		"id, 7, UTC_TIMESTAMP(6), 'ALREADY_ISSUED', 1, UTC_TIMESTAMP(6) FROM coupon WHERE name = 'other'")
 
 	p := w.person("7")
 	require.Len(t, p.Coupons, rows+1)

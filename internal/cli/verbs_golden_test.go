@@ -18,7 +18,8 @@ func TestGoldenVerify(t *testing.T) {
 		w.AddUsers(between(1, 4)...)
 		w.AddCoupon(2)
 		w.AddCoupon(3)
-		require.NoError(w.T, w.Audit(audit.Origin{At: w.Now().UTC(), Actor: "park", Reason: "MKT-1"}, audit.CouponCreated, 1, audit.Entry{}))
+		require.NoError(w.T, w.Audit(audit.Origin{At: w.Now().UTC(), Actor: "park", Reason: "MKT-1"},
+			audit.CouponCreated, 1, audit.Entry{}))
 		w.Apply(1, 1, 2, 3)
 		w.SettleNow()
 		w.Apply(2, 4)
@@ -68,7 +69,8 @@ func TestGoldenServe(t *testing.T) {
 		s.saysUntilStopped("waiting for the next night", "serve", "--settle-schedule=30 4 * * *")
 		s.servers = s.Flags(s.Job) // without a time zone
 		s.says("serve", "--settle-schedule=at midnight", "--parallel=99")
-		s.says("serve", "--tasks=nights,gather,nights", "--journal-rows-per-second=1", "--issue-interval=10ms", "--admin-listen=nowhere")
+		s.says("serve", "--tasks=nights,gather,nights", "--journal-rows-per-second=1", "--issue-interval=10ms",
+			"--admin-listen=nowhere")
 	})
 }
 
@@ -78,7 +80,8 @@ func TestOutput_ColoursTerminalsOnly(t *testing.T) {
 	s.AddCoupon(2)
 	s.Exec("UPDATE coupon SET issued_count = 1")
 	const red = "\x1b[31mVIOLATED"
-	for environment, coloured := range map[string]bool{"": true, "NO_COLOR=": true, "NO_COLOR=1": false, "NO_COLOR=0": false, "TERM=dumb": false} {
+	for environment, coloured := range map[string]bool{"": true, "NO_COLOR=": true, "NO_COLOR=1": false,
+		"NO_COLOR=0": false, "TERM=dumb": false} {
 		said, code := s.onTerminal([]string{environment}, nil, "verify")
 		require.Equal(t, exitInvariant, code)
 		require.Contains(t, said, "VIOLATED")

@@ -15,7 +15,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// A verb of an operator succeeds without its last COMMIT, the reply to it, or another operation. It reports no violation.
+// A verb of an operator succeeds without its last COMMIT, the reply to it, or another operation. It reports no
+// violation.
 func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
@@ -42,7 +43,8 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 		"coupon close": {
 			func(c coupon.CouponID) []string { return []string{"coupon", "close", fmt.Sprint(c)} },
 			func(w *world, c coupon.CouponID) {
-				require.Len(w.T, w.IDs("SELECT id FROM coupon WHERE id = ? AND apply_closes_at < UTC_TIMESTAMP(6)", c), 1)
+				require.Len(w.T, w.IDs("SELECT id FROM coupon WHERE id = ? AND apply_closes_at < UTC_TIMESTAMP(6)", c),
+					1)
 			},
 		},
 		"coupon pause": {
@@ -110,7 +112,8 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 			require.Positive(t, commit)
 			try(commit, faultproxy.DropRequest(nil))
 			try(commit, faultproxy.DropReply(nil))
-			for step, lost := max(1, operations/int64(testenv.Rounds(3, 1_000))), int64(1); lost <= operations; lost += step {
+			for step, lost := max(1, operations/int64(testenv.Rounds(3, 1_000))),
+				int64(1); lost <= operations; lost += step {
 				try(lost, faultproxy.DropRequest(nil))
 			}
 		})
@@ -122,6 +125,8 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 func (w *world) logged(couponID coupon.CouponID, user coupon.UserID, kind string) {
 	w.T.Helper()
 	require.Equal(w.T, []string{kind}, jajeongtest.Column[string](w.Deployment,
-		"SELECT l.kind FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.coupon_id = ? AND u.user_id = ?", couponID, user))
-	require.Len(w.T, w.IDs("SELECT id FROM audit_event WHERE coupon_id = ? AND action = ?", couponID, "COUPON_"+kind), 1)
+		"SELECT l.kind FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.coupon_id = ? AND "+
+			"u.user_id = ?", couponID, user))
+	require.Len(w.T, w.IDs("SELECT id FROM audit_event WHERE coupon_id = ? AND action = ?", couponID, "COUPON_"+kind),
+		1)
 }

@@ -55,19 +55,21 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 }
 
 // check checks the coupons. unchecked has one error for each coupon that could not be checked.
-func (c *verifyCmd) check(ctx context.Context, p *program, s *servers) (found verify.Summary, unchecked []error, err error) {
+func (c *verifyCmd) check(ctx context.Context, p *program,
+	s *servers) (found verify.Summary, unchecked []error, err error) {
 	found = verify.Summary{Coupons: []*verify.Verdict{}, Strays: []verify.Finding{}}
 	l := s.verifier()
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
 	err = s.eachPage(ctx, c.Coupon, func(page []coupon.CouponID) error {
-		for v, err := range ahead.Items(ctx, p.SettleParallel, page, func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
-			if len(c.Coupon) > 0 { // else the page has left out purged coupons
-				if err := p.notPurged(ctx, s, id); err != nil {
-					return nil, err
+		for v, err := range ahead.Items(ctx, p.SettleParallel, page,
+			func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
+				if len(c.Coupon) > 0 { // else the page has left out purged coupons
+					if err := p.notPurged(ctx, s, id); err != nil {
+						return nil, err
+					}
 				}
-			}
-			return l.Check(ctx, s.MySQL, id)
-		}) {
+				return l.Check(ctx, s.MySQL, id)
+			}) {
 			switch {
 			case ctx.Err() != nil:
 				return settle.Stopped(ctx)
@@ -111,7 +113,8 @@ func (c *verifyCmd) pushFindings(p *program, found verify.Summary, complete bool
 	metrics := []prometheus.Collector{findings}
 	if complete {
 		success := prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "jajeong_verify_last_success_timestamp_seconds", Help: "Time of the last check that reached every coupon, whatever its result.",
+			Name: "jajeong_verify_last_success_timestamp_seconds",
+			Help: "Time of the last check that reached every coupon, whatever its result.",
 		})
 		success.SetToCurrentTime()
 		metrics = append(metrics, success)

@@ -35,7 +35,8 @@ var hangul = regexp.MustCompile(`\p{Hangul}`)
 
 // run runs the program in this process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now, Grace: Grace,
+	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now,
+		Grace:       Grace,
 		PutBackTime: jajeongtest.PutBackTime})
 }
 
@@ -66,7 +67,8 @@ func (w *world) phrasing() explain.Phrasing {
 	return explain.Phrasing{Locale: output.Locale{Language: text.English, Zone: zone}}
 }
 
-// atNoon has the deployment settle in a time zone in which it is about noon, so that no midnight strikes during the test.
+// atNoon has the deployment settle in a time zone in which it is about noon, so that no midnight strikes during the
+// test.
 func (w *world) atNoon() *time.Location {
 	zone := w.Noon()
 	if !w.noon {
@@ -101,7 +103,8 @@ func opened(t testing.TB, dsn string) *sql.DB {
 // allTables returns the names of all tables of a database.
 func allTables(t testing.TB, db *sql.DB) []string {
 	t.Helper()
-	tables, err := mysqltx.Column[string](t.Context(), db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+	tables, err := mysqltx.Column[string](t.Context(), db,
+		"SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
 	require.NoError(t, err)
 	return tables
 }
@@ -151,7 +154,8 @@ func (w *world) settleNow(extra ...string) *settle.Report {
 
 func (w *world) settleNowCode(extra ...string) (int, *settle.Report) {
 	w.T.Helper()
-	code, stdout, stderr := w.settle(unless(extra, "run", "--cutoff=now", "--operator=kim", "--reason=test", "--output=json")...)
+	code, stdout, stderr := w.settle(unless(extra, "run", "--cutoff=now", "--operator=kim", "--reason=test",
+		"--output=json")...)
 	var report settle.Report
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &report), "%s%s", stdout, stderr)
 	return code, &report
@@ -161,7 +165,8 @@ func (w *world) settleNowCode(extra ...string) (int, *settle.Report) {
 func unless(extra []string, command ...string) []string {
 	command = slices.DeleteFunc(command, func(arg string) bool {
 		name, _, isFlag := strings.Cut(arg, "=")
-		return isFlag && slices.ContainsFunc(extra, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+		return isFlag && slices.ContainsFunc(extra,
+			func(other string) bool { return strings.HasPrefix(other, name+"=") })
 	})
 	return append(command, extra...)
 }
@@ -187,14 +192,16 @@ func (w *world) verifyCode() (int, verify.Summary) {
 func between(first, last coupon.UserID) []coupon.UserID { return jajeongtest.Between(first, last) }
 
 // checkout makes calls of a checkout for an order of 12,000 won, and returns the last answer.
-func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) (last wallet.Code) {
+func (w *world) checkout(couponID coupon.CouponID, user coupon.UserID, order string,
+	verbs ...wallet.Verb) (last wallet.Code) {
 	w.T.Helper()
 	pool, err := w.Wallet.Open(connect.Patient, zap.NewNop())
 	require.NoError(w.T, err)
 	defer pool.Close()
 	for _, verb := range verbs {
 		d, err := wallet.Redeem(w.T.Context(), mysqltx.NewBrief(pool), couponID,
-			wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000, TTL: 15 * time.Minute})
+			wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 12_000,
+				TTL: 15 * time.Minute})
 		require.NoError(w.T, err)
 		last = d.Code
 	}

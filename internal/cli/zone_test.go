@@ -29,7 +29,8 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 		require.Contains(t, stderr, wrong)
 		require.Empty(t, allTables(t, db), wrong)
 	}
-	for _, given := range []string{"--settle-time-zone=Europe/Berlin", "--settle-time-zone=Europe/Berlin", "--log-level=warn"} {
+	for _, given := range []string{"--settle-time-zone=Europe/Berlin", "--settle-time-zone=Europe/Berlin",
+		"--log-level=warn"} {
 		stdout := succeeds(t)(settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN, given))
 		require.Contains(t, stdout, "Time zone of the nights: Europe/Berlin\n")
 	}
@@ -55,7 +56,8 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 	require.Contains(t, stdout, "Asia/Seoul")
 }
 
-// No setting of a process makes another midnight that of the nights: under a policy, whoever wants another cutoff needs an approval.
+// No setting of a process makes another midnight that of the nights: under a policy, whoever wants another cutoff needs
+// an approval.
 func TestRun_OfAnotherZoneIsByHand(t *testing.T) {
 	const tonga = "Pacific/Tongatapu" // its midnight is at 20:00 in Seoul
 	t.Setenv("SETTLE_TIME_ZONE", tonga)

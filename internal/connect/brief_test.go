@@ -10,8 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A program that stops may have received only a part of a result. The server then waits to send the rest, and its session is not
-// idle.
+// A program that stops may have received only a part of a result. The server then waits to send the rest, and its
+// session is not idle.
 func TestBrief_EndsSessionThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	handle := testenv.MySQLFor(t)

@@ -16,8 +16,8 @@ const (
 	KafkaSink = "kafka"
 )
 
-// The bounds of EVENT_RETENTION. After a failover, the events of the last ten minutes are published again: events that stay for
-// a shorter time could be gone before. A month of events is more than memory is for.
+// The bounds of EVENT_RETENTION. After a failover, the events of the last ten minutes are published again: events that
+// stay for a shorter time could be gone before. A month of events is more than memory is for.
 const (
 	minEventRetention = 10 * time.Minute
 	maxEventRetention = 30 * 24 * time.Hour

@@ -49,14 +49,20 @@ func TestEventSettings_Problems(t *testing.T) {
 			want: []string{wrongAddress("EVENT_REDIS_ADDRS", 1)}},
 		"settings of another Redis without its address": {
 			environment: map[string]string{"EVENT_REDIS_MASTER_NAME": "m", "EVENT_REDIS_USERNAME": "u",
-				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true", "EVENT_REDIS_TLS_DIR": "/nowhere", "EVENT_REDIS_SENTINEL_USERNAME": "u"},
-			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD_FILE"), needsAddrs("TLS"),
-				needsAddrs("TLS_DIR"), needsAddrs("SENTINEL_USERNAME")},
+				"EVENT_REDIS_PASSWORD_FILE": "/nowhere", "EVENT_REDIS_TLS": "true", "EVENT_REDIS_TLS_DIR": "/nowhere",
+				"EVENT_REDIS_SENTINEL_USERNAME": "u"},
+			want: []string{needsAddrs("MASTER_NAME"), needsAddrs("USERNAME"), needsAddrs("PASSWORD_FILE"),
+				needsAddrs("TLS"), needsAddrs("TLS_DIR"), needsAddrs("SENTINEL_USERNAME")},
 		},
-		"login of Sentinels without a master's name": {args: []string{"--event-redis-addrs=a:1", "--event-redis-sentinel-username=u"},
-			want: []string{"EVENT_REDIS_SENTINEL_USERNAME needs EVENT_REDIS_MASTER_NAME, too: without it, there are no Sentinels to log in to"}},
+		"login of Sentinels without a master's name": {args: []string{"--event-redis-addrs=a:1",
+			"--event-redis-sentinel-username=u"},
+			want: []string{
+				"EVENT_REDIS_SENTINEL_USERNAME needs EVENT_REDIS_MASTER_NAME, too: without it, there are no " +
+					"Sentinels to log in to"}},
 		"mistyped environment": {environment: map[string]string{"EVENT_REDIS_ADDR": "a:1"},
-			want: []string{"EVENT_REDIS_ADDR is not a setting, but EVENT_REDIS_ADDRS is: correct the name, or remove the variable from the environment of this program"}},
+			want: []string{
+				"EVENT_REDIS_ADDR is not a setting, but EVENT_REDIS_ADDRS is: correct the name, or remove the " +
+					"variable from the environment of this program"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for name, value := range test.environment {
@@ -70,12 +76,15 @@ func TestEventSettings_Problems(t *testing.T) {
 }
 
 func needsAddrs(name string) string {
-	return "EVENT_REDIS_" + name + " needs EVENT_REDIS_ADDRS, too: without it, events go to the Redis of the applications by REDIS_ADDRS and its other settings"
+	return "EVENT_REDIS_" + name +
+		" needs EVENT_REDIS_ADDRS, too: without it, events go to the Redis of the applications by REDIS_ADDRS and " +
+		"its other settings"
 }
 
 func TestEventSettings_OpenRedis(t *testing.T) {
 	file := testenv.SecretFile(t, "event-secret\n")
-	line := []string{"--redis-addrs=line:1", "--redis-username=settle", "--redis-password-file=" + testenv.SecretFile(t, "line-secret")}
+	line := []string{"--redis-addrs=line:1", "--redis-username=settle", "--redis-password-file=" +
+		testenv.SecretFile(t, "line-secret")}
 	open := func(args ...string) redis.UniversalClient {
 		c, problems := parseEvents(t, append(line, args...)...)
 		require.Empty(t, problems)
@@ -85,16 +94,21 @@ func TestEventSettings_OpenRedis(t *testing.T) {
 		return client
 	}
 	options := open().(*redis.ClusterClient).Options()
-	require.Equal(t, []string{"line:1", "settle", "line-secret"}, append(options.Addrs, options.Username, options.Password))
+	require.Equal(t, []string{"line:1", "settle", "line-secret"},
+		append(options.Addrs, options.Username, options.Password))
 
-	options = open("--event-redis-addrs=events:2", "--event-redis-password-file="+file, "--event-redis-tls").(*redis.ClusterClient).Options()
-	require.Equal(t, []string{"events:2", "", "event-secret"}, append(options.Addrs, options.Username, options.Password), "nothing is the line's")
+	options = open("--event-redis-addrs=events:2", "--event-redis-password-file="+file,
+		"--event-redis-tls").(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"events:2", "", "event-secret"},
+		append(options.Addrs, options.Username, options.Password), "nothing is the line's")
 	require.NotNil(t, options.TLSConfig)
 	require.Equal(t, -1, options.MaxRetries, "no hidden repeats")
 	require.True(t, options.ContextTimeoutEnabled)
 
-	cluster := open("--event-redis-addrs=events:2,events:3", "--event-redis-username=u").(*redis.ClusterClient).Options()
-	require.Equal(t, []string{"events:2", "events:3", "u", ""}, append(cluster.Addrs, cluster.Username, cluster.Password))
+	cluster := open("--event-redis-addrs=events:2,events:3",
+		"--event-redis-username=u").(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"events:2", "events:3", "u", ""},
+		append(cluster.Addrs, cluster.Username, cluster.Password))
 
 	sentinel := open("--event-redis-addrs=events:4", "--event-redis-master-name=m").(*redis.Client).Options()
 	require.Equal(t, "FailoverClient", sentinel.Addr)

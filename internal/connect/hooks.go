@@ -26,17 +26,18 @@ const (
 	reloadPause = 500 * time.Millisecond
 )
 
-// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find a promoted replica. The
-// only address may be that of a server that is no Cluster.
+// guardNodes keeps a node that hangs from blocking calls to other nodes, and makes the client find a promoted replica.
+// The only address may be that of a server that is no Cluster.
 func guardNodes(cluster *redis.ClusterClient, only bool) {
 	topology := &topology{cluster: cluster}
 	cluster.OnNewNode(func(node *redis.Client) {
-		node.AddHook(&guard{node: node.Options().Addr, only: only, topology: topology, breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-			Timeout:      hungPause,
-			ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= hungAfter },
-			IsSuccessful: func(err error) bool { return !timedOut(err) },
-			IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
-		})})
+		node.AddHook(&guard{node: node.Options().Addr, only: only, topology: topology,
+			breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+				Timeout:      hungPause,
+				ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= hungAfter },
+				IsSuccessful: func(err error) bool { return !timedOut(err) },
+				IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+			})})
 	})
 }
 
@@ -138,11 +139,12 @@ func (t *topology) reload() {
 // refusals are errors that say: Redis has not executed the command, but may execute it if it is repeated in a moment.
 var refusals = []string{"TRYAGAIN", "ASK", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "LOADING"}
 
-// refusalBackoff gives up after about 3 s, the time limit of a call: in a transaction, others wait for its locks meanwhile. The
-// coupon then fails, and the next run settles it or cleans up after it.
+// refusalBackoff gives up after about 3 s, the time limit of a call: in a transaction, others wait for its locks
+// meanwhile. The coupon then fails, and the next run settles it or cleans up after it.
 func refusalBackoff() retry.Backoff {
 	const repetitions, first, maxPause = 6, 50 * time.Millisecond, time.Second
-	return retry.WithMaxRetries(repetitions, retry.WithJitterPercent(25, retry.WithCappedDuration(maxPause, retry.NewExponential(first))))
+	return retry.WithMaxRetries(repetitions,
+		retry.WithJitterPercent(25, retry.WithCappedDuration(maxPause, retry.NewExponential(first))))
 }
 
 // RetryRefused makes the client repeat commands that Redis refused without executing them. Only settle uses it.
@@ -174,5 +176,6 @@ func (refusalHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func refused(err error) bool {
-	return err != nil && slices.ContainsFunc(refusals, func(code string) bool { return redis.HasErrorPrefix(err, code+" ") })
+	return err != nil && slices.ContainsFunc(refusals,
+		func(code string) bool { return redis.HasErrorPrefix(err, code+" ") })
 }

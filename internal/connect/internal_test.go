@@ -43,10 +43,13 @@ func TestRetryRefused(t *testing.T) {
 		calls   int
 		between [2]time.Duration
 	}{
-		"RepeatsRefusedCommand":        {answer: refusedTimes(3, moving), calls: 4, between: [2]time.Duration{262 * time.Millisecond, 438 * time.Millisecond}},
-		"GivesUpAfterSevenCalls":       {answer: refusedTimes(100, moving), want: moving, calls: 7, between: [2]time.Duration{1900 * time.Millisecond, 3200 * time.Millisecond}},
+		"RepeatsRefusedCommand": {answer: refusedTimes(3, moving), calls: 4,
+			between: [2]time.Duration{262 * time.Millisecond, 438 * time.Millisecond}},
+		"GivesUpAfterSevenCalls": {answer: refusedTimes(100, moving), want: moving, calls: 7,
+			between: [2]time.Duration{1900 * time.Millisecond, 3200 * time.Millisecond}},
 		"ReturnsOtherErrorImmediately": {answer: refusedTimes(1, wrongKind), want: wrongKind, calls: 1},
-		"ReturnsRefusalWhenStopped":    {answer: refusedTimes(100, moving), stopAt: time.Millisecond, want: moving, calls: 1, between: [2]time.Duration{time.Millisecond, time.Millisecond}},
+		"ReturnsRefusalWhenStopped": {answer: refusedTimes(100, moving), stopAt: time.Millisecond, want: moving,
+			calls: 1, between: [2]time.Duration{time.Millisecond, time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +60,11 @@ func TestRetryRefused(t *testing.T) {
 					defer time.AfterFunc(c.stopAt, stop).Stop()
 				}
 				calls, began := 0, time.Now()
-				process := refusalHook{}.ProcessHook(func(context.Context, redis.Cmder) error { calls++; return c.answer(calls) })
+				process := refusalHook{}.ProcessHook(func(context.Context,
+					redis.Cmder) error {
+					calls++
+					return c.answer(calls)
+				})
 				require.Equal(t, c.want, process(ctx, redis.NewStatusCmd(ctx, "ping")))
 				require.Equal(t, c.calls, calls)
 				took := time.Since(began)

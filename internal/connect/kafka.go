@@ -52,7 +52,8 @@ func (s *KafkaSettings) Validate() error {
 	for i, broker := range s.KafkaBrokers {
 		add(!isAddress(broker), text.WrongAddress, "KAFKA_BROKERS", i+1)
 	}
-	add(!topicName.MatchString(s.KafkaTopic) || s.KafkaTopic == "." || s.KafkaTopic == "..", text.KafkaWrongTopic, s.KafkaTopic)
+	add(!topicName.MatchString(s.KafkaTopic) || s.KafkaTopic == "." || s.KafkaTopic == "..", text.KafkaWrongTopic,
+		s.KafkaTopic)
 	if len(s.KafkaBrokers) == 0 {
 		for _, other := range s.others() {
 			add(other.given, text.KafkaBrokersMissingFor, other.name)

@@ -20,10 +20,12 @@ var ErrMigrationBusy = errors.New("another migration is under way: let it finish
 
 var migrationLockWait = time.Minute
 
-// Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given zone. If it is
-// killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables are not those of this schema.
-// The pool must be opened with Patient. If begun is not nil, it is called with the name of each step before the step.
-func Migrate(ctx context.Context, db *sql.DB, zone string, begun func(step string)) (applied []*goose.MigrationResult, err error) {
+// Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given
+// zone. If it is killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables
+// are not those of this schema. The pool must be opened with Patient. If begun is not nil, it is called with the name
+// of each step before the step.
+func Migrate(ctx context.Context, db *sql.DB, zone string,
+	begun func(step string)) (applied []*goose.MigrationResult, err error) {
 	unlock, err := lockMigrations(ctx, db)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
@@ -33,7 +35,8 @@ func Migrate(ctx context.Context, db *sql.DB, zone string, begun func(step strin
 		return nil, err
 	}
 	provider, err := goose.NewProvider(goose.DialectMySQL, db, migrations.Files,
-		goose.WithTableName(migrations.VersionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+		goose.WithTableName(migrations.VersionTable), goose.WithDisableGlobalRegistry(true),
+		goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
@@ -103,7 +106,8 @@ func beginVersions(ctx context.Context, db *sql.DB) error {
 var foreignTablesSQL = `
 SELECT COALESCE(GROUP_CONCAT(table_name ORDER BY table_name SEPARATOR ', '), '') FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name IN ('` + strings.Join(migrations.Tables, "', '") + `') AND NOT EXISTS (
-	SELECT 1 FROM information_schema.tables v WHERE v.table_schema = DATABASE() AND v.table_name = '` + migrations.VersionTable + `')`
+	SELECT 1 FROM information_schema.tables v WHERE v.table_schema = DATABASE()
+		AND v.table_name = '` + migrations.VersionTable + `')`
 
 const (
 	// keepSessionSQL keeps the idle session that holds the lock for a day: no statement takes longer.

@@ -15,8 +15,8 @@ const (
 	// mysqlConnectTimeout bounds dialing, handshake, and the check of the session variables, all together.
 	mysqlConnectTimeout = 10 * time.Second
 	// maxConnections leaves connections for reading, heartbeats and records beside the transactions. Two tasks of
-	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection. Nine
-	// connections of the brief sessions may watch locked rows.
+	// `settle serve` have at most twelve transactions each. Every transaction also reads pages on another connection.
+	// Nine connections of the brief sessions may watch locked rows.
 	maxConnections = 32
 )
 
@@ -64,7 +64,8 @@ func (s *MySQLSettings) config() (*mysql.Config, error) {
 	return config, nil
 }
 
-// Open returns a pool. Whatever the DSN says, its sessions have sessionVariables and those of patience. It does not connect.
+// Open returns a pool. Whatever the DSN says, its sessions have sessionVariables and those of patience. It does not
+// connect.
 func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, error) {
 	config, err := s.config()
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, er
 	if err != nil {
 		return nil, err
 	}
-	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0), mysql.BeforeConnect(noteAsked)); err != nil {
+	if err := config.Apply(mysql.Charset("utf8mb4", ""), mysql.TimeTruncate(0),
+		mysql.BeforeConnect(noteAsked)); err != nil {
 		return nil, fmt.Errorf("set options: %w", err)
 	}
 	connector, err := mysql.NewConnector(config)

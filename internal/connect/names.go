@@ -12,7 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Names are the settings of all three programs. They often share a ConfigMap, so each program knows those of the others.
+// Names are the settings of all three programs. They often share a ConfigMap, so each program knows those of the
+// others.
 var Names = []string{
 	"ADMIN_LISTEN", "APPLY_LISTEN", "CONSOLE_DEV_USER", "CONSOLE_LISTEN", "CONSOLE_OIDC_CLIENT_ID",
 	"CONSOLE_OIDC_CLIENT_SECRET_FILE", "CONSOLE_OIDC_GROUPS_CLAIM", "CONSOLE_OIDC_ISSUER", "CONSOLE_OIDC_SCOPES",
@@ -44,8 +45,12 @@ func unknownEnvironment(model *kong.Application) (problems []error) {
 		if known[env] || serviceLink.MatchString(env) {
 			continue
 		}
-		if at := slices.IndexFunc(ownPrefixes, func(prefix string) bool { return strings.HasPrefix(env, prefix) }); at >= 0 {
-			problems = append(problems, text.UsageErrorf(text.UnknownSetting, env, strings.Join(withPrefix(known, ownPrefixes[at]), ", ")))
+		if at := slices.IndexFunc(ownPrefixes, func(prefix string) bool {
+			return strings.HasPrefix(env,
+				prefix)
+		}); at >= 0 {
+			problems = append(problems, text.UsageErrorf(text.UnknownSetting, env,
+				strings.Join(withPrefix(known, ownPrefixes[at]), ", ")))
 		} else if strings.HasSuffix(env, "PASSWORD") && known[env+"_FILE"] {
 			problems = append(problems, text.UsageErrorf(text.MisspeltSetting, env, env+"_FILE"))
 		} else if meant := meantBy(env, known); meant != "" {
@@ -91,8 +96,8 @@ func meantBy(env string, known map[string]bool) string {
 	return ""
 }
 
-// maxMisspelt is how many letters a misspelt name has wrong. Half of its letters may not be wrong: the USER_DATA of other
-// programs is no misspelt USER_RATE.
+// maxMisspelt is how many letters a misspelt name has wrong. Half of its letters may not be wrong: the USER_DATA of
+// other programs is no misspelt USER_RATE.
 const maxMisspelt = 2
 
 // nearest returns the name that given misspells; empty if there is none.

@@ -31,7 +31,8 @@ type Program struct {
 }
 
 // Parse fills cli, a struct with kong tags. It returns one *SettingError with all problems, or ErrHelp after --help.
-func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, options ...kong.Option) (*kong.Context, error) {
+func Parse(cli any, program Program, args []string, stdout, stderr io.Writer,
+	options ...kong.Option) (*kong.Context, error) {
 	helped := false
 	options = append([]kong.Option{kong.Vars{"log_level": "info"}}, options...)
 	options = append(options,
@@ -87,9 +88,9 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer, op
 	return kctx, nil
 }
 
-// unread returns how many of the arguments that are left the problem with the first concerns, and the problem. before is how
-// many arguments stand before them. It repeats nothing that may be a password: no value, and no argument that is not almost
-// a command. What follows an unknown flag may be its value.
+// unread returns how many of the arguments that are left the problem with the first concerns, and the problem. before
+// is how many arguments stand before them. It repeats nothing that may be a password: no value, and no argument that is
+// not almost a command. What follows an unknown flag may be its value.
 func unread(kctx *kong.Context, err error, left []string, before int) (concerns int, problem error) {
 	missing, ok := errors.AsType[*valueMissing](err)
 	commands := commandsOf(kctx)
@@ -317,7 +318,8 @@ func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) 
 
 func (l lenient) problem(v *kong.Value, given string, parts []string, target reflect.Value, err error) error {
 	odd := slices.IndexFunc(parts, func(part string) bool {
-		return part != "" && (isNumber(target) && !numberForm.MatchString(part) || isDuration(target) && !durationForm.MatchString(part))
+		return part != "" && (isNumber(target) && !numberForm.MatchString(part) || isDuration(target) &&
+			!durationForm.MatchString(part))
 	})
 	switch {
 	case mayHavePassword(v, given):
@@ -336,7 +338,8 @@ func (l lenient) problem(v *kong.Value, given string, parts []string, target ref
 func wanted(v *kong.Value, target reflect.Value, err error) error {
 	switch {
 	case v.Enum != "":
-		values := slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" }) // "" is a flag not given
+		// "" is a flag not given.
+		values := slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 		return text.Errorf(text.WantOneOf, strings.Join(values, ", "))
 	case target.Type() == reflect.TypeFor[time.Duration]():
 		return text.Errorf(text.WantDuration)

@@ -27,8 +27,8 @@ type RedisSettings struct {
 	RedisAccess `embed:""`
 }
 
-// RedisAccess says how to log in to the servers of REDIS_ADDRS. The Redis of the events has the same settings, with EVENT_
-// before the name.
+// RedisAccess says how to log in to the servers of REDIS_ADDRS. The Redis of the events has the same settings, with
+// EVENT_ before the name.
 type RedisAccess struct {
 	RedisMasterName           string `name:"redis-master-name" env:"REDIS_MASTER_NAME" placeholder:"NAME"`
 	RedisUsername             string `name:"redis-username" env:"REDIS_USERNAME" placeholder:"NAME"`
@@ -63,7 +63,8 @@ func (s *RedisSettings) validate(prefix string) error {
 	if s.RedisMasterName == "" {
 		for _, other := range s.sentinelLogin() {
 			if other.given {
-				problems = append(problems, text.UsageErrorf(text.MasterNameMissing, prefix+other.name, prefix+"REDIS_MASTER_NAME"))
+				problems = append(problems, text.UsageErrorf(text.MasterNameMissing, prefix+other.name,
+					prefix+"REDIS_MASTER_NAME"))
 			}
 		}
 	}
@@ -109,7 +110,8 @@ func (s *RedisAccess) access(prefix string) (*redis.UniversalOptions, error) {
 // Open does not connect. The client never repeats a command: a second apply could accept an application after a 503.
 func (s *RedisSettings) Open() (redis.UniversalClient, error) { return s.open("") }
 
-// open makes a client of a Cluster, unless Sentinels name the master: a server that is no Cluster is one with a single node.
+// open makes a client of a Cluster, unless Sentinels name the master: a server that is no Cluster is one with a single
+// node.
 func (s *RedisSettings) open(prefix string) (redis.UniversalClient, error) {
 	options, err := s.access(prefix)
 	if err != nil {

@@ -39,7 +39,8 @@ func TestRedis_OneAddress(t *testing.T) {
 	name, password := users.As("jajeong_api")
 	shards := map[string]bool{}
 	for _, address := range []string{nodes[1].Addr(), alone.Addr()} {
-		store := openStore(t, connect.RedisSettings{RedisAddrs: []string{address}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, password)}})
+		store := openStore(t, connect.RedisSettings{RedisAddrs: []string{address},
+			RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, password)}})
 		for id := range coupon.CouponID(20) {
 			_, err := store.Time(t.Context(), id+1)
 			require.NoError(t, err)
@@ -64,7 +65,8 @@ func TestRedis_SentinelsWithPassword(t *testing.T) {
 		require.NoError(t, admin.Do(t.Context(), append([]any{"acl", "setuser"}, user...)...).Err())
 	}
 	settings := connect.RedisSettings{RedisAddrs: []string{sentinel.Addr()}, RedisAccess: connect.RedisAccess{
-		RedisMasterName: name, RedisSentinelUsername: "watcher", RedisSentinelPasswordFile: testenv.SecretFile(t, "secret")}}
+		RedisMasterName: name, RedisSentinelUsername: "watcher",
+		RedisSentinelPasswordFile: testenv.SecretFile(t, "secret")}}
 	_, err := openStore(t, settings).Now(t.Context())
 	require.NoError(t, err)
 	for _, password := range []string{"", testenv.SecretFile(t, "wrong")} {

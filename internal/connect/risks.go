@@ -19,7 +19,8 @@ const readableByOthers = 0o004
 // unverified are the values of tls in a DSN that let anybody in the network pretend to be the server.
 var unverified = []string{"skip-verify", "preferred"}
 
-// WarnOfRisks writes to the log which settings let others read a secret. The programs that stay running call it at start.
+// WarnOfRisks writes to the log which settings let others read a secret. The programs that stay running call it at
+// start.
 func WarnOfRisks(kctx *kong.Context, servers *MySQLSettings, logger *zap.Logger) {
 	for _, flag := range kctx.Flags() {
 		if flag.Tag.Type != "path" || len(flag.Envs) == 0 || flag.Tag.Has(noSecret) {
@@ -30,11 +31,14 @@ func WarnOfRisks(kctx *kong.Context, servers *MySQLSettings, logger *zap.Logger)
 			path = filepath.Join(path, privateKeyFile)
 		}
 		if file, err := os.Stat(path); err == nil && file.Mode().Perm()&readableByOthers != 0 {
-			logger.Warn("every account of this machine can read a file with a secret; take this right away (chmod o-r)", zap.String("setting", flag.Envs[0]))
+			logger.Warn("every account of this machine can read a file with a secret; take this right away (chmod o-r)",
+				zap.String("setting", flag.Envs[0]))
 		}
 	}
 	if config, err := servers.config(); err == nil && slices.Contains(unverified, config.TLSConfig) {
-		logger.Warn("MYSQL_DSN does not verify the certificate of MySQL: an attacker in the network can read and change everything; use tls=true",
+		logger.Warn(
+			"MYSQL_DSN does not verify the certificate of MySQL: an attacker in the network can read and change "+
+				"everything; use tls=true",
 			zap.String("tls", config.TLSConfig))
 	}
 }

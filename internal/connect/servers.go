@@ -69,10 +69,14 @@ func (s *LogSettings) Logger(w io.Writer) *zap.Logger {
 type pools Servers
 
 var (
-	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and state.", []string{"server", "state"}, nil)
-	waitsDesc       = prometheus.NewDesc("jajeong_pool_waits_total", "Number of waits for a free connection.", []string{"server"}, nil)
-	waitedDesc      = prometheus.NewDesc("jajeong_pool_wait_seconds_total", "Total time of waits for a free connection.", []string{"server"}, nil)
-	timeoutsDesc    = prometheus.NewDesc("jajeong_pool_timeouts_total", "Number of waits for a free connection that timed out.", []string{"server"}, nil)
+	connectionsDesc = prometheus.NewDesc("jajeong_pool_connections", "Open connections, by server and state.",
+		[]string{"server", "state"}, nil)
+	waitsDesc = prometheus.NewDesc("jajeong_pool_waits_total", "Number of waits for a free connection.",
+		[]string{"server"}, nil)
+	waitedDesc = prometheus.NewDesc("jajeong_pool_wait_seconds_total",
+		"Total time of waits for a free connection.", []string{"server"}, nil)
+	timeoutsDesc = prometheus.NewDesc("jajeong_pool_timeouts_total",
+		"Number of waits for a free connection that timed out.", []string{"server"}, nil)
 )
 
 func (p *pools) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, to) }

@@ -60,17 +60,19 @@ type Patience struct {
 const answer = 2 * time.Minute
 
 var (
-	// Settling is for settlements, restores, reports and changes by operators. In a transaction they wait for Redis, which may
-	// refuse a command for some seconds. If their machine stops, others get the locks after Silent.
+	// Settling is for settlements, restores, reports and changes by operators. In a transaction they wait for Redis,
+	// which may refuse a command for some seconds. If their machine stops, others get the locks after Silent.
 	Settling = Patience{Locks: 10 * time.Second, Silent: 20 * time.Second, Answer: answer}
 	// Brief is for work that comes again by itself, and for which others wait.
 	Brief = Patience{Locks: 2 * time.Second, Silent: 5 * time.Second, Answer: answer}
-	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. An operator watches them.
+	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. An operator
+	// watches them.
 	Patient = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
 )
 
 var sqlMode = strings.Join([]string{
-	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"}, ",")
+	"STRICT_ALL_TABLES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"},
+	",")
 
 // sessionVariables are the variables that change what SQL does or means, except those of Patience. They are set in this
 // order.
@@ -118,7 +120,8 @@ var sessionVariables = []variable{
 func (p Patience) variables() []variable {
 	seconds := func(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 	return append(slices.Clone(sessionVariables),
-		variable{name: "innodb_lock_wait_timeout", want: seconds(p.Locks)}, variable{name: "lock_wait_timeout", want: seconds(p.Locks)},
+		variable{name: "innodb_lock_wait_timeout", want: seconds(p.Locks)},
+		variable{name: "lock_wait_timeout", want: seconds(p.Locks)},
 		variable{name: "wait_timeout", want: seconds(p.Silent)},
 		variable{name: "net_write_timeout", want: seconds(p.Silent)}, // while it sends a result
 		variable{name: "net_read_timeout", want: seconds(p.Silent)})  // while it receives a statement
@@ -192,8 +195,9 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	return strictConn{conn.(mysqlConn)}, nil
 }
 
-// open opens a connection. By TLS 1.3, a server refuses a certificate after the handshake, and the driver does not tell why the
-// connection ended. A server that has just died does not answer again: one that ends a second connection like the first refuses.
+// open opens a connection. By TLS 1.3, a server refuses a certificate after the handshake, and the driver does not tell
+// why the connection ended. A server that has just died does not answer again: one that ends a second connection like
+// the first refuses.
 func (s session) open(ctx context.Context) (driver.Conn, error) {
 	for again := false; ; again = true {
 		var asked bool

@@ -54,7 +54,8 @@ func requireForced(t *testing.T, db *sql.DB) {
 		_, err := db.ExecContext(t.Context(), statement)
 		require.NoError(t, err, statement)
 	}
-	for _, wrong := range []string{"INSERT INTO child VALUES (77)", "INSERT INTO parent (n) VALUES (100)", "INSERT INTO parent (n) VALUES ('many')"} {
+	for _, wrong := range []string{"INSERT INTO child VALUES (77)", "INSERT INTO parent (n) VALUES (100)",
+		"INSERT INTO parent (n) VALUES ('many')"} {
 		_, err := db.ExecContext(t.Context(), wrong)
 		require.Error(t, err, wrong)
 	}
@@ -86,7 +87,8 @@ func TestSession_ForcesVariablesAgainstTheDSN(t *testing.T) {
 	raw, err := sql.Open("mysql", hostile)
 	require.NoError(t, err)
 	defer raw.Close()
-	for _, name := range []string{"character_set_client", "character_set_results", "character_set_connection", "collation_connection"} {
+	for _, name := range []string{"character_set_client", "character_set_results", "character_set_connection",
+		"collation_connection"} {
 		require.Contains(t, named, name)
 	}
 	for name := range settings {
@@ -109,7 +111,8 @@ func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	defer admin.Close()
 	_, err = admin.Exec("CREATE DATABASE hostile")
 	require.NoError(t, err)
-	for name, value := range hostile.Settings(t, admin) { // including those that would have kept the administrator from working
+	// Including those that would have kept the administrator from working.
+	for name, value := range hostile.Settings(t, admin) {
 		_, err := admin.Exec("SET GLOBAL " + name + " = " + value)
 		require.NoError(t, err, name)
 	}
@@ -119,8 +122,8 @@ func TestSession_ForcesVariablesAgainstServerDefaults(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An account may lack the right to set a variable, and a proxy may ignore SET: the session is refused, and the error names the
-// variable.
+// An account may lack the right to set a variable, and a proxy may ignore SET: the session is refused, and the error
+// names the variable.
 func TestSession_RefusesOtherVariables(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQLFor(t).DSN
@@ -152,7 +155,8 @@ func TestSession_RefusesZeroTimes(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.MySQLFor(t).DSN)
 	var zero time.Time
-	for name, value := range map[string]any{"value": zero, "pointer": &zero, "valuer": sql.NullTime{Time: zero, Valid: true}} {
+	for name, value := range map[string]any{"value": zero, "pointer": &zero,
+		"valuer": sql.NullTime{Time: zero, Valid: true}} {
 		_, err := db.ExecContext(t.Context(), "DO ?", value)
 		require.ErrorIs(t, err, errZeroTime, name)
 		require.ErrorIs(t, db.QueryRowContext(t.Context(), "SELECT ?", value).Err(), errZeroTime, name)
@@ -162,7 +166,8 @@ func TestSession_RefusesZeroTimes(t *testing.T) {
 		require.ErrorIs(t, err, errZeroTime, name)
 		require.NoError(t, tx.Rollback())
 	}
-	for name, value := range map[string]any{"null": nil, "no time": (*time.Time)(nil), "no valid time": sql.NullTime{}, "an early time": time.Unix(0, 0)} {
+	for name, value := range map[string]any{"null": nil, "no time": (*time.Time)(nil), "no valid time": sql.NullTime{},
+		"an early time": time.Unix(0, 0)} {
 		_, err := db.ExecContext(t.Context(), "DO ?", value)
 		require.NoError(t, err, name)
 	}
@@ -207,8 +212,8 @@ func TestSession_GivesUpServerThatNeverSpeaks(t *testing.T) {
 	})
 }
 
-// A session costs six statements: the driver reads the maximum packet and sets the character set, two statements set the rest,
-// one reads the binlog settings, one verifies all. The seventh is that of the test.
+// A session costs six statements: the driver reads the maximum packet and sets the character set, two statements set
+// the rest, one reads the binlog settings, one verifies all. The seventh is that of the test.
 func TestSession_CostsSixStatements(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.MySQLFor(t).DSN)
@@ -222,8 +227,8 @@ func TestSession_CostsSixStatements(t *testing.T) {
 	require.LessOrEqual(t, before-ownParameters, 7)
 }
 
-// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours. A DSN cannot
-// change that.
+// After a machine has lost power during a settlement, its session must not lock the coupon's row for eight hours. A DSN
+// cannot change that.
 func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	t.Parallel()
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
@@ -233,7 +238,9 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 		db, err := (&MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(patience, zap.NewNop())
 		require.NoError(t, err)
 		var silent, sends, receives int
-		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT @@SESSION.wait_timeout, @@SESSION.net_write_timeout, @@SESSION.net_read_timeout").Scan(&silent, &sends, &receives))
+		require.NoError(t, db.QueryRowContext(t.Context(),
+			"SELECT @@SESSION.wait_timeout, @@SESSION.net_write_timeout, @@SESSION.net_read_timeout").Scan(&silent,
+			&sends, &receives))
 		require.Equal(t, []int{want, want, want}, []int{silent, sends, receives})
 		require.NoError(t, db.Close())
 	}
@@ -267,7 +274,8 @@ jajeong_pool_connections{server="mysql",state="in_use"} 1
 jajeong_pool_connections{server="redis",state="idle"} 1
 jajeong_pool_connections{server="redis",state="in_use"} 0
 `), "jajeong_pool_connections"))
-	count, err := testutil.GatherAndCount(registry, "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total", "jajeong_pool_timeouts_total")
+	count, err := testutil.GatherAndCount(registry, "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total",
+		"jajeong_pool_timeouts_total")
 	require.NoError(t, err)
 	require.Equal(t, 5, count)
 }

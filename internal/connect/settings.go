@@ -34,7 +34,8 @@ func isPort(given string) bool {
 // maxSecret is in bytes. A DSN or a password is far shorter.
 const maxSecret = 64 << 10
 
-// isAddress reports whether given is host:port, such as redis:6379 or [::1]:6379, without a scheme, a user and a password.
+// isAddress reports whether given is host:port, such as redis:6379 or [::1]:6379, without a scheme, a user and a
+// password.
 func isAddress(given string) bool {
 	host, port, err := net.SplitHostPort(given)
 	return err == nil && isPort(port) && port != "0" && host != "" && !strings.ContainsAny(host, "@/?#= ")
@@ -59,7 +60,8 @@ func secret(setting, file string) (value string, err error) {
 // anyBytes is the struct tag of settings that may have any bytes: secrets, and members of Redis sets.
 const anyBytes = "bytes"
 
-// partsOf returns the elements of a list, without the blanks around them unless they may have any bytes, or else the value itself.
+// partsOf returns the elements of a list, without the blanks around them unless they may have any bytes, or else the
+// value itself.
 func partsOf(v *kong.Value, given kong.Token) []string {
 	whole := given.String()
 	if !v.IsSlice() {
@@ -106,7 +108,8 @@ func elementOf(target reflect.Value) reflect.Type {
 // withPassword is an address or a DSN with a password, such as redis://:PASSWORD@redis:6379 or user:PASSWORD@kafka.
 var withPassword = regexp.MustCompile(`(?i)://.*@|:.*@.*[:(]|^[^/=@]*:[^=@]*@[^=@]*$|passw.*=`)
 
-// mayHavePassword reports whether a setting that takes no secret seems to have a password in it. No error shows its value.
+// mayHavePassword reports whether a setting that takes no secret seems to have a password in it. No error shows its
+// value.
 func mayHavePassword(v *kong.Value, given string) bool {
 	return v.Flag != nil && len(v.Tag.Envs) > 0 && !v.Tag.Has(anyBytes) && withPassword.MatchString(given)
 }

@@ -87,7 +87,8 @@ func parse(t *testing.T, args ...string) (c command, printed string, problems []
 
 // problemsOf parses the settings of a program, and returns the lines of the error.
 func problemsOf(settings any, args []string) (problems []string) {
-	_, err := connect.Parse(settings, connect.Program{Name: "program", Language: text.English}, args, new(bytes.Buffer), new(bytes.Buffer))
+	_, err := connect.Parse(settings, connect.Program{Name: "program", Language: text.English}, args, new(bytes.Buffer),
+		new(bytes.Buffer))
 	if err != nil {
 		problems = strings.Split(err.Error(), "\n")
 	}
@@ -122,39 +123,66 @@ func TestParse_TrimsTheElementsOfLists(t *testing.T) {
 }
 
 func wrongAddress(setting string, number int) string {
-	return fmt.Sprintf("%s: address %d is not host:port: want one such as redis:6379, without a user name and a password", setting, number)
+	return fmt.Sprintf(
+		"%s: address %d is not host:port: want one such as redis:6379, without a user name and a password", setting,
+		number)
 }
 
 // A password in the wrong place is not repeated, in either language.
 func TestParse_RepeatsNoPassword(t *testing.T) {
-	const unknown, unexpected = "unknown flag %s: see --help", "unexpected argument, number %d of the command line: see --help"
+	const unknown, unexpected = "unknown flag %s: see --help",
+		"unexpected argument, number %d of the command line: see --help"
 	misspelt := "unknown flag --mysql-dns, did you mean --mysql-dsn? See --help"
 	for name, test := range map[string]struct {
 		environment map[string]string
 		args        []string
 		want        []string
 	}{
-		"a misspelt flag with =":                  {args: []string{"--mysql-dns=hunter2"}, want: []string{misspelt}},
-		"a misspelt flag and its value":           {args: []string{"--mysql-dns", "hunter2"}, want: []string{misspelt}},
-		"before a verb":                           {args: []string{"--mysql-dns", "hunter2", "show"}, want: []string{misspelt}},
-		"before an id":                            {args: []string{"open", "--mysql-dns", "hunter2", "7"}, want: []string{misspelt}},
-		"a verb is no value":                      {args: []string{"--bogus", "list", "--page=0"}, want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
-		"a short flag":                            {args: []string{"-phunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
-		"a short flag and its value":              {args: []string{"-p", "hunter2"}, want: []string{fmt.Sprintf(unknown, "-p")}},
-		"a misspelt flag and a value with dashes": {args: []string{"--mysql-dns", "--hunter2"}, want: []string{misspelt}},
-		"an unknown flag and one with dashes":     {args: []string{"--bogus", "--hunter2", "show"}, want: []string{fmt.Sprintf(unknown, "--bogus")}},
-		"a value with dashes":                     {args: []string{"--mysql-dsn", "--hunter2"}, want: []string{"--mysql-dsn: a value is missing: see --help"}},
-		"a value joined to its flag":              {args: []string{"--mysql-dsnhunter2"}, want: []string{fmt.Sprintf(unexpected, 1)}},
-		"a user and a password":                   {environment: map[string]string{"REDIS_MASTER_NAME": "u:hunter2@redis"}, want: []string{seemsToHavePassword("REDIS_MASTER_NAME (--redis-master-name)")}},
-		"a flag with a blank":                     {args: []string{"--log-level=info", "show", "hunter2"}, want: []string{fmt.Sprintf(unexpected, 3)}},
-		"a flag without dashes":                   {args: []string{"show", "--bogus=1", "redis-password=hunter2"}, want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
-		"a password as address":                   {environment: map[string]string{"REDIS_ADDRS": "a:1,hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 2)}},
-		"a password before an address":            {environment: map[string]string{"REDIS_ADDRS": "hunter2@a:1"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
-		"an address with a query":                 {environment: map[string]string{"REDIS_ADDRS": "rediss://a:1/0?auth=hunter2"}, want: []string{wrongAddress("REDIS_ADDRS", 1)}},
-		"an address with a password":              {environment: map[string]string{"REDIS_ADDRS": "a:1,redis://:hunter2@b:2"}, want: []string{seemsToHavePassword("REDIS_ADDRS (--redis-addrs)")}},
-		"a DSN as file":                           {environment: map[string]string{"REDIS_PASSWORD_FILE": "u:hunter2@tcp(a:1)/b"}, want: []string{seemsToHavePassword("REDIS_PASSWORD_FILE (--redis-password-file)")}},
-		"a password as file":                      {environment: map[string]string{"REDIS_PASSWORD_FILE": "hunter2"}, want: []string{"REDIS_PASSWORD_FILE cannot be read: no such file or directory"}},
-		"a password where a choice belongs":       {environment: map[string]string{"REDIS_TLS": "rediss://:hunter2@a:1"}, want: []string{seemsToHavePassword("REDIS_TLS (--redis-tls)")}},
+		"a misspelt flag with =":        {args: []string{"--mysql-dns=hunter2"}, want: []string{misspelt}},
+		"a misspelt flag and its value": {args: []string{"--mysql-dns", "hunter2"}, want: []string{misspelt}},
+		"before a verb": {args: []string{"--mysql-dns", "hunter2", "show"},
+			want: []string{misspelt}},
+		"before an id": {args: []string{"open", "--mysql-dns", "hunter2", "7"},
+			want: []string{misspelt}},
+		"a verb is no value": {args: []string{"--bogus", "list", "--page=0"},
+			want: []string{fmt.Sprintf(unknown, "--bogus"), "--page is below 1"}},
+		"a short flag": {args: []string{"-phunter2"},
+			want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a short flag and its value": {args: []string{"-p", "hunter2"},
+			want: []string{fmt.Sprintf(unknown, "-p")}},
+		"a misspelt flag and a value with dashes": {args: []string{"--mysql-dns", "--hunter2"},
+			want: []string{misspelt}},
+		"an unknown flag and one with dashes": {args: []string{"--bogus", "--hunter2", "show"},
+			want: []string{fmt.Sprintf(unknown, "--bogus")}},
+		"a value with dashes": {args: []string{"--mysql-dsn", "--hunter2"},
+			want: []string{"--mysql-dsn: a value is missing: see --help"}},
+		"a value joined to its flag": {args: []string{"--mysql-dsnhunter2"},
+			want: []string{fmt.Sprintf(unexpected, 1)}},
+		"a user and a password": {
+			environment: map[string]string{"REDIS_MASTER_NAME": "u:hunter2@redis"},
+			want:        []string{seemsToHavePassword("REDIS_MASTER_NAME (--redis-master-name)")}},
+		"a flag with a blank": {args: []string{"--log-level=info", "show", "hunter2"},
+			want: []string{fmt.Sprintf(unexpected, 3)}},
+		"a flag without dashes": {args: []string{"show", "--bogus=1", "redis-password=hunter2"},
+			want: []string{fmt.Sprintf(unknown, "--bogus"), fmt.Sprintf(unexpected, 3)}},
+		"a password as address": {environment: map[string]string{"REDIS_ADDRS": "a:1,hunter2"},
+			want: []string{wrongAddress("REDIS_ADDRS", 2)}},
+		"a password before an address": {environment: map[string]string{"REDIS_ADDRS": "hunter2@a:1"},
+			want: []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a query": {
+			environment: map[string]string{"REDIS_ADDRS": "rediss://a:1/0?auth=hunter2"},
+			want:        []string{wrongAddress("REDIS_ADDRS", 1)}},
+		"an address with a password": {
+			environment: map[string]string{"REDIS_ADDRS": "a:1,redis://:hunter2@b:2"},
+			want:        []string{seemsToHavePassword("REDIS_ADDRS (--redis-addrs)")}},
+		"a DSN as file": {
+			environment: map[string]string{"REDIS_PASSWORD_FILE": "u:hunter2@tcp(a:1)/b"},
+			want:        []string{seemsToHavePassword("REDIS_PASSWORD_FILE (--redis-password-file)")}},
+		"a password as file": {environment: map[string]string{"REDIS_PASSWORD_FILE": "hunter2"},
+			want: []string{"REDIS_PASSWORD_FILE cannot be read: no such file or directory"}},
+		"a password where a choice belongs": {
+			environment: map[string]string{"REDIS_TLS": "rediss://:hunter2@a:1"},
+			want:        []string{seemsToHavePassword("REDIS_TLS (--redis-tls)")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MYSQL_DSN", dsn)
@@ -163,14 +191,16 @@ func TestParse_RepeatsNoPassword(t *testing.T) {
 			}
 			_, _, problems := parse(t, test.args...)
 			require.ElementsMatch(t, test.want, problems)
-			_, err := connect.Parse(new(command), connect.Program{Name: "program", Language: text.Korean}, test.args, new(bytes.Buffer), new(bytes.Buffer))
+			_, err := connect.Parse(new(command), connect.Program{Name: "program", Language: text.Korean}, test.args,
+				new(bytes.Buffer), new(bytes.Buffer))
 			require.NotContains(t, text.In(text.Korean, err), "hunter2")
 		})
 	}
 }
 
 func seemsToHavePassword(setting string) string {
-	return setting + " seems to have a password in it, and is not shown: give it without. Passwords have settings of their own"
+	return setting +
+		" seems to have a password in it, and is not shown: give it without. Passwords have settings of their own"
 }
 
 // The error has each problem once, and no problem that follows from another.
@@ -181,7 +211,8 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 		want        []string
 	}{
 		"nothing set": {
-			want: []string{"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"},
+			want: []string{
+				"MYSQL_DSN is missing: set --mysql-dsn or MYSQL_DSN, as user:password@tcp(host:3306)/database"},
 		},
 		"unknown flags and other problems": {
 			environment: map[string]string{"MYSQL_DSN": dsn, "REDIS_TLS": "maybe"},
@@ -195,8 +226,9 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 			},
 		},
 		"unreadable values from everywhere": {
-			environment: map[string]string{"MYSQL_DSN": dsn, "ISSUE_INTERVAL": "banana", "LOG_LEVEL": "loud", "REDIS_TLS": ""},
-			args:        []string{"--pages=many", "--wait", "5 minutes"},
+			environment: map[string]string{"MYSQL_DSN": dsn, "ISSUE_INTERVAL": "banana", "LOG_LEVEL": "loud",
+				"REDIS_TLS": ""},
+			args: []string{"--pages=many", "--wait", "5 minutes"},
 			want: []string{
 				`ISSUE_INTERVAL (--issue-interval) is "banana": want a duration such as 90s or 168h`,
 				`LOG_LEVEL (--log-level) is "loud": want one of debug, info, warn, error`,
@@ -218,7 +250,8 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 		"missing value": {
 			environment: map[string]string{"MYSQL_DSN": dsn},
 			args:        []string{"--apply-listen", "--redis-username=secret", "--log-level"},
-			want:        []string{"--apply-listen: a value is missing: see --help", "--log-level: a value is missing: see --help"},
+			want: []string{"--apply-listen: a value is missing: see --help",
+				"--log-level: a value is missing: see --help"},
 		},
 		"mistyped environment": {
 			environment: map[string]string{
@@ -274,16 +307,20 @@ func TestParse_ReportsEveryProblem(t *testing.T) {
 func TestParse_RefusesMisspeltSettings(t *testing.T) {
 	t.Setenv("MYSQL_DSN", dsn)
 	for misspelt, right := range map[string]string{
-		"TRUSTED_PROXIS": "TRUSTED_PROXIES", "TRUSTED_PROIXES": "TRUSTED_PROXIES", "CORS_ORIGIN": "CORS_ORIGINS", "USER_RATES": "USER_RATE",
+		"TRUSTED_PROXIS": "TRUSTED_PROXIES", "TRUSTED_PROIXES": "TRUSTED_PROXIES", "CORS_ORIGIN": "CORS_ORIGINS",
+		"USER_RATES":  "USER_RATE",
 		"USER_TABLES": "USER_TABLE", "RECEIPT_KEY_FILE": "RECEIPT_KEYS_FILE", "SERVICE_KEYS_FILES": "SERVICE_KEYS_FILE",
-		"JWT_ISSUERS": "JWT_ISSUER", "REDIS_ADDR": "REDIS_ADDRS", "REDIS_PASSWORT_FILE": "REDIS_PASSWORD_FILE", "KAFKA_BROKER": "KAFKA_BROKERS",
-		"EVENT_SINKS": "EVENT_SINK", "REDIS_TSL": "REDIS_TLS", "KAFKA_TSL": "KAFKA_TLS", "MYSQL_DNS": "MYSQL_DSN", "LOG_LEVELS": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
+		"JWT_ISSUERS": "JWT_ISSUER", "REDIS_ADDR": "REDIS_ADDRS", "REDIS_PASSWORT_FILE": "REDIS_PASSWORD_FILE",
+		"KAFKA_BROKER": "KAFKA_BROKERS",
+		"EVENT_SINKS":  "EVENT_SINK", "REDIS_TSL": "REDIS_TLS", "KAFKA_TSL": "KAFKA_TLS", "MYSQL_DNS": "MYSQL_DSN",
+		"LOG_LEVELS": "LOG_LEVEL", "LIVE_LISTN": "LIVE_LISTEN", "MYSQL_DSN_FILES": "MYSQL_DSN_FILE",
 		"REDIS_PASSWORD": "REDIS_PASSWORD_FILE", "EVENT_REDIS_SENTINEL_PASSWORD": "EVENT_REDIS_SENTINEL_PASSWORD_FILE",
 	} {
 		t.Run(misspelt, func(t *testing.T) {
 			t.Setenv(misspelt, "secret")
 			_, _, problems := parse(t)
-			require.Equal(t, []string{misspelt + " is not a setting, but " + right + " is: correct the name, or remove the variable from the environment of this program"}, problems)
+			require.Equal(t, []string{misspelt + " is not a setting, but " + right +
+				" is: correct the name, or remove the variable from the environment of this program"}, problems)
 		})
 	}
 }
@@ -306,19 +343,25 @@ func TestParse_RefusesOddDurations(t *testing.T) {
 }
 
 // othersNames are variables of other programs, of shells and of Kubernetes.
-const othersNames = `HOME HOSTNAME LANG LC_ALL PATH PWD TERM TZ USER USERNAME SHELL LOGNAME GOGC GOMEMLIMIT GOMAXPROCS SSL_CERT_DIR
-KUBERNETES_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT_HTTPS KUBERNETES_PORT_443_TCP_ADDR POD_NAME POD_NAMESPACE POD_IP NODE_NAME
-MYSQL_DB MYSQL_DATABASE MYSQL_HOST MYSQL_PORT MYSQL_USER MYSQL_PASSWORD MYSQL_PASSWORD_FILE MYSQL_PWD MYSQL_ROOT_PASSWORD MYSQL_ROOT_HOST MYSQL_TCP_PORT MYSQL_URL
-MYSQL_SSL MYSQL_DIR MYSQL_VERSION MYSQL_PORT_3306_TCP MYSQL_PORT_3306_TCP_ADDR MYSQL_SERVICE_HOST MYSQL_SERVICE_PORT_MYSQL MYSQL_ENV_GOSU_VERSION MYSQL_NAME
-MARIADB_DATABASE MARIADB_ROOT_PASSWORD REDIS_URL REDIS_HOST REDIS_PORT REDIS_DB REDIS_USER REDIS_AUTH REDIS_PASS REDIS_SSL REDIS_TTL REDIS_NAME REDIS_MODE REDIS_VERSION
-REDIS_MASTER_HOST REDIS_MASTER_PORT REDIS_SENTINELS REDIS_PORT_6379_TCP REDIS_PORT_6379_TCP_PROTO REDIS_SERVICE_HOST REDIS_SERVICE_PORT REDIS_SERVICE_PORT_TCP_REDIS
-REDIS_MASTER_SERVICE_HOST REDIS_TLS_SERVICE_PORT REDIS_TLS_PORT EVENT_BUS EVENT_TYPE EVENT_SIZE EVENT_NAME EVENT_STORE EVENT_PORT EVENT_REDIS_SERVICE_HOST
-KAFKA_URL KAFKA_HOST KAFKA_OPTS KAFKA_HEAP_OPTS KAFKA_SSL KAFKA_PORT_9092_TCP KAFKA_BROKERS_SERVICE_HOST KAFKA_BROKERS_PORT KAFKA_CLIENT_ID KAFKA_BOOTSTRAP_SERVERS
-USER_ID USER_UID USER_GID USER_DATA USER_NAME USER_HOME USER_ROLE USER_PORT USER_POOL_ID USER_SERVICE_HOST USER_API_PORT_80_TCP
-JWT_SECRET JWT_KEY JWT_ALGORITHM JWT_PUBLIC_KEY JWT_EXPIRES_IN CORS_ALLOW_ORIGIN CORS_ENABLED TRUSTED_HOSTS IDENTITY_FILE IDENTITY_SERVICE_PORT
-LOG_FILE LOG_DIR LOG_FORMAT LOGLEVEL MAX_WORKERS MAX_MEMORY SERVICE_NAME SERVICE_VERSION SERVICE_ACCOUNT PUSH_URL ISSUE_KEY JOURNAL_STREAM SHUTDOWN_TIMEOUT
-APPLY_API_SERVICE_HOST APPLY_API_PORT_8080_TCP WALLET_API_SERVICE_PORT SETTLE_SERVICE_HOST CONSOLE_PORT LIVE_SERVICE_HOST SERVE_HOST RESERVE_DB
-OTEL_SERVICE_NAME AWS_REGION AWS_ROLE_ARN HTTP_PROXY HTTPS_PROXY NO_PROXY DATABASE_URL APP_ENV NODE_ENV SPRING_PROFILES_ACTIVE JAVA_OPTS`
+const othersNames = `
+HOME HOSTNAME LANG LC_ALL PATH PWD TERM TZ USER USERNAME SHELL LOGNAME GOGC GOMEMLIMIT GOMAXPROCS SSL_CERT_DIR
+KUBERNETES_PORT KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT_HTTPS KUBERNETES_PORT_443_TCP_ADDR POD_NAME
+POD_NAMESPACE POD_IP NODE_NAME MYSQL_DB MYSQL_DATABASE MYSQL_HOST MYSQL_PORT MYSQL_USER MYSQL_PASSWORD
+MYSQL_PASSWORD_FILE MYSQL_PWD MYSQL_ROOT_PASSWORD MYSQL_ROOT_HOST MYSQL_TCP_PORT MYSQL_URL MYSQL_SSL MYSQL_DIR
+MYSQL_VERSION MYSQL_PORT_3306_TCP MYSQL_PORT_3306_TCP_ADDR MYSQL_SERVICE_HOST MYSQL_SERVICE_PORT_MYSQL
+MYSQL_ENV_GOSU_VERSION MYSQL_NAME MARIADB_DATABASE MARIADB_ROOT_PASSWORD REDIS_URL REDIS_HOST REDIS_PORT REDIS_DB
+REDIS_USER REDIS_AUTH REDIS_PASS REDIS_SSL REDIS_TTL REDIS_NAME REDIS_MODE REDIS_VERSION REDIS_MASTER_HOST
+REDIS_MASTER_PORT REDIS_SENTINELS REDIS_PORT_6379_TCP REDIS_PORT_6379_TCP_PROTO REDIS_SERVICE_HOST REDIS_SERVICE_PORT
+REDIS_SERVICE_PORT_TCP_REDIS REDIS_MASTER_SERVICE_HOST REDIS_TLS_SERVICE_PORT REDIS_TLS_PORT EVENT_BUS EVENT_TYPE
+EVENT_SIZE EVENT_NAME EVENT_STORE EVENT_PORT EVENT_REDIS_SERVICE_HOST KAFKA_URL KAFKA_HOST KAFKA_OPTS KAFKA_HEAP_OPTS
+KAFKA_SSL KAFKA_PORT_9092_TCP KAFKA_BROKERS_SERVICE_HOST KAFKA_BROKERS_PORT KAFKA_CLIENT_ID KAFKA_BOOTSTRAP_SERVERS
+USER_ID USER_UID USER_GID USER_DATA USER_NAME USER_HOME USER_ROLE USER_PORT USER_POOL_ID USER_SERVICE_HOST
+USER_API_PORT_80_TCP JWT_SECRET JWT_KEY JWT_ALGORITHM JWT_PUBLIC_KEY JWT_EXPIRES_IN CORS_ALLOW_ORIGIN CORS_ENABLED
+TRUSTED_HOSTS IDENTITY_FILE IDENTITY_SERVICE_PORT LOG_FILE LOG_DIR LOG_FORMAT LOGLEVEL MAX_WORKERS MAX_MEMORY
+SERVICE_NAME SERVICE_VERSION SERVICE_ACCOUNT PUSH_URL ISSUE_KEY JOURNAL_STREAM SHUTDOWN_TIMEOUT APPLY_API_SERVICE_HOST
+APPLY_API_PORT_8080_TCP WALLET_API_SERVICE_PORT SETTLE_SERVICE_HOST CONSOLE_PORT LIVE_SERVICE_HOST SERVE_HOST
+RESERVE_DB OTEL_SERVICE_NAME AWS_REGION AWS_ROLE_ARN HTTP_PROXY HTTPS_PROXY NO_PROXY DATABASE_URL APP_ENV NODE_ENV
+SPRING_PROFILES_ACTIVE JAVA_OPTS`
 
 func TestParse_LeavesTheNamesOfOthersAlone(t *testing.T) {
 	for _, name := range strings.Fields(othersNames) {
@@ -336,7 +379,8 @@ func TestHelp_ListsEverySettingDespiteProblems(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"--bogus", "--help"}, {"--help", "--pages=many"}} {
 		_, printed, problems := parse(t, args...)
 		require.Empty(t, problems)
-		for _, name := range []string{"MYSQL_DSN", "MYSQL_DSN_FILE", "REDIS_ADDRS", "REDIS_MASTER_NAME", "REDIS_USERNAME",
+		for _, name := range []string{"MYSQL_DSN", "MYSQL_DSN_FILE", "REDIS_ADDRS", "REDIS_MASTER_NAME",
+			"REDIS_USERNAME",
 			"REDIS_PASSWORD_FILE", "REDIS_TLS", "REDIS_KEY_PREFIX", "ISSUE_INTERVAL", "LOG_LEVEL", "APPLY_LISTEN"} {
 			require.Contains(t, printed, "$"+name, "%v", args)
 		}
@@ -363,7 +407,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("show", "-hz")
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var c command
-		kctx, err := connect.Parse(&c, connect.Program{Name: "program"}, []string{"--mysql-dsn=" + dsn, first, second}, new(bytes.Buffer), new(bytes.Buffer))
+		kctx, err := connect.Parse(&c, connect.Program{Name: "program"}, []string{"--mysql-dsn=" + dsn, first, second},
+			new(bytes.Buffer), new(bytes.Buffer))
 		if err == nil && (kctx == nil || len(c.Redis.RedisAddrs) == 0) {
 			t.Errorf("%q %q: no error and no settings", first, second)
 		}

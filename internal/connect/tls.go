@@ -16,15 +16,16 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// The files of a folder with certificates, as a Kubernetes Secret of type kubernetes.io/tls mounts them. Their content is PEM.
+// The files of a folder with certificates, as a Kubernetes Secret of type kubernetes.io/tls mounts them. Their content
+// is PEM.
 const (
 	certificateFile = "tls.crt" // certificate of the client, then those of its issuers
 	privateKeyFile  = "tls.key"
 	authoritiesFile = "ca.crt" // certificates of the authorities to trust
 )
 
-// tlsOf returns how to connect with the certificates of a folder; nil without a folder. A client needs no certificate if the
-// server asks for none. Without ca.crt, the authorities of the system are trusted.
+// tlsOf returns how to connect with the certificates of a folder; nil without a folder. A client needs no certificate
+// if the server asks for none. Without ca.crt, the authorities of the system are trusted.
 func tlsOf(setting, dir string) (*tls.Config, error) {
 	if dir == "" {
 		return nil, nil
@@ -41,7 +42,10 @@ func tlsOf(setting, dir string) (*tls.Config, error) {
 			return nil, err
 		}
 		// The files are read again for each connection: certificates are renewed while a program runs.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return keyPair(setting, dir) }
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+			error) {
+			return keyPair(setting, dir)
+		}
 	} else if config.RootCAs == nil {
 		return nil, text.UsageErrorf(text.TLSDirEmpty, setting)
 	}
@@ -85,10 +89,12 @@ func roots(setting, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// remoteAlert is the operation of a net.OpError by which package crypto/tls says that the server refuses the connection.
+// remoteAlert is the operation of a net.OpError by which package crypto/tls says that the server refuses the
+// connection.
 const remoteAlert = "remote error"
 
-// tlsProblem returns err as a problem with the settings, of the given text, if either side refuses the TLS of the other.
+// tlsProblem returns err as a problem with the settings, of the given text, if either side refuses the TLS of the
+// other.
 func tlsProblem(err error, problem text.Message, args ...any) error {
 	refused, ok := errors.AsType[*net.OpError](err)
 	if errors.As(err, new(*tls.CertificateVerificationError)) || ok && refused.Op == remoteAlert {

@@ -38,40 +38,50 @@ func TestTLSDir_Problems(t *testing.T) {
 		files map[string][]byte
 		want  string
 	}{
-		"everything":            {files: map[string][]byte{"ca.crt": trusted.PEM(), "tls.crt": certificate, "tls.key": key}},
-		"authorities alone":     {files: map[string][]byte{"ca.crt": trusted.PEM()}},
-		"client alone":          {files: map[string][]byte{"tls.crt": certificate, "tls.key": key}},
-		"nothing":               {want: "REDIS_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key"},
-		"certificate alone":     {files: map[string][]byte{"tls.crt": certificate}, want: "REDIS_TLS_DIR/tls.key cannot be read: no such file or directory"},
-		"key alone":             {files: map[string][]byte{"tls.key": key}, want: "REDIS_TLS_DIR/tls.crt cannot be read: no such file or directory"},
-		"key of another":        {files: map[string][]byte{"tls.crt": certificate, "tls.key": otherKey}, want: "REDIS_TLS_DIR: tls.crt and tls.key cannot be used: want a certificate and its private key, both PEM: tls: private key does not match public key"},
-		"authority without PEM": {files: map[string][]byte{"ca.crt": []byte("no certificate")}, want: "REDIS_TLS_DIR/ca.crt: the file has no certificate in PEM format"},
+		"everything": {files: map[string][]byte{"ca.crt": trusted.PEM(), "tls.crt": certificate,
+			"tls.key": key}},
+		"authorities alone": {files: map[string][]byte{"ca.crt": trusted.PEM()}},
+		"client alone":      {files: map[string][]byte{"tls.crt": certificate, "tls.key": key}},
+		"nothing":           {want: "REDIS_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key"},
+		"certificate alone": {files: map[string][]byte{"tls.crt": certificate},
+			want: "REDIS_TLS_DIR/tls.key cannot be read: no such file or directory"},
+		"key alone": {files: map[string][]byte{"tls.key": key},
+			want: "REDIS_TLS_DIR/tls.crt cannot be read: no such file or directory"},
+		"key of another": {files: map[string][]byte{"tls.crt": certificate, "tls.key": otherKey},
+			want: "REDIS_TLS_DIR: tls.crt and tls.key cannot be used: want a certificate and its private key, both " +
+				"PEM: tls: private key does not match public key"},
+		"authority without PEM": {files: map[string][]byte{"ca.crt": []byte("no certificate")},
+			want: "REDIS_TLS_DIR/ca.crt: the file has no certificate in PEM format"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			write(t, dir, test.files)
-			err := (&connect.RedisSettings{RedisAddrs: []string{"a:1"}, RedisAccess: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
+			err := (&connect.RedisSettings{RedisAddrs: []string{"a:1"},
+				RedisAccess: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
 			if test.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.EqualError(t, err, test.want)
 			require.ErrorAs(t, err, new(*text.UsageError), "exit code 2")
-			err = (&connect.EventSettings{EventRedisAddrs: []string{"a:1"}, EventRedis: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
+			err = (&connect.EventSettings{EventRedisAddrs: []string{"a:1"},
+				EventRedis: connect.RedisAccess{RedisTLSDir: dir}}).Validate()
 			require.EqualError(t, err, "EVENT_"+test.want)
 		})
 	}
 	missing := filepath.Join(t.TempDir(), "nothing")
-	require.EqualError(t, (&connect.MySQLSettings{MySQLDSN: "u:p@tcp(a:1)/d", MySQLTLSDir: missing}).Validate(), "MYSQL_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key")
-	for dsn, right := range map[string]bool{"u:p@tcp(a:1)/d": true, "u:p@tcp(a:1)/d?tls=true": true, "u:p@tcp(a:1)/d?tls=skip-verify": false, "u:p@unix(/s)/d": false} {
+	require.EqualError(t, (&connect.MySQLSettings{MySQLDSN: "u:p@tcp(a:1)/d", MySQLTLSDir: missing}).Validate(),
+		"MYSQL_TLS_DIR: the folder has neither ca.crt, nor tls.crt and tls.key")
+	for dsn, right := range map[string]bool{"u:p@tcp(a:1)/d": true, "u:p@tcp(a:1)/d?tls=true": true,
+		"u:p@tcp(a:1)/d?tls=skip-verify": false, "u:p@unix(/s)/d": false} {
 		err := (&connect.MySQLSettings{MySQLDSN: dsn, MySQLTLSDir: trusted.Folder()}).Validate()
 		require.Equal(t, right, err == nil, "%s: %v", dsn, err)
 	}
 }
 
-// A server that wants certificates gets that of the folder, and a new one as soon as the folder has it. A certificate that
-// either side refuses is a wrong setting.
+// A server that wants certificates gets that of the folder, and a new one as soon as the folder has it. A certificate
+// that either side refuses is a wrong setting.
 func TestTLSDir_OfRedis(t *testing.T) {
 	t.Parallel()
 	trusted, foreign := testenv.NewAuthority(t), testenv.NewAuthority(t)
@@ -104,7 +114,8 @@ func TestTLSDir_OfRedis(t *testing.T) {
 				require.NoError(t, look(), name)
 				continue
 			}
-			// By TLS 1.3, a server refuses a certificate after the handshake. It may end the connection before anybody reads why.
+			// By TLS 1.3, a server refuses a certificate after the handshake. It may end the connection before anybody
+			// reads why.
 			testenv.Eventually(t, name+": the certificate is refused", func() bool {
 				err = look()
 				require.Error(t, err)
@@ -116,7 +127,8 @@ func TestTLSDir_OfRedis(t *testing.T) {
 	}
 
 	dir := clientOf(t, trusted, foreign)
-	client, err := (&connect.RedisSettings{RedisAddrs: []string{address}, RedisAccess: connect.RedisAccess{RedisTLSDir: dir}}).Open()
+	client, err := (&connect.RedisSettings{RedisAddrs: []string{address},
+		RedisAccess: connect.RedisAccess{RedisTLSDir: dir}}).Open()
 	require.NoError(t, err)
 	defer client.Close()
 	require.Error(t, client.Ping(t.Context()).Err())
@@ -146,7 +158,8 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 	admin, err := sql.Open("mysql", m.DSN(""))
 	require.NoError(t, err)
 	defer admin.Close()
-	for _, statement := range []string{"CREATE DATABASE coupons", "CREATE USER x509 IDENTIFIED BY 'secret' REQUIRE X509", "GRANT ALL ON coupons.* TO x509"} {
+	for _, statement := range []string{"CREATE DATABASE coupons",
+		"CREATE USER x509 IDENTIFIED BY 'secret' REQUIRE X509", "GRANT ALL ON coupons.* TO x509"} {
 		_, err := admin.ExecContext(t.Context(), statement)
 		require.NoError(t, err)
 	}
@@ -159,7 +172,8 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 		"no client":         {onlyAuthority(t, trusted), false},
 		"client of another": {clientOf(t, trusted, foreign), false},
 	} {
-		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", m.Addr()), MySQLTLSDir: test.dir}
+		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", m.Addr()),
+			MySQLTLSDir: test.dir}
 		require.NoError(t, settings.Validate())
 		db, err := settings.Open(connect.Patient, zap.NewNop())
 		require.NoError(t, err)
@@ -175,14 +189,16 @@ func TestTLSDir_OfMySQL(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		ended := 0
 		proxy := faultproxy.New(t, func(turn faultproxy.Turn) faultproxy.Action {
-			encrypted := bytes.Contains(turn.Request, []byte{0x17, 0x03, 0x03}) // by TLS 1.3, the certificate and what follows
+			// By TLS 1.3, the certificate and what follows.
+			encrypted := bytes.Contains(turn.Request, []byte{0x17, 0x03, 0x03})
 			if !encrypted || ended > 0 && !refuses {
 				return faultproxy.Pass()
 			}
 			ended++
 			return faultproxy.DropRequest(nil)
 		}, m.Addr())
-		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", proxy.Addr), MySQLTLSDir: trusted.Folder()}
+		settings := connect.MySQLSettings{MySQLDSN: fmt.Sprintf("x509:secret@tcp(%s)/coupons", proxy.Addr),
+			MySQLTLSDir: trusted.Folder()}
 		db, err := settings.Open(connect.Patient, zap.NewNop())
 		require.NoError(t, err)
 		err = db.PingContext(t.Context())

@@ -15,7 +15,8 @@ import (
 func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleApprovals))
-	args := join([]string{"approvals", "--limit=" + perPage}, flag("coupon", q.Get("coupon")), flag("before", q.Get("before")))
+	args := join([]string{"approvals", "--limit=" + perPage}, flag("coupon", q.Get("coupon")),
+		flag("before", q.Get("before")))
 	if q.Get("open") != "" {
 		args = append(args, "--open")
 	}
@@ -54,7 +55,8 @@ func approver(p signin.Person) approval.Person {
 	return approval.Person{Name: p.Name, SignIn: p.SignIn}
 }
 
-// request returns the approval of the path. Customer service sees its own requests alone: those of others do not exist for it.
+// request returns the approval of the path. Customer service sees its own requests alone: those of others do not exist
+// for it.
 func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Approval, own, ok bool) {
 	n, ok := c.numbered(w, r, "id")
 	if !ok {
@@ -87,7 +89,8 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
 	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
 	requested := a.State == approval.Requested
-	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested && !a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
+	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested &&
+		!a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
 		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
 	switch {
 	case requested && own:
@@ -96,10 +99,12 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 		p.Lead = []string{p.say(text.ConsoleMayUse)}
 	}
 	if a.Plan.Coupon > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, a.Plan.Coupon), Href: fmt.Sprint("/coupons/", a.Plan.Coupon)})
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, a.Plan.Coupon),
+			Href: fmt.Sprint("/coupons/", a.Plan.Coupon)})
 	}
 	if a.Plan.User > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsoleExplain, a.Plan.User, a.Plan.Coupon), Href: fmt.Sprintf("/people/%d/coupons/%d", a.Plan.User, a.Plan.Coupon)})
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleExplain, a.Plan.User, a.Plan.Coupon),
+			Href: fmt.Sprintf("/people/%d/coupons/%d", a.Plan.User, a.Plan.Coupon)})
 	}
 	c.show(w, p.status(), p)
 }
@@ -151,7 +156,8 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	args = append(args, "--operator="+person.Name, "--reason="+reason)
-	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n), Command: commandLine(args)}, args)
+	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n),
+		Command: commandLine(args)}, args)
 }
 
 // changeOfPlan returns the change that a plan is of, with what decides about its right.

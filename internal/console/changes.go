@@ -91,7 +91,8 @@ func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
 }
 
 func simple(name string, title text.Message) change {
-	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon), fields: []field{couponField}, args: ofCoupon(name), lists: true, back: toCoupon}
+	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon),
+		fields: []field{couponField}, args: ofCoupon(name), lists: true, back: toCoupon}
 }
 
 func ofPerson(name string, title text.Message, action approval.Action, more ...field) change {
@@ -99,8 +100,9 @@ func ofPerson(name string, title text.Message, action approval.Action, more ...f
 	for _, f := range more {
 		flags = append(flags, f.Name)
 	}
-	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson), fields: append([]field{couponField, userField}, more...),
-		args: ofCoupon(name, flags...), action: action, lists: true, pinned: action != "", back: toPerson}
+	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson),
+		fields: append([]field{couponField, userField}, more...),
+		args:   ofCoupon(name, flags...), action: action, lists: true, pinned: action != "", back: toPerson}
 }
 
 func chosen(v map[string]string) []string {
@@ -108,17 +110,25 @@ func chosen(v map[string]string) []string {
 }
 
 var changes = []change{
-	simple("pause", text.ConsolePause), simple("resume", text.ConsoleResume), simple("freeze", text.ConsoleFreeze), simple("unfreeze", text.ConsoleUnfreeze),
+	simple("pause", text.ConsolePause), simple("resume", text.ConsoleResume), simple("freeze", text.ConsoleFreeze),
+	simple("unfreeze", text.ConsoleUnfreeze),
 	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
 	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
-		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd, Required: true}}, args: ofCoupon("extend", "closes"), lists: true, back: toCoupon},
-	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.AddSeats, pinned: true,
-		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}}, args: ofCoupon("add-seats", "seats"), lists: true, back: toCoupon},
-	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon), action: approval.Restore, pinned: true, fields: []field{couponField},
-		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} }, back: toCoupon},
-	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run, pinned: true,
+		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd,
+			Required: true}}, args: ofCoupon("extend", "closes"), lists: true, back: toCoupon},
+	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon),
+		action: approval.AddSeats, pinned: true,
+		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}},
+		args:   ofCoupon("add-seats", "seats"), lists: true, back: toCoupon},
+	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon),
+		action: approval.Restore, pinned: true, fields: []field{couponField},
+		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} },
+		back: toCoupon},
+	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run,
+		pinned: true,
 		fields: []field{{Name: "coupon", Kind: "number", label: text.ColumnCoupon, hint: text.ConsoleAllCoupons},
-			{Name: "date", Kind: "date", label: text.ConsoleNight, Required: true}, {Name: "accept-gap", Kind: yesNo, label: text.ConsoleAcceptGap}},
+			{Name: "date", Kind: "date", label: text.ConsoleNight, Required: true},
+			{Name: "accept-gap", Kind: yesNo, label: text.ConsoleAcceptGap}},
 		args: func(v map[string]string) []string {
 			args := join([]string{"run"}, flag("coupon", v["coupon"]), flag("date", v["date"]))
 			if v["accept-gap"] == "on" {
@@ -133,7 +143,8 @@ var changes = []change{
 			return toCoupon(v)
 		}},
 	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, lists: true, pinned: true,
-		fields: []field{couponField, someUser, causeField, {Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
+		fields: []field{couponField, someUser, causeField,
+			{Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
 			{Name: "now", Kind: yesNo, label: text.ConsoleCutoffNow}},
 		args: func(v map[string]string) []string {
 			args := join([]string{"dlq", "retry"}, chosen(v), flag("canary", v["canary"]))
@@ -142,24 +153,31 @@ var changes = []change{
 			}
 			return args
 		}, back: toCoupon},
-	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, lists: true, pinned: true, action: approval.Drop,
+	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, lists: true, pinned: true,
+		action: approval.Drop,
 		fields: []field{couponField, someUser, causeField},
-		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) }, back: toCoupon},
+		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) },
+		back:   toCoupon},
 	ofPerson("grant", text.ConsoleGrant, approval.Grant),
-	ofPerson("revoke", text.ConsoleRevoke, approval.Revoke, field{Name: "free-seat", Kind: yesNo, label: text.ConsoleFreeSeat}),
+	ofPerson("revoke", text.ConsoleRevoke, approval.Revoke,
+		field{Name: "free-seat", Kind: yesNo, label: text.ConsoleFreeSeat}),
 	ofPerson("reissue", text.ConsoleReissue, ""),
-	ofPerson("extend-user", text.ConsoleExtendUser, "", field{Name: "until", Kind: "date", label: text.ConsoleUntil, Required: true}),
-	{name: "honour", title: text.ConsoleHonour, right: always(signin.ChangePerson), fields: []field{{Name: "receipt", Kind: "text", label: text.ConsoleReceipt, Required: true}},
+	ofPerson("extend-user", text.ConsoleExtendUser, "",
+		field{Name: "until", Kind: "date", label: text.ConsoleUntil, Required: true}),
+	{name: "honour", title: text.ConsoleHonour, right: always(signin.ChangePerson),
+		fields:  []field{{Name: "receipt", Kind: "text", label: text.ConsoleReceipt, Required: true}},
 		args:    func(v map[string]string) []string { return []string{"receipt", "honour", v["receipt"]} },
 		preview: func(v map[string]string) []string { return []string{"receipt", "show", v["receipt"]} },
 		back:    func(map[string]string) string { return "/" }},
-	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy, pinned: true,
+	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy,
+		pinned: true,
 		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint},
 			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
 			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint},
 			{Name: "zone", Kind: "text", label: text.ConsoleZone, hint: text.ConsoleZoneHint}},
 		args: func(v map[string]string) []string {
-			return join([]string{"policy", "set"}, flag("actions", v["actions"]), flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]), flag("zone", v["zone"]))
+			return join([]string{"policy", "set"}, flag("actions", v["actions"]),
+				flag("shared-accounts", v["shared-accounts"]), flag("person", v["person"]), flag("zone", v["zone"]))
 		},
 		back: func(map[string]string) string { return "/policy" }},
 }
@@ -198,7 +216,8 @@ func (one *change) values(given url.Values) (v map[string]string, complete bool)
 	return v, complete && anything
 }
 
-// wrong says which value does not have its form: a value becomes one argument of a verb, and the verb checks what it means.
+// wrong says which value does not have its form: a value becomes one argument of a verb, and the verb checks what it
+// means.
 func (one *change) wrong(v map[string]string) (wrong field, found bool) {
 	for _, f := range one.fields {
 		value := v[f.Name]
@@ -239,7 +258,8 @@ func (one *change) shown(l text.Language, v map[string]string) (fields []field) 
 }
 
 // open returns the change of a path and its values, if the person may make it.
-func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values) (one *change, v map[string]string, complete bool) {
+func (c *Console) open(w http.ResponseWriter, r *http.Request,
+	given url.Values) (one *change, v map[string]string, complete bool) {
 	if one = changeOf(r.PathValue("change")); one == nil {
 		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
 		return nil, nil, false
@@ -249,7 +269,8 @@ func (c *Console) open(w http.ResponseWriter, r *http.Request, given url.Values)
 		return nil, nil, false
 	}
 	if f, wrong := one.wrong(v); wrong {
-		c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(f.label), coupon.ShownMember(v[f.Name]))
+		c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(f.label),
+			coupon.ShownMember(v[f.Name]))
 		return nil, nil, false
 	}
 	return one, v, complete
@@ -264,7 +285,8 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := c.page(r, language(r).Sprintf(one.title))
-	p.Form = &form{Action: "/do/" + one.name, Method: "get", Button: p.say(text.ConsolePreview), Fields: one.shown(p.Language, v)}
+	p.Form = &form{Action: "/do/" + one.name, Method: "get", Button: p.say(text.ConsolePreview),
+		Fields: one.shown(p.Language, v)}
 	p.Links = []link{{Text: p.say(text.ConsoleBack), Href: one.back(v)}}
 	if !complete {
 		p.Command = commandLine(one.args(v))
@@ -352,7 +374,8 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person := signin.From(r.Context())
-	reason, jobID, digest := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job"), r.PostForm.Get("digest")
+	reason, jobID, digest := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job"),
+		r.PostForm.Get("digest")
 	if !complete || reason == "" || len(jobID) < 20 || len(jobID) > 40 {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
 		return
@@ -415,7 +438,8 @@ func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !j.ended():
 		p.Refresh = true
-		p.Lead = []string{p.say(text.ConsoleWorking, locale.Instant(j.Began), output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
+		p.Lead = []string{p.say(text.ConsoleWorking, locale.Instant(j.Began),
+			output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
 	case j.exit == 0:
 		p.Lead = []string{p.say(text.ConsoleDone)}
 	default:

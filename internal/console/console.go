@@ -1,12 +1,12 @@
 // Package console shows the verbs of settle as pages, for people without a shell.
 //
-// A page is what a verb prints, in the reader's language, with links, and names the command. A change is a form: its preview is what
-// the verb prints with --dry-run, and its execution is the verb with the name of the signed-in person. The console therefore
-// decides nothing about coupons; it decides who may see and do what. A change that the policy names is asked for instead, and
-// executed after another person has approved it.
+// A page is what a verb prints, in the reader's language, with links, and names the command. A change is a form: its
+// preview is what the verb prints with --dry-run, and its execution is the verb with the name of the signed-in person.
+// The console therefore decides nothing about coupons; it decides who may see and do what. A change that the policy
+// names is asked for instead, and executed after another person has approved it.
 //
-// Changes run in jobs: leaving a page stops nothing. The id of a job is made with its form, so that a form that is sent twice runs
-// once. Jobs are in memory; what they do is safe to kill, as in the terminal.
+// Changes run in jobs: leaving a page stops nothing. The id of a job is made with its form, so that a form that is sent
+// twice runs once. Jobs are in memory; what they do is safe to kill, as in the terminal.
 package console
 
 import (
@@ -119,7 +119,9 @@ const (
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; "+
+				"base-uri 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -150,7 +152,8 @@ func (c *Console) setLanguage(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("to") == string(text.English) {
 		chosen = text.English
 	}
-	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: string(chosen), Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, Secure: true,
+	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: string(chosen), Path: "/", MaxAge: 365 * 24 * 3600,
+		HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, signin.LocalPath(r.URL.Query().Get("back")), http.StatusSeeOther)
 }
@@ -196,15 +199,17 @@ type link struct {
 func (c *Console) page(r *http.Request, title string) *page {
 	p := signin.From(r.Context())
 	l := language(r)
-	is := &page{Title: title, Language: l, Person: p, DevUser: c.SignIn.DevUser(), SignOut: c.SignIn.CanSignOut(), Style: stylePath,
-		Here: r.URL.RequestURI(), Searches: p.May(signin.SeePerson), Version: c.Version}
+	is := &page{Title: title, Language: l, Person: p, DevUser: c.SignIn.DevUser(), SignOut: c.SignIn.CanSignOut(),
+		Style: stylePath,
+		Here:  r.URL.RequestURI(), Searches: p.May(signin.SeePerson), Version: c.Version}
 	if r.Method != http.MethodGet {
 		is.Here = "/"
 	}
 	for _, one := range menu {
 		if p.May(one.right) {
 			name, _ := word(l, one.word)
-			is.Menu = append(is.Menu, link{name, one.path, r.URL.Path == one.path || one.path != "/" && strings.HasPrefix(r.URL.Path, one.path)})
+			is.Menu = append(is.Menu, link{name, one.path, r.URL.Path == one.path || one.path != "/" &&
+				strings.HasPrefix(r.URL.Path, one.path)})
 		}
 	}
 	return is
@@ -219,7 +224,8 @@ var menu = []struct {
 	word, path string
 	right      signin.Right
 }{
-	{"tonight", "/", signin.See}, {"coupons", "/coupons", signin.See}, {"runs", "/runs", signin.See}, {"report", "/report", signin.SeeLists},
+	{"tonight", "/", signin.See}, {"coupons", "/coupons", signin.See}, {"runs", "/runs", signin.See},
+	{"report", "/report", signin.SeeLists},
 	{"dlq", "/dlq", signin.SeeLists}, {"approvals", "/approvals", signin.SeePerson},
 }
 
@@ -297,7 +303,8 @@ func commandLine(args []string) string {
 
 func quoted(arg string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=.,:/@+", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_=.,:/@+", r)
 	}
 	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
 		return arg

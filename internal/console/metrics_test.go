@@ -64,7 +64,8 @@ func TestMetrics(t *testing.T) {
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	status, _ := body(t, foreign)
 	require.Equal(t, http.StatusForbidden, status)
-	want[`refused_total{reason="right"}`], want[`refused_total{reason="no_role"}`], want[`refused_total{reason="proxy"}`], want[`refused_total{reason="origin"}`] = "2", "1", "1", "1"
+	want[`refused_total{reason="right"}`], want[`refused_total{reason="no_role"}`],
+		want[`refused_total{reason="proxy"}`], want[`refused_total{reason="origin"}`] = "2", "1", "1", "1"
 	require.Equal(t, want, counted())
 
 	ops := visitor{t, site, "choi", "team-ops"}
@@ -85,6 +86,7 @@ func TestMetrics(t *testing.T) {
 	_, refused, _ := ops.ask(http.MethodPost, "/do/grant", form)
 	require.NotContains(t, refused, "끝났습니다")
 	want["jobs_running"], want[`jobs_total{result="done"}`], want[`jobs_total{result="refused"}`] = "0", "1", "1"
-	testenv.Eventually(t, "the jobs are counted", func() bool { return counted()[`jobs_total{result="refused"}`] == "1" })
+	testenv.Eventually(t, "the jobs are counted",
+		func() bool { return counted()[`jobs_total{result="refused"}`] == "1" })
 	require.Equal(t, want, counted())
 }

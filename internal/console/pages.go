@@ -51,7 +51,10 @@ func (c *Console) routes() http.Handler {
 			}
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage) })
+	mux.HandleFunc("/", func(w http.ResponseWriter,
+		r *http.Request) {
+		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
+	})
 	return mux
 }
 
@@ -136,9 +139,11 @@ const perPage = "50"
 func (c *Console) coupons(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleCoupons))
-	c.verb(r.Context(), p, join([]string{"coupon", "list", "--limit=" + perPage}, flag("status", q.Get("status")), flag("after", q.Get("after")))...)
+	c.verb(r.Context(), p, join([]string{"coupon", "list", "--limit=" + perPage}, flag("status", q.Get("status")),
+		flag("after", q.Get("after")))...)
 	p.Form = &form{Action: "/coupons", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
-		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"), Options: couponStatuses(p.Language)}}}
+		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"),
+			Options: couponStatuses(p.Language)}}}
 	p.nextPage("/coupons", "after", "status", q.Get("status"))
 	c.show(w, p.status(), p)
 }
@@ -148,7 +153,8 @@ func (p *page) nextPage(path, after string, filters ...string) {
 	for _, b := range p.Blocks {
 		if b.Table != nil && fmt.Sprint(len(b.Table.Rows)) == perPage {
 			last := b.Table.Rows[len(b.Table.Rows)-1][0].Text
-			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext), Href: query(path, append(filters, after, last)...)})
+			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext),
+				Href: query(path, append(filters, after, last)...)})
 		}
 	}
 }
@@ -207,7 +213,8 @@ func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 	filter := join(flag("date", q.Get("date")), flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
 	c.verb(r.Context(), p, join([]string{"runs", "--limit=" + perPage}, filter, flag("before", q.Get("before")))...)
 	statuses := []option{{"", p.say(text.ConsoleAll)}}
-	for _, status := range []coupon.RunStatus{coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed, coupon.RunAbandoned, coupon.RunRunning} {
+	for _, status := range []coupon.RunStatus{coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed,
+		coupon.RunAbandoned, coupon.RunRunning} {
 		statuses = append(statuses, option{string(status), output.Word(p.Language, status)})
 	}
 	p.Form = &form{Action: "/runs", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
@@ -268,7 +275,8 @@ func (c *Console) reportForm(w http.ResponseWriter, r *http.Request) {
 		c.verb(r.Context(), p, join([]string{"report"}, reportFlags(q.Get))...)
 		if !p.Bad {
 			rest := []string{"date", date, "month", month, "campaign", campaign}
-			p.Links = []link{{Text: p.say(text.ConsoleReportPage), Href: query("/report.html", rest...)}, {Text: "CSV", Href: query("/report.csv", rest...)}}
+			p.Links = []link{{Text: p.say(text.ConsoleReportPage), Href: query("/report.html", rest...)},
+				{Text: "CSV", Href: query("/report.csv", rest...)}}
 		}
 	}
 	c.show(w, p.status(), p)
@@ -334,7 +342,8 @@ func (c *Console) person(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Form = &form{Action: "/search", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
-		{Name: "user", Kind: "hidden", Value: user}, {Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
+		{Name: "user", Kind: "hidden", Value: user},
+		{Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
 	p.change("grant", "user", user)
 	status := p.status()
 	if status == http.StatusOK {
@@ -379,7 +388,8 @@ const maxQuery = 2000
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	if user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon")); user != "" && of != "" {
+	if user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon")); user != "" &&
+		of != "" {
 		c.searchOne(w, r, user, of)
 		return
 	}
@@ -431,7 +441,8 @@ func (c *Console) searchOne(w http.ResponseWriter, r *http.Request, user, of str
 		label text.Message
 	}{{user, text.ColumnUser}, {of, text.ColumnCoupon}} {
 		if !isID(typed.value) {
-			c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(typed.label), coupon.ShownMember(typed.value))
+			c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(typed.label),
+				coupon.ShownMember(typed.value))
 			return
 		}
 	}
@@ -457,11 +468,13 @@ var files = map[string]fileOf{
 	}, true},
 	"/runs.csv": {"runs.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
 		q := r.URL.Query()
-		return join([]string{"runs", "--output=csv", "--limit=500"}, flag("date", q.Get("date")), flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
+		return join([]string{"runs", "--output=csv", "--limit=500"}, flag("date", q.Get("date")),
+			flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
 	}, false},
 	"/dlq.csv": {"dlq.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
 		q := r.URL.Query()
-		args := join([]string{"dlq", "list", "--output=csv"}, flag("coupon", q.Get("coupon")), flag("cause", q.Get("cause")))
+		args := join([]string{"dlq", "list", "--output=csv"}, flag("coupon", q.Get("coupon")),
+			flag("cause", q.Get("cause")))
 		if q.Get("cause") != "" {
 			args = append(args, "--list")
 		}
@@ -499,7 +512,8 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
 	to := &fileWriter{ResponseWriter: w, begin: func() {
 		w.Header().Set("Content-Type", file.kind)
 		if file.html { // the report has its own style sheet inside, and its chart has styles
-			w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'; base-uri 'none'")
+			w.Header().Set("Content-Security-Policy",
+				"default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'; base-uri 'none'")
 		} else {
 			w.Header().Set("Content-Disposition", `attachment; filename="`+file.name+`"`)
 		}

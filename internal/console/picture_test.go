@@ -25,8 +25,10 @@ var update = flag.Bool("update", false, "draw docs/console.svg anew")
 
 // behindProxy starts the console behind a sign-in proxy, whose headers the caller sends.
 func behindProxy(d *jajeongtest.Deployment, flags ...string) *testenv.Program {
-	flags = append(flags, "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8", "--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer")
-	return d.Start(d.Environment(), "./cmd/settle", append(append([]string{"console"}, flags...), d.Flags(d.Operator)...)...)
+	flags = append(flags, "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8",
+		"--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer")
+	return d.Start(d.Environment(), "./cmd/settle",
+		append(append([]string{"console"}, flags...), d.Flags(d.Operator)...)...)
 }
 
 // visitor is a person behind the proxy.
@@ -84,7 +86,9 @@ func TestPicture_ShowsThePages(t *testing.T) {
 	id := d.AddCouponBetween(5, d.Now().Add(-time.Hour), d.Now().Add(time.Hour))
 	d.Apply(id, jajeongtest.Between[coupon.UserID](1, 9)...)
 	d.Exec("UPDATE coupon SET name = '블랙프라이데이 5천원' WHERE id = ?", id)
-	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after) VALUES (JSON_ARRAY('add-seats'), JSON_ARRAY(?), '[]', 'Asia/Seoul', UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, "+
+		"runs_after, events_after) VALUES (JSON_ARRAY('add-seats'), JSON_ARRAY(?), '[]', 'Asia/Seoul', "+
+		"UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
 	site := "http://" + behindProxy(d).Console
 	kim, lee := visitor{t, site, "kim", "team-ops"}, visitor{t, site, "lee", "team-finance"}
 	_, tonight, _ := kim.ask(http.MethodGet, "/", nil)
@@ -116,11 +120,16 @@ func draw(t *testing.T, pages ...string) string {
 	style, err := os.ReadFile("pages/style.css")
 	require.NoError(t, err)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">`+"\n<style>%s</style>\n", pictureWidth, len(pages)*heightOfPage,
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d">`+"\n<style>%s</style>\n",
+		pictureWidth, len(pages)*heightOfPage,
 		pictureWidth, len(pages)*heightOfPage, html.EscapeString(string(style)))
-	b.WriteString("<style>div.page { background: var(--back); color: var(--text); height: 100%; overflow: hidden; border-bottom: 1px solid var(--line); }</style>\n")
+	b.WriteString(
+		"<style>div.page { background: var(--back); color: var(--text); height: 100%; overflow: hidden; " +
+			"border-bottom: 1px solid var(--line); }</style>\n")
 	for i, page := range pages {
-		fmt.Fprintf(&b, `<foreignObject x="0" y="%d" width="%d" height="%d"><div xmlns="http://www.w3.org/1999/xhtml" class="page">`, i*heightOfPage, pictureWidth, heightOfPage)
+		fmt.Fprintf(&b,
+			`<foreignObject x="0" y="%d" width="%d" height="%d"><div xmlns="http://www.w3.org/1999/xhtml" class="page">`, i*heightOfPage, pictureWidth, heightOfPage)
 		b.WriteString(steady(mainOf(t, page)))
 		b.WriteString("</div></foreignObject>\n")
 	}

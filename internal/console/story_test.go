@@ -43,8 +43,8 @@ func lastNight(d *jajeongtest.Deployment, seats, users int) (id coupon.CouponID,
 	return id, midnight.Add(-time.Hour).Format(time.DateOnly)
 }
 
-// Finance settles a missed night with the approval of a second person. Both see the digest that the audit trail has. Then everybody
-// else tries to use, repeat or forge it.
+// Finance settles a missed night with the approval of a second person. Both see the digest that the audit trail has.
+// Then everybody else tries to use, repeat or forge it.
 func TestStory_OfAMissedNight(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -69,7 +69,8 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	require.Empty(t, d.Issued(id))
 
 	own := func(v visitor, decision, digest string) int {
-		form := url.Values{"reason": {"FIN-6"}, "digest": {digest}, "job": {fmt.Sprintf("%026d", time.Now().UnixNano())}}
+		form := url.Values{"reason": {"FIN-6"}, "digest": {digest},
+			"job": {fmt.Sprintf("%026d", time.Now().UnixNano())}}
 		status, _, _ := v.ask(http.MethodPost, "/approvals/"+number(d)+"/"+decision, form)
 		return status
 	}
@@ -100,7 +101,8 @@ func TestStory_OfAMissedNight(t *testing.T) {
 	require.NotContains(t, refused, "level", "the log is no part of a page")
 	used := d.Payloads(id, audit.ApprovalUsed)[0].(audit.UsedApproval)
 	require.Equal(t, number(d), fmt.Sprint(used.Approval))
-	require.Equal(t, audit.UsedApproval{Approval: used.Approval, Action: "run", Digest: seen, Maker: "kim@example.com", Checker: "lee@example.com"}, used)
+	require.Equal(t, audit.UsedApproval{Approval: used.Approval, Action: "run", Digest: seen, Maker: "kim@example.com",
+		Checker: "lee@example.com"}, used)
 	requireSignIn(d, "kim@example.com")
 	for _, v := range []visitor{park, {t, site, "jung@example.com", "all"}} {
 		_, page, _ := v.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
@@ -123,7 +125,8 @@ func consoleAccount(d *jajeongtest.Deployment) string {
 // requireSignIn demands that the audit events of a person have the sign-in, which is the name behind a proxy.
 func requireSignIn(d *jajeongtest.Deployment, name string) {
 	d.T.Helper()
-	require.Equal(d.T, []string{name}, jajeongtest.Column[string](d, "SELECT DISTINCT sign_in FROM audit_event WHERE actor = ?", name))
+	require.Equal(d.T, []string{name}, jajeongtest.Column[string](d,
+		"SELECT DISTINCT sign_in FROM audit_event WHERE actor = ?", name))
 }
 
 // onlyForm returns the hidden inputs of one of the forms of an approval's page.
@@ -189,9 +192,11 @@ func TestStory_OfOnePerson(t *testing.T) {
 	d.AddUsers(91)
 	reviewed := d.Waiting(line)[0]
 	d.MoveToReview(line, reviewed, coupon.Failure{Cause: coupon.CauseBadRow})
-	d.Exec("UPDATE policy SET actions = '[\"drop\",\"grant\",\"revoke\"]', shared_accounts = JSON_ARRAY(?)", consoleAccount(d))
+	d.Exec("UPDATE policy SET actions = '[\"drop\",\"grant\",\"revoke\"]', shared_accounts = JSON_ARRAY(?)",
+		consoleAccount(d))
 	site := "http://" + behindProxy(d).Console
-	park, jung, lee := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "jung@example.com", "team-cs"}, visitor{t, site, "lee@example.com", "team-finance"}
+	park, jung, lee := visitor{t, site, "park@example.com", "team-cs"}, visitor{t, site, "jung@example.com", "team-cs"},
+		visitor{t, site, "lee@example.com", "team-finance"}
 	holder := d.Issued(id)[0]
 	seats := d.Number("SELECT total_quantity FROM coupon WHERE id = ?", id)
 	for _, c := range []struct {
@@ -199,25 +204,30 @@ func TestStory_OfOnePerson(t *testing.T) {
 		sees    []string // what the checker reads
 		carried func() bool
 	}{
-		{fmt.Sprintf("/do/revoke?coupon=%d&user=%d&free-seat=on", id, holder), []string{fmt.Sprintf("고객번호: %d<", holder), "수량 돌려놓기: 예"},
-			func() bool {
-				return d.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND status = 'REVOKED'", id, holder) == 1 &&
+		{fmt.Sprintf("/do/revoke?coupon=%d&user=%d&free-seat=on", id, holder),
+			[]string{fmt.Sprintf("고객번호: %d<", holder), "수량 돌려놓기: 예"}, func() bool {
+				return d.Number(
+					"SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND status = 'REVOKED'", id,
+					holder) == 1 &&
 					d.Number("SELECT total_quantity FROM coupon WHERE id = ?", id) == seats+1
 			}},
-		{fmt.Sprintf("/do/drop?coupon=%d&user=%s", line, reviewed), []string{"고객번호: " + reviewed + "<"}, func() bool { return len(d.Outcome(line, "REJECTED")) == 1 }},
+		{fmt.Sprintf("/do/drop?coupon=%d&user=%s", line, reviewed), []string{"고객번호: " + reviewed + "<"},
+			func() bool { return len(d.Outcome(line, "REJECTED")) == 1 }},
 		{fmt.Sprintf("/do/grant?coupon=%d&user=91", id), []string{"고객번호: 91<"}, func() bool {
 			return len(d.Issued(id)) > 0 && d.Number("SELECT COUNT(*) FROM user_coupon WHERE user_id = 91") == 1
 		}},
 	} {
 		asked := park.asks(c.form, "CS-8")
-		require.Contains(t, asked, fmt.Sprintf(`<a href="/approvals/%s">`, number(d)), "the page leads to the request: %s", c.form)
+		require.Contains(t, asked, fmt.Sprintf(`<a href="/approvals/%s">`, number(d)),
+			"the page leads to the request: %s", c.form)
 		require.NotContains(t, asked, "--approval")
 		_, list, _ := park.ask(http.MethodGet, "/approvals", nil)
 		require.Contains(t, list, "/approvals/"+number(d), "customer service finds its requests again")
 		_, list, _ = jung.ask(http.MethodGet, "/approvals", nil)
 		require.NotContains(t, list, "/approvals/"+number(d), "and those of nobody else")
 		for _, decision := range []string{"approve", "refuse", "use"} {
-			status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/"+decision, url.Values{"reason": {"x"}, "job": {strings.Repeat("j", 26)}})
+			status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/"+decision,
+				url.Values{"reason": {"x"}, "job": {strings.Repeat("j", 26)}})
 			require.Equal(t, http.StatusNotFound, status, "%s of another's request", decision)
 		}
 		_, tonight, _ := lee.ask(http.MethodGet, "/", nil)
@@ -228,7 +238,8 @@ func TestStory_OfOnePerson(t *testing.T) {
 		}
 		_, approved := lee.decides(number(d), "approve")
 		require.Contains(t, approved, "승인됨")
-		status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/use", url.Values{"job": {strings.Repeat("k", 26)}})
+		status, _, _ := jung.ask(http.MethodPost, "/approvals/"+number(d)+"/use",
+			url.Values{"job": {strings.Repeat("k", 26)}})
 		require.Equal(t, http.StatusNotFound, status, "an approved request of another person")
 		require.False(t, c.carried(), c.form)
 		_, done := park.decides(number(d), "use")
@@ -260,14 +271,19 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 		meanwhile func()
 		unchanged func() bool
 	}{
-		fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", waiting):         {func() { review("12") }, func() bool { return len(d.Outcome(waiting, "REJECTED")) == 0 }},
-		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", waiting): {func() { review("13") }, func() bool { return len(d.Issued(waiting)) == 0 }},
-		fmt.Sprintf("/do/retry?coupon=%d&now=on", waiting):               {func() { review("14") }, func() bool { return len(d.Issued(waiting)) == 0 }},
+		fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", waiting): {func() { review("12") },
+			func() bool { return len(d.Outcome(waiting, "REJECTED")) == 0 }},
+		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", waiting): {func() { review("13") },
+			func() bool { return len(d.Issued(waiting)) == 0 }},
+		fmt.Sprintf("/do/retry?coupon=%d&now=on", waiting): {func() { review("14") },
+			func() bool { return len(d.Issued(waiting)) == 0 }},
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=3", settled): {func() { d.SetSeats(settled, 2) },
 			func() bool { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", settled) == 2 }},
-		fmt.Sprintf("/do/restore?coupon=%d", lost): {func() { require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(lost), "22").Err()) },
+		fmt.Sprintf("/do/restore?coupon=%d", lost): {
+			func() { require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(lost), "22").Err()) },
 			func() bool { return len(d.Waiting(lost)) == 0 }},
-		"/do/policy?actions=run": {func() { d.Exec("UPDATE policy SET shared_accounts = JSON_ARRAY('settle')") }, func() bool { return d.Number("SELECT MAX(id) FROM policy") == 1 }},
+		"/do/policy?actions=run": {func() { d.Exec("UPDATE policy SET shared_accounts = JSON_ARRAY('settle')") },
+			func() bool { return d.Number("SELECT MAX(id) FROM policy") == 1 }},
 	} {
 		path, _, _ := strings.Cut(form, "?")
 		_, preview, _ := ops.ask(http.MethodGet, form, nil)
@@ -303,7 +319,8 @@ func TestRun_IsOfOneCouponAndPinnedToItsPage(t *testing.T) {
 	require.Contains(t, preview, fmt.Sprintf(`href="/do/run?coupon=%d&amp;date=%s"`, id, date))
 	require.NotContains(t, preview, `method="post" action="/do/run"`)
 	for _, digest := range []string{"", digestOnPage.FindString(preview)} {
-		_, _, _ = kim.ask(http.MethodPost, "/do/run", url.Values{"date": {date}, "reason": {"FIN-5"}, "digest": {digest}, "job": {strings.Repeat("j", 26)}})
+		_, _, _ = kim.ask(http.MethodPost, "/do/run",
+			url.Values{"date": {date}, "reason": {"FIN-5"}, "digest": {digest}, "job": {strings.Repeat("j", 26)}})
 		require.Empty(t, d.Issued(id))
 	}
 	_, preview, _ = kim.ask(http.MethodGet, fmt.Sprintf("/do/run?coupon=%d&date=%s", id, date), nil)

@@ -59,7 +59,8 @@ func (r *reader) sees(what ...string) {
 	}
 }
 
-// The questions of the handbook ("What people ask customer service") are answered within three clicks from the search box.
+// The questions of the handbook ("What people ask customer service") are answered within three clicks from the search
+// box.
 func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -71,7 +72,8 @@ func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	d.SettleNow(decided) // users 1 and 7 have one; 2 is under review; 8 found no seat
 	cs := &reader{visitor: visitor{t, "http://" + behindProxy(d).Console, "park", "team-cs"}}
 	person := func(user coupon.UserID) *reader {
-		if cs.find(user.Member()); !strings.Contains(cs.page, fmt.Sprintf("<h1>고객 %d번", user)) { // a coupon or a run has the number, too
+		// A coupon or a run has the number, too.
+		if cs.find(user.Member()); !strings.Contains(cs.page, fmt.Sprintf("<h1>고객 %d번", user)) {
 			cs.click("고객", "/people/")
 		}
 		return cs
@@ -87,14 +89,19 @@ func TestTickets_AreAnsweredWithinThreeClicks(t *testing.T) {
 	person(7).sees("사용 가능", fmt.Sprint(decided))              // which coupons do I have?
 	lastDay := time.Now().AddDate(0, 0, 60)
 	of(7, decided).click("유효 기한", "/do/extend-user").sees("유효한 마지막 날") // it has expired
-	_, cs.page, _ = cs.ask(http.MethodGet, fmt.Sprintf("/do/extend-user?coupon=%d&user=7&until=%s", decided, lastDay.Format(time.DateOnly)), nil)
+	_, cs.page, _ = cs.ask(http.MethodGet, fmt.Sprintf("/do/extend-user?coupon=%d&user=7&until=%s", decided,
+		lastDay.Format(time.DateOnly)), nil)
 	cs.sees(lastDay.AddDate(0, 0, 1).Format(time.DateOnly)+" 00:00:00 KST", "사유")
 	person(7).sees("settle user forget")                  // delete what you have stored
 	of(8, decided).sees("선정되지 않으셨습니다")                    // why did I get none?
 	of(8, decided).click("지급", "/do/grant").sees("쿠폰 지급") // give one all the same
-	d.Exec("INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) SELECT '주문/2:가', id, 7, 1000, 0, 'RELEASED', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = ? AND user_id = 7", decided)
+	d.Exec("INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, "+
+		"reserved_until) SELECT '주문/2:가', id, 7, 1000, 0, 'RELEASED', UTC_TIMESTAMP(6) FROM user_coupon WHERE "+
+		"coupon_id = ? AND user_id = 7", decided)
 	cs.find("주문/2:가").sees("고객 7번") // was my coupon used twice? one order leads to the page at once
 	d.Exec("DELETE FROM coupon_order")
-	_, cs.page, _ = person(9).ask(http.MethodGet, fmt.Sprintf("/search?user=9&coupon=%d", decided), nil) // the form of the customer's page
-	cs.sees("기록이 없습니다")                                                                                  // the coupon is not in my wallet
+	// The form of the customer's page.
+	_, cs.page, _ = person(9).ask(http.MethodGet, fmt.Sprintf("/search?user=9&coupon=%d", decided), nil)
+	// The coupon is not in my wallet.
+	cs.sees("기록이 없습니다")
 }

@@ -37,7 +37,8 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsoleTonight))
 	is := &tonightPage{Next: locale.Instant(t.Next), NothingOpen: len(t.Coupons) == 0}
 	if t.Last != nil {
-		is.Last = p.say(text.ConsoleLastNight, t.Last.ID, locale.Instant(t.Last.Cutoff), output.Word(p.Language, t.Last.Status), t.Last.Issued)
+		is.Last = p.say(text.ConsoleLastNight, t.Last.ID, locale.Instant(t.Last.Cutoff),
+			output.Word(p.Language, t.Last.Status), t.Last.Issued)
 		is.LastHref = fmt.Sprint("/runs/", t.Last.ID)
 		if t.Last.Status != coupon.RunSucceeded && t.Last.Status != coupon.RunRunning {
 			is.Bad = append(is.Bad, p.say(text.ConsoleNightBad))
@@ -70,11 +71,14 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 const maxShownJobs = 10
 
 func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *tonightPage) *tableOf {
-	t := &tableOf{Caption: p.say(text.ConsoleDue), Header: cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
-		text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal), p.Person)}
+	t := &tableOf{Caption: p.say(text.ConsoleDue),
+		Header: cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
+			text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal), p.Person)}
 	for _, d := range all {
-		copied := map[overview.Journal]string{overview.JournalUnknown: "?", overview.JournalNone: p.say(text.ConsoleJournalNone),
-			overview.JournalBehind: p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond)), overview.JournalWhole: p.say(text.ConsoleJournalWhole)}
+		copied := map[overview.Journal]string{overview.JournalUnknown: "?",
+			overview.JournalNone:   p.say(text.ConsoleJournalNone),
+			overview.JournalBehind: p.say(text.ConsoleJournalBehind, d.Behind.Round(time.Millisecond)),
+			overview.JournalWhole:  p.say(text.ConsoleJournalWhole)}
 		status := output.Word(p.Language, d.Status)
 		if d.Frozen {
 			status += p.say(text.FrozenMark)
@@ -82,7 +86,8 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 		if d.Missing != nil && *d.Missing > 0 {
 			is.Bad = append(is.Bad, p.say(text.ConsoleGap, d.ID, output.Printable(d.Name), *d.Missing))
 		}
-		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"), output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}, p.Person))
+		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"),
+			output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}, p.Person))
 	}
 	return t
 }

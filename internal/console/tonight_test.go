@@ -25,15 +25,19 @@ func TestTonight_SaysWhatIsWrong(t *testing.T) {
 	d.Exec("UPDATE coupon SET name = '잘되는 쿠폰' WHERE id = ?", good)
 	d.MoveToReview(good, "3", coupon.Failure{Cause: coupon.CauseBadRow})
 	d.AddPromises(held, 2) // lost
-	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?", held)
+	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?",
+		held)
 	d.SettleAs(jajeongtest.Manual(held), coupon.Invariant)
 	_, page, _ = kim.ask(http.MethodGet, "/", nil)
-	require.Contains(t, page, fmt.Sprintf(`<tr><td><a href="/coupons/%d">%d</a></td><td>잘되는 쿠폰</td><td>신청 중</td><td class="n">5</td><td class="n">2</td><td class="n">1</td><td class="n">0</td>`, good, good))
+	require.Contains(t, page,
+		fmt.Sprintf(
+			`<tr><td><a href="/coupons/%d">%d</a></td><td>잘되는 쿠폰</td><td>신청 중</td><td class="n">5</td><td class="n">2</td><td class="n">1</td><td class="n">0</td>`, good, good))
 	require.Contains(t, page, "접수한 신청 2건을 찾을 수 없습니다")
 	require.NotContains(t, page, "/people/", "a viewer sees figures without persons")
 
 	for range 6 { // many others
-		d.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT name, 1, apply_opens_at, apply_closes_at FROM coupon")
+		d.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT name, 1, " +
+			"apply_opens_at, apply_closes_at FROM coupon")
 	}
 	late := d.AddQueue(5, 5)
 	d.AddPromises(late, 3) // lost
@@ -52,7 +56,8 @@ func TestLists_KeepTheirFilters(t *testing.T) {
 		d.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, status, started_at, heartbeat_at, finished_at, nonce)
 SELECT trigger_kind, cutoff, status, started_at, heartbeat_at, finished_at, HEX(UUID_SHORT()) FROM settlement_run`)
 	}
-	d.Exec("INSERT IGNORE INTO settlement (run_id, coupon_id, settled_at, cleaned_at) SELECT id, ?, finished_at, finished_at FROM settlement_run", id)
+	d.Exec("INSERT IGNORE INTO settlement (run_id, coupon_id, settled_at, cleaned_at) SELECT id, ?, finished_at, "+
+		"finished_at FROM settlement_run", id)
 	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
 	_, page, _ := kim.ask(http.MethodGet, fmt.Sprintf("/runs?coupon=%d&status=SUCCEEDED", id), nil)
 	require.Regexp(t, fmt.Sprintf(`/runs\?before=\d+&amp;coupon=%d&amp;status=SUCCEEDED`, id), page)
@@ -70,7 +75,8 @@ func TestTonight_AfterALossOfRedis(t *testing.T) {
 	d.Exec("UPDATE coupon SET status = 'PAUSED' WHERE id = ?", ahead) // SCHEDULED coupons are not shown
 	d.LoseRedis(ahead)
 	_, page, _ := visitor{t, "http://" + behindProxy(d).Console, "kim", "all"}.ask(http.MethodGet, "/", nil)
-	for id, want := range map[coupon.CouponID]string{none: "아직 없음", whole: "모두 있음", lost: "[?]", early: "[?]", nobody: "모두 있음", ahead: "모두 있음"} {
+	for id, want := range map[coupon.CouponID]string{none: "아직 없음", whole: "모두 있음", lost: "[?]", early: "[?]",
+		nobody: "모두 있음", ahead: "모두 있음"} {
 		require.Regexp(t, fmt.Sprintf(`<a href="/coupons/%d">.*<td>%s</td></tr>`, id, want), page)
 	}
 }
@@ -78,20 +84,26 @@ func TestTonight_AfterALossOfRedis(t *testing.T) {
 // unknown are the pages of a console without Redis, and how often each has a figure that is not known.
 func unknown(settled, waiting coupon.CouponID) map[string]int {
 	return map[string]int{
-		"/": 2 * 4, "/coupons": 2 * 2, fmt.Sprint("/coupons/", settled): 3, fmt.Sprint("/coupons/", waiting): 3, // and its status
-		"/people/1": 0, "/people/11": 0, "/people/99": 0, fmt.Sprint("/people/11/coupons/", waiting): 0, fmt.Sprint("/people/99/coupons/", waiting): 0,
+		// And its status.
+		"/": 2 * 4, "/coupons": 2 * 2, fmt.Sprint("/coupons/", settled): 3, fmt.Sprint("/coupons/", waiting): 3,
+		"/people/1": 0, "/people/11": 0, "/people/99": 0, fmt.Sprint("/people/11/coupons/", waiting): 0,
+		fmt.Sprint("/people/99/coupons/", waiting): 0,
 	}
 }
 
-// Without Redis every figure of it is "?", and nothing is said to be empty. Where nothing else is shown, the page is 503.
+// Without Redis every figure of it is "?", and nothing is said to be empty. Where nothing else is shown, the page is
+// 503.
 func TestPages_WithoutRedis(t *testing.T) {
 	t.Parallel()
 	d, settled, waiting := world(t)
 	d.Journal(waiting)
-	site := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0", "--console-dev-user=kim", "--mysql-dsn="+d.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1").Console
+	site := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0",
+		"--console-dev-user=kim", "--mysql-dsn="+d.Operator.MySQLDSN, "--redis-addrs=127.0.0.1:1").Console
 	wrong := map[string][]string{
-		"ko": {"아직 없음", "모두 있음", "뒤처짐</td>", "검토 중인 신청이 없습니다", ">고객 11의 기록이 없습니다", "신청하신 기록이 없습니다", "<th scope=\"row\">접수</th><td class=\"n\">"},
-		"en": {"none yet</td>", ">complete<", " behind</td>", "no application is under review", "Nothing is stored", "has not applied", "<th scope=\"row\">accepted</th><td class=\"n\">"},
+		"ko": {"아직 없음", "모두 있음", "뒤처짐</td>", "검토 중인 신청이 없습니다", ">고객 11의 기록이 없습니다", "신청하신 기록이 없습니다",
+			"<th scope=\"row\">접수</th><td class=\"n\">"},
+		"en": {"none yet</td>", ">complete<", " behind</td>", "no application is under review", "Nothing is stored",
+			"has not applied", "<th scope=\"row\">accepted</th><td class=\"n\">"},
 	}
 	for lang, claims := range wrong {
 		check := func(path string, want int) string {
@@ -107,7 +119,8 @@ func TestPages_WithoutRedis(t *testing.T) {
 			require.Equal(t, figures, strings.Count(check(path, http.StatusOK), "<td>?</td>"), path)
 		}
 		require.Regexp(t, `SOLD_OUT (응답 여부|or not): [?]<`, check(fmt.Sprint("/coupons/", waiting), http.StatusOK), lang)
-		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=2026-11", "/report.csv?month=2026-11", fmt.Sprint("/do/retry?coupon=", settled),
+		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=2026-11",
+			"/report.csv?month=2026-11", fmt.Sprint("/do/retry?coupon=", settled),
 			fmt.Sprintf("/do/run?date=2026-11-20&coupon=%d", waiting), fmt.Sprint("/do/restore?coupon=", waiting)} {
 			page := check(path, http.StatusServiceUnavailable)
 			if strings.Contains(path, ".csv") {
@@ -121,9 +134,12 @@ func TestPages_WithoutRedis(t *testing.T) {
 func TestPages_WithoutMySQL(t *testing.T) {
 	t.Parallel()
 	d, id, _ := world(t)
-	withoutMySQL := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0", "--console-dev-user=kim",
+	withoutMySQL := "http://" + d.Start(d.Environment(), "./cmd/settle", "console", "--listen=127.0.0.1:0",
+		"--console-dev-user=kim",
 		"--mysql-dsn=nobody:secret@tcp(127.0.0.1:1)/coupons", "--redis-addrs=127.0.0.1:1").Console
-	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/coupons/999", fmt.Sprintf("/coupons/%d/winners", id), fmt.Sprintf("/coupons/%d/winners.csv", id), "/runs", "/runs/1", "/dlq", "/people/1",
+	for _, path := range []string{"/", "/coupons", fmt.Sprint("/coupons/", id), "/coupons/999",
+		fmt.Sprintf("/coupons/%d/winners", id), fmt.Sprintf("/coupons/%d/winners.csv", id), "/runs", "/runs/1", "/dlq",
+		"/people/1",
 		"/approvals", "/approvals/1", "/policy", "/search?q=1", fmt.Sprint("/do/pause?coupon=", id)} {
 		status, page := body(t, request(t, withoutMySQL+path))
 		require.Equal(t, http.StatusServiceUnavailable, status, path)

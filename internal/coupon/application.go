@@ -52,7 +52,8 @@ func (f Failure) RefusedBefore() bool {
 	return f.Source == SourceRowRefused || f.Source == SourceTriedTonight
 }
 
-// Cause is why an application is in the DLQ, or why a run rejected it. Entries that were written by hand may have other causes.
+// Cause is why an application is in the DLQ, or why a run rejected it. Entries that were written by hand may have other
+// causes.
 type Cause string
 
 const (
@@ -68,7 +69,8 @@ const (
 )
 
 // Causes are all causes. A test of each package that knows causes walks them.
-var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow, CauseDatabaseAway}
+var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CausePassedOver, CauseBadRow,
+	CauseDatabaseAway}
 
 // Cursor is a position among a coupon's applications in Redis. It stays valid if applications are removed.
 type Cursor struct {
@@ -122,7 +124,8 @@ func ParseUserID(member string) UserID {
 // maxMember is the width of application_outcome.member, in characters.
 const maxMember = 400
 
-// StoredMember returns a member that is no user id as application_outcome.member has it: all outcomes of such members have user id 0.
+// StoredMember returns a member that is no user id as application_outcome.member has it: all outcomes of such members
+// have user id 0.
 func StoredMember(member string) string {
 	letters := []rune(strings.ToValidUTF8(member, "\uFFFD"))
 	return string(letters[:min(len(letters), maxMember)])

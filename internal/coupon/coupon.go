@@ -32,12 +32,15 @@ type Coupon struct {
 }
 
 // Columns are the columns that Fields scans. Table coupon has the alias c.
-const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status, c.finalised_at,
-       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.discount_percent, c.discount_max_won, c.minimum_won,
+const Columns = `c.id, c.name, c.total_quantity, c.issued_count, c.apply_opens_at,
+    c.apply_closes_at, c.status, c.finalised_at,
+       COALESCE(c.campaign_id, 0), c.validity_days, c.discount_won, c.discount_percent, c.discount_max_won,
+         c.minimum_won,
        c.version, c.cadence, COALESCE(c.line_limit, 0), c.frozen`
 
 func (c *Coupon) Fields() []any {
-	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status, zeroTime{&c.FinalisedAt},
+	return []any{&c.ID, &c.Name, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Status,
+		zeroTime{&c.FinalisedAt},
 		&c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon,
 		&c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
 }
@@ -67,7 +70,8 @@ func (c Coupon) Paused() bool { return c.Status == Paused }
 func (c Coupon) Immediate() bool { return c.Cadence == Immediate }
 
 func (c Coupon) Window() Window {
-	return Window{Coupon: c.ID, Version: c.Version, Opens: c.OpensAt, Closes: c.ClosesAt, Paused: c.Paused(), Sold: c.SoldOut(), LineLimit: c.LineLimit}
+	return Window{Coupon: c.ID, Version: c.Version, Opens: c.OpensAt, Closes: c.ClosesAt, Paused: c.Paused(),
+		Sold: c.SoldOut(), LineLimit: c.LineLimit}
 }
 
 // Window is the part of a coupon by which its Redis shard accepts or refuses applications.
@@ -91,7 +95,8 @@ type Promise struct {
 }
 
 // PromiseColumns are the columns that Promise.Fields scans; 0 if there is no row. Table promise has the alias p.
-const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0)"
+const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), " +
+	"COALESCE(p.counted_since, 0)"
 
 func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }
 

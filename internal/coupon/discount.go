@@ -9,8 +9,8 @@ type Discount struct {
 	MinimumWon      int64 `json:"minimumWon,omitzero"`      // an order of a smaller amount cannot use the coupon
 }
 
-// Of returns the discount on an order of the given amount, from 0 to MaxWon. A percentage is rounded down to a whole won. The
-// discount is never negative, never above the amount, and never above the limit.
+// Of returns the discount on an order of the given amount, from 0 to MaxWon. A percentage is rounded down to a whole
+// won. The discount is never negative, never above the amount, and never above the limit.
 func (d Discount) Of(amountWon int64) int64 {
 	off := d.DiscountWon
 	if d.DiscountPercent > 0 {

@@ -11,7 +11,8 @@ import (
 )
 
 func amounts() *rapid.Generator[int64] {
-	return rapid.OneOf(rapid.Int64Range(0, coupon.MaxWon), rapid.Int64Range(0, 1_000), rapid.Int64Range(coupon.MaxWon-1_000, coupon.MaxWon))
+	return rapid.OneOf(rapid.Int64Range(0, coupon.MaxWon), rapid.Int64Range(0, 1_000),
+		rapid.Int64Range(coupon.MaxWon-1_000, coupon.MaxWon))
 }
 
 func discounts() *rapid.Generator[coupon.Discount] {

@@ -11,7 +11,8 @@ func TestParseUserID_AcceptsCanonicalIDsOnly(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]UserID{
 		"1": 1, "42": 42, "18446744073709551615": math.MaxUint64,
-		"0": 0, "": 0, "01": 0, "+1": 0, "-1": 0, " 1": 0, "1 ": 0, "1.0": 0, "1e3": 0, "abc": 0, "18446744073709551616": 0, "１": 0, "1\x00": 0,
+		"0": 0, "": 0, "01": 0, "+1": 0, "-1": 0, " 1": 0, "1 ": 0, "1.0": 0, "1e3": 0, "abc": 0,
+		"18446744073709551616": 0, "１": 0, "1\x00": 0,
 	} {
 		require.Equal(t, want, ParseUserID(member), "%q", member)
 	}

@@ -20,8 +20,8 @@ func (s *UserCouponStatus) Scan(value any) error {
 	return scan(s, value, CouponIssued, CouponReserved, CouponUsed, CouponRevoked)
 }
 
-// StateAt returns what a stored status means at an instant of MySQL's clock. A reservation that ran out and the end of validity
-// are no rows: they are comparisons. expires is exclusive.
+// StateAt returns what a stored status means at an instant of MySQL's clock. A reservation that ran out and the end of
+// validity are no rows: they are comparisons. expires is exclusive.
 func StateAt(stored UserCouponStatus, reservedUntil, expires, now time.Time) UserCouponStatus {
 	switch {
 	case stored == CouponUsed, stored == CouponRevoked, stored == CouponReserved && now.Before(reservedUntil):
@@ -62,5 +62,6 @@ const (
 )
 
 func (k *LogKind) Scan(value any) error {
-	return scan(k, value, LogReserved, LogUsed, LogReleased, LogRefunded, LogGranted, LogRevoked, LogReissued, LogExtended)
+	return scan(k, value, LogReserved, LogUsed, LogReleased, LogRefunded, LogGranted, LogRevoked, LogReissued,
+		LogExtended)
 }

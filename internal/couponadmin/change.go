@@ -8,8 +8,8 @@
 // records it, so that no application is accepted after the recorded end. Any other change is published after COMMIT; if
 // that fails, the next refresh of the catalog publishes it.
 //
-// A change that the policy of approvals names is made only with an approval: see package approval. With DryRun a change is planned
-// under the lock, and rolled back.
+// A change that the policy of approvals names is made only with an approval: see package approval. With DryRun a change
+// is planned under the lock, and rolled back.
 //
 // Every change except Create and AddSeats is safe to repeat. If the reply to COMMIT is lost, the transaction runs again
 // and does nothing if it finds its audit event. Create fails instead: a second attempt could create a second coupon.
@@ -34,13 +34,16 @@ type Redis interface {
 	// StopApplying makes Redis refuse new applications: it closes the window, or pauses the coupon. The caller has
 	// locked the row, and writes the returned version into it. end is later than every arrival. If the caller
 	// does not commit, the catalog restores the window.
-	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise, pause bool) (version int64, end time.Time, err error)
+	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise,
+		pause bool) (version int64, end time.Time, err error)
 	// Announce publishes a window and renews the expiry of the coupon's keys. soldOut is set if Redis answers SOLD_OUT.
 	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
 	// CountMarked returns how many users Redis answers ALREADY_ISSUED, and how many it answers REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
-	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. No entry has the arrival that is given.
-	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, entries []coupon.Application) (removed int64, err error)
+	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. No entry has the arrival that is
+	// given.
+	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+		entries []coupon.Application) (removed int64, err error)
 	// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
 	CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error)
 }
@@ -69,11 +72,12 @@ func New(config Config) (*Admin, error) {
 type Change struct {
 	Before, After coupon.Coupon // Before is zero for a new coupon
 	Changed       bool          // false: the coupon was already as requested, and nothing was written
-	At            time.Time     // time of the change by the Redis clock; if Redis was unreachable, zero or the time of MySQL
-	NotSelected   int           // number of users with the outcome NOT_SELECTED
-	SoldOut       bool          // Redis answers SOLD_OUT; false if announced is false
-	PublishErr    error         // Redis may not have the new window; the catalog publishes it again
-	Plan          approval.Plan // plan of a change that a policy may name
+	// Time of the change by the Redis clock; if Redis was unreachable, zero or the time of MySQL.
+	At          time.Time
+	NotSelected int           // number of users with the outcome NOT_SELECTED
+	SoldOut     bool          // Redis answers SOLD_OUT; false if announced is false
+	PublishErr  error         // Redis may not have the new window; the catalog publishes it again
+	Plan        approval.Plan // plan of a change that a policy may name
 
 	announced bool // Redis has taken the window, and SoldOut is its answer
 }
@@ -167,7 +171,8 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	}
 	if op.asked.Action != "" {
 		made.Plan = op.asked
-		made.Plan.Changes = []approval.Change{{What: "total_quantity", From: fmt.Sprint(made.Before.TotalQuantity), To: fmt.Sprint(made.After.TotalQuantity)}}
+		made.Plan.Changes = []approval.Change{{What: "total_quantity", From: fmt.Sprint(made.Before.TotalQuantity),
+			To: fmt.Sprint(made.After.TotalQuantity)}}
 	}
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
@@ -248,7 +253,8 @@ func rehearse(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit
 
 // shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
 // gets its end from Redis, later than every arrival. If Redis is unreachable, the change is recorded nevertheless.
-func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change, rehearse func() error) (shutAt time.Time, err error) {
+func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change,
+	rehearse func() error) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
 	closes, pauses := is.ClosesAt.Before(was.ClosesAt), is.Paused() && !was.Paused()
 	if is.ClosesAt.Equal(was.ClosesAt) && is.Status == was.Status {
@@ -282,7 +288,8 @@ UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, sta
        cadence = ?, frozen = ?
  WHERE id = ?`
 
-func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change, shutAt time.Time) error {
+func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change,
+	shutAt time.Time) error {
 	if err := update(ctx, tx, origin, made); err != nil {
 		return err
 	}
@@ -307,8 +314,8 @@ func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) e
 		}
 	}
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
-	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status, finalised, is.Version,
-		is.Cadence, is.Frozen, is.ID); err != nil {
+	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status,
+		finalised, is.Version, is.Cadence, is.Frozen, is.ID); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	return nil
@@ -322,12 +329,14 @@ func stamp(t time.Time) string {
 }
 
 func (a *Admin) origin() audit.Origin {
-	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, SignIn: a.Ticket.Person.SignIn, Reason: a.Reason}
+	return audit.Origin{At: a.Now().UTC().Truncate(time.Microsecond), Actor: a.Operator, SignIn: a.Ticket.Person.SignIn,
+		Reason: a.Reason}
 }
 
 const purgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
 
-// lock reads the coupon and locks its row, which keeps settlements of this coupon out. A coupon that is being purged is refused.
+// lock reads the coupon and locks its row, which keeps settlements of this coupon out. A coupon that is being purged is
+// refused.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
 	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
 	purged, missing := false, errors.Is(err, sql.ErrNoRows)
@@ -364,7 +373,8 @@ SELECT (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome
        EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)`
 
 func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, err error) {
-	if err := tx.QueryRowContext(ctx, factsSQL, id, id, id, id).Scan(&f.notSelected, &f.holders, &f.swept, &f.pendingCleanup); err != nil {
+	if err := tx.QueryRowContext(ctx, factsSQL, id, id, id, id).Scan(&f.notSelected, &f.holders, &f.swept,
+		&f.pendingCleanup); err != nil {
 		return f, fmt.Errorf("read the outcomes of coupon %d: %w", id, err)
 	}
 	return f, nil
@@ -372,11 +382,12 @@ func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, er
 
 const (
 	givenByHandSQL = "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"
-	rejectedSQL    = "SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > 0"
+	rejectedSQL    = "SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = " +
+		"'REJECTED' AND user_id > 0"
 )
 
-// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. It marks the users who were given the
-// coupon by hand first: Redis may have been unreachable then.
+// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. It marks the users who were
+// given the coupon by hand first: Redis may have been unreachable then.
 func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, c coupon.Coupon, holders int) (bool, error) {
 	var byHand []coupon.UserID
 	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
@@ -446,9 +457,11 @@ type Summary struct {
 
 func (c *Change) Summary() Summary {
 	s := Summary{
-		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount, OpensAt: c.After.OpensAt,
-		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: c.After.Finalised(), NotSelected: c.NotSelected,
-		Published: c.PublishErr == nil, Cadence: c.After.Cadence, Frozen: c.After.Frozen,
+		Coupon: c.After.ID, Changed: c.Changed, Seats: c.After.TotalQuantity, Issued: c.After.IssuedCount,
+		OpensAt:  c.After.OpensAt,
+		ClosesAt: c.After.ClosesAt, Paused: c.After.Paused(), Finalised: c.After.Finalised(),
+		NotSelected: c.NotSelected,
+		Published:   c.PublishErr == nil, Cadence: c.After.Cadence, Frozen: c.After.Frozen,
 	}
 	if c.announced {
 		s.SoldOut = &c.SoldOut

@@ -100,7 +100,10 @@ func (d *deployment) refused(why text.Message) func(*couponadmin.Change, error) 
 // audited are the payloads of the audit events of this action, in order.
 func (d *deployment) audited(couponID coupon.CouponID, action audit.Action) []audit.Payload {
 	d.T.Helper()
-	require.Zero(d.T, d.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND action = ? AND (actor <> 'park' OR reason <> 'TICKET-9')", couponID, action))
+	require.Zero(d.T,
+		d.Number(
+			"SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND action = ? AND (actor <> 'park' OR reason <> "+
+				"'TICKET-9')", couponID, action))
 	return d.Payloads(couponID, action)
 }
 
@@ -183,8 +186,8 @@ func (d *deployment) settled() coupon.CouponID {
 	return couponID
 }
 
-// A run sweeps Redis and dies before it commits that the coupon is finalised: users who were issued or rejected could apply again.
-// A coupon with all marks in Redis can be opened again.
+// A run sweeps Redis and dies before it commits that the coupon is finalised: users who were issued or rejected could
+// apply again. A coupon with all marks in Redis can be opened again.
 func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 	t.Parallel()
 	d, ctx := newDeployment(t), t.Context()

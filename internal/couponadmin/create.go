@@ -36,7 +36,8 @@ type NewCoupon struct {
 
 // Problems returns an error for each wrong value. It does not check the window, which depends on the time.
 func (n NewCoupon) Problems() (problems []error) {
-	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters ||
+		!utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
 		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))
 	}
 	if n.Seats < 1 || n.Seats > MaxSeats {
@@ -89,7 +90,8 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 	inserted := false
 	err = a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		if inserted { // the reply to COMMIT was lost, and a repetition could create a second coupon
-			return &mysqltx.CommitUnknown{Err: &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the reply to COMMIT was lost")}}
+			return &mysqltx.CommitUnknown{Err: &coupon.Error{Class: coupon.Infrastructure,
+				Err: errors.New("the reply to COMMIT was lost")}}
 		}
 		made.After, err = insert(ctx, tx, origin, n)
 		inserted = err == nil
@@ -107,8 +109,8 @@ INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, campa
 VALUES (?, ?, ?, ?, NULLIF(?, 0), ?, ?, ?, ?, ?, ?, NULLIF(?, 0))`
 
 func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (coupon.Coupon, error) {
-	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign, n.ValidityDays, n.DiscountWon,
-		n.DiscountPercent, n.DiscountMaxWon, n.MinimumWon, n.Cadence, n.LineLimit)
+	done, err := tx.ExecContext(ctx, insertSQL, n.Name, n.Seats, n.Opens.UTC(), n.Closes.UTC(), n.Campaign,
+		n.ValidityDays, n.DiscountWon, n.DiscountPercent, n.DiscountMaxWon, n.MinimumWon, n.Cadence, n.LineLimit)
 	if err != nil {
 		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
 	}
@@ -120,7 +122,8 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	if err != nil {
 		return coupon.Coupon{}, err
 	}
-	payload := audit.NewCoupon{Name: n.Name, Seats: n.Seats, Opens: n.Opens.UTC(), Closes: n.Closes.UTC(), Campaign: n.Campaign,
+	payload := audit.NewCoupon{Name: n.Name, Seats: n.Seats, Opens: n.Opens.UTC(), Closes: n.Closes.UTC(),
+		Campaign:     n.Campaign,
 		ValidityDays: n.ValidityDays, Discount: n.Discount, Cadence: n.Cadence, LineLimit: n.LineLimit}
 	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Payload: payload})
 }

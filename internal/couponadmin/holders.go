@@ -39,15 +39,18 @@ type holderOp struct {
 }
 
 // Revoke takes a coupon back from a user. With freeSeat, the coupon gets one seat more, for the next in line.
-func (a *Admin) Revoke(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, freeSeat bool) (*HolderChange, error) {
-	asked := approval.Plan{Action: approval.Revoke, Coupon: couponID, User: user, Arguments: map[string]string{"free-seat": fmt.Sprint(freeSeat)}}
+func (a *Admin) Revoke(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
+	freeSeat bool) (*HolderChange, error) {
+	asked := approval.Plan{Action: approval.Revoke, Coupon: couponID, User: user,
+		Arguments: map[string]string{"free-seat": fmt.Sprint(freeSeat)}}
 	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponRevoked, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planRevoke(c, f, found, user, freeSeat)
 		}})
 }
 
-func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID, freeSeat bool) (wallet.Decision, error) {
+func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID,
+	freeSeat bool) (wallet.Decision, error) {
 	if !found {
 		return wallet.Decision{}, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
 	}
@@ -65,7 +68,8 @@ func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID,
 	return d, nil
 }
 
-// Reissue gives a revoked coupon back to its user. If the revocation added a seat, a seat must be free, and is taken away.
+// Reissue gives a revoked coupon back to its user. If the revocation added a seat, a seat must be free, and is taken
+// away.
 func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*HolderChange, error) {
 	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponReissued,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
@@ -80,14 +84,16 @@ func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coup
 }
 
 // ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive.
-func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, expires time.Time) (*HolderChange, error) {
+func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
+	expires time.Time) (*HolderChange, error) {
 	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUserExtended,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planExtendUser(c, f, found, user, expires)
 		}})
 }
 
-func planExtendUser(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID, expires time.Time) (wallet.Decision, error) {
+func planExtendUser(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID,
+	expires time.Time) (wallet.Decision, error) {
 	var none wallet.Decision
 	switch was := f.Coupon.ExpiresAt; {
 	case !found:
@@ -117,8 +123,8 @@ type Grantee struct {
 	Zone  *time.Location
 }
 
-// Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no applicant
-// loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
+// Grant gives a coupon to a user who did not apply, or was not selected. The coupon gets one seat more, so that no
+// applicant loses one. An application of the user that still waits gets the outcome ALREADY_ISSUED.
 func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee) (*HolderChange, error) {
 	asked := approval.Plan{Action: approval.Grant, Coupon: couponID, User: to.User}
 	return a.changeHolder(ctx, couponID, to.User, holderOp{action: audit.CouponGranted, asked: asked,
@@ -144,7 +150,8 @@ func planGrant(c coupon.Coupon, f wallet.Facts, found bool, to Grantee) (wallet.
 	}
 	expires := calendar.ExpiresAt(f.Now, c.ValidityDays, to.Zone)
 	return wallet.Decision{Code: wallet.Done,
-		Coupon:  wallet.UserCoupon{Coupon: c.ID, User: to.User, Status: coupon.CouponIssued, Seq: 1, ExpiresAt: expires},
+		Coupon: wallet.UserCoupon{Coupon: c.ID, User: to.User, Status: coupon.CouponIssued, Seq: 1,
+			ExpiresAt: expires},
 		Entries: []wallet.Entry{{Kind: coupon.LogGranted, ExpiresAt: expires, Seats: 1}}}, nil
 }
 
@@ -188,8 +195,10 @@ func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, now time.Time, d 
 	return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, a.Operator, d.Entries...)
 }
 
-// changeHolder makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible, too.
-func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, op holderOp) (*HolderChange, error) {
+// changeHolder makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible,
+// too.
+func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
+	op holderOp) (*HolderChange, error) {
 	origin := a.origin()
 	made := &HolderChange{}
 	err := a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
@@ -216,7 +225,8 @@ func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user
 	return made, nil
 }
 
-func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, op holderOp) error {
+func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin,
+	op holderOp) error {
 	f, found, err := wallet.LockForOperator(ctx, tx, made.Before.ID, made.User)
 	if err != nil {
 		return err
@@ -256,7 +266,8 @@ func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChang
 	return a.moveSeats(ctx, tx, made, origin, op.action, f, d)
 }
 
-// holderChanges lists what a plan changes. Seats are relative, so that plans for several users do not exclude each other.
+// holderChanges lists what a plan changes. Seats are relative, so that plans for several users do not exclude each
+// other.
 func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Change {
 	state := approval.Change{What: "user_coupon.status", To: string(d.Coupon.Status)}
 	if found {
@@ -267,7 +278,8 @@ func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Cha
 		changes = append(changes, state)
 	}
 	if found && !d.Coupon.ExpiresAt.Equal(f.Coupon.ExpiresAt) {
-		changes = append(changes, approval.Change{What: "expires_at", From: stamp(f.Coupon.ExpiresAt), To: stamp(d.Coupon.ExpiresAt)})
+		changes = append(changes, approval.Change{What: "expires_at", From: stamp(f.Coupon.ExpiresAt),
+			To: stamp(d.Coupon.ExpiresAt)})
 	}
 	for _, entry := range d.Entries {
 		if entry.Seats != 0 {
@@ -291,7 +303,8 @@ func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {
 }
 
 // moveSeats writes the seats that the change adds or takes away, and the audit event.
-func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, action audit.Action, f wallet.Facts, d wallet.Decision) error {
+func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, origin audit.Origin, action audit.Action,
+	f wallet.Facts, d wallet.Decision) error {
 	counts, err := readFacts(ctx, tx, made.Before.ID)
 	if err != nil {
 		return err
@@ -311,12 +324,14 @@ func (a *Admin) moveSeats(ctx context.Context, tx *sql.Tx, made *HolderChange, o
 			return err
 		}
 	}
-	change := audit.HolderChange{Expires: audit.ChangedTime(f.Coupon.ExpiresAt, made.ExpiresAt), CouponChange: audit.ChangeOf(made.Before, made.After)}
-	return audit.Append(ctx, tx, origin, action, made.Before.ID, audit.Entry{User: made.User, Payload: change, Seats: made.seats()})
+	change := audit.HolderChange{Expires: audit.ChangedTime(f.Coupon.ExpiresAt, made.ExpiresAt),
+		CouponChange: audit.ChangeOf(made.Before, made.After)}
+	return audit.Append(ctx, tx, origin, action, made.Before.ID,
+		audit.Entry{User: made.User, Payload: change, Seats: made.seats()})
 }
 
-// publishHolder tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it fails,
-// the catalog publishes the seats, and a run gives an application of the user the outcome ALREADY_ISSUED.
+// publishHolder tells Redis what concerns new applications: the seats, and that a granted user has the coupon. If it
+// fails, the catalog publishes the seats, and a run gives an application of the user the outcome ALREADY_ISSUED.
 func (a *Admin) publishHolder(ctx context.Context, made *HolderChange, op holderOp) {
 	is := made.After
 	if is.Finalised() {
@@ -344,5 +359,6 @@ type HolderSummary struct {
 }
 
 func (h *HolderChange) Summary() HolderSummary {
-	return HolderSummary{Summary: h.Change.Summary(), User: h.User, State: h.State, ExpiresAt: h.ExpiresAt.UTC(), FreedSeat: h.FreedSeat, Now: h.Now}
+	return HolderSummary{Summary: h.Change.Summary(), User: h.User, State: h.State, ExpiresAt: h.ExpiresAt.UTC(),
+		FreedSeat: h.FreedSeat, Now: h.Now}
 }

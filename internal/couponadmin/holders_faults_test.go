@@ -25,7 +25,8 @@ func TestRevoke_FreesASeatBesideARun(t *testing.T) {
 			return err
 		},
 		"immediate": func(s *settle.Settler, d *jajeongtest.Deployment, couponID coupon.CouponID) error {
-			if made := s.IssueNow(d.T.Context(), couponID); made.Status != coupon.Busy { // it does not wait for the coupon's lock
+			// It does not wait for the coupon's lock.
+			if made := s.IssueNow(d.T.Context(), couponID); made.Status != coupon.Busy {
 				return made.Err()
 			}
 			return nil

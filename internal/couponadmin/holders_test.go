@@ -27,7 +27,8 @@ func checkout(d *jajeongtest.Deployment) *mysqltx.DB {
 }
 
 func (d *deployment) order(db *mysqltx.DB, verb wallet.Verb, couponID coupon.CouponID, order string) wallet.Code {
-	done, err := wallet.Redeem(d.T.Context(), db, couponID, wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: 9000, TTL: time.Hour})
+	done, err := wallet.Redeem(d.T.Context(), db, couponID,
+		wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: 1, AmountWon: 9000, TTL: time.Hour})
 	require.NoError(d.T, err)
 	return done.Code
 }
@@ -73,7 +74,8 @@ func TestRevoke_FreesASeatForTheNextInLine(t *testing.T) {
 	require.Equal(t, 2, reissued.After.TotalQuantity, "the seat is taken back")
 	require.Equal(t, coupon.CouponIssued, reissued.State)
 	require.False(t, d.changed(d.admin.Reissue(t.Context(), couponID, 1)).Changed)
-	require.Equal(t, []string{"REVOKED", "REISSUED"}, jajeongtest.Column[string](d.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
+	require.Equal(t, []string{"REVOKED", "REISSUED"},
+		jajeongtest.Column[string](d.Deployment, "SELECT kind FROM coupon_log ORDER BY seq"))
 	require.EqualValues(t, 2, d.Number("SELECT COUNT(*) FROM audit_event WHERE user_id = 1"))
 	d.Verify()
 }

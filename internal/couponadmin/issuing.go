@@ -9,8 +9,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Freeze stops every run from issuing the coupon. Applying goes on. Redis is not needed: runs read the row under its lock.
-// A settlement that is under way ends first.
+// Freeze stops every run from issuing the coupon. Applying goes on. Redis is not needed: runs read the row under its
+// lock. A settlement that is under way ends first.
 func (a *Admin) Freeze(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.setFrozen(ctx, couponID, audit.CouponFrozen, true)
 }
@@ -20,7 +20,8 @@ func (a *Admin) Unfreeze(ctx context.Context, couponID coupon.CouponID) (*Change
 	return a.setFrozen(ctx, couponID, audit.CouponUnfrozen, false)
 }
 
-func (a *Admin) setFrozen(ctx context.Context, couponID coupon.CouponID, action audit.Action, frozen bool) (*Change, error) {
+func (a *Admin) setFrozen(ctx context.Context, couponID coupon.CouponID, action audit.Action,
+	frozen bool) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: action, rowOnly: true,
 		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
 			c.Frozen = frozen

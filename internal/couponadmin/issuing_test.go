@@ -22,7 +22,8 @@ func (s silent) Now(context.Context) (time.Time, error) { return time.Time{}, s.
 
 func (d *deployment) issuing(couponID coupon.CouponID) (cadence string, lineLimit int64, frozen bool) {
 	d.T.Helper()
-	require.NoError(d.T, d.DB.QueryRow("SELECT cadence, COALESCE(line_limit, 0), frozen FROM coupon WHERE id = ?", couponID).
+	require.NoError(d.T, d.DB.QueryRow("SELECT cadence, COALESCE(line_limit, 0), frozen FROM coupon WHERE id = ?",
+		couponID).
 		Scan(&cadence, &lineLimit, &frozen))
 	return cadence, lineLimit, frozen
 }
@@ -38,7 +39,8 @@ func TestFreeze_WithoutRedis(t *testing.T) {
 		begin    change
 		frozen   bool
 		recorded int
-	}{{d.admin.Freeze, true, 1}, {d.admin.Freeze, true, 1}, {d.admin.Unfreeze, false, 1}, {d.admin.Unfreeze, false, 1}, {d.admin.Freeze, true, 2}} {
+	}{{d.admin.Freeze, true, 1}, {d.admin.Freeze, true, 1}, {d.admin.Unfreeze, false, 1}, {d.admin.Unfreeze, false, 1},
+		{d.admin.Freeze, true, 2}} {
 		_, _, before := d.issuing(couponID)
 		made := d.done(step.begin(ctx, couponID))
 		_, _, is := d.issuing(couponID)
@@ -50,7 +52,8 @@ func TestFreeze_WithoutRedis(t *testing.T) {
 	}
 	frozen := audit.CouponChange{Frozen: &audit.Change[bool]{To: true}}
 	require.Equal(t, []audit.Payload{frozen, frozen}, d.audited(couponID, "COUPON_FROZEN"))
-	require.Equal(t, []audit.Payload{audit.CouponChange{Frozen: &audit.Change[bool]{From: true}}}, d.audited(couponID, "COUPON_UNFROZEN"))
+	require.Equal(t, []audit.Payload{audit.CouponChange{Frozen: &audit.Change[bool]{From: true}}},
+		d.audited(couponID, "COUPON_UNFROZEN"))
 	require.Equal(t, version, d.Number("SELECT version FROM coupon WHERE id = ?", couponID))
 	_, err := d.admin.Freeze(ctx, 999)
 	require.True(t, text.Is(err, text.NoSuchCoupon))
@@ -75,7 +78,8 @@ func TestChange_KeepsHowTheCouponIsIssued(t *testing.T) {
 	t.Parallel()
 	d, ctx := newDeployment(t), t.Context()
 	now := d.Now()
-	made := d.done(d.admin.Create(ctx, couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour),
+	made := d.done(d.admin.Create(ctx, couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now.Add(-time.Hour),
+		Closes:       now.Add(time.Hour),
 		ValidityDays: 30, Campaign: 7, Cadence: coupon.Immediate, LineLimit: 50}))
 	c := &openCoupon{d, made.After.ID}
 	c.Refresh()
@@ -84,13 +88,15 @@ func TestChange_KeepsHowTheCouponIsIssued(t *testing.T) {
 	addSeats := func(ctx context.Context, id coupon.CouponID) (*couponadmin.Change, error) {
 		return d.admin.AddSeats(ctx, id, 3)
 	}
-	for _, begin := range []change{d.admin.Pause, d.admin.Resume, c.extend(2 * time.Hour), addSeats, d.admin.Recount, d.admin.Close} {
+	for _, begin := range []change{d.admin.Pause, d.admin.Resume, c.extend(2 * time.Hour), addSeats, d.admin.Recount,
+		d.admin.Close} {
 		changed := d.done(begin(ctx, c.id))
 		require.True(t, changed.Changed)
 		cadence, lineLimit, frozen := d.issuing(c.id)
 		require.Equal(t, []any{"IMMEDIATE", int64(50), true}, []any{cadence, lineLimit, frozen})
 		s := changed.Summary()
-		require.Equal(t, []any{coupon.Immediate, true, 50, uint64(7)}, []any{s.Cadence, s.Frozen, *s.LineLimit, *s.CampaignID})
+		require.Equal(t, []any{coupon.Immediate, true, 50, uint64(7)},
+			[]any{s.Cadence, s.Frozen, *s.LineLimit, *s.CampaignID})
 	}
 	plain := d.AddCoupon(1)
 	s := d.done(d.admin.Pause(ctx, plain)).Summary()

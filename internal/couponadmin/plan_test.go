@@ -13,8 +13,9 @@ import (
 
 var (
 	now    = time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
-	opened = coupon.Coupon{ID: 7, Name: "자정", TotalQuantity: 10, IssuedCount: 4, OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour),
-		Status: coupon.Open, ValidityDays: 30, Version: 3, Cadence: coupon.Nightly}
+	opened = coupon.Coupon{ID: 7, Name: "자정", TotalQuantity: 10, IssuedCount: 4, OpensAt: now.Add(-time.Hour),
+		ClosesAt: now.Add(time.Hour),
+		Status:   coupon.Open, ValidityDays: 30, Version: 3, Cadence: coupon.Nightly}
 )
 
 func with(edit func(*coupon.Coupon)) coupon.Coupon {
@@ -64,14 +65,18 @@ func TestPlanExtend(t *testing.T) {
 		why    text.Message
 		args   []any
 	}{
-		"finalised":           {with(func(c *coupon.Coupon) { c.FinalisedAt = now }), facts{}, later, text.RefusedFinalised, []any{opened.ID, now}},
-		"finalised before":    {opened, facts{swept: true}, later, text.RefusedSwept, []any{opened.ID}},
-		"ends before opening": {opened, facts{}, opened.OpensAt, text.RefusedEndsBeforeItOpens, []any{opened.ID, opened.OpensAt, opened.OpensAt}},
-		"in the past":         {opened, facts{}, now, text.RefusedPast, []any{opened.ID, now, now}},
-		"too late":            {opened, facts{}, maxCloses.Add(1), text.RefusedFar, []any{maxCloses.Add(1), maxCloses}},
-		"shorter":             {opened, facts{}, now.Add(time.Minute), text.RefusedShorter, []any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
-		"marks lost":          {opened, facts{marksLost: true}, later, text.RefusedForgotten, []any{opened.ID}},
-		"not cleaned up":      {opened, facts{marksLost: true, pendingCleanup: true}, later, text.RefusedUnfinished, []any{opened.ID}},
+		"finalised": {with(func(c *coupon.Coupon) { c.FinalisedAt = now }), facts{}, later,
+			text.RefusedFinalised, []any{opened.ID, now}},
+		"finalised before": {opened, facts{swept: true}, later, text.RefusedSwept, []any{opened.ID}},
+		"ends before opening": {opened, facts{}, opened.OpensAt, text.RefusedEndsBeforeItOpens,
+			[]any{opened.ID, opened.OpensAt, opened.OpensAt}},
+		"in the past": {opened, facts{}, now, text.RefusedPast, []any{opened.ID, now, now}},
+		"too late":    {opened, facts{}, maxCloses.Add(1), text.RefusedFar, []any{maxCloses.Add(1), maxCloses}},
+		"shorter": {opened, facts{}, now.Add(time.Minute), text.RefusedShorter,
+			[]any{opened.ID, now.Add(time.Minute), opened.ClosesAt}},
+		"marks lost": {opened, facts{marksLost: true}, later, text.RefusedForgotten, []any{opened.ID}},
+		"not cleaned up": {opened, facts{marksLost: true, pendingCleanup: true}, later, text.RefusedUnfinished,
+			[]any{opened.ID}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planExtend(c.coupon, now, c.facts, c.closes)
@@ -148,10 +153,13 @@ func TestPlanCadence(t *testing.T) {
 	t.Parallel()
 	paused := func(c *coupon.Coupon) { c.Status = coupon.Paused }
 	for name, c := range map[string]coupon.Coupon{
-		"paused":             with(paused),
-		"not open yet":       with(func(c *coupon.Coupon) { c.OpensAt = now.Add(10 * time.Second) }),
-		"paused, opens soon": with(func(c *coupon.Coupon) { c.Status, c.OpensAt = coupon.Paused, now.Add(time.Second) }),
-		"closed":             with(func(c *coupon.Coupon) { c.ClosesAt = now }),
+		"paused":       with(paused),
+		"not open yet": with(func(c *coupon.Coupon) { c.OpensAt = now.Add(10 * time.Second) }),
+		"paused, opens soon": with(func(c *coupon.Coupon) {
+			c.Status, c.OpensAt = coupon.Paused,
+				now.Add(time.Second)
+		}),
+		"closed": with(func(c *coupon.Coupon) { c.ClosesAt = now }),
 	} {
 		is, err := planCadence(c, now, facts{}, coupon.Immediate)
 		require.NoError(t, err, name)

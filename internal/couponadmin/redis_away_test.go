@@ -13,8 +13,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// The door is shut while Redis is away. As soon as Redis is back, the next refresh of a catalog makes it follow, with whatever
-// data Redis comes back, and although an earlier change of the window, which was not committed, had a later version.
+// The door is shut while Redis is away. As soon as Redis is back, the next refresh of a catalog makes it follow, with
+// whatever data Redis comes back, and although an earlier change of the window, which was not committed, had a later
+// version.
 func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -24,10 +25,12 @@ func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 		options    testenv.RedisOptions
 		rolledBack bool
 	}{
-		{"closed, its data", candidates.Closed, (*couponadmin.Admin).Close, testenv.RedisOptions{AppendOnly: true}, true},
+		{"closed, its data", candidates.Closed, (*couponadmin.Admin).Close, testenv.RedisOptions{AppendOnly: true},
+			true},
 		{"paused, no data", candidates.Paused, (*couponadmin.Admin).Pause, testenv.RedisOptions{}, true},
 		{"closed, no data", candidates.Closed, (*couponadmin.Admin).Close, testenv.RedisOptions{}, false},
-		{"paused, its data", candidates.Paused, (*couponadmin.Admin).Pause, testenv.RedisOptions{AppendOnly: true}, false},
+		{"paused, its data", candidates.Paused, (*couponadmin.Admin).Pause, testenv.RedisOptions{AppendOnly: true},
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +75,7 @@ func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 
 func couponOf(d *jajeongtest.Deployment, id coupon.CouponID) (c coupon.Coupon) {
 	d.T.Helper()
-	require.NoError(d.T, d.DB.QueryRow("SELECT "+coupon.ColumnsWithPromise+" FROM coupon c WHERE c.id = ?", id).Scan(c.FieldsWithPromise()...))
+	require.NoError(d.T, d.DB.QueryRow("SELECT "+coupon.ColumnsWithPromise+" FROM coupon c WHERE c.id = ?",
+		id).Scan(c.FieldsWithPromise()...))
 	return c
 }

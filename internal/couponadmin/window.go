@@ -13,10 +13,11 @@ import (
 
 var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // well before coupon.MaxArrival, in 2255
 
-// Close ends the window now. While Redis is unreachable, now is the time of MySQL, but after every arrival that MySQL knows;
-// pods that reach Redis may accept later applications, until the catalog publishes the end.
+// Close ends the window now. While Redis is unreachable, now is the time of MySQL, but after every arrival that MySQL
+// knows; pods that reach Redis may accept later applications, until the catalog publishes the end.
 func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: audit.CouponClosed, withoutRedis: true, needsTime: true, plan: planClose})
+	return a.change(ctx, couponID, operation{action: audit.CouponClosed, withoutRedis: true, needsTime: true,
+		plan: planClose})
 }
 
 func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
@@ -87,7 +88,8 @@ func (a *Admin) Resume(ctx context.Context, couponID coupon.CouponID) (*Change, 
 	return a.setStatus(ctx, couponID, audit.CouponResumed, coupon.Open)
 }
 
-func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action audit.Action, status coupon.Status) (*Change, error) {
+func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action audit.Action,
+	status coupon.Status) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: action, withoutRedis: true,
 		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
 			if c.Finalised() {
@@ -110,8 +112,10 @@ func (a *Admin) SetSeats(ctx context.Context, couponID coupon.CouponID, total in
 	return a.seats(ctx, couponID, "total", total, func(coupon.Coupon) int { return total })
 }
 
-func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, argument string, value int, total func(coupon.Coupon) int) (*Change, error) {
-	asked := approval.Plan{Action: approval.AddSeats, Coupon: couponID, Arguments: map[string]string{argument: fmt.Sprint(value)}}
+func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, argument string, value int,
+	total func(coupon.Coupon) int) (*Change, error) {
+	asked := approval.Plan{Action: approval.AddSeats, Coupon: couponID,
+		Arguments: map[string]string{argument: fmt.Sprint(value)}}
 	plan := func(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) { return planSeats(c, f, total(c)) }
 	return a.change(ctx, couponID, operation{action: audit.CouponSeats, asked: asked, plan: plan})
 }

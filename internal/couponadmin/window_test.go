@@ -65,7 +65,8 @@ func (c *openCoupon) latest() coupon.Arrival {
 // closesAt is the end of the window in MySQL.
 func (c *openCoupon) closesAt() coupon.Arrival {
 	c.T.Helper()
-	return coupon.ArrivalAt(jajeongtest.Column[time.Time](c.Deployment, "SELECT apply_closes_at FROM coupon WHERE id = ?", c.id)[0])
+	return coupon.ArrivalAt(jajeongtest.Column[time.Time](c.Deployment,
+		"SELECT apply_closes_at FROM coupon WHERE id = ?", c.id)[0])
 }
 
 // state is a field of the coupon's state in Redis.
@@ -112,7 +113,8 @@ func TestPause_IsAfterLastArrival(t *testing.T) {
 	require.Len(t, details, 1)
 	paused := details[0].(audit.CouponChange)
 	require.Greater(t, coupon.ArrivalAt(*paused.StoppedAt), c.latest())
-	require.Equal(t, audit.CouponChange{Status: audit.Changed(coupon.Open, coupon.Paused), StoppedAt: paused.StoppedAt}, paused)
+	require.Equal(t, audit.CouponChange{Status: audit.Changed(coupon.Open, coupon.Paused), StoppedAt: paused.StoppedAt},
+		paused)
 }
 
 // A later end is recorded before it is published.
@@ -132,7 +134,8 @@ func TestChange_IncrementsVersion(t *testing.T) {
 	version := func() uint64 { return c.IDs("SELECT version FROM coupon WHERE id = ?", c.id)[0] }
 	last := version()
 	ctx := t.Context()
-	for i, begin := range []change{c.admin.Pause, c.admin.Resume, c.extend(2 * time.Hour), c.admin.Close, c.extend(3 * time.Hour)} {
+	for i, begin := range []change{c.admin.Pause, c.admin.Resume, c.extend(2 * time.Hour), c.admin.Close,
+		c.extend(3 * time.Hour)} {
 		c.done(begin(ctx, c.id))
 		last++
 		require.Equal(t, last, version(), i)
@@ -176,7 +179,8 @@ func TestClose_LeavesRowAndWindowWithoutCommit(t *testing.T) {
 	c.Apply(c.id, 1)
 	before := c.closesAt()
 	var proxies []*faultproxy.Proxy
-	rule, found := commitOfChange(func() faultproxy.Action { return faultproxy.DropRequest(proxies[jajeongtest.ToMySQL].Down) })
+	rule, found :=
+		commitOfChange(func() faultproxy.Action { return faultproxy.DropRequest(proxies[jajeongtest.ToMySQL].Down) })
 	proxies, proxied := c.Proxied(rule)
 	_, err := proxied.CouponAdmin().Close(t.Context(), c.id)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))

@@ -53,18 +53,21 @@ func (c Application) Failure() (f coupon.Failure, ok bool) {
 // several outcomes yields several rows. Without FORCE INDEX, a server with old statistics may read the whole table for
 // each page. The two boolean parameters switch off the lookup in a table that has no row of the coupon.
 const exceptionsSQL = `
-SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at), o.applied_at
+SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at),
+    o.applied_at
 FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
 LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
-LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id AND o.user_id > 0
+LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id
+    AND o.user_id > 0
 WHERE NOT {active} OR c.user_id IS NOT NULL OR o.user_id IS NOT NULL`
 
 // AssumeExisting makes Classify look for coupons and outcomes of each user.
 var AssumeExisting = ledger.Past{Held: true, Recorded: true, Settled: true}
 
 // Classify finds the verdict of each application of a page, and keeps the order of the page.
-func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, past ledger.Past, page []coupon.Application) ([]Application, error) {
+func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID,
+	past ledger.Past, page []coupon.Application) ([]Application, error) {
 	all := make([]Application, len(page))
 	for i, a := range page {
 		all[i].Application = a
@@ -111,8 +114,8 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 }
 
 // ClassifyAgain returns the page with new verdicts for those applications that are not sure.
-func ClassifyAgain(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID, page []Application,
-	sure func(Application) bool) ([]Application, error) {
+func ClassifyAgain(ctx context.Context, q mysqltx.Querier, directory *users.Directory, couponID coupon.CouponID,
+	page []Application, sure func(Application) bool) ([]Application, error) {
 	var unsure []coupon.Application
 	var at []int
 	for i, c := range page {

@@ -19,7 +19,8 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			// Redis has one application in queue and DLQ after some failovers. If it stays in the DLQ, it leaves the
 			// queue.
 			if all[i-1].Source != coupon.SourceQueue {
-				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true})
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver,
+					Retryable: true})
 			}
 			continue
 		}
@@ -36,7 +37,8 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			d.Review = append(d.Review, rejection)
 		case c.Arrival <= boundary:
 			if c.Source == coupon.SourceQueue {
-				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver, Retryable: true})
+				d.Review = append(d.Review, coupon.Failure{Application: c.Application, Cause: coupon.CausePassedOver,
+					Retryable: true})
 			}
 		case free > 0: // the next run gives these kept or added seats in order
 		case stays(c.Application):

@@ -1,9 +1,10 @@
-// Package deployment knows what all programs of a deployment must agree on: the time zone of the nights. It is one row of MySQL.
+// Package deployment knows what all programs of a deployment must agree on: the time zone of the nights. It is one row
+// of MySQL.
 //
-// `settle migrate` writes the row, and a new version of the policy changes it (package approval). Programs read it; none has a
-// setting of its own for it. apply-api has it from its catalog, whose snapshot in Redis also has it for a run that cannot reach
-// MySQL. A new zone may have nights that have passed: `settle serve` settles them within 15 minutes. Issued coupons keep their
-// end of validity.
+// `settle migrate` writes the row, and a new version of the policy changes it (package approval). Programs read it;
+// none has a setting of its own for it. apply-api has it from its catalog, whose snapshot in Redis also has it for a
+// run that cannot reach MySQL. A new zone may have nights that have passed: `settle serve` settles them within 15
+// minutes. Issued coupons keep their end of validity.
 package deployment
 
 import (
@@ -26,8 +27,8 @@ const (
 	changeSQL = "UPDATE deployment SET zone = ?"
 )
 
-// zoneForm is Area/City, as the IANA database names zones, or UTC. Other names, such as Local and localtime, are another zone on
-// another machine, or none.
+// zoneForm is Area/City, as the IANA database names zones, or UTC. Other names, such as Local and localtime, are
+// another zone on another machine, or none.
 var zoneForm = regexp.MustCompile(`^(UTC|[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)+)$`)
 
 // Load returns the zone of a name from a setting or a column.
@@ -93,7 +94,8 @@ func (z *Zone) Get(ctx context.Context) (*time.Location, error) {
 }
 
 func (z *Zone) read(ctx context.Context) (*time.Location, error) {
-	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // a run that is told to stop says what it left
+	// A run that is told to stop says what it left.
+	inTime, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	var zone *time.Location
 	err := mysqltx.NewBrief(z.DB).OnConn(inTime, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	for _, wrong := range []string{"", "Local", "Mars", "asia/../seoul", "Asia/../Asia/Seoul", "+09:00", "localtime", "posixrules", "posix/Asia/Seoul", "right/Asia/Seoul", "Factory", "asia/seoul", "Asia/Seoul ", "EST"} {
+	for _, wrong := range []string{"", "Local", "Mars", "asia/../seoul", "Asia/../Asia/Seoul", "+09:00", "localtime",
+		"posixrules", "posix/Asia/Seoul", "right/Asia/Seoul", "Factory", "asia/seoul", "Asia/Seoul ", "EST"} {
 		_, err := deployment.Load("ZONE", wrong)
 		require.ErrorContains(t, err, fmt.Sprintf("ZONE=%q is not a time zone", wrong))
 	}
@@ -36,7 +37,8 @@ func TestZone_IsThatOfMySQL(t *testing.T) {
 	inCatalog, unread := berlin, error(nil)
 	asked := 0
 	fresh := func() *deployment.Zone {
-		return &deployment.Zone{DB: db, Now: time.Now, Catalog: func(context.Context) (*time.Location, error) { asked++; return inCatalog, unread }}
+		return &deployment.Zone{DB: db, Now: time.Now,
+			Catalog: func(context.Context) (*time.Location, error) { asked++; return inCatalog, unread }}
 	}
 	zone := fresh()
 	for range 2 {

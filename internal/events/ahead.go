@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// statementRows is how many coupons one statement of a settlement inserts at most. It inserts them sorted by user, so the
-	// ids of so many coupons are not in the order of positions. A test compares it with internal/records.MaxSeatRows.
+	// statementRows is how many coupons one statement of a settlement inserts at most. It inserts them sorted by user,
+	// so the ids of so many coupons are not in the order of positions. A test compares it with
+	// internal/records.MaxSeatRows.
 	statementRows = 1<<15 - 1
 	// readRows is how many coupons are read at once: as many as a round publishes, so that reading keeps pace.
 	readRows = roundCoupons
@@ -18,8 +19,8 @@ const (
 	maxAhead = statementRows + 2*readRows
 )
 
-// ahead reads the coupons of one settlement, and encodes their events in the order of positions. The rows do not change:
-// reading needs no lock.
+// ahead reads the coupons of one settlement, and encodes their events in the order of positions. The rows do not
+// change: reading needs no lock.
 type ahead struct {
 	settlement
 	position int                 // the last seat whose event was taken; 0: none

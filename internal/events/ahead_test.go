@@ -24,8 +24,10 @@ func TestMessage_IsAsEncodedByTheStandardLibrary(t *testing.T) {
 			return time.UnixMicro(rapid.Int64Range(0, 253402300799_999999).Draw(t, name)).UTC()
 		}
 		id := func(name string) uint64 { return rapid.Uint64Min(1).Draw(t, name) }
-		issued := &Issued{Coupon: coupon.CouponID(id("coupon")), User: coupon.UserID(id("user")), UserCoupon: coupon.UserCouponID(id("row")),
-			Position: rapid.IntMin(0).Draw(t, "position"), AppliedAt: at("applied"), IssuedAt: at("issued"), ExpiresAt: at("ends"), Run: coupon.RunID(id("run"))}
+		issued := &Issued{Coupon: coupon.CouponID(id("coupon")), User: coupon.UserID(id("user")),
+			UserCoupon: coupon.UserCouponID(id("row")),
+			Position:   rapid.IntMin(0).Draw(t, "position"), AppliedAt: at("applied"), IssuedAt: at("issued"),
+			ExpiresAt: at("ends"), Run: coupon.RunID(id("run"))}
 		want, err := issued.Event().Message()
 		require.NoError(t, err)
 		require.Equal(t, string(want.Body), string(issued.Message().Body))

@@ -12,13 +12,14 @@ import (
 
 // Event is a CloudEvent 1.0. The pair (Source, ID) identifies it: a repetition has the same pair.
 type Event struct {
-	SpecVersion     string    `json:"specversion"`
-	Type            string    `json:"type"`
-	Source          string    `json:"source"`
-	ID              string    `json:"id"`
-	Subject         string    `json:"subject"`      // the user
-	PartitionKey    string    `json:"partitionkey"` // the user, so that the events of one user stay in order
-	Sequence        int       `json:"sequence"`     // 0 for issued, then coupon_log.seq: the order of the events of one issued coupon
+	SpecVersion  string `json:"specversion"`
+	Type         string `json:"type"`
+	Source       string `json:"source"`
+	ID           string `json:"id"`
+	Subject      string `json:"subject"`      // the user
+	PartitionKey string `json:"partitionkey"` // the user, so that the events of one user stay in order
+	// 0 for issued, then coupon_log.seq: the order of the events of one issued coupon.
+	Sequence        int       `json:"sequence"`
 	Time            time.Time `json:"time"`
 	DataContentType string    `json:"datacontenttype"`
 	Data            any       `json:"data"`
@@ -84,7 +85,8 @@ func issuedID(user coupon.UserID) string { return "issued-" + key(user) }
 
 func source(of coupon.CouponID) string { return "/coupons/" + of.String() }
 
-func newEvent(typ string, of coupon.CouponID, user coupon.UserID, id string, sequence int, at time.Time, data any) *Event {
+func newEvent(typ string, of coupon.CouponID, user coupon.UserID, id string, sequence int, at time.Time,
+	data any) *Event {
 	subject := key(user)
 	return &Event{SpecVersion: "1.0", Type: typ, Source: source(of), ID: id, Subject: subject, PartitionKey: subject,
 		Sequence: sequence, Time: at.UTC(), DataContentType: "application/json", Data: data}

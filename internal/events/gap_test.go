@@ -21,11 +21,14 @@ func (s *shop) aged(minutes int) coupon.CouponID {
 	s.reserve(couponID, 1, fmt.Sprintf("A-%d", couponID))
 	s.publish()
 	for column, table := range map[string]string{"settled_at": "settlement", "issued_at": "user_coupon"} {
-		s.Exec(fmt.Sprintf("UPDATE %s SET %s = %[2]s - INTERVAL ? MINUTE WHERE coupon_id = ?", table, column), minutes, couponID)
+		s.Exec(fmt.Sprintf("UPDATE %s SET %s = %[2]s - INTERVAL ? MINUTE WHERE coupon_id = ?", table, column), minutes,
+			couponID)
 	}
-	s.Exec("UPDATE settlement SET published_at = published_at - INTERVAL ? MINUTE WHERE coupon_id = ?", minutes, couponID)
+	s.Exec("UPDATE settlement SET published_at = published_at - INTERVAL ? MINUTE WHERE coupon_id = ?", minutes,
+		couponID)
 	s.Exec(`UPDATE coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id
-		SET l.at = l.at - INTERVAL ? MINUTE, l.published_at = l.published_at - INTERVAL ? MINUTE WHERE u.coupon_id = ?`, minutes, minutes, couponID)
+		SET l.at = l.at - INTERVAL ? MINUTE, l.published_at = l.published_at - INTERVAL ? MINUTE WHERE u.coupon_id = ?`,
+		minutes, minutes, couponID)
 	return couponID
 }
 
@@ -40,8 +43,8 @@ func (s *shop) gap() *events.Gap {
 	return all[0].MayLack
 }
 
-// rounds runs rounds of new relays until nothing is left, as if each process were killed after its round. It returns the gaps
-// that they told.
+// rounds runs rounds of new relays until nothing is left, as if each process were killed after its round. It returns
+// the gaps that they told.
 func (s *shop) rounds() (told []*events.Gap) {
 	s.T.Helper()
 	for round := (events.Round{More: true}); round.More; {

@@ -25,7 +25,8 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	for _, c := range []struct {
 		verb  wallet.Verb
 		order string
-	}{{wallet.Reserve, "A-1"}, {wallet.Release, "A-1"}, {wallet.Reserve, "주문/2:가"}, {wallet.Confirm, "주문/2:가"}, {wallet.Refund, "주문/2:가"}} {
+	}{{wallet.Reserve, "A-1"}, {wallet.Release, "A-1"}, {wallet.Reserve, "주문/2:가"}, {wallet.Confirm, "주문/2:가"},
+		{wallet.Refund, "주문/2:가"}} {
 		s.redeem(couponID, 1, c.verb, c.order)
 	}
 	admin := s.CouponAdmin()
@@ -44,8 +45,8 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 		bySubject[e.Subject] = append(bySubject[e.Subject], fmt.Sprint(e.Sequence, " ", e.Type))
 	}
 	var want []string
-	for i, kind := range []coupon.LogKind{coupon.LogReserved, coupon.LogReleased, coupon.LogReserved, coupon.LogUsed, coupon.LogRefunded,
-		coupon.LogRevoked, coupon.LogReissued, coupon.LogExtended} {
+	for i, kind := range []coupon.LogKind{coupon.LogReserved, coupon.LogReleased, coupon.LogReserved, coupon.LogUsed,
+		coupon.LogRefunded, coupon.LogRevoked, coupon.LogReissued, coupon.LogExtended} {
 		want = append(want, fmt.Sprint(i+1, " ", events.TypeOf(kind)))
 	}
 	require.Equal(t, append([]string{"0 " + events.IssuedType}, want...), bySubject["1"])

@@ -38,7 +38,8 @@ func ReadShortfall(ctx context.Context, q mysqltx.Querier, sink string) (s Short
 		mayLack bool
 	}
 	on, err := mysqltx.Collect(ctx, q, func(r *relay) []any { return []any{&r.now, &r.mayLack} },
-		"SELECT UTC_TIMESTAMP(6), may_lack_from IS NOT NULL FROM event_relay WHERE sink = ? AND from_at IS NOT NULL", sink)
+		"SELECT UTC_TIMESTAMP(6), may_lack_from IS NOT NULL FROM event_relay WHERE sink = ? AND from_at IS NOT NULL",
+		sink)
 	if err != nil || len(on) == 0 {
 		return s, mysqltx.Wrap(err, "read the relay of sink %s", sink)
 	}

@@ -20,7 +20,8 @@ const (
 	roundTimeout = 15 * time.Second
 	// serverEvery is how often the relay looks at the sink while there is nothing to publish.
 	serverEvery = 2 * time.Second
-	// roundCoupons bounds the events of a round: a crash repeats so many at most, and a fifth as many rows of coupon_log.
+	// roundCoupons bounds the events of a round: a crash repeats so many at most, and a fifth as many rows of
+	// coupon_log.
 	roundCoupons = 5_000
 	// changesShare is the number of issued coupons for each row of coupon_log in the bounds of a round.
 	changesShare = 5
@@ -53,9 +54,10 @@ func NewRelay(c Config) *Relay { return &Relay{Config: c, most: roundCoupons, ro
 type Round struct {
 	Standby   bool // another relay works
 	Published int  // number of events
-	Again     int  // number of settlements and rows of coupon_log that will be published again, because the sink may have lost them
-	More      bool // the next round has something to do
-	MayLack   *Gap // what else the sink may have lost, if this round has found it; nil: nothing
+	// Number of settlements and rows of coupon_log that will be published again, because the sink may have lost them.
+	Again   int
+	More    bool // the next round has something to do
+	MayLack *Gap // what else the sink may have lost, if this round has found it; nil: nothing
 
 	on bool // the events are turned on
 }

@@ -120,7 +120,8 @@ func (s *shop) newRelay() *events.Relay {
 	s.T.Helper()
 	pool, err := s.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	testenv.Opened(s.T, pool, err)
-	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool, Now: time.Now})
+	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool,
+		Now: time.Now})
 	relay.PublishAtMost(roundOfTests)
 	return relay
 }
@@ -157,14 +158,18 @@ func (s *shop) publish() {
 
 // issuedIDs are the events of the coupon in the order of the seats.
 func (s *shop) issuedIDs(couponID coupon.CouponID) (ids []string) {
-	for _, user := range jajeongtest.Column[uint64](s.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID) {
+	for _, user := range jajeongtest.Column[uint64](s.Deployment,
+		"SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID) {
 		ids = append(ids, fmt.Sprintf("/coupons/%d issued-%d", couponID, user))
 	}
 	return ids
 }
 
 func (s *shop) idsOf(couponID coupon.CouponID) []string {
-	return slices.DeleteFunc(s.sink.ids(), func(id string) bool { return !strings.HasPrefix(id, fmt.Sprintf("/coupons/%d ", couponID)) })
+	return slices.DeleteFunc(s.sink.ids(), func(id string) bool {
+		return !strings.HasPrefix(id,
+			fmt.Sprintf("/coupons/%d ", couponID))
+	})
 }
 
 // The statements of a settlement insert up to 20,000 rows, sorted by user.
@@ -218,12 +223,15 @@ func TestRound_RepeatsWhatACrashLeft(t *testing.T) {
 	s := newShop(t)
 	couponID := s.longLine(120, 120)
 	s.SettleNow()
-	before := jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay")
+	before := jajeongtest.Column[string](s.Deployment,
+		"SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay")
 	round, err := s.relay.Round(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, roundOfTests, round.Published)
-	s.Exec("UPDATE event_relay SET run_id = NULL, coupon_id = NULL, position = 0, unpublished = 0, row_id = 0") // as if it had not committed
-	require.Equal(t, before, jajeongtest.Column[string](s.Deployment, "SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay"))
+	// As if it had not committed.
+	s.Exec("UPDATE event_relay SET run_id = NULL, coupon_id = NULL, position = 0, unpublished = 0, row_id = 0")
+	require.Equal(t, before, jajeongtest.Column[string](s.Deployment,
+		"SELECT CONCAT_WS(' ', run_id, position, unpublished, row_id) FROM event_relay"))
 	s.publish()
 	want := s.issuedIDs(couponID)
 	require.Equal(t, append(slices.Clone(want[:roundOfTests]), want...), s.sink.ids())
@@ -361,7 +369,8 @@ func TestRound_PublishesAChangeAfterTheIssue(t *testing.T) {
 	s.sink.room = -1
 	s.publish()
 	require.Equal(t, append(s.issuedIDs(big), fmt.Sprintf("/coupons/%d %d-1", big, s.rowOf(big, 250))), s.idsOf(big))
-	require.Equal(t, append(s.issuedIDs(other), fmt.Sprintf("/coupons/%d %d-1", other, s.rowOf(other, 1))), s.idsOf(other))
+	require.Equal(t, append(s.issuedIDs(other), fmt.Sprintf("/coupons/%d %d-1", other, s.rowOf(other, 1))),
+		s.idsOf(other))
 }
 
 func TestRound_PublishesTenMinutesAgainAfterAFailover(t *testing.T) {
@@ -479,7 +488,8 @@ func TestRound_AnotherSinkTakesOver(t *testing.T) {
 	s.SettleNow()
 
 	to := &memory{server: "k", room: -1}
-	other := events.NewRelay(events.Config{Name: "kafka", Sink: to, Locks: mysqltx.NewBrief(s.DB), Rows: s.DB, Now: time.Now})
+	other := events.NewRelay(events.Config{Name: "kafka", Sink: to, Locks: mysqltx.NewBrief(s.DB), Rows: s.DB,
+		Now: time.Now})
 	for round := (events.Round{More: true}); round.More; {
 		round, err = other.Round(t.Context())
 		require.NoError(t, err)

@@ -41,8 +41,8 @@ func (s *Selection) has(at time.Time) bool {
 	return !at.Before(s.From) && (s.To.IsZero() || at.Before(s.To))
 }
 
-// Replay publishes events once more, with the ids that they always had. It changes no row of them, and needs no lock: the relay
-// may work meanwhile.
+// Replay publishes events once more, with the ids that they always had. It changes no row of them, and needs no lock:
+// the relay may work meanwhile.
 type Replay struct {
 	Selection
 	Sink     Sink // nil: the events are only counted
@@ -64,8 +64,8 @@ type Replayed struct {
 	Server  string         // server of the sink, if it has all events for certain; empty if it may lack some
 }
 
-// Run publishes coupon by coupon: the issued coupons by seat, each page followed by what happened to them. After an error, the
-// result says how many events the sink has acknowledged.
+// Run publishes coupon by coupon: the issued coupons by seat, each page followed by what happened to them. After an
+// error, the result says how many events the sink has acknowledged.
 func (r *Replay) Run(ctx context.Context) (Replayed, error) {
 	r.done = Replayed{ByType: map[string]int{}}
 	coupons, err := r.coupons(ctx)
@@ -118,7 +118,8 @@ func (r *Replay) coupons(ctx context.Context) (ids []coupon.CouponID, err error)
 	return ids, mysqltx.Wrap(err, "read the coupons to replay")
 }
 
-const idsSQL = "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM user_coupon FORCE INDEX (user_coupon_once) WHERE coupon_id = ?"
+const idsSQL = "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM user_coupon FORCE INDEX (user_coupon_once) " +
+	"WHERE coupon_id = ?"
 
 const issuedSQL = `
 SELECT id, user_id, position, COALESCE(applied_at, issued_at), issued_at, expires_at, coupon_id, COALESCE(run_id, 0)
@@ -133,7 +134,8 @@ func (r *Replay) coupon(ctx context.Context, couponID coupon.CouponID) error {
 	}
 	var read byPosition
 	for from := first; from <= last && last > 0; from += spanOfIDs {
-		rows, err := mysqltx.Collect(ctx, r.Rows, (*Issued).fields, issuedSQL, from, from+spanOfIDs, couponID, r.Selection.Run, r.Selection.Run)
+		rows, err := mysqltx.Collect(ctx, r.Rows, (*Issued).fields, issuedSQL, from, from+spanOfIDs, couponID,
+			r.Selection.Run, r.Selection.Run)
 		if err != nil {
 			return fmt.Errorf("read the issued coupons of coupon %d: %w", couponID, err)
 		}
@@ -163,7 +165,8 @@ func (r *Replay) publishDownTo(ctx context.Context, read *byPosition, keep int) 
 
 const changesOfSQL = columnsOfChange + `
 FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id
-WHERE l.user_coupon_id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j) ORDER BY l.id`
+WHERE l.user_coupon_id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)
+    ORDER BY l.id`
 
 // page publishes what was issued, and then what happened to it.
 func (r *Replay) page(ctx context.Context, page []*Issued) error {

@@ -19,7 +19,8 @@ import (
 func (s *shop) replay(selection events.Selection) []string {
 	s.T.Helper()
 	sink := &memory{server: "a", room: -1}
-	done, err := (&events.Replay{Selection: selection, Sink: sink, Rows: s.DB, Progress: func(int) {}}).Run(s.T.Context())
+	done, err := (&events.Replay{Selection: selection, Sink: sink, Rows: s.DB, Progress: func(int) {}}).
+		Run(s.T.Context())
 	require.NoError(s.T, err)
 	require.Len(s.T, sink.got, done.Events)
 	counted, err := (&events.Replay{Selection: selection, Rows: s.DB, Progress: func(int) {}}).Run(s.T.Context())
@@ -48,7 +49,8 @@ func TestReplay_RepeatsWhatTheRelayPublished(t *testing.T) {
 	require.Equal(t, s.idsOf(big), s.replay(events.Selection{Coupon: big}), "seats in order, the change last")
 	require.ElementsMatch(t, s.sink.ids(), s.replay(events.Selection{From: time.Unix(0, 0)}))
 	ofFirst := s.replay(events.Selection{Run: first})
-	require.Equal(t, append(s.issuedIDs(big)[:1000], append(s.issuedIDs(small), fmt.Sprintf("/coupons/%d %d-1", small, s.rowOf(small, 2)))...), ofFirst)
+	require.Equal(t, append(s.issuedIDs(big)[:1000],
+		append(s.issuedIDs(small), fmt.Sprintf("/coupons/%d %d-1", small, s.rowOf(small, 2)))...), ofFirst)
 	require.Equal(t, s.issuedIDs(big)[1000:], s.replay(events.Selection{Coupon: big, Run: s.Runs(big)[1]})[:100])
 
 	s.Exec("UPDATE settlement SET first_user_coupon_id = NULL") // as before the events were turned on
@@ -72,7 +74,8 @@ func TestReplay_ByTime(t *testing.T) {
 	changed := fmt.Sprintf("/coupons/%d %d-1", early, s.rowOf(early, 1))
 	require.Equal(t, s.issuedIDs(early), s.replay(events.Selection{From: at, To: at.Add(time.Microsecond)}))
 	require.Empty(t, s.replay(events.Selection{From: at.Add(-time.Hour), To: at}))
-	require.Equal(t, append([]string{changed}, s.issuedIDs(late)...), s.replay(events.Selection{From: at.Add(time.Hour)}))
+	require.Equal(t, append([]string{changed}, s.issuedIDs(late)...),
+		s.replay(events.Selection{From: at.Add(time.Hour)}))
 	require.Equal(t, []string{changed}, s.replay(events.Selection{Coupon: early, From: at.Add(time.Hour)}))
 }
 
@@ -83,7 +86,8 @@ func TestReplay_ToSinksThatFail(t *testing.T) {
 	s.SettleNow()
 	issued := s.issuedIDs(couponID)
 	to := func(sink events.Sink) *events.Replay {
-		return &events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB, Progress: func(int) {}, Full: func(error) {}}
+		return &events.Replay{Selection: events.Selection{Coupon: couponID}, Sink: sink, Rows: s.DB,
+			Progress: func(int) {}, Full: func(error) {}}
 	}
 	t.Run("a failover, and no room for a while", func(t *testing.T) {
 		sink := &memory{server: "a", room: 700, err: fmt.Errorf("sink: %w", events.ErrFull)}
@@ -111,7 +115,8 @@ func TestReplay_ToSinksThatFail(t *testing.T) {
 		require.Equal(t, 600, done.Events)
 	})
 	t.Run("it stays full", func(t *testing.T) {
-		replay, waited := to(&memory{server: "a", room: 2, err: fmt.Errorf("sink: %w", events.ErrFull)}), time.Duration(0)
+		replay, waited := to(&memory{server: "a", room: 2, err: fmt.Errorf("sink: %w", events.ErrFull)}),
+			time.Duration(0)
 		replay.Wait = func(_ context.Context, d time.Duration) error {
 			waited += d
 			require.Less(t, waited, time.Hour)
@@ -174,10 +179,12 @@ func TestReplay_OfCouponsGivenByHand(t *testing.T) {
 	s.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at, seq) VALUES (?, 900, '2038-01-01', 2)", couponID)
 	row := s.rowOf(couponID, 900)
 	for i, kind := range []coupon.LogKind{coupon.LogGranted, coupon.LogExtended} {
-		s.Exec("INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, actor, at) VALUES (?, ?, ?, NOW(6), 'kim', NOW(6))", row, i+1, string(kind))
+		s.Exec("INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, actor, at) VALUES (?, ?, ?, NOW(6), "+
+			"'kim', NOW(6))", row, i+1, string(kind))
 	}
 	s.publish()
-	want := append(s.issuedIDs(couponID), fmt.Sprintf("/coupons/%d %d-1", couponID, row), fmt.Sprintf("/coupons/%d %d-2", couponID, row))
+	want := append(s.issuedIDs(couponID), fmt.Sprintf("/coupons/%d %d-1", couponID, row),
+		fmt.Sprintf("/coupons/%d %d-2", couponID, row))
 	require.Equal(t, want, s.sink.ids())
 	require.Equal(t, want, s.replay(events.Selection{Coupon: couponID}))
 	require.Equal(t, s.issuedIDs(couponID), s.replay(events.Selection{Run: s.Runs(couponID)[0]}), "no run issued it")

@@ -8,11 +8,12 @@ import (
 
 // Sink delivers events to where the rest of the shop reads them.
 type Sink interface {
-	// Publish delivers messages in order. The first delivered of them are acknowledged, and last is the last of these; after an
-	// error, more of them may have been delivered. It delivers nothing if the events are not at this place now: ErrMayHaveLost.
+	// Publish delivers messages in order. The first delivered of them are acknowledged, and last is the last of these;
+	// after an error, more of them may have been delivered. It delivers nothing if the events are not at this place
+	// now: ErrMayHaveLost.
 	Publish(ctx context.Context, at Place, messages []Message) (delivered int, last string, err error)
-	// Look says where the events are, and whether they lack what the caller knows of. Looking also does the upkeep of the sink,
-	// such as trimming.
+	// Look says where the events are, and whether they lack what the caller knows of. Looking also does the upkeep of
+	// the sink, such as trimming.
 	Look(ctx context.Context, known Place) (Look, error)
 	// Lags returns how far the known consumers are behind.
 	Lags(ctx context.Context) ([]Lag, error)
@@ -21,8 +22,8 @@ type Sink interface {
 
 // Place is where events are, in words of their sink.
 type Place struct {
-	// Server holds the events. After a failover or a restart that may have lost acknowledged events, it differs, and also for
-	// another stream of the same server. A sink that loses none always has the same.
+	// Server holds the events. After a failover or a restart that may have lost acknowledged events, it differs, and
+	// also for another stream of the same server. A sink that loses none always has the same.
 	Server string
 	// Last is the last event that was acknowledged there. Empty: none is known, or it has left the sink by its age.
 	Last string
@@ -31,8 +32,8 @@ type Place struct {
 // Look is what a sink says of itself.
 type Look struct {
 	Place
-	// Lacks is how long ago, by the clock of the sink, it last had everything that the caller knows of. Zero: it lacks nothing.
-	// It is never more than the time for which the sink keeps events.
+	// Lacks is how long ago, by the clock of the sink, it last had everything that the caller knows of. Zero: it lacks
+	// nothing. It is never more than the time for which the sink keeps events.
 	Lacks time.Duration
 }
 

@@ -29,12 +29,14 @@ type cursor struct {
 }
 
 const lockSQL = `
-SELECT COALESCE(run_id, 0), COALESCE(coupon_id, 0), position, unpublished, row_id, log_id, server, last_event, from_at IS NOT NULL
+SELECT COALESCE(run_id, 0), COALESCE(coupon_id, 0), position, unpublished, row_id, log_id, server, last_event,
+    from_at IS NOT NULL
 FROM event_relay WHERE sink = ? FOR UPDATE NOWAIT`
 
 // lockCursor locks the row of a sink. mysqltx.IsLockWait reports its error if another relay works.
 func lockCursor(ctx context.Context, tx *sql.Tx, sink string) (c cursor, found bool, err error) {
-	err = tx.QueryRowContext(ctx, lockSQL, sink).Scan(&c.run, &c.coupon, &c.position, &c.left, &c.row, &c.log, &c.Server, &c.Last, &c.on)
+	err = tx.QueryRowContext(ctx, lockSQL, sink).Scan(&c.run, &c.coupon, &c.position, &c.left, &c.row, &c.log,
+		&c.Server, &c.Last, &c.on)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, false, nil
 	}
@@ -42,7 +44,8 @@ func lockCursor(ctx context.Context, tx *sql.Tx, sink string) (c cursor, found b
 }
 
 const moveSQL = `
-UPDATE event_relay SET run_id = NULLIF(?, 0), coupon_id = NULLIF(?, 0), position = ?, unpublished = ?, row_id = ?, server = ?,
+UPDATE event_relay SET run_id = NULLIF(?, 0), coupon_id = NULLIF(?, 0), position = ?, unpublished = ?, row_id = ?,
+    server = ?,
 last_event = ? WHERE sink = ?`
 
 func (c cursor) write(ctx context.Context, tx *sql.Tx, sink string) error {
@@ -55,8 +58,8 @@ const unpublishedSQL = `
 SELECT run_id, coupon_id, first_user_coupon_id, issued_count FROM settlement FORCE INDEX (settlement_published)
 WHERE published_at IS NULL AND first_user_coupon_id > 0 ORDER BY first_user_coupon_id LIMIT ?`
 
-// unpublished returns the next settlements, as cursors before their first event. For one coupon, the order of their rows is
-// the order of their commits.
+// unpublished returns the next settlements, as cursors before their first event. For one coupon, the order of their
+// rows is the order of their commits.
 func unpublished(ctx context.Context, q mysqltx.Querier, limit int) ([]cursor, error) {
 	fields := func(c *cursor) []any { return []any{&c.run, &c.coupon, &c.row, &c.left} }
 	all, err := mysqltx.Collect(ctx, q, fields, unpublishedSQL, limit)
@@ -83,11 +86,13 @@ func (i *Issued) fields() []any {
 
 // By another index, a plan would read all coupons of a campaign to find the few of a run.
 const winnersSQL = `
-SELECT id, user_id, position, applied_at, issued_at, expires_at, coupon_id, run_id FROM user_coupon FORCE INDEX (PRIMARY)
+SELECT id, user_id, position, applied_at, issued_at, expires_at, coupon_id, run_id FROM user_coupon
+    FORCE INDEX (PRIMARY)
 WHERE id >= ? AND coupon_id = ? AND run_id = ? AND position > ? ORDER BY id LIMIT ?`
 
 // winners reads the coupons of a settlement after a position, from an id on, in the order of their ids.
-func (s settlement) winners(ctx context.Context, q mysqltx.Querier, from coupon.UserCouponID, after, limit int) ([]Issued, error) {
+func (s settlement) winners(ctx context.Context, q mysqltx.Querier, from coupon.UserCouponID, after,
+	limit int) ([]Issued, error) {
 	rows, err := mysqltx.Collect(ctx, q, (*Issued).fields, winnersSQL, from, s.coupon, s.run, after, limit)
 	return rows, mysqltx.Wrap(err, "read what run %d issued of coupon %d", s.run, s.coupon)
 }
@@ -104,10 +109,12 @@ type change struct {
 
 // columnsOfChange are in the order of fields, without behind.
 const columnsOfChange = `
-SELECT l.id, l.user_coupon_id, l.seq, l.kind, l.order_id, l.amount_won, l.discount_won, l.expires_at, l.at, u.coupon_id, u.user_id`
+SELECT l.id, l.user_coupon_id, l.seq, l.kind, l.order_id, l.amount_won, l.discount_won, l.expires_at, l.at, u.coupon_id,
+    u.user_id`
 
 func (c *change) fields() []any {
-	return []any{&c.id, &c.UserCoupon, &c.seq, &c.kind, &c.Order, &c.Amount, &c.Discount, &c.ExpiresAt, &c.at, &c.Coupon, &c.User}
+	return []any{&c.id, &c.UserCoupon, &c.seq, &c.kind, &c.Order, &c.Amount, &c.Discount, &c.ExpiresAt, &c.at,
+		&c.Coupon, &c.User}
 }
 
 func (c *change) event() *Event { return c.Changed.Event(c.kind, c.seq, c.at) }
@@ -117,8 +124,8 @@ FROM coupon_log l FORCE INDEX (coupon_log_published) JOIN user_coupon u ON u.id 
 LEFT JOIN settlement s ON s.run_id = u.run_id AND s.coupon_id = u.coupon_id
 WHERE l.published_at IS NULL AND l.id > ? ORDER BY l.id LIMIT ?`
 
-// unpublishedChanges returns the next rows of coupon_log above an id, also those whose issue is not published yet. For one
-// issued coupon, the order of ids is the order of seq.
+// unpublishedChanges returns the next rows of coupon_log above an id, also those whose issue is not published yet. For
+// one issued coupon, the order of ids is the order of seq.
 func unpublishedChanges(ctx context.Context, q mysqltx.Querier, above uint64, limit int) ([]change, error) {
 	fields := func(c *change) []any { return append(c.fields(), &c.behind) }
 	all, err := mysqltx.Collect(ctx, q, fields, changesSQL, above, limit)

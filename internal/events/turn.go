@@ -26,8 +26,8 @@ const (
 	turnOnSQL     = "UPDATE event_relay SET from_at = UTC_TIMESTAMP(6), log_id = ? WHERE sink = ?"
 )
 
-// turnOn marks what is already there as history. It takes several rounds; inserting the row first keeps other relays away. If
-// another sink was turned on before, nothing is history: what that sink has not got, this one gets.
+// turnOn marks what is already there as history. It takes several rounds; inserting the row first keeps other relays
+// away. If another sink was turned on before, nothing is history: what that sink has not got, this one gets.
 func turnOn(ctx context.Context, tx *sql.Tx, sink string, inserted bool) (err error) {
 	defer func() { err = mysqltx.Wrap(err, "turn on sink %s", sink) }()
 	if !inserted {
@@ -52,19 +52,23 @@ func turnOn(ctx context.Context, tx *sql.Tx, sink string, inserted bool) (err er
 const (
 	claimSQL = "UPDATE event_relay SET claimed_at = UTC_TIMESTAMP(6) WHERE sink = ?"
 	laterSQL = `
-SELECT o.sink FROM event_relay o JOIN event_relay r ON r.sink = ? AND o.claimed_at > r.claimed_at ORDER BY o.claimed_at DESC LIMIT 1`
+SELECT o.sink FROM event_relay o JOIN event_relay r ON r.sink = ? AND o.claimed_at > r.claimed_at
+    ORDER BY o.claimed_at DESC LIMIT 1`
 )
 
-// Superseded means that a process with another sink was started later. A deployment has one sink: what one sink has got, the
-// other does not get.
+// Superseded means that a process with another sink was started later. A deployment has one sink: what one sink has
+// got, the other does not get.
 type Superseded struct{ Sink, By string }
 
 func (s *Superseded) Error() string {
-	return fmt.Sprintf("a process with EVENT_SINK=%s was started later than those with %s: a deployment has one sink, so set EVENT_SINK to the same in all of them, and restart them",
+	return fmt.Sprintf(
+		"a process with EVENT_SINK=%s was started later than those with %s: a deployment has one sink, so set "+
+			"EVENT_SINK to the same in all of them, and restart them",
 		s.By, s.Sink)
 }
 
-// claim makes the sink that of the deployment. Once a process has claimed it, a sink that is claimed later supersedes it.
+// claim makes the sink that of the deployment. Once a process has claimed it, a sink that is claimed later supersedes
+// it.
 func claim(ctx context.Context, tx *sql.Tx, sink string, claimed bool) error {
 	if !claimed {
 		return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, claimSQL, sink), "claim sink %s", sink)
@@ -76,12 +80,14 @@ func claim(ctx context.Context, tx *sql.Tx, sink string, claimed bool) error {
 	return mysqltx.Wrap(err, "read the other sinks")
 }
 
-// mayBeLost is how much of what the sink had acknowledged is published again, if it may have lost anything: a replica or an
-// append-only file is seconds behind; the rest is margin. What it lost before that, a person publishes again: see Gap.
+// mayBeLost is how much of what the sink had acknowledged is published again, if it may have lost anything: a replica
+// or an append-only file is seconds behind; the rest is margin. What it lost before that, a person publishes again: see
+// Gap.
 const mayBeLost = 10 * time.Minute
 
 const lastPublishedSQL = `
-SELECT UTC_TIMESTAMP(6), MAX(p.at) FROM (SELECT MAX(published_at) AS at FROM settlement UNION ALL SELECT MAX(published_at) FROM coupon_log) p`
+SELECT UTC_TIMESTAMP(6), MAX(p.at) FROM (SELECT MAX(published_at) AS at FROM settlement
+    UNION ALL SELECT MAX(published_at) FROM coupon_log) p`
 
 // The oldest are first, so that the last publication stays known until the end.
 const (
@@ -90,8 +96,9 @@ UPDATE settlement SET published_at = NULL WHERE published_at >= ? ORDER BY publi
 	changesAgainSQL = "UPDATE coupon_log SET published_at = NULL WHERE published_at >= ? ORDER BY published_at LIMIT ?"
 )
 
-// publishAgain marks what was published in the ten minutes before the last publication as not published, and notes where the
-// sink's events are now. If that takes several rounds, the others follow. gap is what the sink lacks besides, if that is news.
+// publishAgain marks what was published in the ten minutes before the last publication as not published, and notes
+// where the sink's events are now. If that takes several rounds, the others follow. gap is what the sink lacks besides,
+// if that is news.
 func publishAgain(ctx context.Context, tx *sql.Tx, at cursor, look Look, sink string) (again int, gap *Gap, err error) {
 	var now time.Time
 	var since sql.NullTime // NULL, which matches no row, if nothing was ever published

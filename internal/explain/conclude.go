@@ -40,8 +40,9 @@ const (
 	StateWaitingHeld      State = "WAITING_HELD"       // promises are missing, and no run settles the coupon
 	StateWaitingOver      State = "WAITING_OVER"       // the coupon is finalised; nightly runs do not settle it
 	StateWaitingImmediate State = "WAITING_IMMEDIATE"  // the coupon is immediate, and the user has just applied
-	StateWaitingDelayed   State = "WAITING_DELAYED"    // the coupon is immediate, but the application was not settled at once
-	StateWaitingFrozen    State = "WAITING_FROZEN"     // the coupon is frozen, and no run settles it
+	// The coupon is immediate, but the application was not settled at once.
+	StateWaitingDelayed State = "WAITING_DELAYED"
+	StateWaitingFrozen  State = "WAITING_FROZEN" // the coupon is frozen, and no run settles it
 
 	// The application is in the DLQ. The name of the state is the cause.
 	StateReviewUnknownUser  State = "REVIEW_UNKNOWN_USER"
@@ -65,12 +66,15 @@ const (
 )
 
 var States = []State{
-	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen, StateNeverPaused,
-	StateNeverSoldOut, StateNeverAdded, StateNeverLineFull, StateNeverClosed, StateNoSuchUser, StateLost, StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
+	StateUnknown, StateAppliedUnseen, StateIssuedUnseen, StateRejectedUnseen, StateNeverNotOpen, StateNeverOpen,
+	StateNeverPaused,
+	StateNeverSoldOut, StateNeverAdded, StateNeverLineFull, StateNeverClosed, StateNoSuchUser, StateLost,
+	StateMaybeLost, StateNotSure, StateContradiction, StateHolderNoMore,
 	StateWaiting, StateWaitingSettling, StateWaitingOverdue, StateWaitingRunFailed, StateWaitingHeld, StateWaitingOver,
 	StateWaitingImmediate, StateWaitingDelayed, StateWaitingFrozen,
 	StateReviewUnknownUser, StateReviewInactiveUser, StateReviewPassedOver, StateReviewBadRow, StateReviewDatabaseAway,
-	StateReviewOther, StateIssued, StateIssuedByHand, StateNotSelected, StateSeatsFree, StateSeatsFreeOver, StateRejectedByPerson,
+	StateReviewOther, StateIssued, StateIssuedByHand, StateNotSelected, StateSeatsFree, StateSeatsFreeOver,
+	StateRejectedByPerson,
 	StateRejectedInactive, StateRejectedUnknown, StateRejectedBadRow, StateRejectedOther,
 }
 
@@ -79,7 +83,8 @@ type Note string
 
 const (
 	NoteSeatLater Note = "SEAT_LATER" // no coupon was left for the user at first
-	NoteRefunded  Note = "REFUNDED"   // the coupon was used, and the order refunded; beside USED: it was used again since
+	// The coupon was used, and the order refunded; beside USED: it was used again since.
+	NoteRefunded Note = "REFUNDED"
 
 	// Every user with the coupon has exactly one of these five notes.
 	NoteUsable   Note = "USABLE"
@@ -111,7 +116,8 @@ const (
 
 // Notes lists all notes in the order in which a conclusion has them.
 var Notes = []Note{
-	NoteSeatLater, NoteRefunded, NoteUsable, NoteReserved, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain, NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteCouponFrozen, NoteNoSeatLeft,
+	NoteSeatLater, NoteRefunded, NoteUsable, NoteReserved, NoteUsed, NoteExpired, NoteRevoked, NoteTriedAgain,
+	NotePersonDecides, NoteCouponHeld, NoteCouponOver, NoteCouponFrozen, NoteNoSeatLeft,
 	NoteAccountInactive, NoteAccountUnknown, NoteAccountActive, NoteAlsoUnderReview, NoteAlsoStanding, NoteAppliedAgain,
 	NoteEarlierNotSelected, NoteEarlierRejected, NoteLaterUnknown, NoteShownOld,
 }
@@ -165,8 +171,9 @@ func (f *Facts) conclude() Conclusion {
 
 // unseen are the states if MySQL cannot be reached. A mark in Redis is certain: a user is marked after the commit.
 var unseen = map[coupon.Standing]State{
-	coupon.StandingIssued: StateIssuedUnseen, coupon.StandingPending: StateAppliedUnseen, coupon.StandingUnderReview: StateAppliedUnseen,
-	coupon.StandingRejected: StateRejectedUnseen, coupon.StandingNone: StateUnknown,
+	coupon.StandingIssued: StateIssuedUnseen, coupon.StandingPending: StateAppliedUnseen,
+	coupon.StandingUnderReview: StateAppliedUnseen,
+	coupon.StandingRejected:    StateRejectedUnseen, coupon.StandingNone: StateUnknown,
 }
 
 func (f *Facts) couponHolder() Conclusion {
@@ -199,10 +206,12 @@ var stateNotes = map[coupon.UserCouponStatus]Note{
 	coupon.CouponExpired: NoteExpired, coupon.CouponRevoked: NoteRevoked,
 }
 
-// seatCameLater reports whether all seats were taken by earlier arrivals when an earlier run considered the application.
+// seatCameLater reports whether all seats were taken by earlier arrivals when an earlier run considered the
+// application.
 func (f *Facts) seatCameLater(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
-		return r.Settled && r.ID != a.Run && r.StartedAt.Before(f.UserCoupon.IssuedAt) && coupon.ArrivalAt(r.Cutoff) > a.Arrival &&
+		return r.Settled && r.ID != a.Run && r.StartedAt.Before(f.UserCoupon.IssuedAt) &&
+			coupon.ArrivalAt(r.Cutoff) > a.Arrival &&
 			r.NotSelected > 0 && r.LastArrival < a.Arrival
 	})
 }
@@ -256,7 +265,8 @@ func (f *Facts) inQueue(a *Application) Conclusion {
 // counts only if it has a record of the coupon: before that, nobody knows which coupons it covers.
 func (f *Facts) atWork(a *Application) bool {
 	return slices.ContainsFunc(f.Runs, func(r RunFacts) bool {
-		return coupon.ArrivalAt(r.Cutoff) > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) && r.Status == coupon.RunRunning
+		return coupon.ArrivalAt(r.Cutoff) > a.Arrival && (r.Trigger == coupon.Cron || r.Settled) &&
+			r.Status == coupon.RunRunning
 	})
 }
 
@@ -278,14 +288,18 @@ func (f *Facts) noteAccount(c *Conclusion) {
 
 // reviewStates has the state of each cause of a DLQ entry.
 var reviewStates = map[coupon.Cause]State{
-	coupon.CauseUnknownUser: StateReviewUnknownUser, coupon.CauseInactiveUser: StateReviewInactiveUser, coupon.CauseMalformed: StateReviewOther,
-	coupon.CausePassedOver: StateReviewPassedOver, coupon.CauseBadRow: StateReviewBadRow, coupon.CauseDatabaseAway: StateReviewDatabaseAway,
+	coupon.CauseUnknownUser: StateReviewUnknownUser, coupon.CauseInactiveUser: StateReviewInactiveUser,
+	coupon.CauseMalformed:  StateReviewOther,
+	coupon.CausePassedOver: StateReviewPassedOver, coupon.CauseBadRow: StateReviewBadRow,
+	coupon.CauseDatabaseAway: StateReviewDatabaseAway,
 }
 
 // rejectedStates has the state of each cause for which a run rejects. Without a cause, an operator has rejected.
 var rejectedStates = map[coupon.Cause]State{
-	"": StateRejectedByPerson, coupon.CauseUnknownUser: StateRejectedUnknown, coupon.CauseInactiveUser: StateRejectedInactive,
-	coupon.CauseBadRow: StateRejectedBadRow, coupon.CauseMalformed: StateRejectedOther, coupon.CausePassedOver: StateRejectedOther,
+	"": StateRejectedByPerson, coupon.CauseUnknownUser: StateRejectedUnknown,
+	coupon.CauseInactiveUser: StateRejectedInactive,
+	coupon.CauseBadRow:       StateRejectedBadRow, coupon.CauseMalformed: StateRejectedOther,
+	coupon.CausePassedOver:   StateRejectedOther,
 	coupon.CauseDatabaseAway: StateRejectedOther,
 }
 

@@ -17,7 +17,8 @@ import (
 // Store reads what an explanation needs from Redis. candidates.Store implements it.
 type Store interface {
 	ledger.Store
-	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
 }
 
 type Explainer struct {
@@ -49,7 +50,8 @@ type Explanation struct {
 }
 
 // Explain reads the facts. If it finds no application, it reads them again: an application that a settlement moves from
-// NOT_SELECTED to the DLQ is in neither place for a moment, and one that came meanwhile may be in the journal already. Failures of Redis and MySQL are in Unread.
+// NOT_SELECTED to the DLQ is in neither place for a moment, and one that came meanwhile may be in the journal already.
+// Failures of Redis and MySQL are in Unread.
 func (e *Explainer) Explain(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*Explanation, error) {
 	x, err := e.explain(ctx, couponID, user)
 	if err != nil || len(x.Unread) > 0 {
@@ -66,7 +68,8 @@ func (e *Explainer) explain(ctx context.Context, couponID coupon.CouponID, user 
 	zone, noZone := e.Zone(ctx)
 	found, err := e.Redis.Watch(ctx, couponID, 0, user)
 	withRedis := func() *Explanation {
-		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{}, Runs: []RunFacts{}}
+		facts := Facts{Subject: Subject{couponID, user, e.Now().UTC()}, Applications: []Application{},
+			Runs: []RunFacts{}}
 		x := &Explanation{Facts: facts, Events: []Event{}}
 		if err != nil {
 			x.Facts.NoRedis = x.unread(err)

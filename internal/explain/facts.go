@@ -75,10 +75,12 @@ type CouponWindow struct {
 
 // Issuing says when the coupon is issued, and whether it is.
 type Issuing struct {
-	Cadence   coupon.Cadence      `json:"cadence"`
-	Frozen    bool                `json:"frozen"`              // no run issues anything
-	Freeze    *history.AuditEntry `json:"freeze,omitempty"`    // who froze it; nil: it is not frozen, or nothing records it
-	LineLimit int64               `json:"lineLimit,omitempty"` // while so many wait, nobody joins the queue; 0: no limit
+	Cadence coupon.Cadence `json:"cadence"`
+	Frozen  bool           `json:"frozen"` // no run issues anything
+	// Who froze it; nil: it is not frozen, or nothing records it.
+	Freeze *history.AuditEntry `json:"freeze,omitempty"`
+	// While so many wait, nobody joins the queue; 0: no limit.
+	LineLimit int64 `json:"lineLimit,omitempty"`
 }
 
 func (c *CouponFacts) immediate() bool { return c != nil && c.Cadence == coupon.Immediate }
@@ -104,27 +106,30 @@ const (
 	InHeld      Place = "DLQ_HELD"      // no run tries it until an operator decides
 )
 
-var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable, coupon.SourceHeld: InHeld}
+var places = map[coupon.Source]Place{coupon.SourceQueue: InQueue, coupon.SourceRetryable: InRetryable,
+	coupon.SourceHeld: InHeld}
 
 // Application is one application of the user. It has both a place and an outcome while the clean-up is pending.
 type Application struct {
-	Arrival   coupon.Arrival     `json:"arrival"`
-	AppliedAt time.Time          `json:"appliedAt"`
-	Place     Place              `json:"stands,omitempty"`    // empty: Redis does not have it
-	Position  int64              `json:"position,omitempty"`  // position in the queue, from 1; 0: not in the queue
-	SettlesAt *time.Time         `json:"settlesAt,omitempty"` // cutoff of the nightly run that tries it next; nil: see dropPlans
-	Review    *candidates.Reason `json:"review,omitempty"`    // reason of a DLQ entry; nil if it cannot be read
-	Order     int64              `json:"order,omitempty"`     // rank by arrival, from 1; 0: not certain
-	Lost      bool               `json:"lost,omitempty"`      // only the journal has it: Redis has lost it
+	Arrival   coupon.Arrival `json:"arrival"`
+	AppliedAt time.Time      `json:"appliedAt"`
+	Place     Place          `json:"stands,omitempty"`   // empty: Redis does not have it
+	Position  int64          `json:"position,omitempty"` // position in the queue, from 1; 0: not in the queue
+	// Cutoff of the nightly run that tries it next; nil: see dropPlans.
+	SettlesAt *time.Time         `json:"settlesAt,omitempty"`
+	Review    *candidates.Reason `json:"review,omitempty"` // reason of a DLQ entry; nil if it cannot be read
+	Order     int64              `json:"order,omitempty"`  // rank by arrival, from 1; 0: not certain
+	Lost      bool               `json:"lost,omitempty"`   // only the journal has it: Redis has lost it
 	Decision
 }
 
 type Decision struct {
-	Outcome    coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
-	Cause      coupon.Cause   `json:"cause,omitempty"`   // why a run rejected the application; empty: an operator did, or nobody
-	Note       string         `json:"note,omitempty"`    // the operator's words; with Cause, the note of the failure
-	Run        coupon.RunID   `json:"run,omitempty"`
-	RecordedAt *time.Time     `json:"recordedAt,omitempty"`
+	Outcome coupon.Outcome `json:"outcome,omitempty"` // empty: undecided
+	// Why a run rejected the application; empty: an operator did, or nobody.
+	Cause      coupon.Cause `json:"cause,omitempty"`
+	Note       string       `json:"note,omitempty"` // the operator's words; with Cause, the note of the failure
+	Run        coupon.RunID `json:"run,omitempty"`
+	RecordedAt *time.Time   `json:"recordedAt,omitempty"`
 }
 
 // Missed tells how far the last NOT_SELECTED application was from a seat.
@@ -258,7 +263,8 @@ func (f *Facts) at(arrival coupon.Arrival) *Application {
 func (f *Facts) latest() (found *Application) {
 	for i := range f.Applications {
 		a := &f.Applications[i]
-		if a.Outcome != "" && (a.Outcome != coupon.OutcomeAlreadyIssued || found == nil || found.Outcome == coupon.OutcomeAlreadyIssued) {
+		if a.Outcome != "" && (a.Outcome != coupon.OutcomeAlreadyIssued || found == nil ||
+			found.Outcome == coupon.OutcomeAlreadyIssued) {
 			found = a
 		}
 	}

@@ -71,7 +71,8 @@ func (p Phrasing) printIssuing(w io.Writer, c *CouponFacts) {
 	case c.Freeze == nil:
 		p.Fprintln(w, text.FrozenNobodyKnows)
 	default:
-		p.Fprintln(w, text.FrozenByWhom, c.Freeze.At, output.Printable(c.Freeze.Actor), output.Printable(c.Freeze.Reason))
+		p.Fprintln(w, text.FrozenByWhom, c.Freeze.At, output.Printable(c.Freeze.Actor),
+			output.Printable(c.Freeze.Reason))
 	}
 }
 
@@ -116,7 +117,8 @@ func (p Phrasing) Event(f *Facts, e Event) string {
 	case EventReview:
 		line = p.reviewEvent(f, e)
 	case EventAudit:
-		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) + p.detail(e.Reason)
+		line = p.Sprintf(text.EventAudit, output.Printable(e.Actor), output.Word(p.Language, e.Action)) +
+			p.detail(e.Reason)
 		if words := p.Detail(e.Action, e.Detail); words != "" {
 			line += "; " + words
 		}
@@ -330,7 +332,8 @@ func (p Phrasing) state(f *Facts, c Conclusion) string {
 		return p.neverApplied(f, c.State)
 	case StateWaiting:
 		return p.applied(f, c) + p.Sprintf(text.StateWaiting,
-			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free(), p.Instant(*c.Application.SettlesAt))
+			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free(),
+			p.Instant(*c.Application.SettlesAt))
 	case StateWaitingImmediate:
 		return p.applied(f, c) + p.Sprintf(text.StateWaitingImmediate,
 			p.Language.Nth(c.Application.Position), f.Published.Waiting, f.Coupon.Free())

@@ -32,8 +32,10 @@ func (e *Explainer) readMySQL(ctx context.Context, x *Explanation) error {
 			what string
 			read func(context.Context) error
 		}{
-			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon}, {"outcomes of coupon", r.readOutcomes},
-			{"journal of coupon", r.readJournal}, {"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns}, {"audit of coupon", r.readAudits},
+			{"coupon", r.readCoupon}, {"user coupon of coupon", r.readUserCoupon},
+			{"outcomes of coupon", r.readOutcomes},
+			{"journal of coupon", r.readJournal}, {"queue of coupon", r.readPlace}, {"runs of coupon", r.readRuns},
+			{"audit of coupon", r.readAudits},
 			{"seats that became free of coupon", r.readFreedSeats},
 		} {
 			if err := part.read(ctx); text.Is(err, text.NoSuchCoupon) {
@@ -56,10 +58,12 @@ func bounded[T any](r *reader, rows []T, limit int) []T {
 }
 
 const couponSQL = `
-SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED', c.finalised_at,
+SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED',
+    c.finalised_at,
        {id} IS NOT NULL, {active}, {status}, COALESCE(p.accepted, 0), COALESCE(p.written_off, 0),
        COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
-       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL), c.cadence, c.frozen, COALESCE(c.line_limit, 0)
+       (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL), c.cadence, c.frozen,
+         COALESCE(c.line_limit, 0)
 FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id LEFT JOIN {users} ON {id} = ? AND ? <= {last} WHERE c.id = ?`
 
 func (r *reader) readCoupon(ctx context.Context) error {
@@ -69,7 +73,8 @@ func (r *reader) readCoupon(ctx context.Context) error {
 	}
 	c, user := new(CouponFacts), r.UserID
 	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, r.CouponID).Scan(
-		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive, &r.UserStatus,
+		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive,
+		&r.UserStatus,
 		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand, &c.Cadence, &c.Frozen, &c.LineLimit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return text.MissingErrorf(text.NoSuchCoupon, r.CouponID)
@@ -98,12 +103,15 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 	return err
 }
 
-const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival > ? AND user_id = ?"
+const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival > ? AND " +
+	"user_id = ?"
 
-// readJournal looks into the journal for an application that is found nowhere else: it is later than all that are found.
+// readJournal looks into the journal for an application that is found nowhere else: it is later than all that are
+// found.
 func (r *reader) readJournal(ctx context.Context) error {
 	is := r.standing().Is
-	if r.Published == nil || r.Coupon.FinalisedAt != nil || is != coupon.StandingNone && is != coupon.StandingNotSelected {
+	if r.Published == nil || r.Coupon.FinalisedAt != nil || is != coupon.StandingNone &&
+		is != coupon.StandingNotSelected {
 		return nil
 	}
 	var after, arrival coupon.Arrival
@@ -133,7 +141,8 @@ func (r *reader) readPlace(ctx context.Context) error {
 	}
 	if r.Published != nil {
 		var settled int64
-		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).Scan(&settled); err != nil {
+		if err := r.tx.QueryRowContext(ctx, orderSQL, r.CouponID, a.AppliedAt, r.CouponID, a.AppliedAt).
+			Scan(&settled); err != nil {
 			return err
 		}
 		if counts, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // after an error Order stays 0
@@ -151,20 +160,23 @@ func (r *reader) readPlace(ctx context.Context) error {
 }
 
 const runColumnsSQL = `
-SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at, ` + history.RunStatus + `,
+SELECT r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.started_at, r.heartbeat_at, r.finished_at,
+    ` + history.RunStatus + `,
        s.run_id IS NOT NULL, COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.not_selected_count, 0),
        COALESCE(s.last_arrival, 0), s.cleaned_at IS NOT NULL
 FROM settlement_run r `
 
 const recordOfRun = " LEFT JOIN settlement s ON s.run_id = r.id AND s.coupon_id = ? "
 
-const namedRunsSQL = runColumnsSQL + recordOfRun + "WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
+const namedRunsSQL = runColumnsSQL + recordOfRun +
+	"WHERE r.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)"
 
 // runsSQL finds runs with a cutoff after the user's first application. It finds runs with a record of the coupon. While
 // an application was undecided, it also finds runs that failed at this coupon and runs that never ended. It leaves out
 // immediate runs: one concerns a user only if it decided the application, and another fact names it then.
 const runsSQL = runColumnsSQL + "FORCE INDEX (settlement_run_trigger)" + recordOfRun + `
-WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ? OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
+WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND r.cutoff > ? AND (s.run_id IS NOT NULL AND r.started_at <= ?
+    OR s.run_id IS NULL AND r.status <> 'SUCCEEDED' AND r.started_at <= ?
   AND (r.finished_at IS NULL OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?)))
 ORDER BY r.id DESC LIMIT ?`
 
@@ -188,8 +200,8 @@ func (r *reader) readRuns(ctx context.Context) error {
 
 func (r *reader) runs(ctx context.Context, query string, args ...any) ([]RunFacts, error) {
 	return mysqltx.Collect(ctx, r.tx, func(f *RunFacts) []any {
-		return []any{&f.ID, &f.Trigger, &f.Operator, &f.Reason, &f.Cutoff, &f.StartedAt, &f.HeartbeatAt, &f.FinishedAt, &f.Status,
-			&f.Settled, &f.Read, &f.Issued, &f.NotSelected, &f.LastArrival, &f.Cleaned}
+		return []any{&f.ID, &f.Trigger, &f.Operator, &f.Reason, &f.Cutoff, &f.StartedAt, &f.HeartbeatAt, &f.FinishedAt,
+			&f.Status, &f.Settled, &f.Read, &f.Issued, &f.NotSelected, &f.LastArrival, &f.Cleaned}
 	}, query, append([]any{history.SilentSeconds, r.CouponID}, args...)...)
 }
 
@@ -209,8 +221,8 @@ func (f *Facts) namedRuns() (ids []coupon.RunID) {
 
 // concernedUntil returns two limits: a run that started later does not concern the user. The first is for runs that
 // settled the coupon, the second for all other runs. Both are the time of the user's last outcome. They are the latest
-// time while the user waits, is in the DLQ or is to be put back; the first is also that after NOT_SELECTED, because a later
-// settlement may still issue a seat.
+// time while the user waits, is in the DLQ or is to be put back; the first is also that after NOT_SELECTED, because a
+// later settlement may still issue a seat.
 func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	if slices.ContainsFunc(f.Applications, func(a Application) bool { return a.Outcome == "" }) {
 		return mysqltx.Latest, mysqltx.Latest

@@ -20,7 +20,8 @@ func (p Phrasing) logEvent(f *Facts, e Event) string {
 		line = p.Sprintf(text.EventUsed, order, won(l.DiscountWon))
 	case coupon.LogReleased:
 		line = p.Sprintf(text.EventReleased, order)
-		if i := slices.IndexFunc(f.UserCoupon.Log, func(other LogEntry) bool { return other.Seq == l.Seq }); i >= 0 && f.UserCoupon.ranOut(i) {
+		if i := slices.IndexFunc(f.UserCoupon.Log, func(other LogEntry) bool { return other.Seq == l.Seq }); i >= 0 &&
+			f.UserCoupon.ranOut(i) {
 			line = p.Sprintf(text.EventTakenOver, order)
 		}
 	case coupon.LogRefunded:
@@ -68,13 +69,15 @@ func (p Phrasing) ofUserCoupon(f *Facts, n Note) string {
 		if revoked.Reason == "" {
 			return p.Sprintf(text.RevokedBy, output.Printable(revoked.Actor), revoked.At)
 		}
-		return p.Sprintf(text.RevokedBecause, output.Printable(revoked.Actor), revoked.At, output.Printable(revoked.Reason))
+		return p.Sprintf(text.RevokedBecause, output.Printable(revoked.Actor), revoked.At,
+			output.Printable(revoked.Reason))
 	default:
 		return p.Sprintf(noteMessages[n])
 	}
 }
 
-// used says for which order the coupon is used. Without its USED entry, which the bounds of the log may leave out, the time is unknown.
+// used says for which order the coupon is used. Without its USED entry, which the bounds of the log may leave out, the
+// time is unknown.
 func (p Phrasing) used(c *UserCoupon) string {
 	order, discount := output.Printable(c.Order.ID), won(c.Order.DiscountWon)
 	entry := c.last(coupon.LogUsed)

@@ -41,9 +41,12 @@ const (
 	EventExtended  EventKind = EventKind(coupon.LogExtended)
 )
 
-// EventKinds lists all kinds. Events of the same instant are in this order, except the entries of coupon_log: their numbers count.
-var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt, EventReview, EventAudit, EventIssued,
-	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSeatFreed, EventSettles, EventRanOut, EventExpires,
+// EventKinds lists all kinds. Events of the same instant are in this order, except the entries of coupon_log: their
+// numbers count.
+var EventKinds = []EventKind{EventOpens, EventApplied, EventLastSeated, EventCloses, EventRun, EventAttempt,
+	EventReview, EventAudit, EventIssued,
+	EventNotSelected, EventRejected, EventAlready, EventFinalised, EventSeatFreed, EventSettles, EventRanOut,
+	EventExpires,
 	EventGranted, EventReserved, EventReleased, EventUsed, EventRefunded, EventRevoked, EventReissued, EventExtended}
 
 // expected reports whether an event of this kind can be in the future. The clocks of MySQL, Redis and pods may differ.
@@ -124,7 +127,8 @@ func (t *timeline) addApplication(a *Application) {
 	case a.Outcome == "" && a.Place != InHeld:
 		t.add(a.SettlesAt, Event{Kind: EventSettles, Arrival: a.Arrival})
 	case a.Outcome != "" && a.Outcome != coupon.OutcomeIssued:
-		t.add(a.RecordedAt, Event{Kind: EventKind(a.Outcome), Arrival: a.Arrival, Run: a.Run, Cause: a.Cause, Reason: a.Note})
+		t.add(a.RecordedAt, Event{Kind: EventKind(a.Outcome), Arrival: a.Arrival, Run: a.Run, Cause: a.Cause,
+			Reason: a.Note})
 	}
 }
 
@@ -135,7 +139,8 @@ func (t *timeline) addReview(a *Application) {
 	}
 	for _, tried := range a.Review.Tried {
 		if !tried.At.Equal(at) || tried.Cause != a.Review.Cause { // the last attempt is added below
-			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run, Cause: coupon.Cause(tried.Cause), Reason: tried.Note})
+			t.add(&tried.At, Event{Kind: EventAttempt, Arrival: a.Arrival, Run: tried.Run,
+				Cause: coupon.Cause(tried.Cause), Reason: tried.Note})
 		}
 	}
 	t.add(&at, Event{Kind: EventReview, Arrival: a.Arrival, Run: a.Review.Run, Review: a.Review})

@@ -38,18 +38,20 @@ type Order struct {
 
 // LogEntry is a row of coupon_log. Fields that its kind does not use are empty.
 type LogEntry struct {
-	Seq           uint32         `json:"seq"`
-	Kind          coupon.LogKind `json:"kind"`
-	At            time.Time      `json:"at"` // time on the clock of MySQL
-	Actor         string         `json:"actor"`
-	Reason        string         `json:"reason,omitempty"` // reason of an operator, from the audit event; empty: not known
-	OrderID       string         `json:"order,omitempty"`
-	AmountWon     int64          `json:"amountWon,omitempty"`
-	DiscountWon   int64          `json:"discountWon,omitempty"`
-	ReservedUntil *time.Time     `json:"reservedUntil,omitempty"` // only RESERVED has it; nil: reserved again since
-	ExpiresAt     *time.Time     `json:"expiresAt,omitempty"`     // the new end; only GRANTED and EXTENDED have it
-	ExpiredAt     *time.Time     `json:"expiredAt,omitempty"`     // end before EXTENDED, by the audit event; nil: unknown
-	Seats         int            `json:"seats,omitempty"`         // by how much the number of seats changed
+	Seq   uint32         `json:"seq"`
+	Kind  coupon.LogKind `json:"kind"`
+	At    time.Time      `json:"at"` // time on the clock of MySQL
+	Actor string         `json:"actor"`
+	// Reason of an operator, from the audit event; empty: not known.
+	Reason        string     `json:"reason,omitempty"`
+	OrderID       string     `json:"order,omitempty"`
+	AmountWon     int64      `json:"amountWon,omitempty"`
+	DiscountWon   int64      `json:"discountWon,omitempty"`
+	ReservedUntil *time.Time `json:"reservedUntil,omitempty"` // only RESERVED has it; nil: reserved again since
+	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`     // the new end; only GRANTED and EXTENDED have it
+	// End before EXTENDED, by the audit event; nil: unknown.
+	ExpiredAt *time.Time `json:"expiredAt,omitempty"`
+	Seats     int        `json:"seats,omitempty"` // by how much the number of seats changed
 }
 
 // state returns what Status means at AsOf.
@@ -95,8 +97,8 @@ func (c *UserCoupon) decisive(i int) *LogEntry {
 	return nil
 }
 
-// ranOut reports whether the RELEASED entry i belongs to a reservation that had run out: the same transaction then gave the
-// coupon to another order, or took it back.
+// ranOut reports whether the RELEASED entry i belongs to a reservation that had run out: the same transaction then gave
+// the coupon to another order, or took it back.
 func (c *UserCoupon) ranOut(i int) bool {
 	return i+1 < len(c.Log) && c.Log[i].Kind == coupon.LogReleased && c.Log[i+1].At.Equal(c.Log[i].At) &&
 		slices.Contains([]coupon.LogKind{coupon.LogReserved, coupon.LogRevoked}, c.Log[i+1].Kind)
@@ -109,8 +111,8 @@ FROM user_coupon u LEFT JOIN coupon_order o ON o.order_id = u.order_id WHERE u.c
 
 func (r *reader) readUserCoupon(ctx context.Context) error {
 	c, o, until := new(UserCoupon), Order{}, sql.NullTime{}
-	err := r.tx.QueryRowContext(ctx, userCouponSQL, r.CouponID, r.UserID).Scan(&c.ID, &c.Seat, &c.AppliedAt, &c.IssuedAt, &c.ExpiresAt,
-		&c.Run, &c.Status, &c.AsOf, &o.ID, &o.AmountWon, &o.DiscountWon, &until)
+	err := r.tx.QueryRowContext(ctx, userCouponSQL, r.CouponID, r.UserID).Scan(&c.ID, &c.Seat, &c.AppliedAt,
+		&c.IssuedAt, &c.ExpiresAt, &c.Run, &c.Status, &c.AsOf, &o.ID, &o.AmountWon, &o.DiscountWon, &until)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -123,21 +125,25 @@ func (r *reader) readUserCoupon(ctx context.Context) error {
 	}
 	c.State = c.state()
 	if c.Run > 0 && c.AppliedAt != nil { // a run issued the coupon
-		r.application(coupon.ArrivalAt(*c.AppliedAt)).Decision = Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
+		r.application(coupon.ArrivalAt(*c.AppliedAt)).Decision =
+			Decision{Outcome: coupon.OutcomeIssued, Run: c.Run, RecordedAt: &c.IssuedAt}
 	}
 	return r.readLog(ctx)
 }
 
 // logSQL knows the end of an order's last reservation only: the row of the order keeps no earlier one.
 const logSQL = `
-SELECT l.seq, l.kind, l.at, l.actor, COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0), l.expires_at, l.seats,
+SELECT l.seq, l.kind, l.at, l.actor, COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0),
+    l.expires_at, l.seats,
        o.reserved_until
-FROM coupon_log l LEFT JOIN coupon_order o ON o.order_id = l.order_id AND o.user_coupon_id = l.user_coupon_id AND l.kind = 'RESERVED'
+FROM coupon_log l LEFT JOIN coupon_order o ON o.order_id = l.order_id AND o.user_coupon_id = l.user_coupon_id
+    AND l.kind = 'RESERVED'
 WHERE l.user_coupon_id = ? ORDER BY l.seq DESC LIMIT ?`
 
 func (r *reader) readLog(ctx context.Context) error {
 	entries, err := mysqltx.Collect(ctx, r.tx, func(e *LogEntry) []any {
-		return []any{&e.Seq, &e.Kind, &e.At, &e.Actor, &e.OrderID, &e.AmountWon, &e.DiscountWon, &e.ExpiresAt, &e.Seats, &e.ReservedUntil}
+		return []any{&e.Seq, &e.Kind, &e.At, &e.Actor, &e.OrderID, &e.AmountWon, &e.DiscountWon, &e.ExpiresAt, &e.Seats,
+			&e.ReservedUntil}
 	}, logSQL, r.UserCoupon.ID, maxLog+1)
 	entries = bounded(r, entries, maxLog)
 	seen := map[string]bool{}
@@ -158,8 +164,9 @@ var operatorActs = map[coupon.LogKind]audit.Action{
 	coupon.LogReissued: audit.CouponReissued, coupon.LogExtended: audit.CouponUserExtended,
 }
 
-// addReasons moves the reason of each operator's act from its audit event to the log, and drops the event: one line tells the
-// act. audits are the latest first. An act has one entry and one event, so the latest entry of a kind has the latest event.
+// addReasons moves the reason of each operator's act from its audit event to the log, and drops the event: one line
+// tells the act. audits are the latest first. An act has one entry and one event, so the latest entry of a kind has the
+// latest event.
 func (c *UserCoupon) addReasons(audits []Event) []Event {
 	for i := range slices.Backward(c.Log) {
 		entry := &c.Log[i]
@@ -227,8 +234,9 @@ func (t *timeline) addUserCoupon(c *UserCoupon) {
 	}
 }
 
-// ends returns the ends of validity that came, or are to come: those that were not moved before, and at which the coupon was not
-// used or revoked for good. The end before the first extension is known from GRANTED, or from the audit event of the extension.
+// ends returns the ends of validity that came, or are to come: those that were not moved before, and at which the
+// coupon was not used or revoked for good. The end before the first extension is known from GRANTED, or from the audit
+// event of the extension.
 func (c *UserCoupon) ends() (ends []time.Time) {
 	end := (*time.Time)(nil)
 	if c.last(coupon.LogExtended) == nil {

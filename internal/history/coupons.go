@@ -57,12 +57,15 @@ type Window struct {
 func (c Coupon) Free() int64 { return max(0, c.TotalQuantity-c.IssuedCount) }
 
 const (
-	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED' WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
+	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED'
+	WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
-	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at, apply_closes_at, status = 'PAUSED',
+	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count, apply_opens_at,
+		apply_closes_at, status = 'PAUSED',
        finalised_at, campaign_id, validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
        cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
-FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = '' OR cadence = ?)
+FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) AND (? = ''
+    OR cadence = ?)
 ORDER BY id LIMIT ?`
 )
 
@@ -97,13 +100,14 @@ func (r Reader) Coupon(ctx context.Context, id coupon.CouponID) (Coupon, error) 
 }
 
 type Outcomes struct {
-	Issued        int64  `json:"issued"` // coupons issued by runs
-	ByHand        int64  `json:"givenByHand"`
-	NotSelected   int64  `json:"notSelected"`
-	Rejected      int64  `json:"rejected"`
-	AlreadyIssued int64  `json:"alreadyIssued"`
-	Accepted      *int64 `json:"accepted"`   // accepted applications, each once, as MySQL knows them; null: it cannot know them all
-	WrittenOff    int64  `json:"writtenOff"` // lost promises that an operator has accepted
+	Issued        int64 `json:"issued"` // coupons issued by runs
+	ByHand        int64 `json:"givenByHand"`
+	NotSelected   int64 `json:"notSelected"`
+	Rejected      int64 `json:"rejected"`
+	AlreadyIssued int64 `json:"alreadyIssued"`
+	// Accepted applications, each once, as MySQL knows them; null: it cannot know them all.
+	Accepted   *int64 `json:"accepted"`
+	WrittenOff int64  `json:"writtenOff"` // lost promises that an operator has accepted
 }
 
 const outcomesSQL = `
@@ -112,7 +116,8 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED'),
-       COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise WHERE coupon_id = ?`
+       COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise
+         WHERE coupon_id = ?`
 
 func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, err error) {
 	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id).
@@ -129,7 +134,8 @@ type AuditEntry struct {
 
 	// A report leaves these out.
 	Account string `json:"account,omitempty"` // MySQL account that wrote the event
-	SignIn  string `json:"signIn,omitempty"`  // who the actor is by the sign-in of the console; empty: nobody was signed in
+	// Who the actor is by the sign-in of the console; empty: nobody was signed in.
+	SignIn string `json:"signIn,omitempty"`
 }
 
 const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
@@ -146,10 +152,12 @@ func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int)
 const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.action = ? ORDER BY e.seq DESC LIMIT 1`
 
-// Freeze returns the last audit event that froze a coupon, or nil if there is none. The caller knows whether it is frozen.
+// Freeze returns the last audit event that froze a coupon, or nil if there is none. The caller knows whether it is
+// frozen.
 func Freeze(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*AuditEntry, error) {
 	var e AuditEntry
-	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account, &e.SignIn)
+	err := q.QueryRowContext(ctx, freezeSQL, id, audit.CouponFrozen).Scan(&e.At, &e.Actor, &e.Action, &e.Reason,
+		&e.Detail, &e.Account, &e.SignIn)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -166,9 +174,11 @@ type CouponFigures struct {
 
 type CouponDetails struct {
 	CouponFigures
-	Outcomes Outcomes     `json:"outcomes"`
-	SoldOut  *bool        `json:"soldOut"`          // whether new applications are answered SOLD_OUT; null: Redis could not be reached
-	Freeze   *AuditEntry  `json:"freeze,omitempty"` // who froze the coupon; nil: it is not frozen, or the audit log has no record
-	Review   []DLQGroup   `json:"review"`           // null: Redis could not be reached
-	Audit    []AuditEntry `json:"deeds"`
+	Outcomes Outcomes `json:"outcomes"`
+	// Whether new applications are answered SOLD_OUT; null: Redis could not be reached.
+	SoldOut *bool `json:"soldOut"`
+	// Who froze the coupon; nil: it is not frozen, or the audit log has no record.
+	Freeze *AuditEntry  `json:"freeze,omitempty"`
+	Review []DLQGroup   `json:"review"` // null: Redis could not be reached
+	Audit  []AuditEntry `json:"deeds"`
 }

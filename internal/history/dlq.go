@@ -12,7 +12,8 @@ import (
 
 // DLQStore reads the DLQ. candidates.Store implements it.
 type DLQStore interface {
-	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	UnderReview(ctx context.Context, couponID coupon.CouponID,
+		after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	FindUnderReview(ctx context.Context, couponID coupon.CouponID, members []string) ([]coupon.Application, error)
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
 }
@@ -33,7 +34,8 @@ func (e DLQEntry) InDLQSince() time.Time {
 }
 
 // EachDLQEntry visits, by arrival, the entries of these members in the coupon's DLQ; all entries if members is empty.
-func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, members []string, visit func(DLQEntry)) error {
+func EachDLQEntry(ctx context.Context, store DLQStore, couponID coupon.CouponID, members []string,
+	visit func(DLQEntry)) error {
 	for cursor := (coupon.Cursor{}); !cursor.End; {
 		var page []coupon.Application
 		var err error

@@ -14,9 +14,9 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Fold makes a Run stand for the immediate runs of one coupon whose cutoff is in the same hour. ID, StartedAt and Cutoff
-// are then of the first of them, HeartbeatAt and FinishedAt of the last, the counts are sums, and Millis is nil. The id of
-// the first run never changes: pages of a growing list neither repeat a fold nor leave one out.
+// Fold makes a Run stand for the immediate runs of one coupon whose cutoff is in the same hour. ID, StartedAt and
+// Cutoff are then of the first of them, HeartbeatAt and FinishedAt of the last, the counts are sums, and Millis is nil.
+// The id of the first run never changes: pages of a growing list neither repeat a fold nor leave one out.
 type Fold struct {
 	Runs    int64           `json:"runs,omitempty"` // number of runs; 0: the Run is a single run
 	Coupon  coupon.CouponID `json:"coupon,omitempty"`
@@ -32,7 +32,8 @@ const (
 	foldsSQL = `
 SELECT g.first_run, a.started_at, a.cutoff, z.heartbeat_at, z.finished_at, z.status, g.runs, g.coupon_id, g.last_run,
        g.issued, g.under_review, g.rejected, g.already_issued, g.not_selected
-FROM (SELECT s.coupon_id, ` + hourOf + ` AS hour, COUNT(*) AS runs, MIN(s.run_id) AS first_run, MAX(s.run_id) AS last_run,
+FROM (SELECT s.coupon_id, ` + hourOf + ` AS hour, COUNT(*) AS runs, MIN(s.run_id) AS first_run,
+    MAX(s.run_id) AS last_run,
              SUM(s.issued_count) AS issued, SUM(s.under_review_count) AS under_review, SUM(s.ended_count) AS rejected,
              SUM(s.already_issued_count) AS already_issued, SUM(s.not_selected_count) AS not_selected
       FROM `
@@ -40,7 +41,8 @@ FROM (SELECT s.coupon_id, ` + hourOf + ` AS hour, COUNT(*) AS runs, MIN(s.run_id
       GROUP BY s.coupon_id, hour HAVING first_run < ? ORDER BY first_run DESC LIMIT ?) g
 JOIN settlement_run a ON a.id = g.first_run JOIN settlement_run z ON z.id = g.last_run`
 
-	foldsOfTimeSQL = foldsSQL + `settlement_run r FORCE INDEX (settlement_run_trigger) STRAIGHT_JOIN settlement s ON s.run_id = r.id
+	foldsOfTimeSQL = foldsSQL + `settlement_run r FORCE INDEX (settlement_run_trigger)
+	STRAIGHT_JOIN settlement s ON s.run_id = r.id
       WHERE r.trigger_kind = 'IMMEDIATE' AND r.cutoff > ? AND r.cutoff <= ? AND (? = 0 OR s.coupon_id = ?)` + ofFolds
 	foldsOfCouponSQL = foldsSQL + `settlement s STRAIGHT_JOIN settlement_run r ON r.id = s.run_id
       WHERE r.trigger_kind = 'IMMEDIATE' AND s.coupon_id = ?` + ofFolds
@@ -89,7 +91,8 @@ func (r Reader) foldsOfTime(ctx context.Context, f RunFilter, after, upTo time.T
 func (r Reader) folds(ctx context.Context, query string, args ...any) ([]Run, error) {
 	folds, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
 		r.Trigger, r.Coupons = coupon.ImmediateRun, 1
-		return append([]any{&r.ID, &r.StartedAt, &r.Cutoff, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Runs, &r.Fold.Coupon, &r.LastRun},
+		return append([]any{&r.ID, &r.StartedAt, &r.Cutoff, &r.HeartbeatAt, &r.FinishedAt, &r.Status, &r.Runs,
+			&r.Fold.Coupon, &r.LastRun},
 			r.Counts.fields()...)
 	}, query, args...)
 	return folds, mysqltx.Wrap(err, "read immediate runs")

@@ -14,12 +14,15 @@ import (
 // addImmediate adds an immediate run that issued so many coupons.
 func (d fixture) addImmediate(couponID coupon.CouponID, cutoff time.Time, issued int) coupon.RunID {
 	d.T.Helper()
-	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, nonce, finished_at, status)
-		VALUES ('IMMEDIATE', ?, ?, ?, HEX(UUID_SHORT()), ?, 'SUCCEEDED')`, cutoff, cutoff.Add(time.Second), cutoff.Add(time.Second), cutoff.Add(2*time.Second))
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, nonce,
+		finished_at, status)
+		VALUES ('IMMEDIATE', ?, ?, ?, HEX(UUID_SHORT()), ?, 'SUCCEEDED')`, cutoff, cutoff.Add(time.Second),
+		cutoff.Add(time.Second), cutoff.Add(2*time.Second))
 	require.NoError(d.T, err)
 	id, err := done.LastInsertId()
 	require.NoError(d.T, err)
-	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, 2, 1, 3, 1, NOW(6))",
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, ended_count, "+
+		"not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, 2, 1, 3, 1, NOW(6))",
 		id, couponID, issued)
 	return coupon.RunID(id)
 }
@@ -58,8 +61,10 @@ func TestRunsFoldImmediateRuns(t *testing.T) {
 	add(9, -26*time.Hour, 1000)  // 10, of a coupon that was frozen
 	add(8, 119*time.Minute, 200) // 11
 
-	all := []string{"10 IMMEDIATE to 10: 1 of coupon 9, 1000 issued", "7 MANUAL", "6 IMMEDIATE to 11: 2 of coupon 8, 220 issued",
-		"5 IMMEDIATE to 8: 2 of coupon 7, 12 issued", "3 IMMEDIATE to 3: 1 of coupon 8, 10 issued", "2 IMMEDIATE to 9: 3 of coupon 7, 103 issued", "1 CRON"}
+	all := []string{"10 IMMEDIATE to 10: 1 of coupon 9, 1000 issued", "7 MANUAL",
+		"6 IMMEDIATE to 11: 2 of coupon 8, 220 issued",
+		"5 IMMEDIATE to 8: 2 of coupon 7, 12 issued", "3 IMMEDIATE to 3: 1 of coupon 8, 10 issued",
+		"2 IMMEDIATE to 9: 3 of coupon 7, 103 issued", "1 CRON"}
 	reader := history.Reader{DB: d.DB}
 	read := func(t *testing.T, f history.RunFilter) []history.Run {
 		if f.Limit == 0 {
@@ -73,17 +78,20 @@ func TestRunsFoldImmediateRuns(t *testing.T) {
 		filter history.RunFilter
 		want   []string
 	}{
-		"all":               {history.RunFilter{}, all},
-		"of a coupon":       {history.RunFilter{Coupon: 7}, []string{all[1], all[3], all[5], all[6]}},
-		"a page of one":     {history.RunFilter{Coupon: 8, Limit: 1}, all[2:3]},
-		"SUCCEEDED":         {history.RunFilter{Status: "SUCCEEDED"}, []string{all[0], all[2], all[3], all[4], all[5], all[6]}},
-		"HELD":              {history.RunFilter{Status: "HELD"}, all[1:2]},
-		"nightly":           {history.RunFilter{Trigger: "CRON"}, all[6:]},
-		"of an hour":        {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond)}, all[4:6]},
-		"of that coupon":    {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond), Coupon: 7}, all[5:6]},
-		"of part of a fold": {history.RunFilter{From: noon.Add(30 * time.Minute), To: noon.Add(58 * time.Minute)}, []string{"2 IMMEDIATE to 2: 1 of coupon 7, 1 issued"}},
-		"without an end":    {history.RunFilter{From: noon.AddDate(-1, 0, 0)}, all},
-		"of no coupon":      {history.RunFilter{Coupon: 10}, []string{}},
+		"all":           {history.RunFilter{}, all},
+		"of a coupon":   {history.RunFilter{Coupon: 7}, []string{all[1], all[3], all[5], all[6]}},
+		"a page of one": {history.RunFilter{Coupon: 8, Limit: 1}, all[2:3]},
+		"SUCCEEDED": {history.RunFilter{Status: "SUCCEEDED"},
+			[]string{all[0], all[2], all[3], all[4], all[5], all[6]}},
+		"HELD":       {history.RunFilter{Status: "HELD"}, all[1:2]},
+		"nightly":    {history.RunFilter{Trigger: "CRON"}, all[6:]},
+		"of an hour": {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond)}, all[4:6]},
+		"of that coupon": {history.RunFilter{From: noon, To: noon.Add(time.Hour - time.Microsecond), Coupon: 7},
+			all[5:6]},
+		"of part of a fold": {history.RunFilter{From: noon.Add(30 * time.Minute), To: noon.Add(58 * time.Minute)},
+			[]string{"2 IMMEDIATE to 2: 1 of coupon 7, 1 issued"}},
+		"without an end": {history.RunFilter{From: noon.AddDate(-1, 0, 0)}, all},
+		"of no coupon":   {history.RunFilter{Coupon: 10}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,8 +124,10 @@ func TestRunsFoldImmediateRuns(t *testing.T) {
 	t.Run("sums", func(t *testing.T) {
 		t.Parallel()
 		r := read(t, history.RunFilter{Coupon: 7})[2]
-		require.Equal(t, history.Counts{Issued: 103, UnderReview: 6, Rejected: 3, AlreadyIssued: 3, NotSelected: 9}, r.Counts)
-		require.Equal(t, [2]time.Time{noon.Add(58 * time.Minute), noon.Add(58*time.Minute + time.Second)}, [2]time.Time{r.Cutoff, r.StartedAt})
+		require.Equal(t, history.Counts{Issued: 103, UnderReview: 6, Rejected: 3, AlreadyIssued: 3, NotSelected: 9},
+			r.Counts)
+		require.Equal(t, [2]time.Time{noon.Add(58 * time.Minute), noon.Add(58*time.Minute + time.Second)},
+			[2]time.Time{r.Cutoff, r.StartedAt})
 		require.Equal(t, noon.Add(30*time.Minute+2*time.Second), *r.FinishedAt)
 		require.EqualValues(t, 1, r.Coupons)
 		require.Nil(t, r.Millis)

@@ -34,10 +34,12 @@ func NewNonce() (n Nonce) {
 // Heartbeats are written and compared by the clock of MySQL, because the clocks of pods differ. A heartbeat of a run
 // that was marked ABANDONED makes it RUNNING again.
 const (
-	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
-	findSQL   = "SELECT COALESCE(MAX(id), 0) FROM settlement_run WHERE nonce = ?"
-	beatSQL   = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND status IN ('RUNNING', 'ABANDONED')"
-	endSQL    = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
+	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, " +
+		"heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
+	findSQL = "SELECT COALESCE(MAX(id), 0) FROM settlement_run WHERE nonce = ?"
+	beatSQL = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND " +
+		"status IN ('RUNNING', 'ABANDONED')"
+	endSQL = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
 )
 
 // Begin records a run. If attempt is above 1, it first looks for the row of an earlier attempt whose reply was lost.
@@ -57,7 +59,8 @@ func Find(ctx context.Context, q mysqltx.Querier, n Nonce) (id coupon.RunID, err
 }
 
 const insertEndedSQL = `
-INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, heartbeat_at, finished_at, status, nonce)
+INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, heartbeat_at, finished_at,
+    status, nonce)
 VALUES (?, '', '', ?, ?, ?, UTC_TIMESTAMP(6), ?, 'SUCCEEDED', ?)`
 
 // BeginImmediate records an immediate run in the transaction of its first change, and as ended: the row exists only if
@@ -104,7 +107,8 @@ func LastNight(ctx context.Context, q mysqltx.Querier, newest time.Time) (time.T
 }
 
 const (
-	silentSQL  = "SELECT id FROM settlement_run FORCE INDEX (settlement_run_status) WHERE status = 'RUNNING' AND " + IsSilent + " ORDER BY id LIMIT ?"
+	silentSQL = "SELECT id FROM settlement_run FORCE INDEX (settlement_run_status) WHERE status = 'RUNNING' AND " +
+		IsSilent + " ORDER BY id LIMIT ?"
 	abandonSQL = "UPDATE settlement_run SET status = 'ABANDONED' WHERE id = ? AND status = 'RUNNING' AND " + IsSilent
 
 	maxAbandoned = 100 // limit for one call; the next run marks the others
@@ -149,7 +153,8 @@ type Result struct {
 	Error  string
 }
 
-// Keep records how long each coupon took and why it was not settled, but nothing of a purged coupon. It may be repeated.
+// Keep records how long each coupon took and why it was not settled, but nothing of a purged coupon. It may be
+// repeated.
 func Keep(ctx context.Context, db *sql.DB, run coupon.RunID, results []Result) error {
 	if len(results) == 0 {
 		return nil
@@ -168,7 +173,8 @@ func keep(ctx context.Context, tx *sql.Tx, run coupon.RunID, results []Result) e
 	for some := range slices.Chunk(results, maxResults) {
 		args := make([]any, 0, 6*len(some))
 		for _, r := range some {
-			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis), mysqltx.Shorten(r.Error, maxErrorLetters))
+			args = append(args, run, r.Coupon, r.Status, r.Gap, max(0, r.Millis),
+				mysqltx.Shorten(r.Error, maxErrorLetters))
 		}
 		rows := strings.Repeat(", "+resultRow, len(some))[len(", "):]
 		if _, err := tx.ExecContext(ctx, replaceResultsSQL+rows, args...); err != nil {

@@ -48,9 +48,10 @@ type RunEnd struct {
 }
 
 type Counts struct {
-	Issued        int64 `json:"issued"`
-	UnderReview   int64 `json:"underReview"` // moved to the DLQ; before the clean-up has ended, also those that the run decided to move
-	Rejected      int64 `json:"rejected"`    // ended as REJECTED
+	Issued int64 `json:"issued"`
+	// Moved to the DLQ; before the clean-up has ended, also those that the run decided to move.
+	UnderReview   int64 `json:"underReview"`
+	Rejected      int64 `json:"rejected"` // ended as REJECTED
 	AlreadyIssued int64 `json:"alreadyIssued"`
 	NotSelected   int64 `json:"notSelected"`
 }
@@ -73,7 +74,8 @@ type RunFilter struct {
 // below returns the lowest id that the filter leaves out.
 func (f RunFilter) below() uint64 { return cmp.Or(uint64(f.Before), math.MaxInt64) }
 
-const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.coupons, r.started_at, r.heartbeat_at, r.finished_at, "
+const runColumns = "r.id, r.trigger_kind, r.operator, r.reason, r.cutoff, r.coupons, r.started_at, r.heartbeat_at, " +
+	"r.finished_at, "
 
 const (
 	runsSQL = "SELECT " + runColumns + `r.status,
@@ -89,15 +91,18 @@ GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
 
 	oneRunSQL = runsSQL + "settlement_run r WHERE r.id = ?" + ofRuns
 
-	// singleRunsSQL finds nightly and manual runs by an index, because there can be a million immediate runs between them.
+	// singleRunsSQL finds nightly and manual runs by an index, because there can be a million immediate runs between
+	// them.
 	singleRunsSQL = runsSQL + `settlement_run r FORCE INDEX (settlement_run_trigger)
       WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND (? = '' OR r.trigger_kind = ?)` + ofFilter + `
         AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
              OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))` + newest + ofRuns
 
 	// These find immediate runs: the newest, those of a date, those of a coupon.
-	immediateRunsSQL       = runsSQL + "settlement_run r FORCE INDEX (PRIMARY) WHERE r.trigger_kind = 'IMMEDIATE'" + ofFilter + newest + ofRuns
-	immediateRunsOfDateSQL = runsSQL + "settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = 'IMMEDIATE'" +
+	immediateRunsSQL = runsSQL + "settlement_run r FORCE INDEX (PRIMARY) WHERE r.trigger_kind = 'IMMEDIATE'" +
+		ofFilter + newest + ofRuns
+	immediateRunsOfDateSQL = runsSQL +
+		"settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = 'IMMEDIATE'" +
 		ofFilter + newest + ofRuns
 	immediateRunsOfCouponSQL = runsSQL + `settlement f STRAIGHT_JOIN settlement_run r ON r.id = f.run_id
       WHERE f.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE'` + ofFilter + newest + ofRuns
@@ -109,7 +114,8 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	filter := []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status}
 	switch {
 	case f.Trigger != string(coupon.ImmediateRun):
-		runs, err := r.runs(ctx, singleRunsSQL, slices.Concat([]any{f.Trigger, f.Trigger}, filter, []any{f.Coupon, f.Coupon, f.Coupon, f.Limit})...)
+		runs, err := r.runs(ctx, singleRunsSQL, slices.Concat([]any{f.Trigger, f.Trigger}, filter,
+			[]any{f.Coupon, f.Coupon, f.Coupon, f.Limit})...)
 		if err != nil || f.Trigger != "" || f.Status != "" && f.Status != string(coupon.RunSucceeded) {
 			return runs, err
 		}
@@ -126,7 +132,8 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 // runs executes a query that begins with runsSQL.
 func (r Reader) runs(ctx context.Context, query string, args ...any) ([]Run, error) {
 	runs, err := mysqltx.Collect(ctx, r.DB, func(r *Run) []any {
-		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.Coupons, &r.StartedAt, &r.HeartbeatAt, &r.FinishedAt, &r.Status}
+		fields := []any{&r.ID, &r.Trigger, &r.Operator, &r.Reason, &r.Cutoff, &r.Coupons, &r.StartedAt, &r.HeartbeatAt,
+			&r.FinishedAt, &r.Status}
 		return append(append(fields, r.Counts.fields()...), &r.Unsettled)
 	}, query, append([]any{SilentSeconds}, args...)...)
 	for i := range runs {
@@ -172,7 +179,8 @@ type CouponRecord struct {
 
 const runCouponsSQL = `
 SELECT k.coupon_id, COALESCE(c.name, ''), COALESCE(x.status, 'SETTLED'), s.run_id IS NOT NULL,
-       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0), COALESCE(s.ended_count, 0),
+       COALESCE(s.read_count, 0), COALESCE(s.issued_count, 0), COALESCE(s.under_review_count, 0),
+         COALESCE(s.ended_count, 0),
        COALESCE(s.already_issued_count, 0), COALESCE(s.not_selected_count, 0), COALESCE(x.gap, 0),
        COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), s.cleaned_at,
        x.duration_ms, COALESCE(x.error, '')
@@ -185,7 +193,8 @@ ORDER BY k.coupon_id`
 func (r Reader) RunCoupons(ctx context.Context, run coupon.RunID) ([]RunCoupon, error) {
 	coupons, err := mysqltx.Collect(ctx, r.DB, func(c *RunCoupon) []any {
 		fields := append([]any{&c.Coupon, &c.Name, &c.Status, &c.Recorded, &c.Read}, c.Counts.fields()...)
-		return append(fields, &c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis, &c.Error)
+		return append(fields, &c.Gap, &c.FirstArrival, &c.LastArrival, &c.WinnersDigest, &c.CleanedAt, &c.Millis,
+			&c.Error)
 	}, runCouponsSQL, run, run, run, run)
 	return coupons, mysqltx.Wrap(err, "read coupons of run %d", run)
 }
@@ -198,14 +207,17 @@ type Settled struct {
 const lastSettledSQL = `
 SELECT s.run_id, s.settled_at FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.run_id < ?
-  AND s.run_id NOT IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.action = ? AND e.run_id IS NOT NULL)
+  AND s.run_id NOT IN (SELECT e.run_id FROM audit_event e WHERE e.coupon_id = ? AND e.action = ?
+    AND e.run_id IS NOT NULL)
 ORDER BY r.cutoff <= ? DESC, s.run_id DESC LIMIT 1`
 
 // LastSettled returns the last run with a lower id than before that settled a coupon, or nil if there is none. Runs up
 // to the given cutoff are preferred to runs with a later one. A run that only dropped applications does not count.
-func LastSettled(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, before coupon.RunID, cutoff time.Time) (*Settled, error) {
+func LastSettled(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, before coupon.RunID,
+	cutoff time.Time) (*Settled, error) {
 	var s Settled
-	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, couponID, audit.DLQDropped, cutoff.UTC()).Scan(&s.Run, &s.At)
+	err := q.QueryRowContext(ctx, lastSettledSQL, couponID, before, couponID, audit.DLQDropped,
+		cutoff.UTC()).Scan(&s.Run, &s.At)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

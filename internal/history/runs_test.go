@@ -29,7 +29,8 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 	if status != "RUNNING" && status != "ABANDONED" {
 		finished = cutoff.Add(90 * time.Second).UTC()
 	}
-	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at, heartbeat_at, nonce, finished_at, status, coupons)
+	done, err := d.DB.Exec(`INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, started_at,
+		heartbeat_at, nonce, finished_at, status, coupons)
 		VALUES (?, 'kim', 'TICKET-1', ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? SECOND, HEX(UUID_SHORT()), ?, ?, 5)`,
 		trigger, cutoff.UTC(), cutoff.Add(time.Minute).UTC(), int(silent.Seconds()), finished, status)
 	require.NoError(d.T, err)
@@ -41,14 +42,16 @@ func (d fixture) addRun(trigger, status string, cutoff time.Time, silent time.Du
 // addRecord adds the record of a run for a coupon.
 func (d fixture) addRecord(run coupon.RunID, couponID coupon.CouponID, issued, reviewed int) {
 	d.T.Helper()
-	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, not_selected_count, already_issued_count, settled_at) VALUES (?, ?, ?, ?, 3, 1, NOW(6))",
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, issued_count, under_review_count, not_selected_count, "+
+		"already_issued_count, settled_at) VALUES (?, ?, ?, ?, 3, 1, NOW(6))",
 		run, couponID, issued, reviewed)
 }
 
 // addResult adds the result of a run for a coupon.
 func (d fixture) addResult(run coupon.RunID, couponID coupon.CouponID, status, failure string) {
 	d.T.Helper()
-	d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)", run, couponID, status, failure)
+	d.Exec("INSERT INTO run_coupon (run_id, coupon_id, status, gap, duration_ms, error) VALUES (?, ?, ?, -2, 1500, ?)",
+		run, couponID, status, failure)
 }
 
 func runIDs(runs []history.Run) []coupon.RunID {
@@ -67,7 +70,8 @@ func TestRunsByFilter(t *testing.T) {
 	first := d.addRun("CRON", "SUCCEEDED", midnight.AddDate(0, 0, -1), 0)
 	second := d.addRun("CRON", "HELD", midnight, 0)
 	third := d.addRun("MANUAL", "RUNNING", midnight.Add(time.Microsecond), time.Hour)
-	fourth := d.addRun("DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), -time.Hour) // never silent while the subtests wait for their turn
+	// Never silent while the subtests wait for their turn.
+	fourth := d.addRun("DLQ_RETRY", "RUNNING", midnight.AddDate(0, 0, 1), -time.Hour)
 	fifth := d.addRun("MANUAL", "ABANDONED", midnight.AddDate(0, 0, 1), time.Hour)
 	d.addRecord(first, 7, 10, 2)
 	d.addRecord(first, 8, 5, 0)
@@ -79,19 +83,23 @@ func TestRunsByFilter(t *testing.T) {
 		filter history.RunFilter
 		want   []coupon.RunID
 	}{
-		"all, the newest first":        {history.RunFilter{}, []coupon.RunID{fifth, fourth, third, second, first}},
-		"a page":                       {history.RunFilter{Limit: 2}, []coupon.RunID{fifth, fourth}},
-		"the next page":                {history.RunFilter{Limit: 2, Before: fourth}, []coupon.RunID{third, second}},
-		"of a business date":           {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight}, []coupon.RunID{second}},
-		"of the day before":            {history.RunFilter{From: midnight.AddDate(0, 0, -2), To: midnight.AddDate(0, 0, -1)}, []coupon.RunID{first}},
-		"of the day after":             {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)}, []coupon.RunID{fifth, fourth, third}},
+		"all, the newest first": {history.RunFilter{}, []coupon.RunID{fifth, fourth, third, second, first}},
+		"a page":                {history.RunFilter{Limit: 2}, []coupon.RunID{fifth, fourth}},
+		"the next page":         {history.RunFilter{Limit: 2, Before: fourth}, []coupon.RunID{third, second}},
+		"of a business date": {history.RunFilter{From: midnight.AddDate(0, 0, -1), To: midnight},
+			[]coupon.RunID{second}},
+		"of the day before": {history.RunFilter{From: midnight.AddDate(0, 0, -2),
+			To: midnight.AddDate(0, 0, -1)}, []coupon.RunID{first}},
+		"of the day after": {history.RunFilter{From: midnight, To: midnight.AddDate(0, 0, 1)},
+			[]coupon.RunID{fifth, fourth, third}},
 		"of a coupon, with failures":   {history.RunFilter{Coupon: 7}, []coupon.RunID{second, first}},
 		"of another coupon":            {history.RunFilter{Coupon: 8}, []coupon.RunID{first}},
 		"of no coupon":                 {history.RunFilter{Coupon: 9}, []coupon.RunID{}},
 		"by trigger":                   {history.RunFilter{Trigger: "CRON"}, []coupon.RunID{second, first}},
 		"running":                      {history.RunFilter{Status: "RUNNING"}, []coupon.RunID{fourth}},
 		"abandoned, marked or not yet": {history.RunFilter{Status: "ABANDONED"}, []coupon.RunID{fifth, third}},
-		"all filters":                  {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third, From: midnight.AddDate(0, 0, -1), To: midnight}, []coupon.RunID{second}},
+		"all filters": {history.RunFilter{Status: "HELD", Trigger: "CRON", Coupon: 7, Before: third,
+			From: midnight.AddDate(0, 0, -1), To: midnight}, []coupon.RunID{second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +115,8 @@ func TestRunsByFilter(t *testing.T) {
 		t.Parallel()
 		run, err := reader.Run(t.Context(), first)
 		require.NoError(t, err)
-		require.Equal(t, [6]int64{5, 15, 2, 2, 6, 0}, [6]int64{run.Coupons, run.Issued, run.UnderReview, run.AlreadyIssued, run.NotSelected, run.Unsettled})
+		require.Equal(t, [6]int64{5, 15, 2, 2, 6, 0},
+			[6]int64{run.Coupons, run.Issued, run.UnderReview, run.AlreadyIssued, run.NotSelected, run.Unsettled})
 		require.EqualValues(t, 30_000, *run.Millis)
 		require.Equal(t, midnight.AddDate(0, 0, -1).UTC(), run.Cutoff)
 		run, err = reader.Run(t.Context(), second)
@@ -133,7 +142,8 @@ func TestRunsByFilter(t *testing.T) {
 		coupons, err = reader.RunCoupons(t.Context(), second)
 		require.NoError(t, err)
 		millis := int64(1500)
-		require.Equal(t, []history.RunCoupon{{Coupon: 7, Status: "HELD", Gap: -2, Millis: &millis, Error: "promises are missing"}}, coupons)
+		require.Equal(t, []history.RunCoupon{{Coupon: 7, Status: "HELD", Gap: -2, Millis: &millis,
+			Error: "promises are missing"}}, coupons)
 		coupons, err = reader.RunCoupons(t.Context(), third)
 		require.NoError(t, err)
 		require.NotNil(t, coupons, "[] in JSON, not null")
@@ -163,8 +173,10 @@ func TestLastSettledPrefersTheDate(t *testing.T) {
 	}
 	drop := d.addRun("MANUAL", "SUCCEEDED", midnight.AddDate(0, 0, 1), 0)
 	d.addRecord(drop, couponID, 0, 1)
-	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, run_id) VALUES ('', 'kim', 'DLQ_DROPPED', ?, ?)", couponID, drop)
-	for cutoff, want := range map[int]coupon.RunID{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2], 9: nights[2]} {
+	d.Exec("INSERT INTO audit_event (account, actor, action, coupon_id, run_id) VALUES ('', 'kim', 'DLQ_DROPPED', ?, "+
+		"?)", couponID, drop)
+	for cutoff, want := range map[int]coupon.RunID{-1: nights[2], 0: nights[0], 1: nights[1], 2: nights[2],
+		9: nights[2]} {
 		s, err := history.LastSettled(t.Context(), d.DB, couponID, drop+1, midnight.AddDate(0, 0, cutoff))
 		require.NoError(t, err)
 		require.Equal(t, want, s.Run, cutoff)
@@ -205,10 +217,14 @@ func TestAbandon(t *testing.T) {
 		return d.begin(history.Start{Trigger: coupon.Cron, Cutoff: cutoff, StartedAt: cutoff.Add(-24 * time.Hour)})
 	}
 	silence := func(run coupon.RunID, seconds int) {
-		d.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL ? SECOND WHERE id = ?", seconds, run)
+		d.Exec("UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6) - INTERVAL ? SECOND WHERE id = ?", seconds,
+			run)
 	}
 	status := func(run coupon.RunID) (status string) {
-		require.NoError(t, d.DB.QueryRow("SELECT CONCAT(status, IF(finished_at IS NULL, '', ' finished')) FROM settlement_run WHERE id = ?", run).Scan(&status))
+		require.NoError(t,
+			d.DB.QueryRow(
+				"SELECT CONCAT(status, IF(finished_at IS NULL, '', ' finished')) FROM settlement_run WHERE id = ?",
+				run).Scan(&status))
 		return status
 	}
 	mark := func() []coupon.RunID {
@@ -223,7 +239,8 @@ func TestAbandon(t *testing.T) {
 	silence(ended, 3600)
 	require.Equal(t, []coupon.RunID{silent}, mark())
 	require.Empty(t, mark())
-	require.Equal(t, []string{"ABANDONED", "RUNNING", "HELD finished"}, []string{status(silent), status(beating), status(ended)})
+	require.Equal(t, []string{"ABANDONED", "RUNNING", "HELD finished"},
+		[]string{status(silent), status(beating), status(ended)})
 
 	// The run was only cut off from the database.
 	require.NoError(t, history.Beat(t.Context(), d.DB, silent))

@@ -42,8 +42,8 @@ func CrossOrigin(origins []string, next http.Handler, methods ...string) http.Ha
 	})
 }
 
-// ForeignPages returns a check whether a page sends a request that may change something, and is neither of the request's host nor of
-// these origins. A browser would send the gateway's cookies along. Programs send no Origin.
+// ForeignPages returns a check whether a page sends a request that may change something, and is neither of the
+// request's host nor of these origins. A browser would send the gateway's cookies along. Programs send no Origin.
 func ForeignPages(origins []string) func(r *http.Request) bool {
 	protection := http.NewCrossOriginProtection()
 	for _, origin := range origins {
@@ -56,14 +56,17 @@ func ForeignPages(origins []string) func(r *http.Request) bool {
 
 // LogForeignPage is for a setting that is missing: whoever sees the line can compare both names.
 func LogForeignPage(logger *zap.Logger, r *http.Request) {
-	logger.Warn("request of another origin's page refused; CORS_ORIGINS names the origins of pages, and proxies pass on Host", LogRequest(r),
+	logger.Warn(
+		"request of another origin's page refused; CORS_ORIGINS names the origins of pages, and proxies pass on Host",
+		LogRequest(r),
 		zap.String("origin", r.Header.Get("Origin")), zap.String("host", r.Host))
 }
 
 // pageSchemes are the schemes of pages on the web and in apps by Capacitor and Ionic.
 var pageSchemes = []string{"http", "https", "capacitor", "ionic"}
 
-// isOrigin reports whether text is an origin as browsers send it: scheme, host, and the port unless it is the usual one.
+// isOrigin reports whether text is an origin as browsers send it: scheme, host, and the port unless it is the usual
+// one.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || !slices.Contains(pageSchemes, u.Scheme) || u.Hostname() == "" || strings.Contains(text, "*") {

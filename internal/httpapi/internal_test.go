@@ -19,15 +19,16 @@ func FuzzParseID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		id, ok := ParseID[coupon.UserID](text)
 		number, err := strconv.ParseUint(text, 10, 64)
-		require.Equal(t, err == nil && number > 0 && strconv.FormatUint(number, 10) == text, ok, "%q was read as %d", text, id)
+		require.Equal(t, err == nil && number > 0 && strconv.FormatUint(number, 10) == text, ok, "%q was read as %d",
+			text, id)
 		if ok {
 			require.EqualValues(t, number, id)
 		}
 	})
 }
 
-// Every Accept-Language gives one of the two languages; a header that is too long counts as none; several headers count as one
-// list.
+// Every Accept-Language gives one of the two languages; a header that is too long counts as none; several headers count
+// as one list.
 func FuzzNegotiate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, accept string) {
 		got := Negotiate(http.Header{"Accept-Language": {accept}})
@@ -35,7 +36,8 @@ func FuzzNegotiate(f *testing.F) {
 		if accept == "" || len(accept) > maxAcceptLanguage {
 			require.Equal(t, language.Korean, got, "%q", accept)
 		}
-		require.Equal(t, got, Negotiate(http.Header{"Accept-Language": strings.Split(accept, ",")}), "%q in several headers", accept)
+		require.Equal(t, got, Negotiate(http.Header{"Accept-Language": strings.Split(accept, ",")}),
+			"%q in several headers", accept)
 	})
 }
 

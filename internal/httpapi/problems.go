@@ -35,8 +35,8 @@ func (p Problem) WithDetails(korean, english string) Problem {
 	return p
 }
 
-// Problems are the problems of an API by result. Several results may share a public code, and then a title, since RFC 9457
-// wants one title per type; the metrics show the result.
+// Problems are the problems of an API by result. Several results may share a public code, and then a title, since RFC
+// 9457 wants one title per type; the metrics show the result.
 type Problems map[Result]Problem
 
 // The titles of the public code UNAVAILABLE.

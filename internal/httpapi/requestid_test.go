@@ -35,7 +35,8 @@ func TestRequestIDs(t *testing.T) {
 			request, recorder := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
 			request.Header["X-Request-Id"] = c.sent
 			var seen string
-			Identified(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = RequestID(r) })).ServeHTTP(recorder, request)
+			Identified(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = RequestID(r) })).
+				ServeHTTP(recorder, request)
 			require.Equal(t, []string{seen}, recorder.Header().Values("X-Request-ID"))
 			if c.kept {
 				require.Equal(t, c.sent[0], seen)
@@ -49,11 +50,16 @@ func TestRequestIDs(t *testing.T) {
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	for text, right := range map[string]bool{
-		"https://shop.example.com": true, "http://localhost:5173": true, "https://[::1]:8443": true, "https://쇼핑.example": false,
-		"https://shop.example.com/": false, "https://shop.example.com:443": false, "http://shop.example.com:80": false, "shop.example.com": false,
-		"https://Shop.example.com": false, "*": false, "https://*.example.com": false, "null": false, "": false, "ftp://shop.example.com": false,
-		"capacitor://localhost": true, "ionic://localhost": true, "capacitor://": false, "capacitor://localhost/": false, "file://localhost": false,
-		"https://user@shop.example.com": false, "https://shop.example.com?x": false, "https://shop.example.com#x": false, "https://": false,
+		"https://shop.example.com": true, "http://localhost:5173": true, "https://[::1]:8443": true,
+		"https://쇼핑.example":        false,
+		"https://shop.example.com/": false, "https://shop.example.com:443": false, "http://shop.example.com:80": false,
+		"shop.example.com":         false,
+		"https://Shop.example.com": false, "*": false, "https://*.example.com": false, "null": false, "": false,
+		"ftp://shop.example.com": false,
+		"capacitor://localhost":  true, "ionic://localhost": true, "capacitor://": false,
+		"capacitor://localhost/": false, "file://localhost": false,
+		"https://user@shop.example.com": false, "https://shop.example.com?x": false,
+		"https://shop.example.com#x": false, "https://": false,
 	} {
 		require.Equal(t, right, isOrigin(text), text)
 	}
@@ -81,10 +87,12 @@ func TestCrossOrigin(t *testing.T) {
 	require.Equal(t, http.StatusTeapot, simple.StatusCode)
 	require.Equal(t, shop, simple.Header.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "true", simple.Header.Get("Access-Control-Allow-Credentials"))
-	require.Equal(t, "X-Request-Id, Retry-After, Etag, Www-Authenticate", simple.Header.Get("Access-Control-Expose-Headers"))
+	require.Equal(t, "X-Request-Id, Retry-After, Etag, Www-Authenticate",
+		simple.Header.Get("Access-Control-Expose-Headers"))
 	require.Equal(t, []string{"Origin", "Accept-Language"}, simple.Header.Values("Vary"))
 
-	for _, origin := range []string{"https://evil.example.com", "null", "https://shop.example.com.evil.com", "http://shop.example.com"} {
+	for _, origin := range []string{"https://evil.example.com", "null", "https://shop.example.com.evil.com",
+		"http://shop.example.com"} {
 		other := ask(allowed, http.MethodGet, "Origin", origin)
 		require.Equal(t, http.StatusTeapot, other.StatusCode)
 		require.Empty(t, other.Header.Get("Access-Control-Allow-Origin"), origin)
@@ -99,7 +107,8 @@ func TestCrossOrigin(t *testing.T) {
 	}
 
 	preflight := func(method, headers string) *http.Response {
-		return ask(allowed, http.MethodOptions, "Origin", shop, "Access-Control-Request-Method", method, "Access-Control-Request-Headers", headers)
+		return ask(allowed, http.MethodOptions, "Origin", shop, "Access-Control-Request-Method", method,
+			"Access-Control-Request-Headers", headers)
 	}
 	right := preflight(http.MethodPost, "authorization,last-event-id,x-request-id")
 	require.Equal(t, http.StatusNoContent, right.StatusCode)
@@ -119,5 +128,6 @@ func TestCrossOrigin(t *testing.T) {
 	plain := ask(without, http.MethodGet, "Origin", shop)
 	require.Equal(t, []string{"Accept-Language"}, plain.Header.Values("Vary"))
 	require.Empty(t, plain.Header.Get("Access-Control-Allow-Origin"))
-	require.Equal(t, http.StatusTeapot, ask(without, http.MethodOptions, "Origin", shop, "Access-Control-Request-Method", "POST").StatusCode)
+	require.Equal(t, http.StatusTeapot, ask(without, http.MethodOptions, "Origin", shop,
+		"Access-Control-Request-Method", "POST").StatusCode)
 }

@@ -24,7 +24,8 @@ type Document struct {
 
 // Document returns the body in one language.
 func (p Problem) Document(words Words) Document {
-	return Document{Type: "urn:jajeong:problem:" + string(p.Code), Title: words.Title, Status: p.Status, Detail: words.Detail, Code: p.Code}
+	return Document{Type: "urn:jajeong:problem:" + string(p.Code), Title: words.Title, Status: p.Status,
+		Detail: words.Detail, Code: p.Code}
 }
 
 // Describe sets the headers of a problem, and returns its body in the language of the request.

@@ -37,9 +37,11 @@ type Port struct {
 	Name        string // such as apply, for APPLY_LISTEN
 	Handler     http.Handler
 	Listen      string
-	Connections int                      // maximum of open connections that are served
-	Surplus     int                      // maximum of further open connections. They get 503, except on a port with streams
-	EndStreams  func(over time.Duration) // ends the streams over some time, when the port closes; nil: the port has no streams
+	Connections int // maximum of open connections that are served
+	// Maximum of further open connections. They get 503, except on a port with streams.
+	Surplus int
+	// Ends the streams over some time, when the port closes; nil: the port has no streams.
+	EndStreams func(over time.Duration)
 }
 
 // ServerConfig configures a Server. Every field but Ready is required.
@@ -86,7 +88,8 @@ func Listen(config ServerConfig) (*Server, error) {
 		config.Logger.Error(cannotListen, s.settings(), zap.Error(err))
 		return nil, err
 	}
-	config.Logger.Info("admin port open; the public ports open when this process is ready", zap.Stringer("admin", s.admin.Addr()))
+	config.Logger.Info("admin port open; the public ports open when this process is ready",
+		zap.Stringer("admin", s.admin.Addr()))
 	return s, nil
 }
 
@@ -114,9 +117,9 @@ func portFree(address string) error {
 	return listener.Close()
 }
 
-// Serve serves the admin port and, once the process is ready, the public ports. After ctx ends, the process reports "not
-// ready", takes requests for Delay, answers those in flight, and ends the streams. A failed port
-// also ends Serve. Errors are logged.
+// Serve serves the admin port and, once the process is ready, the public ports. After ctx ends, the process reports
+// "not ready", takes requests for Delay, answers those in flight, and ends the streams. A failed port also ends Serve.
+// Errors are logged.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, 1+len(s.public))
 	opening, stop := context.WithCancel(ctx)

@@ -37,7 +37,8 @@ func (s *Settings) Validate() error {
 			problems = append(problems, text.UsageErrorf(problem, args...))
 		}
 	}
-	check(s.ShutdownDelay >= 0 && s.ShutdownDelay <= maxShutdownDelay, text.WrongDelay, s.ShutdownDelay, maxShutdownDelay)
+	check(s.ShutdownDelay >= 0 && s.ShutdownDelay <= maxShutdownDelay, text.WrongDelay, s.ShutdownDelay,
+		maxShutdownDelay)
 	for _, origin := range s.CORSOrigins {
 		check(isOrigin(origin), text.WrongOrigin, origin)
 	}
@@ -50,11 +51,12 @@ func (s *Settings) Validate() error {
 
 const ownFiles = 128 // open files kept for the admin port, the listeners, the log and the Go runtime
 
-// FitOpenFiles makes MaxConnections fit the limit of open files: a process without free files cannot answer operators and
-// cannot reconnect. A default that is too high is lowered; a setting that is too high is an error. toServers is how many
-// connections the process has to MySQL and Redis; streams is MAX_STREAMS, or nil. It returns how many surplus
+// FitOpenFiles makes MaxConnections fit the limit of open files: a process without free files cannot answer operators
+// and cannot reconnect. A default that is too high is lowered; a setting that is too high is an error. toServers is how
+// many connections the process has to MySQL and Redis; streams is MAX_STREAMS, or nil. It returns how many surplus
 // connections get 503.
-func (s *Settings) FitOpenFiles(parsed *kong.Context, toServers int, streams *int, logger *zap.Logger) (surplus int, err error) {
+func (s *Settings) FitOpenFiles(parsed *kong.Context, toServers int, streams *int,
+	logger *zap.Logger) (surplus int, err error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, text.Errorf(text.OpenFilesUnknown, err)
@@ -71,7 +73,8 @@ func (s *Settings) FitOpenFiles(parsed *kong.Context, toServers int, streams *in
 			return 0, text.UsageErrorf(text.TooManyStreams, *streams, limit.Cur, kept, most)
 		default:
 			logger.Warn("MAX_STREAMS lowered to fit the limit of open files; raise the limit (ulimit -n, LimitNOFILE)",
-				zap.Int("max_streams", most), zap.Int("default", *streams), zap.Uint64("open_files_limit", limit.Cur), zap.Int("kept", kept))
+				zap.Int("max_streams", most), zap.Int("default", *streams), zap.Uint64("open_files_limit", limit.Cur),
+				zap.Int("kept", kept))
 			*streams = most
 		}
 		taken := *streams + SurplusStreams(*streams)
@@ -86,7 +89,8 @@ func (s *Settings) FitOpenFiles(parsed *kong.Context, toServers int, streams *in
 		return 0, text.UsageErrorf(text.TooManyConnections, s.MaxConnections, limit.Cur, kept, limited)
 	default:
 		logger.Warn("MAX_CONNECTIONS lowered to fit the limit of open files; raise the limit (ulimit -n, LimitNOFILE)",
-			zap.Int("max_connections", limited), zap.Int("default", s.MaxConnections), zap.Uint64("open_files_limit", limit.Cur), zap.Int("kept", kept))
+			zap.Int("max_connections", limited), zap.Int("default", s.MaxConnections),
+			zap.Uint64("open_files_limit", limit.Cur), zap.Int("kept", kept))
 		s.MaxConnections = limited
 	}
 	return surplus, nil
@@ -103,14 +107,16 @@ func (s *Settings) mostStreams(parsed *kong.Context, left int) int {
 	return files * streamsPerSurplus / (streamsPerSurplus + 1)
 }
 
-// streamsPerSurplus is how many streams allow one more connection, on which a client gets one state and comes back later.
+// streamsPerSurplus is how many streams allow one more connection, on which a client gets one state and comes back
+// later.
 const streamsPerSurplus = 16
 
-// SurplusStreams returns how many connections the live port serves beyond its streams: at least one, so that clients for
-// whom there is no room get the present state.
+// SurplusStreams returns how many connections the live port serves beyond its streams: at least one, so that clients
+// for whom there is no room get the present state.
 func SurplusStreams(streams int) int { return max(1, streams/streamsPerSurplus) }
 
 func given(parsed *kong.Context, flag, env string) bool {
 	_, set := os.LookupEnv(env)
-	return set || slices.ContainsFunc(parsed.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == flag })
+	return set || slices.ContainsFunc(parsed.Path,
+		func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == flag })
 }

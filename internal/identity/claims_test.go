@@ -10,9 +10,11 @@ import (
 
 // The members are those that encoding/json finds, unless a name comes twice.
 func FuzzMembers(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1}`, ` { "a" : "}" , "b" : [ { } , "\"" ] } `, `{"\u0061":null,"a":-1.5e3}`,
+	for _, seed := range []string{`{}`, `{"a":1}`, ` { "a" : "}" , "b" : [ { } , "\"" ] } `,
+		`{"\u0061":null,"a":-1.5e3}`,
 		"{\"\xff\":\"\xff\"}", `[]`, `{"a":"\\"}`,
-		`{"a":1,"b":2,"a":1}`, `{"a":1,"\u0061":2}`, ` {"A":9007199254740993,"e":"\":{"} `, "", "null", `{"a":1}{}`, `{"a":1,}`} {
+		`{"a":1,"b":2,"a":1}`, `{"a":1,"\u0061":2}`, ` {"A":9007199254740993,"e":"\":{"} `, "", "null", `{"a":1}{}`,
+		`{"a":1,}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

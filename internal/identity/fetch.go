@@ -99,7 +99,8 @@ func (f *fetched) fetch(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err != nil:
 		if before == nil || *before == nil || (*before).Error() != err.Error() {
-			f.logger.Error("keys of tokens not fetched; the earlier keys stay in use", zap.Int("keys", len(f.Keys())), zap.Error(err))
+			f.logger.Error("keys of tokens not fetched; the earlier keys stay in use", zap.Int("keys", len(f.Keys())),
+				zap.Error(err))
 		}
 	default:
 		f.at.Store(f.now().UnixMicro())

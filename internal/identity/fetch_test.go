@@ -27,7 +27,9 @@ func jwks(t *testing.T, all ...signer) string {
 	t.Helper()
 	set := jwkset.JWKSMarshal{Keys: []jwkset.JWKMarshal{}}
 	for _, one := range all {
-		k, err := jwkset.NewJWKFromKey(one.public, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: one.id, USE: jwkset.UseSig, ALG: jwkset.ALG(one.method.Alg())}})
+		k, err := jwkset.NewJWKFromKey(one.public,
+			jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: one.id, USE: jwkset.UseSig,
+				ALG: jwkset.ALG(one.method.Alg())}})
 		require.NoError(t, err)
 		set.Keys = append(set.Keys, k.Marshal())
 	}
@@ -43,18 +45,20 @@ func TestParseJWKS_TakesKeysThatCanSign(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []key{s.rsa.key(), s.ec.key(), s.ed.key()}, all)
 
-	private, err := jwkset.NewJWKFromKey(s.ec.private.(*ecdsa.PrivateKey), jwkset.JWKOptions{Marshal: jwkset.JWKMarshalOptions{Private: true}})
+	private, err := jwkset.NewJWKFromKey(s.ec.private.(*ecdsa.PrivateKey),
+		jwkset.JWKOptions{Marshal: jwkset.JWKMarshalOptions{Private: true}})
 	require.NoError(t, err)
 	published, err := json.Marshal(private.Marshal())
 	require.NoError(t, err)
 	good := strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.ed), `{"keys":[`), `]}`)
 	for name, lie := range map[string]string{
-		"a secret":            `{"kty":"oct","kid":"k","alg":"HS256","k":"` + strings.Repeat("a", 64) + `"}`,
-		"a weak key":          strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.small), `{"keys":[`), `]}`),
-		"another curve":       strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.p384), `{"keys":[`), `]}`),
-		"for encryption":      strings.Replace(good, `"use":"sig"`, `"use":"enc"`, 1),
-		"for signing alone":   strings.Replace(good, `"use":"sig"`, `"key_ops":["sign"]`, 1),
-		"another algorithm":   strings.Replace(strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.rsa), `{"keys":[`), `]}`), "RS256", "RS512", 1),
+		"a secret":          `{"kty":"oct","kid":"k","alg":"HS256","k":"` + strings.Repeat("a", 64) + `"}`,
+		"a weak key":        strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.small), `{"keys":[`), `]}`),
+		"another curve":     strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.p384), `{"keys":[`), `]}`),
+		"for encryption":    strings.Replace(good, `"use":"sig"`, `"use":"enc"`, 1),
+		"for signing alone": strings.Replace(good, `"use":"sig"`, `"key_ops":["sign"]`, 1),
+		"another algorithm": strings.Replace(strings.TrimSuffix(strings.TrimPrefix(jwks(t, s.rsa), `{"keys":[`),
+			`]}`), "RS256", "RS512", 1),
 		"the wrong algorithm": strings.Replace(good, "EdDSA", "HS256", 1),
 		"an unknown kind":     `{"kty":"magic","kid":"k"}`,
 		"half a key":          `{"kty":"RSA","kid":"k","n":"AQ"}`,
@@ -74,7 +78,8 @@ func TestParseJWKS_TakesKeysThatCanSign(t *testing.T) {
 	all, err = parseJWKS([]byte(`{"keys":[` + string(published) + `]}`))
 	require.NoError(t, err)
 	require.IsType(t, s.ec.public, all[0].verifier, "the private part is not used")
-	for _, lie := range []string{"", "<html>", "[]", `{"keys":7}`, `{}`, `{"keys":[]}`, `{"keys":[` + strings.Repeat(good+",", maxKeys) + good + `]}`} {
+	for _, lie := range []string{"", "<html>", "[]", `{"keys":7}`, `{}`, `{"keys":[]}`, `{"keys":[` +
+		strings.Repeat(good+",", maxKeys) + good + `]}`} {
 		_, err := parseJWKS([]byte(lie))
 		require.Error(t, err)
 	}
@@ -109,7 +114,8 @@ func (p *provider) answers(a answer) { p.answer.Store(&a) }
 
 func (p *provider) says(status int, body string) {
 	p.answers(func(context.Context) (*http.Response, error) {
-		return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
+		return &http.Response{StatusCode: status, Status: http.StatusText(status),
+			Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
 	})
 }
 
@@ -184,9 +190,12 @@ func TestKeys_AreFetchedInTheBackground(t *testing.T) {
 		w.decides(t, of(old), true)
 
 		// The server is away, hangs, and lies. Nothing ends.
-		for _, trouble := range []func(){w.isAway, w.hangs, func() { w.says(http.StatusServiceUnavailable, jwks(t, next)) },
-			func() { w.says(http.StatusFound, jwks(t, next)) }, func() { w.says(http.StatusOK, "<html>Sign in</html>") },
-			func() { w.says(http.StatusOK, `{"keys":[]}`) }, func() { w.says(http.StatusOK, strings.Repeat(" ", maxJWKS)+jwks(t, next)) }} {
+		for _, trouble := range []func(){w.isAway, w.hangs,
+			func() { w.says(http.StatusServiceUnavailable, jwks(t, next)) },
+			func() { w.says(http.StatusFound, jwks(t, next)) },
+			func() { w.says(http.StatusOK, "<html>Sign in</html>") },
+			func() { w.says(http.StatusOK, `{"keys":[]}`) },
+			func() { w.says(http.StatusOK, strings.Repeat(" ", maxJWKS)+jwks(t, next)) }} {
 			trouble()
 			w.pass(2 * fetchInterval)
 			w.decides(t, of(old), true)

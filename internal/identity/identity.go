@@ -52,8 +52,8 @@ var words = map[reason]string{
 	wrongClaim:    "the token has no user id",
 }
 
-var reasons = []reason{noHeader, untrusted, wrongHeader, doubleHeader, noToken, malformed, wrongMethod, unknownKey, wrongSign,
-	expired, early, wrongIssuer, wrongAudience, wrongClaim, noScope}
+var reasons = []reason{noHeader, untrusted, wrongHeader, doubleHeader, noToken, malformed, wrongMethod, unknownKey,
+	wrongSign, expired, early, wrongIssuer, wrongAudience, wrongClaim, noScope}
 
 // Refusal says that a request has no identity.
 type Refusal struct {

@@ -19,7 +19,8 @@ import (
 )
 
 // private is the default of TRUSTED_PROXIES, in part.
-var private = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fc00::/7")}
+var private = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("fc00::/7")}
 
 func request(remote string, headers ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -38,30 +39,34 @@ func TestUser_OfHeader(t *testing.T) {
 		user    coupon.UserID
 		reason  reason
 	}{
-		"from the gateway":         {request(inside, "X-User-ID", "7"), 7, accepted},
-		"the largest id":           {request(inside, "X-User-ID", "18446744073709551615"), 18446744073709551615, accepted},
-		"in another spelling":      {request(inside, "x-user-id", "7"), 7, accepted},
-		"over IPv6":                {request("[fd00::1]:4567", "X-User-ID", "7"), 7, accepted},
-		"from a zone":              {request("[fd00::1%eth0]:4567", "X-User-ID", "7"), 7, accepted},
-		"over IPv6, in fact IPv4":  {request("[::ffff:10.1.2.3]:4567", "X-User-ID", "7"), 7, accepted},
-		"nothing":                  {request(inside), 0, noHeader},
-		"an empty header":          {request(inside, "X-User-ID", ""), 0, noHeader},
-		"a stranger":               {request("203.0.113.7:4567", "X-User-ID", "7"), 0, untrusted},
-		"a stranger over IPv6":     {request("[2001:db8::7]:4567", "X-User-ID", "7"), 0, untrusted},
-		"a stranger, not IPv4":     {request("[::ffff:203.0.113.7]:4567", "X-User-ID", "7"), 0, untrusted},
-		"a stranger as a proxy":    {request("203.0.113.7:4567", "X-User-ID", "7", "X-Forwarded-For", "10.1.2.3", "Forwarded", "for=10.1.2.3"), 0, untrusted},
-		"a stranger without":       {request("203.0.113.7:4567"), 0, noHeader},
-		"no address":               {request("", "X-User-ID", "7"), 0, untrusted},
-		"twice":                    {request(inside, "X-User-ID", "7", "X-User-ID", "8"), 0, doubleHeader},
-		"twice the same":           {request(inside, "X-User-ID", "7", "x-user-id", "7"), 0, doubleHeader},
-		"twice, first empty":       {request(inside, "X-User-ID", "", "X-User-ID", "8"), 0, doubleHeader},
-		"an underscore beside it":  {request(inside, "X-User-ID", "7", "X_User_ID", "8"), 0, doubleHeader},
-		"underscores alone":        {request(inside, "X_User_ID", "8"), 0, doubleHeader},
-		"one underscore":           {request(inside, "X-User-ID", "7", "x-user_id", "8"), 0, doubleHeader},
-		"dots":                     {request(inside, "X-User-ID", "7", "X.User.Id", "8"), 0, doubleHeader},
-		"in a cookie":              {request(inside, "Cookie", "X-User-ID=7; user_id=7"), 0, noHeader},
-		"in a token":               {request(inside, "Authorization", "Bearer eyJhbGciOiJub25lIn0.eyJ1aWQiOjd9."), 0, noHeader},
-		"another header":           {request(inside, "X-User-IP", "7", "X-Users-ID", "7", "XXUserXID", "7"), 0, noHeader},
+		"from the gateway": {request(inside, "X-User-ID", "7"), 7, accepted},
+		"the largest id": {request(inside, "X-User-ID", "18446744073709551615"), 18446744073709551615,
+			accepted},
+		"in another spelling":     {request(inside, "x-user-id", "7"), 7, accepted},
+		"over IPv6":               {request("[fd00::1]:4567", "X-User-ID", "7"), 7, accepted},
+		"from a zone":             {request("[fd00::1%eth0]:4567", "X-User-ID", "7"), 7, accepted},
+		"over IPv6, in fact IPv4": {request("[::ffff:10.1.2.3]:4567", "X-User-ID", "7"), 7, accepted},
+		"nothing":                 {request(inside), 0, noHeader},
+		"an empty header":         {request(inside, "X-User-ID", ""), 0, noHeader},
+		"a stranger":              {request("203.0.113.7:4567", "X-User-ID", "7"), 0, untrusted},
+		"a stranger over IPv6":    {request("[2001:db8::7]:4567", "X-User-ID", "7"), 0, untrusted},
+		"a stranger, not IPv4":    {request("[::ffff:203.0.113.7]:4567", "X-User-ID", "7"), 0, untrusted},
+		"a stranger as a proxy": {request("203.0.113.7:4567", "X-User-ID", "7", "X-Forwarded-For", "10.1.2.3",
+			"Forwarded", "for=10.1.2.3"), 0, untrusted},
+		"a stranger without":      {request("203.0.113.7:4567"), 0, noHeader},
+		"no address":              {request("", "X-User-ID", "7"), 0, untrusted},
+		"twice":                   {request(inside, "X-User-ID", "7", "X-User-ID", "8"), 0, doubleHeader},
+		"twice the same":          {request(inside, "X-User-ID", "7", "x-user-id", "7"), 0, doubleHeader},
+		"twice, first empty":      {request(inside, "X-User-ID", "", "X-User-ID", "8"), 0, doubleHeader},
+		"an underscore beside it": {request(inside, "X-User-ID", "7", "X_User_ID", "8"), 0, doubleHeader},
+		"underscores alone":       {request(inside, "X_User_ID", "8"), 0, doubleHeader},
+		"one underscore":          {request(inside, "X-User-ID", "7", "x-user_id", "8"), 0, doubleHeader},
+		"dots":                    {request(inside, "X-User-ID", "7", "X.User.Id", "8"), 0, doubleHeader},
+		"in a cookie":             {request(inside, "Cookie", "X-User-ID=7; user_id=7"), 0, noHeader},
+		"in a token": {request(inside, "Authorization", "Bearer eyJhbGciOiJub25lIn0.eyJ1aWQiOjd9."), 0,
+			noHeader},
+		"another header": {request(inside, "X-User-IP", "7", "X-Users-ID", "7", "XXUserXID", "7"), 0,
+			noHeader},
 		"not canonical":            {request(inside, "X-User-ID", "07"), 0, wrongHeader},
 		"a list":                   {request(inside, "X-User-ID", "7, 8"), 0, wrongHeader},
 		"zero":                     {request(inside, "X-User-ID", "0"), 0, wrongHeader},

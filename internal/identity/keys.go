@@ -37,7 +37,8 @@ const (
 	maxSecrets = 4    // each token is compared with all of them
 )
 
-// parseSecrets reads secrets, one in a line: as it is, or as base64:… for bytes that are no text. Errors do not quote the content.
+// parseSecrets reads secrets, one in a line: as it is, or as base64:… for bytes that are no text. Errors do not quote
+// the content.
 func parseSecrets(content []byte) (all []key, err error) {
 	for number, fields := range keysfile.Lines(content) {
 		secret := []byte(fields[0])
@@ -57,8 +58,8 @@ func parseSecrets(content []byte) (all []key, err error) {
 	return all, nil
 }
 
-// parseJWKS reads a JSON Web Key Set. Members that can sign no token that is accepted are left out, such as keys for encryption and
-// what is no key. A set without any other is an error.
+// parseJWKS reads a JSON Web Key Set. Members that can sign no token that is accepted are left out, such as keys for
+// encryption and what is no key. A set without any other is an error.
 func parseJWKS(content []byte) (all []key, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -91,12 +92,14 @@ func parseJWKSFile(content []byte) ([]key, error) {
 }
 
 func parseKey(one jwkset.JWKMarshal) (k key, ok bool) {
-	if one.USE != "" && one.USE != jwkset.UseSig || len(one.KEYOPS) > 0 && !slices.Contains(one.KEYOPS, jwkset.KeyOpsVerify) {
+	if one.USE != "" && one.USE != jwkset.UseSig || len(one.KEYOPS) > 0 &&
+		!slices.Contains(one.KEYOPS, jwkset.KeyOpsVerify) {
 		return key{}, false
 	}
 	// Certificates are not used, and nothing is fetched from an address in a key.
 	one.X5U, one.X5C, one.X5T, one.X5TS256 = "", nil, "", ""
-	parsed, err := jwkset.NewJWKFromMarshal(one, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{SkipUse: true, SkipKeyOps: true})
+	parsed, err := jwkset.NewJWKFromMarshal(one, jwkset.JWKMarshalOptions{},
+		jwkset.JWKValidateOptions{SkipUse: true, SkipKeyOps: true})
 	if err != nil {
 		return key{}, false
 	}

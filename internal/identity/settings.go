@@ -90,13 +90,15 @@ func (s *Settings) validateTokens() (err error) {
 			problems = append(problems, text.UsageErrorf(text.TokenSettingMissing, one.name))
 		}
 	}
-	if at, wrong := url.Parse(s.JWKSURL); s.JWKSURL != "" && (wrong != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.User != nil) {
+	if at, wrong := url.Parse(s.JWKSURL); s.JWKSURL != "" &&
+		(wrong != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.User != nil) {
 		problems = append(problems, text.UsageErrorf(text.WrongJWKSURL))
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
 	}
-	format := keysfile.Format[key]{Read: "keys of tokens read", Failed: "keys of tokens not read; the earlier keys stay in use"}
+	format := keysfile.Format[key]{Read: "keys of tokens read",
+		Failed: "keys of tokens not read; the earlier keys stay in use"}
 	switch {
 	case s.SecretFile != "":
 		format.Setting, format.Parse = "JWT_SECRET_FILE", parseSecrets
@@ -112,12 +114,16 @@ func (s *Settings) validateTokens() (err error) {
 func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	if s.Identity == header {
 		if s.proxies.ArePublic() {
-			logger.Warn("TRUSTED_PROXIES has public addresses: whoever reaches the public port from one of them can pretend to be any user")
+			logger.Warn(
+				"TRUSTED_PROXIES has public addresses: whoever reaches the public port from one of them can pretend " +
+					"to be any user")
 		}
-		logger.Info("users are identified by X-User-ID from these addresses", zap.Stringers("trusted_proxies", s.proxies))
+		logger.Info("users are identified by X-User-ID from these addresses",
+			zap.Stringers("trusted_proxies", s.proxies))
 		return FromHeader(logger, s.proxies...)
 	}
-	logger.Info("users are identified by tokens", zap.String("issuer", s.Issuer), zap.String("audience", s.Audience), zap.String("user_claim", s.UserClaim))
+	logger.Info("users are identified by tokens", zap.String("issuer", s.Issuer), zap.String("audience", s.Audience),
+		zap.String("user_claim", s.UserClaim))
 	i := &Identity{}
 	var from keys
 	if s.file != nil {
@@ -125,7 +131,8 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 	} else {
 		remote := newFetched(s.JWKSURL, now)
 		if !strings.HasPrefix(s.JWKSURL, "https:") {
-			logger.Warn("JWT_JWKS_URL is not https: an attacker in the network can replace the keys", zap.String("url", remote.shown()))
+			logger.Warn("JWT_JWKS_URL is not https: an attacker in the network can replace the keys",
+				zap.String("url", remote.shown()))
 		}
 		from, i.watch, i.ready = remote, func(ctx context.Context) { remote.Watch(ctx, logger) }, remote.ready
 		i.metrics = append(i.metrics, remote.age())
@@ -146,7 +153,8 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *Identity {
 func (f *fetched) age() prometheus.Collector {
 	began := f.now()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_identity_keys_age_seconds", Help: "Time since the keys of tokens were last fetched from JWT_JWKS_URL.",
+		Name: "jajeong_identity_keys_age_seconds",
+		Help: "Time since the keys of tokens were last fetched from JWT_JWKS_URL.",
 	}, func() float64 {
 		last := began
 		if at := f.at.Load(); at > 0 {

@@ -24,35 +24,53 @@ func written(t *testing.T, content string) string {
 func TestSettings_Wrong(t *testing.T) {
 	t.Parallel()
 	good := func(change func(s *Settings)) Settings {
-		s := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience, UserClaim: "uid"}
+		s := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience,
+			UserClaim: "uid"}
 		change(&s)
 		return s
 	}
 	for problem, s := range map[string]Settings{
-		`TRUSTED_PROXIES has "gateway"`:      {Identity: "header", TrustedProxies: []string{"gateway"}},
-		`TRUSTED_PROXIES has "10.0.0.0/33"`:  {Identity: "header", TrustedProxies: []string{"10.0.0.0/33"}},
-		`TRUSTED_PROXIES has "10.0.0.1/8"`:   {Identity: "header", TrustedProxies: []string{"10.0.0.1/8"}},
-		`JWT_ISSUER is set, but IDENTITY`:    {Identity: "header", Issuer: issuer},
-		"needs one of JWT_SECRET_FILE":       good(func(s *Settings) { s.JWKSURL = "" }),
-		"and only one":                       good(func(s *Settings) { s.SecretFile = written(t, strings.Repeat("s", 32)) }),
+		`TRUSTED_PROXIES has "gateway"`:     {Identity: "header", TrustedProxies: []string{"gateway"}},
+		`TRUSTED_PROXIES has "10.0.0.0/33"`: {Identity: "header", TrustedProxies: []string{"10.0.0.0/33"}},
+		`TRUSTED_PROXIES has "10.0.0.1/8"`:  {Identity: "header", TrustedProxies: []string{"10.0.0.1/8"}},
+		`JWT_ISSUER is set, but IDENTITY`:   {Identity: "header", Issuer: issuer},
+		"needs one of JWT_SECRET_FILE":      good(func(s *Settings) { s.JWKSURL = "" }),
+		"and only one": good(
+			func(s *Settings) { s.SecretFile = written(t, strings.Repeat("s", 32)) }),
 		"needs JWT_ISSUER":                   good(func(s *Settings) { s.Issuer = "" }),
 		"needs JWT_AUDIENCE":                 good(func(s *Settings) { s.Audience = "" }),
 		"needs JWT_USER_CLAIM":               good(func(s *Settings) { s.UserClaim = "" }),
 		"JWT_JWKS_URL is not an address":     good(func(s *Settings) { s.JWKSURL = "login.example.com" }),
 		"without a user name":                good(func(s *Settings) { s.JWKSURL = "file:///keys" }),
 		`TRUSTED_PROXIES has "fe80::1%eth0"`: {Identity: "header", TrustedProxies: []string{"fe80::1%eth0"}},
-		"JWT_SECRET_FILE: line 2 is wrong":   good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "# old\nshort") }),
-		"JWT_SECRET_FILE: line 1 is wrong":   good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "base64:AAAA") }),
-		"JWT_SECRET_FILE has 0 secrets":      good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "\n") }),
-		"JWT_SECRET_FILE cannot be read":     good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", "/nowhere" }),
-		"JWT_JWKS_FILE is wrong: the JSON Web Key Set has 0 usable keys of 1": good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, `{"keys":[{"kty":"oct"}]}`) }),
-		"JWT_JWKS_FILE is wrong: not a JSON Web Key Set":                      good(func(s *Settings) { s.JWKSURL, s.JWKSFile = "", written(t, "-----BEGIN PUBLIC KEY-----") }),
+		"JWT_SECRET_FILE: line 2 is wrong": good(func(s *Settings) {
+			s.JWKSURL, s.SecretFile = "",
+				written(t, "# old\nshort")
+		}),
+		"JWT_SECRET_FILE: line 1 is wrong": good(func(s *Settings) {
+			s.JWKSURL, s.SecretFile = "",
+				written(t, "base64:AAAA")
+		}),
+		"JWT_SECRET_FILE has 0 secrets": good(func(s *Settings) {
+			s.JWKSURL, s.SecretFile = "",
+				written(t, "\n")
+		}),
+		"JWT_SECRET_FILE cannot be read": good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", "/nowhere" }),
+		"JWT_JWKS_FILE is wrong: the JSON Web Key Set has 0 usable keys of 1": good(func(s *Settings) {
+			s.JWKSURL,
+				s.JWKSFile = "", written(t, `{"keys":[{"kty":"oct"}]}`)
+		}),
+		"JWT_JWKS_FILE is wrong: not a JSON Web Key Set": good(func(s *Settings) {
+			s.JWKSURL,
+				s.JWKSFile = "", written(t, "-----BEGIN PUBLIC KEY-----")
+		}),
 	} {
 		require.ErrorContains(t, s.Validate(), problem)
 	}
 	secret := good(func(s *Settings) { s.JWKSURL, s.SecretFile = "", written(t, "secretsecret") })
 	require.NotContains(t, secret.Validate().Error(), "secretsecret")
-	for _, address := range []string{"https://user:secretsecret@login.example.com/keys", "https://user:secretsecret%zz@login.example.com/keys"} {
+	for _, address := range []string{"https://user:secretsecret@login.example.com/keys",
+		"https://user:secretsecret%zz@login.example.com/keys"} {
 		secret = good(func(s *Settings) { s.JWKSURL = address })
 		require.ErrorContains(t, secret.Validate(), "JWT_JWKS_URL is not an address")
 		require.NotContains(t, secret.Validate().Error(), "secretsecret")
@@ -80,9 +98,11 @@ func TestSettings_Open(t *testing.T) {
 	require.NotNil(t, refused)
 
 	binary := []byte(strings.Repeat("\x00\xff", 16))
-	secrets := Settings{Identity: "jwt", SecretFile: written(t, "# of the gateway\n"+strings.Repeat("s", 32)+"\nbase64:"+base64.StdEncoding.EncodeToString(binary)+"\n"),
+	secrets := Settings{Identity: "jwt", SecretFile: written(t,
+		"# of the gateway\n"+strings.Repeat("s", 32)+"\nbase64:"+base64.StdEncoding.EncodeToString(binary)+"\n"),
 		Issuer: issuer, Audience: audience, UserClaim: "uid"}
-	public := Settings{Identity: "jwt", JWKSFile: written(t, jwks(t, signers().ec)), Issuer: issuer, Audience: audience, UserClaim: "uid"}
+	public := Settings{Identity: "jwt", JWKSFile: written(t, jwks(t, signers().ec)), Issuer: issuer, Audience: audience,
+		UserClaim: "uid"}
 	for _, c := range []struct {
 		settings *Settings
 		by       signer
@@ -102,7 +122,8 @@ func TestSettings_Open(t *testing.T) {
 		require.Equal(t, c.good, refused == nil)
 	}
 
-	remote := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience, UserClaim: "uid"}
+	remote := Settings{Identity: "jwt", JWKSURL: "https://login.example.com/keys", Issuer: issuer, Audience: audience,
+		UserClaim: "uid"}
 	require.NoError(t, remote.Validate())
 	require.ErrorContains(t, remote.Open(zap.NewNop(), time.Now).Ready(), "being fetched")
 }

@@ -65,7 +65,8 @@ func newTokens(from keys, methods []string, issuer, audience, claim string, now 
 	known, _ := lru.New[[sha256.Size]byte, verified](maxKnown) // fails only for a size below 1
 	headers, _ := lru.New[string, tokenHeader](maxHeaders)
 	return &tokens{keys: from, methods: methods, claim: claim, now: now, known: known, headers: headers,
-		validator: jwt.NewValidator(jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithExpirationRequired(), jwt.WithLeeway(leeway), jwt.WithTimeFunc(now))}
+		validator: jwt.NewValidator(jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithExpirationRequired(),
+			jwt.WithLeeway(leeway), jwt.WithTimeFunc(now))}
 }
 
 // of returns the sender of a request.
@@ -167,8 +168,8 @@ func (t *tokens) checkSignature(all []key, token string) (signed []byte, why rea
 	return signed, accepted
 }
 
-// mayHaveSigned reports whether a token with this header is to be compared with the key. Secrets have no id. A token without
-// a key id is good if there is one key.
+// mayHaveSigned reports whether a token with this header is to be compared with the key. Secrets have no id. A token
+// without a key id is good if there is one key.
 func (k key) mayHaveSigned(h tokenHeader, keys int) bool {
 	if k.method != h.method.Alg() {
 		return false
@@ -205,7 +206,8 @@ func reasonOf(err error) reason {
 		is  error
 		why reason
 	}{
-		{jwt.ErrTokenExpired, expired}, {jwt.ErrTokenNotValidYet, early}, {jwt.ErrTokenInvalidIssuer, wrongIssuer}, {jwt.ErrTokenInvalidAudience, wrongAudience},
+		{jwt.ErrTokenExpired, expired}, {jwt.ErrTokenNotValidYet, early}, {jwt.ErrTokenInvalidIssuer, wrongIssuer},
+		{jwt.ErrTokenInvalidAudience, wrongAudience},
 	} {
 		if errors.Is(err, one.is) {
 			return one.why

@@ -81,7 +81,8 @@ var signers = sync.OnceValue(func() (all struct{ rsa, other, small, ec, p384, ed
 		panic(err)
 	}
 	all.rsa, all.other, all.small = newRSA("rsa", 2048), newRSA("other", 2048), newRSA("small", 1024)
-	all.ec, all.p384 = newEC("ec", elliptic.P256(), jwt.SigningMethodES256), newEC("p384", elliptic.P384(), jwt.SigningMethodES384)
+	all.ec, all.p384 = newEC("ec", elliptic.P256(), jwt.SigningMethodES256),
+		newEC("p384", elliptic.P384(), jwt.SigningMethodES384)
 	all.ed = signer{"ed", jwt.SigningMethodEdDSA, private, crypto.PublicKey(public)}
 	return all
 })
@@ -193,35 +194,42 @@ func TestUser_RefusesTokens(t *testing.T) {
 		token  string
 		reason reason
 	}{
-		"none":                         {unsigned.sign(t, now, nil), wrongMethod},
-		"none with the id of a key":    {unsigned.sign(t, now, nil, "kid", by.id), wrongMethod},
-		"None":                         {header(`{"alg":"None","typ":"JWT"}`) + "." + parts[1] + ".", wrongMethod},
-		"none, signature of another":   {header(`{"alg":"none","kid":"ed"}`) + "." + parts[1] + "." + parts[2], wrongMethod},
-		"public key as secret, PEM":    {confused(pemKey), wrongMethod},
-		"public key as secret, DER":    {confused(der), wrongMethod},
-		"empty secret":                 {confused([]byte("x")), wrongMethod},
-		"RS512":                        {signer{rsaKey.id, jwt.SigningMethodRS512, rsaKey.private, nil}.sign(t, now, nil), wrongMethod},
-		"PS256":                        {signer{rsaKey.id, jwt.SigningMethodPS256, rsaKey.private, nil}.sign(t, now, nil), wrongMethod},
-		"ES384":                        {signers().p384.sign(t, now, nil, "kid", "ec"), wrongMethod},
-		"RS256 with the id of another": {signer{"ed", jwt.SigningMethodRS256, rsaKey.private, nil}.sign(t, now, nil), unknownKey},
-		"signed by another":            {stranger.sign(t, now, nil), wrongSign},
-		"another key":                  {other.sign(t, now, nil), unknownKey},
-		"key in the header": {by.sign(t, now, nil, "kid", "mine", "jwk", `{"kty":"OKP"}`, "jku", "https://evil.example.com/keys",
+		"none":                      {unsigned.sign(t, now, nil), wrongMethod},
+		"none with the id of a key": {unsigned.sign(t, now, nil, "kid", by.id), wrongMethod},
+		"None":                      {header(`{"alg":"None","typ":"JWT"}`) + "." + parts[1] + ".", wrongMethod},
+		"none, signature of another": {header(`{"alg":"none","kid":"ed"}`) + "." + parts[1] + "." + parts[2],
+			wrongMethod},
+		"public key as secret, PEM": {confused(pemKey), wrongMethod},
+		"public key as secret, DER": {confused(der), wrongMethod},
+		"empty secret":              {confused([]byte("x")), wrongMethod},
+		"RS512": {signer{rsaKey.id, jwt.SigningMethodRS512, rsaKey.private, nil}.sign(t, now,
+			nil), wrongMethod},
+		"PS256": {signer{rsaKey.id, jwt.SigningMethodPS256, rsaKey.private, nil}.sign(t, now,
+			nil), wrongMethod},
+		"ES384": {signers().p384.sign(t, now, nil, "kid", "ec"), wrongMethod},
+		"RS256 with the id of another": {signer{"ed", jwt.SigningMethodRS256, rsaKey.private, nil}.sign(t, now, nil),
+			unknownKey},
+		"signed by another": {stranger.sign(t, now, nil), wrongSign},
+		"another key":       {other.sign(t, now, nil), unknownKey},
+		"key in the header": {by.sign(t, now, nil, "kid", "mine", "jwk", `{"kty":"OKP"}`, "jku",
+			"https://evil.example.com/keys",
 			"x5u", "https://evil.example.com/cert"), unknownKey},
-		"path as id":           {by.sign(t, now, nil, "kid", "../../dev/null"), unknownKey},
-		"no key id":            {signer{"", by.method, by.private, nil}.sign(t, now, nil), unknownKey},
-		"extension":            {by.sign(t, now, nil, "crit", "b64"), malformed},
-		"altered":              {parts[0] + "." + header(`{"iss":"`+issuer+`","aud":"`+audience+`","exp":9999999999,"uid":8}`) + "." + parts[2], wrongSign},
-		"cut":                  {good[:len(good)-1], malformed},
-		"without signature":    {parts[0] + "." + parts[1] + ".", wrongSign},
-		"two parts":            {parts[0] + "." + parts[1], malformed},
-		"four parts":           {good + ".x", malformed},
-		"encrypted":            {good + ".x.y", malformed},
-		"other base64":         {strings.ReplaceAll(good, "-", "+") + "=", malformed},
-		"no JSON":              {header("{") + "." + parts[1] + "." + parts[2], malformed},
-		"an array":             {parts[0] + "." + header("[7]") + "." + parts[2], wrongSign},
-		"spaces":               {" " + good, malformed},
-		"expired":              {by.sign(t, now, jwt.MapClaims{"exp": now.Add(-leeway - 2*time.Second).Unix()}), expired},
+		"path as id": {by.sign(t, now, nil, "kid", "../../dev/null"), unknownKey},
+		"no key id":  {signer{"", by.method, by.private, nil}.sign(t, now, nil), unknownKey},
+		"extension":  {by.sign(t, now, nil, "crit", "b64"), malformed},
+		"altered": {parts[0] + "." +
+			header(`{"iss":"`+issuer+`","aud":"`+audience+`","exp":9999999999,"uid":8}`) + "." + parts[2], wrongSign},
+		"cut":               {good[:len(good)-1], malformed},
+		"without signature": {parts[0] + "." + parts[1] + ".", wrongSign},
+		"two parts":         {parts[0] + "." + parts[1], malformed},
+		"four parts":        {good + ".x", malformed},
+		"encrypted":         {good + ".x.y", malformed},
+		"other base64":      {strings.ReplaceAll(good, "-", "+") + "=", malformed},
+		"no JSON":           {header("{") + "." + parts[1] + "." + parts[2], malformed},
+		"an array":          {parts[0] + "." + header("[7]") + "." + parts[2], wrongSign},
+		"spaces":            {" " + good, malformed},
+		"expired": {by.sign(t, now, jwt.MapClaims{"exp": now.Add(-leeway - 2*time.Second).Unix()}),
+			expired},
 		"without end":          {by.sign(t, now, jwt.MapClaims{"exp": nil}), malformed},
 		"end as text":          {by.sign(t, now, jwt.MapClaims{"exp": "never"}), malformed},
 		"not yet":              {by.sign(t, now, jwt.MapClaims{"nbf": now.Add(leeway + time.Hour).Unix()}), early},
@@ -262,28 +270,33 @@ func (s signer) signText(t *testing.T, payload string) string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// A number is read as it is written: 7.0 and 7e0 are 7 for a program that reads floating point. A name that comes twice is
-// refused: other programs may read the other value.
+// A number is read as it is written: 7.0 and 7e0 are 7 for a program that reads floating point. A name that comes twice
+// is refused: other programs may read the other value.
 func TestUser_ReadsClaimsAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	const good = `{"iss":"` + issuer + `","aud":"` + audience + `","exp":9999999999,"uid":7`
 	by := signers().ed
 	newSite(t, time.Now).accepts(t, by.signText(t, good+"}"), 7)
-	for _, number := range []string{"7.0", "7e0", "0.7e1", "9007199254740993.0", "07", "+7", `"7.0"`, `"7e0"`, `"٧"`, "null", `""`} {
+	for _, number := range []string{"7.0", "7e0", "0.7e1", "9007199254740993.0", "07", "+7", `"7.0"`, `"7e0"`, `"٧"`,
+		"null", `""`} {
 		why := wrongClaim
 		if number == "07" || number == "+7" {
 			why = malformed // no JSON
 		}
-		newSite(t, time.Now).refuses(t, bearing(by.signText(t, strings.Replace(good, `"uid":7`, `"uid":`+number, 1)+"}")), why)
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t,
+			strings.Replace(good, `"uid":7`, `"uid":`+number, 1)+"}")), why)
 	}
-	for _, again := range []string{`,"uid":7}`, `,"uid":8}`, `,"u\u0069d":8}`, `,"exp":9999999999}`, `,"aud":"shop"}`, `,"x":1,"x":1}`} {
+	for _, again := range []string{`,"uid":7}`, `,"uid":8}`, `,"u\u0069d":8}`, `,"exp":9999999999}`, `,"aud":"shop"}`,
+		`,"x":1,"x":1}`} {
 		newSite(t, time.Now).refuses(t, bearing(by.signText(t, good+again)), malformed)
 	}
 	for name, wrong := range map[string]string{"iss": "7", "aud": `[7]`, "exp": `{}`, "nbf": `"soon"`} {
-		newSite(t, time.Now).refuses(t, bearing(by.signText(t, `{"`+name+`":`+wrong+`,`+strings.Replace(good[1:], `"`+name+`"`, `"other"`, 1)+"}")), malformed)
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t,
+			`{"`+name+`":`+wrong+`,`+strings.Replace(good[1:], `"`+name+`"`, `"other"`, 1)+"}")), malformed)
 	}
 	for _, name := range []string{"iss", "aud", "exp"} { // exact names alone count
-		newSite(t, time.Now).refuses(t, bearing(by.signText(t, strings.Replace(good, name, strings.ToUpper(name), 1)+"}")), malformed)
+		newSite(t, time.Now).refuses(t, bearing(by.signText(t,
+			strings.Replace(good, name, strings.ToUpper(name), 1)+"}")), malformed)
 	}
 }
 
@@ -294,16 +307,19 @@ func TestUser_RefusesHeaders(t *testing.T) {
 		request *http.Request
 		reason  reason
 	}{
-		"nothing":          {request("10.1.2.3:1"), noToken},
-		"X-User-ID":        {request("10.1.2.3:1", "X-User-ID", "7"), noToken},
-		"X_User_ID":        {request("10.1.2.3:1", "X_User_ID", "7"), noToken},
-		"a cookie":         {request("10.1.2.3:1", "Cookie", "Authorization=Bearer "+good+"; access_token="+good), noToken},
-		"another header":   {request("10.1.2.3:1", "Proxy-Authorization", "Bearer "+good, "X-Authorization", "Bearer "+good), noToken},
-		"an underscore":    {request("10.1.2.3:1", "Authorization_", "Bearer "+good), noToken},
-		"another scheme":   {request("10.1.2.3:1", "Authorization", "Basic "+good), noToken},
-		"no scheme":        {request("10.1.2.3:1", "Authorization", good), noToken},
-		"an empty token":   {request("10.1.2.3:1", "Authorization", "Bearer "), noToken},
-		"two tokens":       {request("10.1.2.3:1", "Authorization", "Bearer "+good, "Authorization", "Bearer "+good), malformed},
+		"nothing":   {request("10.1.2.3:1"), noToken},
+		"X-User-ID": {request("10.1.2.3:1", "X-User-ID", "7"), noToken},
+		"X_User_ID": {request("10.1.2.3:1", "X_User_ID", "7"), noToken},
+		"a cookie": {request("10.1.2.3:1", "Cookie", "Authorization=Bearer "+good+"; access_token="+good),
+			noToken},
+		"another header": {request("10.1.2.3:1", "Proxy-Authorization", "Bearer "+good, "X-Authorization",
+			"Bearer "+good), noToken},
+		"an underscore":  {request("10.1.2.3:1", "Authorization_", "Bearer "+good), noToken},
+		"another scheme": {request("10.1.2.3:1", "Authorization", "Basic "+good), noToken},
+		"no scheme":      {request("10.1.2.3:1", "Authorization", good), noToken},
+		"an empty token": {request("10.1.2.3:1", "Authorization", "Bearer "), noToken},
+		"two tokens": {request("10.1.2.3:1", "Authorization", "Bearer "+good, "Authorization", "Bearer "+good),
+			malformed},
 		"two in one":       {request("10.1.2.3:1", "Authorization", "Bearer "+good+", Bearer "+good), malformed},
 		"in the address":   {request("10.1.2.3:1"), noToken},
 		"a space too many": {request("10.1.2.3:1", "Authorization", "Bearer  "+good), malformed},
@@ -373,7 +389,8 @@ func TestUser_OfSecrets(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	secret := func(text string) signer {
-		return signer{"", jwt.SigningMethodHS256, []byte(strings.Repeat(text, minSecret)), []byte(strings.Repeat(text, minSecret))}
+		return signer{"", jwt.SigningMethodHS256, []byte(strings.Repeat(text, minSecret)),
+			[]byte(strings.Repeat(text, minSecret))}
 	}
 	s := &site{keys: new(someKeys)}
 	s.keys.set(secret("a"), secret("b"))
@@ -397,15 +414,16 @@ func TestService_NeedsTheScope(t *testing.T) {
 		claims  jwt.MapClaims
 		service string
 	}{
-		"scope":            {jwt.MapClaims{"scope": "read redeem", "client_id": "checkout"}, "checkout"},
-		"scp":              {jwt.MapClaims{"scp": []string{"read", "redeem"}, "azp": "pos"}, "pos"},
-		"subject":          {jwt.MapClaims{"scope": "redeem", "sub": "checkout-1"}, "checkout-1"},
-		"no user":          {jwt.MapClaims{"scope": "redeem", "sub": "checkout", "uid": nil}, "checkout"},
-		"none":             {jwt.MapClaims{"client_id": "checkout"}, ""},
-		"another":          {jwt.MapClaims{"scope": "redeem-all redeem:read REDEEM", "client_id": "checkout"}, ""},
-		"as another claim": {jwt.MapClaims{"scopes": "redeem", "roles": []string{"redeem"}, "client_id": "checkout"}, ""},
-		"no name":          {jwt.MapClaims{"scope": "redeem"}, ""},
-		"a wrong name":     {jwt.MapClaims{"scope": "redeem", "client_id": "a\nb", "sub": "auth0|7"}, ""},
+		"scope":   {jwt.MapClaims{"scope": "read redeem", "client_id": "checkout"}, "checkout"},
+		"scp":     {jwt.MapClaims{"scp": []string{"read", "redeem"}, "azp": "pos"}, "pos"},
+		"subject": {jwt.MapClaims{"scope": "redeem", "sub": "checkout-1"}, "checkout-1"},
+		"no user": {jwt.MapClaims{"scope": "redeem", "sub": "checkout", "uid": nil}, "checkout"},
+		"none":    {jwt.MapClaims{"client_id": "checkout"}, ""},
+		"another": {jwt.MapClaims{"scope": "redeem-all redeem:read REDEEM", "client_id": "checkout"}, ""},
+		"as another claim": {jwt.MapClaims{"scopes": "redeem", "roles": []string{"redeem"}, "client_id": "checkout"},
+			""},
+		"no name":      {jwt.MapClaims{"scope": "redeem"}, ""},
+		"a wrong name": {jwt.MapClaims{"scope": "redeem", "client_id": "a\nb", "sub": "auth0|7"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -415,7 +433,8 @@ func TestService_NeedsTheScope(t *testing.T) {
 				service, refused := s.identity.Service(bearing(signers().ed.sign(t, now, c.claims)))
 				require.Equal(t, c.service, service)
 				if c.service == "" {
-					require.Equal(t, &Refusal{Code: httpapi.Unauthenticated, Forbidden: true, Challenge: `Bearer error="insufficient_scope", scope="redeem"`}, refused)
+					require.Equal(t, &Refusal{Code: httpapi.Unauthenticated, Forbidden: true,
+						Challenge: `Bearer error="insufficient_scope", scope="redeem"`}, refused)
 				}
 			}
 		})
@@ -427,7 +446,8 @@ func TestService_NeedsTheScope(t *testing.T) {
 
 // No text makes a token that is accepted, and none makes the program fail.
 func FuzzVerify(f *testing.F) {
-	for _, seed := range []string{"", ".", "..", "a.b.c", "eyJhbGciOiJub25lIn0.e30.", "eyJhbGciOiJFZERTQSIsImtpZCI6ImVkIn0.e30.AA"} {
+	for _, seed := range []string{"", ".", "..", "a.b.c", "eyJhbGciOiJub25lIn0.e30.",
+		"eyJhbGciOiJFZERTQSIsImtpZCI6ImVkIn0.e30.AA"} {
 		f.Add(seed)
 	}
 	keys := new(someKeys)

@@ -25,8 +25,9 @@ func (d *Deployment) AddCoupon(seats int) coupon.CouponID {
 // AddCouponBetween adds a coupon with that window.
 func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon.CouponID {
 	d.T.Helper()
-	added, err := d.DB.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
-		"심야 쿠폰", seats, opens.UTC(), closes.UTC())
+	added, err :=
+		d.DB.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES (?, ?, ?, ?)",
+			"심야 쿠폰", seats, opens.UTC(), closes.UTC())
 	require.NoError(d.T, err)
 	id, err := added.LastInsertId()
 	require.NoError(d.T, err)
@@ -40,7 +41,8 @@ func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon
 // SetSeats sets the seats of a coupon in the database, with the audit event of an operator.
 func (d *Deployment) SetSeats(couponID coupon.CouponID, seats int) {
 	d.T.Helper()
-	require.NoError(d.T, d.AddSeats(couponID, int64(seats)-d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID)))
+	require.NoError(d.T, d.AddSeats(couponID,
+		int64(seats)-d.Number("SELECT total_quantity FROM coupon WHERE id = ?", couponID)))
 }
 
 // AddSeats adds seats to a coupon in the database, with the audit event of an operator.
@@ -50,11 +52,13 @@ func (d *Deployment) AddSeats(couponID coupon.CouponID, more int64) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", more, couponID); err != nil {
+	if _, err := tx.Exec("UPDATE coupon SET total_quantity = total_quantity + ? WHERE id = ?", more,
+		couponID); err != nil {
 		return err
 	}
 	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "park", Reason: "seats"}
-	if err := audit.Append(context.Background(), tx, origin, audit.CouponSeats, couponID, audit.Entry{Payload: audit.CouponChange{}, Seats: more}); err != nil {
+	if err := audit.Append(context.Background(), tx, origin, audit.CouponSeats, couponID,
+		audit.Entry{Payload: audit.CouponChange{}, Seats: more}); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -72,9 +76,12 @@ func (d *Deployment) InsertGranted(couponID coupon.CouponID, users ...coupon.Use
 func Granted(couponID coupon.CouponID, users ...coupon.UserID) (statements []string) {
 	for _, user := range users {
 		statements = append(statements,
-			fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id, expires_at, seq) VALUES (%d, %d, '2038-01-01', 1)", couponID, user),
+			fmt.Sprintf(
+				"INSERT INTO user_coupon (coupon_id, user_id, expires_at, seq) VALUES (%d, %d, '2038-01-01', 1)",
+				couponID, user),
 			fmt.Sprintf(`INSERT INTO coupon_log (user_coupon_id, seq, kind, expires_at, seats, actor, at)
-				SELECT MAX(id), 1, 'GRANTED', '2038-01-01', 1, 'kim', UTC_TIMESTAMP(6) FROM user_coupon WHERE coupon_id = %d AND user_id = %d`, couponID, user))
+				SELECT MAX(id), 1, 'GRANTED', '2038-01-01', 1, 'kim', UTC_TIMESTAMP(6) FROM user_coupon
+					WHERE coupon_id = %d AND user_id = %d`, couponID, user))
 	}
 	return statements
 }
@@ -82,8 +89,10 @@ func Granted(couponID coupon.CouponID, users ...coupon.UserID) (statements []str
 // SetWindow sets the window of a coupon, in the database and for the pods.
 func (d *Deployment) SetWindow(couponID coupon.CouponID, opens, closes time.Time) {
 	d.T.Helper()
-	d.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ? WHERE id = ?", opens.UTC(), closes.UTC(), couponID)
-	_, _, err := d.Store.Publish(d.T.Context(), coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	d.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ? WHERE id = ?", opens.UTC(), closes.UTC(),
+		couponID)
+	_, _, err := d.Store.Publish(d.T.Context(),
+		coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
 	require.NoError(d.T, err)
 }
 
@@ -108,7 +117,8 @@ func (d *Deployment) AddQueue(seats int, users ...coupon.UserID) coupon.CouponID
 	return couponID
 }
 
-// AddImmediate adds an open immediate coupon, whose window is published. The users exist and have applied, in this order.
+// AddImmediate adds an open immediate coupon, whose window is published. The users exist and have applied, in this
+// order.
 func (d *Deployment) AddImmediate(seats int, users ...coupon.UserID) coupon.CouponID {
 	d.T.Helper()
 	couponID := d.AddQueue(seats, users...)
@@ -127,7 +137,8 @@ func (d *Deployment) Answer(couponID coupon.CouponID, user coupon.UserID) candid
 // ApplyAt writes an application with this arrival into the queue, as if it had been accepted then.
 func (d *Deployment) ApplyAt(couponID coupon.CouponID, member string, arrival time.Time) {
 	d.T.Helper()
-	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
+	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(couponID),
+		redis.Z{Score: float64(arrival.UnixMicro()), Member: member}).Err())
 	d.AddPromises(couponID, 1)
 }
 
@@ -137,7 +148,8 @@ func (d *Deployment) AddPromises(couponID coupon.CouponID, more int64) {
 	require.NoError(d.T, d.Redis.HIncrBy(d.T.Context(), d.Key("state", couponID), "accepted", more).Err())
 }
 
-// ApplyLine writes applications of these users into the queue, in this order, as if they had been accepted a minute ago.
+// ApplyLine writes applications of these users into the queue, in this order, as if they had been accepted a minute
+// ago.
 func (d *Deployment) ApplyLine(couponID coupon.CouponID, users ...coupon.UserID) {
 	d.T.Helper()
 	ctx, first, pipe := d.T.Context(), d.Now().Add(-time.Minute).UnixMicro(), d.Redis.Pipeline()
@@ -152,7 +164,8 @@ func (d *Deployment) ApplyLine(couponID coupon.CouponID, users ...coupon.UserID)
 // MoveToReview moves an application from the queue to the DLQ, as a run does.
 func (d *Deployment) MoveToReview(couponID coupon.CouponID, member string, why coupon.Failure) {
 	d.T.Helper()
-	why.Application = coupon.Application{Member: member, Arrival: d.Arrivals(couponID)[member], Source: coupon.SourceQueue}
+	why.Application = coupon.Application{Member: member, Arrival: d.Arrivals(couponID)[member],
+		Source: coupon.SourceQueue}
 	moved, err := d.Store.Review(d.T.Context(), couponID, 0, time.Time{}, []coupon.Failure{why})
 	require.NoError(d.T, err)
 	require.EqualValues(d.T, 1, moved)
@@ -215,13 +228,16 @@ func (d *Deployment) Issued(couponID coupon.CouponID) []coupon.UserID {
 // Seats are the seats that runs have issued, in order.
 func (d *Deployment) Seats(couponID coupon.CouponID) []uint64 {
 	d.T.Helper()
-	return d.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID)
+	return d.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position",
+		couponID)
 }
 
 // Outcome are the users with that outcome, in order of arrival.
 func (d *Deployment) Outcome(couponID coupon.CouponID, outcome string) []coupon.UserID {
 	d.T.Helper()
-	return Column[coupon.UserID](d, "SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID, outcome)
+	return Column[coupon.UserID](d,
+		"SELECT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = ? ORDER BY applied_at", couponID,
+		outcome)
 }
 
 // Runs are the runs with a record of the coupon, in order.
@@ -231,7 +247,8 @@ func (d *Deployment) Runs(couponID coupon.CouponID) []coupon.RunID {
 }
 
 // Audit appends audit events in a transaction of its own. An entry without a payload gets the empty one of the action.
-func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID coupon.CouponID,
+	entries ...audit.Entry) error {
 	d.T.Helper()
 	entries = slices.Clone(entries)
 	for i := range entries {
@@ -251,7 +268,8 @@ func (d *Deployment) Audit(origin audit.Origin, action audit.Action, couponID co
 // Payloads are the payloads of the coupon's audit events of this action, in order.
 func (d *Deployment) Payloads(couponID coupon.CouponID, action audit.Action) (all []audit.Payload) {
 	d.T.Helper()
-	for _, detail := range Column[audit.Detail](d, "SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? ORDER BY id", couponID, action) {
+	for _, detail := range Column[audit.Detail](d,
+		"SELECT detail FROM audit_event WHERE coupon_id = ? AND action = ? ORDER BY id", couponID, action) {
 		all = append(all, detail.Payload(action))
 	}
 	return all
@@ -290,9 +308,12 @@ func (d *Deployment) Snapshot() (rows []string) {
 	d.T.Helper()
 	for _, query := range []string{
 		"SELECT CONCAT_WS('|', id, issued_count, status, finalised_at, version) FROM coupon ORDER BY id",
-		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) FROM user_coupon ORDER BY id",
-		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, COALESCE(cause, ''), note, COALESCE(member, ''), run_id) FROM application_outcome ORDER BY 1",
-		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, winners_digest, cleaned_at) FROM settlement ORDER BY 1",
+		"SELECT CONCAT_WS('|', id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id, status) " +
+			"FROM user_coupon ORDER BY id",
+		"SELECT CONCAT_WS('|', coupon_id, user_id, applied_at, outcome, COALESCE(cause, ''), note, COALESCE(member, " +
+			"''), run_id) FROM application_outcome ORDER BY 1",
+		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, " +
+			"winners_digest, cleaned_at) FROM settlement ORDER BY 1",
 		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
 	} {
 		rows = append(rows, Column[string](d, query)...)

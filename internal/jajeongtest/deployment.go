@@ -1,6 +1,7 @@
-// Package jajeongtest gives a test one deployment of Jajeong on real servers: a migrated database and a key prefix of its own,
-// with the accounts of sql/grants.sql and the users of docs/redis-users.acl. Settlements run in the test's process under the
-// account of `settle`; the test itself is an administrator. TestMain of a package calls [Main], a test calls [New]:
+// Package jajeongtest gives a test one deployment of Jajeong on real servers: a migrated database and a key prefix of
+// its own, with the accounts of sql/grants.sql and the users of docs/redis-users.acl. Settlements run in the test's
+// process under the account of `settle`; the test itself is an administrator. TestMain of a package calls [Main], a
+// test calls [New]:
 //
 //	d := jajeongtest.New(t)
 //	couponID := d.AddCoupon(2)
@@ -32,8 +33,8 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// PutBackTime is the time that pods have to put lost applications back, for what runs in the process of a test. It is short,
-// because many tests lose them for good. Programs have the time of the product.
+// PutBackTime is the time that pods have to put lost applications back, for what runs in the process of a test. It is
+// short, because many tests lose them for good. Programs have the time of the product.
 const PutBackTime = 100 * time.Millisecond
 
 // Main runs the tests on a database server with hostile defaults and exits. For TestMain.
@@ -88,7 +89,8 @@ func NewWith(t testing.TB, o Options) *Deployment {
 		o.Users = &MigratedUsers
 	}
 	database := databaseOf(t, o)
-	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users, Users: o.Users.Settings().Directory()}
+	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users,
+		Users: o.Users.Settings().Directory()}
 	d.Admin.MySQLDSN, d.Admin.RedisAddrs = database.DSN, o.Redis.Addrs
 	d.DB = d.open(database.DSN)
 	d.PodsDie()
@@ -124,7 +126,8 @@ func databaseOf(t testing.TB, o Options) testenv.SchemaHandle {
 	return testenv.SchemaHandle{MySQLHandle: *o.MySQL, Accounts: testenv.Accounts(t, o.MySQL.DSN, grants)}
 }
 
-// NewOnPrivateRedis makes a deployment with a Redis of its own, for proxies and full memory, and with some table of users.
+// NewOnPrivateRedis makes a deployment with a Redis of its own, for proxies and full memory, and with some table of
+// users.
 func NewOnPrivateRedis(t testing.TB) *Deployment {
 	t.Helper()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})

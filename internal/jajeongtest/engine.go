@@ -40,8 +40,8 @@ func Nightly(cutoff time.Time) settle.Order {
 	return settle.Order{Trigger: coupon.Cron, Cutoff: cutoff}
 }
 
-// Settler is a settler with connections of its own under the account of the settlement, as of a new process. The test may
-// replace parts of it.
+// Settler is a settler with connections of its own under the account of the settlement, as of a new process. The test
+// may replace parts of it.
 func (d *Deployment) Settler(change ...func(*settle.Settler)) *settle.Settler {
 	d.T.Helper()
 	s, disconnect := d.settler(change)
@@ -60,8 +60,10 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store},
-		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store}, Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
-		Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now, Catalog: catalog.Snapshot{Store: store}.Zone}).Get, Now: time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
+		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store},
+			Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
+		Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now, Catalog: catalog.Snapshot{Store: store}.Zone}).Get,
+		Now:  time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})
 	require.NoError(d.T, err)
 	for _, c := range change {
@@ -137,9 +139,11 @@ func (d *Deployment) Drop(couponID coupon.CouponID, members ...string) *settle.R
 	return d.review((*settle.Settler).Drop, Manual(), couponID, members)
 }
 
-type decision func(s *settle.Settler, ctx context.Context, couponID coupon.CouponID, order settle.Order, members []string) (*settle.Report, error)
+type decision func(s *settle.Settler, ctx context.Context, couponID coupon.CouponID, order settle.Order,
+	members []string) (*settle.Report, error)
 
-func (d *Deployment) review(decide decision, order settle.Order, couponID coupon.CouponID, members []string) *settle.Report {
+func (d *Deployment) review(decide decision, order settle.Order, couponID coupon.CouponID,
+	members []string) *settle.Report {
 	d.T.Helper()
 	s, disconnect := d.settler(nil)
 	defer disconnect()
@@ -169,10 +173,12 @@ func (d *Deployment) CouponAdmin() *couponadmin.Admin {
 // Catalog is the catalog of a pod with this store.
 func (d *Deployment) Catalog() *catalog.Catalog {
 	d.T.Helper()
-	return catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(), Logger: zap.NewNop(), Now: time.Now})
+	return catalog.New(catalog.Options{DB: d.open(d.API.MySQLDSN), Store: d.Store, Memory: d.Memory(),
+		Logger: zap.NewNop(), Now: time.Now})
 }
 
-// Refresh refreshes the catalog of a pod, as every pod does every few seconds. A refresh that runs out of time is repeated.
+// Refresh refreshes the catalog of a pod, as every pod does every few seconds. A refresh that runs out of time is
+// repeated.
 func (d *Deployment) Refresh() {
 	d.T.Helper()
 	require.NoError(d.T, d.RefreshOf(d.Catalog()))
@@ -184,8 +190,8 @@ func (d *Deployment) RefreshOf(c *catalog.Catalog) error {
 	return testenv.InTime(d.T, func() error { return c.Refresh(d.T.Context()) })
 }
 
-// Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. It accepts no
-// warning either.
+// Verify demands that every invariant holds for these coupons, or for all and for rows and keys of no coupon. It
+// accepts no warning either.
 func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 	d.T.Helper()
 	for _, v := range d.Check(coupons...) {

@@ -21,8 +21,8 @@ const (
 	ToRedis
 )
 
-// Proxied puts fault proxies in front of MySQL and Redis, which must be one server each. The deployment that it returns is the
-// same, but its programs and its operators connect through the proxies.
+// Proxied puts fault proxies in front of MySQL and Redis, which must be one server each. The deployment that it returns
+// is the same, but its programs and its operators connect through the proxies.
 func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deployment) {
 	d.T.Helper()
 	dsn, err := mysql.ParseDSN(d.Job.MySQLDSN)

@@ -13,7 +13,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Journal copies the lines of coupons to the journal until nothing is left to copy, under the account of the settlement.
+// Journal copies the lines of coupons to the journal until nothing is left to copy, under the account of the
+// settlement.
 func (d *Deployment) Journal(coupons ...coupon.CouponID) {
 	d.T.Helper()
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())

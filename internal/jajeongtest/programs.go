@@ -41,21 +41,22 @@ func (d *Deployment) Start(environment []string, pkg string, args ...string) *te
 	return p
 }
 
-// SettleByProgram settles everything that has arrived by the program settle. Unlike SettleNow, it gives pods the time of the
-// product to put applications back, which matters after another Redis server took over.
+// SettleByProgram settles everything that has arrived by the program settle. Unlike SettleNow, it gives pods the time
+// of the product to put applications back, which matters after another Redis server took over.
 func (d *Deployment) SettleByProgram(couponID coupon.CouponID) {
 	d.T.Helper()
 	code, output := d.RunToEnd(func() *exec.Cmd {
-		cmd := exec.CommandContext(testenv.Patient(d.T), testenv.Build(d.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
-			"--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
+		cmd := exec.CommandContext(testenv.Patient(d.T), testenv.Build(d.T, "./cmd/settle"),
+			append([]string{"run", "--cutoff=now", "--coupon=" + couponID.String(),
+				"--operator=kim", "--reason=test", "--yes"}, d.Flags(d.Job)...)...)
 		cmd.Env = d.Environment()
 		return cmd
 	})
 	require.Zero(d.T, code, output)
 }
 
-// RunToEnd runs a command of the program settle again as long as it ends with 1. That is safe, and a Job does so, too: 1 says
-// that a server was away or slow. It returns the exit code and the output.
+// RunToEnd runs a command of the program settle again as long as it ends with 1. That is safe, and a Job does so, too:
+// 1 says that a server was away or slow. It returns the exit code and the output.
 func (d *Deployment) RunToEnd(command func() *exec.Cmd) (code int, output string) {
 	d.T.Helper()
 	for {
@@ -81,10 +82,12 @@ type APIAnswer struct {
 	Receipt    string
 }
 
-// Ask sends a request of a user to an API at a host:port: POST applies, GET with the path /me asks for the application. A nil
-// transport is the default one.
-func Ask(transport http.RoundTripper, api, method, path string, couponID coupon.CouponID, user coupon.UserID) (a APIAnswer) {
-	request, err := http.NewRequest(method, fmt.Sprintf("http://%s/v1/coupons/%d/applications%s", api, couponID, path), nil)
+// Ask sends a request of a user to an API at a host:port: POST applies, GET with the path /me asks for the application.
+// A nil transport is the default one.
+func Ask(transport http.RoundTripper, api, method, path string, couponID coupon.CouponID,
+	user coupon.UserID) (a APIAnswer) {
+	request, err := http.NewRequest(method, fmt.Sprintf("http://%s/v1/coupons/%d/applications%s", api, couponID, path),
+		nil)
 	if err != nil {
 		return APIAnswer{Status: err.Error()}
 	}
@@ -94,7 +97,8 @@ func Ask(transport http.RoundTripper, api, method, path string, couponID coupon.
 		return APIAnswer{Status: err.Error()}
 	}
 	defer response.Body.Close()
-	_ = json.NewDecoder(response.Body).Decode(&a) // the status of a problem document is a number, which Status does not take
+	// The status of a problem document is a number, which Status does not take.
+	_ = json.NewDecoder(response.Body).Decode(&a)
 	a.HTTP = response.StatusCode
 	if a.Code != "" {
 		a.Status = a.Code

@@ -16,8 +16,9 @@ import (
 
 // UserTable is a possible table of users of a shop. Names and values are in SQL.
 type UserTable struct {
-	Name              string            // of the case
-	DDL               string            // statements before the migration, separated by semicolons; empty: the migration makes the table
+	Name string // of the case
+	// Statements before the migration, separated by semicolons; empty: the migration makes the table.
+	DDL               string
 	Table, ID, Status string            // Status is empty if the table has no status
 	Words             map[string]string // for Active, Blocked and Withdrawn
 	Configured        users.Settings    // the zero Settings are the default
@@ -38,12 +39,16 @@ var MigratedUsers = UserTable{Name: "as migrated", Table: "`user`", ID: "id", St
 var ReadableUserTables = []UserTable{
 	MigratedUsers,
 	{
-		Name: "collation that ignores case", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "'active'", "'ACTIVE '"),
-		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci)",
+		Name: "collation that ignores case", Table: "`user`", ID: "id", Status: "status",
+		Words: words("'ACTIVE'", "'active'", "'ACTIVE '"),
+		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 " +
+			"COLLATE utf8mb4_general_ci)",
 	},
 	{
-		Name: "binary collation", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "'Active'", "' ACTIVE'"),
-		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)",
+		Name: "binary collation", Table: "`user`", ID: "id", Status: "status",
+		Words: words("'ACTIVE'", "'Active'", "' ACTIVE'"),
+		DDL: "CREATE TABLE `user` (id BIGINT UNSIGNED PRIMARY KEY, status VARCHAR(20) CHARACTER SET utf8mb4 " +
+			"COLLATE utf8mb4_bin)",
 	},
 	{
 		Name: "NULL and empty", Table: "`user`", ID: "id", Status: "status", Words: words("'ACTIVE'", "NULL", "''"),
@@ -60,19 +65,25 @@ var ReadableUserTables = []UserTable{
 		Configured: settings("Members", "id", "active", "1"),
 	},
 	{
-		Name: "ENUM in another character set", Table: "`order`", ID: "`key`", Status: "`group`", Words: words("'정상'", "'it''s, gone'", "NULL"),
-		DDL:        "CREATE TABLE `order` (`key` MEDIUMINT UNSIGNED PRIMARY KEY, `group` ENUM('it''s, gone','정상','VIP') CHARACTER SET utf16)",
+		Name: "ENUM in another character set", Table: "`order`", ID: "`key`", Status: "`group`",
+		Words: words("'정상'", "'it''s, gone'", "NULL"),
+		DDL: "CREATE TABLE `order` (`key` MEDIUMINT UNSIGNED PRIMARY KEY, `group` ENUM('it''s, " +
+			"gone','정상','VIP') CHARACTER SET utf16)",
 		Configured: settings("order", "key", "group", "VIP", "정상"),
 	},
 	{
-		Name: "unique key that is not the primary key", Table: "member", ID: "member_no", Status: "grade", Words: words("'VIP'", "'VIPS'", "'vip'"),
-		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1, member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
-			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */ /*M!100600 IGNORED */, UNIQUE KEY ` + "`bynumber`" + ` (member_no))`,
+		Name: "unique key that is not the primary key", Table: "member", ID: "member_no", Status: "grade",
+		Words: words("'VIP'", "'VIPS'", "'vip'"),
+		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, shop_no INT NOT NULL DEFAULT 1,
+		member_no MEDIUMINT UNSIGNED NOT NULL, grade TEXT,
+			KEY (member_no, shop_no), UNIQUE KEY asleep (member_no) /*!80000 INVISIBLE */
+			/*M!100600 IGNORED */, UNIQUE KEY ` + "`bynumber`" + ` (member_no))`,
 		Configured: settings("member", "member_no", "grade", "NORMAL", "VIP"),
 	},
 	{
 		Name: "view", Table: "`member-list`", ID: "id", Status: "`상태`", Words: words("'정상'", "'정지'", "NULL"),
-		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, member_no BIGINT UNSIGNED NOT NULL UNIQUE, state VARCHAR(9) CHARACTER SET utf8mb4);
+		DDL: `CREATE TABLE member (seq BIGINT AUTO_INCREMENT PRIMARY KEY, member_no BIGINT UNSIGNED NOT NULL UNIQUE,
+		state VARCHAR(9) CHARACTER SET utf8mb4);
 			CREATE VIEW ` + "`member-list` AS SELECT member_no AS id, state AS `상태`" + ` FROM member`,
 		Configured: settings("member-list", "id", "상태", "정상"),
 	},
@@ -86,8 +97,8 @@ func settings(table, id, status string, active ...string) users.Settings {
 	return users.Settings{UserTable: table, UserIDColumn: id, UserStatusColumn: status, UserActiveValues: active}
 }
 
-// SomeUserTable is another readable table in each process, for tests that must pass with all. It is the same in all tests of
-// a process, so that they can share their databases.
+// SomeUserTable is another readable table in each process, for tests that must pass with all. It is the same in all
+// tests of a process, so that they can share their databases.
 func SomeUserTable(t testing.TB) *UserTable {
 	t.Helper()
 	some.once.Do(func() {
@@ -118,7 +129,8 @@ func (u UserTable) Flags() []string {
 	if reflect.DeepEqual(s, users.Default()) {
 		return nil
 	}
-	return []string{"--user-table=" + s.UserTable, "--user-id-column=" + s.UserIDColumn, "--user-status-column=" + s.UserStatusColumn,
+	return []string{"--user-table=" + s.UserTable, "--user-id-column=" + s.UserIDColumn, "--user-status-column=" +
+		s.UserStatusColumn,
 		"--user-active-values=" + strings.Join(s.UserActiveValues, ",")}
 }
 

@@ -39,7 +39,8 @@ func (w Whereabouts) honourable(arrival coupon.Arrival) bool {
 }
 
 // Find says what became of a user's application with this arrival. It changes nothing.
-func (r *Restorer) Find(ctx context.Context, couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) (w Whereabouts, err error) {
+func (r *Restorer) Find(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
+	arrival coupon.Arrival) (w Whereabouts, err error) {
 	err = r.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		c, err := records.Coupon(ctx, q, couponID)
 		if err == nil {
@@ -56,13 +57,15 @@ type proof struct {
 	arrival coupon.Arrival
 }
 
-// Honour puts a lost application back at its arrival, and moves one that stands at a later arrival to its own. Every other
-// application is left alone.
+// Honour puts a lost application back at its arrival, and moves one that stands at a later arrival to its own. Every
+// other application is left alone.
 //
-// The audit event is committed first; Redis and the promise follow in a second transaction. Both hold the coupon's lock. After
-// a crash in between, the operator's order is recorded but not carried out. A repetition finds the application as lost as
-// before: it records another event, and carries it out. After a crash later on, it sets the promise right.
-func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID coupon.CouponID, user coupon.UserID, arrival coupon.Arrival) (w Whereabouts, err error) {
+// The audit event is committed first; Redis and the promise follow in a second transaction. Both hold the coupon's
+// lock. After a crash in between, the operator's order is recorded but not carried out. A repetition finds the
+// application as lost as before: it records another event, and carries it out. After a crash later on, it sets the
+// promise right.
+func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID coupon.CouponID, user coupon.UserID,
+	arrival coupon.Arrival) (w Whereabouts, err error) {
 	p := proof{user, arrival}
 	err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
 		w, err = r.order(ctx, tx, origin, couponID, p, attempt)
@@ -84,7 +87,8 @@ func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID cou
 }
 
 // order records that an operator wants the application back.
-func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID, p proof, attempt int) (Whereabouts, error) {
+func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID, p proof,
+	attempt int) (Whereabouts, error) {
 	c, err := records.Lock(ctx, tx, id)
 	if err != nil {
 		return Whereabouts{}, err
@@ -99,11 +103,13 @@ func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, i
 			return w, err
 		}
 	}
-	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id, audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
+	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id,
+		audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
 }
 
 // carryOut puts the application back, if it is not yet, and keeps the promises in line with what is found.
-func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID, p proof) (Whereabouts, error) {
+func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID,
+	p proof) (Whereabouts, error) {
 	c, err := records.Lock(ctx, tx, id)
 	if err != nil {
 		return Whereabouts{}, err
@@ -119,7 +125,8 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, origin audit.Origin
 	if err != nil {
 		return w, err
 	}
-	return w, r.keep(ctx, tx, id, account, Order{Operator: origin.Actor, Reason: origin.Reason, at: origin.At}, audit.ReceiptHonoured, Restored{})
+	return w, r.keep(ctx, tx, id, account, Order{Operator: origin.Actor, Reason: origin.Reason, at: origin.At},
+		audit.ReceiptHonoured, Restored{})
 }
 
 func (r *Restorer) putBack(ctx context.Context, tx *sql.Tx, c coupon.Coupon, p proof) (Whereabouts, error) {

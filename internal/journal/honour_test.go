@@ -27,7 +27,8 @@ type crashing struct {
 	after bool
 }
 
-func (c crashing) PutBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error) {
+func (c crashing) PutBack(ctx context.Context, id coupon.CouponID,
+	lost []candidates.Answer) (candidates.Restored, error) {
 	if len(lost) > 0 && !c.after {
 		return candidates.Restored{}, errCrash
 	}
@@ -71,7 +72,8 @@ func TestHonour_IsSafeToKillAndRepeat(t *testing.T) {
 			r.Line = crashing{line, after}
 			_, err := honours(d, r, arrival)
 			require.ErrorIs(t, err, errCrash)
-			require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED' AND user_id = 2"))
+			require.EqualValues(t, 1,
+				d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED' AND user_id = 2"))
 
 			r.Line = line
 			w, err := honours(d, r, arrival)

@@ -14,8 +14,10 @@ import (
 // Store is the part of Redis that the journal reads and writes. candidates.Store implements it.
 type Store interface {
 	Lines(ctx context.Context, coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error)
-	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
-	MoveJournalled(ctx context.Context, couponID coupon.CouponID, line candidates.Line, to coupon.Arrival) (moved bool, err error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application,
+		coupon.Cursor, error)
+	MoveJournalled(ctx context.Context, couponID coupon.CouponID, line candidates.Line, to coupon.Arrival) (moved bool,
+		err error)
 }
 
 // Journal copies lines from Redis to MySQL.
@@ -39,18 +41,22 @@ const MaxRows = 5000
 const redisTimeout = 3 * time.Second
 
 const (
-	addCouponSQL = "INSERT INTO journal (coupon_id, written_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE coupon_id = coupon_id"
-	claimSQL     = "SELECT up_to FROM journal WHERE coupon_id = ? FOR UPDATE SKIP LOCKED"
-	addRowsSQL   = "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES "
-	keepRowsSQL  = " ON DUPLICATE KEY UPDATE user_id = user_id"
-	moveSQL      = "UPDATE journal SET up_to = ?, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
+	addCouponSQL = "INSERT INTO journal (coupon_id, written_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE " +
+		"coupon_id = coupon_id"
+	claimSQL    = "SELECT up_to FROM journal WHERE coupon_id = ? FOR UPDATE SKIP LOCKED"
+	addRowsSQL  = "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES "
+	keepRowsSQL = " ON DUPLICATE KEY UPDATE user_id = user_id"
+	moveSQL     = "UPDATE journal SET up_to = ?, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
 
-	// promiseSQL raises the promise to the counts of the same epoch, or of the first one. Counts of different epochs must be merged
-	// by Redis. The assignments have an effect on those behind them.
+	// promiseSQL raises the promise to the counts of the same epoch, or of the first one. Counts of different epochs
+	// must be merged by Redis. The assignments have an effect on those behind them.
 	promiseSQL = `
-INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6))
-ON DUPLICATE KEY UPDATE counted_since = IF(accepted = 0, GREATEST(counted_since, ?), counted_since), last_arrival = GREATEST(last_arrival, ?),
-       accepted = IF(counted_since = ?, GREATEST(accepted, ?), accepted), twice = IF(counted_since = ?, GREATEST(twice, ?), twice)`
+INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?,
+    UTC_TIMESTAMP(6))
+ON DUPLICATE KEY UPDATE counted_since = IF(accepted = 0, GREATEST(counted_since, ?), counted_since),
+    last_arrival = GREATEST(last_arrival, ?),
+       accepted = IF(counted_since = ?, GREATEST(accepted, ?), accepted),
+         twice = IF(counted_since = ?, GREATEST(twice, ?), twice)`
 )
 
 // Copied is the result of Copy.
@@ -91,7 +97,8 @@ func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, line candidates.
 	return copied, err
 }
 
-func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line candidates.Line) (copied Copied, to coupon.Arrival, err error) {
+func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
+	line candidates.Line) (copied Copied, to coupon.Arrival, err error) {
 	var upTo coupon.Arrival
 	switch err := tx.QueryRowContext(ctx, claimSQL, id).Scan(&upTo); {
 	case errors.Is(err, sql.ErrNoRows):
@@ -116,15 +123,17 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line
 	return copied, to, promise(ctx, tx, id, line)
 }
 
-// promise makes a loss of Redis known by count before any pod has refreshed its catalog: a settlement then restores first, and
-// users are not told that they have not applied.
+// promise makes a loss of Redis known by count before any pod has refreshed its catalog: a settlement then restores
+// first, and users are not told that they have not applied.
 func promise(ctx context.Context, tx *sql.Tx, id coupon.CouponID, l candidates.Line) error {
-	err := mysqltx.Upsert(ctx, tx, promiseSQL, id, l.Accepted, l.Last, l.Twice, l.Since, l.Since, l.Last, l.Since, l.Accepted, l.Since, l.Twice)
+	err := mysqltx.Upsert(ctx, tx, promiseSQL, id, l.Accepted, l.Last, l.Twice, l.Since, l.Since, l.Last, l.Since,
+		l.Accepted, l.Since, l.Twice)
 	return mysqltx.Wrap(err, "raise the promise of coupon %d", id)
 }
 
 // read reads the applications after from, and says up to which arrival it has all of them.
-func (j *Journal) read(ctx context.Context, id coupon.CouponID, from, last coupon.Arrival) (all []coupon.Application, to coupon.Arrival, more bool, err error) {
+func (j *Journal) read(ctx context.Context, id coupon.CouponID, from,
+	last coupon.Arrival) (all []coupon.Application, to coupon.Arrival, more bool, err error) {
 	limit := MaxRows
 	if j.Rows > 0 {
 		limit = min(limit, j.Rows)
@@ -173,7 +182,8 @@ WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
 // maxEnded bounds the finalised coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of finalised coupons, MaxRows rows at a time. A journal that cannot be deleted keeps no other.
+// Clear deletes the journals of finalised coupons, MaxRows rows at a time. A journal that cannot be deleted keeps no
+// other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)

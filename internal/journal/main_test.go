@@ -40,7 +40,8 @@ func load(d *jajeongtest.Deployment, id coupon.CouponID, copied map[string]strin
 	for key, value := range copied {
 		require.NoError(d.T, d.Redis.RestoreReplace(d.T.Context(), key, time.Hour, value).Err())
 	}
-	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", id), "run_id", "0123456789012345678901234567890123456789").Err())
+	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", id), "run_id",
+		"0123456789012345678901234567890123456789").Err())
 }
 
 func keys(d *jajeongtest.Deployment, id coupon.CouponID) []string {
@@ -61,7 +62,8 @@ func journalOf(d *jajeongtest.Deployment) *journal.Journal {
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Brief, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
-	store, err := candidates.NewStore(servers.Redis, candidates.Options{KeyPrefix: d.Prefix, PutBackTime: jajeongtest.PutBackTime})
+	store, err := candidates.NewStore(servers.Redis,
+		candidates.Options{KeyPrefix: d.Prefix, PutBackTime: jajeongtest.PutBackTime})
 	require.NoError(d.T, err)
 	return &journal.Journal{DB: mysqltx.NewBrief(servers.MySQL), Store: store}
 }

@@ -14,9 +14,11 @@ const (
 	countMarksSQL = `
 SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL),
        (SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED')`
-	issuedSQL   = "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND user_id > ? ORDER BY user_id LIMIT ?"
+	issuedSQL = "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL AND user_id > ? ORDER " +
+		"BY user_id LIMIT ?"
 	rejectedSQL = `
-SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > ? ORDER BY user_id LIMIT ?`
+SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > ?
+    ORDER BY user_id LIMIT ?`
 )
 
 // mark makes Redis answer ALREADY_ISSUED and REJECTED again, if it has forgotten some of these users.
@@ -60,7 +62,8 @@ func (r *Restorer) markAll(ctx context.Context, tx *sql.Tx, c coupon.Coupon, mar
 	}
 }
 
-func (r *Restorer) markSome(ctx context.Context, c coupon.Coupon, mark coupon.Mark, entries []coupon.Application) error {
+func (r *Restorer) markSome(ctx context.Context, c coupon.Coupon, mark coupon.Mark,
+	entries []coupon.Application) error {
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	_, err := r.Line.Remove(ctx, c.ID, c.ClosesAt, mark, entries)
@@ -78,7 +81,8 @@ func (r *Restorer) fromMarks(ctx context.Context, tx *sql.Tx, c coupon.Coupon, d
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		some, next, err := r.marked(ctx, c.ID, cursor)
 		if err == nil {
-			err = tx.QueryRowContext(ctx, aliveSQL).Scan(new(int)) // else the server would end a session that is silent during all the marks
+			// Else the server would end a session that is silent during all the marks.
+			err = tx.QueryRowContext(ctx, aliveSQL).Scan(new(int))
 		}
 		if err != nil {
 			return mysqltx.Wrap(err, "read the marks of coupon %d", c.ID)
@@ -97,7 +101,8 @@ func (r *Restorer) fromMarks(ctx context.Context, tx *sql.Tx, c coupon.Coupon, d
 const aliveSQL = "SELECT 1"
 
 // marked reads about MaxRows users who are marked as issued. next is 0 at the end.
-func (r *Restorer) marked(ctx context.Context, id coupon.CouponID, after uint64) (told []coupon.UserID, next uint64, err error) {
+func (r *Restorer) marked(ctx context.Context, id coupon.CouponID,
+	after uint64) (told []coupon.UserID, next uint64, err error) {
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for next = after; len(told) < MaxRows; {
@@ -117,7 +122,8 @@ func (r *Restorer) marked(ctx context.Context, id coupon.CouponID, after uint64)
 	return told, next, nil
 }
 
-func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, told []coupon.UserID, dryRun bool, done *Restored) error {
+func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, told []coupon.UserID, dryRun bool,
+	done *Restored) error {
 	holders, err := mysqltx.Column[coupon.UserID](ctx, tx, holdersSQL+mysqltx.In(len(told)), args(id, told)...)
 	if err != nil {
 		return mysqltx.Wrap(err, "read the holders of coupon %d", id)
@@ -141,7 +147,8 @@ func (r *Restorer) readmit(ctx context.Context, tx *sql.Tx, id coupon.CouponID, 
 		known[one.user] = true
 		winners = append(winners, candidates.Answer{User: one.user, Arrival: one.arrival})
 	}
-	done.Unknown = append(done.Unknown, slices.DeleteFunc(forgotten, func(user coupon.UserID) bool { return known[user] })...)
+	done.Unknown = append(done.Unknown, slices.DeleteFunc(forgotten,
+		func(user coupon.UserID) bool { return known[user] })...)
 	if dryRun {
 		done.note(winners)
 		done.FromMarks += int64(len(winners))

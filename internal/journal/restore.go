@@ -22,16 +22,22 @@ import (
 
 // Line is the part of Redis to which applications return. candidates.Store implements it.
 type Line interface {
-	Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (now candidates.Published, published bool, err error)
-	Missing(ctx context.Context, couponID coupon.CouponID, answers []candidates.Answer) (epoch string, missing []candidates.Answer, err error)
+	Publish(ctx context.Context, w coupon.Window,
+		known coupon.Promise) (now candidates.Published, published bool, err error)
+	Missing(ctx context.Context, couponID coupon.CouponID,
+		answers []candidates.Answer) (epoch string, missing []candidates.Answer, err error)
 	PutBack(ctx context.Context, couponID coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error)
-	PutBackJournalled(ctx context.Context, couponID coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error)
+	PutBackJournalled(ctx context.Context, couponID coupon.CouponID,
+		lost []candidates.Answer) (candidates.Restored, error)
 	ResumeJournal(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival) (resumed bool, err error)
 	KeepRestored(ctx context.Context, couponID coupon.CouponID, epoch string, missing int64) (kept bool, err error)
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
-	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
-	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (removed int64, err error)
-	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
+	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+		settled []coupon.Application) (removed int64, err error)
+	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
+		after uint64) (users []string, next uint64, err error)
 	Readmit(ctx context.Context, couponID coupon.CouponID, winners []candidates.Answer) (entered int64, err error)
 }
 
@@ -52,8 +58,8 @@ type Order struct {
 	NoWait   bool // fail with a transient error if the coupon's row is locked
 	DryRun   bool // change nothing, and count what would change
 
-	// FromMarks enters users again whom Redis marks as issued although MySQL has no coupon of theirs: MySQL was restored to
-	// before their settlement.
+	// FromMarks enters users again whom Redis marks as issued although MySQL has no coupon of theirs: MySQL was
+	// restored to before their settlement.
 	FromMarks bool
 
 	Ticket approval.Ticket // who restores, and the approval if the policy names restores
@@ -70,13 +76,15 @@ type Restored struct {
 	Missing  int64 `json:"missing"`  // promises that are still missing
 	Accepted int64 `json:"accepted"`
 
-	FromMarks int64           `json:"fromMarks"`         // winners who were entered again, because MySQL has forgotten them
+	// Winners who were entered again, because MySQL has forgotten them.
+	FromMarks int64           `json:"fromMarks"`
 	Unknown   []coupon.UserID `json:"unknown,omitempty"` // winners whose arrival the journal does not know
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
 
 	Plan approval.Plan `json:"-"` // of a dry run
-	lost hash.Hash     // of a dry run: over the applications that Redis has lost, and the winners whom MySQL has forgotten
+	// Of a dry run: over the applications that Redis has lost, and the winners whom MySQL has forgotten.
+	lost hash.Hash
 }
 
 // note adds applications to the plan of a dry run.
@@ -87,8 +95,10 @@ func (r Restored) note(applications []candidates.Answer) {
 }
 
 func (r *Restored) plan(o Order) {
-	r.Plan = approval.Plan{Action: approval.Restore, Coupon: o.Coupon, Arguments: map[string]string{"from-marks": fmt.Sprint(o.FromMarks)},
-		Changes: []approval.Change{{What: "put back", To: fmt.Sprint(r.Back)}, {What: "winners entered again", To: fmt.Sprint(r.FromMarks)},
+	r.Plan = approval.Plan{Action: approval.Restore, Coupon: o.Coupon,
+		Arguments: map[string]string{"from-marks": fmt.Sprint(o.FromMarks)},
+		Changes: []approval.Change{{What: "put back", To: fmt.Sprint(r.Back)},
+			{What: "winners entered again", To: fmt.Sprint(r.FromMarks)},
 			{What: "list", To: "sha256:" + hex.EncodeToString(r.lost.Sum(nil))}}}
 }
 
@@ -100,8 +110,8 @@ const maxTakeovers = 3
 
 var errTakenOver = errors.New("another Redis server has taken over; repeat the restore")
 
-// Restore puts back, at the lowest arrival that the journal knows, whoever is accounted for neither in Redis nor in MySQL. It
-// is safe to repeat, and to kill at any step.
+// Restore puts back, at the lowest arrival that the journal knows, whoever is accounted for neither in Redis nor in
+// MySQL. It is safe to repeat, and to kill at any step.
 func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err error) {
 	o.at = r.Now().UTC().Truncate(time.Microsecond)
 	lock := records.Lock
@@ -124,7 +134,8 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 		if err != nil {
 			return err
 		}
-		done = Restored{Finalised: c.Finalised(), Back: before.Back, Moved: before.Moved, Marked: before.Marked, FromMarks: before.FromMarks}
+		done = Restored{Finalised: c.Finalised(), Back: before.Back, Moved: before.Moved, Marked: before.Marked,
+			FromMarks: before.FromMarks}
 		if done.Finalised {
 			return nil
 		}
@@ -145,7 +156,8 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 	return done, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "restore coupon %d", o.Coupon)
 }
 
-// permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs none.
+// permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs
+// none.
 func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order) error {
 	if o.DryRun || o.Operator == "" {
 		return nil
@@ -154,7 +166,8 @@ func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Or
 	if err != nil || !needed {
 		return err
 	}
-	if used, err := audit.Recorded(ctx, tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used { // by an attempt whose COMMIT got no reply
+	// By an attempt whose COMMIT got no reply.
+	if used, err := audit.Recorded(ctx, tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used {
 		return err
 	}
 	dry := o
@@ -177,7 +190,8 @@ func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID, 
 }
 
 // restore compares the coupon once. again reports that another Redis server took over meanwhile.
-func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order, done *Restored) (again bool, err error) {
+func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order,
+	done *Restored) (again bool, err error) {
 	epoch := ""
 	if !o.DryRun {
 		if epoch, err = r.begin(ctx, c); err != nil || epoch == "" {
@@ -234,8 +248,8 @@ func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o O
 	return !kept, err
 }
 
-// begin publishes the window, so that Redis has the coupon's state, and returns its epoch. The epoch is empty if the coupon
-// was swept from Redis, so that every application has its outcome.
+// begin publishes the window, so that Redis has the coupon's state, and returns its epoch. The epoch is empty if the
+// coupon was swept from Redis, so that every application has its outcome.
 func (r *Restorer) begin(ctx context.Context, c coupon.Coupon) (epoch string, err error) {
 	if _, _, err := r.Line.Publish(ctx, c.Window(), c.Promise); err != nil {
 		return "", err
@@ -284,7 +298,8 @@ func readRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID, after row) ([
 }
 
 // comparePage looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
-func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []row, epoch string, dryRun bool, done *Restored) (again bool, err error) {
+func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []row, epoch string, dryRun bool,
+	done *Restored) (again bool, err error) {
 	missing, again, err := r.missing(ctx, c.ID, page, epoch, dryRun)
 	if err != nil || again {
 		return again, err
@@ -302,7 +317,8 @@ func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
 }
 
 // missing returns whom of a page of the journal Redis does not have at that arrival.
-func (r *Restorer) missing(ctx context.Context, id coupon.CouponID, page []row, epoch string, dryRun bool) (missing []candidates.Answer, again bool, err error) {
+func (r *Restorer) missing(ctx context.Context, id coupon.CouponID, page []row, epoch string,
+	dryRun bool) (missing []candidates.Answer, again bool, err error) {
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for part := range slices.Chunk(page, candidates.MaxAnswers) {
@@ -322,7 +338,8 @@ func (r *Restorer) missing(ctx context.Context, id coupon.CouponID, page []row, 
 	return missing, false, nil
 }
 
-func (r *Restorer) putAllBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer, epoch string, done *Restored) (again bool, err error) {
+func (r *Restorer) putAllBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer, epoch string,
+	done *Restored) (again bool, err error) {
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for part := range slices.Chunk(lost, candidates.MaxRestored) {
@@ -347,9 +364,11 @@ SELECT user_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), outcome = 
 WHERE coupon_id = ? AND user_id IN `
 )
 
-// unsettled leaves out the users who have the coupon from a run or were rejected, and the applications with an outcome of
-// their arrival or a later one. A user who got the coupon from an operator may still wait: the next run settles that.
-func unsettled(ctx context.Context, tx *sql.Tx, id coupon.CouponID, missing []candidates.Answer) (lost []candidates.Answer, err error) {
+// unsettled leaves out the users who have the coupon from a run or were rejected, and the applications with an outcome
+// of their arrival or a later one. A user who got the coupon from an operator may still wait: the next run settles
+// that.
+func unsettled(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
+	missing []candidates.Answer) (lost []candidates.Answer, err error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
@@ -386,9 +405,10 @@ func unsettled(ctx context.Context, tx *sql.Tx, id coupon.CouponID, missing []ca
 
 const lessWrittenOffSQL = "UPDATE promise SET written_off = written_off - ? WHERE coupon_id = ?"
 
-// keep writes what the restore has found out: who came back is not written off any more, and no application that is found
-// lacks a promise. An excess would hide as many losses.
-func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order, action audit.Action, done Restored) error {
+// keep writes what the restore has found out: who came back is not written off any more, and no application that is
+// found lacks a promise. An excess would hide as many losses.
+func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order,
+	action audit.Action, done Restored) error {
 	excess := max(-a.Gap(), 0)
 	less := min(excess, a.WrittenOff)
 	a.Accepted += excess - less
@@ -403,7 +423,8 @@ func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a l
 	if !done.Changed() && less == 0 {
 		return nil
 	}
-	payload := audit.Payload(audit.Restored{Back: done.Back, Moved: done.Moved, FromMarks: done.FromMarks, WrittenOff: less, Missing: done.Missing})
+	payload := audit.Payload(audit.Restored{Back: done.Back, Moved: done.Moved, FromMarks: done.FromMarks,
+		WrittenOff: less, Missing: done.Missing})
 	if action == audit.ReceiptHonoured {
 		payload = audit.Honoured{WrittenOff: less}
 	}

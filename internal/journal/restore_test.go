@@ -153,7 +153,8 @@ func TestSettlement_HoldsWhatTheJournalDoesNotKnow(t *testing.T) {
 	d.Verify()
 }
 
-// Redis is lost before any pod has told MySQL of the first applications. The journal has them, so that a settlement restores.
+// Redis is lost before any pod has told MySQL of the first applications. The journal has them, so that a settlement
+// restores.
 func TestSettlement_RestoresBeforeAnyRefresh(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -317,12 +318,14 @@ func (l *slowLine) note(ctx context.Context, call string) {
 	l.limits[call][limit] = true
 }
 
-func (l *slowLine) Missing(ctx context.Context, id coupon.CouponID, all []candidates.Answer) (string, []candidates.Answer, error) {
+func (l *slowLine) Missing(ctx context.Context, id coupon.CouponID,
+	all []candidates.Answer) (string, []candidates.Answer, error) {
 	l.note(ctx, "missing")
 	return l.Store.Missing(ctx, id, all)
 }
 
-func (l *slowLine) PutBackJournalled(ctx context.Context, id coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error) {
+func (l *slowLine) PutBackJournalled(ctx context.Context, id coupon.CouponID,
+	lost []candidates.Answer) (candidates.Restored, error) {
 	if l.puts++; l.puts == 2 {
 		return candidates.Restored{}, context.DeadlineExceeded
 	}
@@ -330,12 +333,14 @@ func (l *slowLine) PutBackJournalled(ctx context.Context, id coupon.CouponID, lo
 	return l.Store.PutBackJournalled(ctx, id, lost)
 }
 
-func (l *slowLine) Remove(ctx context.Context, id coupon.CouponID, closes time.Time, mark coupon.Mark, all []coupon.Application) (int64, error) {
+func (l *slowLine) Remove(ctx context.Context, id coupon.CouponID, closes time.Time, mark coupon.Mark,
+	all []coupon.Application) (int64, error) {
 	l.note(ctx, "mark")
 	return l.Store.Remove(ctx, id, closes, mark, all)
 }
 
-func (l *slowLine) Marked(ctx context.Context, id coupon.CouponID, mark coupon.Mark, after uint64) ([]string, uint64, error) {
+func (l *slowLine) Marked(ctx context.Context, id coupon.CouponID, mark coupon.Mark,
+	after uint64) ([]string, uint64, error) {
 	l.note(ctx, "marked")
 	return l.Store.Marked(ctx, id, mark, after)
 }
@@ -345,8 +350,8 @@ func (l *slowLine) Readmit(ctx context.Context, id coupon.CouponID, winners []ca
 	return l.Store.Readmit(ctx, id, winners)
 }
 
-// However many calls of Redis lie between two statements, the session does not end meanwhile. Who was put back before a slow call
-// counts in the end.
+// However many calls of Redis lie between two statements, the session does not end meanwhile. Who was put back before a
+// slow call counts in the end.
 func TestRestore_EndsNoSessionWhileRedisIsSlow(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -371,7 +376,8 @@ func TestRestore_EndsNoSessionWhileRedisIsSlow(t *testing.T) {
 
 	require.NoError(t, d.Redis.SAdd(t.Context(), d.Key("issued", id), 300).Err())
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 300).Err())
-	done, err = restorer.Restore(t.Context(), journal.Order{Coupon: id, Operator: "kim", Reason: "test", FromMarks: true})
+	done, err = restorer.Restore(t.Context(),
+		journal.Order{Coupon: id, Operator: "kim", Reason: "test", FromMarks: true})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, done.FromMarks)
 	for call, parts := range map[string]int{"missing": 3, "put back": 2, "mark": 1, "marked": 1, "readmit": 1} {
@@ -424,8 +430,8 @@ func TestRestore_ResumesTheJournalAfterATotalLoss(t *testing.T) {
 	}
 }
 
-// Redis falls back to an older state between the COMMIT of the journal and its note in Redis. The note must not reach the older
-// state: nothing else would say that it lacks applications.
+// Redis falls back to an older state between the COMMIT of the journal and its note in Redis. The note must not reach
+// the older state: nothing else would say that it lacks applications.
 func TestJournal_LeavesAnOlderStateAsItIs(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -464,7 +470,8 @@ func TestJournal_FollowsApplicationsOfThePast(t *testing.T) {
 	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
 }
 
-// MySQL was restored to before a settlement whose winners were told: those whom the journal of then has get their seats again.
+// MySQL was restored to before a settlement whose winners were told: those whom the journal of then has get their seats
+// again.
 func TestRestore_FromMarks(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -474,7 +481,8 @@ func TestRestore_FromMarks(t *testing.T) {
 	d.Apply(id, 3, 4, 5) // after the backup
 	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
-	for _, table := range []string{"user_coupon", "application_outcome", "settlement", "settled", "run_coupon", "settlement_run", "audit_event", "audit_head"} {
+	for _, table := range []string{"user_coupon", "application_outcome", "settlement", "settled", "run_coupon",
+		"settlement_run", "audit_event", "audit_head"} {
 		d.Exec("DELETE FROM " + table)
 	}
 	d.Exec("UPDATE coupon SET issued_count = 0")
@@ -492,7 +500,8 @@ func TestRestore_FromMarks(t *testing.T) {
 	require.Equal(t, []coupon.UserID{3}, done.Unknown)
 	require.EqualValues(t, 3, done.Missing, "3, 4 and 5")
 	require.Equal(t, members(1, 2), d.Waiting(id))
-	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'APPLICATIONS_RESTORED' AND actor = 'kim'"))
+	require.EqualValues(t, 1,
+		d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'APPLICATIONS_RESTORED' AND actor = 'kim'"))
 	again, err := d.Restorer().Restore(t.Context(), order)
 	require.NoError(t, err)
 	require.Zero(t, again.FromMarks)

@@ -1,4 +1,5 @@
-// Package keysfile reads files that settings name. It reads the keys of a program, and follows their file while it changes.
+// Package keysfile reads files that settings name. It reads the keys of a program, and follows their file while it
+// changes.
 package keysfile
 
 import (
@@ -80,8 +81,8 @@ func (f *File[Key]) read() (content []byte, keys []Key, err error) {
 // byteOrderMark is what some editors write at the beginning of a file. It is no part of a name or a secret.
 var byteOrderMark = []byte("\ufeff")
 
-// Read returns the content of the file that a setting names, of at most limit bytes, without a byte order mark. An error is
-// a *text.UsageError. It does not have the path: somebody may have given the secret itself instead.
+// Read returns the content of the file that a setting names, of at most limit bytes, without a byte order mark. An
+// error is a *text.UsageError. It does not have the path: somebody may have given the secret itself instead.
 func Read(setting, path string, limit int64) ([]byte, error) {
 	content, err := readFile(path, limit)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
@@ -97,7 +98,8 @@ func Read(setting, path string, limit int64) ([]byte, error) {
 	}
 }
 
-// readFile reads up to one byte more than limit. Anything but a regular file is refused: a pipe would wait for a writer.
+// readFile reads up to one byte more than limit. Anything but a regular file is refused: a pipe would wait for a
+// writer.
 func readFile(path string, limit int64) ([]byte, error) {
 	is, err := os.Stat(path)
 	if err != nil {
@@ -130,8 +132,8 @@ func Lines(content []byte) iter.Seq2[int, []string] {
 	}
 }
 
-// Watch reads the file again and again until ctx ends. New content is used when it is the same at two looks. A file that is
-// missing, wrong or empty changes nothing: the earlier keys stay in use, and the log says so.
+// Watch reads the file again and again until ctx ends. New content is used when it is the same at two looks. A file
+// that is missing, wrong or empty changes nothing: the earlier keys stay in use, and the log says so.
 func (f *File[Key]) Watch(ctx context.Context, logger *zap.Logger) {
 	if f.path == "" {
 		return

@@ -1,5 +1,5 @@
-// Package ledger counts the accepted applications of each coupon for the engine: a settlement holds a coupon whose account does not
-// add up. Package verify counts them for `settle verify`, in another way.
+// Package ledger counts the accepted applications of each coupon for the engine: a settlement holds a coupon whose
+// account does not add up. Package verify counts them for `settle verify`, in another way.
 package ledger
 
 import (
@@ -17,7 +17,8 @@ import (
 // Store reads what the ledger needs from Redis. candidates.Store implements it.
 type Store interface {
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
-	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 }
 
 type Ledger struct {
@@ -76,11 +77,12 @@ type Past struct {
 
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
-	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes + a.Erased - a.InBoth)
+	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes +
+		a.Erased - a.InBoth)
 }
 
-// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis. It is so, too, if those
-// that were missing then are accounted for: as many that are lost later would be taken for them.
+// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis. It is so, too,
+// if those that were missing then are accounted for: as many that are lost later would be taken for them.
 func (a Account) RestoreDue() bool {
 	if a.Server.Restored != a.Server.Since {
 		return a.Server.Base > 0 || a.Gap() > 0
@@ -90,8 +92,9 @@ func (a Account) RestoreDue() bool {
 
 // Figures returns the numbers that add up to the gap.
 func (a Account) Figures() audit.Figures {
-	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued, Outcomes: a.Outcomes,
-		InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
+	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued,
+		Outcomes: a.Outcomes,
+		InBoth:   a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
 }
 
 func (a Account) String() string { return a.Figures().In(text.English) }
@@ -102,8 +105,8 @@ func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.Coupon
 	return a, err
 }
 
-// Vanished returns how many more promises are missing than in a, an earlier account of the same transaction. It counts the rows of
-// MySQL only if Redis has fewer of the accepted applications than then: a clean-up may have removed them.
+// Vanished returns how many more promises are missing than in a, an earlier account of the same transaction. It counts
+// the rows of MySQL only if Redis has fewer of the accepted applications than then: a clean-up may have removed them.
 func (l *Ledger) Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account) (int64, error) {
 	counts, err := l.Store.Counts(ctx, couponID, 0)
 	if err != nil || gone(counts) <= a.Server.Gone {
@@ -137,9 +140,11 @@ func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.Coup
 }
 
 const promisedSQL = `
-SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0), COALESCE(p.counted_since, 0), COALESCE(p.erased, 0),
+SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0),
+    COALESCE(p.counted_since, 0), COALESCE(p.erased, 0),
        COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
-       EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = o.id), EXISTS (SELECT 1 FROM application_outcome a WHERE a.coupon_id = o.id),
+       EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = o.id), EXISTS (SELECT 1 FROM application_outcome a
+         WHERE a.coupon_id = o.id),
        EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id),
        EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id AND t.cleaned_at IS NULL)
 FROM (SELECT ? AS id) o LEFT JOIN promise p ON p.coupon_id = o.id LEFT JOIN settled s ON s.coupon_id = o.id`
@@ -147,7 +152,8 @@ FROM (SELECT ? AS id) o LEFT JOIN promise p ON p.coupon_id = o.id LEFT JOIN sett
 // readPromised reads the promise, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
 	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Erased}
-	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled, &a.Past.Pending)
+	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled,
+		&a.Past.Pending)
 	err = tx.QueryRowContext(ctx, promisedSQL, couponID).Scan(fields...)
 	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
 }
@@ -173,7 +179,8 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Ac
 	var counted Sums
 	var outcomes [3]sql.NullTime
 	err = tx.QueryRowContext(ctx, settledSQL, couponID, couponID, couponID, couponID, couponID, couponID).
-		Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1], &outcomes[2])
+		Scan(&a.Past.Coupons, &counted.Issued, &counted.Concluded, &counted.LastIssued, &outcomes[0], &outcomes[1],
+			&outcomes[2])
 	counted.SettledUpTo = counted.LastIssued
 	for _, at := range outcomes {
 		if at.Valid {
@@ -197,7 +204,8 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 // AddUp adds the applications in Redis to the counts from MySQL. Those above SettledUpTo are unsettled, and no run
 // removes them. Earlier ones can be settled, because the clean-up is pending or Redis fell back to an older state:
 // AddUp compares each of them with MySQL and calls visit for it.
-func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, visit func(Entry)) (Account, candidates.Counts, error) {
+func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account,
+	visit func(Entry)) (Account, candidates.Counts, error) {
 	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
 		return Account{}, counts, err
@@ -211,12 +219,14 @@ func (a *Account) lift(counts candidates.Counts) {
 	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
 	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
 	a.Sold = counts.Sold
-	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing, Gone: gone(counts)}
+	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing,
+		Gone: gone(counts)}
 }
 
 func gone(c candidates.Counts) int64 { return c.Accepted - c.Twice - c.Waiting - c.DLQ }
 
-func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts, visit func(Entry)) (Account, error) {
+func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts,
+	visit func(Entry)) (Account, error) {
 	a.lift(counts)
 	a.Waiting, a.UnderReview = counts.WaitingAfter, counts.DLQAfter
 	if counts.Waiting == counts.WaitingAfter && counts.DLQ == counts.DLQAfter {

@@ -19,11 +19,17 @@ func TestAccountReadsThePast(t *testing.T) {
 		insert string
 		want   ledger.Past
 	}{
-		"nothing":              {"", ledger.Past{}},
-		"a coupon by hand":     {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 1, '2038-01-01')", ledger.Past{Held: true, Coupons: 1}},
-		"an outcome":           {"INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, 1, NOW(), 'REJECTED', 1, NOW(6))", ledger.Past{Recorded: true}},
-		"a run without issues": {"INSERT INTO settlement (run_id, coupon_id, settled_at, cleaned_at) VALUES (1, ?, NOW(6), NOW(6))", ledger.Past{Settled: true}},
-		"a pending clean-up":   {"INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (1, ?, NOW(6))", ledger.Past{Settled: true, Pending: true}},
+		"nothing": {"", ledger.Past{}},
+		"a coupon by hand": {"INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 1, '2038-01-01')",
+			ledger.Past{Held: true, Coupons: 1}},
+		"an outcome": {
+			"INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES " +
+				"(?, 1, NOW(), 'REJECTED', 1, NOW(6))", ledger.Past{Recorded: true}},
+		"a run without issues": {
+			"INSERT INTO settlement (run_id, coupon_id, settled_at, cleaned_at) VALUES (1, ?, NOW(6), NOW(6))",
+			ledger.Past{Settled: true}},
+		"a pending clean-up": {"INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (1, ?, NOW(6))",
+			ledger.Past{Settled: true, Pending: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,8 +47,8 @@ func TestAccountReadsThePast(t *testing.T) {
 	}
 }
 
-// A run has recorded user 1, and has not removed the entry of the DLQ yet. The DLQ has not changed since the last account, but it
-// is read again: or else user 2 would not be missed.
+// A run has recorded user 1, and has not removed the entry of the DLQ yet. The DLQ has not changed since the last
+// account, but it is read again: or else user 2 would not be missed.
 func TestAccountBySums_ReadsTheDLQAgainWhileACleanUpIsPending(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

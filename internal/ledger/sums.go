@@ -52,7 +52,8 @@ func (l *Ledger) AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.
 const couponsSQL = "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?"
 
 // addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
-func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account) (_ Account, now time.Time, err error) {
+func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
+	a Account) (_ Account, now time.Time, err error) {
 	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
 		return a, counts.Now, err
@@ -87,8 +88,8 @@ type walks struct {
 	counted  map[coupon.CouponID]time.Time // when the rows were counted last
 }
 
-// countInterval is how often a process counts the rows of an immediate coupon, unless it has found a wrong number. Another program may insert coupons by hand
-// and forget issued_count. Counting a million rows takes about 0.1 s.
+// countInterval is how often a process counts the rows of an immediate coupon, unless it has found a wrong number.
+// Another program may insert coupons by hand and forget issued_count. Counting a million rows takes about 0.1 s.
 const countInterval = 10 * time.Second
 
 // countsRows reports whether it is time to count the rows.

@@ -27,7 +27,8 @@ LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.u
      AND o.applied_at = ` + mysqltx.AppliedAt + `
 ORDER BY j.n`
 
-func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival, visit func(Entry)) error {
+func (l *Ledger) walk(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, upTo coupon.Arrival,
+	visit func(Entry)) error {
 	end := (upTo + 1).Time()
 	for cursor := (coupon.Cursor{}); ; {
 		page, next, err := l.Store.Page(ctx, couponID, cursor, end)

@@ -12,7 +12,8 @@ import (
 // Queue is the part of the line that is in Redis: queue and DLQ.
 type Queue interface {
 	// Page reads, by arrival, the next applications after the cursor and before the cutoff. It returns none at the end.
-	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 }
 
 // Reader reads the line of one coupon before a cutoff: the applications in Redis and, if seats are free again, the

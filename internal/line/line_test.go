@@ -25,7 +25,8 @@ type memoryLine struct {
 	size int
 }
 
-func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil
@@ -34,7 +35,8 @@ func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Curs
 // slowQueue is a line without an end, in a Redis whose calls just keep their time limit.
 type slowQueue struct{}
 
-func (slowQueue) Page(ctx context.Context, _ coupon.CouponID, after coupon.Cursor, _ time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (slowQueue) Page(ctx context.Context, _ coupon.CouponID, after coupon.Cursor,
+	_ time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	select {
 	case <-time.After(3 * time.Second):
 		return []coupon.Application{application(1, 1, coupon.SourceQueue)}, after, nil
@@ -66,8 +68,9 @@ func TestReader_MergesByArrival(t *testing.T) {
 			return all
 		}
 		standing, returned := line(coupon.SourceQueue, "standing"), line(coupon.SourceNotSelected, "returned")
-		r := &Reader{Queue: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, inMySQL: returned, mysqlEnded: true,
-			Size: rapid.IntRange(1, 30).Draw(t, "size")}
+		r := &Reader{Queue: memoryLine{all: standing, size: rapid.IntRange(1, 20).Draw(t, "page")}, inMySQL: returned,
+			mysqlEnded: true,
+			Size:       rapid.IntRange(1, 30).Draw(t, "size")}
 		var got []coupon.Application
 		for {
 			page, err := r.Next(context.Background(), nil)

@@ -3,29 +3,30 @@
 // # Cost
 //
 // A stream that waits costs nothing outside this process. Each coupon with streams has one room, and a room asks Redis
-// once a tick about the coupon's queue: its length, its lowest arrival, and how many entries have left it. From these the
-// room computes every position. It looks up single users only
+// once a tick about the coupon's queue: its length, its lowest arrival, and how many entries have left it. From these
+// the room computes every position. It looks up single users only
 //
 //	when a stream begins
 //	when the lowest arrival has passed the user's: the application has left the queue, and has an outcome
 //	when something happened that may concern the user: others applied and this user has no application yet, the DLQ
 //	changed and this user is under review, or another Redis server answers
 //
-// Lookups are batches, in Redis and then, for those whom Redis does not know, in MySQL. Nothing is sent through Redis to
-// the streams, so nothing can be lost on the way.
+// Lookups are batches, in Redis and then, for those whom Redis does not know, in MySQL. Nothing is sent through Redis
+// to the streams, so nothing can be lost on the way.
 //
 // # Positions
 //
-// Applications leave the queue from its front. The mark is the highest arrival of the last look; the entries up to it that
-// the next look does not find have left. A position is the one that was looked up, less what has left the queue since. An
-// entry that a process puts back after a failover makes positions ahead of it wrong by one until the next lookup; such a
-// failover makes the room look up everybody anyway.
+// Applications leave the queue from its front. The mark is the highest arrival of the last look; the entries up to it
+// that the next look does not find have left. A position is the one that was looked up, less what has left the queue
+// since. An entry that a process puts back after a failover makes positions ahead of it wrong by one until the next
+// lookup; such a failover makes the room look up everybody anyway.
 //
 // # Slow clients
 //
-// A stream lives for 5 to 10 minutes, and gets a comment every 15 s. If there are too many streams, or the process ends, a
-// client gets the present state, a time to come back at, and the end; never 429 or 503, which would end an EventSource for
-// good. If a user asks too often, the state is left out. After SIGTERM the streams end one after the other.
+// A stream lives for 5 to 10 minutes, and gets a comment every 15 s. If there are too many streams, or the process
+// ends, a client gets the present state, a time to come back at, and the end; never 429 or 503, which would end an
+// EventSource for good. If a user asks too often, the state is left out. After SIGTERM the streams end one after the
+// other.
 //
 // Each stream has a goroutine of its own, and room for one event: a client that reads slowly gets the newest state, not
 // every state. A write that takes longer than writeTimeout ends its stream.
@@ -33,6 +34,7 @@
 // # Servers that are away
 //
 // A room whose looks fail repeats the last states with `delayed`. An application that was told of and is found nowhere,
-// for example because a failover lost it, keeps its last state with `delayed` until it is found again. While applications
-// are restored, whoever is found nowhere is told UNKNOWN with `delayed`, and never NOT_APPLIED: see package missing.
+// for example because a failover lost it, keeps its last state with `delayed` until it is found again. While
+// applications are restored, whoever is found nowhere is told UNKNOWN with `delayed`, and never NOT_APPLIED: see
+// package missing.
 package live

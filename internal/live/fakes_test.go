@@ -57,7 +57,8 @@ func (s *servers) count() counts {
 	return s.counts
 }
 
-func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error) {
+func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arrival,
+	users ...coupon.UserID) (candidates.Watch, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.counts.looks++
@@ -69,7 +70,8 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 		return candidates.Watch{}, errAway
 	}
 	w := candidates.Watch{Now: time.Now(), Sold: s.sold, DLQChanges: s.dlqs,
-		Line: candidates.Line{Window: true, Since: s.since, Waiting: int64(len(s.queue)), Restored: s.restored.Restored, Missing: s.restored.Missing}}
+		Line: candidates.Line{Window: true, Since: s.since, Waiting: int64(len(s.queue)), Restored: s.restored.Restored,
+			Missing: s.restored.Missing}}
 	position := map[coupon.UserID]int64{}
 	for i, user := range s.queue {
 		position[user] = int64(i + 1)
@@ -82,7 +84,8 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 	}
 	w.Last = max(s.last, w.Highest)
 	for _, user := range users {
-		found := candidates.Found{MarkedIssued: s.state[user] == coupon.StandingIssued, MarkedRejected: s.state[user] == coupon.StandingRejected}
+		found := candidates.Found{MarkedIssued: s.state[user] == coupon.StandingIssued,
+			MarkedRejected: s.state[user] == coupon.StandingRejected}
 		if s.state[user] == coupon.StandingUnderReview {
 			found.Entries = []coupon.Application{{Source: coupon.SourceHeld}}
 		} else if s.state[user] == "" && position[user] > 0 {
@@ -94,7 +97,8 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 	return w, nil
 }
 
-func (s *servers) Read(ctx context.Context, _ coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+func (s *servers) Read(ctx context.Context, _ coupon.CouponID,
+	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.counts.histories += len(users)
@@ -165,10 +169,12 @@ func inBubble(t *testing.T, max int, test func(s *site)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fake := &servers{state: map[coupon.UserID]coupon.Standing{}, outcomes: map[coupon.UserID]coupon.Standing{}, since: 1}
+		fake := &servers{state: map[coupon.UserID]coupon.Standing{}, outcomes: map[coupon.UserID]coupon.Standing{},
+			since: 1}
 		s := &site{servers: fake, t: t, registry: prometheus.NewRegistry()}
 		s.Hub = New(Options{
-			Store: fake, Records: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(), Metrics: s.registry, Now: time.Now,
+			Store: fake, Records: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(),
+			Metrics: s.registry, Now: time.Now,
 			Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }, IssueInterval: time.Second},
 		})
 		test(s)
@@ -199,7 +205,8 @@ type patron struct {
 }
 
 func (s *site) newPatron() *patron {
-	return &patron{ResponseWriter: httptest.NewRecorder(), t: s.t, gone: make(chan struct{}), sends: make(chan struct{}), ended: make(chan struct{})}
+	return &patron{ResponseWriter: httptest.NewRecorder(), t: s.t, gone: make(chan struct{}),
+		sends: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // open opens a stream.

@@ -19,12 +19,14 @@ import (
 
 // Store asks Redis about a queue, and up to candidates.MaxWatched users.
 type Store interface {
-	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
 }
 
 // Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
 type Records interface {
-	Read(ctx context.Context, couponID coupon.CouponID, users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
+	Read(ctx context.Context, couponID coupon.CouponID,
+		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
 }
 
 // Losses says what to make of applications that are found nowhere.

@@ -314,7 +314,8 @@ func TestMySQLAway(t *testing.T) {
 		pass(againAfter + 2*time.Second)
 		other.requireLast(`"NOT_SELECTED"`)
 		require.True(t, other.isOver())
-		require.Greater(t, testutil.ToFloat64(s.metrics.looks[true]), float64(s.count().looks), "answers of MySQL count, too")
+		require.Greater(t, testutil.ToFloat64(s.metrics.looks[true]), float64(s.count().looks),
+			"answers of MySQL count, too")
 	})
 }
 
@@ -438,8 +439,10 @@ func TestLastEventID(t *testing.T) {
 	inBubble(t, 10, func(s *site) {
 		s.state[7] = coupon.StandingIssued
 		for id, want := range map[string]int{
-			"7-ISSUED": http.StatusNoContent, "7-NOT_SELECTED": http.StatusNoContent, "7-REJECTED": http.StatusNoContent,
-			"": http.StatusOK, "8-ISSUED": http.StatusOK, "7-PENDING-5": http.StatusOK, "77-ISSUED": http.StatusOK, "7-ISSUED-1": http.StatusOK,
+			"7-ISSUED": http.StatusNoContent, "7-NOT_SELECTED": http.StatusNoContent,
+			"7-REJECTED": http.StatusNoContent,
+			"":           http.StatusOK, "8-ISSUED": http.StatusOK, "7-PENDING-5": http.StatusOK, "77-ISSUED": http.StatusOK,
+			"7-ISSUED-1": http.StatusOK,
 		} {
 			request, p := httptest.NewRequest(http.MethodGet, "/", nil), s.newPatron()
 			request.Header.Set("Last-Event-ID", id)
@@ -448,7 +451,8 @@ func TestLastEventID(t *testing.T) {
 			got := p.ResponseWriter.(*httptest.ResponseRecorder).Code
 			if p.count("HTTP/1.1 200 OK\r\n") == 0 {
 				require.Equal(t, want, got, id)
-				require.Equal(t, "no-store", p.Header().Get("Cache-Control"), "another user may ask at the same address")
+				require.Equal(t, "no-store", p.Header().Get("Cache-Control"),
+					"another user may ask at the same address")
 			} else {
 				require.Equal(t, want, http.StatusOK, id)
 			}

@@ -41,7 +41,8 @@ func newMetrics(to prometheus.Registerer, h *Hub) metrics {
 	m := metrics{ended: map[reason]prometheus.Counter{}, refused: map[reason]prometheus.Counter{},
 		events: map[coupon.Standing]prometheus.Counter{}, looks: map[bool]prometheus.Counter{},
 		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "jajeong_live_round_duration_seconds", Help: "Time for one look at a coupon, and for telling its streams what is new.",
+			Name:    "jajeong_live_round_duration_seconds",
+			Help:    "Time for one look at a coupon, and for telling its streams what is new.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 13), // a millisecond to four seconds
 		})}
 	to.MustRegister(m.rounds)
@@ -51,16 +52,18 @@ func newMetrics(to prometheus.Registerer, h *Hub) metrics {
 	for _, r := range []reason{final, aged, client, slow, replaced, drained, answered} {
 		m.ended[r] = endedTotal.WithLabelValues(string(r))
 	}
-	refused := counters("jajeong_live_refused_total", "Number of streams that were not kept open because of a limit.", "reason")
+	refused := counters("jajeong_live_refused_total", "Number of streams that were not kept open because of a limit.",
+		"reason")
 	for _, r := range []reason{full, userRate} {
 		m.refused[r] = refused.WithLabelValues(string(r))
 	}
 	events := counters("jajeong_live_events_total", "Number of states told, by status.", "status")
-	for _, is := range []coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued, coupon.StandingRejected,
-		coupon.StandingNotSelected, notApplied, unknown} {
+	for _, is := range []coupon.Standing{coupon.StandingPending, coupon.StandingUnderReview, coupon.StandingIssued,
+		coupon.StandingRejected, coupon.StandingNotSelected, notApplied, unknown} {
 		m.events[is] = events.WithLabelValues(string(is))
 	}
-	looks := counters("jajeong_live_looks_total", "Number of questions about a coupon's queue to Redis and MySQL, by result.", "result")
+	looks := counters("jajeong_live_looks_total",
+		"Number of questions about a coupon's queue to Redis and MySQL, by result.", "result")
 	m.looks[true], m.looks[false] = looks.WithLabelValues("answered"), looks.WithLabelValues("failed")
 	return m
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/missing"
 )
 
-// While applications are restored, nobody who is found nowhere is told NOT_APPLIED: neither newcomers nor those who were
-// told so before, and may have applied in another window since.
+// While applications are restored, nobody who is found nowhere is told NOT_APPLIED: neither newcomers nor those who
+// were told so before, and may have applied in another window since.
 func TestRestoringIsUnknown(t *testing.T) {
 	inBubble(t, 10, func(s *site) {
 		early := s.open(7)

@@ -23,8 +23,8 @@ const (
 	gather = 20 * time.Millisecond
 	// tellEvery is the least time between two states of one stream.
 	tellEvery = time.Second
-	// spread is the time over which a large room goes through its streams, in slices of slice: otherwise, thousands of writes
-	// at once would delay applications. A room with fewer streams does it faster, fewestPerSlice at once.
+	// spread is the time over which a large room goes through its streams, in slices of slice: otherwise, thousands of
+	// writes at once would delay applications. A room with fewer streams does it faster, fewestPerSlice at once.
 	spread, slice  = 500 * time.Millisecond, time.Millisecond
 	fewestPerSlice = 64
 	// pushCost is the cost of telling a stream something, at least, if that of looking at a stream is 1.
@@ -259,8 +259,8 @@ func (r *room) askHistory(streams []*stream, now time.Time) bool {
 	return true
 }
 
-// judge decides what to tell those who were found nowhere, once a round for all of them: it may have to ask MySQL. Whoever
-// may soon be found is not told NOT_APPLIED.
+// judge decides what to tell those who were found nowhere, once a round for all of them: it may have to ask MySQL.
+// Whoever may soon be found is not told NOT_APPLIED.
 func (r *room) judge(now time.Time) {
 	nowhere := r.nowhere
 	if r.nowhere = nil; len(nowhere) == 0 {
@@ -309,7 +309,8 @@ func (r *room) asked(err error, now time.Time) bool {
 func (r *room) count(err error) {
 	r.hub.metrics.looks[err == nil].Inc()
 	if err != nil {
-		r.hub.Logger.Warn("streams cannot be told what is new", zap.Uint64("coupon_id", uint64(r.coupon.ID)), zap.Error(err))
+		r.hub.Logger.Warn("streams cannot be told what is new", zap.Uint64("coupon_id", uint64(r.coupon.ID)),
+			zap.Error(err))
 	}
 }
 
@@ -404,7 +405,8 @@ func (r *room) news(s *stream, now time.Time, late bool) (frame, bool) {
 		return frame{}, false
 	}
 	// Who moves up may be about to get an outcome, which would then have to wait for tellEvery.
-	if moved := n.standing == s.told.standing && n.delayed == s.told.delayed && n.maybe == s.told.maybe; moved && !s.moved {
+	if moved := n.standing == s.told.standing && n.delayed == s.told.delayed && n.maybe == s.told.maybe; moved &&
+		!s.moved {
 		s.moved = true
 		return frame{}, false
 	}
@@ -412,7 +414,8 @@ func (r *room) news(s *stream, now time.Time, late bool) (frame, bool) {
 	s.told, s.toldAt = n, now
 	r.hub.metrics.events[n.standing].Inc()
 	document := r.document(s, n)
-	text := append([]byte("id: "+eventID(s.user, document.Status, document.Position)+"\ndata: "), httpapi.Marshal(document)...)
+	text := append([]byte("id: "+eventID(s.user, document.Status, document.Position)+"\ndata: "),
+		httpapi.Marshal(document)...)
 	f := frame{text: append(text, '\n')}
 	switch {
 	case outcome(document.Status):

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// writeTimeout bounds each write. It is set anew before each: a deadline for the whole response would end streams that
-	// work.
+	// writeTimeout bounds each write. It is set anew before each: a deadline for the whole response would end streams
+	// that work.
 	writeTimeout = 5 * time.Second
 	// heartbeatEvery is shorter than the timeouts of proxies, which start at 30 s.
 	heartbeatEvery = 15 * time.Second
-	// heartbeatPhase is by how much the first heartbeat is earlier, by chance: streams that begin together do not have all
-	// their heartbeats together.
+	// heartbeatPhase is by how much the first heartbeat is earlier, by chance: streams that begin together do not have
+	// all their heartbeats together.
 	heartbeatPhase = 10 * time.Second
-	// A stream lives from minLife to maxLife by chance, so that streams that began together do not end together, and dead
-	// ones go.
+	// A stream lives from minLife to maxLife by chance, so that streams that began together do not end together, and
+	// dead ones go.
 	minLife, maxLife = 5 * time.Minute, 10 * time.Minute
 	// maxDropped is how many bytes a client may send after its request.
 	maxDropped = 4 << 10
@@ -156,7 +156,8 @@ func (s *stream) end(why reason) {
 	s.hub.metrics.ended[why].Inc()
 }
 
-// awaitHangUp ends the stream when its client hangs up. What it says after its request is dropped. Too much ends the stream, too.
+// awaitHangUp ends the stream when its client hangs up. What it says after its request is dropped. Too much ends the
+// stream, too.
 func (s *stream) awaitHangUp() {
 	var dropped [16]byte
 	for range maxDropped / len(dropped) {
@@ -228,8 +229,9 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, of coupon.Coupon, us
 		return // an empty response: the client comes back
 	}
 	now := h.Now()
-	s := &stream{hub: h, conn: conn, user: user, coupon: of, seat: noSeat, due: true, beatAt: now.Add(-rand.N(heartbeatPhase)),
-		ends: now.Add(minLife + rand.N(maxLife-minLife)), endsBecause: aged}
+	s := &stream{hub: h, conn: conn, user: user, coupon: of, seat: noSeat, due: true,
+		beatAt: now.Add(-rand.N(heartbeatPhase)),
+		ends:   now.Add(minLife + rand.N(maxLife-minLife)), endsBecause: aged}
 	retry := earlyRetry()
 	if h.open.Add(1) > int64(h.Max) || h.draining() {
 		s.brief, retry = true, lateRetry()

@@ -22,8 +22,8 @@ type Books struct {
 // settled returns how many promises MySQL accounts for.
 func (b Books) settled() int64 { return b.WrittenOff + b.Erased + b.Issued + b.Concluded }
 
-// Missing returns how many promises are missing; negative: more applications are found than were promised. before must have
-// been read before the line, and after must have been read after it.
+// Missing returns how many promises are missing; negative: more applications are found than were promised. before must
+// have been read before the line, and after must have been read after it.
 func Missing(before Books, line candidates.Line, after Books) int64 {
 	accepted, twice := max(before.Accepted, line.Accepted), max(before.Twice, line.Twice)
 	return accepted - twice - line.Waiting - line.DLQ - after.settled()
@@ -33,7 +33,8 @@ func Missing(before Books, line candidates.Line, after Books) int64 {
 // counted applications that it may lack.
 func IsUncompared(line candidates.Line) bool { return line.Base > 0 && line.Restored != line.Since }
 
-// IsDue reports whether a restore may find some of the missing promises: not as many are missing as when the last one ended.
+// IsDue reports whether a restore may find some of the missing promises: not as many are missing as when the last one
+// ended.
 func IsDue(line candidates.Line, missing int64) bool {
 	return missing > 0 && (line.Restored != line.Since || missing != line.Missing)
 }
@@ -46,7 +47,8 @@ const (
 )
 
 const booksSQL = `
-SELECT p.coupon_id, p.accepted, p.twice, p.written_off, p.erased, COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0)
+SELECT p.coupon_id, p.accepted, p.twice, p.written_off, p.erased, COALESCE(s.issued, 0), COALESCE(s.concluded, 0),
+    COALESCE(s.settled_up_to, 0)
 FROM promise p LEFT JOIN settled s ON s.coupon_id = p.coupon_id WHERE p.coupon_id IN `
 
 // ReadBooks reads the books of up to MaxRead coupons. Coupons without a promise have no books.

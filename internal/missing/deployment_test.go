@@ -49,7 +49,8 @@ type stoppable struct {
 	justChanged *atomic.Bool
 }
 
-func (s stoppable) Publish(ctx context.Context, w coupon.Window, known coupon.Promise) (candidates.Published, bool, error) {
+func (s stoppable) Publish(ctx context.Context, w coupon.Window,
+	known coupon.Promise) (candidates.Published, bool, error) {
 	now, published, err := s.Store.Publish(ctx, w, known)
 	if s.justChanged.Load() {
 		now.Now = now.Since.Time()
@@ -75,8 +76,10 @@ func newPodWith(d *jajeongtest.Deployment, options candidates.Options) *pod {
 	memory := recall.New(p.store)
 	core, logs := observer.New(zap.InfoLevel)
 	p.logs = logs
-	p.finder = missing.New(missing.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Logger: zap.New(core), Now: now})
-	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: stoppable{p.store, &p.justChanged}, Memory: memory, Missing: p.finder,
+	p.finder = missing.New(missing.Options{DB: servers.MySQL, Store: p.store, Memory: memory, Logger: zap.New(core),
+		Now: now})
+	p.catalog = catalog.New(catalog.Options{DB: servers.MySQL, Store: stoppable{p.store, &p.justChanged},
+		Memory: memory, Missing: p.finder,
 		Logger: zap.NewNop(), Now: now})
 	p.handler = api.New(api.Options{
 		Identity: identity.FromHeader(zap.NewNop(), identity.Anywhere()...),
@@ -320,7 +323,8 @@ func TestStateDeletedByHand(t *testing.T) {
 	p.logged(isMissing, map[string]any{"coupon_id": uint64(id), "missing": int64(3), "accepted": int64(3)})
 }
 
-// A replica has taken over that is older than what pods have told applicants. No pod has refreshed since, and none has applied.
+// A replica has taken over that is older than what pods have told applicants. No pod has refreshed since, and none has
+// applied.
 func TestStaleReplicaBeforeAnyRefresh(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -332,7 +336,8 @@ func TestStaleReplicaBeforeAnyRefresh(t *testing.T) {
 	p.accepts(id, 3)
 	state := d.Key("state", id)
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), 3).Err())
-	require.NoError(t, d.Redis.HSet(t.Context(), state, "accepted", 2, "run_id", "0123456789012345678901234567890123456789").Err())
+	require.NoError(t, d.Redis.HSet(t.Context(), state, "accepted", 2, "run_id",
+		"0123456789012345678901234567890123456789").Err())
 
 	require.Equal(t, restoring, p.me(id, 3))
 	require.Equal(t, pending, p.me(id, 2))

@@ -23,8 +23,8 @@ type Store interface {
 
 // Memory remembers what this process answered. recall.Memory implements it.
 type Memory interface {
-	// Doubt compares what is remembered of a coupon with Redis, and puts back what is missing there. It leaves out arrivals
-	// up to settledUpTo.
+	// Doubt compares what is remembered of a coupon with Redis, and puts back what is missing there. It leaves out
+	// arrivals up to settledUpTo.
 	Doubt(couponID coupon.CouponID, settledUpTo coupon.Arrival)
 }
 
@@ -38,8 +38,9 @@ type Options struct {
 }
 
 const (
-	// putBackTime is how long the number of missing promises does not rise after Redis has changed servers. All processes
-	// notice the change within the time between two refreshes of the catalog, and then put back what they remember.
+	// putBackTime is how long the number of missing promises does not rise after Redis has changed servers. All
+	// processes notice the change within the time between two refreshes of the catalog, and then put back what they
+	// remember.
 	putBackTime = 4 * time.Second
 	// maxTries is how often Find reads a coupon that a settlement changes meanwhile.
 	maxTries = 3
@@ -104,8 +105,8 @@ type Look struct {
 	Now       time.Time // time on the clock of the coupon's Redis shard
 }
 
-// Find reads the suspected coupons, and updates metric and log. looks are all coupons that are not finalised: others are
-// forgotten.
+// Find reads the suspected coupons, and updates metric and log. looks are all coupons that are not finalised: others
+// are forgotten.
 func (f *Finder) Find(ctx context.Context, looks []Look) error {
 	var suspects []coupon.CouponID
 	for _, l := range looks {
@@ -145,7 +146,8 @@ func (f *Finder) note(l Look, r finding) (c change, settled bool) {
 	return c, settled
 }
 
-// Open reports whether a suspicion, or the end of a loss, waits for another reading. Find is then due earlier than usual.
+// Open reports whether a suspicion, or the end of a loss, waits for another reading. Find is then due earlier than
+// usual.
 func (f *Finder) Open() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +190,8 @@ func (f *Finder) compare(ctx context.Context, coupons []coupon.CouponID) (map[co
 				errs = append(errs, lineErr)
 			}
 			for id, line := range lines {
-				r := finding{true, line, after[id], max(0, Missing(before[id], line, after[id])), before[id].settled() != after[id].settled()}
+				r := finding{true, line, after[id], max(0, Missing(before[id], line, after[id])),
+					before[id].settled() != after[id].settled()}
 				if all[id] = r; r.missing == 0 && r.moved {
 					again = append(again, id)
 				}
@@ -199,8 +202,8 @@ func (f *Finder) compare(ctx context.Context, coupons []coupon.CouponID) (map[co
 	return all, errors.Join(errs...)
 }
 
-// doubts reports whether another number is missing than when this process last looked for them in its memory. A lower number
-// may be of others: those of the last time were put back, and further ones were lost.
+// doubts reports whether another number is missing than when this process last looked for them in its memory. A lower
+// number may be of others: those of the last time were put back, and further ones were lost.
 func (s *state) doubts(r finding) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,8 +212,8 @@ func (s *state) doubts(r finding) bool {
 	return r.missing > 0 && r.missing != before
 }
 
-// observe takes over a reading. The number of missing promises rises only if mayRise. settled is false if another reading
-// must confirm this one.
+// observe takes over a reading. The number of missing promises rises only if mayRise. settled is false if another
+// reading must confirm this one.
 func (s *state) observe(r finding, mayRise bool, local time.Time) (c change, settled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +279,8 @@ func (f *Finder) tell(news []change) {
 	for _, c := range news[:min(len(news), maxLogged)] {
 		if c.missing > 0 {
 			f.Logger.Error("accepted applications are missing in redis and mysql",
-				zap.Uint64("coupon_id", uint64(c.coupon)), zap.Int64("missing", c.missing), zap.Int64("accepted", c.accepted))
+				zap.Uint64("coupon_id", uint64(c.coupon)), zap.Int64("missing", c.missing),
+				zap.Int64("accepted", c.accepted))
 		} else {
 			f.Logger.Info("no accepted applications are missing any longer", zap.Uint64("coupon_id", uint64(c.coupon)))
 		}
@@ -287,7 +291,8 @@ func (f *Finder) tell(news []change) {
 }
 
 var missingDesc = prometheus.NewDesc("jajeong_promises_missing",
-	"Accepted applications that are neither in Redis nor settled, by coupon; only of coupons that miss some.", []string{"coupon_id"}, nil)
+	"Accepted applications that are neither in Redis nor settled, by coupon; only of coupons that miss some.",
+	[]string{"coupon_id"}, nil)
 
 func (f *Finder) Describe(to chan<- *prometheus.Desc) { to <- missingDesc }
 

@@ -55,7 +55,8 @@ func (s *servers) Doubt(coupon.CouponID, coupon.Arrival) {
 
 var errAway = errors.New("the server is away")
 
-func (s *servers) LinesWithoutMarks(_ context.Context, coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error) {
+func (s *servers) LinesWithoutMarks(_ context.Context,
+	coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error) {
 	s.Lock()
 	defer s.Unlock()
 	if s.moves != nil {
@@ -91,9 +92,11 @@ func (s *servers) shows(want int64) {
 	s.t.Helper()
 	text := ""
 	if want > 0 {
-		text = "# HELP jajeong_promises_missing Accepted applications that are neither in Redis nor settled, by coupon; " +
+		text = "# HELP jajeong_promises_missing Accepted applications that are neither in Redis nor settled, by " +
+			"coupon; " +
 			"only of coupons that miss some.\n" +
-			"# TYPE jajeong_promises_missing gauge\njajeong_promises_missing{coupon_id=\"42\"} " + coupon.UserID(want).Member() + "\n"
+			"# TYPE jajeong_promises_missing gauge\njajeong_promises_missing{coupon_id=\"42\"} " +
+			coupon.UserID(want).Member() + "\n"
 	}
 	require.NoError(s.t, testutil.CollectAndCompare(s.Finder, strings.NewReader(text)))
 }
@@ -225,15 +228,20 @@ func TestJudge_KnowsWhenARestoreIsDue(t *testing.T) {
 		line        candidates.Line
 		now, minute Verdict // now, and after a minute
 	}{
-		"nobody has applied":                 {candidates.Line{Window: true}, NotApplied, NotApplied},
-		"all wait":                           {candidates.Line{Window: true, Accepted: 5, Waiting: 4, DLQ: 1}, NotApplied, NotApplied},
-		"state lost":                         {candidates.Line{}, Restoring, NotApplied},
-		"queue lost":                         {candidates.Line{Window: true, Accepted: 5, Since: begun}, Restoring, MayBeLost},
-		"lost after a restore":               {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 4}, Restoring, MayBeLost},
-		"fewer lost than before the restore": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 6}, Restoring, MayBeLost},
+		"nobody has applied": {candidates.Line{Window: true}, NotApplied, NotApplied},
+		"all wait": {candidates.Line{Window: true, Accepted: 5, Waiting: 4, DLQ: 1},
+			NotApplied, NotApplied},
+		"state lost": {candidates.Line{}, Restoring, NotApplied},
+		"queue lost": {candidates.Line{Window: true, Accepted: 5, Since: begun}, Restoring,
+			MayBeLost},
+		"lost after a restore": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun,
+			Missing: 4}, Restoring, MayBeLost},
+		"fewer lost than before the restore": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun,
+			Missing: 6}, Restoring, MayBeLost},
 		"restored, some remain": {candidates.Line{Window: true, Accepted: 5, Since: begun, Restored: begun, Missing: 5},
 			MayBeLost, MayBeLost},
-		"all restored": {candidates.Line{Window: true, Accepted: 5, Waiting: 5, Base: 5, Since: begun, Restored: begun}, NotApplied, NotApplied},
+		"all restored": {candidates.Line{Window: true, Accepted: 5, Waiting: 5, Base: 5, Since: begun, Restored: begun},
+			NotApplied, NotApplied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +298,8 @@ func TestJudge_WaitsAgainWhenMoreAreLost(t *testing.T) {
 func TestJudge_FinalisedCouponsHaveLostNobody(t *testing.T) {
 	t.Parallel()
 	s := newServers(t)
-	verdict, err := s.Judge(t.Context(), coupon.Coupon{ID: 42, FinalisedAt: time.Unix(1, 0)}, candidates.Line{}, time.Now())
+	verdict, err := s.Judge(t.Context(), coupon.Coupon{ID: 42, FinalisedAt: time.Unix(1, 0)}, candidates.Line{},
+		time.Now())
 	require.NoError(t, err)
 	require.Equal(t, NotApplied, verdict)
 }
@@ -319,7 +328,8 @@ func TestJudge_RemembersWhatASettlementHides(t *testing.T) {
 	s.judges(NotApplied)
 }
 
-// Everybody who asks shares readings, at most four a second. Each answer comes from a reading that began after the question.
+// Everybody who asks shares readings, at most four a second. Each answer comes from a reading that began after the
+// question.
 func TestJudge_SharesReadings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -362,8 +372,8 @@ func TestJudge_EndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A process compares its memory with Redis when another number is missing than before, and not again while as many are. A lower
-// number may be a further loss, after the applications of the first one were put back.
+// A process compares its memory with Redis when another number is missing than before, and not again while as many are.
+// A lower number may be a further loss, after the applications of the first one were put back.
 func TestFind_DoubtsOnceForEachLoss(t *testing.T) {
 	t.Parallel()
 	s := newServers(t)

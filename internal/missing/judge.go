@@ -27,8 +27,8 @@ const (
 	maxFresh = 4
 )
 
-// Judge says what to tell a user of a coupon whose application was found nowhere. line is what Redis had of the coupon when
-// it did not have the user, and now the time on its clock. The error says that MySQL could not be asked.
+// Judge says what to tell a user of a coupon whose application was found nowhere. line is what Redis had of the coupon
+// when it did not have the user, and now the time on its clock. The error says that MySQL could not be asked.
 func (f *Finder) Judge(ctx context.Context, of coupon.Coupon, line candidates.Line, now time.Time) (Verdict, error) {
 	if of.Finalised() {
 		return NotApplied, nil

@@ -17,8 +17,8 @@ const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 // AppliedAt converts the arrival of ApplicationsTable into DATETIME(6). FROM_UNIXTIME would lose microseconds.
 const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 
-// ByUser returns the indexes of a page sorted by user id, which is the order of the tables' keys. It sorts by some bits of
-// the ids at a time, from the lowest to the highest: comparing takes several times as long.
+// ByUser returns the indexes of a page sorted by user id, which is the order of the tables' keys. It sorts by some bits
+// of the ids at a time, from the lowest to the highest: comparing takes several times as long.
 func ByUser(page []coupon.Application) []int {
 	const bits = 11
 	users, highest := make([]coupon.UserID, len(page)), coupon.UserID(0)
@@ -65,12 +65,14 @@ func ApplicationsJSON(page []coupon.Application) string {
 }
 
 // CollectApplications runs a query that selects user_id and applied_at, and returns its rows as applications.
-func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string, args ...any) (page []coupon.Application, err error) {
+func CollectApplications(ctx context.Context, q Querier, source coupon.Source, query string,
+	args ...any) (page []coupon.Application, err error) {
 	err = Each(ctx, q, func(rows *sql.Rows) error {
 		var user coupon.UserID
 		var appliedAt time.Time
 		err := rows.Scan(&user, &appliedAt)
-		page = append(page, coupon.Application{Member: user.Member(), Arrival: coupon.ArrivalAt(appliedAt), Source: source})
+		page = append(page, coupon.Application{Member: user.Member(), Arrival: coupon.ArrivalAt(appliedAt),
+			Source: source})
 		return err
 	}, query, args...)
 	return page, err

@@ -61,7 +61,10 @@ func (d *DB) Do(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, 
 
 // OnConn is Do without a transaction.
 func (d *DB) OnConn(ctx context.Context, work func(ctx context.Context, q Querier, attempt int) error) error {
-	return d.repeat(ctx, func(ctx context.Context, conn *sql.Conn, attempt int) error { return work(ctx, conn, attempt) })
+	return d.repeat(ctx, func(ctx context.Context, conn *sql.Conn,
+		attempt int) error {
+		return work(ctx, conn, attempt)
+	})
 }
 
 // Once is OnConn without repetition.
@@ -144,11 +147,12 @@ func takesWrites(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// meanwhile bounds all calls of another server between two statements of a transaction. It is half of the time after which MySQL
-// ends a session without statements, whose locks are then lost.
+// meanwhile bounds all calls of another server between two statements of a transaction. It is half of the time after
+// which MySQL ends a session without statements, whose locks are then lost.
 const meanwhile = 10 * time.Second
 
-// Meanwhile returns the context for such calls. They fail, too, in a process that was frozen and no longer has its locks.
+// Meanwhile returns the context for such calls. They fail, too, in a process that was frozen and no longer has its
+// locks.
 func Meanwhile(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, meanwhile)
 }

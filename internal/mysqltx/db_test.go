@@ -36,7 +36,10 @@ func TestMain(m *testing.M) { testenv.MainHostile(m) }
 func newDB(t *testing.T) *DB {
 	t.Helper()
 	pool := migrated.Open(t)
-	_, err := pool.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('c', 1, '2026-11-01', '2026-12-01')")
+	_, err :=
+		pool.Exec(
+			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('c', 1, " +
+				"'2026-11-01', '2026-12-01')")
 	require.NoError(t, err)
 	return New(pool)
 }
@@ -135,7 +138,8 @@ func TestOnConn_RepeatsAfterTransientErrors(t *testing.T) {
 		for number, want := range map[uint16]int{1213: maxAttempts, 1062: maxAttempts, 1146: 1, 1644: 1, 4025: 1} {
 			require.Equal(t, want, tries(&mysql.MySQLError{Number: number}), number)
 		}
-		require.Equal(t, maxAttempts, tries(&net.OpError{Op: "read", Err: errors.New("reset")}), "of another server's connection")
+		require.Equal(t, maxAttempts, tries(&net.OpError{Op: "read", Err: errors.New("reset")}),
+			"of another server's connection")
 		require.Equal(t, 1, tries(errors.New("3 rows stored, want 2")), "the program's own error")
 		require.Equal(t, 1, tries(&coupon.Error{Class: coupon.Infrastructure, Err: errors.New("decided")}))
 	})
@@ -316,13 +320,15 @@ func TestKindOf(t *testing.T) {
 			require.Equal(t, want, kindOf(fmt.Errorf("insert: %w", &mysql.MySQLError{Number: number})), number)
 		}
 	}
-	for state, want := range map[string]kind{"22003": badRow, "45000": badRow, "42000": fatal, "23000": fatal, "HY000": fatal} {
+	for state, want := range map[string]kind{"22003": badRow, "45000": badRow, "42000": fatal, "23000": fatal,
+		"HY000": fatal} {
 		numbered := &mysql.MySQLError{Number: 31000, SQLState: [5]byte([]byte(state))}
 		require.Equal(t, want, kindOf(numbered), state)
 		numbered.Number = 1213
 		require.Equal(t, transient, kindOf(numbered), state)
 	}
-	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, &connectionError{errors.New("dial tcp: refused")}} {
+	for _, broken := range []error{driver.ErrBadConn, mysql.ErrInvalidConn,
+		&connectionError{errors.New("dial tcp: refused")}} {
 		require.Equal(t, away, kindOf(fmt.Errorf("lock: %w", broken)))
 	}
 	require.Equal(t, transient, kindOf(fmt.Errorf("redis: %w", &net.OpError{Op: "dial", Err: errors.New("refused")})))
@@ -342,12 +348,14 @@ func TestConnecting_DistinguishesWrongSettingsFromServerThatIsAway(t *testing.T)
 	for want, failures := range map[kind][]error{
 		fatal: {
 			mysql.ErrNoTLS, mysql.ErrPktTooLarge, mysql.ErrUnknownPlugin, tls.RecordHeaderError{Msg: "no TLS"},
-			&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate), Host: "mysql"}},
+			&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: new(x509.Certificate),
+				Host: "mysql"}},
 			&net.OpError{Op: "dial", Err: net.UnknownNetworkError("tpc")},
 			&mysql.MySQLError{Number: 1045},
 		},
 		away: {
-			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.DNSError{Err: "no such host"}, io.EOF, mysql.ErrInvalidConn,
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.DNSError{Err: "no such host"}, io.EOF,
+			mysql.ErrInvalidConn,
 			context.DeadlineExceeded, &mysql.MySQLError{Number: 1040},
 		},
 		transient: {&mysql.MySQLError{Number: 1226}},
@@ -367,15 +375,18 @@ func TestConnecting_DistinguishesWrongSettingsFromServerThatIsAway(t *testing.T)
 
 func TestClassOf(t *testing.T) {
 	t.Parallel()
-	for number, want := range map[uint16]coupon.Class{1213: coupon.Infrastructure, 1467: coupon.Infrastructure, 1290: coupon.Infrastructure,
-		1062: coupon.Invariant, 1146: coupon.Setup, 1644: coupon.Setup, 3819: coupon.Invariant, 4025: coupon.Invariant} {
+	for number, want := range map[uint16]coupon.Class{1213: coupon.Infrastructure, 1467: coupon.Infrastructure,
+		1290: coupon.Infrastructure,
+		1062: coupon.Invariant, 1146: coupon.Setup, 1644: coupon.Setup, 3819: coupon.Invariant,
+		4025: coupon.Invariant} {
 		require.Equal(t, want, ClassOf(fmt.Errorf("x: %w", &mysql.MySQLError{Number: number})), number)
 	}
 	require.Equal(t, coupon.Infrastructure, ClassOf(driver.ErrBadConn))
 	require.Equal(t, coupon.Infrastructure, ClassOf(&CommitUnknown{errors.New("reset")}))
 	require.Equal(t, coupon.Infrastructure, ClassOf(context.DeadlineExceeded))
 	require.Equal(t, coupon.Invariant, ClassOf(errors.New("2 rows, want 1")))
-	require.Equal(t, coupon.Setup, ClassOf(fmt.Errorf("x: %w", &coupon.Error{Class: coupon.Setup, Err: errors.New("no such coupon")})))
+	require.Equal(t, coupon.Setup, ClassOf(fmt.Errorf("x: %w",
+		&coupon.Error{Class: coupon.Setup, Err: errors.New("no such coupon")})))
 }
 
 func TestAdvice_NamesTheRemedy(t *testing.T) {

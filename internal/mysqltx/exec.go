@@ -59,7 +59,8 @@ func WithinSavepoint(ctx context.Context, tx *sql.Tx, name string, work func() e
 // InsertGood inserts rows in order and returns those that were stored. insert gets a part of the rows, and how many are
 // stored before it. A part that MySQL refuses is halved until the refused row is alone and goes to refuse. An error of
 // refuse ends the insertion. A failed statement undoes itself, so only the halving needs a savepoint.
-func InsertGood[T any](ctx context.Context, tx *sql.Tx, before int, all []T, insert func(stored int, part []T) error, refuse func(T, error) error) (stored []T, err error) {
+func InsertGood[T any](ctx context.Context, tx *sql.Tx, before int, all []T, insert func(stored int, part []T) error,
+	refuse func(T, error) error) (stored []T, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -74,7 +75,8 @@ func InsertGood[T any](ctx context.Context, tx *sql.Tx, before int, all []T, ins
 	return stored, err
 }
 
-func insertHalves[T any](before int, part []T, why error, insert func(stored int, part []T) error, refuse func(T, error) error) (stored []T, err error) {
+func insertHalves[T any](before int, part []T, why error, insert func(stored int, part []T) error,
+	refuse func(T, error) error) (stored []T, err error) {
 	if len(part) == 1 {
 		return nil, refuse(part[0], why)
 	}

@@ -27,7 +27,9 @@ import (
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	Redis interface { // returns the health of the shards that answer, and an error for the others; nil: the process is ready without Redis
+	// Returns the health of the shards that answer, and an error for the others; nil: the process is ready without
+	// Redis.
+	Redis interface {
 		Health(ctx context.Context) (candidates.Health, error)
 	}
 	MySQL interface {

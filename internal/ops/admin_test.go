@@ -72,10 +72,13 @@ func TestReadiness(t *testing.T) {
 		detail        string
 	}{
 		{name: "well", of: well, ready: true, check: "memory", ok: true, detail: "^no maxmemory$"},
-		{name: "room", change: set("maxmemory", "1gb"), of: well, ready: true, check: "memory", ok: true, detail: "^0 % of maxmemory$"},
-		{name: "full: users in the queue are still answered", change: set("maxmemory", "1"), of: well, ready: true, check: "memory",
+		{name: "room", change: set("maxmemory", "1gb"), of: well, ready: true, check: "memory", ok: true,
+			detail: "^0 % of maxmemory$"},
+		{name: "full: users in the queue are still answered", change: set("maxmemory", "1"), of: well, ready: true,
+			check:  "memory",
 			detail: "00 % of maxmemory"},
-		{name: "applying without MySQL", change: set("maxmemory", "0"), of: ops.Config{MySQL: pinger{away}, Catalog: known(true)},
+		{name: "applying without MySQL", change: set("maxmemory", "0"),
+			of:    ops.Config{MySQL: pinger{away}, Catalog: known(true)},
 			ready: true, check: "mysql", detail: "^away$"},
 		{name: "settling", of: ops.Config{MySQL: pinger{}}, ready: true},
 		{name: "settling without MySQL", of: ops.Config{MySQL: pinger{away}}, check: "mysql", detail: "^away$"},
@@ -83,9 +86,11 @@ func TestReadiness(t *testing.T) {
 		{name: "no keys", of: ops.Config{MySQL: pinger{}, Identity: keys{away}}, check: "identity", detail: "^away$"},
 		{name: "no catalog", of: ops.Config{MySQL: pinger{}, Catalog: known(false)}, check: "catalog"},
 		{name: "ends", of: well, drains: true, check: "serving", detail: "^shutting down$"},
-		{name: "eviction", change: set("maxmemory-policy", "volatile-lru"), of: well, check: "maxmemory_policy", detail: "^volatile-lru$"},
+		{name: "eviction", change: set("maxmemory-policy", "volatile-lru"), of: well, check: "maxmemory_policy",
+			detail: "^volatile-lru$"},
 		{name: "Redis hangs", change: server.Freeze, of: well, check: "redis", detail: "."},
-		{name: "Redis is away", change: func() error { return errors.Join(server.Thaw(), server.Kill()) }, of: well, check: "redis", detail: "."},
+		{name: "Redis is away", change: func() error { return errors.Join(server.Thaw(), server.Kill()) }, of: well,
+			check: "redis", detail: "."},
 	} {
 		if c.change != nil {
 			require.NoError(t, c.change(), c.name)
@@ -134,7 +139,8 @@ func (s stuck) PingContext(ctx context.Context) error {
 func TestReadiness_IsKnownBeforeAProbeGivesUp(t *testing.T) {
 	t.Parallel()
 	var ofRedis, ofMySQL time.Duration
-	admin := ops.New(ops.Config{Redis: stuck{&ofRedis}, MySQL: stuck{&ofMySQL}, Catalog: known(true), Registry: prometheus.NewRegistry()})
+	admin := ops.New(ops.Config{Redis: stuck{&ofRedis}, MySQL: stuck{&ofMySQL}, Catalog: known(true),
+		Registry: prometheus.NewRegistry()})
 	require.ErrorContains(t, admin.Ready(t.Context()), context.DeadlineExceeded.Error())
 	require.Less(t, max(ofRedis, ofMySQL), time.Second, "the default timeout of a kubelet's probe")
 }
@@ -144,7 +150,8 @@ func TestReadiness_WithoutAShard(t *testing.T) {
 	t.Parallel()
 	nodes := topology.StartCluster(t, 2)
 	_, store := jajeongtest.StoreAt(t, nodes[0].Addr(), nodes[1].Addr())
-	admin := ops.New(ops.Config{Redis: store, MySQL: pinger{}, Catalog: known(true), Registry: prometheus.NewRegistry()})
+	admin := ops.New(ops.Config{Redis: store, MySQL: pinger{}, Catalog: known(true),
+		Registry: prometheus.NewRegistry()})
 	admin.TakeTime()
 	site := httptest.NewServer(admin)
 	t.Cleanup(site.Close)
@@ -182,7 +189,8 @@ func TestAdmin_ServesMetricsAndProfiles(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, "go_goroutines")
 	require.Contains(t, text, "process_open_fds")
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/goroutine?debug=1"} {
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol",
+		"/debug/pprof/goroutine?debug=1"} {
 		status, _ := get(t, site.Client(), site.URL+path)
 		require.Equal(t, http.StatusOK, status, path)
 	}

@@ -56,7 +56,8 @@ func TestIdle_EndsConnectionsWithoutARequest(t *testing.T) {
 			proxies := netip.MustParsePrefix("10.0.0.0/8")
 			idle := ops.Idle{IsProxy: proxies.Contains, Now: time.Now}
 			listener := make(pipes)
-			server := ops.NewServer(http.NotFoundHandler(), idle.Within(ops.Timeouts{Header: header, Read: header, Write: time.Minute}), zap.NewNop())
+			server := ops.NewServer(http.NotFoundHandler(),
+				idle.Within(ops.Timeouts{Header: header, Read: header, Write: time.Minute}), zap.NewNop())
 			go func() { _ = server.Serve(idle.Listen(listener)) }()
 			client, remote := net.Pipe()
 			listener <- pipe{remote, test.from}

@@ -15,7 +15,9 @@ func ListenAdmin(address string, logger *zap.Logger) (net.Listener, error) {
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok {
 		if public := publicOf(at.AddrPort().Addr(), net.InterfaceAddrs); public.IsValid() {
-			logger.Warn("the admin port listens on a public address: whoever reaches it reads metrics and profiles. Set a private address, or close the port in the firewall",
+			logger.Warn(
+				"the admin port listens on a public address: whoever reaches it reads metrics and profiles. Set a "+
+					"private address, or close the port in the firewall",
 				zap.Stringer("admin", at), zap.Stringer("public", public))
 		}
 	}
@@ -31,8 +33,8 @@ func IsInside(address netip.Addr) bool {
 	return address.IsPrivate() || address.IsLoopback() || shared.Contains(address)
 }
 
-// publicOf returns the public address by which a listener is reached; the zero Addr if there is none. A listener without an address
-// is reached by those of every interface.
+// publicOf returns the public address by which a listener is reached; the zero Addr if there is none. A listener
+// without an address is reached by those of every interface.
 func publicOf(at netip.Addr, interfaces func() ([]net.Addr, error)) netip.Addr {
 	all := []netip.Addr{at}
 	if at.IsUnspecified() {

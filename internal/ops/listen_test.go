@@ -31,7 +31,9 @@ func TestPublicOf(t *testing.T) {
 		}
 	}
 	for _, any := range []string{"0.0.0.0", "::"} {
-		require.False(t, publicOf(netip.MustParseAddr(any), interfaces("127.0.0.1/8", "10.0.0.9/24", "fe80::1/64")).IsValid())
-		require.Equal(t, "198.51.100.1", publicOf(netip.MustParseAddr(any), interfaces("10.0.0.9/24", "198.51.100.1/24")).String())
+		require.False(t, publicOf(netip.MustParseAddr(any),
+			interfaces("127.0.0.1/8", "10.0.0.9/24", "fe80::1/64")).IsValid())
+		require.Equal(t, "198.51.100.1", publicOf(netip.MustParseAddr(any),
+			interfaces("10.0.0.9/24", "198.51.100.1/24")).String())
 	}
 }

@@ -21,7 +21,8 @@ const (
 	pushPause   = 500 * time.Millisecond
 )
 
-// The gateway groups metrics by the label job, with these values, and by the deployment. Metrics of a run also have the label trigger.
+// The gateway groups metrics by the label job, with these values, and by the deployment. Metrics of a run also have the
+// label trigger.
 const (
 	RunJob    = "settle"
 	VerifyJob = "settle-verify"

@@ -9,8 +9,9 @@ import (
 	"unicode"
 )
 
-// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Texts pass through the function harmless. Cells with a
-// semicolon are quoted, too, which encoding/csv does not: in many countries it separates the cells of a spreadsheet.
+// CSV writes rows as Excel reads them: UTF-8 with a byte order mark and CRLF. Texts pass through the function harmless.
+// Cells with a semicolon are quoted, too, which encoding/csv does not: in many countries it separates the cells of a
+// spreadsheet.
 func CSV(w io.Writer, rows func(row func(cells ...any))) error {
 	buffered := bufio.NewWriter(unchecked(w))
 	_, _ = buffered.WriteString("\uFEFF") // Flush returns the error
@@ -36,8 +37,8 @@ func quoted(cell string) string {
 }
 
 // harmless puts an apostrophe before a text that a spreadsheet would take for a formula, which could run programs or
-// send data away. Tabs and line breaks become spaces. Controls of the direction of text, which make a cell look like another, are
-// left out. Control characters, which terminals may obey, become U+FFFD.
+// send data away. Tabs and line breaks become spaces. Controls of the direction of text, which make a cell look like
+// another, are left out. Control characters, which terminals may obey, become U+FFFD.
 func harmless(given string) string {
 	given = strings.Map(func(r rune) rune {
 		switch {

@@ -13,8 +13,8 @@ import (
 // OfRequest is text about a request for approval, which not everybody may see who sees the rest.
 type OfRequest string
 
-// Detail puts the detail of an audit event into words, with times in l.Zone. A detail that the program did not write is shown
-// as it is stored.
+// Detail puts the detail of an audit event into words, with times in l.Zone. A detail that the program did not write is
+// shown as it is stored.
 func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 	w := words{Locale: l}
 	switch is := stored.Payload(action).(type) {
@@ -53,7 +53,8 @@ func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 		}
 		w.counted(text.DetailLessWrittenOff, is.WrittenOff)
 	case audit.UsedApproval:
-		w.say(l.Sprintf(text.DetailApproval, is.Approval, Word(l.Language, is.Action), Printable(is.Maker), Printable(is.Checker), Printable(is.Digest)))
+		w.say(l.Sprintf(text.DetailApproval, is.Approval, Word(l.Language, is.Action), Printable(is.Maker),
+			Printable(is.Checker), Printable(is.Digest)))
 	default:
 		w.say(Printable(string(stored)))
 	}
@@ -164,7 +165,8 @@ func (l Locale) onOrOff(on bool) string {
 }
 
 func (l Locale) cadence(c coupon.Cadence) string {
-	return l.Sprintf(map[coupon.Cadence]text.Message{coupon.Nightly: text.CadenceNightly, coupon.Immediate: text.CadenceImmediate}[c])
+	return l.Sprintf(map[coupon.Cadence]text.Message{coupon.Nightly: text.CadenceNightly,
+		coupon.Immediate: text.CadenceImmediate}[c])
 }
 
 func grouped[N int | int64](n N) string { return Grouped(strconv.FormatInt(int64(n), 10)) }

@@ -10,7 +10,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// Document collects what a verb prints, as lines and tables, for a page. It is an io.Writer, and safe for concurrent use.
+// Document collects what a verb prints, as lines and tables, for a page. It is an io.Writer, and safe for concurrent
+// use.
 type Document struct {
 	mu     sync.Mutex
 	blocks []Block

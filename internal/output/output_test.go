@@ -35,7 +35,8 @@ func TestStream_ReplacesControlCharacters(t *testing.T) {
 func TestCSV_DefusesFormulas(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
-		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "' =1", "\r=1": "' =1", "\x1b[2J": "\uFFFD[2J", "a\u009bb": "a\uFFFDb", "\xff": "\uFFFD", "1=1": "1=1", "쿠폰": "쿠폰",
+		"": "", "kim": "kim", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "' =1", "\r=1": "' =1",
+		"\x1b[2J": "\uFFFD[2J", "a\u009bb": "a\uFFFDb", "\xff": "\uFFFD", "1=1": "1=1", "쿠폰": "쿠폰",
 		"\u202egpj.exe": "gpj.exe", "a\u2066b\u2069\u200e\u061c": "ab", "\u202e=1": "'=1",
 	} {
 		require.Equal(t, want, harmless(cell))
@@ -67,7 +68,8 @@ func TestCSV_QuotesSeparators(t *testing.T) {
 func TestGrouped(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{
-		"0": "0", "-1": "-1", "999": "999", "1000": "1,000", "-1000": "-1,000", "123456": "123,456", "-123456": "-123,456",
+		"0": "0", "-1": "-1", "999": "999", "1000": "1,000", "-1000": "-1,000", "123456": "123,456",
+		"-123456":               "-123,456",
 		"166020696663385964526": "166,020,696,663,385,964,526",
 	} {
 		require.Equal(t, want, Grouped(number))

@@ -55,7 +55,8 @@ func Printable(name string) string {
 
 func Millis(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
 
-// Progress shows a count on one line of a terminal, or in a Document. A nil Progress shows nothing. It is safe for concurrent use.
+// Progress shows a count on one line of a terminal, or in a Document. A nil Progress shows nothing. It is safe for
+// concurrent use.
 type Progress struct {
 	page  *Document // nil: a terminal
 	to    io.Writer

@@ -1,5 +1,5 @@
-// Package overview reads what the console shows beside the verbs: the coupons of tonight, where a search leads, and the arrivals of a
-// coupon over time. It changes nothing.
+// Package overview reads what the console shows beside the verbs: the coupons of tonight, where a search leads, and the
+// arrivals of a coupon over time. It changes nothing.
 package overview
 
 import (
@@ -89,7 +89,8 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	if len(runs) > 0 {
 		t.Last = &runs[0]
 	}
-	for _, status := range []history.CouponStatus{history.Closed, history.Paused, history.Open} { // the next run settles closed ones first of all
+	// The next run settles closed ones first of all.
+	for _, status := range []history.CouponStatus{history.Closed, history.Paused, history.Open} {
 		coupons, err := reader.List(ctx, history.CouponFilter{Status: status, Limit: maxLooked})
 		if err != nil {
 			return t, err
@@ -109,8 +110,8 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	return t, err
 }
 
-// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too. unread is the error
-// of Redis.
+// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too. unread
+// is the error of Redis.
 func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 	ids := make([]coupon.CouponID, len(all))
 	for i, d := range all {
@@ -146,7 +147,8 @@ func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 // it has also lost how far the line went.
 func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal, behind time.Duration) {
 	switch has := min(line.Journalled, o.UpTo); {
-	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0): // by MySQL, which may hold an opening that was moved later
+	// By MySQL, which may hold an opening that was moved later.
+	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0):
 		return JournalUnknown, 0
 	case has >= line.Last:
 		return JournalWhole, 0
@@ -159,7 +161,8 @@ func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal
 
 // Found is where a search leads.
 type Found struct {
-	Number uint64          // the typed number, which may be a user's: users are the shop's, and are not looked up; 0: it is none
+	// The typed number, which may be a user's: users are the shop's, and are not looked up; 0: it is none.
+	Number uint64
 	Coupon coupon.CouponID // 0: no coupon has the number
 	Run    coupon.RunID    // 0: no run has it
 
@@ -213,7 +216,8 @@ func (r *Reader) Timeline(ctx context.Context, id coupon.CouponID) (t Timeline, 
 	}
 	t.From, t.To = c.OpensAt.Truncate(time.Minute), c.ClosesAt
 	t.Part = max((t.To.Sub(t.From)/maxParts).Truncate(time.Minute)+time.Minute, time.Minute)
-	found, err := (&report.Reporter{DB: r.DB, Store: r.Store, Users: r.Users}).Report(ctx, report.Period{From: t.From, To: t.To, Bucket: t.Part}, []coupon.CouponID{id})
+	found, err := (&report.Reporter{DB: r.DB, Store: r.Store, Users: r.Users}).Report(ctx,
+		report.Period{From: t.From, To: t.To, Bucket: t.Part}, []coupon.CouponID{id})
 	if err != nil {
 		return t, err
 	}

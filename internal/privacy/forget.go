@@ -31,16 +31,18 @@ type Remains struct {
 	AuditEvents   int `json:"auditEvents"`   // those of coupons that are not finalised
 }
 
-// Forget deletes the user's outcomes NOT_SELECTED and REJECTED in finalised coupons, and takes the user out of their audit
-// events. Each coupon is one transaction. It is safe to repeat: what is gone is not counted again. It returns a
+// Forget deletes the user's outcomes NOT_SELECTED and REJECTED in finalised coupons, and takes the user out of their
+// audit events. Each coupon is one transaction. It is safe to repeat: what is gone is not counted again. It returns a
 // *text.UsageError and changes nothing while an application of the user may still get a coupon.
-func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID, origin audit.Origin) (*Forgotten, error) {
+func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID,
+	origin audit.Origin) (*Forgotten, error) {
 	p, redisErr, err := Read(ctx, db.Pool(), redis, user)
 	if err = errors.Join(err, redisErr); err != nil { // an unknown queue may have an application of the user
 		return nil, err
 	}
 	if open := p.obtainable; len(open) > 0 {
-		return nil, text.UsageErrorf(text.UserStillWaits, strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
+		return nil, text.UsageErrorf(text.UserStillWaits,
+			strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", ", "))
 	}
 	done := &Forgotten{Coupons: []coupon.CouponID{}}
 	for _, id := range p.erasable() {
@@ -104,13 +106,15 @@ const (
 INSERT INTO promise (coupon_id, erased, erased_rejected) VALUES (?, ?, ?)
 ON DUPLICATE KEY UPDATE erased = erased + ?, erased_rejected = erased_rejected + ?`
 	lessConcludedSQL = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
-	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the plan.
+	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the
+	// plan.
 	forgetApprovalsSQL = "UPDATE approval SET user_id = NULL, plan = '', void_plan = NULL WHERE user_id = ?"
 	forgetEventsSQL    = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ?"
 )
 
 // forgetIn forgets the user in one coupon. A coupon that is not finalised any more is left alone.
-func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coupon.UserID, origin audit.Origin) (outcomes, events int, err error) {
+func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coupon.UserID,
+	origin audit.Origin) (outcomes, events int, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
 		var c coupon.Coupon
 		err := tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
@@ -134,18 +138,21 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 		if outcomes, err = deleteOutcomes(ctx, tx, id, user); err != nil {
 			return err
 		}
-		if events, err = mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id)); err != nil || outcomes+events == 0 {
+		if events, err = mysqltx.Affected(tx.ExecContext(ctx, forgetEventsSQL, user, id)); err != nil ||
+			outcomes+events == 0 {
 			return err
 		}
-		return audit.Append(ctx, tx, origin, audit.UserForgotten, id, audit.Entry{Payload: audit.Forgotten{Outcomes: outcomes, Events: events}})
+		return audit.Append(ctx, tx, origin, audit.UserForgotten, id,
+			audit.Entry{Payload: audit.Forgotten{Outcomes: outcomes, Events: events}})
 	})
 	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
 }
 
-// forgetInPurge forgets the user in a coupon whose purge was interrupted, under the lock that the purge takes too. It counts
-// nothing in MySQL: the figures of the coupon are in purged_coupon already, and the purge deletes the account and the audit
-// chain. An earlier attempt may have been committed: the larger counts are right.
-func forgetInPurge(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID, outcomes, events *int) error {
+// forgetInPurge forgets the user in a coupon whose purge was interrupted, under the lock that the purge takes too. It
+// counts nothing in MySQL: the figures of the coupon are in purged_coupon already, and the purge deletes the account
+// and the audit chain. An earlier attempt may have been committed: the larger counts are right.
+func forgetInPurge(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID, outcomes,
+	events *int) error {
 	notSelected, rejected, err := deleteRows(ctx, tx, id, user)
 	if err != nil {
 		return err
@@ -167,7 +174,8 @@ func deleteOutcomes(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user co
 	return outcomes, mysqltx.Exec(ctx, tx, 1, lessConcludedSQL, outcomes, id)
 }
 
-func deleteRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID) (notSelected, rejected int, err error) {
+func deleteRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
+	user coupon.UserID) (notSelected, rejected int, err error) {
 	if _, err := tx.ExecContext(ctx, deleteJournalSQL, id, user); err != nil {
 		return 0, 0, err
 	}

@@ -19,11 +19,12 @@ import (
 
 // Redis reads what Redis has of one user and one coupon. candidates.Store implements it.
 type Redis interface {
-	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival, users ...coupon.UserID) (candidates.Watch, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
 }
 
-// Person is everything that is stored of one user. Its lists are complete, and in the order of the coupons, but AuditEvents is in
-// the order of writing.
+// Person is everything that is stored of one user. Its lists are complete, and in the order of the coupons, but
+// AuditEvents is in the order of writing.
 type Person struct {
 	User         coupon.UserID `json:"user"`
 	At           time.Time     `json:"at"` // time on MySQL's clock
@@ -86,8 +87,8 @@ type Application struct {
 	Finalised  bool            `json:"finalised"` // the coupon is finalised
 }
 
-// Undecided is what Redis has of the user and a coupon that is not finalised. If it has lost an application without outcome, the
-// arrivals are those of the journal: the application will be put back.
+// Undecided is what Redis has of the user and a coupon that is not finalised. If it has lost an application without
+// outcome, the arrivals are those of the journal: the application will be put back.
 type Undecided struct {
 	Coupon         coupon.CouponID `json:"coupon"`
 	Name           string          `json:"name"`
@@ -123,13 +124,14 @@ type AuditEvent struct {
 	id uint64
 }
 
-// rowsPerPage bounds the rows that one query reads, so that the rest of a long list is read by further ones, and the ids in one
-// statement.
+// rowsPerPage bounds the rows that one query reads, so that the rest of a long list is read by further ones, and the
+// ids in one statement.
 const rowsPerPage = 1000
 
-// readPages reads all rows by pages. The last two arguments of the query are the key after which a page begins, and its length.
-// key returns the key of a row; the keys of all rows are above the zero value.
-func readPages[T any, K any](ctx context.Context, q mysqltx.Querier, key func(T) K, fields func(*T) []any, query string, args ...any) ([]T, error) {
+// readPages reads all rows by pages. The last two arguments of the query are the key after which a page begins, and its
+// length. key returns the key of a row; the keys of all rows are above the zero value.
+func readPages[T any, K any](ctx context.Context, q mysqltx.Querier, key func(T) K, fields func(*T) []any, query string,
+	args ...any) ([]T, error) {
 	all := []T{}
 	for after := *new(K); ; {
 		page, err := mysqltx.Collect(ctx, q, fields, query, slices.Concat(args, []any{after, rowsPerPage})...)
@@ -147,7 +149,8 @@ func readPages[T any, K any](ctx context.Context, q mysqltx.Querier, key func(T)
 const (
 	issuedSQL = `
 SELECT u.id, u.coupon_id, c.name, u.applied_at, u.issued_at, u.expires_at, u.status, u.order_id, o.reserved_until
-FROM user_coupon u FORCE INDEX (user_coupon_user) JOIN coupon c ON c.id = u.coupon_id LEFT JOIN coupon_order o ON o.order_id = u.order_id
+FROM user_coupon u FORCE INDEX (user_coupon_user) JOIN coupon c ON c.id = u.coupon_id LEFT JOIN coupon_order o
+    ON o.order_id = u.order_id
 WHERE u.user_id = ? AND u.id > ? ORDER BY u.id LIMIT ?`
 
 	ordersSQL = `
@@ -158,32 +161,36 @@ WHERE user_coupon_id = ? AND user_id = ? AND order_id > ? ORDER BY order_id LIMI
 SELECT seq, kind, order_id, amount_won, discount_won, expires_at, actor, at FROM coupon_log
 WHERE user_coupon_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 
-	// applicationsSQL looks each coupon of a page up by the primary key, because no index begins with the user. A user has few
-	// applications for one coupon.
+	// applicationsSQL looks each coupon of a page up by the primary key, because no index begins with the user. A user
+	// has few applications for one coupon.
 	applicationsSQL = `
-SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at, c.finalised_at IS NOT NULL
+SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at,
+    c.finalised_at IS NOT NULL
 FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c
 STRAIGHT_JOIN application_outcome o ON o.coupon_id = c.id AND o.user_id = ?
 ORDER BY o.coupon_id, o.applied_at`
 
-	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c"
+	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id " +
+		"LIMIT ?) c"
 
 	auditsSQL = `
 SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
 FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? AND e.id > ? ORDER BY e.id LIMIT ?`
 
 	approvalsSQL = `
-SELECT id, coupon_id, action, plan, maker, reason, created_at FROM approval WHERE user_id = ? AND id > ? ORDER BY id LIMIT ?`
+SELECT id, coupon_id, action, plan, maker, reason, created_at FROM approval WHERE user_id = ? AND id > ? ORDER BY id
+    LIMIT ?`
 
 	openCouponsSQL = "SELECT id, name FROM coupon WHERE finalised_at IS NULL AND id > ? ORDER BY id LIMIT ?"
 
-	// journalledSQL reads the whole journal of open coupons, because no index begins with the user: a million rows take a part of a second.
+	// journalledSQL reads the whole journal of open coupons, because no index begins with the user: a million rows take
+	// a part of a second.
 	journalledSQL = "SELECT coupon_id, arrival FROM line_journal WHERE user_id = ? ORDER BY arrival"
 )
 
 // Read returns what MySQL and Redis have of the user. The journal is read first, then Redis, then the rest of MySQL: an
-// application comes into Redis before the journal, and is decided in MySQL before it leaves Redis. If Redis cannot be read,
-// Read returns what MySQL has, and the error of Redis.
+// application comes into Redis before the journal, and is decided in MySQL before it leaves Redis. If Redis cannot be
+// read, Read returns what MySQL has, and the error of Redis.
 func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *Person, redisErr, err error) {
 	p = &Person{User: user, Applications: []Application{}, Undecided: []Undecided{}}
 	open, err := readOpen(ctx, db, user)
@@ -253,7 +260,8 @@ func (p *Person) conclude(open []Undecided) {
 	}
 	for _, a := range p.Applications {
 		facts := factsOf(open, a.Coupon)
-		facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome, Arrival: coupon.ArrivalAt(a.AppliedAt)})
+		facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome,
+			Arrival: coupon.ArrivalAt(a.AppliedAt)})
 	}
 	for _, u := range open {
 		is, waiting := u.facts.Conclude(), u.facts.Undecided()
@@ -276,7 +284,8 @@ func (p *Person) conclude(open []Undecided) {
 
 // factsOf returns the facts of an open coupon; facts that nobody reads if it is not open.
 func factsOf(open []Undecided, id coupon.CouponID) *standing.Facts {
-	n, found := slices.BinarySearchFunc(open, id, func(u Undecided, id coupon.CouponID) int { return cmp.Compare(u.Coupon, id) })
+	n, found := slices.BinarySearchFunc(open, id,
+		func(u Undecided, id coupon.CouponID) int { return cmp.Compare(u.Coupon, id) })
 	if !found {
 		return new(standing.Facts)
 	}
@@ -285,7 +294,8 @@ func factsOf(open []Undecided, id coupon.CouponID) *standing.Facts {
 
 func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
 	p.Coupons, err = readPages(ctx, tx, func(i Issued) coupon.UserCouponID { return i.ID }, func(i *Issued) []any {
-		return []any{&i.ID, &i.Coupon, &i.Name, &i.AppliedAt, &i.IssuedAt, &i.ExpiresAt, &i.State, &i.OrderID, &i.reservedUntil}
+		return []any{&i.ID, &i.Coupon, &i.Name, &i.AppliedAt, &i.IssuedAt, &i.ExpiresAt, &i.State, &i.OrderID,
+			&i.reservedUntil}
 	}, issuedSQL, p.User)
 	slices.SortFunc(p.Coupons, func(a, b Issued) int { return cmp.Compare(a.Coupon, b.Coupon) })
 	for n := range p.Coupons {
@@ -317,7 +327,8 @@ func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 		}
 		p.Applications = append(p.Applications, page...)
 		var coupons int
-		if err := tx.QueryRowContext(ctx, lastOfPageSQL, after, rowsPerPage).Scan(&after, &coupons); err != nil || coupons < rowsPerPage {
+		if err := tx.QueryRowContext(ctx, lastOfPageSQL, after, rowsPerPage).Scan(&after, &coupons); err != nil ||
+			coupons < rowsPerPage {
 			return err
 		}
 	}

@@ -60,8 +60,8 @@ const (
 	InRedis        WhyLeft = "IN_REDIS"         // applications are in the queue or in the DLQ
 )
 
-// candidatesSQL reads whether each coupon can go. An issued coupon that expires on the date or later stops it, whatever its
-// status: a used one can be refunded, a revoked one reissued.
+// candidatesSQL reads whether each coupon can go. An issued coupon that expires on the date or later stops it, whatever
+// its status: a used one can be refunded, a revoked one reissued.
 const (
 	selectCandidateSQL = `
 SELECT c.id, c.name, c.apply_closes_at, c.issued_count, CASE
@@ -80,8 +80,8 @@ func (c *PurgeCandidate) fields() []any {
 	return []any{&c.Coupon, &c.Name, &c.ClosesAt, &c.Issued, &c.Why}
 }
 
-// PlanPurge finds the coupons that closed before the given time. It changes nothing. It returns a *text.UsageError if that
-// time is less than MinPurgeDays before now.
+// PlanPurge finds the coupons that closed before the given time. It changes nothing. It returns a *text.UsageError if
+// that time is less than MinPurgeDays before now.
 func PlanPurge(ctx context.Context, db *mysqltx.DB, queue Queue, before, now time.Time) (*PurgePlan, error) {
 	if latest := now.AddDate(0, 0, -MinPurgeDays); before.After(latest) {
 		return nil, text.UsageErrorf(text.PurgeTooYoung, before, MinPurgeDays)
@@ -103,7 +103,8 @@ func PlanPurge(ctx context.Context, db *mysqltx.DB, queue Queue, before, now tim
 func (p *PurgePlan) readCandidates(ctx context.Context, q mysqltx.Querier, queue Queue) error {
 	at := p.Before.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Collect(ctx, q, (*PurgeCandidate).fields, candidatesSQL, at, at, at, at, after, rowsPerPage)
+		page, err := mysqltx.Collect(ctx, q, (*PurgeCandidate).fields, candidatesSQL, at, at, at, at, after,
+			rowsPerPage)
 		if err != nil {
 			return err
 		}
@@ -139,7 +140,8 @@ func inRedis(ctx context.Context, queue Queue, id coupon.CouponID) (WhyLeft, err
 }
 
 // candidate reads a coupon again, under its lock. found is false if it does not exist or its purge has begun.
-func candidate(ctx context.Context, tx *sql.Tx, id coupon.CouponID, before time.Time) (c PurgeCandidate, found bool, err error) {
+func candidate(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
+	before time.Time) (c PurgeCandidate, found bool, err error) {
 	at := before.UTC()
 	rows, err := mysqltx.Collect(ctx, tx, (*PurgeCandidate).fields, oneCandidateSQL, at, at, at, id)
 	if err != nil || len(rows) == 0 {

@@ -11,9 +11,10 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Purger deletes whole coupons. A coupon begins with one transaction that writes its row of table purged_coupon. From then on no
-// run and no operator changes it; checkout may still confirm or refund an order. Transactions of a bounded size delete its rows,
-// and the last one the coupon. Each of them locks the coupon's row first. A purge that was stopped or killed goes on with the next call.
+// Purger deletes whole coupons. A coupon begins with one transaction that writes its row of table purged_coupon. From
+// then on no run and no operator changes it; checkout may still confirm or refund an order. Transactions of a bounded
+// size delete its rows, and the last one the coupon. Each of them locks the coupon's row first. A purge that was
+// stopped or killed goes on with the next call.
 type Purger struct {
 	DB     *mysqltx.DB
 	Queue  Queue
@@ -54,16 +55,21 @@ const (
 	isPurgedSQL = "SELECT rows_deleted_at IS NOT NULL FROM purged_coupon WHERE coupon_id = ?"
 
 	summarySQL = `
-INSERT INTO purged_coupon (coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted,
-       issued_count, used_count, used_won, revoked_count, not_selected_count, rejected_count, audit_seq, audit_hash, actor, reason, purged_at)
+INSERT INTO purged_coupon (coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity,
+    accepted,
+       issued_count, used_count, used_won, revoked_count, not_selected_count, rejected_count,
+         audit_seq, audit_hash, actor, reason, purged_at)
 SELECT c.id, c.name, c.campaign_id, c.apply_opens_at, c.apply_closes_at, c.finalised_at, c.total_quantity, f.accepted,
-       c.issued_count, f.used_count, f.used_won, f.revoked, f.not_selected + f.erased - f.erased_rejected, f.rejected + f.erased_rejected,
+       c.issued_count, f.used_count, f.used_won, f.revoked, f.not_selected + f.erased - f.erased_rejected,
+         f.rejected + f.erased_rejected,
        COALESCE(h.seq, 0), COALESCE(h.hash, ''), ?, ?, ?
 FROM coupon c LEFT JOIN audit_head h ON h.coupon_id = c.id JOIN (
-  SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?), 0) AS accepted,
+  SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?),
+    0) AS accepted,
          COALESCE((SELECT erased FROM promise WHERE coupon_id = ?), 0) AS erased,
          COALESCE((SELECT erased_rejected FROM promise WHERE coupon_id = ?), 0) AS erased_rejected,
-         (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ? AND o.state = 'USED') AS used_count,
+         (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ?
+           AND o.state = 'USED') AS used_count,
          (SELECT COALESCE(SUM(o.discount_won), 0) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id
            WHERE u.coupon_id = ? AND o.state = 'USED') AS used_won,
          (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'REVOKED') AS revoked,
@@ -73,7 +79,8 @@ WHERE c.id = ?`
 )
 
 // begin writes the row of purged_coupon, if the coupon may still go.
-func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan, done *PurgeResult) (begun bool, err error) {
+func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan,
+	done *PurgeResult) (begun bool, err error) {
 	if why, err := inRedis(ctx, p.Queue, id); err != nil {
 		return false, err
 	} else if why != "" {
@@ -83,7 +90,8 @@ func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan,
 	var why WhyLeft
 	err = p.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		why = ""
-		if begun, err = lockPurged(ctx, tx, id); err != nil || begun { // by an attempt that was committed, or by another purge
+		// By an attempt that was committed, or by another purge.
+		if begun, err = lockPurged(ctx, tx, id); err != nil || begun {
 			return err
 		}
 		c, found, err := candidate(ctx, tx, id, plan.Before)
@@ -94,7 +102,8 @@ func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan,
 			return nil
 		}
 		begun = true
-		return mysqltx.Exec(ctx, tx, 1, summarySQL, p.Origin.Actor, p.Origin.Reason, p.Origin.At, id, id, id, id, id, id, id, id, id)
+		return mysqltx.Exec(ctx, tx, 1, summarySQL, p.Origin.Actor, p.Origin.Reason, p.Origin.At, id, id, id, id, id,
+			id, id, id, id)
 	})
 	if err != nil {
 		return false, mysqltx.Wrap(err, "begin to purge coupon %d", id)
@@ -135,7 +144,8 @@ func (p *Purger) deleteRows(ctx context.Context, id coupon.CouponID) error {
 		err := p.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 			begun, err := lockPurged(ctx, tx, id)
 			if err == nil && !begun {
-				err = &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("coupon %d has no row in purged_coupon", id)}
+				err = &coupon.Error{Class: coupon.Invariant,
+					Err: fmt.Errorf("coupon %d has no row in purged_coupon", id)}
 			}
 			if err == nil {
 				rest, err = deleteChunk(ctx, tx, id)
@@ -171,7 +181,8 @@ var erasers = []eraser{
 
 const (
 	deleteCouponSQL = "DELETE FROM coupon WHERE id = ?"
-	rowsDeletedSQL  = "UPDATE purged_coupon SET rows_deleted_at = UTC_TIMESTAMP(6) WHERE coupon_id = ? AND rows_deleted_at IS NULL"
+	rowsDeletedSQL  = "UPDATE purged_coupon SET rows_deleted_at = UTC_TIMESTAMP(6) WHERE coupon_id = ? AND " +
+		"rows_deleted_at IS NULL"
 )
 
 // deleteChunk deletes at most maxDeleted rows. If no rows of the coupon remain, it deletes the coupon too.
@@ -186,7 +197,8 @@ func deleteChunk(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (rest bool
 			return true, nil
 		}
 	}
-	if _, err := tx.ExecContext(ctx, deleteCouponSQL, id); err != nil { // an attempt that was committed may have deleted it
+	// An attempt that was committed may have deleted it.
+	if _, err := tx.ExecContext(ctx, deleteCouponSQL, id); err != nil {
 		return false, err
 	}
 	_, err = tx.ExecContext(ctx, rowsDeletedSQL, id)
@@ -213,10 +225,12 @@ DELETE FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'
    AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id) AND id IN `
 )
 
-// deleteIssued deletes issued coupons, each together with its orders and changes. Checkout calls lock the issued coupon too.
+// deleteIssued deletes issued coupons, each together with its orders and changes. Checkout calls lock the issued coupon
+// too.
 func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
 	for {
-		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} }, lockIssuedSQL, id, rowsPerPage)
+		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} },
+			lockIssuedSQL, id, rowsPerPage)
 		if err != nil || len(page) == 0 {
 			return deleted, err
 		}
@@ -262,7 +276,8 @@ func deleteSettlements(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limi
 		if err != nil || len(runs) == 0 {
 			return deleted, err
 		}
-		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+mysqltx.In(len(runs)), append([]any{id}, args(runs)...)...))
+		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+mysqltx.In(len(runs)),
+			append([]any{id}, args(runs)...)...))
 		if err != nil {
 			return deleted, err
 		}

@@ -34,15 +34,19 @@ type PurgedCoupon struct {
 }
 
 const purgedSQL = `
-SELECT coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted, issued_count, used_count,
-       used_won, revoked_count, not_selected_count, rejected_count, audit_seq, audit_hash, actor, reason, purged_at, rows_deleted_at
+SELECT coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted,
+    issued_count, used_count,
+       used_won, revoked_count, not_selected_count, rejected_count,
+         audit_seq, audit_hash, actor, reason, purged_at, rows_deleted_at
 FROM purged_coupon WHERE coupon_id = ?`
 
 // ReadPurged returns what remains of a coupon whose purge has begun; nil if there is none.
 func ReadPurged(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*PurgedCoupon, error) {
 	found, err := mysqltx.Collect(ctx, q, func(p *PurgedCoupon) []any {
-		return []any{&p.Coupon, &p.Name, &p.CampaignID, &p.OpensAt, &p.ClosesAt, &p.FinalisedAt, &p.TotalQuantity, &p.Accepted, &p.Issued,
-			&p.Used, &p.UsedWon, &p.Revoked, &p.NotSelected, &p.Rejected, &p.AuditSeq, &p.AuditHash, &p.Actor, &p.Reason, &p.PurgedAt, &p.RowsDeletedAt}
+		return []any{&p.Coupon, &p.Name, &p.CampaignID, &p.OpensAt, &p.ClosesAt, &p.FinalisedAt, &p.TotalQuantity,
+			&p.Accepted, &p.Issued,
+			&p.Used, &p.UsedWon, &p.Revoked, &p.NotSelected, &p.Rejected, &p.AuditSeq, &p.AuditHash, &p.Actor,
+			&p.Reason, &p.PurgedAt, &p.RowsDeletedAt}
 	}, purgedSQL, id)
 	if err != nil || len(found) == 0 {
 		return nil, mysqltx.Wrap(err, "read purged coupon %d", id)

@@ -119,7 +119,8 @@ type failing struct {
 
 func newFailing(t testingT, servers []redis.UniversalClient, pods int) *failing {
 	prefix := fmt.Sprint("deployment", deployments.Add(1), ":")
-	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[coupon.UserID]bool{}, settled: map[coupon.UserID]coupon.Arrival{}}
+	f := &failing{t: t, servers: servers, prefix: prefix, reached: map[coupon.UserID]bool{},
+		settled: map[coupon.UserID]coupon.Arrival{}}
 	now, err := servers[0].Time(t.Context()).Result()
 	require.NoError(t, err)
 	f.window = coupon.Window{Coupon: 42, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)}
@@ -201,8 +202,9 @@ func (f *failing) refresh(p *pod) {
 	now, _, err := p.Publish(f.t.Context(), f.window, f.promised)
 	require.NoError(f.t, err)
 	k := f.promised
-	f.promised = coupon.Promise{Accepted: max(k.Accepted, now.Accepted), LastArrival: max(k.LastArrival, now.LastArrival),
-		Twice: max(k.Twice, now.Twice), Since: max(k.Since, now.Since)}
+	f.promised = coupon.Promise{Accepted: max(k.Accepted, now.Accepted),
+		LastArrival: max(k.LastArrival, now.LastArrival),
+		Twice:       max(k.Twice, now.Twice), Since: max(k.Since, now.Since)}
 	f.quiet(p)
 }
 
@@ -361,5 +363,6 @@ func (p *pod) forgetAnswers() {
 
 func (f *failing) order(server int) []coupon.UserID {
 	arrivals := f.arrivals(server)
-	return slices.SortedFunc(maps.Keys(arrivals), func(a, b coupon.UserID) int { return int(arrivals[a] - arrivals[b]) })
+	return slices.SortedFunc(maps.Keys(arrivals),
+		func(a, b coupon.UserID) int { return int(arrivals[a] - arrivals[b]) })
 }

@@ -49,7 +49,8 @@ func TestApplyingAgainAfterALossKeepsTheFirstArrival(t *testing.T) {
 	require.EqualValues(t, 1, one.memory.moved.Load(), "2")
 }
 
-// The new primary accepts a user. Then the old one does, for pods that have not noticed the failover: it counted the user once.
+// The new primary accepts a user. Then the old one does, for pods that have not noticed the failover: it counted the
+// user once.
 func TestApplicantOfTwoServersIsCountedTwiceOnce(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), 3)
@@ -110,15 +111,16 @@ func TestUnansweredApplicationsLeaveNoGap(t *testing.T) {
 	}
 }
 
-// One server accepted the user without a reply, and the next one accepted the user again. Two servers counted the user, however
-// often a process repeats a call whose reply is lost, and however many processes have an answer.
+// One server accepted the user without a reply, and the next one accepted the user again. Two servers counted the user,
+// however often a process repeats a call whose reply is lost, and however many processes have an answer.
 func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		lost  int64 // replies to restore
 		other bool  // another process got the answer of the first server
 	}{
-		"no lost reply": {}, "one lost reply": {lost: 1}, "three lost replies": {lost: 3}, "another process": {other: true},
+		"no lost reply": {}, "one lost reply": {lost: 1}, "three lost replies": {lost: 3},
+		"another process":                  {other: true},
 		"another process and lost replies": {lost: 2, other: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +151,8 @@ func TestLostReplyToRestoreCountsAnApplicantOnce(t *testing.T) {
 	}
 }
 
-// The process without a reply comes first, and puts the user at the end. The other one moves the user to the first arrival.
+// The process without a reply comes first, and puts the user at the end. The other one moves the user to the first
+// arrival.
 func TestApplicantPutAtTheEndIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	f := newFailing(t, servers(t, 2), 2)
@@ -188,10 +191,10 @@ func TestFinalisedCouponGetsNothingBack(t *testing.T) {
 	require.Zero(t, p.memory.remembered.Load())
 }
 
-// Pods, failovers to replicas that lag, primaries that some pods still use, lost replies, lost states and settlements. Every
-// answered application is in the queue, at its first arrival or earlier, while a pod lives that answered it. The gap equals the
-// number of missing applications. After a hasty failover or loss it may be smaller, or larger by users of several servers, which
-// twice may lack.
+// Pods, failovers to replicas that lag, primaries that some pods still use, lost replies, lost states and settlements.
+// Every answered application is in the queue, at its first arrival or earlier, while a pod lives that answered it. The
+// gap equals the number of missing applications. After a hasty failover or loss it may be smaller, or larger by users
+// of several servers, which twice may lack.
 func TestModelOfFailovers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 4)
@@ -200,7 +203,8 @@ func TestModelOfFailovers(t *testing.T) {
 			f := newFailing(t, all, rapid.IntRange(1, 4).Draw(t, "pods"))
 			anyPod := func() *pod { return f.pods[rapid.IntRange(0, len(f.pods)-1).Draw(t, "pod")] }
 			for range rapid.IntRange(1, 60).Draw(t, "steps") {
-				switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask", "lose", "replicate", "replicate", "failover", "follow", "follow",
+				switch rapid.SampledFrom([]string{"ask", "ask", "ask", "ask", "lose", "replicate", "replicate",
+					"failover", "follow", "follow",
 					"refresh", "refresh", "settle", "forget", "die"}).Draw(t, "step") {
 				case "ask":
 					f.ask(anyPod(), coupon.UserID(rapid.Uint64Range(1, 20).Draw(t, "user")), false)

@@ -10,7 +10,7 @@
 // What becomes of a remembered application depends on where the new server has it:
 //
 //	in no key                       it is entered at its own arrival
-//	in the queue, later             it is lowered to its own arrival, and counted as twice if this server counted it, too
+//	in the queue, later             it is lowered to its own arrival, and is in twice if this server counted it
 //	in the queue, earlier           nothing, but it is counted as twice if this server counted it, too
 //	under review, issued, rejected  nothing
 //	in no key, and no reply came    it is entered at the end, if it could be accepted now
@@ -132,8 +132,8 @@ func (m *Memory) compareOnce(couponID coupon.CouponID, p *promises) {
 	}
 }
 
-// Doubt compares the remembered answers of a coupon with Redis: its promises are missing, although no server has changed.
-// Arrivals up to settledUpTo may be settled, and are left out.
+// Doubt compares the remembered answers of a coupon with Redis: its promises are missing, although no server has
+// changed. Arrivals up to settledUpTo may be settled, and are left out.
 func (m *Memory) Doubt(couponID coupon.CouponID, settledUpTo coupon.Arrival) {
 	p, ok := m.coupons.Peek(couponID)
 	if !ok {

@@ -94,7 +94,8 @@ func (m *Memory) compareAll(ctx context.Context, p *promises, result *PutBack) (
 }
 
 // restore learns the server's counts, and puts back the applications of answers, if there are any.
-func (m *Memory) restore(ctx context.Context, p *promises, answers []candidates.Answer, result *PutBack) (candidates.Restored, error) {
+func (m *Memory) restore(ctx context.Context, p *promises, answers []candidates.Answer,
+	result *PutBack) (candidates.Restored, error) {
 	p.mu.Lock()
 	carried := p.seen
 	p.mu.Unlock()

@@ -19,7 +19,8 @@ var (
 	parser = jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 		jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
 
-	// tokenForm is header, claims and a whole signature. It keeps line breaks out, which the decoder of base64 would skip.
+	// tokenForm is header, claims and a whole signature. It keeps line breaks out, which the decoder of base64 would
+	// skip.
 	tokenForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}$`)
 )
 

@@ -41,14 +41,15 @@ type signer struct {
 
 func newKey(id string, secret []byte, until int64) key {
 	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"`+id+`","typ":"JWT"}`)) + "."
-	return key{id, secret, until, header, &sync.Pool{New: func() any { return &signer{mac: hmac.New(sha256.New, secret)} }}}
+	return key{id, secret, until, header,
+		&sync.Pool{New: func() any { return &signer{mac: hmac.New(sha256.New, secret)} }}}
 }
 
 // Keys are the keys of receipts. They follow their file.
 type Keys struct{ file *keysfile.File[key] }
 
-// Load reads the keys of a program that signs receipts: it refuses a file whose first key has ended. An empty path means that
-// there are no keys.
+// Load reads the keys of a program that signs receipts: it refuses a file whose first key has ended. An empty path
+// means that there are no keys.
 func Load(path string, now func() time.Time) (*Keys, error) {
 	return load(path, func(content []byte) ([]key, error) {
 		keys, err := parse(content)
@@ -73,7 +74,8 @@ func load(path string, parse func([]byte) ([]key, error)) (*Keys, error) {
 // Watch follows the file until ctx ends.
 func (k *Keys) Watch(ctx context.Context, logger *zap.Logger) { k.file.Watch(ctx, logger) }
 
-// parse reads lines `kid secret [until]`. Errors quote nothing but the number of the line, because secrets are not shown.
+// parse reads lines `kid secret [until]`. Errors quote nothing but the number of the line, because secrets are not
+// shown.
 func parse(content []byte) (keys []key, err error) {
 	lines := map[string]int{} // line number by key id
 	for number, fields := range keysfile.Lines(content) {

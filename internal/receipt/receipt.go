@@ -1,5 +1,5 @@
-// Package receipt signs and checks receipts. An applicant gets a receipt with ACCEPTED and DUPLICATE. It proves the arrival of
-// an application, also when every server has lost it.
+// Package receipt signs and checks receipts. An applicant gets a receipt with ACCEPTED and DUPLICATE. It proves the
+// arrival of an application, also when every server has lost it.
 //
 // docs/receipts.md has the format. It is final: a receipt cannot be taken back.
 package receipt
@@ -22,14 +22,15 @@ type Receipt struct {
 
 // valid reports whether Append can have signed r.
 func (r Receipt) valid() bool {
-	return r.Coupon > 0 && r.User > 0 && r.Arrival > 0 && r.Arrival <= coupon.MaxArrival && r.Position > 0 && r.SignedAt > 0
+	return r.Coupon > 0 && r.User > 0 && r.Arrival > 0 && r.Arrival <= coupon.MaxArrival && r.Position > 0 &&
+		r.SignedAt > 0
 }
 
 // MaxToken is the length of the longest receipt, in bytes.
 const MaxToken = 315
 
-// Append appends the signed receipt to a slice: a compact JWS. The first key signs whose time has not ended. Without such a
-// key, signed is false and the slice is as before.
+// Append appends the signed receipt to a slice: a compact JWS. The first key signs whose time has not ended. Without
+// such a key, signed is false and the slice is as before.
 func (k *Keys) Append(to []byte, r Receipt) (with []byte, signed bool) {
 	for _, key := range k.file.Keys() {
 		if r.SignedAt <= key.until {

@@ -29,7 +29,8 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func clock() time.Time { return noon }
 
 // one is a receipt of noon.
-var one = receipt.Receipt{Coupon: 42, User: 7, Arrival: coupon.Arrival(noon.UnixMicro()), Position: 12, SignedAt: noon.Unix()}
+var one = receipt.Receipt{Coupon: 42, User: 7, Arrival: coupon.Arrival(noon.UnixMicro()), Position: 12,
+	SignedAt: noon.Unix()}
 
 // secret returns base64 of 32 equal bytes.
 func secret(of byte) string {
@@ -80,17 +81,19 @@ func TestAppend_IsWhatTheLibrarySigns(t *testing.T) {
 	keys := keysOf(t, "2026-11 "+secret('a'))
 	rapid.Check(t, func(r *rapid.T) {
 		is := receipt.Receipt{
-			Coupon: coupon.CouponID(rapid.Uint64Min(1).Draw(r, "coupon")), User: coupon.UserID(rapid.Uint64Min(1).Draw(r, "user")),
+			Coupon:   coupon.CouponID(rapid.Uint64Min(1).Draw(r, "coupon")),
+			User:     coupon.UserID(rapid.Uint64Min(1).Draw(r, "user")),
 			Arrival:  coupon.Arrival(rapid.Int64Range(1, int64(coupon.MaxArrival)).Draw(r, "arrival")),
-			Position: rapid.Int64Min(1).Draw(r, "position"), SignedAt: rapid.Int64Range(1, math.MaxInt32).Draw(r, "iat"),
+			Position: rapid.Int64Min(1).Draw(r, "position"),
+			SignedAt: rapid.Int64Range(1, math.MaxInt32).Draw(r, "iat"),
 		}
 		before := rapid.SampledFrom([]string{"", `{"receipt":"`}).Draw(r, "before")
 		with, signed := keys.Append([]byte(before), is)
 		require.True(r, signed)
 		token := strings.TrimPrefix(string(with), before)
 		require.LessOrEqual(r, len(token), receipt.MaxToken)
-		require.Equal(r, byLibrary(t, jwt.SigningMethodHS256, []byte(strings.Repeat("a", 32)), map[string]any{"kid": "2026-11"},
-			ordered{is, nil}), token)
+		require.Equal(r, byLibrary(t, jwt.SigningMethodHS256, []byte(strings.Repeat("a", 32)),
+			map[string]any{"kid": "2026-11"}, ordered{is, nil}), token)
 		got, err := keys.Check(token)
 		require.NoError(r, err)
 		require.Equal(r, is, got)
@@ -115,7 +118,8 @@ func TestCheck_TellsFaultsApart(t *testing.T) {
 	old := func(iat int64) string {
 		late := one
 		late.SignedAt = iat
-		return byLibrary(t, jwt.SigningMethodHS256, []byte(strings.Repeat("o", 32)), map[string]any{"kid": "old"}, ordered{late, nil})
+		return byLibrary(t, jwt.SigningMethodHS256, []byte(strings.Repeat("o", 32)), map[string]any{"kid": "old"},
+			ordered{late, nil})
 	}
 	claimed := func(change jwt.MapClaims) string {
 		claims := jwt.MapClaims{"coupon": 42, "user": 7, "arrival": 1795, "position": 1, "iat": 1795}
@@ -128,33 +132,41 @@ func TestCheck_TellsFaultsApart(t *testing.T) {
 		token string
 		want  text.Message
 	}{
-		"another secret":      {byLibrary(t, jwt.SigningMethodHS256, []byte("guessed"), kid, right), text.ReceiptForged},
-		"an empty secret":     {byLibrary(t, jwt.SigningMethodHS256, []byte{}, kid, right), text.ReceiptForged},
-		"the other's secret":  {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "old"}, right), text.ReceiptForged},
-		"another arrival":     {parts[0] + "." + payload(`{"coupon":42,"user":7,"arrival":1,"position":12,"iat":1}`) + "." + parts[2], text.ReceiptForged},
-		"no signature":        {parts[0] + "." + parts[1] + ".", text.ReceiptMalformed},
-		"half a signature":    {token[:len(token)-19], text.ReceiptMalformed},
-		"a key of others":     {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "theirs"}, right), text.ReceiptForeignKey},
-		"after its time":      {old(noon.Unix() + 1), text.ReceiptExpiredKey},
-		"no algorithm":        {byLibrary(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, kid, right), text.ReceiptMalformed},
-		"another algorithm":   {byLibrary(t, jwt.SigningMethodHS512, bytes, kid, right), text.ReceiptMalformed},
-		"unknown algorithm":   {payload(`{"alg":"HS257","kid":"new"}`) + "." + parts[1] + "." + parts[2], text.ReceiptMalformed},
-		"no key id":           {byLibrary(t, jwt.SigningMethodHS256, bytes, nil, right), text.ReceiptMalformed},
-		"key id is a number":  {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": 1}, right), text.ReceiptMalformed},
-		"key id with escapes": {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "\x1b[2J"}, right), text.ReceiptMalformed},
-		"no user":             {claimed(jwt.MapClaims{"user": nil}), text.ReceiptMalformed},
-		"coupon 0":            {claimed(jwt.MapClaims{"coupon": 0}), text.ReceiptMalformed},
-		"user is a text":      {claimed(jwt.MapClaims{"user": "7"}), text.ReceiptMalformed},
-		"user below zero":     {claimed(jwt.MapClaims{"user": -7}), text.ReceiptMalformed},
-		"half a position":     {claimed(jwt.MapClaims{"position": 1.5}), text.ReceiptMalformed},
-		"no arrival":          {claimed(jwt.MapClaims{"arrival": 0}), text.ReceiptMalformed},
-		"arrival too high":    {claimed(jwt.MapClaims{"arrival": int64(coupon.MaxArrival) + 1}), text.ReceiptMalformed},
-		"no time":             {claimed(jwt.MapClaims{"iat": 0}), text.ReceiptMalformed},
-		"cut off":             {parts[0] + "." + parts[1], text.ReceiptMalformed},
-		"a line break":        {token[:len(token)-3] + "\n" + token[len(token)-3:], text.ReceiptMalformed},
-		"nothing":             {"", text.ReceiptMalformed},
-		"too long":            {strings.Repeat("a", 1000), text.ReceiptMalformed},
-		"not signed by this":  {"eyJhbGciOiJIUzI1NiJ9", text.ReceiptMalformed},
+		"another secret": {byLibrary(t, jwt.SigningMethodHS256, []byte("guessed"), kid, right),
+			text.ReceiptForged},
+		"an empty secret": {byLibrary(t, jwt.SigningMethodHS256, []byte{}, kid, right), text.ReceiptForged},
+		"the other's secret": {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "old"}, right),
+			text.ReceiptForged},
+		"another arrival": {parts[0] + "." + payload(`{"coupon":42,"user":7,"arrival":1,"position":12,"iat":1}`) +
+			"." + parts[2], text.ReceiptForged},
+		"no signature":     {parts[0] + "." + parts[1] + ".", text.ReceiptMalformed},
+		"half a signature": {token[:len(token)-19], text.ReceiptMalformed},
+		"a key of others": {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "theirs"}, right),
+			text.ReceiptForeignKey},
+		"after its time": {old(noon.Unix() + 1), text.ReceiptExpiredKey},
+		"no algorithm": {byLibrary(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, kid, right),
+			text.ReceiptMalformed},
+		"another algorithm": {byLibrary(t, jwt.SigningMethodHS512, bytes, kid, right), text.ReceiptMalformed},
+		"unknown algorithm": {payload(`{"alg":"HS257","kid":"new"}`) + "." + parts[1] + "." + parts[2],
+			text.ReceiptMalformed},
+		"no key id": {byLibrary(t, jwt.SigningMethodHS256, bytes, nil, right), text.ReceiptMalformed},
+		"key id is a number": {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": 1}, right),
+			text.ReceiptMalformed},
+		"key id with escapes": {byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "\x1b[2J"}, right),
+			text.ReceiptMalformed},
+		"no user":            {claimed(jwt.MapClaims{"user": nil}), text.ReceiptMalformed},
+		"coupon 0":           {claimed(jwt.MapClaims{"coupon": 0}), text.ReceiptMalformed},
+		"user is a text":     {claimed(jwt.MapClaims{"user": "7"}), text.ReceiptMalformed},
+		"user below zero":    {claimed(jwt.MapClaims{"user": -7}), text.ReceiptMalformed},
+		"half a position":    {claimed(jwt.MapClaims{"position": 1.5}), text.ReceiptMalformed},
+		"no arrival":         {claimed(jwt.MapClaims{"arrival": 0}), text.ReceiptMalformed},
+		"arrival too high":   {claimed(jwt.MapClaims{"arrival": int64(coupon.MaxArrival) + 1}), text.ReceiptMalformed},
+		"no time":            {claimed(jwt.MapClaims{"iat": 0}), text.ReceiptMalformed},
+		"cut off":            {parts[0] + "." + parts[1], text.ReceiptMalformed},
+		"a line break":       {token[:len(token)-3] + "\n" + token[len(token)-3:], text.ReceiptMalformed},
+		"nothing":            {"", text.ReceiptMalformed},
+		"too long":           {strings.Repeat("a", 1000), text.ReceiptMalformed},
+		"not signed by this": {"eyJhbGciOiJIUzI1NiJ9", text.ReceiptMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := keys.Check(c.token)
@@ -163,7 +175,8 @@ func TestCheck_TellsFaultsApart(t *testing.T) {
 			require.NotContains(t, err.Error(), parts[1])
 		})
 	}
-	for name, right := range map[string]string{"the new key": token, "the old key in its time": old(noon.Unix()), "all claims": claimed(nil)} {
+	for name, right := range map[string]string{"the new key": token, "the old key in its time": old(noon.Unix()),
+		"all claims": claimed(nil)} {
 		_, err := keys.Check(right)
 		require.NoError(t, err, name)
 	}
@@ -220,7 +233,8 @@ func TestKeys_Rotation(t *testing.T) {
 	_, err = keys.Check(first)
 	require.NoError(t, err, "a receipt outlives its key's time")
 
-	for _, broken := range []string{"3 " + secret('c')[:20], "3 " + secret('c') + " 2026-11-20T11:59:59Z", "# nothing yet"} {
+	for _, broken := range []string{"3 " + secret('c')[:20], "3 " + secret('c') + " 2026-11-20T11:59:59Z",
+		"# nothing yet"} {
 		before := logs.Len()
 		write(t, path, broken)
 		look()
@@ -291,7 +305,8 @@ func TestLoad_BothAlphabets(t *testing.T) {
 	t.Parallel()
 	bytes := []byte(strings.Repeat("\xfb\xff", 16))
 	token := byLibrary(t, jwt.SigningMethodHS256, bytes, map[string]any{"kid": "1"}, ordered{one, nil})
-	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding,
+		base64.RawURLEncoding} {
 		_, err := keysOf(t, "1 "+encoding.EncodeToString(bytes)).Check(token)
 		require.NoError(t, err)
 	}
@@ -311,7 +326,8 @@ func TestDocument_HasARightVector(t *testing.T) {
 
 	bytes, err := base64.StdEncoding.DecodeString(strings.Fields(line)[1])
 	require.NoError(t, err)
-	parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return bytes, nil }, jwt.WithValidMethods([]string{"HS256"}))
+	parsed, err := jwt.Parse(token, func(*jwt.Token) (any, error) { return bytes, nil },
+		jwt.WithValidMethods([]string{"HS256"}))
 	require.NoError(t, err)
 	require.True(t, parsed.Valid)
 	encode := base64.RawURLEncoding.EncodeToString

@@ -63,13 +63,15 @@ func Due(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Cou
 	return due, mysqltx.Wrap(err, "read due coupons")
 }
 
-const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= total_quantity"
+const takeSeatsSQL = "UPDATE coupon SET issued_count = issued_count + ? WHERE id = ? AND issued_count + ? <= " +
+	"total_quantity"
 
 // TakeSeats adds to issued_count. More seats than are free break an invariant.
 func TakeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats int) error {
 	n, err := mysqltx.Affected(tx.ExecContext(ctx, takeSeatsSQL, seats, couponID, seats))
 	if mysqltx.IsCheck(err) || err == nil && n != 1 {
-		return &coupon.Error{Class: coupon.Invariant, Err: errors.Join(text.Errorf(text.SeatsGone, couponID, seats), err)}
+		return &coupon.Error{Class: coupon.Invariant,
+			Err: errors.Join(text.Errorf(text.SeatsGone, couponID, seats), err)}
 	}
 	return mysqltx.Wrap(err, "count %d seats of coupon %d", seats, couponID)
 }

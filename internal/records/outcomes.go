@@ -30,7 +30,8 @@ func RejectedFor(f coupon.Failure) Ending {
 
 // columns are the values of outcome, cause and note.
 func (e Ending) columns() []any {
-	return []any{e.Outcome, sql.NullString{String: string(e.Cause), Valid: e.Cause != ""}, mysqltx.Shorten(e.Note, maxNote)}
+	return []any{e.Outcome, sql.NullString{String: string(e.Cause), Valid: e.Cause != ""},
+		mysqltx.Shorten(e.Note, maxNote)}
 }
 
 // insertOutcomesSQL inserts OutcomeRows. The constant times are literals, which the server parses once.
@@ -54,7 +55,10 @@ func PackOutcomes(applications []coupon.Application) *OutcomeRows {
 		return &OutcomeRows{}
 	}
 	const perApplication = 24 // bytes: two numbers, brackets, commas
-	first := slices.MinFunc(applications, func(a, b coupon.Application) int { return cmp.Compare(a.Arrival, b.Arrival) }).Arrival
+	first := slices.MinFunc(applications, func(a,
+		b coupon.Application) int {
+		return cmp.Compare(a.Arrival, b.Arrival)
+	}).Arrival
 	json := make([]byte, 0, 2+perApplication*len(applications))
 	for _, place := range mysqltx.ByUser(applications) {
 		json = append(json, ",["...)
@@ -68,22 +72,27 @@ func PackOutcomes(applications []coupon.Application) *OutcomeRows {
 }
 
 // InsertOutcomes inserts one row for each application.
-func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, as Ending, rows *OutcomeRows) error {
-	args := slices.Concat([]any{couponID, timestamp(rows.first.Time())}, as.columns(), []any{as.Member, run.ID, timestamp(run.At), rows.json})
+func InsertOutcomes(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, as Ending,
+	rows *OutcomeRows) error {
+	args := slices.Concat([]any{couponID, timestamp(rows.first.Time())}, as.columns(),
+		[]any{as.Member, run.ID, timestamp(run.At), rows.json})
 	err := mysqltx.Exec(ctx, tx, rows.n, insertOutcomesSQL, args...)
 	return mysqltx.Wrap(err, "record %s for coupon %d", as.Outcome, couponID)
 }
 
 const deleteNotSelectedSQL = `
 DELETE o FROM application_outcome o JOIN ` + mysqltx.ApplicationsTable + `
-ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + ` AND o.outcome = 'NOT_SELECTED'`
+ON o.coupon_id = ? AND o.user_id = j.user_id AND o.applied_at = ` + mysqltx.AppliedAt + `
+    AND o.outcome = 'NOT_SELECTED'`
 
 // DeleteNotSelected deletes the records of applications that have got a seat or move to the DLQ.
-func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, applications []coupon.Application) error {
+func DeleteNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
+	applications []coupon.Application) error {
 	if len(applications) == 0 {
 		return nil
 	}
-	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications), couponID)
+	err := mysqltx.Exec(ctx, tx, len(applications), deleteNotSelectedSQL, mysqltx.ApplicationsJSON(applications),
+		couponID)
 	return mysqltx.Wrap(err, "take back NOT_SELECTED of coupon %d", couponID)
 }
 
@@ -92,13 +101,15 @@ UPDATE application_outcome SET outcome = ?, cause = ?, note = ?, run_id = ?, rec
 WHERE coupon_id = ? AND user_id = ? AND applied_at = ? AND outcome = 'NOT_SELECTED'`
 
 // UpdateNotSelected gives the record of an application that cannot get a seat any more its final outcome.
-func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application, as Ending) error {
+func UpdateNotSelected(ctx context.Context, tx *sql.Tx, run Run, couponID coupon.CouponID, a coupon.Application,
+	as Ending) error {
 	args := append(as.columns(), run.ID, run.At, couponID, a.User(), a.Arrival.Time())
 	err := mysqltx.Exec(ctx, tx, 1, updateNotSelectedSQL, args...)
 	return mysqltx.Wrap(err, "record %s for coupon %d, user %d", as.Outcome, couponID, a.User())
 }
 
-const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED')"
+const anyNotSelectedSQL = "SELECT EXISTS (SELECT 1 FROM application_outcome WHERE coupon_id = ? AND outcome = " +
+	"'NOT_SELECTED')"
 
 func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (found bool, err error) {
 	err = tx.QueryRowContext(ctx, anyNotSelectedSQL, couponID).Scan(&found)
@@ -123,7 +134,8 @@ SELECT user_id, applied_at FROM user_coupon
 WHERE coupon_id = ? AND user_id > ? AND run_id = ? AND applied_at IS NOT NULL ORDER BY user_id LIMIT ?`
 
 // Issued reads the next rows of user_coupon that a run inserted, by user.
-func Issued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
+func Issued(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row,
+	limit int) ([]Row, error) {
 	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectIssuedSQL, couponID, after.user, run, limit)
 	return rows, mysqltx.Wrap(err, "read issued applications of coupon %d", couponID)
 }
@@ -135,7 +147,8 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND run_id = ? AND user_id > 0
 ORDER BY applied_at, user_id LIMIT ?`
 
 // Rejected reads the next outcomes REJECTED that a run recorded, by arrival. Malformed members are left out.
-func Rejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row, limit int) ([]Row, error) {
+func Rejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, run coupon.RunID, after Row,
+	limit int) ([]Row, error) {
 	from := max(0, coupon.ArrivalAt(after.at)).Time() // MySQL refuses to compare with the zero time
 	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectRejectedSQL, couponID, run, from, from, after.user, limit)
 	return rows, mysqltx.Wrap(err, "read rejected applications of coupon %d", couponID)

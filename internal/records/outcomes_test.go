@@ -23,11 +23,13 @@ func TestEveryCauseCanBeStored(t *testing.T) {
 	tx := begin(t, 0)
 	for i, cause := range coupon.Causes {
 		page := []coupon.Application{{Member: "7", Arrival: coupon.Arrival(i + 1)}}
-		require.NoError(t, InsertOutcomes(t.Context(), tx, run1, 1, RejectedFor(coupon.Failure{Cause: cause}), PackOutcomes(page)), cause)
+		require.NoError(t, InsertOutcomes(t.Context(), tx, run1, 1, RejectedFor(coupon.Failure{Cause: cause}),
+			PackOutcomes(page)), cause)
 	}
 	var stored string
 	require.NoError(t, tx.QueryRow(`SELECT column_type FROM information_schema.columns
-		WHERE table_schema = DATABASE() AND table_name = 'application_outcome' AND column_name = 'cause'`).Scan(&stored))
+		WHERE table_schema = DATABASE() AND table_name = 'application_outcome'
+			AND column_name = 'cause'`).Scan(&stored))
 	require.Equal(t, len(coupon.Causes), strings.Count(stored, ",")+1, stored)
 }
 
@@ -36,13 +38,17 @@ func TestInsertOutcomes_StoresUsersAndArrivalsAsPacked(t *testing.T) {
 	t.Parallel()
 	tx := begin(t, 0)
 	page := []coupon.Application{
-		application(7, 1_700_000_000_123_456), application(math.MaxUint64, coupon.MaxArrival), application(1, 0), {Member: "x", Arrival: 1},
+		application(7, 1_700_000_000_123_456), application(math.MaxUint64, coupon.MaxArrival), application(1, 0),
+		{Member: "x", Arrival: 1},
 	}
-	require.NoError(t, InsertOutcomes(t.Context(), tx, run1, 1, RejectedFor(coupon.Failure{Cause: coupon.CauseBadRow, Note: "why"}), PackOutcomes(page)))
+	require.NoError(t, InsertOutcomes(t.Context(), tx, run1, 1,
+		RejectedFor(coupon.Failure{Cause: coupon.CauseBadRow, Note: "why"}), PackOutcomes(page)))
 	for _, a := range page {
 		var found int
-		require.NoError(t, tx.QueryRow(`SELECT COUNT(*) FROM application_outcome WHERE coupon_id = 1 AND user_id = ? AND applied_at = ?
-			AND outcome = 'REJECTED' AND cause = 'BAD_ROW' AND note = 'why' AND member IS NULL AND run_id = 1 AND recorded_at = ?`, a.User(), a.Arrival.Time(), run1.At).Scan(&found))
+		require.NoError(t, tx.QueryRow(`SELECT COUNT(*) FROM application_outcome WHERE coupon_id = 1 AND user_id = ?
+			AND applied_at = ?
+			AND outcome = 'REJECTED' AND cause = 'BAD_ROW' AND note = 'why' AND member IS NULL AND run_id = 1
+				AND recorded_at = ?`, a.User(), a.Arrival.Time(), run1.At).Scan(&found))
 		require.Equal(t, 1, found, a)
 	}
 }

@@ -14,24 +14,29 @@ import (
 
 const keepPromiseSQL = `
 INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival)),
-                        twice = GREATEST(twice, VALUES(twice)), counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
+ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival,
+    VALUES(last_arrival)),
+                        twice = GREATEST(twice, VALUES(twice)), counted_since = GREATEST(counted_since,
+                          VALUES(counted_since)), seen_at = VALUES(seen_at)`
 
 // KeepPromise copies the promise counters of Redis to MySQL, so that they survive a loss of Redis.
 func KeepPromise(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a ledger.Account, at time.Time) error {
-	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince, at)
+	err := mysqltx.Upsert(ctx, tx, keepPromiseSQL, couponID, a.Accepted, a.LastArrival, a.AskedAgain, a.CountedSince,
+		at)
 	return mysqltx.Wrap(err, "keep promise of coupon %d", couponID)
 }
 
 const writeOffSQL = "UPDATE promise SET written_off = written_off + ? WHERE coupon_id = ?"
 
 // WriteOff accepts a gap in the name of an operator. The audit event has the approved digest.
-func WriteOff(ctx context.Context, tx *sql.Tx, by audit.Origin, couponID coupon.CouponID, a ledger.Account, digest string) error {
+func WriteOff(ctx context.Context, tx *sql.Tx, by audit.Origin, couponID coupon.CouponID, a ledger.Account,
+	digest string) error {
 	if err := mysqltx.Exec(ctx, tx, 1, writeOffSQL, a.Gap(), couponID); err != nil {
 		return mysqltx.Wrap(err, "write off gap of coupon %d", couponID)
 	}
 	missing := audit.MissingPromises{Missing: a.Gap(), Account: a.Figures()}
-	return audit.Append(ctx, tx, by, audit.GapAccepted, couponID, audit.Entry{Payload: audit.WrittenOff{MissingPromises: missing, Digest: digest}})
+	return audit.Append(ctx, tx, by, audit.GapAccepted, couponID,
+		audit.Entry{Payload: audit.WrittenOff{MissingPromises: missing, Digest: digest}})
 }
 
 const (

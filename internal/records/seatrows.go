@@ -21,8 +21,10 @@ import (
 // for a comment. The check is off only in this statement and in its triggers.
 const insertIssuedSQL = `
 /*M! SET STATEMENT foreign_key_checks = 0 FOR */
-INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-SELECT ?, j.user_id, ? + (j.packed & 32767), TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?, TIMESTAMP ?, ?
+INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at,
+    expires_at, run_id)
+SELECT ?, j.user_id, ? + (j.packed & 32767), TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?,
+    TIMESTAMP ?, ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
@@ -70,9 +72,10 @@ func PackSeats(applications []coupon.Application) *SeatRows {
 	return &SeatRows{len(applications), first, string(append(json, ']'))}
 }
 
-// InsertIssued inserts one user_coupon row for each application, and returns the lowest id of them. The first position is
-// seated + 1. The coupons expire at a midnight in zone.
-func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int, rows *SeatRows) (coupon.UserCouponID, error) {
+// InsertIssued inserts one user_coupon row for each application, and returns the lowest id of them. The first position
+// is seated + 1. The coupons expire at a midnight in zone.
+func InsertIssued(ctx context.Context, tx *sql.Tx, run Run, c coupon.Coupon, zone *time.Location, seated int,
+	rows *SeatRows) (coupon.UserCouponID, error) {
 	expiresAt := calendar.ExpiresAt(run.At, c.ValidityDays, zone)
 	done, err := tx.ExecContext(ctx, insertIssuedSQL, c.ID, seated, timestamp(rows.first.Time()), timestamp(run.At),
 		timestamp(expiresAt), run.ID, rows.json)

@@ -20,7 +20,9 @@ func TestMain(m *testing.M) { testenv.MainHostile(m) }
 // begin begins a transaction, which is rolled back, in a database that has coupon 1.
 func begin(t *testing.T, seats int) *sql.Tx {
 	db := migrated.Open(t)
-	_, err := db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	_, err :=
+		db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, "+
+			"'2026-11-01', '2026-12-01')", seats)
 	require.NoError(t, err)
 	tx, err := db.BeginTx(context.Background(), nil)
 	require.NoError(t, err)
@@ -37,7 +39,8 @@ func application(user coupon.UserID, arrival coupon.Arrival) coupon.Application 
 
 func TestPackSeats(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, &SeatRows{2, 10, "[[1,98306],[4,1]]"}, PackSeats([]coupon.Application{application(4, 10), application(1, 13)}))
+	require.Equal(t, &SeatRows{2, 10, "[[1,98306],[4,1]]"},
+		PackSeats([]coupon.Application{application(4, 10), application(1, 13)}))
 }
 
 // A score written by hand may be anything from 0 on.
@@ -47,7 +50,8 @@ func TestPackable_EndsAtTheWidthOfANumber(t *testing.T) {
 	require.True(t, Packable(nil, tooLate))
 	require.True(t, Packable([]coupon.Application{first}, last))
 	require.False(t, Packable([]coupon.Application{first, last}, tooLate))
-	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(maxLater)<<placeBits+2), PackSeats([]coupon.Application{first, last}).json)
+	require.Equal(t, fmt.Sprintf("[[1,1],[2,%d]]", int64(maxLater)<<placeBits+2),
+		PackSeats([]coupon.Application{first, last}).json)
 	require.Positive(t, int64(maxLater)<<placeBits+2)
 }
 
@@ -76,9 +80,11 @@ func TestInsertIssued_StoresPlaceAndTimesAsPacked(t *testing.T) {
 	line[0].Member = "18446744073709551615"
 	line[0].Arrival = line[len(line)-1].Arrival - maxLater
 	tx := begin(t, MaxSeatRows)
-	_, err := InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, 500, PackSeats(line))
+	_, err := InsertIssued(t.Context(), tx, run1, coupon.Coupon{ID: 1, ValidityDays: 30}, time.UTC, 500,
+		PackSeats(line))
 	require.NoError(t, err)
-	rows, err := tx.Query("SELECT user_id, position, applied_at, issued_at, expires_at FROM user_coupon ORDER BY position")
+	rows, err :=
+		tx.Query("SELECT user_id, position, applied_at, issued_at, expires_at FROM user_coupon ORDER BY position")
 	require.NoError(t, err)
 	defer rows.Close()
 	for i, a := range line {

@@ -11,7 +11,8 @@ import (
 
 const keepSumsSQL = `
 INSERT INTO settled (coupon_id, issued, concluded, settled_up_to, last_issued) VALUES (?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE issued = VALUES(issued), concluded = VALUES(concluded), settled_up_to = VALUES(settled_up_to), last_issued = VALUES(last_issued)`
+ON DUPLICATE KEY UPDATE issued = VALUES(issued), concluded = VALUES(concluded), settled_up_to = VALUES(settled_up_to),
+    last_issued = VALUES(last_issued)`
 
 // KeepSums writes the sums of a coupon.
 func KeepSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, s ledger.Sums) error {
@@ -21,7 +22,8 @@ func KeepSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, s ledge
 
 const addToSumsSQL = `
 INSERT INTO settled (coupon_id, concluded, settled_up_to) VALUES (?, ?, ?)
-ON DUPLICATE KEY UPDATE concluded = concluded + VALUES(concluded), settled_up_to = GREATEST(settled_up_to, VALUES(settled_up_to))`
+ON DUPLICATE KEY UPDATE concluded = concluded + VALUES(concluded), settled_up_to = GREATEST(settled_up_to,
+    VALUES(settled_up_to))`
 
 // AddToSums counts outcomes that were recorded without a seat.
 func AddToSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, recorded ...coupon.Application) error {

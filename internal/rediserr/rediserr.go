@@ -1,4 +1,5 @@
-// Package rediserr says what an error of Redis means: whether repeating can help, or somebody must change something first.
+// Package rediserr says what an error of Redis means: whether repeating can help, or somebody must change something
+// first.
 package rediserr
 
 import (
@@ -35,5 +36,6 @@ func (e *Error) RedisRefuses() bool { return e.refused }
 
 // Classify wraps an error of a Redis client.
 func Classify(err error) error {
-	return &Error{err, slices.ContainsFunc(setupCodes, func(code string) bool { return redis.HasErrorPrefix(err, code) })}
+	return &Error{err, slices.ContainsFunc(setupCodes,
+		func(code string) bool { return redis.HasErrorPrefix(err, code) })}
 }

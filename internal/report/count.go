@@ -39,17 +39,20 @@ func (r *Reporter) count(ctx context.Context, id coupon.CouponID, period Period)
 }
 
 const couponSQL = `
-SELECT name, discount_won, discount_percent, discount_max_won, minimum_won, total_quantity, CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
+SELECT name, discount_won, discount_percent, discount_max_won, minimum_won, total_quantity,
+    CAST(total_quantity AS SIGNED) - CAST(issued_count AS SIGNED), apply_opens_at < ? AND apply_closes_at > ?,
        COALESCE(campaign_id, 0), cadence, frozen
 FROM coupon c WHERE c.id = ?` + notPurged
 
 func (r *Reporter) countOnce(ctx context.Context, id coupon.CouponID, period Period, query string) (*counter, error) {
 	c := &counter{Reporter: r, period: period, runs: map[coupon.RunID]bool{}, timeline: map[int]int64{},
-		Coupon: Coupon{Coupon: id, Counts: noCounts(), SettledBy: SettledBy{Runs: []coupon.RunID{}}, Audit: []AuditGroup{}}}
+		Coupon: Coupon{Coupon: id, Counts: noCounts(), SettledBy: SettledBy{Runs: []coupon.RunID{}},
+			Audit: []AuditGroup{}}}
 	err := mysqltx.Read(ctx, r.DB, sql.LevelRepeatableRead, func(tx *sql.Tx) error { // one snapshot for all queries
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, period.To.UTC(), period.From.UTC(), id).
-			Scan(&c.Name, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon, &c.Seats, &c.SeatsLeft, &c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
+			Scan(&c.Name, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon, &c.MinimumWon, &c.Seats, &c.SeatsLeft,
+				&c.open, &c.CampaignID, &c.Cadence, &c.Frozen)
 		if errors.Is(err, sql.ErrNoRows) {
 			return text.MissingErrorf(text.NoSuchCoupon, id)
 		}
@@ -88,7 +91,8 @@ func (c *counter) readOutcomes(ctx context.Context) error {
 	if err := mysqltx.Each(ctx, c.tx, c.addOutcomes, outcomesSQL, args...); err != nil {
 		return err
 	}
-	return mysqltx.Each(ctx, c.tx, c.addOutcomes, issuedSQL, append(args, c.Coupon.Coupon, p.To.UnixMicro(), p.From.UnixMicro())...)
+	return mysqltx.Each(ctx, c.tx, c.addOutcomes, issuedSQL,
+		append(args, c.Coupon.Coupon, p.To.UnixMicro(), p.From.UnixMicro())...)
 }
 
 func (c *counter) addOutcomes(rows *sql.Rows) error {
@@ -112,8 +116,8 @@ func (c *counter) addOutcomes(rows *sql.Rows) error {
 
 // readRedis counts the applications in Redis, and the gap. Applications after the last settled arrival are undecided
 // and are only counted. Earlier ones are compared with MySQL one by one. The account is read last: an application that
-// leaves Redis before then shows as a gap, and the coupon is counted again. Between two statements are at most four calls of
-// Redis, of 3 s each: MySQL does not end the session.
+// leaves Redis before then shows as a gap, and the coupon is counted again. Between two statements are at most four
+// calls of Redis, of 3 s each: MySQL does not end the session.
 func (c *counter) readRedis(ctx context.Context) error {
 	recorded, err := ledger.ReadRecorded(ctx, c.tx, c.Coupon.Coupon)
 	if err != nil {
@@ -191,7 +195,8 @@ func (c *counter) readRuns(ctx context.Context) error {
 }
 
 // auditSQL groups the events of one change to several applications into one row.
-const auditSQL = "SELECT e.at, e.actor, e.action, e.reason, IF(COUNT(*) = 1, MIN(e.detail), ''), COUNT(*)" + audit.Chained + `
+const auditSQL = "SELECT e.at, e.actor, e.action, e.reason, IF(COUNT(*) = 1, MIN(e.detail), ''), COUNT(*)" +
+	audit.Chained + `
 WHERE e.coupon_id = ? AND e.at >= ? AND (e.at < ? OR e.at <= ?)
 GROUP BY e.at, e.actor, e.action, e.reason, e.run_id ORDER BY MIN(e.seq)`
 

@@ -76,12 +76,14 @@ func (e Edition) row(c Coupon) []cell {
 	if c.LastSettledAt != nil {
 		at = e.second(*c.LastSettledAt)
 	}
-	return row(c.Coupon.String(), output.Printable(c.Name)+e.marks(c), figureCells(c.Counts, c.DiscountPercent > 0), at, runsOf(c), output.Took(c.Millis))
+	return row(c.Coupon.String(), output.Printable(c.Name)+e.marks(c), figureCells(c.Counts, c.DiscountPercent > 0), at,
+		runsOf(c), output.Took(c.Millis))
 }
 
 func (e Edition) total() []cell {
 	percent := slices.ContainsFunc(e.Coupons, func(c Coupon) bool { return c.DiscountPercent > 0 })
-	return row(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons)), figureCells(e.Total, percent), "", "", "")
+	return row(e.Sprintf(text.Total), e.Sprintf(text.CouponCount, len(e.Coupons)), figureCells(e.Total, percent), "",
+		"", "")
 }
 
 // figureCells shows ValueWon as a limit if it counts coupons with a percentage.
@@ -160,7 +162,8 @@ func (e Edition) missing() (lines []string) {
 }
 
 func (e Edition) meaning() []string {
-	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue), e.Sprintf(text.ReportWholeCoupon), e.Sprintf(text.UserCouponsMeaning)}
+	return []string{e.Sprintf(text.ReportMeaning, e.Instant(e.From), e.Instant(e.To)), e.Sprintf(text.ReportValue),
+		e.Sprintf(text.ReportWholeCoupon), e.Sprintf(text.UserCouponsMeaning)}
 }
 
 // chains returns the ends of the audit chains. With a report at hand, anybody can tell whether events up to them were
@@ -174,7 +177,8 @@ func (e Edition) chains() (lines []string) {
 	return lines
 }
 
-var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.ColumnActor, text.ColumnAction, text.ColumnReason, text.ColumnDetail}
+var actionColumns = []text.Message{text.ColumnCoupon, text.ColumnAt, text.ColumnActor, text.ColumnAction,
+	text.ColumnReason, text.ColumnDetail}
 
 func (e Edition) actions() (rows [][]any) {
 	for _, c := range e.Coupons {
@@ -218,10 +222,11 @@ func (e Edition) CSV(w io.Writer) error {
 	for _, f := range figures {
 		columns = append(columns, f.csv.In(e.Language))
 	}
-	columns = append(columns, e.Cells(text.CSVFirstSettledAt, text.CSVLastSettledAt, text.CSVTimeZone, text.ColumnRuns, text.CSVRunCount,
-		text.CSVDuration, text.CSVAuditSeq, text.CSVAuditHash, text.CSVReadError)...)
+	columns = append(columns, e.Cells(text.CSVFirstSettledAt, text.CSVLastSettledAt, text.CSVTimeZone, text.ColumnRuns,
+		text.CSVRunCount, text.CSVDuration, text.CSVAuditSeq, text.CSVAuditHash, text.CSVReadError)...)
 	failed := len(columns) - 1
-	columns = append(columns, e.Cells(text.CSVCampaign, text.ColumnCadence, text.ColumnFrozen, text.CSVPercent, text.CSVMaxWon, text.CSVAsOf)...)
+	columns = append(columns, e.Cells(text.CSVCampaign, text.ColumnCadence, text.ColumnFrozen, text.CSVPercent,
+		text.CSVMaxWon, text.CSVAsOf)...)
 	for _, f := range userCouponFigures {
 		columns = append(columns, f.csv.In(e.Language))
 	}
@@ -252,8 +257,8 @@ func (e Edition) csvRow(c Coupon) []any {
 	if c.CampaignID > 0 {
 		campaign = c.CampaignID
 	}
-	cells = append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c), c.RunCount,
-		output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "", campaign, c.Cadence, c.Frozen,
+	cells = append(cells, e.SheetTime(c.FirstSettledAt), e.SheetTime(c.LastSettledAt), e.Zone.String(), runsOf(c),
+		c.RunCount, output.Known(c.Millis, ""), seq, c.AuditHead.Hash, "", campaign, c.Cadence, c.Frozen,
 		c.DiscountPercent, c.DiscountMaxWon, e.SheetTime(&e.AsOf))
 	for _, n := range c.UserCoupons.values() {
 		cells = append(cells, n)
@@ -316,7 +321,8 @@ func (g grid) print(w io.Writer) {
 }
 
 func rightAligned(column int) table.ColumnConfig {
-	return table.ColumnConfig{Number: column, Align: pretty.AlignRight, AlignHeader: pretty.AlignRight, AlignFooter: pretty.AlignRight}
+	return table.ColumnConfig{Number: column, Align: pretty.AlignRight, AlignHeader: pretty.AlignRight,
+		AlignFooter: pretty.AlignRight}
 }
 
 func tableRow(cells []cell) (row table.Row) {

@@ -19,7 +19,8 @@ import (
 
 func counts() report.Counts {
 	return report.Counts{ValueWon: new(big.Int),
-		UserCoupons: report.UserCoupons{UsedWon: new(big.Int), OpenWon: new(big.Int), ExpiredWon: new(big.Int), RevokedWon: new(big.Int)}}
+		UserCoupons: report.UserCoupons{UsedWon: new(big.Int), OpenWon: new(big.Int), ExpiredWon: new(big.Int),
+			RevokedWon: new(big.Int)}}
 }
 
 // edition is an empty report of a month.
@@ -27,7 +28,8 @@ func edition(l text.Language) report.Edition {
 	from := time.Date(2025, 11, 1, 0, 0, 0, 0, seoul)
 	return report.Edition{
 		Report: &report.Report{Total: counts()}, Name: "2025-11", GeneratedAt: from,
-		Period: report.Period{From: from, To: from.AddDate(0, 1, 0), Bucket: time.Hour}, Locale: output.Locale{Language: l, Zone: seoul},
+		Period: report.Period{From: from, To: from.AddDate(0, 1, 0), Bucket: time.Hour},
+		Locale: output.Locale{Language: l, Zone: seoul},
 	}
 }
 
@@ -35,7 +37,8 @@ func TestCSVKeepsHostileNamesText(t *testing.T) {
 	t.Parallel()
 	e := edition("en")
 	names := []string{
-		`=cmd|' /C calc'!A0`, "+82 10", "-1+2", "@SUM(1,1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋1", "－1", "＠a", " =1", "\u00a0@a",
+		`=cmd|' /C calc'!A0`, "+82 10", "-1+2", "@SUM(1,1)", "\t=1", "\r=1", "\n=1", "＝1+1", "＋1", "－1", "＠a", " =1",
+		"\u00a0@a",
 		`a",=1,"b`, "a\r\n=1,2", "심야 쿠폰, \"최대\" 50%", "'=1", "1e5", "",
 	}
 	for i, name := range names {
@@ -69,12 +72,15 @@ func TestHTMLLoadsAndRunsNothing(t *testing.T) {
 	t.Parallel()
 	for _, lang := range []string{"ko", "en"} {
 		e := edition(text.Language(lang))
-		e.Coupons = []report.Coupon{{Coupon: 1, Name: `"><script>alert(1)</script><img src=http://evil/x onerror=alert(1)>`}, {Coupon: 2}}
+		e.Coupons =
+			[]report.Coupon{{Coupon: 1, Name: `"><script>alert(1)</script><img src=http://evil/x onerror=alert(1)>`},
+				{Coupon: 2}}
 		for i := range e.Coupons {
 			e.Coupons[i].Counts = counts()
 			e.Coupons[i].Audit = []report.AuditGroup{{Count: 1}}
 		}
-		e.Total.Outcomes, e.Total.ValueWon = report.Outcomes{Applications: 5, Issued: 3, NotSelected: 1, UnderReview: 1}, big.NewInt(3_005_000)
+		e.Total.Outcomes, e.Total.ValueWon = report.Outcomes{Applications: 5, Issued: 3, NotSelected: 1,
+			UnderReview: 1}, big.NewInt(3_005_000)
 		e.Timeline = make([]int64, 30*24)
 		e.Timeline[10], e.Timeline[719] = 4, 1
 		var written bytes.Buffer

@@ -28,17 +28,22 @@ var shareColours = []template.CSS{"#009e73", "#999999", "#d55e00", "#56b4e9", "#
 
 // HTML writes the report as one page that loads no other file. The template escapes all text.
 func (e Edition) HTML(w io.Writer) error {
-	title := map[time.Duration]text.Message{time.Minute: text.ByMinute, time.Hour: text.ByHour, 24 * time.Hour: text.ByDay}[e.Bucket]
+	title := map[time.Duration]text.Message{time.Minute: text.ByMinute, time.Hour: text.ByHour,
+		24 * time.Hour: text.ByDay}[e.Bucket]
 	rows := [][]cell{}
 	for _, c := range e.Coupons {
 		rows = append(rows, e.row(c))
 	}
 	return pageTemplate.Execute(w, map[string]any{
-		"Lang": e.Language, "Title": e.title(), "Generated": e.generated(), "Meaning": e.meaning(), "Chains": e.chains(),
-		"None": e.Sprintf(text.ReportEmpty), "Nothing": e.Sprintf(text.NoApplications),
-		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "Frozen": e.frozen(), "LeftOut": append(e.erased(), e.leftOut()...), "Grids": e.grids(),
-		"SharesTitle": e.Sprintf(text.ReportOutcomes), "Shares": e.shares(), "TimelineTitle": e.Sprintf(title), "Timeline": e.chart(),
-		"ActionsTitle": e.Sprintf(text.ReportActions), "ActionColumns": e.Cells(actionColumns...), "Actions": e.actions(),
+		"Lang": e.Language, "Title": e.title(), "Generated": e.generated(), "Meaning": e.meaning(),
+		"Chains": e.chains(),
+		"None":   e.Sprintf(text.ReportEmpty), "Nothing": e.Sprintf(text.NoApplications),
+		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "Frozen": e.frozen(),
+		"LeftOut": append(e.erased(), e.leftOut()...), "Grids": e.grids(),
+		"SharesTitle": e.Sprintf(text.ReportOutcomes), "Shares": e.shares(), "TimelineTitle": e.Sprintf(title),
+		"Timeline":     e.chart(),
+		"ActionsTitle": e.Sprintf(text.ReportActions), "ActionColumns": e.Cells(actionColumns...),
+		"Actions": e.actions(),
 	})
 }
 
@@ -50,8 +55,9 @@ func (e Edition) shares() (shares []share) {
 		}
 		part := float64(n.Int64()) / all
 		shares = append(shares, share{
-			Name: figures[firstOutcome+i].column.In(e.Language), Count: output.Grouped(n.String()), Percent: fmt.Sprintf("%.1f %%", 100*part),
-			From: fmt.Sprintf("%.2f", 1000*before), Width: fmt.Sprintf("%.2f", 1000*part), Colour: shareColours[i],
+			Name: figures[firstOutcome+i].column.In(e.Language), Count: output.Grouped(n.String()),
+			Percent: fmt.Sprintf("%.1f %%", 100*part),
+			From:    fmt.Sprintf("%.2f", 1000*before), Width: fmt.Sprintf("%.2f", 1000*part), Colour: shareColours[i],
 		})
 		before += part
 	}
@@ -82,7 +88,8 @@ func (e Edition) chart() *chart {
 	if highest == 0 {
 		return nil
 	}
-	t := &chart{Levels: levelsUpTo(highest), Ticks: e.ticks(), Left: left, Right: right, Bottom: bottom, LabelY: bottom + 20}
+	t := &chart{Levels: levelsUpTo(highest), Ticks: e.ticks(), Left: left, Right: right, Bottom: bottom,
+		LabelY: bottom + 20}
 	x := func(bucket float64) string {
 		return fmt.Sprintf("%.1f", left+bucket/float64(len(e.Timeline))*(right-left))
 	}
@@ -118,8 +125,8 @@ func levelsUpTo(highest int64) (levels []tick) {
 	return levels
 }
 
-// ticks returns a label for every three hours of a day, every second day of a month, or at most 20 days of a longer period.
-// Value is the bucket's index.
+// ticks returns a label for every three hours of a day, every second day of a month, or at most 20 days of a longer
+// period. Value is the bucket's index.
 func (e Edition) ticks() (ticks []tick) {
 	for i := 0; i <= len(e.Timeline); i++ {
 		at := e.From.Add(time.Duration(i) * e.Bucket).In(e.Zone)

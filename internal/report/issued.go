@@ -15,8 +15,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// UserCoupons has the issued coupons by what has become of them at Report.AsOf. They are those of the whole coupon, and do not
-// depend on the period. Issued is the sum of Usable, Reserved, Used, Expired and Revoked.
+// UserCoupons has the issued coupons by what has become of them at Report.AsOf. They are those of the whole coupon, and
+// do not depend on the period. Issued is the sum of Usable, Reserved, Used, Expired and Revoked.
 type UserCoupons struct {
 	Issued   int64 `json:"issued"`
 	ByHand   int64 `json:"byHand"`   // how many of Issued were given by hand
@@ -26,7 +26,8 @@ type UserCoupons struct {
 	Expired  int64 `json:"expired"` // those that expired unused
 	Revoked  int64 `json:"revoked"`
 
-	// UsedWon is the sum of the discounts that were given. The others are limits: the most that so many coupons can give.
+	// UsedWon is the sum of the discounts that were given. The others are limits: the most that so many coupons can
+	// give.
 	UsedWon    *big.Int `json:"usedWon"`
 	OpenWon    *big.Int `json:"openWon"` // the most that Usable and Reserved can give: the open liability
 	ExpiredWon *big.Int `json:"expiredWon"`
@@ -57,7 +58,8 @@ func (u *UserCoupons) add(b UserCoupons) {
 
 // ofState returns the count of a state of coupon.StateAt.
 func (u *UserCoupons) ofState(state coupon.UserCouponStatus) *int64 {
-	return map[coupon.UserCouponStatus]*int64{coupon.CouponIssued: &u.Usable, coupon.CouponReserved: &u.Reserved, coupon.CouponUsed: &u.Used,
+	return map[coupon.UserCouponStatus]*int64{coupon.CouponIssued: &u.Usable, coupon.CouponReserved: &u.Reserved,
+		coupon.CouponUsed:    &u.Used,
 		coupon.CouponExpired: &u.Expired, coupon.CouponRevoked: &u.Revoked}[state]
 }
 
@@ -207,7 +209,8 @@ func (r *Report) addCampaigns() {
 		if c.CampaignID == 0 {
 			continue
 		}
-		at, found := slices.BinarySearchFunc(r.Campaigns, c.CampaignID, func(s CampaignSum, id uint64) int { return cmp.Compare(s.CampaignID, id) })
+		at, found := slices.BinarySearchFunc(r.Campaigns, c.CampaignID,
+			func(s CampaignSum, id uint64) int { return cmp.Compare(s.CampaignID, id) })
 		if !found {
 			r.Campaigns = slices.Insert(r.Campaigns, at, CampaignSum{CampaignID: c.CampaignID, Counts: noCounts()})
 		}
@@ -270,14 +273,19 @@ func (e Edition) grids() (grids []grid) {
 		Total: slices.Concat([]cell{column(text.Total, false), {Text: e.Sprintf(text.CouponCount, len(e.Coupons))}},
 			e.Report.Total.UserCoupons.cells())}
 	for _, c := range e.Coupons {
-		issued.Rows = append(issued.Rows, slices.Concat([]cell{{Text: c.Coupon.String()}, {Text: output.Printable(c.Name)}}, c.UserCoupons.cells()))
+		issued.Rows =
+			append(issued.Rows, slices.Concat([]cell{{Text: c.Coupon.String()}, {Text: output.Printable(c.Name)}},
+				c.UserCoupons.cells()))
 	}
 	campaigns := grid{Title: e.Sprintf(text.ReportCampaigns),
-		Header: slices.Concat([]cell{column(text.ColumnCampaign, false), column(text.ColumnCoupons, true), column(text.ColumnApplications, true),
-			column(text.ColumnValueWon, true)}, figures)}
+		Header: slices.Concat([]cell{column(text.ColumnCampaign, false), column(text.ColumnCoupons, true),
+			column(text.ColumnApplications, true), column(text.ColumnValueWon, true)}, figures)}
 	for _, s := range e.Campaigns {
-		campaigns.Rows = append(campaigns.Rows, slices.Concat([]cell{{Text: fmt.Sprint(s.CampaignID)}, {Text: fmt.Sprint(s.Coupons), Number: true},
-			{Text: output.Grouped(fmt.Sprint(s.Applications)), Number: true}, {Text: limit(s.ValueWon, s.percent), Number: true}}, s.UserCoupons.cells()))
+		campaigns.Rows =
+			append(campaigns.Rows, slices.Concat([]cell{{Text: fmt.Sprint(s.CampaignID)},
+				{Text: fmt.Sprint(s.Coupons), Number: true},
+				{Text: output.Grouped(fmt.Sprint(s.Applications)), Number: true},
+				{Text: limit(s.ValueWon, s.percent), Number: true}}, s.UserCoupons.cells()))
 	}
 	if len(issued.Rows) > 0 {
 		grids = append(grids, issued)

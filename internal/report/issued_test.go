@@ -30,7 +30,8 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 	call := func(id coupon.CouponID, user coupon.UserID, order string, verbs ...wallet.Verb) {
 		for _, verb := range verbs {
 			done, err := wallet.Redeem(t.Context(), mysqltx.NewBrief(pool), id,
-				wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 20_000, TTL: time.Hour})
+				wallet.Call{Verb: verb, Actor: "checkout", OrderID: order, User: user, AmountWon: 20_000,
+					TTL: time.Hour})
 			require.NoError(t, err)
 			require.Equal(t, wallet.Done, done.Code)
 		}
@@ -40,9 +41,11 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 	call(fixed, 3, "F-3", wallet.Reserve)
 	d.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6) WHERE order_id = 'F-3'") // ran out: usable
 	call(fixed, 4, "F-4", wallet.Reserve, wallet.Confirm, wallet.Refund)
-	d.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) WHERE coupon_id = ? AND user_id IN (4, 1)", fixed) // what was used does not expire
+	// What was used does not expire.
+	d.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) WHERE coupon_id = ? AND user_id IN (4, 1)", fixed)
 	d.Exec("UPDATE user_coupon SET status = 'REVOKED' WHERE coupon_id = ? AND user_id = 5", fixed)
-	d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 9, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)", fixed)
+	d.Exec("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (?, 9, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
+		fixed)
 	call(percent, 1, "P-1", wallet.Reserve, wallet.Confirm)
 	call(percent, 2, "P-2", wallet.Reserve)
 
@@ -52,7 +55,8 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 	won := big.NewInt
 	wantFixed := report.UserCoupons{Issued: 7, ByHand: 1, Usable: 3, Reserved: 1, Used: 1, Expired: 1, Revoked: 1,
 		UsedWon: won(5000), OpenWon: won(20_000), ExpiredWon: won(5000), RevokedWon: won(5000)}
-	wantPercent := report.UserCoupons{Issued: 3, Usable: 1, Reserved: 1, Used: 1, UsedWon: won(2000), OpenWon: won(6000), ExpiredWon: won(0), RevokedWon: won(0)}
+	wantPercent := report.UserCoupons{Issued: 3, Usable: 1, Reserved: 1, Used: 1, UsedWon: won(2000),
+		OpenWon: won(6000), ExpiredWon: won(0), RevokedWon: won(0)}
 	sum := report.UserCoupons{Issued: 10, ByHand: 1, Usable: 4, Reserved: 2, Used: 2, Expired: 1, Revoked: 1,
 		UsedWon: won(7000), OpenWon: won(26_000), ExpiredWon: won(5000), RevokedWon: won(5000)}
 	same := func(want, got report.UserCoupons) {
@@ -60,7 +64,8 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 		require.Equal(t, want, got, "%+v", got)
 	}
 	same(wantFixed, r.Coupons[0].UserCoupons)
-	r.Coupons[1].UserCoupons.ExpiredWon, r.Coupons[1].UserCoupons.RevokedWon = won(0), won(0) // as big.Int has two zeros
+	// As big.Int has two zeros.
+	r.Coupons[1].UserCoupons.ExpiredWon, r.Coupons[1].UserCoupons.RevokedWon = won(0), won(0)
 	same(wantPercent, r.Coupons[1].UserCoupons)
 	same(sum, r.Total.UserCoupons)
 	require.Len(t, r.Campaigns, 1)
@@ -84,7 +89,8 @@ func TestReportOfIssuedCoupons(t *testing.T) {
 func TestReportAgreesWithStateAt(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	statuses := []coupon.UserCouponStatus{coupon.CouponIssued, coupon.CouponReserved, coupon.CouponUsed, coupon.CouponRevoked}
+	statuses := []coupon.UserCouponStatus{coupon.CouponIssued, coupon.CouponReserved, coupon.CouponUsed,
+		coupon.CouponRevoked}
 	past, future := "UTC_TIMESTAMP(6) - INTERVAL 1 SECOND", "UTC_TIMESTAMP(6) + INTERVAL 1 HOUR"
 	times := map[string]time.Time{past: time.Unix(1, 0), future: time.Unix(3, 0)}
 	for _, apart := range []int64{1, 10} { // far apart, another query counts them
@@ -101,7 +107,8 @@ func TestReportAgreesWithStateAt(t *testing.T) {
 				order = id.String() + "-" + user.Member()
 				d.Exec("INSERT INTO coupon_order VALUES (?, 1, 1, 100, 7, ?, "+until+")", order, status)
 			}
-			d.Exec("INSERT INTO user_coupon (id, coupon_id, user_id, status, order_id, expires_at) VALUES (?, ?, ?, ?, NULLIF(?, ''), "+expires+")",
+			d.Exec("INSERT INTO user_coupon (id, coupon_id, user_id, status, order_id, expires_at) VALUES (?, ?, ?, "+
+				"?, NULLIF(?, ''), "+expires+")",
 				row, id, user, status, order)
 			want[coupon.StateAt(status, times[until], times[expires], time.Unix(2, 0))]++
 		}
@@ -113,7 +120,8 @@ func TestReportAgreesWithStateAt(t *testing.T) {
 			}
 		}
 		u := read(d, day(t, "2025-11-20"), id).Coupons[0].UserCoupons
-		require.Equal(t, want, map[coupon.UserCouponStatus]int64{coupon.CouponIssued: u.Usable, coupon.CouponReserved: u.Reserved, coupon.CouponUsed: u.Used,
+		require.Equal(t, want, map[coupon.UserCouponStatus]int64{coupon.CouponIssued: u.Usable,
+			coupon.CouponReserved: u.Reserved, coupon.CouponUsed: u.Used,
 			coupon.CouponExpired: u.Expired, coupon.CouponRevoked: u.Revoked})
 		require.EqualValues(t, user, u.Issued)
 		require.Equal(t, 7*want[coupon.CouponUsed], u.UsedWon.Int64())

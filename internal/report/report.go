@@ -31,7 +31,8 @@ import (
 // Store reads what a report needs from Redis. candidates.Store implements it.
 type Store interface {
 	ledger.Store
-	CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error)
+	CountByInterval(ctx context.Context, couponID coupon.CouponID,
+		bounds []coupon.Arrival) (waiting, dlq []int64, err error)
 }
 
 type Reporter struct {
@@ -50,7 +51,8 @@ type Report struct {
 	Total   Counts   `json:"total"`  // the sums of Coupons
 	Unread  []Unread `json:"unread"` // the coupons that could not be read
 
-	AsOf      time.Time     `json:"asOf"` // instant of Counts.UserCoupons, by the clock of MySQL: one snapshot for all coupons
+	// Instant of Counts.UserCoupons, by the clock of MySQL: one snapshot for all coupons.
+	AsOf      time.Time     `json:"asOf"`
 	Campaigns []CampaignSum `json:"campaigns"`
 
 	// Timeline counts the arrivals in each Bucket of the period.
@@ -66,15 +68,17 @@ type Coupon struct {
 	Frozen     bool           `json:"frozen"`
 	Counts
 	SettledBy
-	Erased    int64      `json:"erased,omitzero"` // applications of the whole coupon that were forgotten: no figure counts them
-	AuditHead audit.Head `json:"auditHead"`       // end of the coupon's audit chain
+	// Applications of the whole coupon that were forgotten: no figure counts them.
+	Erased    int64      `json:"erased,omitzero"`
+	AuditHead audit.Head `json:"auditHead"` // end of the coupon's audit chain
 
 	// The first maxAuditEntries audit entries from the beginning of the period until its end or, if later, its last
 	// settlement.
 	Audit        []AuditGroup `json:"deeds"`
 	AuditLeftOut int64        `json:"deedsLeftOut"`
 
-	Freeze *history.AuditEntry `json:"freeze,omitempty"` // who froze the coupon; nil: it is not frozen, or nothing records it
+	// Who froze the coupon; nil: it is not frozen, or nothing records it.
+	Freeze *history.AuditEntry `json:"freeze,omitempty"`
 }
 
 // Counts has the applications of a period by outcome, and the value of the issued coupons. Seats, SeatsLeft and Gap are
@@ -104,8 +108,8 @@ type Outcomes struct {
 
 // numbers returns all fields except ValueWon and UserCoupons, in the order of figures.
 func (c *Counts) numbers() []*int64 {
-	return []*int64{&c.Applications, &c.Issued, &c.NotSelected, &c.Rejected, &c.AlreadyIssued, &c.UnderReview, &c.Waiting,
-		&c.Seats, &c.SeatsLeft, &c.Gap}
+	return []*int64{&c.Applications, &c.Issued, &c.NotSelected, &c.Rejected, &c.AlreadyIssued, &c.UnderReview,
+		&c.Waiting, &c.Seats, &c.SeatsLeft, &c.Gap}
 }
 
 // add adds all fields except UserCoupons, which are read later.
@@ -157,7 +161,8 @@ type Campaign struct {
 // notPurged leaves out coupons that are being purged: some of their rows are already deleted.
 const notPurged = " AND NOT EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = c.id)"
 
-const campaignSQL = "SELECT c.id, c.apply_opens_at, c.apply_closes_at FROM coupon c WHERE c.campaign_id = ?" + notPurged + " ORDER BY c.id LIMIT ?"
+const campaignSQL = "SELECT c.id, c.apply_opens_at, c.apply_closes_at FROM coupon c WHERE c.campaign_id = ?" +
+	notPurged + " ORDER BY c.id LIMIT ?"
 
 // Campaign returns a campaign with at least one coupon.
 func (r *Reporter) Campaign(ctx context.Context, id uint64) (c Campaign, err error) {
@@ -210,7 +215,8 @@ ORDER BY c.id LIMIT ?`
 const countPurgedSQL = `
 SELECT COUNT(*) FROM purged_coupon WHERE apply_opens_at < ? AND apply_closes_at > ? AND (? = 0 OR campaign_id = ?)`
 
-// CountPurged returns how many purged coupons were open in the period, of one campaign or, for 0, of all. No report has them.
+// CountPurged returns how many purged coupons were open in the period, of one campaign or, for 0, of all. No report has
+// them.
 func (r *Reporter) CountPurged(ctx context.Context, period Period, campaign uint64) (n int, err error) {
 	err = r.DB.QueryRowContext(ctx, countPurgedSQL, period.To.UTC(), period.From.UTC(), campaign, campaign).Scan(&n)
 	return n, mysqltx.Wrap(err, "count purged coupons")
@@ -228,13 +234,15 @@ func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.C
 
 func (r *Reporter) applications(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
 	buckets := (period.To.Sub(period.From) + period.Bucket - 1) / period.Bucket
-	report := &Report{Coupons: []Coupon{}, Total: noCounts(), Unread: []Unread{}, Campaigns: []CampaignSum{}, Timeline: make([]int64, buckets)}
+	report := &Report{Coupons: []Coupon{}, Total: noCounts(), Unread: []Unread{}, Campaigns: []CampaignSum{},
+		Timeline: make([]int64, buckets)}
 	if len(coupons) > 0 {
 		return report, r.addAll(ctx, report, period, slices.Compact(slices.Sorted(slices.Values(coupons))), true)
 	}
 	from := period.From.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from, period.From.UnixMicro(), couponsPerPage)
+		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from,
+			period.From.UnixMicro(), couponsPerPage)
 		if err != nil {
 			return nil, fmt.Errorf("read the coupons of the period: %w", err)
 		}
@@ -249,10 +257,12 @@ func (r *Reporter) applications(ctx context.Context, period Period, coupons []co
 }
 
 // addAll adds coupons to the report: all if named, else those that were open or have applications in the period.
-func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID, named bool) error {
-	for c, err := range ahead.Items(ctx, r.Parallel, coupons, func(ctx context.Context, id coupon.CouponID) (*counter, error) {
-		return r.count(ctx, id, period)
-	}) {
+func (r *Reporter) addAll(ctx context.Context, report *Report, period Period, coupons []coupon.CouponID,
+	named bool) error {
+	for c, err := range ahead.Items(ctx, r.Parallel, coupons,
+		func(ctx context.Context, id coupon.CouponID) (*counter, error) {
+			return r.count(ctx, id, period)
+		}) {
 		if r.Progress != nil && err == nil {
 			r.Progress(c.Name)
 		}

@@ -90,7 +90,8 @@ func at(text string) time.Time {
 	return t
 }
 
-// One coupon has applications on two days, one at the very end of the first and one at the very beginning of the second.
+// One coupon has applications on two days, one at the very end of the first and one at the very beginning of the
+// second.
 func TestMonthIsTheSumOfItsDays(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -180,22 +181,28 @@ func TestReportCountsEveryOutcome(t *testing.T) {
 	c.settle(cutoff)
 	stay := func(key, table string, user coupon.UserID) { // as before a clean-up
 		var appliedAt time.Time
-		require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM "+table+" WHERE coupon_id = ? AND user_id = ?", c.id, user).Scan(&appliedAt))
-		require.NoError(t, d.Redis.ZAdd(t.Context(), key, redis.Z{Score: float64(appliedAt.UnixMicro()), Member: user.Member()}).Err())
+		require.NoError(t, d.DB.QueryRow("SELECT applied_at FROM "+table+" WHERE coupon_id = ? AND user_id = ?", c.id,
+			user).Scan(&appliedAt))
+		require.NoError(t, d.Redis.ZAdd(t.Context(), key,
+			redis.Z{Score: float64(appliedAt.UnixMicro()), Member: user.Member()}).Err())
 	}
 	stay(d.Queue(c.id), "user_coupon", 1)
 	stay(d.Queue(c.id), "application_outcome", 9)
 	stay(d.Key("dlq", c.id), "application_outcome", 10)
 	c.AddPromises(c.id, 2)
 
-	p := report.Period{From: d.Now().Add(-time.Hour).Truncate(time.Second), To: d.Now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
+	p := report.Period{From: d.Now().Add(-time.Hour).Truncate(time.Second),
+		To: d.Now().Add(time.Hour).Truncate(time.Second), Bucket: time.Minute}
 	r := read(d, p)
 	require.Len(t, r.Coupons, 1)
 	got := r.Coupons[0].Counts
-	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon, "more than 64 bits")
-	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(8)), got.UserCoupons.OpenWon, "more than 64 bits")
+	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(7)), got.ValueWon,
+		"more than 64 bits")
+	require.Equal(t, new(big.Int).Mul(big.NewInt(9223372036854775807), big.NewInt(8)), got.UserCoupons.OpenWon,
+		"more than 64 bits")
 	got.ValueWon, got.UserCoupons = nil, report.UserCoupons{}
-	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 14, Issued: 7, NotSelected: 2, Rejected: 1, AlreadyIssued: 1, UnderReview: 1, Waiting: 2},
+	require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 14, Issued: 7, NotSelected: 2, Rejected: 1,
+		AlreadyIssued: 1, UnderReview: 1, Waiting: 2},
 		Seats: 8, Gap: 2}, got)
 	require.Equal(t, c.Runs(c.id), r.Coupons[0].Runs)
 
@@ -221,7 +228,8 @@ func TestTimelineStaysWhenApplicationsAreSettled(t *testing.T) {
 	c.applied(6, at("2025-11-21 00:00:00"))
 	want := make([]int64, 24*60)
 	want[0], want[600], want[601], want[24*60-1] = 1, 2, 1, 1
-	for _, cutoff := range []string{"", "2025-11-20 10:00:30", "2025-11-21 00:00:00"} { // the second in the middle of a minute
+	// The second in the middle of a minute.
+	for _, cutoff := range []string{"", "2025-11-20 10:00:30", "2025-11-21 00:00:00"} {
 		if cutoff != "" {
 			c.settle(at(cutoff))
 		}
@@ -246,7 +254,9 @@ func TestReportListsAuditEntries(t *testing.T) {
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 1)
 	did("2025-11-20 12:00:00", "DLQ_DROPPED", 2)
 	did("2025-11-21 00:00:00", "COUPON_RESUMED", 0)
-	c.Exec("INSERT INTO audit_event (at, account, actor, action, coupon_id) VALUES (?, '', 'eve', 'GAP_ACCEPTED', ?)", at("2025-11-20 13:00:00").UTC(), c.id) // outside the chain
+	// Outside the chain.
+	c.Exec("INSERT INTO audit_event (at, account, actor, action, coupon_id) VALUES (?, '', 'eve', 'GAP_ACCEPTED', ?)",
+		at("2025-11-20 13:00:00").UTC(), c.id)
 	entries := func() (lines []string) {
 		for _, e := range read(d, day(t, "2025-11-20")).Coupons[0].Audit {
 			lines = append(lines, fmt.Sprint(e.Actor, " ", e.Action, " ", e.Count, " ", e.Reason, " ", e.Detail))
@@ -291,12 +301,14 @@ type hooked struct {
 	beforeIntervals, beforeCounts func()
 }
 
-func (h hooked) CountByInterval(ctx context.Context, couponID coupon.CouponID, bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
+func (h hooked) CountByInterval(ctx context.Context, couponID coupon.CouponID,
+	bounds []coupon.Arrival) (waiting, dlq []int64, err error) {
 	h.beforeIntervals()
 	return h.Store.CountByInterval(ctx, couponID, bounds)
 }
 
-func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
+func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID,
+	behind coupon.Arrival) (candidates.Counts, error) {
 	h.beforeCounts()
 	return h.Store.Counts(ctx, couponID, behind)
 }
@@ -322,12 +334,14 @@ func TestReportWhileASettlementCommits(t *testing.T) {
 			if moment == "before the intervals" {
 				store.beforeIntervals = settle
 			}
-			r, err := (&report.Reporter{DB: d.DB, Store: store, Users: d.Users}).Report(t.Context(), day(t, "2025-11-20"), nil)
+			r, err := (&report.Reporter{DB: d.DB, Store: store, Users: d.Users}).Report(t.Context(),
+				day(t, "2025-11-20"), nil)
 			require.NoError(t, err)
 			require.True(t, settled)
 			got := r.Total
 			got.ValueWon, got.UserCoupons = nil, report.UserCoupons{}
-			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2}, Seats: 3}, got)
+			require.Equal(t, report.Counts{Outcomes: report.Outcomes{Applications: 5, Issued: 3, NotSelected: 2},
+				Seats: 3}, got)
 			require.EqualValues(t, 300, r.Total.ValueWon.Int64())
 			require.EqualValues(t, 5, r.Timeline[600])
 		})

@@ -12,7 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 )
 
-// An operator confirms what the preview shows. The run settles nothing else, although other coupons could be settled by then.
+// An operator confirms what the preview shows. The run settles nothing else, although other coupons could be settled by
+// then.
 func TestPin_LeavesOutCouponsThatPreviewDoesNotShow(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -45,7 +46,8 @@ func TestPin_LeavesOutCouponsThatPreviewDoesNotShow(t *testing.T) {
 	created := add()
 	report := d.SettleAs(order)
 	require.Len(t, report.Coupons, 1)
-	require.Equal(t, []coupon.CouponID{shown}, jajeongtest.Column[coupon.CouponID](d, "SELECT coupon_id FROM promise WHERE written_off > 0"))
+	require.Equal(t, []coupon.CouponID{shown},
+		jajeongtest.Column[coupon.CouponID](d, "SELECT coupon_id FROM promise WHERE written_off > 0"))
 	for couponID, want := range map[coupon.CouponID]int{shown: 1, held: 0, created: 0} {
 		require.Len(t, d.Issued(couponID), want)
 	}

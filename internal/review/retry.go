@@ -24,7 +24,8 @@ type Retry struct {
 	Canaries int    // number of entries in the first run; 0: one run tries all entries
 	Expect   string // Digest of the entries that a preview has shown; empty: the entries are tried whatever they are
 
-	Each func(ctx context.Context, of Selection, visit func(history.DLQEntry)) error        // visits the selected entries
+	// Visits the selected entries.
+	Each func(ctx context.Context, of Selection, visit func(history.DLQEntry)) error
 	Run  func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) // does one run
 	Done func(Round)                                                                        // is called after each run
 }
@@ -164,7 +165,8 @@ type Selection struct {
 
 // Has reports whether Users and Causes select an entry of one of the Coupons.
 func (s Selection) Has(e history.DLQEntry) bool {
-	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) && (len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
+	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) &&
+		(len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
 }
 
 func Users(entries []Entry) []string {

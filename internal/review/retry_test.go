@@ -63,14 +63,15 @@ func TestRetry(t *testing.T) {
 		want      error
 		runs      [][]string
 	}{
-		"TriesAllInOneRun":                {0, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
-		"LeavesAnEmptySelectionToTheRun":  {0, Selection{}, nil, nil, [][]string{nil}},
-		"TriesCanariesFirst":              {1, byCause, nil, nil, [][]string{{"1"}, {"2", "3"}}},
-		"StopsAfterAFailedCanary":         {2, byCause, []string{"2"}, ErrCanariesFailed, [][]string{{"1", "2"}}},
-		"NeedsNoCanariesForAsFewEntries":  {3, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
-		"ReportsThatNoEntryHasTheCause":   {1, Selection{Causes: []string{"MALFORMED_USER_ID"}}, nil, ErrNoEntry, nil},
-		"LeavesMissingUsersToTheSettler":  {1, Selection{Users: []string{"1", "9"}}, nil, nil, [][]string{{"1", "9"}}},
-		"TriesCanariesAmongChosenUsers":   {1, Selection{Users: []string{"3", "2"}}, nil, nil, [][]string{{"2"}, {"3"}}},
+		"TriesAllInOneRun":               {0, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
+		"LeavesAnEmptySelectionToTheRun": {0, Selection{}, nil, nil, [][]string{nil}},
+		"TriesCanariesFirst":             {1, byCause, nil, nil, [][]string{{"1"}, {"2", "3"}}},
+		"StopsAfterAFailedCanary":        {2, byCause, []string{"2"}, ErrCanariesFailed, [][]string{{"1", "2"}}},
+		"NeedsNoCanariesForAsFewEntries": {3, byCause, nil, nil, [][]string{{"1", "2", "3"}}},
+		"ReportsThatNoEntryHasTheCause":  {1, Selection{Causes: []string{"MALFORMED_USER_ID"}}, nil, ErrNoEntry, nil},
+		"LeavesMissingUsersToTheSettler": {1, Selection{Users: []string{"1", "9"}}, nil, nil, [][]string{{"1", "9"}}},
+		"TriesCanariesAmongChosenUsers": {1, Selection{Users: []string{"3", "2"}}, nil, nil,
+			[][]string{{"2"}, {"3"}}},
 		"ReportsEntriesThatStayAfterAll":  {0, byCause, []string{"3"}, nil, [][]string{{"1", "2", "3"}}},
 		"TriesOthersThoughOneOfThemStays": {1, byCause, []string{"3"}, nil, [][]string{{"1"}, {"2", "3"}}},
 	} {
@@ -87,8 +88,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A retry that is pinned to a preview tries the entries that it showed, or none. An entry that comes meanwhile is not among the others
-// that are tried after the canaries.
+// A retry that is pinned to a preview tries the entries that it showed, or none. An entry that comes meanwhile is not
+// among the others that are tried after the canaries.
 func TestRetry_TriesWhatWasShown(t *testing.T) {
 	t.Parallel()
 	shown := func(users ...string) (all []Entry) {
@@ -97,7 +98,8 @@ func TestRetry_TriesWhatWasShown(t *testing.T) {
 		}
 		return all
 	}
-	require.Equal(t, Digest(shown("1", "2")), Digest([]Entry{shown("1", "2")[1], shown("1", "2")[0]}), "whatever their order")
+	require.Equal(t, Digest(shown("1", "2")), Digest([]Entry{shown("1", "2")[1], shown("1", "2")[0]}),
+		"whatever their order")
 	q := &queue{entries: entries("1", "2", "3"), left: 5}
 	pinned := q.retry(1, Selection{})
 	pinned.Expect = Digest(shown("1", "2"))

@@ -38,18 +38,30 @@ type lastRun struct {
 func New(now func() time.Time) *Metrics { return &Metrics{now: now} }
 
 var (
-	statusDesc    = prometheus.NewDesc("jajeong_run_status", "1 for the result of the last run, or for RUNNING.", []string{"status"}, nil)
-	startedDesc   = prometheus.NewDesc("jajeong_run_started_timestamp_seconds", "Start of the last run.", nil, nil)
-	successDesc   = prometheus.NewDesc("jajeong_run_last_success_timestamp_seconds", "Time of the last success of a run.", nil, nil)
-	cutoffDesc    = prometheus.NewDesc("jajeong_run_cutoff_timestamp_seconds", "The cutoff of the last run.", nil, nil)
-	durationDesc  = prometheus.NewDesc("jajeong_run_duration_seconds", "Duration of the last run, so far.", nil, nil)
-	couponsDesc   = prometheus.NewDesc("jajeong_run_coupons", "Coupons of the last run by result.", []string{"result"}, nil)
-	outcomesDesc  = prometheus.NewDesc("jajeong_run_applications", "Applications of the last run by decision: REJECTED ended for good, UNDER_REVIEW moved to the DLQ.", []string{"outcome"}, nil)
-	rejectedDesc  = prometheus.NewDesc("jajeong_run_rejected_applications", "Applications that the last run moved to the DLQ, or that failed there again, by cause.", []string{"cause"}, nil)
-	processedDesc = prometheus.NewDesc("jajeong_run_processed_applications", "Applications that the last run has processed; those of a repeated transaction count again.", nil, nil)
-	rateDesc      = prometheus.NewDesc("jajeong_run_applications_per_second", "Processed applications per second, since the start of the run.", nil, nil)
-	gapDesc       = prometheus.NewDesc("jajeong_run_gap_applications", "Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.", nil, nil)
-	phaseDesc     = prometheus.NewDesc("jajeong_run_phase_seconds", "Time that the last run spent in each step of a settlement, all coupons added up.", []string{"phase"}, nil)
+	statusDesc = prometheus.NewDesc("jajeong_run_status", "1 for the result of the last run, or for RUNNING.",
+		[]string{"status"}, nil)
+	startedDesc = prometheus.NewDesc("jajeong_run_started_timestamp_seconds", "Start of the last run.", nil, nil)
+	successDesc = prometheus.NewDesc("jajeong_run_last_success_timestamp_seconds",
+		"Time of the last success of a run.", nil, nil)
+	cutoffDesc   = prometheus.NewDesc("jajeong_run_cutoff_timestamp_seconds", "The cutoff of the last run.", nil, nil)
+	durationDesc = prometheus.NewDesc("jajeong_run_duration_seconds", "Duration of the last run, so far.", nil, nil)
+	couponsDesc  = prometheus.NewDesc("jajeong_run_coupons", "Coupons of the last run by result.", []string{"result"},
+		nil)
+	outcomesDesc = prometheus.NewDesc("jajeong_run_applications",
+		"Applications of the last run by decision: REJECTED ended for good, UNDER_REVIEW moved to the DLQ.",
+		[]string{"outcome"}, nil)
+	rejectedDesc = prometheus.NewDesc("jajeong_run_rejected_applications",
+		"Applications that the last run moved to the DLQ, or that failed there again, by cause.", []string{"cause"},
+		nil)
+	processedDesc = prometheus.NewDesc("jajeong_run_processed_applications",
+		"Applications that the last run has processed; those of a repeated transaction count again.", nil, nil)
+	rateDesc = prometheus.NewDesc("jajeong_run_applications_per_second",
+		"Processed applications per second, since the start of the run.", nil, nil)
+	gapDesc = prometheus.NewDesc("jajeong_run_gap_applications",
+		"Accepted applications that cannot be found, of the coupons that are held because of that, once a run has "+
+			"ended.", nil, nil)
+	phaseDesc = prometheus.NewDesc("jajeong_run_phase_seconds",
+		"Time that the last run spent in each step of a settlement, all coupons added up.", []string{"phase"}, nil)
 )
 
 // runStatuses are all values of the label status.
@@ -58,7 +70,8 @@ var runStatuses = []coupon.RunStatus{coupon.RunRunning, coupon.RunSucceeded, cou
 func (m *Metrics) Begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[settle.Step]time.Duration{}, coupons: map[coupon.CouponID]settle.Result{}}
+	m.last = lastRun{status: coupon.RunRunning, started: m.now(), phases: map[settle.Step]time.Duration{},
+		coupons: map[coupon.CouponID]settle.Result{}}
 }
 
 // Note keeps the result of a coupon. Before the first run it does nothing.
@@ -136,8 +149,8 @@ func (m *Metrics) gap() (sum int64) {
 }
 
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{statusDesc, startedDesc, successDesc, cutoffDesc, durationDesc, couponsDesc, outcomesDesc,
-		rejectedDesc, processedDesc, rateDesc, gapDesc, phaseDesc} {
+	for _, desc := range []*prometheus.Desc{statusDesc, startedDesc, successDesc, cutoffDesc, durationDesc, couponsDesc,
+		outcomesDesc, rejectedDesc, processedDesc, rateDesc, gapDesc, phaseDesc} {
 		to <- desc
 	}
 }
@@ -149,7 +162,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	for desc, at := range map[*prometheus.Desc]time.Time{startedDesc: last.started, cutoffDesc: last.cutoff, successDesc: m.lastSuccess} {
+	for desc, at := range map[*prometheus.Desc]time.Time{startedDesc: last.started, cutoffDesc: last.cutoff,
+		successDesc: m.lastSuccess} {
 		if !at.IsZero() {
 			gauge(desc, float64(at.UnixMicro())/1e6)
 		}
@@ -184,8 +198,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, status := range coupon.ResultStatuses {
 		gauge(couponsDesc, float64(byStatus[status]), string(status))
 	}
-	for outcome, n := range map[coupon.Outcome]int{coupon.OutcomeIssued: sum.Issued, coupon.OutcomeAlreadyIssued: sum.AlreadyIssued,
-		coupon.OutcomeNotSelected: sum.NotSelected, coupon.OutcomeRejected: sum.Rejected, "UNDER_REVIEW": sum.UnderReview} {
+	for outcome, n := range map[coupon.Outcome]int{coupon.OutcomeIssued: sum.Issued,
+		coupon.OutcomeAlreadyIssued: sum.AlreadyIssued,
+		coupon.OutcomeNotSelected:   sum.NotSelected, coupon.OutcomeRejected: sum.Rejected,
+		"UNDER_REVIEW": sum.UnderReview} {
 		gauge(outcomesDesc, float64(n), string(outcome))
 	}
 	for _, cause := range coupon.Causes {

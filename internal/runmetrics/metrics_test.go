@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A coupon without a result keeps its gap. A process that does not know the gaps exports none, so that the gateway keeps its
-// value.
+// A coupon without a result keeps its gap. A process that does not know the gaps exports none, so that the gateway
+// keeps its value.
 func TestMetrics_KeepGapUntilNextAccount(t *testing.T) {
 	t.Parallel()
 	type ended struct {
@@ -28,14 +28,22 @@ func TestMetrics_KeepGapUntilNextAccount(t *testing.T) {
 		return settle.Result{Coupon: couponID, Status: status}
 	}
 	for name, runs := range map[string][]ended{
-		"found and gone": {{[]settle.Result{held(1, 3), held(2, 2)}, nil, "5"}, {[]settle.Result{as(1, coupon.Settled), held(2, 2)}, nil, "2"}, {[]settle.Result{as(2, coupon.Unchanged)}, nil, "0"}},
+		"found and gone": {{[]settle.Result{held(1, 3), held(2, 2)}, nil, "5"},
+			{[]settle.Result{as(1, coupon.Settled), held(2, 2)}, nil, "2"},
+			{[]settle.Result{as(2, coupon.Unchanged)}, nil, "0"}},
 		"a coupon is busy, and fails": {
-			{[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(1, coupon.Failed), as(2, coupon.Busy)}, nil, "3"},
+			{[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"},
+			{[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, "3"},
+			{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Busy)}, nil, "3"},
 			{[]settle.Result{as(1, coupon.Settled), as(2, coupon.Failed)}, nil, "0"},
 		},
-		"unknown before":                       {{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""}, {[]settle.Result{as(1, coupon.Settled)}, nil, "0"}},
-		"unknown, but one found":               {{[]settle.Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
-		"a run is stopped, or could not begin": {{nil, errors.New("stopped"), ""}, {[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"}, {[]settle.Result{as(2, coupon.Unchanged)}, errors.New("stopped"), "3"}},
+		"unknown before": {{[]settle.Result{as(1, coupon.Failed), as(2, coupon.Settled)}, nil,
+			""}, {[]settle.Result{as(1, coupon.Busy), as(2, coupon.Settled)}, nil, ""},
+			{[]settle.Result{as(1, coupon.Settled)}, nil, "0"}},
+		"unknown, but one found": {{[]settle.Result{as(1, coupon.Failed), held(2, 4)}, nil, "4"}},
+		"a run is stopped, or could not begin": {{nil, errors.New("stopped"), ""},
+			{[]settle.Result{held(1, 3), as(2, coupon.Settled)}, nil, "3"},
+			{[]settle.Result{as(2, coupon.Unchanged)}, errors.New("stopped"), "3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +68,9 @@ func requireGap(t *testing.T, m *Metrics, gap string) {
 	const name = "jajeong_run_gap_applications"
 	want := ""
 	if gap != "" {
-		want = "# HELP " + name + " Accepted applications that cannot be found, of the coupons that are held because of that, once a run has ended.\n" +
+		want = "# HELP " + name +
+			" Accepted applications that cannot be found, of the coupons that are held because of that, once a run " +
+			"has ended.\n" +
 			"# TYPE " + name + " gauge\n" + name + " " + gap + "\n"
 	}
 	require.NoError(t, testutil.CollectAndCompare(m, strings.NewReader(want), name))

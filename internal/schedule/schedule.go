@@ -25,14 +25,14 @@ const (
 	maxSleep = 15 * time.Minute
 )
 
-// Timetable says when nights are settled, by the clocks of a zone. A time that they skip fires when they are put forward, a
-// time that they show twice fires once, at its first instant.
+// Timetable says when nights are settled, by the clocks of a zone. A time that they skip fires when they are put
+// forward, a time that they show twice fires once, at its first instant.
 type Timetable struct {
 	fields *cron.SpecSchedule // evaluated in UTC, which skips no time
 }
 
-// Parse reads a cron expression of five fields, or a descriptor such as @daily. A firing within calendar.MaxEarliness before
-// midnight is an error, because such a run would settle the coming cutoff.
+// Parse reads a cron expression of five fields, or a descriptor such as @daily. A firing within calendar.MaxEarliness
+// before midnight is an error, because such a run would settle the coming cutoff.
 func Parse(expression string) (*Timetable, error) {
 	timetable, err := cron.ParseStandard("CRON_TZ=UTC " + expression)
 	if err != nil {
@@ -47,7 +47,8 @@ func Parse(expression string) (*Timetable, error) {
 	}
 	const lastHour, lastMinutes = 1 << 23, 0b11111 << 55 // 23:55 to 23:59
 	if fields.Hour&lastHour != 0 && fields.Minute&lastMinutes != 0 {
-		return nil, fmt.Errorf("%q fires within %s before midnight: want midnight or later, such as 0 0 * * *", expression, calendar.MaxEarliness)
+		return nil, fmt.Errorf("%q fires within %s before midnight: want midnight or later, such as 0 0 * * *",
+			expression, calendar.MaxEarliness)
 	}
 	return &Timetable{fields}, nil
 }
@@ -92,7 +93,8 @@ type Config struct {
 type Scheduler struct{ Config }
 
 func New(config Config) (*Scheduler, error) {
-	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Settle == nil ||
+	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil ||
+		config.Settle == nil ||
 		config.Away == nil || config.Wait == nil || config.Logger == nil {
 		return nil, errors.New("schedule: a field of Config is missing")
 	}
@@ -150,8 +152,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// sleep returns at the next firing by the Redis clock, which may be adjusted during the sleep. It returns at once if the nights
-// are of another zone, in which some may already have passed.
+// sleep returns at the next firing by the Redis clock, which may be adjusted during the sleep. It returns at once if
+// the nights are of another zone, in which some may already have passed.
 func (s *Scheduler) sleep(ctx context.Context, now moment) error {
 	firing := s.firing(now)
 	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now.Time)))
@@ -165,7 +167,8 @@ func (s *Scheduler) sleep(ctx context.Context, now moment) error {
 			at = moment{now.Add(wait), now.zone} // if a server does not answer, go by the time slept
 		}
 		if at.zone.String() != now.zone.String() {
-			s.Logger.Warn("the nights are of another zone", zap.Stringer("before", now.zone), zap.Stringer("now", at.zone))
+			s.Logger.Warn("the nights are of another zone", zap.Stringer("before", now.zone),
+				zap.Stringer("now", at.zone))
 			return nil
 		}
 		if now = at; !now.Before(firing) {
@@ -216,7 +219,8 @@ func missedNights(last, newest time.Time, zone *time.Location) (nights []time.Ti
 	if last.IsZero() {
 		return nights
 	}
-	for night := calendar.PreviousCutoff(newest, zone); night.After(last) && len(nights) < maxMissed; night = calendar.PreviousCutoff(night, zone) {
+	for night := calendar.PreviousCutoff(newest, zone); night.After(last) &&
+		len(nights) < maxMissed; night = calendar.PreviousCutoff(night, zone) {
 		nights = append(nights, night)
 	}
 	slices.Reverse(nights)

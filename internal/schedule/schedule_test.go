@@ -50,7 +50,8 @@ func (n *night) run(t *testing.T) error {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	scheduler, err := New(Config{
-		Timetable: timetable, Zone: func(context.Context) (*time.Location, error) { return n.zone, nil }, Clock: n, Logger: zap.NewNop(),
+		Timetable: timetable, Zone: func(context.Context) (*time.Location, error) { return n.zone, nil }, Clock: n,
+		Logger: zap.NewNop(),
 		LastNight: func(_ context.Context, newest time.Time) (last time.Time, err error) {
 			if n.now.Before(n.away) {
 				return time.Time{}, errAway
@@ -110,7 +111,8 @@ func TestScheduler_CatchesUpInOrder(t *testing.T) {
 func TestScheduler_RepeatsNightsThatRanTooEarly(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{12 * time.Hour, 60 * time.Hour} {
-		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), ahead: ahead, until: at(t, "2026-11-24 12:00:00")}
+		n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), ahead: ahead,
+			until: at(t, "2026-11-24 12:00:00")}
 		n.waiting = func() { n.ahead = 0 } // the clock is corrected before the next look
 		require.NoError(t, n.run(t))
 		require.True(t, n.settled[0].After(n.settledAt[0]))
@@ -143,8 +145,10 @@ func TestScheduler_FollowsAnotherZone(t *testing.T) {
 	n := &night{now: at(t, "2026-11-20 13:00:00"), last: at(t, "2026-11-20"), until: at(t, "2026-11-22 12:00:00")}
 	n.waiting = func() { n.zone = berlin }
 	require.NoError(t, n.run(t))
-	require.Equal(t, []string{"2026-11-19T15:00:00Z", "2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"}, instants(n.settled))
-	require.Equal(t, []string{"2026-11-20T04:15:00Z", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"}, instants(n.settledAt)[1:])
+	require.Equal(t, []string{"2026-11-19T15:00:00Z", "2026-11-19T23:00:00Z", "2026-11-20T23:00:00Z",
+		"2026-11-21T23:00:00Z"}, instants(n.settled))
+	require.Equal(t, []string{"2026-11-20T04:15:00Z", "2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"},
+		instants(n.settledAt)[1:])
 }
 
 func instants(times []time.Time) (in []string) {
@@ -251,7 +255,8 @@ func TestParse(t *testing.T) {
 		_, err := Parse(right)
 		require.NoError(t, err, right)
 	}
-	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *", "* * * * *", "55 23 * * *", "@every 1h"} {
+	for _, wrong := range []string{"", "midnight", "0 0 0 * * *", "61 0 * * *", "0 0 31 2 *", "* * * * *",
+		"55 23 * * *", "@every 1h"} {
 		_, err := Parse(wrong)
 		require.Error(t, err, wrong)
 	}
@@ -267,20 +272,22 @@ func load(t *testing.T, name string) *time.Location {
 	return zone
 }
 
-// A night whose midnight is skipped is settled when the clocks are put forward, not at the next midnight; one whose midnight
-// comes twice is settled at the first.
+// A night whose midnight is skipped is settled when the clocks are put forward, not at the next midnight; one whose
+// midnight comes twice is settled at the first.
 func TestTimetable_FiresOnceInEveryNight(t *testing.T) {
 	t.Parallel()
 	for _, name := range skipping {
 		zone := load(t, name)
-		for expression, latest := range map[string]time.Duration{"0 0 * * *": 0, "@daily": 0, "30 0 * * *": time.Hour, "15 1 * * *": 3 * time.Hour, "30 4 * * *": 6 * time.Hour} {
+		for expression, latest := range map[string]time.Duration{"0 0 * * *": 0, "@daily": 0, "30 0 * * *": time.Hour,
+			"15 1 * * *": 3 * time.Hour, "30 4 * * *": 6 * time.Hour} {
 			timetable, err := Parse(expression)
 			require.NoError(t, err)
 			night := calendar.LastCutoff(time.Date(2024, 1, 1, 12, 0, 0, 0, zone), zone)
 			fires := timetable.Next(night.Add(-time.Microsecond), zone)
 			for ; night.Year() < 2028; night = calendar.NextCutoff(night, zone) {
 				late := fires.Sub(night)
-				require.True(t, 0 <= late && late <= latest, "%s in %s: the night of %s is settled at %s", expression, name, night, fires)
+				require.True(t, 0 <= late && late <= latest, "%s in %s: the night of %s is settled at %s", expression,
+					name, night, fires)
 				fires = timetable.Next(fires, zone)
 			}
 		}
@@ -294,7 +301,8 @@ func TestTimetable_FiresInOrder(t *testing.T) {
 		require.NoError(t, err)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2027; {
 			next := timetable.Next(at, load(t, name))
-			require.True(t, next.After(at) && next.Sub(at) <= 2*time.Hour+20*time.Minute, "%s: %s follows %s", name, next, at)
+			require.True(t, next.After(at) && next.Sub(at) <= 2*time.Hour+20*time.Minute, "%s: %s follows %s", name,
+				next, at)
 			at = next
 		}
 	}
@@ -305,15 +313,18 @@ func TestTimetable_FiresInOrder(t *testing.T) {
 
 func TestScheduler_SettlesANightWithoutMidnight(t *testing.T) {
 	t.Parallel()
-	for name, instant := range map[string]string{"America/Santiago": "2026-09-06T04:00:00Z", "Africa/Cairo": "2026-04-23T22:00:00Z", "Asia/Beirut": "2026-03-28T22:00:00Z"} {
+	for name, instant := range map[string]string{"America/Santiago": "2026-09-06T04:00:00Z",
+		"Africa/Cairo": "2026-04-23T22:00:00Z", "Asia/Beirut": "2026-03-28T22:00:00Z"} {
 		zone := load(t, name)
 		cutoff, err := time.ParseInLocation(time.RFC3339, instant, zone)
 		require.NoError(t, err)
 		cutoff = cutoff.In(zone)
 		require.Equal(t, 1, cutoff.Hour(), "%s has no midnight on this day", name)
-		n := &night{zone: zone, now: cutoff.Add(-10 * time.Hour), last: calendar.PreviousCutoff(cutoff, zone), until: cutoff.Add(30 * time.Hour)}
+		n := &night{zone: zone, now: cutoff.Add(-10 * time.Hour), last: calendar.PreviousCutoff(cutoff, zone),
+			until: cutoff.Add(30 * time.Hour)}
 		require.NoError(t, n.run(t))
-		require.Equal(t, []time.Time{calendar.PreviousCutoff(cutoff, zone), cutoff, calendar.NextCutoff(cutoff, zone)}, n.settled, name)
+		require.Equal(t, []time.Time{calendar.PreviousCutoff(cutoff, zone), cutoff, calendar.NextCutoff(cutoff, zone)},
+			n.settled, name)
 		require.Equal(t, cutoff, n.settledAt[1], name)
 	}
 }

@@ -74,10 +74,13 @@ func (t *Events) Run(ctx context.Context) error {
 		t.again.Add(float64(round.Again))
 		t.rounds.WithLabelValues(resultOf(round, err)).Inc()
 		if round.Again > 0 {
-			t.Logger.Warn("the sink may have lost events; those of the last ten minutes are published again", zap.Int("marked", round.Again))
+			t.Logger.Warn("the sink may have lost events; those of the last ten minutes are published again",
+				zap.Int("marked", round.Again))
 		}
 		if gap := round.MayLack; gap != nil {
-			t.Logger.Error("the sink may lack older events; a replay with the EVENT_… settings of this process publishes them again", zap.Time("from", gap.From), zap.Time("to", gap.To),
+			t.Logger.Error(
+				"the sink may lack older events; a replay with the EVENT_… settings of this process publishes them "+
+					"again", zap.Time("from", gap.From), zap.Time("to", gap.To),
 				zap.String("replay", gap.Replay))
 		}
 		var wait time.Duration
@@ -119,7 +122,8 @@ type failure struct {
 	logged time.Time // zero: the last round did not fail
 }
 
-// note logs the error if it is the first one, or the last was logged long ago. It returns the wait before the next round.
+// note logs the error if it is the first one, or the last was logged long ago. It returns the wait before the next
+// round.
 func (f *failure) note(t *Events, err error) time.Duration {
 	wait := f.pause.next(maxPause)
 	if now := t.Now(); f.logged.IsZero() || now.Sub(f.logged) >= reminderEvery {

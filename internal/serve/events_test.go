@@ -56,7 +56,8 @@ func publishing(t *testing.T, r *rounds, d time.Duration) (*Events, *observer.Ob
 
 func TestEvents_GoesOnAtOnceWhileThereIsMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := &rounds{answers: []answer{{round: events.Round{Published: 5, More: true}}, {round: events.Round{Published: 2, More: true}}, {}}}
+		r := &rounds{answers: []answer{{round: events.Round{Published: 5, More: true}},
+			{round: events.Round{Published: 2, More: true}}, {}}}
 		task, _ := publishing(t, r, 10*idlePause)
 		require.Equal(t, r.began[0], r.began[2])
 		require.InDelta(t, 11, len(r.began)-2, 3)
@@ -95,7 +96,9 @@ func TestEvents_LogsALastingFailureOnceAMinute(t *testing.T) {
 func TestEvents_LogsOnceWhatTheSinkMayLack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gap := &events.Gap{From: time.Unix(0, 0), To: time.Unix(60, 0), Replay: "settle events replay"}
-		_, logs := publishing(t, &rounds{answers: []answer{{round: events.Round{Again: 4, More: true, MayLack: gap}}, {}}}, time.Minute)
+		_, logs :=
+			publishing(t, &rounds{answers: []answer{{round: events.Round{Again: 4, More: true, MayLack: gap}}, {}}},
+				time.Minute)
 		found := logs.FilterLevelExact(zapcore.ErrorLevel).All()
 		require.Len(t, found, 1)
 		require.Equal(t, map[string]any{"from": gap.From, "to": gap.To, "replay": gap.Replay}, found[0].ContextMap())

@@ -199,7 +199,8 @@ type replica struct {
 func (s *servers) start(t *testing.T, parallel int) *replica {
 	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
-	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval, Parallel: parallel, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval,
+		Parallel: parallel, Now: time.Now,
 		Logger: zap.New(core)})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

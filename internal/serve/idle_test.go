@@ -33,7 +33,8 @@ func TestIdle_LookAtThousandCouponsTakesTwoCommands(t *testing.T) {
 	for id := range coupon.CouponID(1000) {
 		s.coupons = append(s.coupons, open(id+1))
 	}
-	task, err := New(Config{Coupons: s, Store: store, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: time.Millisecond, Parallel: 8, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: store, Issuer: s, Locks: mysqltx.NewBrief(nil),
+		Interval: time.Millisecond, Parallel: 8, Now: time.Now,
 		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	before := commands(t, rdb)

@@ -81,7 +81,8 @@ func New(c Config) (*Issue, error) {
 		c.Now == nil || c.Logger == nil {
 		return nil, errors.New("serve: a field of Config is missing")
 	}
-	return &Issue{Config: c, measured: newMeasured(c.Interval), locks: newLocks(c.Locks.Pool(), "issue", lockCouponSQL, c.Now, c.Logger)}, nil
+	return &Issue{Config: c, measured: newMeasured(c.Interval),
+		locks: newLocks(c.Locks.Pool(), "issue", lockCouponSQL, c.Now, c.Logger)}, nil
 }
 
 // list has the coupons of one refresh. It does not change.

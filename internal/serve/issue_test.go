@@ -149,7 +149,8 @@ func TestIssue_LooksAtOnceAfterLongRun(t *testing.T) {
 
 func TestIssue_PausesAfterRunsWithoutChange(t *testing.T) {
 	t.Parallel()
-	for _, status := range []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Unchanged, coupon.Frozen, coupon.NotDue} {
+	for _, status := range []coupon.ResultStatus{coupon.Failed, coupon.HeldBack, coupon.Unchanged, coupon.Frozen,
+		coupon.NotDue} {
 		requirePauses := func(t *testing.T, runs []run) {
 			t.Helper()
 			if status == coupon.Unchanged { // the first run may be the fault of another replica
@@ -330,7 +331,8 @@ func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
 		for _, entry := range r.logs.All() {
 			logged = append(logged, entry.Message+" "+entry.ContextMap()["status"].(string))
 		}
-		require.Equal(t, []string{"coupon not issued FAILED", "coupon not issued HELD", "coupon no longer fails SETTLED"}, logged)
+		require.Equal(t, []string{"coupon not issued FAILED", "coupon not issued HELD",
+			"coupon no longer fails SETTLED"}, logged)
 		require.Equal(t, "connection refused", r.logs.All()[0].ContextMap()["error"])
 	})
 }

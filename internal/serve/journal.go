@@ -185,7 +185,8 @@ func (t *Journal) look(ctx context.Context, ids []coupon.CouponID) (map[coupon.C
 	return t.Store.Lines(ctx, ids)
 }
 
-// uncompared returns the coupons whose Redis server has not been compared with the journal since it may have lost somebody.
+// uncompared returns the coupons whose Redis server has not been compared with the journal since it may have lost
+// somebody.
 func (t *Journal) uncompared(lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,9 +221,10 @@ func (t *Journal) unmarked(lines map[coupon.CouponID]candidates.Line) (due []cou
 	return due
 }
 
-// missing returns the coupons with missing promises that no restore has looked for. The number must not fall between two
-// checks: pods may be putting applications back.
-func (t *Journal) missing(ctx context.Context, lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID, err error) {
+// missing returns the coupons with missing promises that no restore has looked for. The number must not fall between
+// two checks: pods may be putting applications back.
+func (t *Journal) missing(ctx context.Context,
+	lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID, err error) {
 	var suspects []coupon.CouponID
 	t.mu.Lock()
 	t.suspects = false
@@ -264,8 +266,9 @@ func (t *Journal) missing(ctx context.Context, lines map[coupon.CouponID]candida
 	return due, nil
 }
 
-// isOutdated reports whether a restore must note that none is missing any more: as many that are lost later would be taken for
-// those of the last restore. It asks once: an account may count more exactly than Missing, so that some are missing still.
+// isOutdated reports whether a restore must note that none is missing any more: as many that are lost later would be
+// taken for those of the last restore. It asks once: an account may count more exactly than Missing, so that some are
+// missing still.
 func (known *journalled) isOutdated(line candidates.Line) bool {
 	if line.Missing == 0 || line.Restored != line.Since {
 		known.outdated = [2]int64{}
@@ -311,9 +314,10 @@ func (t *Journal) restored(id coupon.CouponID) {
 	delete(t.restoring, id)
 }
 
-func (t *Journal) noteRestore(ctx context.Context, id coupon.CouponID, known *journalled, done journal.Restored, err error) {
-	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back), zap.Int64("moved", done.Moved),
-		zap.Int64("missing", done.Missing))
+func (t *Journal) noteRestore(ctx context.Context, id coupon.CouponID, known *journalled, done journal.Restored,
+	err error) {
+	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back),
+		zap.Int64("moved", done.Moved), zap.Int64("missing", done.Missing))
 	t.putBack.Add(float64(done.Back))
 	if mysqltx.IsLockWait(err) {
 		t.restores.found(ctx, id)
@@ -386,7 +390,8 @@ func (t *Journal) behind(id coupon.CouponID, line candidates.Line, at time.Time)
 	return behind
 }
 
-func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line, at time.Time) (more bool, err error) {
+func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line,
+	at time.Time) (more bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
 	var copied journal.Copied
@@ -454,7 +459,8 @@ type journalFailure struct {
 	logged time.Time // zero: the last round did not fail
 }
 
-// note logs the first error and then one a minute. It returns the wait before the next round; 0 after a round without error.
+// note logs the first error and then one a minute. It returns the wait before the next round; 0 after a round without
+// error.
 func (f *journalFailure) note(t *Journal, ctx context.Context, err error) time.Duration {
 	switch now := t.Now(); {
 	case err == nil && f.logged.IsZero(), ctx.Err() != nil:
@@ -498,8 +504,8 @@ func (t *Journal) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(journalLagDesc, prometheus.GaugeValue, now.Sub(oldest).Seconds())
 }
 
-// rate bounds how many rows are written in a second, on the average: copies that wait together write together, and then wait for
-// all of their rows.
+// rate bounds how many rows are written in a second, on the average: copies that wait together write together, and then
+// wait for all of their rows.
 type rate struct {
 	perSecond float64
 	now       func() time.Time

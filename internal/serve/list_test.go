@@ -159,7 +159,8 @@ func TestIssue_FollowsTheList(t *testing.T) {
 func TestIssue_RefreshDuringRunIsNoRace(t *testing.T) {
 	t.Parallel()
 	s := newServers()
-	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval, Parallel: 1, Now: time.Now,
+	task, err := New(Config{Coupons: s, Store: s, Issuer: s, Locks: mysqltx.NewBrief(nil), Interval: interval,
+		Parallel: 1, Now: time.Now,
 		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	l := newLoop(task)

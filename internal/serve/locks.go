@@ -31,8 +31,9 @@ const (
 	lockJournalSQL = "SELECT coupon_id FROM journal WHERE coupon_id = ? FOR UPDATE"
 )
 
-// locks says which coupons somebody else keeps locked for longer than lockedAfter, and who. Replicas lock a row at each attempt,
-// too, so a task that finds it locked does not know. A watch beside the task waits for the row until it gets it.
+// locks says which coupons somebody else keeps locked for longer than lockedAfter, and who. Replicas lock a row at each
+// attempt, too, so a task that finds it locked does not know. A watch beside the task waits for the row until it gets
+// it.
 type locks struct {
 	pool   *sql.DB // pool of brief sessions
 	row    string  // lockCouponSQL or lockJournalSQL
@@ -47,11 +48,14 @@ type locks struct {
 
 func newLocks(pool *sql.DB, task, row string, now func() time.Time, logger *zap.Logger) *locks {
 	return &locks{pool: pool, row: row, now: now, logger: logger, watched: map[coupon.CouponID]bool{},
-		gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "jajeong_locked_coupons", ConstLabels: prometheus.Labels{"task": task},
-			Help: "Coupons, of three at most, whose row another session has kept locked for more than five seconds, so that the task cannot work on them."})}
+		gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "jajeong_locked_coupons",
+			ConstLabels: prometheus.Labels{"task": task},
+			Help: "Coupons, of three at most, whose row another session has kept locked for more than five " +
+				"seconds, so that the task cannot work on them."})}
 }
 
-// found says that an attempt has found the row of a coupon locked. A watch begins, unless there is one. It ends with ctx.
+// found says that an attempt has found the row of a coupon locked. A watch begins, unless there is one. It ends with
+// ctx.
 func (l *locks) found(ctx context.Context, id coupon.CouponID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +101,8 @@ func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 		}
 		named = now
 		sessions, unknown := l.holders(ctx)
-		logger.Error("another session keeps a coupon locked; until it ends, this task does not work on the coupon", zap.Duration("for", now.Sub(since)),
+		logger.Error("another session keeps a coupon locked; until it ends, this task does not work on the coupon",
+			zap.Duration("for", now.Sub(since)),
 			zap.Strings("sessions_with_old_locks", sessions), zap.NamedError("sessions_unknown", unknown))
 	}
 }
@@ -106,7 +111,8 @@ func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 func (l *locks) look(ctx context.Context, id coupon.CouponID) error {
 	ctx, cancel := context.WithTimeout(ctx, lockLook)
 	defer cancel()
-	return mysqltx.Read(ctx, l.pool, sql.LevelDefault, func(tx *sql.Tx) error { return tx.QueryRowContext(ctx, l.row, id).Scan(new(uint64)) })
+	return mysqltx.Read(ctx, l.pool, sql.LevelDefault,
+		func(tx *sql.Tx) error { return tx.QueryRowContext(ctx, l.row, id).Scan(new(uint64)) })
 }
 
 func (l *locks) holders(ctx context.Context) ([]string, error) {

@@ -13,7 +13,8 @@ func (r run) origin() audit.Origin {
 }
 
 // auditOnce appends events to the coupon's audit chain, unless the run has already recorded this action for the coupon.
-func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID, entries ...audit.Entry) error {
+func (r run) auditOnce(ctx context.Context, tx *sql.Tx, action audit.Action, couponID coupon.CouponID,
+	entries ...audit.Entry) error {
 	if done, err := audit.Recorded(ctx, tx, r.origin(), action, couponID); err != nil || done {
 		return err
 	}

@@ -28,10 +28,14 @@ func (s *settlement) setAside(ctx context.Context, c coupon.Coupon, why error) (
 			return sum, err
 		}
 		cursor = next
-		page = slices.DeleteFunc(page, func(a coupon.Application) bool { return a.User() == 0 || a.Source == coupon.SourceHeld })
+		page = slices.DeleteFunc(page, func(a coupon.Application) bool {
+			return a.User() == 0 ||
+				a.Source == coupon.SourceHeld
+		})
 		first := make([]coupon.Failure, min(len(page), seats))
 		for i := range first {
-			first[i] = coupon.Failure{Application: page[i], Cause: coupon.CauseDatabaseAway, Retryable: true, Keep: page[i].Source != coupon.SourceQueue, Note: why.Error()}
+			first[i] = coupon.Failure{Application: page[i], Cause: coupon.CauseDatabaseAway, Retryable: true,
+				Keep: page[i].Source != coupon.SourceQueue, Note: why.Error()}
 		}
 		moved, err := s.moveToReview(ctx, first)
 		sum = sum.plus(moved)
@@ -57,7 +61,8 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		}
 		coupons = slices.DeleteFunc(known, func(c coupon.Coupon) bool { // same choice as in chooseCoupons
 			asked := len(r.Coupons) > 0
-			return asked && !slices.Contains(r.Coupons, c.ID) || !asked && (c.Finalised() || !c.OpensAt.Before(r.cutoff))
+			return asked && !slices.Contains(r.Coupons, c.ID) || !asked &&
+				(c.Finalised() || !c.OpensAt.Before(r.cutoff))
 		})
 	}
 	r.coupons = len(coupons)
@@ -74,7 +79,8 @@ func (s *Settler) withoutDatabase(ctx context.Context, r run, coupons []coupon.C
 		}
 		away := &mysqltx.Away{Err: text.Errorf(text.MySQLRefuses)}
 		report.add(done.result(c, errors.Join(away, err), s.Now().Sub(began)))
-		s.Logger.Log(r.rules.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)), zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
+		s.Logger.Log(r.rules.alarm(), "coupon not settled", zap.Uint64("coupon_id", uint64(c.ID)),
+			zap.Int("under_review", done.aside.UnderReview), zap.Error(why))
 	}
 	report.end(why, s.Now().Sub(r.startedAt))
 	return report, errors.Join(why, r.stopped())

@@ -24,8 +24,10 @@ import (
 // nightNow is the order of a nightly run with the present as its cutoff.
 var nightNow = settle.Order{Trigger: coupon.Cron, CutoffNow: true}
 
-// requireAwayReview requires that the DLQ holds exactly these applications because MySQL was away, with that many attempts.
-func requireAwayReview(d *jajeongtest.Deployment, couponID coupon.CouponID, attempts int, arrivals map[string]coupon.Arrival) {
+// requireAwayReview requires that the DLQ holds exactly these applications because MySQL was away, with that many
+// attempts.
+func requireAwayReview(d *jajeongtest.Deployment, couponID coupon.CouponID, attempts int,
+	arrivals map[string]coupon.Arrival) {
 	d.T.Helper()
 	require.Equal(d.T, arrivals, d.UnderReview(couponID))
 	for member := range arrivals {
@@ -84,7 +86,8 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 		shorten(d, couponID)
 	}
 	arrivals := map[coupon.CouponID]map[string]coupon.Arrival{
-		short: arrivalsOf(d, short, 5, 4, 3), long: arrivalsOf(d, long, 1, 2), sold: {}, retried: arrivalsOf(d, retried, 2),
+		short: arrivalsOf(d, short, 5, 4, 3), long: arrivalsOf(d, long, 1, 2), sold: {},
+		retried: arrivalsOf(d, retried, 2),
 	}
 	held := d.UnderReview(retried)
 	require.NoError(t, server.Kill())
@@ -93,7 +96,8 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 	for attempt := range 2 { // a second run changes nothing but the number of attempts
 		report, err := s.RunOnce(t.Context(), nightNow)
 		require.ErrorContains(t, err, "refused")
-		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{Read: 7, UnderReview: 7}, Unsettled: 4}, counts(report.Total))
+		require.Equal(t, settle.Total{Coupons: 4, Counts: settle.Counts{Read: 7, UnderReview: 7}, Unsettled: 4},
+			counts(report.Total))
 		require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
 		for _, couponID := range []coupon.CouponID{short, long, sold} {
 			requireAwayReview(d, couponID, attempt+1, arrivals[couponID])
@@ -101,10 +105,12 @@ func TestSettle_MovesFirstToReviewWhileMySQLIsAway(t *testing.T) {
 		require.Equal(t, []string{"2", "1"}, d.Waiting(short), "as many as there are seats, and no more")
 		require.Equal(t, []string{"2"}, d.Waiting(sold), "no application, without a free seat")
 		require.Equal(t, []string{"4", "5"}, d.Waiting(retried))
-		require.Equal(t, map[string]coupon.Arrival{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]}, d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
+		require.Equal(t, map[string]coupon.Arrival{"1": held["1"], "2": arrivals[retried]["2"], "3": held["3"]},
+			d.UnderReview(retried), "two seats: 2 and 3, as 1 is held")
 		require.Equal(t, candidates.Reason{Cause: "UNKNOWN_USER", Attempts: 1}, d.Reason(retried, "1"))
 		why := d.Reason(retried, "3")
-		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Note, why.Attempts}, "the cause stays")
+		require.Equal(t, []any{"BAD_ROW", "once before", 2 + attempt}, []any{why.Cause, why.Note, why.Attempts},
+			"the cause stays")
 		require.Equal(t, []string{"1", "2"}, d.Waiting(unknown), "how many seats it has is not known")
 		for _, couponID := range all {
 			require.Equal(t, len(d.Waiting(couponID)) > 0, d.Redis.Exists(t.Context(), d.Queue(couponID)).Val() == 1)
@@ -154,9 +160,13 @@ func TestSettle_MovesFirstToReviewAfterMySQLDied(t *testing.T) {
 	})
 	report, err := s.RunOnce(t.Context(), nightNow)
 	require.Error(t, err, "the end of the run could not be recorded")
-	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+1+1+1), "one series of attempts and the question whether it refuses everything; one attempt each for the third coupon and the end of the run")
-	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed}, []coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
-	require.Equal(t, settle.Total{Coupons: 3, Counts: settle.Counts{Read: 11, Issued: 2, UnderReview: 5, NotSelected: 4}, Unsettled: 2}, counts(report.Total))
+	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+1+1+1),
+		"one series of attempts and the question whether it refuses everything; one attempt each for the third "+
+			"coupon and the end of the run")
+	require.Equal(t, []coupon.ResultStatus{coupon.Settled, coupon.Failed, coupon.Failed},
+		[]coupon.ResultStatus{report.Coupons[0].Status, report.Coupons[1].Status, report.Coupons[2].Status})
+	require.Equal(t, settle.Total{Coupons: 3,
+		Counts: settle.Counts{Read: 11, Issued: 2, UnderReview: 5, NotSelected: 4}, Unsettled: 2}, counts(report.Total))
 	require.Equal(t, []coupon.Class{coupon.Infrastructure}, slices.Compact(report.Classes()))
 	requireAwayReview(d, hurt, 1, wantHurt)
 	requireAwayReview(d, behind, 1, wantBehind)
@@ -314,7 +324,8 @@ func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
 	b.set(true)
 	_, err := d.Settle(nightNow)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
-	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+2), "the look at how it logs, one series of attempts, and the question whether it refuses everything")
+	require.LessOrEqual(t, b.turned.Load(), int64(maxAttempts+2),
+		"the look at how it logs, one series of attempts, and the question whether it refuses everything")
 	requireUnchanged(d, couponID, 3, 1, 2)
 
 	require.NoError(t, d.Store.SaveCatalog(t.Context(), []byte("{")))
@@ -327,7 +338,8 @@ func TestSettle_NeedsReadableSnapshotWhileMySQLIsAway(t *testing.T) {
 	report, err := s.RunOnce(t.Context(), nightNow)
 	require.True(t, mysqltx.IsAway(err), err)
 	require.Equal(t, 2, report.Total.UnderReview)
-	require.LessOrEqual(t, b.turned.Load(), int64(3*(maxAttempts+1)+1), "three series of attempts, each with the question whether it refuses everything, and the look at how it logs")
+	require.LessOrEqual(t, b.turned.Load(), int64(3*(maxAttempts+1)+1),
+		"three series of attempts, each with the question whether it refuses everything, and the look at how it logs")
 	requireAwayReview(d, couponID, 1, arrivals)
 	require.Equal(t, []string{"2"}, d.Waiting(couponID))
 	b.set(false)

@@ -17,7 +17,8 @@ import (
 
 // requireBadRows requires that the DLQ holds exactly these applications because of their rows, retryable and with their
 // arrivals.
-func requireBadRows(d *jajeongtest.Deployment, couponID coupon.CouponID, message string, arrivals map[string]coupon.Arrival) {
+func requireBadRows(d *jajeongtest.Deployment, couponID coupon.CouponID, message string,
+	arrivals map[string]coupon.Arrival) {
 	d.T.Helper()
 	require.Equal(d.T, arrivals, d.UnderReview(couponID))
 	for member := range arrivals {
@@ -75,7 +76,9 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			report := d.SettleNow(couponID) // entries of the DLQ are no failure
 			able := without(line, bad...)
 			issued := min(c.seats, len(able))
-			require.EqualExportedValues(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: len(line), Issued: issued, UnderReview: len(bad), NotSelected: len(able) - issued},
+			require.EqualExportedValues(t, settle.Total{Coupons: 1,
+				Counts: settle.Counts{Read: len(line), Issued: issued, UnderReview: len(bad),
+					NotSelected: len(able) - issued},
 				Millis: report.Total.Millis}, report.Total)
 			require.Equal(t, append([]coupon.UserID{}, able[:issued]...), d.Issued(couponID))
 			if issued > 0 {
@@ -100,7 +103,8 @@ func TestSettle_MovesRefusedRowsToReview(t *testing.T) {
 			allow()
 			d.SetSeats(couponID, issued+len(bad))
 			d.SettleNow(couponID)
-			require.Equal(t, append(append([]coupon.UserID{}, able[:issued]...), bad...), d.Issued(couponID), "they get the free seats, in order")
+			require.Equal(t, append(append([]coupon.UserID{}, able[:issued]...), bad...), d.Issued(couponID),
+				"they get the free seats, in order")
 			require.Equal(t, jajeongtest.Between(1, uint64(issued+len(bad))), d.Seats(couponID))
 			require.Empty(t, d.UnderReview(couponID))
 			d.Verify(couponID)
@@ -115,25 +119,36 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 	shared := jajeongtest.New(t)
 	shared.AddUsers(odd, 9, 8, 7)
 	trigger := func(does string) string {
-		return "CREATE TRIGGER minds BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.user_id = 5000000000 THEN " + does + "; END IF"
+		return "CREATE TRIGGER minds BEFORE INSERT ON user_coupon FOR EACH ROW IF NEW.user_id = 5000000000 THEN " +
+			does + "; END IF"
 	}
 	for name, c := range map[string]struct {
 		fault, repair string
 		number        []string // of MariaDB, of MySQL
 	}{
-		"out of range":         {"ALTER TABLE user_coupon MODIFY user_id INT UNSIGNED NOT NULL", "ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1264"}},
-		"too long":             {"ALTER TABLE user_coupon MODIFY user_id VARCHAR(5) NOT NULL", "ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1406"}},
-		"no instant":           {trigger("SET NEW.applied_at = 'at noon'"), "DROP TRIGGER minds", []string{"1292"}},
-		"no number":            {trigger("SET NEW.position = 'first'"), "DROP TRIGGER minds", []string{"1366"}},
-		"a SIGNAL":             {trigger("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds", []string{"1644"}},
-		"a SIGNAL's number":    {trigger("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31000, MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds", []string{"31000"}},
-		"NULL":                 {trigger("SET NEW.issued_at = NULL"), "DROP TRIGGER minds", []string{"1048"}},
-		"no ENUM value":        {trigger("SET NEW.status = CONCAT('x', NEW.user_id)"), "DROP TRIGGER minds", []string{"1265"}},
-		"below zero":           {trigger("SET NEW.position = NEW.user_id - NEW.user_id - 1"), "DROP TRIGGER minds", []string{"1264", "1690"}},
-		"a division by zero":   {trigger("SET NEW.position = 1 / (NEW.user_id - 5000000000)"), "DROP TRIGGER minds", []string{"1365"}},
-		"a subquery":           {trigger("SET NEW.position = (SELECT id FROM `user`)"), "DROP TRIGGER minds", []string{"1242"}},
-		"a duplicate":          {trigger("INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)"), "DROP TRIGGER minds", []string{"1062"}},
-		"a CHECK of the table": {"ALTER TABLE user_coupon ADD CONSTRAINT small_users CHECK (user_id < 5000000000)", "ALTER TABLE user_coupon DROP CONSTRAINT small_users", []string{"4025", "3819"}},
+		"out of range": {"ALTER TABLE user_coupon MODIFY user_id INT UNSIGNED NOT NULL",
+			"ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1264"}},
+		"too long": {"ALTER TABLE user_coupon MODIFY user_id VARCHAR(5) NOT NULL",
+			"ALTER TABLE user_coupon MODIFY user_id BIGINT UNSIGNED NOT NULL", []string{"1406"}},
+		"no instant": {trigger("SET NEW.applied_at = 'at noon'"), "DROP TRIGGER minds", []string{"1292"}},
+		"no number":  {trigger("SET NEW.position = 'first'"), "DROP TRIGGER minds", []string{"1366"}},
+		"a SIGNAL": {trigger("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'"), "DROP TRIGGER minds",
+			[]string{"1644"}},
+		"a SIGNAL's number": {trigger("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 31000, MESSAGE_TEXT = 'no'"),
+			"DROP TRIGGER minds", []string{"31000"}},
+		"NULL": {trigger("SET NEW.issued_at = NULL"), "DROP TRIGGER minds", []string{"1048"}},
+		"no ENUM value": {trigger("SET NEW.status = CONCAT('x', NEW.user_id)"), "DROP TRIGGER minds",
+			[]string{"1265"}},
+		"below zero": {trigger("SET NEW.position = NEW.user_id - NEW.user_id - 1"), "DROP TRIGGER minds",
+			[]string{"1264", "1690"}},
+		"a division by zero": {trigger("SET NEW.position = 1 / (NEW.user_id - 5000000000)"), "DROP TRIGGER minds",
+			[]string{"1365"}},
+		"a subquery": {trigger("SET NEW.position = (SELECT id FROM `user`)"), "DROP TRIGGER minds",
+			[]string{"1242"}},
+		"a duplicate": {trigger("INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)"),
+			"DROP TRIGGER minds", []string{"1062"}},
+		"a CHECK of the table": {"ALTER TABLE user_coupon ADD CONSTRAINT small_users CHECK (user_id < 5000000000)",
+			"ALTER TABLE user_coupon DROP CONSTRAINT small_users", []string{"4025", "3819"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)
@@ -148,7 +163,8 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			require.Equal(t, []coupon.UserID{9, 8, 7}, d.Issued(couponID))
 			requireBadRows(d, couponID, "", arrivals)
 			message := d.Reason(couponID, fmt.Sprint(uint64(odd))).Note
-			require.True(t, slices.ContainsFunc(c.number, func(n string) bool { return strings.HasPrefix(message, "Error "+n+" ") }), message)
+			require.True(t, slices.ContainsFunc(c.number,
+				func(n string) bool { return strings.HasPrefix(message, "Error "+n+" ") }), message)
 
 			repair()
 			d.SetSeats(couponID, 4)
@@ -158,7 +174,8 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 	}
 }
 
-// A seat is added for a user who was not selected, but the row is refused. The next user gets the seat; the arrival is kept.
+// A seat is added for a user who was not selected, but the row is refused. The next user gets the seat; the arrival is
+// kept.
 func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -190,7 +207,8 @@ func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	couponID := d.AddQueue(1, between(1, 4)...)
 	d.SettleNow()
 	allow := d.RefuseRows("user_coupon", 2)
-	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no records today'")
+	d.Exec("CREATE TRIGGER refuses BEFORE INSERT ON settlement FOR EACH ROW SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT " +
+		"= 'no records today'")
 	d.SetSeats(couponID, 2)
 	before := d.Snapshot()
 	report := d.SettleFailing(coupon.Setup)
@@ -219,7 +237,8 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 			d := jajeongtest.New(t)
 			couponID := d.AddQueue(1, between(1, 5)...)
 			arrivals := arrivalsOf(d, couponID, 3)
-			d.Exec("CREATE TRIGGER minds BEFORE INSERT ON application_outcome FOR EACH ROW IF NEW.user_id = 3 THEN " + does + "; END IF")
+			d.Exec("CREATE TRIGGER minds BEFORE INSERT ON application_outcome FOR EACH ROW IF NEW.user_id = 3 THEN " +
+				does + "; END IF")
 			report := d.SettleNow()
 			require.Equal(t, 1, report.Total.UnderReview)
 			require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
@@ -257,8 +276,12 @@ func TestSettle_FailsBeyondLimitOfRefusedOutcomes(t *testing.T) {
 func TestSettle_HoldsCouponWithRefusedCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ trigger, message string }{
-		"a CHECK of the coupon": {"CREATE TRIGGER counts BEFORE UPDATE ON coupon FOR EACH ROW SET NEW.issued_count = NEW.total_quantity + 1", "coupon_never_oversold"},
-		"the seats are counted": {"CREATE TRIGGER counts AFTER INSERT ON user_coupon FOR EACH ROW UPDATE coupon SET issued_count = issued_count + 1 WHERE id = NEW.coupon_id", "settle verify"},
+		"a CHECK of the coupon": {
+			"CREATE TRIGGER counts BEFORE UPDATE ON coupon FOR EACH ROW SET NEW.issued_count = NEW.total_quantity + 1",
+			"coupon_never_oversold"},
+		"the seats are counted": {
+			"CREATE TRIGGER counts AFTER INSERT ON user_coupon FOR EACH ROW UPDATE coupon SET issued_count = " +
+				"issued_count + 1 WHERE id = NEW.coupon_id", "settle verify"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

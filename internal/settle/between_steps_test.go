@@ -45,22 +45,24 @@ type watchedLine struct {
 	page, remove func()
 }
 
-func (l watchedLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l watchedLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if l.page != nil {
 		l.page()
 	}
 	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func (l watchedLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l watchedLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+	settled []coupon.Application) (int64, error) {
 	if l.remove != nil {
 		l.remove()
 	}
 	return l.Line.Remove(ctx, couponID, closes, mark, settled)
 }
 
-// A run has marked the coupon as sold out and is about to record NOT_SELECTED. Then a seat is added, another run removes the
-// mark, and the seat is gone. A user who is not selected now must not be accepted again.
+// A run has marked the coupon as sold out and is about to record NOT_SELECTED. Then a seat is added, another run
+// removes the mark, and the seat is gone. A user who is not selected now must not be accepted again.
 func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -70,7 +72,8 @@ func TestSettle_RejectsApplicationsAfterNotSelectedOutcome(t *testing.T) {
 	s := d.Settler()
 	meanwhile := sync.OnceFunc(func() {
 		d.SetSeats(couponID, 2)
-		report, err := d.Settler().RunOnce(t.Context(), settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(-time.Minute)})
+		report, err := d.Settler().RunOnce(t.Context(),
+			settle.Order{Trigger: coupon.Cron, Cutoff: d.Now().Add(-time.Minute)})
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Coupons[0].SeatsLeft, "no application is before its cutoff")
 		d.Exec("UPDATE coupon SET issued_count = 2")
@@ -160,7 +163,8 @@ type meddledStore struct {
 	meddle func()
 }
 
-func (s meddledStore) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
+func (s meddledStore) Counts(ctx context.Context, couponID coupon.CouponID,
+	behind coupon.Arrival) (candidates.Counts, error) {
 	counts, err := s.Store.Counts(ctx, couponID, behind)
 	s.meddle()
 	return counts, err
@@ -177,8 +181,8 @@ func settleWithoutCleanUp(d *jajeongtest.Deployment, couponID coupon.CouponID) (
 	return line
 }
 
-// A pending clean-up of a run with a later cutoff does not hide a loss in Redis, even if it takes place while another run
-// counts.
+// A pending clean-up of a run with a later cutoff does not hide a loss in Redis, even if it takes place while another
+// run counts.
 func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -191,7 +195,8 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(couponID), "11", "12").Err()) // lost
 
 	s := d.Settler()
-	for _, order := range []settle.Order{jajeongtest.Nightly(calendar.DefaultCutoff(now, d.Noon())), jajeongtest.Manual()} {
+	for _, order := range []settle.Order{jajeongtest.Nightly(calendar.DefaultCutoff(now, d.Noon())),
+		jajeongtest.Manual()} {
 		report, err := s.RunOnce(t.Context(), order)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, report.Coupons[0].Gap)
@@ -204,8 +209,8 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	}
 }
 
-// Somebody deletes entries of the queue by hand after the account and before the settlement reads them. The others do not get their
-// seats: the settlement puts them back from the journal, and starts again.
+// Somebody deletes entries of the queue by hand after the account and before the settlement reads them. The others do
+// not get their seats: the settlement puts them back from the journal, and starts again.
 func TestSettle_PassesOverNobodyWhoVanishes(t *testing.T) {
 	t.Parallel()
 	for name, settles := range map[string]func(s *settle.Settler, id coupon.CouponID) error{
@@ -251,12 +256,14 @@ type vanishing struct {
 	lose func()
 }
 
-func (v vanishing) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (v vanishing) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	v.lose()
 	return v.Line.Page(ctx, id, after, cutoff)
 }
 
-func (v vanishing) Queue(ctx context.Context, id coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (v vanishing) Queue(ctx context.Context, id coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	v.lose()
 	return v.Line.Queue(ctx, id, after, cutoff)
 }
@@ -292,7 +299,8 @@ type watchedFence struct {
 	waits func()
 }
 
-func (d watchedFence) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, promised coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d watchedFence) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
+	promised coupon.Promise) (wait, forPods time.Duration, err error) {
 	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
 	if wait > 0 {
 		d.waits()
@@ -329,7 +337,8 @@ func newScheduler(t *testing.T, s *settle.Settler, ended func(*settle.Report, er
 	timetable, err := schedule.Parse("0 0 * * *")
 	require.NoError(t, err)
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(), Wait: sleep.For,
+		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
+		Wait: sleep.For,
 		Away: func(error) bool { return false },
 		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))
@@ -349,7 +358,8 @@ func TestScheduler_StopsAtFenceBeforeMidnight(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	now := d.Now()
-	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240) // midnight is in four minutes
+	// Midnight is in four minutes.
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-240)
 	coupons := []coupon.CouponID{d.AddCoupon(5), d.AddCoupon(5)}
 	d.AddUsers(1, 2)
 	for _, couponID := range coupons {

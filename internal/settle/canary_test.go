@@ -25,10 +25,13 @@ func TestRetry_TriesOnlyCanaries(t *testing.T) {
 		late      []string        // of the newcomers: still waiting after the canary
 		issued    []coupon.UserID // in the end, when the rows of the first three are accepted
 	}{
-		"held entries take no seat":  {seats: 10, unknown: 5, issued: between(1, 3)},
-		"a seat for each of them":    {seats: 6, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: append(between(1, 3), 60)},
-		"fewer seats than of them":   {seats: 2, newcomers: []coupon.UserID{60}, late: []string{"60"}, issued: between(1, 2)},
-		"the canary's for newcomers": {seats: 7, newcomers: []coupon.UserID{60, 61}, late: []string{"61"}, issued: []coupon.UserID{60, 1, 2, 3, 61}},
+		"held entries take no seat": {seats: 10, unknown: 5, issued: between(1, 3)},
+		"a seat for each of them": {seats: 6, newcomers: []coupon.UserID{60}, late: []string{"60"},
+			issued: append(between(1, 3), 60)},
+		"fewer seats than of them": {seats: 2, newcomers: []coupon.UserID{60}, late: []string{"60"},
+			issued: between(1, 2)},
+		"the canary's for newcomers": {seats: 7, newcomers: []coupon.UserID{60, 61}, late: []string{"61"},
+			issued: []coupon.UserID{60, 1, 2, 3, 61}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)

@@ -16,7 +16,8 @@ const cleanUpApplications = 5_000
 func (s *settlement) removeRemembered(ctx context.Context, winners *remembered) error {
 	for _, page := range winners.pages {
 		for some := range slices.Chunk(page, cleanUpApplications) {
-			if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, mapped(some, Winner.application)); err != nil {
+			if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued,
+				mapped(some, Winner.application)); err != nil {
 				return err
 			}
 		}
@@ -39,7 +40,8 @@ func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark cou
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark, mapped(rows, records.Row.Application)); err != nil {
+		if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, mark,
+			mapped(rows, records.Row.Application)); err != nil {
 			return err
 		}
 		last = rows[len(rows)-1]

@@ -52,7 +52,8 @@ func (s *settlement) closeOut(ctx context.Context, done issued) (sum tally, err 
 		copied := *s // the next transaction sets the id of the run
 		leaving = ahead.Beside(func() (tally, error) { return copied.leave(ctx, d) })
 		if now := s.Now(); now.Sub(logged) >= progressEvery {
-			s.logger.Info("recording the rest of the line", zap.Int("not_selected", sum.NotSelected), zap.Int("under_review", sum.UnderReview))
+			s.logger.Info("recording the rest of the line", zap.Int("not_selected", sum.NotSelected),
+				zap.Int("under_review", sum.UnderReview))
 			logged = now
 		}
 		return nil
@@ -79,7 +80,10 @@ func (p restPage) rowsOf(part []coupon.Application) *records.OutcomeRows {
 // eachPage visits the line in Redis up to the cutoff, page by page. After a request to stop it returns an error.
 func (s *settlement) eachPage(ctx context.Context, past ledger.Past, visit func(page restPage) error) error {
 	rest := &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range ahead.Pages(ctx, func(ctx context.Context) (*restPage, error) { return s.readRest(ctx, rest, past) }) {
+	for page, err := range ahead.Pages(ctx, func(ctx context.Context) (*restPage,
+		error) {
+		return s.readRest(ctx, rest, past)
+	}) {
 		if err == nil {
 			err = s.run.stopped()
 		}
@@ -126,7 +130,8 @@ type closing struct {
 }
 
 func asOf(done issued) closing {
-	return closing{done.seated, done.coupon.IssuedCount + done.seated.winners.count, done.seated.refused.anew, done.seated.underReview()}
+	return closing{done.seated, done.coupon.IssuedCount + done.seated.winners.count, done.seated.refused.anew,
+		done.seated.underReview()}
 }
 
 func (c closing) after(page closedPage) closing {
@@ -143,8 +148,8 @@ type closedPage struct {
 // failures are the applications that move to the DLQ.
 func (p closedPage) failures() []coupon.Failure { return slices.Concat(p.Review, p.refused.failures) }
 
-// closePage decides one page in its own transaction, under the coupon's lock. After a duplicate the transaction is repeated;
-// the second attempt classifies the whole page under the lock.
+// closePage decides one page in its own transaction, under the coupon's lock. After a duplicate the transaction is
+// repeated; the second attempt classifies the whole page under the lock.
 func (s *settlement) closePage(ctx context.Context, page restPage, before closing) (done closedPage, err error) {
 	attempt := 0
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
@@ -176,7 +181,8 @@ func (s *settlement) leave(ctx context.Context, done closedPage) (tally, error) 
 	return moved, err
 }
 
-func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page restPage, before closing, attempt int) (closedPage, error) {
+func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, page restPage, before closing,
+	attempt int) (closedPage, error) {
 	boundary, err := records.LastIssued(ctx, tx, locked.ID)
 	if err != nil {
 		return closedPage{}, err
@@ -190,7 +196,8 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if err != nil {
 		return closedPage{}, err
 	}
-	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays), refused: s.run.newRefusals(locked.TotalQuantity, before.refusedAnew)}
+	d := closedPage{Decisions: decision.Decide(all, locked.Free(), boundary, s.run.stays),
+		refused: s.run.newRefusals(locked.TotalQuantity, before.refusedAnew)}
 	if len(d.AlreadyIssued)+len(d.NotSelected)+len(d.Review) == 0 {
 		return d, nil
 	}
@@ -203,10 +210,12 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 			return d, err
 		}
 	}
-	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeAlreadyIssued}, d.AlreadyIssued, &d.refused, page); err != nil {
+	if d.AlreadyIssued, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeAlreadyIssued},
+		d.AlreadyIssued, &d.refused, page); err != nil {
 		return d, err
 	}
-	if d.NotSelected, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeNotSelected}, d.NotSelected, &d.refused, page); err != nil {
+	if d.NotSelected, err = s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeNotSelected}, d.NotSelected,
+		&d.refused, page); err != nil {
 		return d, err
 	}
 	if err := s.auditManual(ctx, tx, before.seated.winners); err != nil {
@@ -215,16 +224,18 @@ func (s *settlement) recordPage(ctx context.Context, tx *sql.Tx, locked coupon.C
 	if err := records.AddToSums(ctx, tx, locked.ID, slices.Concat(d.AlreadyIssued, d.NotSelected)...); err != nil {
 		return d, err
 	}
-	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, before.after(d).underReview, len(d.AlreadyIssued), len(d.NotSelected))
+	return d, records.AddOutcomes(ctx, tx, s.run.rows(), locked.ID, before.after(d).underReview, len(d.AlreadyIssued),
+		len(d.NotSelected))
 }
 
-// recordOutcome returns the applications whose rows were stored. A page that is not sure was classified under the lock. A
-// duplicate in it is a bad row, because a trigger has found the row of another table.
-func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, as records.Ending, applications []coupon.Application,
-	refused *refusals, page restPage) ([]coupon.Application, error) {
+// recordOutcome returns the applications whose rows were stored. A page that is not sure was classified under the lock.
+// A duplicate in it is a bad row, because a trigger has found the row of another table.
+func (s *settlement) recordOutcome(ctx context.Context, tx *sql.Tx, as records.Ending,
+	applications []coupon.Application, refused *refusals, page restPage) ([]coupon.Application, error) {
 	return refused.insert(ctx, tx, 0, applications, func(_ int, part []coupon.Application) error {
 		err := records.InsertOutcomes(ctx, tx, s.run.rows(), s.coupon.ID, as, page.rowsOf(part))
-		if !page.sure && part[0].User() != 0 { // malformed members may share an arrival, so their duplicates are no bad rows
+		// Malformed members may share an arrival, so their duplicates are no bad rows.
+		if !page.sure && part[0].User() != 0 {
 			err = mysqltx.DuplicateAsBadRow(err)
 		}
 		return err

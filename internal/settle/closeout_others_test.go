@@ -17,7 +17,8 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 	type found struct{ notSelected, alreadyIssued, rejected []coupon.UserID }
 	partRecorded := func(d *jajeongtest.Deployment, id coupon.CouponID) {
 		d.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at)
-			SELECT coupon_id, 3, ?, 'NOT_SELECTED', run_id, settled_at FROM settlement WHERE coupon_id = ?`, d.Arrivals(id)["3"].Time(), id)
+			SELECT coupon_id, 3, ?, 'NOT_SELECTED', run_id, settled_at FROM settlement WHERE coupon_id = ?`,
+			d.Arrivals(id)["3"].Time(), id)
 		d.Exec("UPDATE settlement SET not_selected_count = 1 WHERE coupon_id = ?", id)
 		d.Exec("UPDATE settled SET concluded = 1 WHERE coupon_id = ?", id)
 	}
@@ -39,7 +40,8 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 		"a part of the page is recorded, and a seat is added": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			partRecorded(d, id)
 			d.SetSeats(id, 2)
-		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Read: 3, Issued: 1, NotSelected: 1, UnderReview: 1}, []string{"2", "4"}},
+		}, found{notSelected: []coupon.UserID{3}}, settle.Counts{Read: 3, Issued: 1, NotSelected: 1, UnderReview: 1},
+			[]string{"2", "4"}},
 		"a user gets the coupon by hand": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.InsertGranted(id, 3)
 			require.NoError(d.T, d.AddSeats(id, 1))
@@ -58,7 +60,8 @@ func TestCloseOut_SeesWhatOthersChangeBetweenPages(t *testing.T) {
 		},
 			found{notSelected: []coupon.UserID{2, 3, 4, 8}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 4}, nil},
 		"a DLQ entry is dropped": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.Drop(id, "9") },
-			found{notSelected: others, rejected: []coupon.UserID{9}}, settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
+			found{notSelected: others, rejected: []coupon.UserID{9}},
+			settle.Counts{Read: 5, Issued: 1, NotSelected: 3, UnderReview: 1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)

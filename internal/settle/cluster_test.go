@@ -75,14 +75,15 @@ func TestSettle_OnCluster(t *testing.T) {
 	}{
 		{"a hanging master fails only its coupons", hangingMasterFailsOnlyItsCoupons},
 		{"a run waits for a migrating slot", waitsForMigratingSlot},
-		{"many coupons of a hanging master do not delay others", manyCouponsOfHangingMasterDoNotDelayOthers}, // the last: the master stays so
+		// The last: the master stays so.
+		{"many coupons of a hanging master do not delay others", manyCouponsOfHangingMasterDoNotDelayOthers},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.test(t, &cluster{d.For(t), d.masters}) })
 	}
 }
 
-// A master hangs from a step on. The coupons of the other masters are settled. Those of the hanging master fail, and the next run
-// settles them.
+// A master hangs from a step on. The coupons of the other masters are settled. Those of the hanging master fail, and
+// the next run settles them.
 func hangingMasterFailsOnlyItsCoupons(t *testing.T, d *cluster) {
 	user := coupon.UserID(1)
 	for master, from := range []settle.Step{settle.StepFence, settle.StepCleanUp} {
@@ -125,7 +126,8 @@ type hangingDoor struct {
 }
 
 func (d *hangingDoor) note(err error) {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() ||
+		errors.Is(err, context.DeadlineExceeded) {
 		d.hung.Add(1)
 	}
 }
@@ -136,7 +138,8 @@ func (d *hangingDoor) Renew(ctx context.Context, couponID coupon.CouponID, close
 	return err
 }
 
-func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
+	known coupon.Promise) (wait, forPods time.Duration, err error) {
 	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, known)
 	d.note(err)
 	return wait, forPods, err
@@ -173,8 +176,8 @@ func manyCouponsOfHangingMasterDoNotDelayOthers(t *testing.T, d *cluster) {
 	require.Less(t, hung, int64(many/2))
 }
 
-// A slot is migrating to another master, half of its keys are on each: Redis answers TRYAGAIN. The run waits for the end of the
-// migration.
+// A slot is migrating to another master, half of its keys are on each: Redis answers TRYAGAIN. The run waits for the
+// end of the migration.
 func waitsForMigratingSlot(t *testing.T, d *cluster) {
 	couponID := d.addCouponOn(1, 0)
 	clients := make([]*redis.Client, len(d.masters))
@@ -205,7 +208,8 @@ func waitsForMigratingSlot(t *testing.T, d *cluster) {
 	}()
 	testenv.Eventually(t, "it has been refused again and again", func() bool {
 		refused := from.Info(ctx, "errorstats").Val() + to.Info(ctx, "errorstats").Val()
-		return len(ended) > 0 || strings.Contains(refused, "errorstat_TRYAGAIN:count=") && !strings.Contains(refused, "errorstat_TRYAGAIN:count=1\r")
+		return len(ended) > 0 || strings.Contains(refused, "errorstat_TRYAGAIN:count=") &&
+			!strings.Contains(refused, "errorstat_TRYAGAIN:count=1\r")
 	})
 	move(d.Queue(couponID))
 	set(to, "node", toID)

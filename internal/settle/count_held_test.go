@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/verify"
 )
 
-// If issued_count differs from the number of coupons, the coupon is held until a recount. Then the first applications get the
-// seats that are free.
+// If issued_count differs from the number of coupons, the coupon is held until a recount. Then the first applications
+// get the seats that are free.
 func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 	t.Parallel()
 	shared := jajeongtest.New(t)
@@ -25,7 +25,8 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 		return func(d *jajeongtest.Deployment, id coupon.CouponID) { d.InsertGranted(id, users...) }
 	}
 	for name, test := range map[string]struct {
-		do             func(d *jajeongtest.Deployment, id coupon.CouponID) // to a coupon of 10 seats of which 4 are issued
+		// To a coupon of 10 seats of which 4 are issued.
+		do             func(d *jajeongtest.Deployment, id coupon.CouponID)
 		counted, found int
 		seats          int // to add before the count can be made right
 		free           int
@@ -33,8 +34,9 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 		"count set to 0":                    {sql("UPDATE coupon SET issued_count = 0 WHERE id = ?"), 0, 4, 0, 6},
 		"counted too high":                  {sql("UPDATE coupon SET issued_count = 9 WHERE id = ?"), 9, 4, 0, 6},
 		"a coupon given by hand, uncounted": {given(50), 4, 5, 0, 5},
-		"coupons taken away, still counted": {sql("DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"), 5, 4, 0, 6},
-		"more coupons by hand than seats":   {given(between(41, 50)...), 4, 14, 5, 1},
+		"coupons taken away, still counted": {sql("DELETE FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"), 5,
+			4, 0, 6},
+		"more coupons by hand than seats": {given(between(41, 50)...), 4, 14, 5, 1},
 		"fewer seats than coupons, uncounted": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			sql("UPDATE coupon SET issued_count = 0 WHERE id = ?")(d, id)
 			d.SetSeats(id, 2)
@@ -57,7 +59,8 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			order.AcceptGap = true
 			report := d.SettleAs(order, coupon.Invariant)
 			require.Equal(t, coupon.HeldBack, report.Coupons[0].Status)
-			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted), fmt.Sprintf("user_coupon has %d row", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
+			for _, said := range []string{fmt.Sprintf(" is %d,", test.counted),
+				fmt.Sprintf("user_coupon has %d row", test.found), fmt.Sprintf("settle coupon recount %d ", couponID)} {
 				require.Contains(t, report.Coupons[0].Error, said)
 			}
 			require.Contains(t, d.Findings(couponID), verify.CountWrong)
@@ -66,7 +69,9 @@ func TestSettle_WrongCountHoldsCoupon(t *testing.T) {
 			require.Equal(t, []coupon.Class{coupon.Invariant}, preview.Classes())
 			require.Equal(t, held, d.Issued(couponID), "nothing was issued")
 			require.EqualValues(t, 15, len(d.Waiting(couponID)))
-			require.EqualValues(t, 1, d.IDs("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim' AND coupon_id = ?", couponID)[0])
+			require.EqualValues(t, 1,
+				d.IDs("SELECT COUNT(*) FROM audit_event WHERE action = 'COUNT_HELD' AND actor = 'kim' AND coupon_id "+
+					"= ?", couponID)[0])
 
 			admin := d.CouponAdmin()
 			if test.seats > 0 {

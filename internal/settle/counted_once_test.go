@@ -19,7 +19,8 @@ func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	d.MoveToReview(couponID, "2", coupon.Failure{Retryable: true})
 	d.MoveToReview(couponID, "3", coupon.Failure{Cause: "BY_HAND"}) // held
 	for member, arrival := range d.UnderReview(couponID) {
-		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(arrival), Member: member}).Err())
+		require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID),
+			redis.Z{Score: float64(arrival), Member: member}).Err())
 	}
 
 	d.SettleNow()
@@ -41,7 +42,8 @@ func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
 	report := d.SettleNow()
 	require.Equal(t, coupon.Settled, report.Coupons[0].Status)
 	require.Equal(t, 1, report.Total.Rejected)
-	require.Equal(t, []uint64{uint64(report.Run)}, d.IDs("SELECT run_id FROM settlement WHERE ended_count = 1 AND cleaned_at IS NOT NULL"))
+	require.Equal(t, []uint64{uint64(report.Run)},
+		d.IDs("SELECT run_id FROM settlement WHERE ended_count = 1 AND cleaned_at IS NOT NULL"))
 	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
 	d.Verify()
 }
@@ -81,7 +83,8 @@ func TestSettle_GivesOneSeatToUserWithTwoApplications(t *testing.T) {
 	shared := jajeongtest.New(t)
 	shared.AddUsers(between(1, 3000)...)
 	for _, seats := range []int{1200, 1500} {
-		t.Run(fmt.Sprintf("in a page, %d seats", seats), func(t *testing.T) { givesSeatToUserTwiceInPage(shared.For(t), seats) })
+		t.Run(fmt.Sprintf("in a page, %d seats", seats),
+			func(t *testing.T) { givesSeatToUserTwiceInPage(shared.For(t), seats) })
 	}
 	t.Run("in two pages", func(t *testing.T) { givesSeatToUserInTwoPages(shared.For(t)) })
 }
@@ -100,8 +103,8 @@ func givesSeatToUserTwiceInPage(d *jajeongtest.Deployment, seats int) {
 	d.Verify(couponID)
 }
 
-// Pages are classified ahead of the inserts. A user who is in two pages, as after a loss in Redis, is found at the second
-// insert.
+// Pages are classified ahead of the inserts. A user who is in two pages, as after a loss in Redis, is found at the
+// second insert.
 func givesSeatToUserInTwoPages(d *jajeongtest.Deployment) {
 	const seats, blocked, applicants = 1200, 300, 1500 // the first page has an eighth more applications than seats
 	couponID := d.AddCoupon(seats)

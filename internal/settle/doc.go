@@ -6,9 +6,9 @@
 //
 // A settlement settles one coupon up to one cutoff. The names are the steps that `--log-level=debug` logs.
 //
-//	fence ──▶ lock ──▶ account ──▶ issue ──▶ count ──▶ record ──▶ commit ──▶ clean_up ──▶ close_out ──▶ finish ──▶ sweep
-//	  ▲                                                   │
-//	  └───────── any error before the commit ─────────────┘
+//	fence → lock → account → issue → count → record → commit → clean_up → close_out → finish → sweep
+//	  ▲                                         │
+//	  └────── any error before the commit ──────┘
 //
 // What each step does:
 //
@@ -16,9 +16,10 @@
 //     another Redis server takes over before the commit, the transaction is rolled back and the settlement begins
 //     again, at most three times in all.
 //   - Lock: the transaction locks the coupon's row (SELECT … FOR UPDATE). This lock is the only mutual exclusion.
-//   - Account: a wrong issued_count or a gap holds the coupon. Before a gap is called one, and after Redis has restarted or
-//     lost data, the transaction is rolled back, applications return from the journal (step restore), and the settlement
-//     begins again. Before the commit it counts once more, and restarts if applications have vanished meanwhile.
+//   - Account: a wrong issued_count or a gap holds the coupon. Before a gap is called one, and after Redis has
+//     restarted or lost data, the transaction is rolled back, applications return from the journal (step restore), and
+//     the settlement begins again. Before the commit it counts once more, and restarts if applications have vanished
+//     meanwhile.
 //   - Issue, count, record: seats, issued_count and settlement row are committed in the same transaction. Pages are
 //     read and classified on other connections, which do not see the uncommitted rows of this transaction.
 //   - Clean-up: the issued and rejected applications are removed from Redis. Refused rows go to the DLQ.
@@ -26,8 +27,9 @@
 //     free. Each page has its own transaction. A long line waits until all coupons of the run are issued. A page is
 //     classified before its transaction, and leaves Redis while the next page is recorded. If a seat was given or added
 //     in between, or a row is recorded already, the page is classified again under the lock.
-//   - Finish: the settlement is marked as cleaned up, and its count of applications under review becomes final, see "Counts". If seats are left, Redis accepts applications again. If the
-//     window is over and the DLQ is empty, the coupon is swept from Redis and finalised.
+//   - Finish: the settlement is marked as cleaned up, and its count of applications under review becomes final, see
+//     "Counts". If seats are left, Redis accepts applications again. If the window is over and the DLQ is empty, the
+//     coupon is swept from Redis and finalised.
 //
 // # Immediate runs
 //
@@ -35,17 +37,18 @@
 // settlement by other rules. A run that changes nothing rolls back after the step issue. Nightly and manual runs settle
 // immediate coupons, too.
 //
-// The cost of a run does not grow with the coupon. It walks the DLQ only if the field dlqs of the state has changed or a
-// clean-up is pending. Every ten seconds it compares issued_count with the number of issued coupons, and holds the
+// The cost of a run does not grow with the coupon. It walks the DLQ only if the field dlqs of the state has changed or
+// a clean-up is pending. Every ten seconds it compares issued_count with the number of issued coupons, and holds the
 // coupon if one was given by hand and not counted. An excess of applications is added to the promise. If too many rows
-// are refused within a minute, `settle serve` lets the coupon rest. After errors it tries again in pauses of 0.2 to
-// 5 s.
+// are refused within a minute, `settle serve` lets the coupon rest. After errors it tries again in pauses of 0.2 to 5
+// s.
 //
 // # Previews
 //
-// A preview holds the coupon's lock no longer than a settlement, and never while it walks the rest of the line. It inserts
-// no outcome: if MySQL refuses one, the run moves the application to the DLQ, but the preview counts it as NOT_SELECTED. A
-// run that an operator confirms on a terminal settles the coupons that the preview showed, each by its digest.
+// A preview holds the coupon's lock no longer than a settlement, and never while it walks the rest of the line. It
+// inserts no outcome: if MySQL refuses one, the run moves the application to the DLQ, but the preview counts it as
+// NOT_SELECTED. A run that an operator confirms on a terminal settles the coupons that the preview showed, each by its
+// digest.
 //
 // # Frozen coupons
 //
@@ -61,10 +64,11 @@
 //
 // # Counts
 //
-// The settlement row counts what the run has decided. Each transaction adds what it decides, so that the row agrees with the other
-// rows after a crash at any time. MySQL has no row of an application in the DLQ: the transaction counts those that it decides to move.
-// They move after the commit, and the script that moves them adds to the run's count in Redis. That count replaces the other as the
-// settlement is marked as cleaned up, by the run itself or by the next run. So each application is counted by the run that moved it.
+// The settlement row counts what the run has decided. Each transaction adds what it decides, so that the row agrees
+// with the other rows after a crash at any time. MySQL has no row of an application in the DLQ: the transaction counts
+// those that it decides to move. They move after the commit, and the script that moves them adds to the run's count in
+// Redis. That count replaces the other as the settlement is marked as cleaned up, by the run itself or by the next run.
+// So each application is counted by the run that moved it.
 //
 // # Clocks and memory
 //
@@ -89,8 +93,8 @@
 //     There are two such pages at most.
 //   - After the sweep, before finalised_at: the coupon is due again, has an empty line, and is finalised.
 //   - Refused rows and unsuitable users move to the DLQ after the commit. After a crash they are still in the queue,
-//     before the last arrival that got a seat. The next run moves them, as PASSED_OVER if they are eligible by then. The
-//     record of the run that was killed counts them until then.
+//     before the last arrival that got a seat. The next run moves them, as PASSED_OVER if they are eligible by then.
+//     The record of the run that was killed counts them until then.
 //   - A refused row of a NOT_SELECTED application moves to the DLQ before the commit that deletes the record. After a
 //     crash it is in both places. The record counts, and the next run removes the DLQ entry.
 //

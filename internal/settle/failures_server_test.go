@@ -67,10 +67,13 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 		breaks, mends    string
 		says             []string
 	}{
-		"a wrong password":  {"wrong", everyRight, "", "", []string{"1045", "MYSQL_DSN"}},
-		"no right to issue": {"secret", "SELECT, UPDATE, DELETE ON %[1]s.*", "GRANT INSERT ON settlement_run TO %s", "", []string{"1142", "grants"}},
-		"no table to go on": {"secret", everyRight, "RENAME TABLE settlement TO gone", "RENAME TABLE gone TO settlement", []string{"1146", "settle migrate"}},
-		"no column":         {"secret", everyRight, "ALTER TABLE user_coupon RENAME COLUMN position TO seat", "ALTER TABLE user_coupon RENAME COLUMN seat TO position", []string{"1054", "settle migrate"}},
+		"a wrong password": {"wrong", everyRight, "", "", []string{"1045", "MYSQL_DSN"}},
+		"no right to issue": {"secret", "SELECT, UPDATE, DELETE ON %[1]s.*", "GRANT INSERT ON settlement_run TO %s", "",
+			[]string{"1142", "grants"}},
+		"no table to go on": {"secret", everyRight, "RENAME TABLE settlement TO gone",
+			"RENAME TABLE gone TO settlement", []string{"1146", "settle migrate"}},
+		"no column": {"secret", everyRight, "ALTER TABLE user_coupon RENAME COLUMN position TO seat",
+			"ALTER TABLE user_coupon RENAME COLUMN seat TO position", []string{"1054", "settle migrate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)
@@ -104,8 +107,8 @@ func TestSettle_WrongSetupMovesNothingAndNamesRemedy(t *testing.T) {
 	}
 }
 
-// The test servers have no certificate that a client trusts, or no TLS at all. A nightly run does not take that for a server that
-// is away.
+// The test servers have no certificate that a client trusts, or no TLS at all. A nightly run does not take that for a
+// server that is away.
 func TestSettle_WrongTLSSettingMovesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -118,7 +121,8 @@ func TestSettle_WrongTLSSettingMovesNothing(t *testing.T) {
 	d.Job.MySQLDSN = config.FormatDSN()
 	_, err = d.Settle(nightNow)
 	require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
-	require.Regexp(t, "tls.* MYSQL_DSN|MYSQL_DSN.* tls", err.Error()+mysqltx.Advice(err).In(text.English), "which TLS the server has decides who says it")
+	require.Regexp(t, "tls.* MYSQL_DSN|MYSQL_DSN.* tls", err.Error()+mysqltx.Advice(err).In(text.English),
+		"which TLS the server has decides who says it")
 	requireUnchanged(d, couponID, 3, 1, 2)
 	d.Job = right
 	settleThree(d, couponID)

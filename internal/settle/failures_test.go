@@ -89,8 +89,8 @@ func (p *bystander) gives(couponID coupon.CouponID, user coupon.UserID) {
 	}
 }
 
-// awaitInsert waits until a settlement inserts coupons, which lasts while a bystander locks one of the rows. Only a settlement
-// names positions.
+// awaitInsert waits until a settlement inserts coupons, which lasts while a bystander locks one of the rows. Only a
+// settlement names positions.
 func awaitInsert(d *jajeongtest.Deployment) {
 	d.T.Helper()
 	awaitStatement(d, "INTO user_coupon (coupon_id, user_id, position,")
@@ -118,15 +118,16 @@ func requireUnchanged(d *jajeongtest.Deployment, couponID coupon.CouponID, line 
 	require.Empty(d.T, d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ?", couponID))
 }
 
-// The settlement waits for a row of the bystander, which then locks the coupon's row. The server rolls back the transaction
-// with fewer writes, which is the settlement.
+// The settlement waits for a row of the bystander, which then locks the coupon's row. The server rolls back the
+// transaction with fewer writes, which is the settlement.
 func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(*bystander, coupon.CouponID)
 		want []coupon.UserID
 	}{
-		"bystander rolls back": {func(p *bystander, _ coupon.CouponID) { require.NoError(p.d.T, p.tx.Rollback()) }, []coupon.UserID{1, 2, 3}},
+		"bystander rolls back": {func(p *bystander, _ coupon.CouponID) { require.NoError(p.d.T, p.tx.Rollback()) },
+			[]coupon.UserID{1, 2, 3}},
 		"bystander gives a coupon": {func(p *bystander, couponID coupon.CouponID) {
 			p.exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", couponID)
 			require.NoError(p.d.T, p.tx.Commit())
@@ -155,9 +156,9 @@ func TestSettle_RepeatsTransactionAfterDeadlock(t *testing.T) {
 	}
 }
 
-// A lock wait that runs out undoes only its own statement. The earlier writes of the transaction must be rolled back too. Three
-// coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of the second, and the
-// row of the third for all waits.
+// A lock wait that runs out undoes only its own statement. The earlier writes of the transaction must be rolled back
+// too. Three coupons concurrently, since each wait takes long: the row of the first is locked for one wait, a seat of
+// the second, and the row of the third for all waits.
 func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -216,8 +217,8 @@ func impatient(d *jajeongtest.Deployment) *mysqltx.DB {
 	return mysqltx.New(db)
 }
 
-// A row of user 1 is refused, so that the page is halved and user 4 has a seat. Then a half finds the coupon given by hand, and
-// the whole page begins again.
+// A row of user 1 is refused, so that the page is halved and user 4 has a seat. Then a half finds the coupon given by
+// hand, and the whole page begins again.
 func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -240,8 +241,8 @@ func TestSettle_ClassifiesPageAgainAfterCouponGivenByHand(t *testing.T) {
 	d.Verify()
 }
 
-// A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for each
-// other.
+// A user who was active at the classification gets the coupon. The settlement and the table of users do not wait for
+// each other.
 func TestSettle_IssuesToUserBlockedAfterClassification(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

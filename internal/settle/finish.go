@@ -40,8 +40,8 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	return &end, err
 }
 
-// completeRecords ends the clean-up of the settlement and of earlier ones. The settlement row has the outcomes, also of pages whose
-// COMMIT got no reply.
+// completeRecords ends the clean-up of the settlement and of earlier ones. The settlement row has the outcomes, also of
+// pages whose COMMIT got no reply.
 func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, done settled) (finished, error) {
 	at := s.Now().UTC()
 	now, err := records.ReadProgress(ctx, q, s.run.id, s.coupon.ID)
@@ -53,7 +53,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		counts.Issued, counts.UnderReview, counts.AlreadyIssued, counts.NotSelected =
 			now.Issued, now.UnderReview, now.AlreadyIssued, now.NotSelected
 	}
-	// If another run moved some of them, this run did not. It may have ended the clean-up of this one too early, as well.
+	// If another run moved some of them, this run did not. It may have ended the clean-up of this one too early, as
+	// well.
 	if counts.UnderReview > 0 || done.tally().UnderReview > 0 {
 		moved, err := s.Line.Moved(ctx, s.coupon.ID, s.run.id)
 		if err != nil {
@@ -78,8 +79,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 	return finished{counts, recorded, now.SeatsLeft}, nil // seats may have been added since the transaction
 }
 
-// endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the DLQ. What it
-// decided to move, but did not, this run has moved.
+// endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the
+// DLQ. What it decided to move, but did not, this run has moved.
 func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of coupon.RunID, at time.Time) error {
 	if of == s.run.id {
 		return nil
@@ -92,7 +93,8 @@ func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of coupo
 }
 
 // reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
+func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
+	pending []records.Pending) error {
 	if c.Free() > 0 {
 		left, err := records.AnyNotSelected(ctx, tx, c.ID)
 		if err != nil {

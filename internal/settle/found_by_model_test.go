@@ -15,7 +15,8 @@ import (
 
 // The failures that the model test has found, each in its shortest form.
 
-// A backup of Redis restores an application that was settled before. It counts once; otherwise it would hide a lost one.
+// A backup of Redis restores an application that was settled before. It counts once; otherwise it would hide a lost
+// one.
 func TestSettle_RestoredApplicationHidesNoGap(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -59,7 +60,8 @@ var errDied = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the p
 // diesAfterReview is a line whose process dies after it has moved applications to the DLQ.
 type diesAfterReview struct{ settle.Line }
 
-func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
+func (l diesAfterReview) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time,
+	failed []coupon.Failure) (int64, error) {
 	n, err := l.Line.Review(ctx, couponID, run, at, failed)
 	if len(failed) > 0 {
 		err = errors.Join(err, errDied)
@@ -85,8 +87,8 @@ func TestSettle_RestoredApplicationWithRefusedRowLeavesQueue(t *testing.T) {
 	d.Verify()
 }
 
-// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in between, the
-// application is in both: a pending clean-up and no violation. The attempt counts.
+// The refused row of a user who was not selected before is written to Redis before the COMMIT. After a crash in
+// between, the application is in both: a pending clean-up and no violation. The attempt counts.
 func TestSettle_CrashAfterRefusedRowViolatesNothing(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

@@ -45,13 +45,16 @@ func (l *losing) mustHold(lost int64) {
 	require.Contains(l.T, l.Findings(), verify.PromiseLost)
 	require.Equal(l.T, lost, l.Check(l.hurt)[0].Gap)
 	require.Empty(l.T, l.Issued(l.hurt))
-	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
-		report.Run, fmt.Sprintf(`{"missing":%d,"account":{"accepted":100,%%`, lost)))
+	require.Equal(l.T, []uint64{uint64(l.hurt)},
+		l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_HELD' AND run_id = ? AND detail LIKE ?",
+			report.Run, fmt.Sprintf(`{"missing":%d,"account":{"accepted":100,%%`, lost)))
 
 	l.AcceptGap()
 	require.Equal(l.T, 100-int(lost), len(l.Issued(l.hurt)))
-	require.Equal(l.T, []uint64{uint64(l.hurt)}, l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim' AND reason = 'test' AND detail LIKE ?",
-		fmt.Sprintf(`{"missing":%d,%%`, lost)))
+	require.Equal(l.T, []uint64{uint64(l.hurt)},
+		l.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND actor = 'kim' AND reason = 'test' "+
+			"AND detail LIKE ?",
+			fmt.Sprintf(`{"missing":%d,%%`, lost)))
 	l.Verify()
 }
 
@@ -99,8 +102,8 @@ func TestSettle_HoldsGapAfterRedisRestartedEmpty(t *testing.T) {
 	l.Verify()
 }
 
-// While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again, before any
-// run.
+// While MySQL is away, the counter is not stored. Living pods put applications back when MySQL is available again,
+// before any run.
 func TestPods_PutBackLossWhileMySQLIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
@@ -149,10 +152,13 @@ func TestSettle_WritesOffNoMoreThanApproved(t *testing.T) {
 	order.Expect = nil
 	approved = approve()
 	order.Expect = map[coupon.CouponID]string{couponID: approved}
-	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} { // an earlier settlement counts as approved
+	// An earlier settlement counts as approved.
+	for _, want := range []coupon.ResultStatus{coupon.Settled, coupon.Unchanged} {
 		require.Equal(t, want, d.SettleAs(order).Coupons[0].Status)
 	}
-	require.Equal(t, []uint64{uint64(couponID)}, d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?", `{"missing":4,%"digest":"`+approved+`"}`))
+	require.Equal(t, []uint64{uint64(couponID)},
+		d.IDs("SELECT coupon_id FROM audit_event WHERE action = 'GAP_ACCEPTED' AND detail LIKE ?",
+			`{"missing":4,%"digest":"`+approved+`"}`))
 	require.Equal(t, []coupon.UserID{1}, d.Issued(couponID))
 }
 
@@ -162,7 +168,8 @@ func TestSettle_HoldsCouponThatIsNotDueForApprovedDigest(t *testing.T) {
 	d := jajeongtest.New(t)
 	now := d.Now()
 	couponID := d.AddCouponBetween(2, now.Add(-time.Hour), now.Add(time.Hour))
-	order := settle.Order{Trigger: coupon.Manual, Cutoff: now.Add(-2 * time.Hour), Coupons: []coupon.CouponID{couponID}, Operator: "kim", Reason: "test"}
+	order := settle.Order{Trigger: coupon.Manual, Cutoff: now.Add(-2 * time.Hour), Coupons: []coupon.CouponID{couponID},
+		Operator: "kim", Reason: "test"}
 	require.Equal(t, coupon.NotDue, d.SettleAs(order).Coupons[0].Status)
 	order.Expect = map[coupon.CouponID]string{couponID: "sha256:" + strings.Repeat("0", 64)}
 	require.Equal(t, coupon.HeldBack, d.SettleAs(order, coupon.Invariant).Coupons[0].Status)

@@ -31,7 +31,8 @@ func (g *gate) pass(ctx context.Context) {
 	}
 }
 
-// heldLine holds a run before one of its calls, counted from 1. Only one coupon is settled, so that calls do not overlap.
+// heldLine holds a run before one of its calls, counted from 1. Only one coupon is settled, so that calls do not
+// overlap.
 type heldLine struct {
 	settle.Line
 	page, remove  int // before which call
@@ -40,14 +41,16 @@ type heldLine struct {
 	cleared       chan struct{} // closed when the first Remove is done; may be nil
 }
 
-func (l *heldLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l *heldLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if l.pages++; l.pages == l.page {
 		l.gate.pass(ctx)
 	}
 	return l.Line.Page(ctx, couponID, after, cutoff)
 }
 
-func (l *heldLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l *heldLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+	settled []coupon.Application) (int64, error) {
 	if l.clears++; l.clears == l.remove {
 		l.gate.pass(ctx)
 	}
@@ -128,8 +131,8 @@ func newCompanions(t *testing.T) (c *companions, couponID coupon.CouponID, first
 	return c, couponID, first
 }
 
-// Seats are added while one run cleans up. A second run reads the line to give them, while the clean-up shortens it. A third
-// waits for the lock.
+// Seats are added while one run cleans up. A second run reads the line to give them, while the clean-up shortens it. A
+// third waits for the lock.
 func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	c, couponID, first := newCompanions(t)
@@ -149,8 +152,8 @@ func TestSettle_IssuesLowestArrivalsWhileAnotherRunCleansUp(t *testing.T) {
 	c.requireInOrder(couponID, laterSeats)
 }
 
-// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another run
-// settles what they have read before they decide about it.
+// Two runs without free seats read the rest of the queue, without the coupon's row, while the first cleans up. Another
+// run settles what they have read before they decide about it.
 func TestSettle_RecordsNotSelectedOnceWhileAnotherRunCleansUp(t *testing.T) {
 	t.Parallel()
 	for name, seats := range map[string]int{"sold out": firstSeats, "seats are added": laterSeats} {
@@ -182,17 +185,20 @@ func (c *companions) requireInOrder(couponID coupon.CouponID, seats int) {
 	c.T.Helper()
 	line := between(1, heldLineLength)
 	require.Equal(c.T, line[:seats], c.Issued(couponID))
-	require.Equal(c.T, jajeongtest.Between(1, uint64(seats)), c.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+	require.Equal(c.T, jajeongtest.Between(1, uint64(seats)),
+		c.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
 	require.Equal(c.T, line[seats:], c.Outcome(couponID, "NOT_SELECTED"))
 	require.Empty(c.T, c.Waiting(couponID))
 	var recorded [2]int
-	require.NoError(c.T, c.DB.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&recorded[0], &recorded[1]))
+	require.NoError(c.T,
+		c.DB.QueryRow("SELECT SUM(issued_count), SUM(not_selected_count) FROM settlement WHERE coupon_id = ?",
+			couponID).Scan(&recorded[0], &recorded[1]))
 	require.Equal(c.T, [2]int{seats, heldLineLength - seats}, recorded)
 	c.Verify()
 }
 
-// ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the transaction
-// yields.
+// ALTER TABLE waits for the settlement, and reads of the settlement on another connection wait for ALTER TABLE: the
+// transaction yields.
 func TestSettle_YieldsToAlterTable(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -212,7 +218,10 @@ func TestSettle_YieldsToAlterTable(t *testing.T) {
 		altered <- err
 	}()
 	testenv.Eventually(t, "the table is about to be altered", func() bool {
-		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool { return strings.Contains(s.State, "metadata lock") }) > 0
+		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool {
+			return strings.Contains(s.State,
+				"metadata lock")
+		}) > 0
 	})
 	close(held.gate.open)
 	issued, _ := c.sum()

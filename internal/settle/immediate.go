@@ -22,10 +22,10 @@ type Issuance struct {
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
 
-// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run, by
-// the rules of coupon.ImmediateRun. The cutoff is the highest arrival plus 1, read from Redis; no new arrival can be below
-// it. It reads the queue alone: nightly runs and operators retry the DLQ. While pods put applications back, its status is
-// BUSY.
+// IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run,
+// by the rules of coupon.ImmediateRun. The cutoff is the highest arrival plus 1, read from Redis; no new arrival can be
+// below it. It reads the queue alone: nightly runs and operators retry the DLQ. While pods put applications back, its
+// status is BUSY.
 //
 // It never fails for good: the next call continues. After stop is cancelled, it has Grace to finish.
 func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done Issuance) {
@@ -103,7 +103,8 @@ func (s *settlement) recordRun(ctx context.Context, tx *sql.Tx) (err error) {
 // looking is a Door whose Fence only looks: no new arrival can be below the cutoff of an immediate run.
 type looking struct{ Door }
 
-func (d looking) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d looking) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time,
+	known coupon.Promise) (wait, forPods time.Duration, err error) {
 	_, _, forPods, err = d.Look(ctx, couponID, known)
 	return 0, forPods, err
 }
@@ -111,7 +112,8 @@ func (d looking) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Tim
 // queueAlone is a Line whose pages have no DLQ entries.
 type queueAlone struct{ Line }
 
-func (q queueAlone) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (q queueAlone) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return q.Queue(ctx, couponID, after, cutoff)
 }
 

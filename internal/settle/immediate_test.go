@@ -21,8 +21,10 @@ type sums struct{ issued, concluded, upTo, last int64 }
 
 func sumsOf(d *jajeongtest.Deployment, couponID coupon.CouponID) (s sums) {
 	d.T.Helper()
-	require.NoError(d.T, d.DB.QueryRow("SELECT issued, concluded, settled_up_to, last_issued FROM settled WHERE coupon_id = ?", couponID).
-		Scan(&s.issued, &s.concluded, &s.upTo, &s.last))
+	require.NoError(d.T,
+		d.DB.QueryRow("SELECT issued, concluded, settled_up_to, last_issued FROM settled WHERE coupon_id = ?",
+			couponID).
+			Scan(&s.issued, &s.concluded, &s.upTo, &s.last))
 	return s
 }
 
@@ -72,7 +74,11 @@ func TestIssueNow_RecordsARunOnlyWithAChange(t *testing.T) {
 	d.Apply(couponID, 7) // an unknown user
 	done := d.IssueNow(couponID)
 	require.Equal(t, settle.Counts{Read: 1, UnderReview: 1}, done.Counts)
-	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement_run r JOIN settlement s ON s.run_id = r.id WHERE s.under_review_count = 1 AND s.cleaned_at IS NOT NULL AND r.status = 'SUCCEEDED' AND r.finished_at >= r.cutoff AND r.nonce IS NOT NULL AND r.trigger_kind = 'IMMEDIATE'"))
+	require.EqualValues(t, 1,
+		d.Number(
+			"SELECT COUNT(*) FROM settlement_run r JOIN settlement s ON s.run_id = r.id WHERE s.under_review_count = "+
+				"1 AND s.cleaned_at IS NOT NULL AND r.status = 'SUCCEEDED' AND r.finished_at >= r.cutoff AND r.nonce "+
+				"IS NOT NULL AND r.trigger_kind = 'IMMEDIATE'"))
 	require.Equal(t, coupon.Unchanged, d.IssueNow(couponID).Status, "DLQ entries are not tried again")
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM settlement_run"))
 	require.Equal(t, d.Runs(couponID)[0], d.Reason(couponID, "7").Run)
@@ -111,7 +117,8 @@ func TestIssueNow_WaitsForNobody(t *testing.T) {
 		couponID := d.AddImmediate(2, 1, 2)
 		d.Refresh()
 		d.Exec("UPDATE promise SET counted_since = 1 WHERE coupon_id = ?", couponID)
-		require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "run_id", "0123456789012345678901234567890123456789").Err())
+		require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "run_id",
+			"0123456789012345678901234567890123456789").Err())
 		done := d.IssueNow(couponID)
 		require.Equal(t, coupon.Busy, done.Status)
 		require.Empty(t, d.Issued(couponID))
@@ -212,7 +219,8 @@ type stuckLine struct {
 	member string
 }
 
-func (l stuckLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l stuckLine) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+	settled []coupon.Application) (int64, error) {
 	for _, a := range settled {
 		if a.Member == l.member {
 			return 0, errors.New("redis is away")
@@ -226,7 +234,8 @@ type countedRemovals struct {
 	n *int
 }
 
-func (l countedRemovals) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (l countedRemovals) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+	settled []coupon.Application) (int64, error) {
 	*l.n += len(settled)
 	return l.Line.Remove(ctx, couponID, closes, mark, settled)
 }
@@ -255,7 +264,8 @@ func TestIssueNow_ReportsWhatItIssuedBeforeBusy(t *testing.T) {
 // A COMMIT whose reply is lost is looked up by the nonce of the run.
 func TestIssueNow_DeterminesResultOfLostCommit(t *testing.T) {
 	t.Parallel()
-	for name, fate := range map[string]faultproxy.Action{"applied": faultproxy.DropReply(nil), "never delivered": faultproxy.DropRequest(nil)} {
+	for name, fate := range map[string]faultproxy.Action{"applied": faultproxy.DropReply(nil),
+		"never delivered": faultproxy.DropRequest(nil)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			issueWithLostCommit(t, fate)
@@ -300,14 +310,16 @@ func TestIssueNow_CountsRowsIfSumsDoNotAddUp(t *testing.T) {
 	d.AddUsers(8)
 	d.Apply(couponID, 8)
 	require.Equal(t, coupon.HeldBack, d.IssueNow(couponID).Status)
-	require.Zero(t, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'GAP_HELD'"), "the nightly run records it")
+	require.Zero(t, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'GAP_HELD'"),
+		"the nightly run records it")
 	require.Equal(t, []string{"8"}, d.Waiting(couponID))
 }
 
 // After some failovers no server has counted applications that put back has entered. Such an excess would hide a loss.
 func TestIssueNow_CountsWhatNoServerHasCounted(t *testing.T) {
 	t.Parallel()
-	for name, newcomer := range map[string]coupon.UserID{"a new application": 3, "an application of a user with the coupon": 1} {
+	for name, newcomer := range map[string]coupon.UserID{"a new application": 3,
+		"an application of a user with the coupon": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
@@ -361,7 +373,9 @@ func TestRun_SetsSumsRight(t *testing.T) {
 	right := sumsOf(d, couponID)
 	require.EqualValues(t, 2, right.issued)
 	require.EqualValues(t, 1, right.concluded)
-	for _, wrong := range []string{"DELETE FROM settled", "UPDATE settled SET issued = 7, concluded = 0, last_issued = 0, settled_up_to = 0", "UPDATE settled SET settled_up_to = settled_up_to + 60000000"} {
+	for _, wrong := range []string{"DELETE FROM settled",
+		"UPDATE settled SET issued = 7, concluded = 0, last_issued = 0, settled_up_to = 0",
+		"UPDATE settled SET settled_up_to = settled_up_to + 60000000"} {
 		d.Exec(wrong)
 		d.SettleNow()
 		require.Equal(t, right, sumsOf(d, couponID), wrong)
@@ -392,7 +406,8 @@ type countedPages struct {
 	pages *int
 }
 
-func (s countedPages) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (s countedPages) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	*s.pages++
 	return s.Store.Page(ctx, couponID, after, cutoff)
 }
@@ -442,7 +457,8 @@ func TestFrozen(t *testing.T) {
 		freeze(d, couponID, true)
 		before := d.Snapshot()
 		require.Equal(t, coupon.Frozen, d.IssueNow(couponID).Status)
-		for _, report := range []*settle.Report{d.SettleNow(), d.SettleAs(jajeongtest.Nightly(d.Now())), d.Retry(couponID), d.Drop(couponID, "2")} {
+		for _, report := range []*settle.Report{d.SettleNow(), d.SettleAs(jajeongtest.Nightly(d.Now())),
+			d.Retry(couponID), d.Drop(couponID, "2")} {
 			require.Equal(t, coupon.Frozen, report.Coupons[0].Status)
 			require.Equal(t, coupon.RunSucceeded, report.Status)
 		}
@@ -481,7 +497,8 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// An application whose user has another one in the DLQ stays where it is. Looks at it are no changes, or they would never rest.
+// An application whose user has another one in the DLQ stays where it is. Looks at it are no changes, or they would
+// never rest.
 func TestIssueNow_RestsWhileADLQEntryIsInTheWay(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

@@ -36,7 +36,8 @@ func (c crowd) requireRecord(run coupon.RunID, issued, underReview, notSelected 
 	coupons, err := history.Reader{DB: c.DB}.RunCoupons(c.T.Context(), run)
 	require.NoError(c.T, err)
 	require.Len(c.T, coupons, 1)
-	require.Equal(c.T, history.Counts{Issued: issued, UnderReview: underReview, NotSelected: notSelected}, coupons[0].Counts)
+	require.Equal(c.T, history.Counts{Issued: issued, UnderReview: underReview, NotSelected: notSelected},
+		coupons[0].Counts)
 	require.Equal(c.T, issued+underReview+notSelected, coupons[0].Read)
 }
 
@@ -56,7 +57,8 @@ func (c crowd) requireCountedOnce() {
 // A record is true when its run is killed in the close-out, and it still is when the next run has continued.
 func TestCloseOut_RecordsWhatItDidBeforeInterruption(t *testing.T) {
 	t.Parallel()
-	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t,
+		testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
 	d.AddUsers(between(21, 400)...)
 	for name, at := range map[string]struct {
 		proxy int
@@ -64,9 +66,10 @@ func TestCloseOut_RecordsWhatItDidBeforeInterruption(t *testing.T) {
 		fate  func(func()) faultproxy.Action
 		moved int64 // by the killed run
 	}{
-		"before the page is moved":   {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropRequest, 0},
-		"after the page was moved":   {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropReply, 20},
-		"before the end is recorded": {jajeongtest.ToMySQL, "UPDATE settlement SET under_review_count = ", faultproxy.DropRequest, 20},
+		"before the page is moved": {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropRequest, 0},
+		"after the page was moved": {jajeongtest.ToRedis, "UNKNOWN_USER", faultproxy.DropReply, 20},
+		"before the end is recorded": {jajeongtest.ToMySQL, "UPDATE settlement SET under_review_count = ",
+			faultproxy.DropRequest, 20},
 	} {
 		t.Run("killed "+name, func(t *testing.T) {
 			c := newCrowd(d.For(t))

@@ -59,7 +59,8 @@ func TestRefresh_CouponWithoutSeatsIsNotSoldOut(t *testing.T) {
 	d.Apply(couponID, 1)
 }
 
-// A manual run with a later cutoff died after its COMMIT. The nightly run with an earlier cutoff cleans up what it can see.
+// A manual run with a later cutoff died after its COMMIT. The nightly run with an earlier cutoff cleans up what it can
+// see.
 func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -81,6 +82,7 @@ func TestSettle_EarlierCutoffCompletesCleanupOnlyOfClosedCoupon(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, report.Coupons[0].Error)
 		require.Empty(t, d.Waiting(couponID), name)
-		require.Equal(t, c.clean, len(d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID)) == 0, name)
+		require.Equal(t, c.clean, len(d.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL",
+			couponID)) == 0, name)
 	}
 }

@@ -39,8 +39,9 @@ type seated struct {
 // row returns the settlement row.
 func (s seated) row() records.Settlement {
 	t, w := s.tally, s.winners
-	return records.Settlement{Issued: t.Issued, UnderReview: s.underReview(), Rejected: t.Rejected, AlreadyIssued: t.AlreadyIssued,
-		First: w.first, Last: w.last, FirstRow: s.firstRow, Digest: w.digest}
+	return records.Settlement{Issued: t.Issued, UnderReview: s.underReview(), Rejected: t.Rejected,
+		AlreadyIssued: t.AlreadyIssued,
+		First:         w.first, Last: w.last, FirstRow: s.firstRow, Digest: w.digest}
 }
 
 // underReview counts the applications that the transaction decides to move to the DLQ, before and after the commit.
@@ -59,14 +60,17 @@ func (s *settlement) waitForFence(ctx context.Context) error {
 			return err
 		}
 		if forPods > 0 {
-			s.logger.Warn("redis is new to this coupon, or another server took over: pods put lost applications back first", zap.Duration("wait", forPods))
+			s.logger.Warn(
+				"redis is new to this coupon, or another server took over: pods put lost applications back first",
+				zap.Duration("wait", forPods))
 			wait = forPods
 		}
 		if err := s.run.stopped(); err != nil {
 			return err
 		}
 		if wait > calendar.MaxEarliness {
-			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.run.zone).Format(time.RFC3339), wait.Round(time.Second))
+			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.run.zone).Format(time.RFC3339),
+				wait.Round(time.Second))
 		}
 		if sleep.For(s.run.stop, wait) != nil {
 			return s.run.stopped()
@@ -95,7 +99,8 @@ func (s *settlement) sameServer(ctx context.Context) error {
 
 var errVanished = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.Vanished)}
 
-// sameLine returns an error if Redis has lost applications since the account: those with seats may have arrived after them.
+// sameLine returns an error if Redis has lost applications since the account: those with seats may have arrived after
+// them.
 func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Account) error {
 	if err := s.sameServer(ctx); err != nil {
 		return err
@@ -109,7 +114,8 @@ func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Ac
 }
 
 // seat gives the free seats of a locked coupon to the first eligible applications of the line.
-func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past ledger.Past, winners *remembered) (seated, error) {
+func (s *settlement) seat(ctx context.Context, tx *sql.Tx, c coupon.Coupon, past ledger.Past,
+	winners *remembered) (seated, error) {
 	got := seated{refused: s.run.newRefusals(c.TotalQuantity, 0)}
 	digest := newDigest()
 	pages := &pageReader{settlement: s, past: past, ask: firstApplications,
@@ -168,20 +174,23 @@ func (b budget) without(on pageSeats) budget {
 
 // seatPage gives or keeps seats for the first eligible applications of a page. If a refused row leaves a seat free, the
 // next application gets it. If a user got the coupon by hand meanwhile, the rest of the page is classified again.
-func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget, all *seated) (on pageSeats, err error) {
+func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, before budget,
+	all *seated) (on pageSeats, err error) {
 	if next.seats() > before.free() { // more seats are gone than planned: an earlier page replaced refused rows
 		next = s.run.choose(next.from, before.free(), newPageUsers(next.from))
 	}
 	for attempt := 1; ; {
 		left := before.without(on)
-		stored, err := all.refused.insert(ctx, tx, left.given, next.chosen, func(given int, part []coupon.Application) error {
-			first, err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.run.zone, left.coupon.IssuedCount+given, next.rowsOf(part))
-			all.firstRow = cmp.Or(all.firstRow, first)
-			if attempt == maxPageAttempts {
-				err = mysqltx.DuplicateAsBadRow(err)
-			}
-			return err
-		})
+		stored, err := all.refused.insert(ctx, tx, left.given, next.chosen,
+			func(given int, part []coupon.Application) error {
+				first, err := records.InsertIssued(ctx, tx, s.run.rows(), left.coupon, s.run.zone,
+					left.coupon.IssuedCount+given, next.rowsOf(part))
+				all.firstRow = cmp.Or(all.firstRow, first)
+				if attempt == maxPageAttempts {
+					err = mysqltx.DuplicateAsBadRow(err)
+				}
+				return err
+			})
 		if mysqltx.IsDuplicate(err) {
 			page := mapped(next.from, func(c decision.Application) coupon.Application { return c.Application })
 			again, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
@@ -208,7 +217,8 @@ func (s *settlement) seatPage(ctx context.Context, tx *sql.Tx, next selection, b
 
 // fromRecords returns the applications that were recorded as NOT_SELECTED.
 func fromRecords(all []coupon.Application) []coupon.Application {
-	return slices.DeleteFunc(slices.Clone(all), func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
+	return slices.DeleteFunc(slices.Clone(all),
+		func(a coupon.Application) bool { return a.Source != coupon.SourceNotSelected })
 }
 
 func notUnderReview(all []coupon.Application) []coupon.Application {
@@ -219,7 +229,8 @@ func notUnderReview(all []coupon.Application) []coupon.Application {
 
 // recordReturned updates the records of NOT_SELECTED applications. If the application has a seat now, its record is
 // deleted. If it cannot get a seat any more, the record gets the final outcome.
-func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
+func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx,
+	on pageSeats) (sum tally, rejected []coupon.Failure, err error) {
 	if err := records.DeleteNotSelected(ctx, tx, s.coupon.ID, fromRecords(on.stored)); err != nil {
 		return tally{}, nil, err
 	}
@@ -229,13 +240,15 @@ func (s *settlement) recordReturned(ctx context.Context, tx *sql.Tx, on pageSeat
 			rejected = append(rejected, f)
 			continue
 		}
-		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application, records.Ending{Outcome: coupon.OutcomeAlreadyIssued}); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, c.Application,
+			records.Ending{Outcome: coupon.OutcomeAlreadyIssued}); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{AlreadyIssued: 1}})
 	}
 	for _, f := range rejected {
-		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application, records.RejectedFor(f)); err != nil {
+		if err := records.UpdateNotSelected(ctx, tx, s.run.rows(), s.coupon.ID, f.Application,
+			records.RejectedFor(f)); err != nil {
 			return tally{}, nil, err
 		}
 		sum = sum.plus(tally{Counts: Counts{Rejected: 1}})

@@ -43,8 +43,9 @@ func (s *scene) start(parallel int, rule func(*process, faultproxy.Turn) faultpr
 	defer logs.Close()
 	proxies, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action { <-p.started; return rule(p, turn) })
 	p.proxies = proxies
-	p.cmd = exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
-		"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, proxied.Flags(proxied.Job)...)...)
+	p.cmd = exec.CommandContext(testenv.Patient(s.T), testenv.Build(s.T, "./cmd/settle"),
+		append([]string{"run", "--cutoff=now", "--operator=kim", "--reason=test",
+			"--log-level=debug", fmt.Sprintf("--parallel=%d", parallel)}, proxied.Flags(proxied.Job)...)...)
 	p.cmd.Stderr = logs
 	require.NoError(s.T, p.cmd.Start())
 	close(p.started)
@@ -155,8 +156,9 @@ func everyBlow(turns, parallel, reruns int) (blows []blow) {
 	return blows
 }
 
-// someBlows hit every step at its first turn, and those from the commit on at their last, too: MySQL rolls back what is before.
-// All are before a turn: a process that is killed after one leaves on the servers what it leaves before the next.
+// someBlows hit every step at its first turn, and those from the commit on at their last, too: MySQL rolls back what is
+// before. All are before a turn: a process that is killed after one leaves on the servers what it leaves before the
+// next.
 func someBlows(operations []operation) (blows []blow) {
 	turns := map[settle.Step][]int{}
 	for i, o := range operations {
@@ -207,7 +209,8 @@ func TestSettle_NextRunCompletesKilledRun(t *testing.T) {
 	var struck, surprised tally
 	t.Run("at any operation", func(t *testing.T) { killedAtAnyOperation(t, st, turns, &struck) })
 	t.Run("at any moment", func(t *testing.T) { killedAtAnyMoment(t, st, took, &surprised) })
-	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns), struck.steps)
+	t.Logf("settle was killed at %d kill points around its %d operations, by step: %v", struck.total, len(turns),
+		struck.steps)
 	t.Logf("settle was killed at %d moments, by step: %v", surprised.total, surprised.steps)
 	require.Empty(t, struck.missed())
 }
@@ -232,7 +235,8 @@ func killedAtAnyOperation(t *testing.T, st stage, turns []operation, struck *tal
 				if code, killed = p.wait(); killed {
 					require.GreaterOrEqual(t, p.proxies[0].Turns(), b.turn)
 					step := p.step()
-					if b.parallel == 1 { // then turns come as they came undisturbed, and what it logged last may be lost with it
+					// Then turns come as they came undisturbed, and what it logged last may be lost with it.
+					if b.parallel == 1 {
 						step = turns[b.turn-1].step
 					}
 					struck.count(step)
@@ -260,12 +264,14 @@ func (s *scene) fullRedis() (release func()) {
 	return release
 }
 
-// mustCountOnce demands that the records of all runs together count each application that was rejected or moved to the DLQ, and once.
+// mustCountOnce demands that the records of all runs together count each application that was rejected or moved to the
+// DLQ, and once.
 func (s *scene) mustCountOnce() {
 	s.T.Helper()
 	var reviewed, rejected int
 	for _, couponID := range s.coupons() {
-		reviewed += int(s.Number("SELECT COALESCE(SUM(under_review_count), 0) FROM settlement WHERE coupon_id = ?", couponID))
+		reviewed += int(s.Number("SELECT COALESCE(SUM(under_review_count), 0) FROM settlement WHERE coupon_id = ?",
+			couponID))
 		rejected += int(s.Number("SELECT COALESCE(SUM(ended_count), 0) FROM settlement WHERE coupon_id = ?", couponID))
 	}
 	require.Equal(s.T, [2]int{undisturbedTotal.UnderReview, undisturbedTotal.Rejected}, [2]int{reviewed, rejected})
@@ -334,14 +340,17 @@ func TestSettle_RecordsAbandonedRun(t *testing.T) {
 	stored := func() int64 {
 		return s.Number("SELECT COUNT(*) FROM settlement_run WHERE id = ? AND status = 'ABANDONED'", dead.ID)
 	}
-	s.Exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?", history.SilentSeconds, dead.ID)
-	testenv.Eventually(t, "the run is shown as abandoned", func() bool { return runs()[0].Status == coupon.RunAbandoned })
+	s.Exec("UPDATE settlement_run SET heartbeat_at = heartbeat_at - INTERVAL ? SECOND WHERE id = ?",
+		history.SilentSeconds, dead.ID)
+	testenv.Eventually(t, "the run is shown as abandoned",
+		func() bool { return runs()[0].Status == coupon.RunAbandoned })
 	require.Zero(t, stored(), "reading changes nothing")
 
 	s.SettleNow()
 	require.EqualValues(t, 1, stored())
 	all := runs()
-	require.Equal(t, []coupon.RunStatus{coupon.RunSucceeded, coupon.RunAbandoned}, []coupon.RunStatus{all[0].Status, all[1].Status})
+	require.Equal(t, []coupon.RunStatus{coupon.RunSucceeded, coupon.RunAbandoned},
+		[]coupon.RunStatus{all[0].Status, all[1].Status})
 	s.mustBeSettled()
 	coupons, err := read.RunCoupons(t.Context(), dead.ID)
 	require.NoError(t, err)

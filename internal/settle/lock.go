@@ -12,9 +12,11 @@ import (
 )
 
 var (
-	errBusy      = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
-	errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")} // rolls back an immediate run
-	errFrozen    = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")}         // the result shows it as a status
+	errBusy = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.CouponBusy)}
+	// Rolls back an immediate run.
+	errUnchanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("nothing has changed")}
+	// The result shows it as a status.
+	errFrozen = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")}
 )
 
 // lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion.
@@ -48,7 +50,8 @@ func (s *settlement) transaction(ctx context.Context, work func(ctx context.Cont
 }
 
 // underLock runs work in a transaction that has locked the coupon.
-func (s *settlement) underLock(ctx context.Context, work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
+func (s *settlement) underLock(ctx context.Context,
+	work func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error) error {
 	return s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		locked, err := s.lock(ctx, tx)
 		if err != nil {

@@ -53,11 +53,14 @@ func (c *commit) passes(turn faultproxy.Turn) bool {
 
 // settleOneByOne settles one coupon after the other.
 func settleOneByOne(proxied *jajeongtest.Deployment, coupons ...coupon.CouponID) (*settle.Report, error) {
-	return proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(proxied.T.Context(), jajeongtest.Manual(coupons...))
+	return proxied.Settler(func(s *settle.Settler) { s.Parallel = 1 }).RunOnce(proxied.T.Context(),
+		jajeongtest.Manual(coupons...))
 }
 
 // undisturbedTotal is what a run on a scene reports.
-var undisturbedTotal = settle.Total{Coupons: 3, Counts: settle.Counts{Read: 3 + 43 + 4 + 3, Issued: 12 + 3 + 2, UnderReview: 7, Rejected: 1, AlreadyIssued: 3, NotSelected: 24 + 1}}
+var undisturbedTotal = settle.Total{Coupons: 3,
+	Counts: settle.Counts{Read: 3 + 43 + 4 + 3, Issued: 12 + 3 + 2, UnderReview: 7, Rejected: 1, AlreadyIssued: 3,
+		NotSelected: 24 + 1}}
 
 // mustReport demands the counts of an undisturbed run, in the report and in the run's records.
 func (s *scene) mustReport(report *settle.Report) {
@@ -68,7 +71,8 @@ func (s *scene) mustReport(report *settle.Report) {
 	require.NoError(s.T, s.DB.QueryRow(`SELECT COUNT(*), SUM(issued_count), SUM(under_review_count), SUM(ended_count),
 		SUM(already_issued_count), SUM(not_selected_count)
 		FROM settlement WHERE run_id = ? AND cleaned_at IS NOT NULL`, report.Run).
-		Scan(&recorded.Coupons, &recorded.Issued, &recorded.UnderReview, &recorded.Rejected, &recorded.AlreadyIssued, &recorded.NotSelected))
+		Scan(&recorded.Coupons, &recorded.Issued, &recorded.UnderReview, &recorded.Rejected, &recorded.AlreadyIssued,
+			&recorded.NotSelected))
 	recorded.Read = undisturbedTotal.Read // is not recorded
 	require.Equal(s.T, undisturbedTotal, recorded)
 }
@@ -126,7 +130,8 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 	shared := jajeongtest.NewOnPrivateRedis(t)
 	shared.AddUsers(between(1, 9)...)
 	shared.RefuseRows("user_coupon", 2)
-	for name, users := range map[string][]coupon.UserID{"gap alone": nil, "winners, a refused row and a gap": between(1, 9)} {
+	for name, users := range map[string][]coupon.UserID{"gap alone": nil,
+		"winners, a refused row and a gap": between(1, 9)} {
 		t.Run(name, func(t *testing.T) {
 			d := shared.For(t)
 			coupons := []coupon.CouponID{d.AddCoupon(5), d.AddCoupon(5)}
@@ -153,9 +158,11 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 			want, got := report.Coupons[0], report.Coupons[1]
 			require.EqualValues(t, 3, want.Gap)
 			require.Equal(t, coupon.Settled, want.Status)
-			got.Coupon, got.Name, got.Millis, got.FirstArrival, got.LastArrival = want.Coupon, want.Name, want.Millis, want.FirstArrival, want.LastArrival
+			got.Coupon, got.Name, got.Millis, got.FirstArrival, got.LastArrival = want.Coupon, want.Name, want.Millis,
+				want.FirstArrival, want.LastArrival
 			require.Equal(t, want, got)
-			require.Equal(t, []int{3, 3}, jajeongtest.Column[int](d, "SELECT gap FROM run_coupon WHERE run_id = ? ORDER BY coupon_id", report.Run))
+			require.Equal(t, []int{3, 3}, jajeongtest.Column[int](d,
+				"SELECT gap FROM run_coupon WHERE run_id = ? ORDER BY coupon_id", report.Run))
 			d.Verify(coupons...)
 		})
 	}
@@ -181,8 +188,8 @@ func TestDrop_RemovesMalformedMemberAfterLostCommit(t *testing.T) {
 	d.Verify()
 }
 
-// The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT has
-// arrived.
+// The lost transaction is still open when the run looks for its result. Its lock makes the run wait until the COMMIT
+// has arrived.
 func waitsForTheLost(t *testing.T, s *scene, c commit) {
 	late := make(chan struct{})
 	_, proxied := s.Proxied(func(turn faultproxy.Turn) faultproxy.Action {

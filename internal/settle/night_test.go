@@ -47,7 +47,8 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	couponID := d.AddCouponBetween(100_000, d.Now().Add(-time.Hour), d.Now().Add(48*time.Hour))
 	d.Apply(couponID, 1)
 	now := d.Now()
-	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2) // midnight is in two seconds
+	// Midnight is in two seconds.
+	zone := time.FixedZone("early", int(calendar.NextCutoff(now, time.UTC).Sub(now).Seconds())-2)
 	midnight := calendar.NextCutoff(now, zone)
 
 	settler := d.Settler(func(s *settle.Settler) { s.Zone = jajeongtest.InZone(zone) })
@@ -79,9 +80,10 @@ func TestSettle_EarlyAndLateRunsUseSameMidnight(t *testing.T) {
 	require.True(t, midnight.Equal(calendar.DefaultCutoff(midnight.Add(time.Hour), zone)), "an hour late")
 }
 
-// applyConcurrently makes users from first on apply, two every few milliseconds, until ended is closed. The returned func
-// waits for the last and returns all arrivals.
-func applyConcurrently(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID, ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
+// applyConcurrently makes users from first on apply, two every few milliseconds, until ended is closed. The returned
+// func waits for the last and returns all arrivals.
+func applyConcurrently(d *jajeongtest.Deployment, couponID coupon.CouponID, first coupon.UserID,
+	ended <-chan struct{}) (arrivals func() map[coupon.UserID]coupon.Arrival) {
 	const maxUsers = 2_400
 	var (
 		next  atomic.Uint64
@@ -138,7 +140,8 @@ func TestSettle_SweepsNoCouponWithOpenPromises(t *testing.T) {
 	never := shut(d.AddCoupon(1))
 
 	d.SettleFailing(coupon.Invariant)
-	require.Equal(t, []uint64{uint64(over), uint64(never)}, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
+	require.Equal(t, []uint64{uint64(over), uint64(never)},
+		d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL ORDER BY id"))
 	require.NotEmpty(t, d.Waiting(waitingBehind))
 	require.NotEmpty(t, d.UnderReview(underReview))
 	for _, couponID := range []coupon.CouponID{open, waitingBehind, underReview, held} {

@@ -74,8 +74,10 @@ func TestVerify_CountsFractionalArrivalOnce(t *testing.T) {
 	d.SettleNow()
 	var last time.Time
 	require.NoError(t, d.DB.QueryRow("SELECT MAX(applied_at) FROM application_outcome").Scan(&last))
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(last.UnixMicro()) + 0.5, Member: "77"}).Err())
-	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Score: float64(last.UnixMicro() - 10), Member: "78"}).Err())
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID),
+		redis.Z{Score: float64(last.UnixMicro()) + 0.5, Member: "77"}).Err())
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID),
+		redis.Z{Score: float64(last.UnixMicro() - 10), Member: "78"}).Err())
 	verdict := d.Check()[0]
 	require.EqualValues(t, 2, verdict.Account.Waiting)
 	require.EqualValues(t, -2, verdict.Gap)

@@ -18,8 +18,8 @@ import (
 const (
 	// pageApplications is the size of a full page: large enough to save round trips, and less than 1 MB of JSON.
 	pageApplications = 20_000
-	// firstApplications is the size of the first page. It is small, so that inserting begins soon. Sizes then double. A page
-	// half as large is inserted before the second page has been read.
+	// firstApplications is the size of the first page. It is small, so that inserting begins soon. Sizes then double. A
+	// page half as large is inserted before the second page has been read.
 	firstApplications = 5_000
 	// minApplications is the least size of a page, however few seats are free: some of its rows may be refused.
 	minApplications = 1_000
@@ -61,7 +61,8 @@ func (s selection) rowsOf(part []coupon.Application) *records.SeatRows {
 
 // secondPlaces decides the NOT_SELECTED applications of users with an earlier application in the page. If the earlier
 // one got a seat, the later one has ended. If the earlier row was refused, so is the later one.
-func (s selection) secondPlaces(stored []coupon.Application) (ended []decision.Application, refused []coupon.Application) {
+func (s selection) secondPlaces(
+	stored []coupon.Application) (ended []decision.Application, refused []coupon.Application) {
 	if len(s.second) == 0 {
 		return nil, nil
 	}

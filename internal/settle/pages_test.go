@@ -55,7 +55,8 @@ func TestChoose_EndsWhereArrivalsAreYearsApart(t *testing.T) {
 	const apart, last = 1 << 50, 1<<53 - 1 // 35 years, in µs
 	all := []decision.Application{
 		{Application: application(1, 0, coupon.SourceQueue)}, {Application: application(2, 1000, coupon.SourceQueue)},
-		{Application: application(3, apart, coupon.SourceQueue)}, {Application: application(4, last, coupon.SourceQueue)},
+		{Application: application(3, apart, coupon.SourceQueue)},
+		{Application: application(4, last, coupon.SourceQueue)},
 	}
 	c := run{}.choose(all, 4, nil)
 	require.Equal(t, []coupon.UserID{1, 2}, usersIn(c.chosen))
@@ -75,7 +76,8 @@ type memoryLine struct {
 	size int
 }
 
-func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l memoryLine) Page(_ context.Context, _ coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	from, _ := strconv.Atoi(after.Score)
 	page := l.all[from:min(len(l.all), from+l.size)]
 	return page, coupon.Cursor{Score: strconv.Itoa(from + len(page))}, nil

@@ -19,8 +19,8 @@ func (r run) ticket(id coupon.CouponID) approval.Ticket {
 	return approval.Ticket{Approval: r.Approvals[id], Person: r.Person}
 }
 
-// permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs none. A retry
-// needs it if it would issue to applications that are not under review; it cannot have one.
+// permit refuses a run by hand that needs an approval and has none. A run that would decide about no application needs
+// none. A retry needs it if it would issue to applications that are not under review; it cannot have one.
 func (s *settlement) permit(ctx context.Context, tx *sql.Tx, done issued) error {
 	if s.run.rules.asksForOthers && done.seated.others > 0 {
 		needed, err := s.run.ticket(s.coupon.ID).Needed(ctx, tx, approval.Run)

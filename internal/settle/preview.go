@@ -15,11 +15,12 @@ import (
 
 // Preview is the part of a Result that only a preview has.
 type Preview struct {
-	Digest  string        `json:"digest"`          // digest of the winners and the gap, as Order.Expect takes it
-	Plan    approval.Plan `json:"-"`               // what a second person would approve
-	First   *Winner       `json:"first,omitempty"` // first winner
-	Last    *Winner       `json:"last,omitempty"`
-	Reviews causes        `json:"underReviewBy,omitempty"` // numbers of applications that would move to the DLQ, by cause
+	Digest string        `json:"digest"`          // digest of the winners and the gap, as Order.Expect takes it
+	Plan   approval.Plan `json:"-"`               // what a second person would approve
+	First  *Winner       `json:"first,omitempty"` // first winner
+	Last   *Winner       `json:"last,omitempty"`
+	// Numbers of applications that would move to the DLQ, by cause.
+	Reviews causes `json:"underReviewBy,omitempty"`
 
 	// These lists are empty unless Order.List is set.
 	Winners     []Winner    `json:"winners,omitempty"`
@@ -48,7 +49,8 @@ type Rejection struct {
 // unfenced is a Door for previews: its Fence does not wait for the cutoff.
 type unfenced struct{ Door }
 
-func (unfenced) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
+func (unfenced) Fence(context.Context, coupon.CouponID, time.Time,
+	coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
 
@@ -155,7 +157,8 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 	err = s.eachPage(ctx, decision.AssumeExisting, func(page restPage) error {
 		rest := slices.DeleteFunc(page.classified, func(c decision.Application) bool { return refused[c.Application] })
 		d := decision.Decide(withWinners(rest, byUser), seats.seatsLeft, seats.boundary, s.run.stays)
-		sum = sum.plus(reviewed(d.Review)).plus(tally{Counts: Counts{NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
+		sum = sum.plus(reviewed(d.Review)).plus(
+			tally{Counts: Counts{NotSelected: len(d.NotSelected), AlreadyIssued: len(d.AlreadyIssued)}})
 		if s.run.List {
 			review = append(review, d.Review...)
 		}
@@ -168,7 +171,8 @@ func (s *settlement) planRest(ctx context.Context, seats plannedSeats) (sum tall
 func withWinners(page []decision.Application, winners []Winner) []decision.Application {
 	rest := make([]decision.Application, 0, len(page))
 	for _, c := range page {
-		at, won := slices.BinarySearchFunc(winners, c.User(), func(w Winner, user coupon.UserID) int { return cmp.Compare(w.User, user) })
+		at, won := slices.BinarySearchFunc(winners, c.User(),
+			func(w Winner, user coupon.UserID) int { return cmp.Compare(w.User, user) })
 		switch {
 		case won && winners[at].Arrival == c.Arrival:
 			continue

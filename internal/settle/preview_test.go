@@ -20,7 +20,8 @@ type restartedLine struct {
 	restart func()
 }
 
-func (l *restartedLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (l *restartedLine) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	if after == (coupon.Cursor{}) {
 		if l.starts++; l.starts == 2 {
 			l.restart()

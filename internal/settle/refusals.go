@@ -41,14 +41,16 @@ func (r *refusals) insert(ctx context.Context, tx *sql.Tx, before int, all []cou
 	case err == nil:
 		r.failures, r.anew = append(r.failures, found.failures...), found.anew
 	case errors.As(err, &many):
-		many.before = slices.DeleteFunc(slices.Concat(r.failures, found.failures), func(f coupon.Failure) bool { return !f.RefusedBefore() })
+		many.before = slices.DeleteFunc(slices.Concat(r.failures, found.failures),
+			func(f coupon.Failure) bool { return !f.RefusedBefore() })
 	}
 	return stored, err
 }
 
 // note turns a refused row into a failure. Only a row that no earlier settlement refused counts towards the limit.
 func (r *refusals) note(a coupon.Application, why error) error {
-	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night, Note: why.Error()}
+	f := coupon.Failure{Application: a, Cause: coupon.CauseBadRow, Retryable: true, Row: true, Night: r.night,
+		Note: why.Error()}
 	if numbered, ok := errors.AsType[*mysql.MySQLError](why); ok {
 		f.Note = numbered.Error() // without the words that this program has added
 	}

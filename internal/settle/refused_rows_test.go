@@ -35,7 +35,8 @@ func (n *nights) applyToday(users ...coupon.UserID) {
 	n.T.Helper()
 	n.AddUsers(users...)
 	for _, user := range users {
-		n.ApplyAt(n.couponID, fmt.Sprint(user), n.opened.AddDate(0, 0, n.tonight-1).Add(time.Duration(user)*time.Second))
+		n.ApplyAt(n.couponID, fmt.Sprint(user), n.opened.AddDate(0, 0,
+			n.tonight-1).Add(time.Duration(user)*time.Second))
 	}
 }
 
@@ -105,7 +106,8 @@ func TestSettle_ManualRunAlwaysTriesRefusedRow(t *testing.T) {
 	}
 }
 
-// A user who is not tried again tonight keeps a seat. The seat goes to the next application if a later night refuses the row.
+// A user who is not tried again tonight keeps a seat. The seat goes to the next application if a later night refuses
+// the row.
 func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 	t.Parallel()
 	t.Run("row accepted the next night", func(t *testing.T) {
@@ -172,8 +174,8 @@ func TestSettle_KeepsSeatForRowTriedTonight(t *testing.T) {
 	})
 }
 
-// A run moved the first application to the DLQ because the database was away. It has tried no row, so the next run of the same
-// night does.
+// A run moved the first application to the DLQ because the database was away. It has tried no row, so the next run of
+// the same night does.
 func TestSettle_TriesEntriesOfUnavailableDatabaseTheSameNight(t *testing.T) {
 	t.Parallel()
 	n := newNights(t, 9, 1)
@@ -202,8 +204,8 @@ func TestSettle_CountsRefusedRowsPerNight(t *testing.T) {
 	require.Equal(t, []int{2, 1}, []int{n.attempts(1), n.attempts(1001)})
 }
 
-// A night that fails because of other rows still counts an attempt at rows refused before. After ten attempts a row is held, and
-// each decision of an operator gives it another.
+// A night that fails because of other rows still counts an attempt at rows refused before. After ten attempts a row is
+// held, and each decision of an operator gives it another.
 func TestSettle_CountsAttemptsInFailedNight(t *testing.T) {
 	t.Parallel()
 	n := newNights(t, 200, 1, 2, 3)

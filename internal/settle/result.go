@@ -67,13 +67,14 @@ type Result struct {
 	Name   string              `json:"name"`
 	Status coupon.ResultStatus `json:"status"`
 	Counts
-	SeatsLeft     int            `json:"seatsLeft"`
-	Gap           int64          `json:"gap"` // number of accepted applications that cannot be found
-	FirstArrival  coupon.Arrival `json:"firstArrival,omitempty"`
-	LastArrival   coupon.Arrival `json:"lastArrival,omitempty"`
-	WinnersDigest string         `json:"winnersDigest,omitempty"` // sha256:… of the issued user ids in order, one a line
-	Millis        int64          `json:"durationMs"`
-	Error         string         `json:"error,omitempty"`
+	SeatsLeft    int            `json:"seatsLeft"`
+	Gap          int64          `json:"gap"` // number of accepted applications that cannot be found
+	FirstArrival coupon.Arrival `json:"firstArrival,omitempty"`
+	LastArrival  coupon.Arrival `json:"lastArrival,omitempty"`
+	// Sha256:… of the issued user ids in order, one a line.
+	WinnersDigest string `json:"winnersDigest,omitempty"`
+	Millis        int64  `json:"durationMs"`
+	Error         string `json:"error,omitempty"`
 
 	Earlier *history.Settled `json:"settledBefore,omitempty"` // if unchanged: the last run that settled the coupon
 	Preview *Preview         `json:"preview,omitempty"`       // nil unless this is a preview
@@ -95,7 +96,8 @@ func (d settled) tally() tally {
 
 func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 	all, w := d.tally(), d.issued.seated.winners
-	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(), Gap: d.issued.account.Gap(),
+	r := Result{Coupon: c.ID, Name: c.Name, Counts: all.Counts, Causes: all.causes, SeatsLeft: c.Free(),
+		Gap:    d.issued.account.Gap(),
 		Millis: took.Milliseconds(), Preview: d.preview}
 	r.Counts.Read = r.sum()
 	if w.count > 0 {
@@ -112,7 +114,8 @@ func (d settled) result(c coupon.Coupon, err error, took time.Duration) Result {
 		r.Status = coupon.Frozen
 	case err == nil && d.notDue:
 		r.Status = coupon.NotDue
-	case (err == nil || errors.Is(err, errBusy)) && (all.changed() || d.issued.changed() || d.finished != nil && d.finished.recorded):
+	case (err == nil || errors.Is(err, errBusy)) &&
+		(all.changed() || d.issued.changed() || d.finished != nil && d.finished.recorded):
 		r.Status = coupon.Settled // the next immediate run closes out what another session kept this one from
 	case err == nil:
 		r.Status = coupon.Unchanged
@@ -162,7 +165,8 @@ type Total struct {
 }
 
 func newReport(r run) *Report {
-	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{}, Total: Total{Coupons: r.coupons}}
+	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{},
+		Total: Total{Coupons: r.coupons}}
 }
 
 func (r *Report) add(c Result) {

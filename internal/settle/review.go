@@ -18,7 +18,8 @@ import (
 
 // Retry makes DLQ entries of one coupon retryable and settles the coupon. members are members of the DLQ; an empty list
 // means all entries. An application that still cannot be settled stays in the DLQ. A retry is safe to repeat.
-func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Order, members []string) (*Report, error) {
+func (s *Settler) Retry(stop context.Context, couponID coupon.CouponID, order Order,
+	members []string) (*Report, error) {
 	order.Trigger = coupon.DLQRetry
 	return s.runReview(stop, couponID, order, members, func(one *settlement, ctx context.Context) (settled, error) {
 		if err := one.release(ctx, members); err != nil {
@@ -38,7 +39,8 @@ func (s *Settler) Drop(stop context.Context, couponID coupon.CouponID, order Ord
 }
 
 // runReview does a run over one coupon. All members must be in its DLQ, unless MayBeGone is set.
-func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string, what work) (*Report, error) {
+func (s *Settler) runReview(stop context.Context, couponID coupon.CouponID, order Order, members []string,
+	what work) (*Report, error) {
 	s = s.withFreshDB()
 	ctx, release := outlive(stop, s.Grace)
 	defer release()
@@ -136,8 +138,10 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 	return result, nil
 }
 
-func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon, members []string) (done dropped, err error) {
-	done.issued = issued{coupon: locked, seatsLeft: locked.Free(), pending: []records.Pending{{Run: s.run.id, Covered: true}}}
+func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon,
+	members []string) (done dropped, err error) {
+	done.issued = issued{coupon: locked, seatsLeft: locked.Free(),
+		pending: []records.Pending{{Run: s.run.id, Covered: true}}}
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err
@@ -184,7 +188,8 @@ func (s *settlement) cleanDropped(ctx context.Context, done dropped) error {
 }
 
 // recordDropped rejects the entries of a page and adds them to done, also those that were recorded before.
-func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals, page []coupon.Application) error {
+func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *dropped, refused *refusals,
+	page []coupon.Application) error {
 	judged, err := decision.Classify(ctx, tx, s.Users, s.coupon.ID, decision.AssumeExisting, page)
 	if err != nil {
 		return err
@@ -197,7 +202,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 		case c.User() != 0:
 			users = append(users, c.Application)
 		default: // a malformed member has no user id: the row repeats it
-			as := records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason, Member: new(coupon.StoredMember(c.Member))}
+			as := records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason,
+				Member: new(coupon.StoredMember(c.Member))}
 			recorded, err := s.recordOutcome(ctx, tx, as, []coupon.Application{c.Application}, refused, restPage{})
 			switch {
 			case mysqltx.IsDuplicate(err):
@@ -209,7 +215,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 			}
 		}
 	}
-	recorded, err := s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason}, users, refused, restPage{})
+	recorded, err := s.recordOutcome(ctx, tx, records.Ending{Outcome: coupon.OutcomeRejected, Note: s.run.Reason},
+		users, refused, restPage{})
 	if err != nil {
 		return err
 	}
@@ -220,7 +227,8 @@ func (s *settlement) recordDropped(ctx context.Context, tx *sql.Tx, done *droppe
 }
 
 // underReview returns the DLQ entries of the members. A missing member is an error, unless mayBeGone is set.
-func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string, mayBeGone bool) (found []coupon.Application, err error) {
+func (s *Settler) underReview(ctx context.Context, couponID coupon.CouponID, members []string,
+	mayBeGone bool) (found []coupon.Application, err error) {
 	found, err = s.Line.FindUnderReview(ctx, couponID, members)
 	if err != nil || mayBeGone {
 		return found, err

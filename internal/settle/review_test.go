@@ -44,7 +44,9 @@ func TestRetry_GivesNextFreeSeat(t *testing.T) {
 	require.False(t, d.Reason(couponID, "3").Retryable, "still blocked: needs another decision")
 	require.Equal(t, 2, d.Reason(couponID, "3").Attempts)
 	require.Contains(t, d.Reason(couponID, "3").Note, "BLOCKED")
-	require.Equal(t, []uint64{0}, d.IDs("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED' AND actor = 'kim' AND reason = 'test'"))
+	require.Equal(t, []uint64{0},
+		d.IDs("SELECT COALESCE(user_id, 0) FROM audit_event WHERE action = 'DLQ_RETRIED' AND actor = 'kim' AND "+
+			"reason = 'test'"))
 	d.Verify()
 
 	d.SetSeats(couponID, 4)
@@ -66,12 +68,15 @@ func TestDrop_RejectsForGood(t *testing.T) {
 	require.Len(t, d.UnderReview(couponID), 1)
 	require.Equal(t, candidates.Rejected, d.Answer(couponID, 2))
 	require.Equal(t, candidates.UnderReview, d.Answer(couponID, 1))
-	reasons := jajeongtest.Column[string](d, "SELECT CONCAT_WS('|', cause, note, member) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED' ORDER BY user_id", couponID)
+	reasons := jajeongtest.Column[string](d,
+		"SELECT CONCAT_WS('|', cause, note, member) FROM application_outcome WHERE coupon_id = ? AND outcome = "+
+			"'REJECTED' ORDER BY user_id", couponID)
 	require.Equal(t, []string{"test|kim", "test"}, reasons)
 	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED' AND actor = 'kim'"), 2)
 	d.Verify()
 
-	notInDLQ := func(decide func(context.Context, coupon.CouponID, settle.Order, []string) (*settle.Report, error), members ...string) {
+	notInDLQ := func(decide func(context.Context, coupon.CouponID, settle.Order, []string) (*settle.Report, error),
+		members ...string) {
 		t.Helper()
 		_, err := decide(t.Context(), couponID, jajeongtest.Manual(), members)
 		require.ErrorContains(t, err, `user "2" is not under review`)
@@ -143,7 +148,8 @@ func TestDrop_RecordsOneAuditEventPerApplication(t *testing.T) {
 	d.Drop(couponID, members[:10]...)
 	d.Drop(couponID, members[10:]...)
 	require.Empty(t, d.UnderReview(couponID))
-	require.Equal(t, users, jajeongtest.Column[coupon.UserID](d, "SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", couponID))
+	require.Equal(t, users, jajeongtest.Column[coupon.UserID](d,
+		"SELECT user_id FROM audit_event WHERE coupon_id = ? AND action = 'DLQ_DROPPED' ORDER BY seq", couponID))
 	d.Verify()
 }
 
@@ -184,7 +190,8 @@ func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	couponID := d.AddCoupon(5)
-	hostile := []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")", strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
+	hostile := []string{"\x1b[2J\x1b[31mowned", "\u009b31mred", "\xff\xfe", "=HYPERLINK(\"http://x\")",
+		strings.Repeat("x", 1<<20), "a\r\nb\u2028c"}
 	at := d.Now().Add(-time.Minute)
 	for i, member := range hostile {
 		d.ApplyAt(couponID, member, at.Add(time.Duration(i)*time.Millisecond))
@@ -209,7 +216,8 @@ func TestDrop_KeepsOneOfTwoMembersWithSameArrival(t *testing.T) {
 	last := slices.Collect(maps.Keys(left))[0]
 	require.Contains(t, []string{"twin", "of-twin"}, last)
 	require.Len(t, d.Outcome(couponID, "REJECTED"), len(hostile)+1)
-	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostile)+1, "one event for each dropped application")
+	require.Len(t, d.IDs("SELECT id FROM audit_event WHERE action = 'DLQ_DROPPED'"), len(hostile)+1,
+		"one event for each dropped application")
 	drop(last)
 	d.SettleNow()
 	require.Len(t, d.UnderReview(couponID), 1, "no application is removed without a record")
@@ -252,8 +260,9 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	d.Verify()
 
 	for name, altered := range map[string]struct{ to, back string }{
-		"another user":                    {"user_id = 9", "user_id = 1"},
-		"another arrival":                 {"applied_at = applied_at - INTERVAL 1 MICROSECOND", "applied_at = applied_at + INTERVAL 1 MICROSECOND"},
+		"another user": {"user_id = 9", "user_id = 1"},
+		"another arrival": {"applied_at = applied_at - INTERVAL 1 MICROSECOND",
+			"applied_at = applied_at + INTERVAL 1 MICROSECOND"},
 		"another reason":                  {"note = 'for a friend'", "note = 'test'"},
 		"a reason with a blank behind it": {"note = CONCAT(note, ' ')", "note = 'test'"},
 		"no reason":                       {"note = ''", "note = 'test'"},
@@ -269,8 +278,8 @@ func TestVerify_ComparesRejectionsWithAuditChain(t *testing.T) {
 	require.Equal(t, []verify.Code{verify.OutcomeWrong}, d.Findings())
 }
 
-// The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats are
-// offered to it in order.
+// The application arrived after the last issued one. The next run that is not a retry decides about it, and added seats
+// are offered to it in order.
 func TestRetry_KeepsEntryWithoutFreeSeat(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -307,7 +316,8 @@ func TestRetry_KeepsEarlierEntryForAddedSeats(t *testing.T) {
 	require.Len(t, d.UnderReview(couponID), 2)
 	requireSettled(d, couponID, results{issued: []coupon.UserID{2, 3}, review: []string{"1", "4"}})
 	d.SettleNow()
-	require.Equal(t, map[string]coupon.Arrival{"1": arrival}, d.UnderReview(couponID), "it arrived before the last issued one")
+	require.Equal(t, map[string]coupon.Arrival{"1": arrival}, d.UnderReview(couponID),
+		"it arrived before the last issued one")
 	require.Equal(t, []coupon.UserID{4}, d.Outcome(couponID, "NOT_SELECTED"))
 	d.Verify()
 	d.SetSeats(couponID, 4)

@@ -8,7 +8,8 @@ import (
 
 // rules are what the trigger of a run decides. The code reads them and does not ask for the trigger.
 type rules struct {
-	mayBeEarly     bool // a cutoff may be some minutes ahead; without one, it is the nearest midnight instead of the last
+	// A cutoff may be some minutes ahead; without one, it is the nearest midnight instead of the last.
+	mayBeEarly     bool
 	fences         bool // waits until the coupon's shard has passed the cutoff; else the shard has given the cutoff
 	waitsForLock   bool // waits for a coupon that another session has locked; else the coupon is BUSY at once
 	attempts       int  // how often the transaction is tried if Redis servers take over or lose applications meanwhile
@@ -37,8 +38,8 @@ type rules struct {
 // maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
 const maxTakeovers = 3
 
-// rulesOf is the table of the rules: what all runs but the immediate ones do, and what each trigger adds. Immediate runs
-// have rules of their own; a nightly run does for their coupons what they leave out.
+// rulesOf is the table of the rules: what all runs but the immediate ones do, and what each trigger adds. Immediate
+// runs have rules of their own; a nightly run does for their coupons what they leave out.
 func rulesOf(trigger coupon.Trigger) rules {
 	r := rules{fences: true, waitsForLock: true, attempts: maxTakeovers, restoresFrozen: true, countsRows: true,
 		auditsHold: true, readsDLQ: true, postpones: true, reopens: true, finalises: true, logsWinners: true}

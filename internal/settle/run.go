@@ -40,7 +40,8 @@ type run struct {
 }
 
 func (r run) start() history.Start {
-	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff, Coupons: r.coupons, StartedAt: r.startedAt, Nonce: r.nonce}
+	return history.Start{Trigger: r.Trigger, Operator: r.Operator, Reason: r.Reason, Cutoff: r.cutoff,
+		Coupons: r.coupons, StartedAt: r.startedAt, Nonce: r.nonce}
 }
 
 // settledAt returns the time of all that the run records: its start or, if it started before its cutoff, the cutoff. It
@@ -98,7 +99,8 @@ func (s *Settler) withFreshDB() *Settler {
 }
 
 func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run, error) {
-	r := run{Order: order, rules: rulesOf(order.Trigger), stop: stop, work: what, memory: new(memory), nonce: history.NewNonce()}
+	r := run{Order: order, rules: rulesOf(order.Trigger), stop: stop, work: what, memory: new(memory),
+		nonce: history.NewNonce()}
 	r.Canaries = slices.Sorted(slices.Values(order.Canaries)) // nil stays nil
 	var err error
 	if r.zone, err = s.Zone(ctx); err != nil {
@@ -143,7 +145,8 @@ func outlive(stop context.Context, grace time.Duration) (ctx context.Context, re
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// chooseCutoff refuses a cutoff in the Redis clock's future, unless the run may begin early: it then waits at the fence.
+// chooseCutoff refuses a cutoff in the Redis clock's future, unless the run may begin early: it then waits at the
+// fence.
 func (s *Settler) chooseCutoff(ctx context.Context, r run) (time.Time, error) {
 	now, err := s.Clock.Now(ctx)
 	if err != nil {
@@ -158,7 +161,8 @@ func (s *Settler) chooseCutoff(ctx context.Context, r run) (time.Time, error) {
 	case r.Cutoff.IsZero():
 		cutoff = calendar.LastCutoff(now, r.zone)
 	case r.Cutoff.After(now) && (!mayBeEarly || r.Cutoff.After(now.Add(calendar.MaxEarliness))):
-		return time.Time{}, setupError(text.CutoffAhead, r.Cutoff.In(r.zone).Format(time.RFC3339), now.In(r.zone).Format(time.RFC3339))
+		return time.Time{}, setupError(text.CutoffAhead, r.Cutoff.In(r.zone).Format(time.RFC3339),
+			now.In(r.zone).Format(time.RFC3339))
 	}
 	return cutoff.UTC().Truncate(time.Microsecond), nil
 }
@@ -304,10 +308,12 @@ func (t *task) end() Result {
 	switch {
 	case t.run.dryRun:
 	case t.err != nil:
-		t.logger.Log(t.run.rules.alarm(), "coupon not settled", zap.String("status", string(r.Status)), zap.Error(t.err))
+		t.logger.Log(t.run.rules.alarm(), "coupon not settled", zap.String("status", string(r.Status)),
+			zap.Error(t.err))
 	default:
 		t.logger.Info("coupon settled", zap.String("status", string(r.Status)), zap.Int("issued", r.Issued),
-			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected), zap.Int("not_selected", r.NotSelected))
+			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected),
+			zap.Int("not_selected", r.NotSelected))
 	}
 	return r
 }

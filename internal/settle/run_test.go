@@ -24,7 +24,8 @@ func TestSettle_IssuesLowestArrivalsAndRepetitionChangesNothing(t *testing.T) {
 	d.Verify()
 
 	report := d.SettleNow()
-	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: 30, Issued: 10, NotSelected: 20}}, counts(report.Total))
+	require.Equal(t, settle.Total{Coupons: 1, Counts: settle.Counts{Read: 30, Issued: 10, NotSelected: 20}},
+		counts(report.Total))
 	requireSettled(d, couponID, results{issued: line[:10], notSelected: line[10:]})
 
 	before := d.Snapshot()
@@ -65,8 +66,8 @@ func TestSettle_CutoffIsExclusiveToTheMicrosecond(t *testing.T) {
 	d.Verify()
 }
 
-// No winner waits until the outcomes of another coupon's long line are recorded. They are recorded page by page, and no transaction
-// is in progress between two pages.
+// No winner waits until the outcomes of another coupon's long line are recorded. They are recorded page by page, and no
+// transaction is in progress between two pages.
 func TestSettle_RecordsLongLineAfterOtherCouponsPageByPage(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -102,7 +103,8 @@ func TestSettle_RecordsLongLineAfterOtherCouponsPageByPage(t *testing.T) {
 
 	first := report.Coupons[0]
 	require.Equal(t, line[:seats], d.Issued(long))
-	require.Equal(t, line[seats:seats+first.NotSelected], d.Outcome(long, "NOT_SELECTED"), "what is reported is recorded")
+	require.Equal(t, line[seats:seats+first.NotSelected], d.Outcome(long, "NOT_SELECTED"),
+		"what is reported is recorded")
 	require.Positive(t, first.NotSelected)
 	require.Len(t, d.Waiting(long), applicants-seats-first.NotSelected)
 	require.NotEmpty(t, d.Waiting(long))

@@ -39,7 +39,8 @@ func (s *Settler) keepResults(ctx context.Context, r run, report *Report) {
 	var results []history.Result
 	for _, c := range report.Coupons {
 		if c.Status != coupon.Unchanged && c.Status != coupon.NotDue {
-			results = append(results, history.Result{Coupon: c.Coupon, Status: c.Status, Gap: c.Gap, Millis: c.Millis, Error: c.recorded()})
+			results = append(results, history.Result{Coupon: c.Coupon, Status: c.Status, Gap: c.Gap, Millis: c.Millis,
+				Error: c.recorded()})
 		}
 	}
 	if err := history.Keep(ctx, s.DB.Pool(), r.id, results); err != nil {

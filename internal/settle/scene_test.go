@@ -15,10 +15,10 @@ import (
 
 // scene is a night with every kind of application, small enough for a thousand repetitions.
 //
-// full: an earlier settlement issued four of the first seven, and did not select three. Since then user 6 was blocked, user 7
-// got the coupon by hand, and seats were added: 12 are free. Users 8 to 49 have applied, 8 is in the DLQ as retryable and 9 as
-// held. Of the others 12 and 30 do not exist, 15 and 25 are blocked, 18 and 35 have the coupon by hand, and two members are not
-// user ids.
+// full: an earlier settlement issued four of the first seven, and did not select three. Since then user 6 was blocked,
+// user 7 got the coupon by hand, and seats were added: 12 are free. Users 8 to 49 have applied, 8 is in the DLQ as
+// retryable and 9 as held. Of the others 12 and 30 do not exist, 15 and 25 are blocked, 18 and 35 have the coupon by
+// hand, and two members are not user ids.
 //
 // roomy: three applicants and one unknown user, for ten seats. over: closed, three applicants for two seats.
 type scene struct {
@@ -91,7 +91,8 @@ func newScene(d *jajeongtest.Deployment) *scene {
 	d.SetStatus(jajeongtest.Blocked, 15)
 	d.SetStatus(jajeongtest.Withdrawn, 25)
 	now := d.Now()
-	s := &scene{Deployment: d, full: d.AddCoupon(4), roomy: d.AddCoupon(10), over: d.AddCouponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))}
+	s := &scene{Deployment: d, full: d.AddCoupon(4), roomy: d.AddCoupon(10),
+		over: d.AddCouponBetween(2, now.Add(-2*time.Hour), now.Add(-time.Hour))}
 
 	d.Apply(s.full, between(1, newcomer-1)...)
 	earlier := d.Now()
@@ -103,7 +104,8 @@ func newScene(d *jajeongtest.Deployment) *scene {
 	for i, member := range []string{"70", "71", "72"} {
 		d.ApplyAt(s.over, member, now.Add(-90*time.Minute).Add(time.Duration(i)*time.Second))
 	}
-	s.arrivals = map[coupon.CouponID]map[string]coupon.Arrival{s.full: d.Arrivals(s.full), s.roomy: d.Arrivals(s.roomy), s.over: d.Arrivals(s.over)}
+	s.arrivals = map[coupon.CouponID]map[string]coupon.Arrival{s.full: d.Arrivals(s.full), s.roomy: d.Arrivals(s.roomy),
+		s.over: d.Arrivals(s.over)}
 
 	first := jajeongtest.Manual(s.full)
 	first.CutoffNow, first.Cutoff = false, earlier
@@ -120,10 +122,12 @@ func newScene(d *jajeongtest.Deployment) *scene {
 
 // expected are the results of full, roomy and over, no matter where runs were interrupted.
 func (s *scene) expected() [3]ending {
-	notSelected := slices.DeleteFunc(between(23, 49), func(id coupon.UserID) bool { return id == 25 || id == 30 || id == 35 })
+	notSelected := slices.DeleteFunc(between(23, 49),
+		func(id coupon.UserID) bool { return id == 25 || id == 30 || id == 35 })
 	full := ending{
-		Issued:      []coupon.UserID{1, 2, 3, 4, 5, 8, 10, 11, 13, 14, 16, 17, 19, 20, 21, 22},
-		Seats:       slices.Concat(jajeongtest.Between[uint64](1, 4), jajeongtest.Between[uint64](8, 19)), // 5 to 7 were taken by hand
+		Issued: []coupon.UserID{1, 2, 3, 4, 5, 8, 10, 11, 13, 14, 16, 17, 19, 20, 21, 22},
+		// 5 to 7 were taken by hand.
+		Seats:       slices.Concat(jajeongtest.Between[uint64](1, 4), jajeongtest.Between[uint64](8, 19)),
 		NotSelected: notSelected, AlreadyIssued: byHand, Rejected: []coupon.UserID{6},
 		Waiting: []string{}, Review: map[string]string{
 			"9": "BY_HAND", "12": "UNKNOWN_USER", "15": "INACTIVE_USER", "25": "INACTIVE_USER", "30": "UNKNOWN_USER",
@@ -133,11 +137,13 @@ func (s *scene) expected() [3]ending {
 		CountedIssued: 4 + 12, CountedNot: 3 + len(notSelected), CountedAlready: len(byHand),
 	}
 	roomy := ending{
-		Issued: between(60, 62), Seats: jajeongtest.Between[uint64](1, 3), NotSelected: []coupon.UserID{}, AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
+		Issued: between(60, 62), Seats: jajeongtest.Between[uint64](1, 3), NotSelected: []coupon.UserID{},
+		AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
 		Waiting: []string{}, Review: map[string]string{"63": "UNKNOWN_USER"}, DoorIssued: 3, CountedIssued: 3,
 	}
 	over := ending{
-		Issued: between(70, 71), Seats: jajeongtest.Between[uint64](1, 2), NotSelected: []coupon.UserID{72}, AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
+		Issued: between(70, 71), Seats: jajeongtest.Between[uint64](1, 2), NotSelected: []coupon.UserID{72},
+		AlreadyIssued: []coupon.UserID{}, Rejected: []coupon.UserID{},
 		Waiting: []string{}, Review: map[string]string{}, Sold: true, Finalised: true, CountedIssued: 2, CountedNot: 1,
 	}
 	endings := [3]ending{full, roomy, over}
@@ -157,7 +163,9 @@ func (s *scene) found() (endings [3]ending) {
 	s.T.Helper()
 	for i, couponID := range s.coupons() {
 		e := ending{
-			Issued:        jajeongtest.Column[coupon.UserID](s.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position", couponID),
+			Issued: jajeongtest.Column[coupon.UserID](s.Deployment,
+				"SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY position",
+				couponID),
 			Seats:         s.Deployment.Seats(couponID),
 			NotSelected:   s.Outcome(couponID, "NOT_SELECTED"),
 			AlreadyIssued: s.Outcome(couponID, "ALREADY_ISSUED"),
@@ -170,7 +178,8 @@ func (s *scene) found() (endings [3]ending) {
 			e.Review[member] = s.Reason(couponID, member).Cause
 		}
 		ctx := s.T.Context()
-		issued, rejected := s.Redis.SCard(ctx, s.Key("issued", couponID)), s.Redis.SCard(ctx, s.Key("rejected", couponID))
+		issued, rejected := s.Redis.SCard(ctx, s.Key("issued", couponID)),
+			s.Redis.SCard(ctx, s.Key("rejected", couponID))
 		require.NoError(s.T, errors.Join(issued.Err(), rejected.Err()))
 		e.DoorIssued, e.DoorRejected = issued.Val(), rejected.Val()
 		e.Sold = s.Redis.HGet(ctx, s.Key("state", couponID), "sold").Val() == "1"

@@ -10,7 +10,8 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// newSecondPlace returns a coupon whose only seat user 1 has. Users 2 to 4 have NOT_SELECTED records, and user 2 a second one.
+// newSecondPlace returns a coupon whose only seat user 1 has. Users 2 to 4 have NOT_SELECTED records, and user 2 a
+// second one.
 func newSecondPlace(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
 	t.Helper()
 	d := jajeongtest.New(t)
@@ -19,7 +20,8 @@ func newSecondPlace(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
 	d.Apply(couponID, between(1, 4)...)
 	d.SettleNow()
 	require.Equal(t, between(2, 4), d.Outcome(couponID, "NOT_SELECTED"))
-	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id, recorded_at " +
+	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT " +
+		"coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id, recorded_at " +
 		"FROM application_outcome WHERE user_id = 4") // as after Redis lost that the coupon is sold out
 	d.Exec(fmt.Sprintf("UPDATE promise SET accepted = accepted + 1 WHERE coupon_id = %d", couponID))
 	return d, couponID

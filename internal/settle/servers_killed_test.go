@@ -34,7 +34,8 @@ type doomed struct {
 func (m *doomed) newRedis(opts testenv.RedisOptions) func(testing.TB) *jajeongtest.Deployment {
 	return func(t testing.TB) *jajeongtest.Deployment {
 		server := testenv.PrivateRedis(t, opts)
-		d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr()), Users: jajeongtest.SomeUserTable(t)})
+		d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr()),
+			Users: jajeongtest.SomeUserTable(t)})
 		m.servers[d.DB] = server
 		return d
 	}
@@ -43,13 +44,14 @@ func (m *doomed) newRedis(opts testenv.RedisOptions) func(testing.TB) *jajeongte
 func (m *doomed) newMySQL(t testing.TB) *jajeongtest.Deployment {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
 	redis := testenv.PrivateRedis(t, testenv.RedisOptions{})
-	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, redis.Addr()), MySQL: jajeongtest.DatabaseOn(t, server), Users: jajeongtest.SomeUserTable(t)})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, redis.Addr()),
+		MySQL: jajeongtest.DatabaseOn(t, server), Users: jajeongtest.SomeUserTable(t)})
 	m.servers[d.DB] = server
 	return d
 }
 
-// strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for its
-// answer, or after the run has ended. It returns the exit code of the run.
+// strike kills the scene's server at an operation of a run. The server restarts immediately, while the run waits for
+// its answer, or after the run has ended. It returns the exit code of the run.
 func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.Step, struck bool) {
 	s.T.Helper()
 	server := m.servers[s.DB]
@@ -62,7 +64,8 @@ func (m *doomed) strike(s *scene, b blow, atOnce bool) (code int, step settle.St
 			struck, step = true, p.step()
 			failed = server.Kill()
 			if atOnce {
-				failed = errors.Join(failed, server.Restart(context.Background())) // in a rule, the test's context does not end it
+				// In a rule, the test's context does not end it.
+				failed = errors.Join(failed, server.Restart(context.Background()))
 			}
 		}
 		switch {
@@ -105,7 +108,8 @@ func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.
 			return b.after && turns[b.turn-1].proxy != m.proxy // the same as before the next one
 		})
 	}
-	blows := append(spread(different(everyBlow(len(turns), 1, 1)), points-points/2), spread(different(everyBlow(len(turns), 4, 2)), points/2)...)
+	blows := append(spread(different(everyBlow(len(turns), 1, 1)), points-points/2),
+		spread(different(everyBlow(len(turns), 4, 2)), points/2)...)
 	var hits tally
 	t.Run("killed", func(t *testing.T) {
 		for n, b := range blows {
@@ -120,7 +124,8 @@ func (m *doomed) play(t *testing.T, newDeployment func(testing.TB) *jajeongtest.
 			})
 		}
 	})
-	t.Logf("killed at %d kill points around the %d operations of a run, by step: %v", hits.total, len(turns), hits.steps)
+	t.Logf("killed at %d kill points around the %d operations of a run, by step: %v", hits.total, len(turns),
+		hits.steps)
 	require.Equal(t, len(blows), hits.total)
 }
 
@@ -155,55 +160,60 @@ func TestSettle_CompletesAfterMySQLKilled(t *testing.T) {
 	m.play(t, m.newMySQL, testenv.Rounds(2, 200), m.completes)
 }
 
-// Committed settlements stay. All other accepted applications are a gap, which holds the coupon until an operator accepts it.
+// Committed settlements stay. All other accepted applications are a gap, which holds the coupon until an operator
+// accepts it.
 func TestSettle_HoldsGapAfterRedisKilledAndEmptied(t *testing.T) {
 	t.Parallel()
 	m := &doomed{jajeongtest.ToRedis, map[*sql.DB]killable{}}
 	newDeployment := m.newRedis(testenv.RedisOptions{})
-	m.play(t, newDeployment, testenv.Rounds(2, 200), func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
-		code, step, struck := m.strike(s, b, atOnce)
-		require.Contains(t, []int{0, 1, 3}, code)
-		if !struck {
-			s.rerun(1)
-			s.mustBeSettled()
-			return step, false
-		}
-		s.PodsDie()
-		s.Refresh()
-		lost := s.lost()
-		committed := s.found()
-
-		report, err := s.Settle(jajeongtest.Manual())
-		require.NoError(t, err)
-		for _, c := range report.Coupons {
-			place := slices.Index(s.coupons(), c.Coupon)
-			require.Equal(t, lost[place], c.Gap, "coupon %d", place)
-			require.Equal(t, lost[place] > 0, c.Status == coupon.HeldBack, "coupon %d", place)
-		}
-		require.Equal(t, slices.Max(lost) > 0, report.Status != coupon.RunSucceeded)
-		for i, e := range s.found() {
-			if lost[i] > 0 {
-				stays := committed[i] // but Redis answers again who is settled, and perhaps who has the coupon by hand
-				require.GreaterOrEqual(t, e.DoorIssued, int64(len(e.Issued)))
-				require.LessOrEqual(t, e.DoorIssued, s.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", s.coupons()[i]))
-				stays.DoorIssued, stays.DoorRejected = e.DoorIssued, int64(len(e.Rejected))
-				require.Equal(t, stays, e, "coupon %d", i)
+	m.play(t, newDeployment, testenv.Rounds(2, 200),
+		func(t *testing.T, s *scene, b blow, atOnce bool) (settle.Step, bool) {
+			code, step, struck := m.strike(s, b, atOnce)
+			require.Contains(t, []int{0, 1, 3}, code)
+			if !struck {
+				s.rerun(1)
+				s.mustBeSettled()
+				return step, false
 			}
-		}
+			s.PodsDie()
+			s.Refresh()
+			lost := s.lost()
+			committed := s.found()
 
-		s.AcceptGap()
-		for i, e := range s.found() {
-			want := s.expected()[i]
-			require.GreaterOrEqual(t, len(e.Issued), len(committed[i].Issued))
-			require.Equal(t, want.Issued[:len(e.Issued)], e.Issued, "in order of arrival")
-			require.Subset(t, want.NotSelected, e.NotSelected)
-			require.Subset(t, want.AlreadyIssued, e.AlreadyIssued)
-			require.Empty(t, e.Waiting)
-			require.Equal(t, len(e.Issued), e.CountedIssued)
-		}
-		s.Verify(s.coupons()...)
-		return step, true
-	})
+			report, err := s.Settle(jajeongtest.Manual())
+			require.NoError(t, err)
+			for _, c := range report.Coupons {
+				place := slices.Index(s.coupons(), c.Coupon)
+				require.Equal(t, lost[place], c.Gap, "coupon %d", place)
+				require.Equal(t, lost[place] > 0, c.Status == coupon.HeldBack, "coupon %d", place)
+			}
+			require.Equal(t, slices.Max(lost) > 0, report.Status != coupon.RunSucceeded)
+			for i, e := range s.found() {
+				if lost[i] > 0 {
+					// Redis answers again who is settled, and perhaps who has the coupon by hand.
+					stays := committed[i]
+					require.GreaterOrEqual(t, e.DoorIssued, int64(len(e.Issued)))
+					require.LessOrEqual(t, e.DoorIssued, s.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id "+
+						"= ?",
+						s.coupons()[i]))
+					stays.DoorIssued, stays.DoorRejected = e.DoorIssued, int64(len(e.Rejected))
+					require.Equal(t, stays, e, "coupon %d", i)
+				}
+			}
+
+			s.AcceptGap()
+			for i, e := range s.found() {
+				want := s.expected()[i]
+				require.GreaterOrEqual(t, len(e.Issued), len(committed[i].Issued))
+				require.Equal(t, want.Issued[:len(e.Issued)], e.Issued, "in order of arrival")
+				require.Subset(t, want.NotSelected, e.NotSelected)
+				require.Subset(t, want.AlreadyIssued, e.AlreadyIssued)
+				require.Empty(t, e.Waiting)
+				require.Equal(t, len(e.Issued), e.CountedIssued)
+			}
+			s.Verify(s.coupons()...)
+			return step, true
+		})
 }
 
 // lost are the accepted applications of each coupon that are neither settled nor in Redis.
@@ -213,7 +223,8 @@ func (s *scene) lost() (lost []int64) {
 		var n int64
 		require.NoError(s.T, s.DB.QueryRow(`SELECT p.accepted
 			- (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = p.coupon_id AND run_id IS NOT NULL)
-			- (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = p.coupon_id) FROM promise p WHERE coupon_id = ?`, couponID).Scan(&n))
+			- (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = p.coupon_id) FROM promise p
+				WHERE coupon_id = ?`, couponID).Scan(&n))
 		lost = append(lost, n-int64(len(s.Waiting(couponID))+len(s.UnderReview(couponID))))
 	}
 	return lost

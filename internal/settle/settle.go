@@ -18,15 +18,16 @@ import (
 
 // Config is what a Settler needs. Only Hook and Progress are optional.
 type Config struct {
-	DB       *mysqltx.DB
-	Catalog  Catalog
-	Clock    Clock
-	Line     Line
-	Door     Door
-	Auditor  Auditor
-	Journal  Journal
-	Users    *users.Directory
-	Zone     func(ctx context.Context) (*time.Location, error) // the zone of the nights, whose midnights are the cutoffs
+	DB      *mysqltx.DB
+	Catalog Catalog
+	Clock   Clock
+	Line    Line
+	Door    Door
+	Auditor Auditor
+	Journal Journal
+	Users   *users.Directory
+	// The zone of the nights, whose midnights are the cutoffs.
+	Zone     func(ctx context.Context) (*time.Location, error)
 	Now      func() time.Time
 	Logger   *zap.Logger
 	Observer Observer
@@ -41,8 +42,10 @@ type Config struct {
 func (c *Config) validate() error {
 	var problems []error
 	for name, missing := range map[string]bool{
-		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil, "Door": c.Door == nil,
-		"Auditor": c.Auditor == nil, "Journal": c.Journal == nil, "Users": c.Users == nil, "Zone": c.Zone == nil, "Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
+		"DB": c.DB == nil, "Catalog": c.Catalog == nil, "Clock": c.Clock == nil, "Line": c.Line == nil,
+		"Door":    c.Door == nil,
+		"Auditor": c.Auditor == nil, "Journal": c.Journal == nil, "Users": c.Users == nil, "Zone": c.Zone == nil,
+		"Now": c.Now == nil, "Logger": c.Logger == nil, "Observer": c.Observer == nil,
 	} {
 		if missing {
 			problems = append(problems, fmt.Errorf("settle.Config.%s is missing", name))
@@ -75,17 +78,22 @@ type Clock interface {
 // Line is the queue and the DLQ of every coupon. Every call is safe to repeat.
 type Line interface {
 	// Page reads, by arrival, the next applications after the cursor and before the cutoff. It returns none at the end.
-	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	// Queue does what Page does, but reads only the queue.
-	Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	Queue(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	// Remove removes settled applications from queue and DLQ, and marks their users. It returns how many it removed.
-	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error)
+	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
+		settled []coupon.Application) (int64, error)
 	// Review moves applications to the DLQ and keeps their arrivals. It returns how many it moved.
-	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error)
+	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time,
+		failed []coupon.Failure) (int64, error)
 	// Moved returns how many applications a run has moved to the DLQ or tried again there, over all its attempts.
 	Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error)
 	// UnderReview reads, by arrival, the next DLQ entries after the cursor. It returns none at the end.
-	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	UnderReview(ctx context.Context, couponID coupon.CouponID,
+		after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	// FindUnderReview returns the DLQ entries of these members, by arrival.
 	FindUnderReview(ctx context.Context, couponID coupon.CouponID, members []string) ([]coupon.Application, error)
 	// Release makes DLQ entries retryable. It returns how many it found.
@@ -98,10 +106,12 @@ type Door interface {
 	Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error
 	// Fence returns how long to wait for the cutoff, and for pods to put back the applications that a failover lost.
 	// After that, nothing arrives below the cutoff. known is MySQL's promise, the zero Promise for a finalised coupon.
-	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error)
-	// Look returns the highest arrival that the coupon ever gave and the time, by the shard's clock, and how long pods may
-	// still put applications back. No new arrival is at or below last.
-	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Promise) (last, now coupon.Arrival, forPods time.Duration, err error)
+	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
+		known coupon.Promise) (wait, forPods time.Duration, err error)
+	// Look returns the highest arrival that the coupon ever gave and the time, by the shard's clock, and how long pods
+	// may still put applications back. No new arrival is at or below last.
+	Look(ctx context.Context, couponID coupon.CouponID,
+		known coupon.Promise) (last, now coupon.Arrival, forPods time.Duration, err error)
 	// SetSold makes Redis answer SOLD_OUT to new applications, or accept them again.
 	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
 	// Sweep removes the keys of a coupon whose window is over. If applications are left, it returns false.
@@ -133,8 +143,8 @@ type Auditor interface {
 
 // Journal is the copy of the lines in MySQL.
 type Journal interface {
-	// RestoreCoupon puts back the applications of a coupon that Redis has lost. It takes the lock of the coupon's row; noWait makes it
-	// fail with a transient error if the row is locked.
+	// RestoreCoupon puts back the applications of a coupon that Redis has lost. It takes the lock of the coupon's row;
+	// noWait makes it fail with a transient error if the row is locked.
 	RestoreCoupon(ctx context.Context, couponID coupon.CouponID, noWait bool) error
 }
 
@@ -147,9 +157,10 @@ type Order struct {
 	Operator  string
 	Reason    string
 
-	Canaries []string                   // members of the DLQ entries to try; nil: all entries
-	Expect   map[coupon.CouponID]string // digests that a preview has shown; of a coupon with another digest, nothing is issued or dropped
-	List     bool                       // the preview lists every application, not only the first and the last winner
+	Canaries []string // members of the DLQ entries to try; nil: all entries
+	// Digests that a preview has shown; of a coupon with another digest, nothing is issued or dropped.
+	Expect map[coupon.CouponID]string
+	List   bool // the preview lists every application, not only the first and the last winner
 
 	Approvals map[coupon.CouponID]approval.ID // for a manual run or a drop, if the policy names these
 	Person    approval.Person                 // who executes the order; empty: the program itself

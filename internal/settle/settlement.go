@@ -18,8 +18,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// settlement settles one coupon in one run. Each phase returns a value. Its fields change only in an immediate run: look
-// chooses coupon and cutoff, and recordRun sets run.id.
+// settlement settles one coupon in one run. Each phase returns a value. Its fields change only in an immediate run:
+// look chooses coupon and cutoff, and recordRun sets run.id.
 type settlement struct {
 	*Settler
 	run    run
@@ -105,9 +105,9 @@ func (s *settlement) due() bool {
 	return pinned || s.run.Approvals[s.coupon.ID] > 0 || s.coupon.OpensAt.Before(s.run.cutoff)
 }
 
-// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over or applications vanish
-// meanwhile, it starts again: the line may lack applications that are about to be put back. If promises may be missing, it puts
-// back from the journal whom Redis has lost, and starts again.
+// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over or applications
+// vanish meanwhile, it starts again: the line may lack applications that are about to be put back. If promises may be
+// missing, it puts back from the journal whom Redis has lost, and starts again.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
 	for n := 1; ; n++ {
@@ -136,7 +136,8 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 	}
 }
 
-// frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops settlements alone.
+// frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops
+// settlements alone.
 func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) error {
 	if !errors.Is(err, errFrozen) || s.restored || !s.run.rules.restoresFrozen || s.run.dryRun {
 		return nil
@@ -234,9 +235,10 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 	return records.KeepSums(ctx, tx, s.coupon.ID, now)
 }
 
-// lifts reports whether the run raises the promise to the applications that are accounted for. After a failover no server
-// may have counted some that put back or a restore has entered: an excess would hide as many losses. On a server that took
-// over no promises, an excess was written by hand, and settle verify warns of it; a run by sums cannot leave it.
+// lifts reports whether the run raises the promise to the applications that are accounted for. After a failover no
+// server may have counted some that put back or a restore has entered: an excess would hide as many losses. On a server
+// that took over no promises, an excess was written by hand, and settle verify warns of it; a run by sums cannot leave
+// it.
 func (s *settlement) lifts(a ledger.Account) bool {
 	return a.Gap() < 0 && (s.run.rules.liftsAll || a.Server.Base > 0)
 }
@@ -267,7 +269,8 @@ func (s *settlement) give(ctx context.Context, tx *sql.Tx, c coupon.Coupon, winn
 		return issued{coupon: c, account: account}, err
 	}
 	n := seats.winners.count
-	done := issued{coupon: c, account: account, seated: seats, pin: seats.winners.pin(account.Gap()), seatsLeft: c.Free() - n, waiting: int(account.Waiting) - n}
+	done := issued{coupon: c, account: account, seated: seats, pin: seats.winners.pin(account.Gap()),
+		seatsLeft: c.Free() - n, waiting: int(account.Waiting) - n}
 	return done, s.approve(ctx, tx, done)
 }
 
@@ -285,8 +288,11 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, errRestoreDue
 	}
 	if int64(c.IssuedCount) != account.Past.Coupons {
-		return account, invariant(&hold{text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity), audit.CountHeld,
-			audit.WrongCount{Recorded: int64(c.IssuedCount), Coupons: account.Past.Coupons, Seats: int64(c.TotalQuantity)}})
+		return account,
+			invariant(&hold{text.Errorf(text.CountHeld, c.ID, c.IssuedCount, account.Past.Coupons, c.TotalQuantity),
+				audit.CountHeld,
+				audit.WrongCount{Recorded: int64(c.IssuedCount), Coupons: account.Past.Coupons,
+					Seats: int64(c.TotalQuantity)}})
 	}
 	if account.Gap() <= 0 {
 		return account, nil
@@ -295,7 +301,8 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, err
 	}
 	if !s.run.AcceptGap {
-		return account, invariant(&hold{text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures()), audit.GapHeld,
+		return account, invariant(&hold{text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures()),
+			audit.GapHeld,
 			audit.MissingPromises{Missing: account.Gap(), Account: account.Figures()}})
 	}
 	return account, nil

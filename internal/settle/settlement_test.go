@@ -25,7 +25,8 @@ type quietDoor struct{ Door }
 
 func (quietDoor) SetSold(context.Context, coupon.CouponID, bool) error { return nil }
 
-func (quietDoor) Fence(context.Context, coupon.CouponID, time.Time, coupon.Promise) (wait, forPods time.Duration, err error) {
+func (quietDoor) Fence(context.Context, coupon.CouponID, time.Time,
+	coupon.Promise) (wait, forPods time.Duration, err error) {
 	return 0, 0, nil
 }
 
@@ -45,16 +46,21 @@ func (balanced) Vanished(context.Context, *sql.Tx, coupon.CouponID, ledger.Accou
 
 func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
 	db := migrated.Open(t)
-	_, err := db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, '2026-11-01', '2026-12-01')", seats)
+	_, err :=
+		db.Exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (1, 'c', ?, "+
+			"'2026-11-01', '2026-12-01')", seats)
 	require.NoError(t, err)
 	for _, a := range line {
 		_, err := db.Exec("INSERT INTO `user` (id) VALUES (?)", a.User())
 		require.NoError(t, err)
 	}
-	r := run{Order: Order{Trigger: coupon.Cron}, rules: rulesOf(coupon.Cron), cutoff: time.Now().UTC(), startedAt: time.Now().UTC(), zone: time.UTC, stop: t.Context(), work: (*settlement).settle, memory: new(memory), nonce: history.NewNonce()}
+	r := run{Order: Order{Trigger: coupon.Cron}, rules: rulesOf(coupon.Cron), cutoff: time.Now().UTC(),
+		startedAt: time.Now().UTC(), zone: time.UTC, stop: t.Context(), work: (*settlement).settle, memory: new(memory),
+		nonce: history.NewNonce()}
 	r.id, err = history.Begin(t.Context(), db, r.start(), 1)
 	require.NoError(t, err)
-	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{}, Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
+	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{},
+		Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
 	return settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
 }
 
@@ -71,22 +77,26 @@ func (s *settlement) attempt(t *testing.T, ctx context.Context, sent *issued) is
 	return done
 }
 
-var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue), application(2, 2000, coupon.SourceQueue), application(3, 3000, coupon.SourceQueue)}
+var threeInLine = []coupon.Application{application(1, 1000, coupon.SourceQueue),
+	application(2, 2000, coupon.SourceQueue), application(3, 3000, coupon.SourceQueue)}
 
-// The reply to COMMIT is lost. Another run that waited for the coupon has cleaned up for this one, and seats were added.
+// The reply to COMMIT is lost. Another run that waited for the coupon has cleaned up for this one, and seats were
+// added.
 func TestIssue_GivesNothingTwiceAfterLostCommit(t *testing.T) {
 	t.Parallel()
 	s := newSettlement(t, 2, threeInLine...)
 	first := s.attempt(t, t.Context(), nil)
 	require.Equal(t, Counts{Issued: 2}, first.seated.tally.Counts)
 	require.Equal(t, []records.Pending{{Run: s.run.id, Covered: true}}, first.pending)
-	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at", "UPDATE coupon SET total_quantity = 3"} {
+	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at",
+		"UPDATE coupon SET total_quantity = 3"} {
 		_, err := s.DB.Pool().Exec(statement)
 		require.NoError(t, err)
 	}
 	require.Equal(t, first, s.attempt(t, t.Context(), &first))
 	var coupons, counted int
-	require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").Scan(&coupons, &counted))
+	require.NoError(t, s.DB.Pool().QueryRow("SELECT (SELECT COUNT(*) FROM user_coupon), issued_count FROM coupon").
+		Scan(&coupons, &counted))
 	require.Equal(t, []int{2, 2}, []int{coupons, counted})
 }
 
@@ -147,7 +157,8 @@ func (d *watchedDoor) Renew(context.Context, coupon.CouponID, time.Time) error {
 const watchedCoupons = 40
 
 // Fence delays each coupon at its second call, which is that of its settlement.
-func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time, _ coupon.Promise) (wait, forPods time.Duration, err error) {
+func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time,
+	_ coupon.Promise) (wait, forPods time.Duration, err error) {
 	d.mu.Lock()
 	if !d.fenced[couponID] {
 		d.fenced[couponID] = true

@@ -25,7 +25,8 @@ const (
 	StepSweep    Step = "sweep"
 )
 
-var Steps = []Step{StepFence, StepLock, StepAccount, StepRestore, StepIssue, StepCount, StepRecord, StepCommit, StepCleanUp, StepCloseOut, StepFinish, StepSweep}
+var Steps = []Step{StepFence, StepLock, StepAccount, StepRestore, StepIssue, StepCount, StepRecord, StepCommit,
+	StepCleanUp, StepCloseOut, StepFinish, StepSweep}
 
 // stepTimer measures the current step of a settlement. Only one goroutine uses it.
 type stepTimer struct {

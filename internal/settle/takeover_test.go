@@ -30,8 +30,9 @@ func takeOver(d *jajeongtest.Deployment, couponID coupon.CouponID) {
 	assert.NoError(d.T, d.Redis.HDel(d.T.Context(), d.Key("state", couponID), "run_id").Err())
 }
 
-// After the fence another Redis server takes over, which lacks the first application. The second one does not get the seat: the
-// settlement restarts, and waits for the pod that puts the first one back, whether or not a counter shows the loss.
+// After the fence another Redis server takes over, which lacks the first application. The second one does not get the
+// seat: the settlement restarts, and waits for the pod that puts the first one back, whether or not a counter shows the
+// loss.
 func TestSettle_RestartsAfterFailoverAndIssuesInOrder(t *testing.T) {
 	t.Parallel()
 	for name, isCounted := range map[string]bool{"counter shows loss": true, "counter shows no loss": false} {

@@ -66,7 +66,8 @@ func newborn(user coupon.UserID) bool { return user%25 == 0 }
 
 func newStorm(t *testing.T, users coupon.UserID) *storm {
 	d := jajeongtest.NewOnPrivateRedis(t)
-	s := &storm{Deployment: d, users: users, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(), binary: testenv.Build(t, "./cmd/settle"), chance: testenv.Random(t)}
+	s := &storm{Deployment: d, users: users, promised: map[coupon.CouponID]map[request]bool{}, settler: d.Settler(),
+		binary: testenv.Build(t, "./cmd/settle"), chance: testenv.Random(t)}
 	s.scarce, s.plenty = s.AddCoupon(5), s.AddCoupon(int(users)/2)
 	s.AddUsers(slices.DeleteFunc(between(1, users), newborn)...)
 	for _, couponID := range s.coupons() {
@@ -265,7 +266,8 @@ func TestSettle_KeepsInvariantsInConcurrentStorm(t *testing.T) {
 	weather.Wait()
 	require.False(t, t.Failed())
 	require.Positive(t, s.refused.Load(), "Redis was full")
-	t.Logf("%d runs; %d and %d accepted, %d refused by a full Redis; %d and %d rejected", len(s.reports), len(s.promised[s.scarce]), len(s.promised[s.plenty]), s.refused.Load(),
+	t.Logf("%d runs; %d and %d accepted, %d refused by a full Redis; %d and %d rejected", len(s.reports),
+		len(s.promised[s.scarce]), len(s.promised[s.plenty]), s.refused.Load(),
 		len(s.Outcome(s.scarce, "REJECTED")), len(s.Outcome(s.plenty, "REJECTED")))
 
 	s.calm()
@@ -353,9 +355,9 @@ func (s *storm) requireEverybodyAccountedFor() {
 	}
 }
 
-// requireFirstCome: of the users who were never blocked, exactly those with the lowest arrivals have seats, whenever seats were
-// added. A run that gives a seat has read all earlier applications, waiting or not selected, because its cutoff is later than
-// the winner. Only a user who was blocked for a while may have lost a place.
+// requireFirstCome: of the users who were never blocked, exactly those with the lowest arrivals have seats, whenever
+// seats were added. A run that gives a seat has read all earlier applications, waiting or not selected, because its
+// cutoff is later than the winner. Only a user who was blocked for a while may have lost a place.
 func (s *storm) requireFirstCome() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
@@ -368,7 +370,8 @@ func (s *storm) requireFirstCome() {
 		}
 		for r := range s.promised[couponID] {
 			if steady(r.user) && !holds[r.user] {
-				require.Greater(s.T, r.arrival, last, "coupon %d: user %d came before the last who got a seat", couponID, r.user)
+				require.Greater(s.T, r.arrival, last, "coupon %d: user %d came before the last who got a seat",
+					couponID, r.user)
 			}
 		}
 		for r := range s.requests(outcomeQuery, couponID, "NOT_SELECTED") {
@@ -395,15 +398,19 @@ func (s *storm) requireSeatsAndRecords() {
 	s.T.Helper()
 	for _, couponID := range s.coupons() {
 		var total, counted uint64
-		require.NoError(s.T, s.DB.QueryRow("SELECT total_quantity, issued_count FROM coupon WHERE id = ?", couponID).Scan(&total, &counted))
+		require.NoError(s.T, s.DB.QueryRow("SELECT total_quantity, issued_count FROM coupon WHERE id = ?",
+			couponID).Scan(&total, &counted))
 		if counted < total { // more seats were added than applications arrived: every user has a seat
 			require.Empty(s.T, s.Outcome(couponID, "NOT_SELECTED"))
 			require.Empty(s.T, s.Waiting(couponID))
 		}
-		require.Equal(s.T, jajeongtest.Between(1, counted), s.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
+		require.Equal(s.T, jajeongtest.Between(1, counted),
+			s.IDs("SELECT position FROM user_coupon WHERE coupon_id = ? ORDER BY position", couponID))
 		require.Len(s.T, s.IDs("SELECT DISTINCT user_id FROM user_coupon WHERE coupon_id = ?", couponID), int(counted))
 		var issued, already uint64
-		require.NoError(s.T, s.DB.QueryRow("SELECT SUM(issued_count), SUM(already_issued_count) FROM settlement WHERE coupon_id = ?", couponID).Scan(&issued, &already))
+		require.NoError(s.T,
+			s.DB.QueryRow("SELECT SUM(issued_count), SUM(already_issued_count) FROM settlement WHERE coupon_id = ?",
+				couponID).Scan(&issued, &already))
 		require.Equal(s.T, counted, issued)
 		require.Len(s.T, s.Outcome(couponID, "ALREADY_ISSUED"), int(already))
 		require.Empty(s.T, s.IDs("SELECT run_id FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL", couponID))
@@ -413,13 +420,17 @@ func (s *storm) requireSeatsAndRecords() {
 			require.Equal(s.T, c.Status == coupon.Settled, s.recorded(report.Run, c), "run %d said %+v", report.Run, c)
 		}
 	}
-	require.Empty(s.T, s.IDs("SELECT id FROM settlement_run WHERE (status <> 'SUCCEEDED' OR finished_at IS NULL) AND reason <> ?", dropping))
+	require.Empty(s.T,
+		s.IDs("SELECT id FROM settlement_run WHERE (status <> 'SUCCEEDED' OR finished_at IS NULL) AND reason <> ?",
+			dropping))
 }
 
-// recorded is whether a run has a record of a coupon, which must be what the run said; of promises, that none is missing.
+// recorded is whether a run has a record of a coupon, which must be what the run said; of promises, that none is
+// missing.
 func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 	s.T.Helper()
-	rows, err := s.DB.Query(`SELECT issued_count, under_review_count, ended_count, already_issued_count, not_selected_count,
+	rows, err := s.DB.Query(`SELECT issued_count, under_review_count, ended_count, already_issued_count,
+		not_selected_count,
 		COALESCE(first_arrival, 0), COALESCE(last_arrival, 0), COALESCE(winners_digest, '')
 		FROM settlement s WHERE run_id = ? AND coupon_id = ?`, run, said.Coupon)
 	require.NoError(s.T, err)
@@ -429,7 +440,8 @@ func (s *storm) recorded(run coupon.RunID, said settle.Result) bool {
 		return false
 	}
 	is := said
-	require.NoError(s.T, rows.Scan(&is.Issued, &is.UnderReview, &is.Rejected, &is.AlreadyIssued, &is.NotSelected, &is.FirstArrival, &is.LastArrival, &is.WinnersDigest))
+	require.NoError(s.T, rows.Scan(&is.Issued, &is.UnderReview, &is.Rejected, &is.AlreadyIssued, &is.NotSelected,
+		&is.FirstArrival, &is.LastArrival, &is.WinnersDigest))
 	require.Equal(s.T, said, is, "run %d", run)
 	return true
 }

@@ -26,7 +26,8 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			d.AddUsers(between(1, 9)...)
 			d.SetStatus(jajeongtest.Blocked, 2, 5)
 			d.SetStatus(jajeongtest.Withdrawn, 6)
-			highest := []coupon.UserID{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64} // 1, or the last, if a server cut them off
+			// 1, or the last, if a server cut them off.
+			highest := []coupon.UserID{1<<8 + 1, 1<<16 + 1, 1<<24 + 1, 1<<32 + 1, math.MaxInt64, math.MaxUint64}
 			couponID := d.AddCoupon(3)
 			d.Apply(couponID, append(between(1, 9), highest...)...)
 
@@ -56,11 +57,14 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			require.Equal(t, want, causes)
 			d.Verify()
 
-			x := explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now, Zone: jajeongtest.InZone(time.UTC)}
-			for user, want := range map[coupon.UserID][2]bool{5: {true, false}, 7: {true, true}, math.MaxUint64: {false, false}} {
+			x := explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now,
+				Zone: jajeongtest.InZone(time.UTC)}
+			for user, want := range map[coupon.UserID][2]bool{5: {true, false}, 7: {true, true},
+				math.MaxUint64: {false, false}} {
 				explained, err := x.Explain(t.Context(), couponID, user)
 				require.NoError(t, err)
-				require.Equal(t, want, [2]bool{explained.Facts.UserKnown, explained.Facts.UserActive}, "user %d is known, and active", user)
+				require.Equal(t, want, [2]bool{explained.Facts.UserKnown, explained.Facts.UserActive},
+					"user %d is known, and active", user)
 			}
 
 			d.SetStatus(jajeongtest.Active, 5)
@@ -72,7 +76,8 @@ func TestSettle_IssuesOnlyToActiveUsersOfAnyTable(t *testing.T) {
 			d.Apply(passing, 1, 3, 4, 7)
 			d.SettleNow()
 			require.Equal(t, []coupon.UserID{4, 7}, d.Outcome(passing, "NOT_SELECTED"))
-			d.Exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE coupon_id = ?", passing)
+			d.Exec("UPDATE application_outcome SET applied_at = applied_at - INTERVAL 1 HOUR WHERE coupon_id = ?",
+				passing)
 			d.SetStatus(jajeongtest.Blocked, 4)
 			found := map[verify.Code]int64{}
 			for _, f := range d.Check(passing)[0].Findings {

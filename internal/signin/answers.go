@@ -14,7 +14,8 @@ import (
 // maxAnswer bounds an answer of the provider, in bytes.
 const maxAnswer = 1 << 20
 
-// answers reads the answers of the provider. It leaves keys out of the key set that cannot be read: go-oidc would refuse the whole set.
+// answers reads the answers of the provider. It leaves keys out of the key set that cannot be read: go-oidc would
+// refuse the whole set.
 type answers struct{ keysAt atomic.Pointer[string] }
 
 func (a *answers) readKeysAt(provider *oidc.Provider) error {

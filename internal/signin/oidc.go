@@ -62,14 +62,17 @@ type openID struct {
 
 func (s *SignIn) openOIDC() {
 	from := new(answers)
-	flows := securecookie.New([]byte(rand.Text()), nil).MaxAge(int(flowEnds.Seconds())).SetSerializer(securecookie.JSONEncoder{})
-	s.oidc = &openID{SignIn: s, client: &http.Client{Timeout: providerTimeout, Transport: from}, answers: from, flows: flows}
+	flows := securecookie.New([]byte(rand.Text()), nil).MaxAge(int(flowEnds.Seconds())).
+		SetSerializer(securecookie.JSONEncoder{})
+	s.oidc = &openID{SignIn: s, client: &http.Client{Timeout: providerTimeout, Transport: from}, answers: from,
+		flows: flows}
 	s.who = s.inSession
 	s.sessions = scs.New()
 	s.sessions.Store = memstore.New()
 	s.sessions.Lifetime, s.sessions.IdleTimeout = sessionEnds, sessionIdle
 	s.sessions.HashTokenInStore = true
-	s.sessions.Cookie = scs.SessionCookie{Name: sessionCookie, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
+	s.sessions.Cookie = scs.SessionCookie{Name: sessionCookie, Path: "/", HttpOnly: true, Secure: true,
+		SameSite: http.SameSiteLaxMode}
 }
 
 // The values of a session.
@@ -79,7 +82,8 @@ const (
 	signInKey = "sign-in"
 )
 
-// inSession returns the person of the session. Without one, a page sends the browser to the provider, and a form is refused.
+// inSession returns the person of the session. Without one, a page sends the browser to the provider, and a form is
+// refused.
 func (s *SignIn) inSession(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	ctx := r.Context()
 	if name := s.sessions.GetString(ctx, nameKey); name != "" {
@@ -126,7 +130,8 @@ func (o *openID) begin(w http.ResponseWriter, r *http.Request, refuse Refuse) {
 		return
 	}
 	setFlow(w, flowCookie+state, kept, int(flowEnds.Seconds()))
-	http.Redirect(w, r, o.config(provider).AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), http.StatusSeeOther)
+	http.Redirect(w, r, o.config(provider).AuthCodeURL(state, oidc.Nonce(f.Nonce),
+		oauth2.S256ChallengeOption(f.Verifier)), http.StatusSeeOther)
 }
 
 func flowsOf(r *http.Request) (all []*http.Cookie) {
@@ -139,7 +144,8 @@ func flowsOf(r *http.Request) (all []*http.Cookie) {
 }
 
 func setFlow(w http.ResponseWriter, name, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true,
+		SameSite: http.SameSiteLaxMode})
 }
 
 // finish signs the person in whom the provider sends back.
@@ -187,7 +193,8 @@ func (s *SignIn) beginSession(ctx context.Context, p Person) error {
 	return nil
 }
 
-// makeRoom ends the oldest sessions of a person who has too many. It fails while there are too many sessions of all persons.
+// makeRoom ends the oldest sessions of a person who has too many. It fails while there are too many sessions of all
+// persons.
 func (s *SignIn) makeRoom(signIn string) error {
 	store := s.sessions.Store.(*memstore.MemStore)
 	all, err := store.All()
@@ -225,8 +232,8 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	refuse(w, r, Refusal{Status: http.StatusOK, Message: text.SignedOut})
 }
 
-// endFlow returns the flow of the browser that the provider sends back, and takes its cookie away. A cookie that this process has
-// not made is refused before anything is asked of the provider.
+// endFlow returns the flow of the browser that the provider sends back, and takes its cookie away. A cookie that this
+// process has not made is refused before anything is asked of the provider.
 func (o *openID) endFlow(w http.ResponseWriter, r *http.Request) (f flow, err error) {
 	given := r.URL.Query()
 	cookie, err := r.Cookie(flowCookie + given.Get("state"))
@@ -246,7 +253,8 @@ func (o *openID) endFlow(w http.ResponseWriter, r *http.Request) (f flow, err er
 // LocalPath returns a path of the console to return to; "/" for anything else.
 func LocalPath(to string) string {
 	at, err := url.Parse(to)
-	if err != nil || len(to) > maxPath || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") || strings.HasPrefix(at.Path, "//") || strings.Contains(to, "\\") {
+	if err != nil || len(to) > maxPath || at.IsAbs() || at.Host != "" || !strings.HasPrefix(at.Path, "/") ||
+		strings.HasPrefix(at.Path, "//") || strings.Contains(to, "\\") {
 		return "/"
 	}
 	clean := url.URL{Path: at.Path, RawQuery: at.RawQuery}
@@ -313,7 +321,8 @@ func readClaims(from interface{ Claims(any) error }, groupsClaim string) (c clai
 	return c, nil
 }
 
-// person asks the provider who has signed in. The groups may be in the id token or, with other providers, in the userinfo document.
+// person asks the provider who has signed in. The groups may be in the id token or, with other providers, in the
+// userinfo document.
 func (o *openID) person(ctx context.Context, f flow, code string) (Person, error) {
 	provider, err := o.discover()
 	if err != nil {
@@ -351,7 +360,8 @@ func (o *openID) person(ctx context.Context, f flow, code string) (Person, error
 	return Person{Name: c.name, Roles: o.settings.rolesOf(c.groups), SignIn: signIn}, nil
 }
 
-func (o *openID) userInfo(ctx context.Context, provider *oidc.Provider, token *oauth2.Token, subject string) (claims, error) {
+func (o *openID) userInfo(ctx context.Context, provider *oidc.Provider, token *oauth2.Token,
+	subject string) (claims, error) {
 	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	switch {
 	case err != nil:

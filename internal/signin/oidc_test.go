@@ -124,8 +124,10 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 func TestSignIn_ReturnsToLocalPathsOnly(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
-		"/coupons?status=open": "/coupons?status=open", "": "/", "//evil.example": "/", "https://evil.example/": "/", "https:evil.example": "/", `/\evil.example`: "/",
-		`\\evil.example`: "/", "evil": "/", "/%2f/evil.example": "/", "/a\nb": "/", "javascript:alert(1)": "/", "/coupons#x": "/coupons", "///evil.example": "/",
+		"/coupons?status=open": "/coupons?status=open", "": "/", "//evil.example": "/", "https://evil.example/": "/",
+		"https:evil.example": "/", `/\evil.example`: "/",
+		`\\evil.example`: "/", "evil": "/", "/%2f/evil.example": "/", "/a\nb": "/", "javascript:alert(1)": "/",
+		"/coupons#x": "/coupons", "///evil.example": "/",
 	} {
 		require.Equal(t, want, signin.LocalPath(to), to)
 	}

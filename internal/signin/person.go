@@ -1,8 +1,8 @@
 // Package signin says who uses the console, and what this person may do.
 //
-// A person signs in with OpenID Connect, or at a proxy that sends X-Forwarded-User. A development user needs neither, and only
-// reaches the console by localhost. Groups of the provider or the proxy give a person roles. Sessions are in memory: after a
-// restart of the console, the provider signs a person in again without a question.
+// A person signs in with OpenID Connect, or at a proxy that sends X-Forwarded-User. A development user needs neither,
+// and only reaches the console by localhost. Groups of the provider or the proxy give a person roles. Sessions are in
+// memory: after a restart of the console, the provider signs a person in again without a question.
 package signin
 
 import (

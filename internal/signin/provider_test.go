@@ -83,7 +83,8 @@ func newLogin(t *testing.T) *login {
 	t.Cleanup(l.provider.Close)
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
-	settings := signin.Settings{URL: "https://" + l.console.Listener.Addr().String(), Issuer: l.provider.URL, ClientID: "jajeong", SecretFile: secret,
+	settings := signin.Settings{URL: "https://" + l.console.Listener.Addr().String(), Issuer: l.provider.URL,
+		ClientID: "jajeong", SecretFile: secret,
 		Scopes: "openid email team", GroupsClaim: "groups", Roles: []string{"team=cs", "ops=operator", "ops=finance"}}
 	require.NoError(t, settings.Validate())
 	core, logs := observer.New(zap.InfoLevel)
@@ -115,7 +116,8 @@ func (l *login) answers(public ed25519.PublicKey) http.Handler {
 	mux.Handle("/moved", http.RedirectHandler("/keys", http.StatusFound))
 	say("/keys", func() string {
 		l.asked.Add(1)
-		return fmt.Sprintf(`{"keys":[%s{"kty":"OKP","crv":"Ed25519","kid":"own","alg":"EdDSA","x":%q}]}`, l.keys, base64.RawURLEncoding.EncodeToString(public))
+		return fmt.Sprintf(`{"keys":[%s{"kty":"OKP","crv":"Ed25519","kid":"own","alg":"EdDSA","x":%q}]}`, l.keys,
+			base64.RawURLEncoding.EncodeToString(public))
 	})
 	say("/token", func() string {
 		l.asked.Add(1)
@@ -135,7 +137,8 @@ func (l *login) answers(public ed25519.PublicKey) http.Handler {
 func (l *login) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	require.NoError(l.t, err)
-	return &http.Client{Transport: l.console.Client().Transport, Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: l.console.Client().Transport, Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // begins opens a page, and returns what the browser takes to the provider.
@@ -152,7 +155,8 @@ func (l *login) begins(client *http.Client, path string) url.Values {
 // comesBack returns how the console answers the browser that comes back from the provider with these claims.
 func (l *login) comesBack(client *http.Client, taken url.Values, claims jwt.MapClaims) (status int, body, to string) {
 	l.t.Helper()
-	l.claims = jwt.MapClaims{"iss": l.provider.URL, "aud": "jajeong", "sub": "4711", "exp": time.Now().Add(time.Hour).Unix(), "nonce": taken.Get("nonce"), "groups": []string{"team"}}
+	l.claims = jwt.MapClaims{"iss": l.provider.URL, "aud": "jajeong", "sub": "4711",
+		"exp": time.Now().Add(time.Hour).Unix(), "nonce": taken.Get("nonce"), "groups": []string{"team"}}
 	maps.Copy(l.claims, claims)
 	response, err := client.Get(l.console.URL + "/sign-in/callback?code=c&state=" + taken.Get("state"))
 	status, body, _ = read(l.t)(response, err)
@@ -213,7 +217,8 @@ func TestProvider_ServesTwoTabs(t *testing.T) {
 		l.begins(client, "/")
 	}
 	require.LessOrEqual(t, len(client.Jar.Cookies(l.at())), 6)
-	status, body, _ := l.comesBack(client, l.begins(client, "/"+strings.Repeat("x", 5000)), jwt.MapClaims{"preferred_username": "kim"})
+	status, body, _ := l.comesBack(client, l.begins(client, "/"+strings.Repeat("x", 5000)),
+		jwt.MapClaims{"preferred_username": "kim"})
 	require.Equal(t, http.StatusSeeOther, status, body)
 }
 
@@ -270,7 +275,8 @@ func TestProvider_NamesPersons(t *testing.T) {
 		claims jwt.MapClaims
 		want   string // empty: refused
 	}{
-		"a name":              {jwt.MapClaims{"preferred_username": "kim", "email": "kim@example.com", "email_verified": true}, "kim"},
+		"a name": {jwt.MapClaims{"preferred_username": "kim", "email": "kim@example.com",
+			"email_verified": true}, "kim"},
 		"a Korean name":       {jwt.MapClaims{"preferred_username": "김 민지"}, "김 민지"},
 		"a verified email":    {jwt.MapClaims{"email": "kim@example.com", "email_verified": true}, "kim@example.com"},
 		"an unverified email": {jwt.MapClaims{"email": "kim@example.com", "email_verified": false}, "4711"},
@@ -328,7 +334,8 @@ func TestSessions_OfOnePersonAreFew(t *testing.T) {
 	require.Contains(t, l.sees(lee), "lee is")
 }
 
-// Everybody can send requests: what is refused is logged once a second. Who signs in is always logged, with the subject.
+// Everybody can send requests: what is refused is logged once a second. Who signs in is always logged, with the
+// subject.
 func TestLog_IsNotFloodedBySignIns(t *testing.T) {
 	t.Parallel()
 	l := newLogin(t)

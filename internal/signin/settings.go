@@ -39,7 +39,8 @@ const maxSecretBytes = 4096
 
 func (s *Settings) Validate() error {
 	oidc := s.oidcSettings()
-	ways := slices.DeleteFunc([]string{strings.Join(oidc, ", "), nameIf("CONSOLE_TRUSTED_PROXIES", len(s.TrustedProxies) > 0),
+	ways := slices.DeleteFunc([]string{strings.Join(oidc, ", "),
+		nameIf("CONSOLE_TRUSTED_PROXIES", len(s.TrustedProxies) > 0),
 		nameIf("CONSOLE_DEV_USER", s.DevUser != "")}, func(settings string) bool { return settings == "" })
 	switch len(ways) {
 	case 0:
@@ -60,8 +61,9 @@ func (s *Settings) Validate() error {
 	return errors.Join(append(problems, err)...)
 }
 
-// KeepsIdle reports whether idle connections of an address are kept for a load balancer: those of CONSOLE_TRUSTED_PROXIES. With
-// OpenID Connect these are not set, because nothing that a proxy sends is believed, and any address inside may be the balancer's.
+// KeepsIdle reports whether idle connections of an address are kept for a load balancer: those of
+// CONSOLE_TRUSTED_PROXIES. With OpenID Connect these are not set, because nothing that a proxy sends is believed, and
+// any address inside may be the balancer's.
 func (s *Settings) KeepsIdle(address netip.Addr) bool {
 	if len(s.proxies) == 0 {
 		return ops.IsInside(address)
@@ -72,7 +74,8 @@ func (s *Settings) KeepsIdle(address netip.Addr) bool {
 // oidcSettings are the names of the settings of OpenID Connect that are given.
 func (s *Settings) oidcSettings() []string {
 	all := []string{nameIf("CONSOLE_URL", s.URL != ""), nameIf("CONSOLE_OIDC_ISSUER", s.Issuer != ""),
-		nameIf("CONSOLE_OIDC_CLIENT_ID", s.ClientID != ""), nameIf("CONSOLE_OIDC_CLIENT_SECRET_FILE", s.SecretFile != "")}
+		nameIf("CONSOLE_OIDC_CLIENT_ID", s.ClientID != ""),
+		nameIf("CONSOLE_OIDC_CLIENT_SECRET_FILE", s.SecretFile != "")}
 	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
 }
 
@@ -88,7 +91,8 @@ func (s *Settings) validateDevUser() error {
 	if !given {
 		role = string(Operator)
 	}
-	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); !goodName(name) || !slices.Contains(allRoles, Role(role)) {
+	if name, role = strings.TrimSpace(name), strings.TrimSpace(role); !goodName(name) ||
+		!slices.Contains(allRoles, Role(role)) {
 		return text.UsageErrorf(text.WrongDevUser, s.DevUser)
 	}
 	s.dev = Person{Name: name, Roles: []Role{Role(role)}, SignIn: name}
@@ -121,7 +125,8 @@ func (s *Settings) validateOIDC() error {
 	}
 	for name, value := range map[string]string{"CONSOLE_URL": s.URL, "CONSOLE_OIDC_ISSUER": s.Issuer} {
 		at, err := url.Parse(value)
-		if value != "" && (err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" || at.Scheme != "https" && !(at.Scheme == "http" && local(at.Hostname()))) {
+		if value != "" && (err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" ||
+			at.Scheme != "https" && !(at.Scheme == "http" && local(at.Hostname()))) {
 			problems = append(problems, text.UsageErrorf(text.WrongConsoleURL, name))
 		}
 	}
@@ -162,13 +167,17 @@ func (s *Settings) Open(logger *zap.Logger, now func() time.Time) *SignIn {
 	switch {
 	case s.DevUser != "":
 		in.who = in.devUser
-		logger.Warn("no sign-in: the development user reaches the console from this machine", zap.String("user", s.dev.Name))
+		logger.Warn("no sign-in: the development user reaches the console from this machine",
+			zap.String("user", s.dev.Name))
 	case len(s.proxies) > 0:
 		in.who = in.proxied
 		if s.proxies.ArePublic() {
-			logger.Warn("CONSOLE_TRUSTED_PROXIES has public addresses: whoever reaches the console from one of them can pretend to be anybody")
+			logger.Warn(
+				"CONSOLE_TRUSTED_PROXIES has public addresses: whoever reaches the console from one of them can " +
+					"pretend to be anybody")
 		}
-		logger.Info("persons are signed in by X-Forwarded-User from these addresses", zap.Stringers("trusted_proxies", s.proxies))
+		logger.Info("persons are signed in by X-Forwarded-User from these addresses",
+			zap.Stringers("trusted_proxies", s.proxies))
 	default:
 		in.openOIDC()
 		logger.Info("persons sign in by OpenID Connect", zap.String("issuer", s.Issuer))

@@ -98,14 +98,15 @@ const (
 	maxSignIn = 400
 )
 
-// proxied believes the headers of a trusted proxy. A header that was sent twice, or in another spelling, is refused: the proxy may
-// have let that of the client pass.
+// proxied believes the headers of a trusted proxy. A header that was sent twice, or in another spelling, is refused:
+// the proxy may have let that of the client pass.
 func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) (Person, bool) {
 	trusted := s.settings.proxies.Sent(r)
 	user, ok := single(r.Header, userHeader)
 	groups, okGroups := single(r.Header, groupsHeader)
 	if !trusted || !ok || !okGroups || !goodName(user) {
-		s.warnings.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr), zap.Bool("trusted", trusted))
+		s.warnings.Warn("X-Forwarded-User is not believed", zap.String("remote", r.RemoteAddr),
+			zap.Bool("trusted", trusted))
 		refuse(w, r, notBelieved)
 		return Person{}, true
 	}
@@ -116,7 +117,8 @@ func (s *SignIn) proxied(w http.ResponseWriter, r *http.Request, refuse Refuse) 
 	return Person{Name: user, Roles: s.settings.rolesOf(all), SignIn: user}, false
 }
 
-// single returns the value of a header. It is not ok if the header was sent twice, or in a spelling that is not canonical.
+// single returns the value of a header. It is not ok if the header was sent twice, or in a spelling that is not
+// canonical.
 func single(h http.Header, name string) (value string, ok bool) {
 	for key := range h {
 		if key != name && plain(key) == plain(name) {
@@ -129,7 +131,8 @@ func single(h http.Header, name string) (value string, ok bool) {
 // passedOn reports whether a proxy has passed a request on.
 func passedOn(h http.Header) bool {
 	for key := range h {
-		if name := plain(key); strings.HasPrefix(name, "x-forwarded-") || slices.Contains([]string{"via", "forwarded", "x-real-ip"}, name) {
+		if name := plain(key); strings.HasPrefix(name, "x-forwarded-") ||
+			slices.Contains([]string{"via", "forwarded", "x-real-ip"}, name) {
 			return true
 		}
 	}
@@ -154,7 +157,9 @@ func goodName(name string) bool {
 // Visible reports whether a name is seen, and no part of it is invisible, so that two persons do not look like one.
 func Visible(name string) bool {
 	invisible := func(r rune) bool {
-		return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a blank of Braille
+		// A blank of Braille.
+		return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point,
+			unicode.Variation_Selector) || r == '\u2800'
 	}
 	seen := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 	return strings.ContainsFunc(name, seen) && !strings.ContainsFunc(name, invisible) && utf8.ValidString(name)

@@ -21,9 +21,11 @@ import (
 // The table is written out: a change of the rights must change it, too.
 func TestMay(t *testing.T) {
 	t.Parallel()
-	rights := []signin.Right{signin.See, signin.SeePerson, signin.ChangePerson, signin.ReviewPerson, signin.SeeLists, signin.Settle, signin.ChangeCoupon, signin.Approve, signin.SetPolicy}
+	rights := []signin.Right{signin.See, signin.SeePerson, signin.ChangePerson, signin.ReviewPerson, signin.SeeLists,
+		signin.Settle, signin.ChangeCoupon, signin.Approve, signin.SetPolicy}
 	for role, want := range map[signin.Role]string{
-		signin.Viewer: "+--------", signin.CS: "++++-----", signin.Finance: "++-+++-+-", signin.Operator: "+++++++++", "": "---------", "root": "---------",
+		signin.Viewer: "+--------", signin.CS: "++++-----", signin.Finance: "++-+++-+-", signin.Operator: "+++++++++",
+		"": "---------", "root": "---------",
 	} {
 		got := ""
 		for _, right := range rights {
@@ -43,7 +45,8 @@ func guarded(t *testing.T, s signin.Settings) http.Handler {
 
 func TestProxy_IsBelievedAlone(t *testing.T) {
 	t.Parallel()
-	h := guarded(t, signin.Settings{TrustedProxies: []string{"10.0.0.0/8", "192.0.2.1"}, Roles: []string{"a=b=viewer", "team = finance"}})
+	h := guarded(t, signin.Settings{TrustedProxies: []string{"10.0.0.0/8", "192.0.2.1"},
+		Roles: []string{"a=b=viewer", "team = finance"}})
 	ask := func(from string, headers ...string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/x", nil)
 		r.RemoteAddr = from
@@ -63,21 +66,26 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		from    string
 		headers []string
 	}{
-		"another address":   {"11.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
-		"no address":        {"@", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
-		"no user":           {"10.1.2.3:4", []string{"X-Forwarded-Groups", "team"}},
-		"a blank user":      {"10.1.2.3:4", []string{"X-Forwarded-User", " ", "X-Forwarded-Groups", "team"}},
-		"two users":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-User", "choi", "X-Forwarded-Groups", "team"}},
-		"a second spelling": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi", "X-Forwarded-Groups", "team"}},
-		"another spelling":  {"10.1.2.3:4", []string{"X_forwarded_user", "kim", "X-Forwarded-Groups", "team"}},
-		"groups spelt so":   {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_groups", "team"}},
-		"groups with dots":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X.forwarded.groups", "team"}},
-		"two lists":         {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x", "x.forwarded.groups", "team"}},
+		"another address": {"11.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+		"no address":      {"@", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+		"no user":         {"10.1.2.3:4", []string{"X-Forwarded-Groups", "team"}},
+		"a blank user":    {"10.1.2.3:4", []string{"X-Forwarded-User", " ", "X-Forwarded-Groups", "team"}},
+		"two users": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-User", "choi",
+			"X-Forwarded-Groups", "team"}},
+		"a second spelling": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_user", "choi",
+			"X-Forwarded-Groups", "team"}},
+		"another spelling": {"10.1.2.3:4", []string{"X_forwarded_user", "kim", "X-Forwarded-Groups", "team"}},
+		"groups spelt so":  {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X_forwarded_groups", "team"}},
+		"groups with dots": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X.forwarded.groups", "team"}},
+		"two lists": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x",
+			"x.forwarded.groups", "team"}},
 		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
 		"the program":       {"10.1.2.3:4", []string{"X-Forwarded-User", " Ｓettle", "X-Forwarded-Groups", "team"}},
-		"a long name":       {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups", "team"}},
+		"a long name": {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups",
+			"team"}},
 		"an invisible name": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim\u200b", "X-Forwarded-Groups", "team"}},
-		"the client's hint": {"11.1.2.3:4", []string{"X-Forwarded-For", "10.1.2.3", "X-Forwarded-User", "kim", "X-Forwarded-Groups", "team"}},
+		"the client's hint": {"11.1.2.3:4", []string{"X-Forwarded-For", "10.1.2.3", "X-Forwarded-User", "kim",
+			"X-Forwarded-Groups", "team"}},
 	} {
 		status, body := ask(wrong.from, wrong.headers...)
 		require.Equal(t, http.StatusForbidden, status, name)
@@ -87,7 +95,8 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 
 func TestProxy_OfEverybodyIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	for network, warnings := range map[string]int{"0.0.0.0/0": 1, "::/0": 1, "0.0.0.0/1": 1, "10.0.0.0/8": 0, "fc00::/7": 0} {
+	for network, warnings := range map[string]int{"0.0.0.0/0": 1, "::/0": 1, "0.0.0.0/1": 1, "10.0.0.0/8": 0,
+		"fc00::/7": 0} {
 		core, logs := observer.New(zap.WarnLevel)
 		s := signin.Settings{TrustedProxies: []string{"192.0.2.1", network}, Roles: []string{"team=finance"}}
 		require.NoError(t, s.Validate())
@@ -162,7 +171,8 @@ func TestSettings_GiveEachGroupItsRole(t *testing.T) {
 		signin.Settings `embed:""`
 	}
 	args := []string{"--console-trusted-proxies=127.0.0.0/8, 10.0.0.0/8", "--console-roles=team=finance, other = cs"}
-	_, err := connect.Parse(&given, connect.Program{Name: "program", Language: text.English}, args, io.Discard, io.Discard)
+	_, err := connect.Parse(&given, connect.Program{Name: "program", Language: text.English}, args, io.Discard,
+		io.Discard)
 	require.NoError(t, err)
 	for group, role := range map[string]signin.Role{"team": signin.Finance, "other": signin.CS} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -184,22 +194,33 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 		settings signin.Settings
 		want     string
 	}{
-		"nothing":              {signin.Settings{}, "one way to sign in"},
-		"two ways":             {signin.Settings{DevUser: "kim", TrustedProxies: []string{"10.0.0.0/8"}, Roles: roles}, "keep those of one: CONSOLE_TRUSTED_PROXIES; CONSOLE_DEV_USER"},
-		"three ways":           {signin.Settings{DevUser: "kim", Issuer: "https://login.example.com", URL: "https://c.example.com"}, "keep those of one: CONSOLE_URL, CONSOLE_OIDC_ISSUER; CONSOLE_DEV_USER"},
-		"no roles":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}}, "CONSOLE_ROLES is missing"},
-		"an unknown role":      {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"team=root"}}, `CONSOLE_ROLES has "team=root"`},
-		"no group":             {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"=cs"}}, `CONSOLE_ROLES has "=cs"`},
-		"a wrong network":      {signin.Settings{TrustedProxies: []string{"10.0.0.1/8"}, Roles: roles}, `CONSOLE_TRUSTED_PROXIES has "10.0.0.1/8"`},
-		"an unknown dev role":  {signin.Settings{DevUser: "kim=root"}, "CONSOLE_DEV_USER is"},
-		"an empty dev name":    {signin.Settings{DevUser: "=cs"}, "CONSOLE_DEV_USER is"},
-		"the program's name":   {signin.Settings{DevUser: "settle"}, "CONSOLE_DEV_USER is"},
-		"no client":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", SecretFile: "/dev/null", Roles: roles}, "needs CONSOLE_OIDC_CLIENT_ID"},
-		"an unreadable secret": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/nowhere", Roles: roles}, "cannot be read"},
-		"no openid":            {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Scopes: "profile openids", Roles: roles}, "CONSOLE_OIDC_SCOPES is"},
-		"an invisible dev":     {signin.Settings{DevUser: "\u200b"}, "CONSOLE_DEV_USER is"},
-		"http":                 {signin.Settings{URL: "http://c.example.com", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
-		"a path":               {signin.Settings{URL: "https://c.example.com/console", Issuer: "https://l.example.com", ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
+		"nothing": {signin.Settings{}, "one way to sign in"},
+		"two ways": {signin.Settings{DevUser: "kim", TrustedProxies: []string{"10.0.0.0/8"}, Roles: roles},
+			"keep those of one: CONSOLE_TRUSTED_PROXIES; CONSOLE_DEV_USER"},
+		"three ways": {signin.Settings{DevUser: "kim", Issuer: "https://login.example.com",
+			URL: "https://c.example.com"}, "keep those of one: CONSOLE_URL, CONSOLE_OIDC_ISSUER; CONSOLE_DEV_USER"},
+		"no roles": {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}}, "CONSOLE_ROLES is missing"},
+		"an unknown role": {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"team=root"}},
+			`CONSOLE_ROLES has "team=root"`},
+		"no group": {signin.Settings{TrustedProxies: []string{"10.0.0.0/8"}, Roles: []string{"=cs"}},
+			`CONSOLE_ROLES has "=cs"`},
+		"a wrong network": {signin.Settings{TrustedProxies: []string{"10.0.0.1/8"}, Roles: roles},
+			`CONSOLE_TRUSTED_PROXIES has "10.0.0.1/8"`},
+		"a proxy with a zone": {signin.Settings{TrustedProxies: []string{"fe80::1%eth0"}, Roles: roles}, `CONSOLE_TRUSTED_PROXIES has "fe80::1%eth0"`},
+		"an unknown dev role": {signin.Settings{DevUser: "kim=root"}, "CONSOLE_DEV_USER is"},
+		"an empty dev name":   {signin.Settings{DevUser: "=cs"}, "CONSOLE_DEV_USER is"},
+		"the program's name":  {signin.Settings{DevUser: "settle"}, "CONSOLE_DEV_USER is"},
+		"no client": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com",
+			SecretFile: "/dev/null", Roles: roles}, "needs CONSOLE_OIDC_CLIENT_ID"},
+		"an unreadable secret": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com",
+			ClientID: "x", SecretFile: "/nowhere", Roles: roles}, "cannot be read"},
+		"no openid": {signin.Settings{URL: "https://c.example.com", Issuer: "https://l.example.com",
+			ClientID: "x", SecretFile: "/dev/null", Scopes: "profile openids", Roles: roles}, "CONSOLE_OIDC_SCOPES is"},
+		"an invisible dev": {signin.Settings{DevUser: "\u200b"}, "CONSOLE_DEV_USER is"},
+		"http": {signin.Settings{URL: "http://c.example.com", Issuer: "https://l.example.com",
+			ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
+		"a path": {signin.Settings{URL: "https://c.example.com/console", Issuer: "https://l.example.com",
+			ClientID: "x", SecretFile: "/dev/null", Roles: roles}, "CONSOLE_URL is not"},
 	} {
 		err := c.settings.Validate()
 		require.ErrorContains(t, err, c.want, name)
@@ -207,14 +228,17 @@ func TestSettings_SayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A balancer before the console may keep its connections. With OpenID Connect any address inside may be one, and none is believed.
+// A balancer before the console may keep its connections. With OpenID Connect any address inside may be one, and none
+// is believed.
 func TestSettings_KeepIdleConnectionsOfBalancers(t *testing.T) {
 	t.Parallel()
 	proxied := signin.Settings{TrustedProxies: []string{"10.1.0.0/16"}, Roles: []string{"team=finance"}}
 	require.NoError(t, proxied.Validate())
 	var oidc signin.Settings
-	for address, want := range map[string][2]bool{"10.1.2.3": {true, true}, "10.2.0.1": {false, true}, "100.64.1.1": {false, true}, "fd00::1": {false, true},
-		"127.0.0.1": {false, true}, "203.0.113.7": {false, false}, "2001:db8::1": {false, false}, "100.128.0.1": {false, false}} {
+	for address, want := range map[string][2]bool{"10.1.2.3": {true, true}, "10.2.0.1": {false, true},
+		"100.64.1.1": {false, true}, "fd00::1": {false, true},
+		"127.0.0.1": {false, true}, "203.0.113.7": {false, false}, "2001:db8::1": {false, false},
+		"100.128.0.1": {false, false}} {
 		at := netip.MustParseAddr(address)
 		require.Equal(t, want, [2]bool{proxied.KeepsIdle(at), oidc.KeepsIdle(at)}, address)
 	}

@@ -27,13 +27,18 @@ func TestDescribe(t *testing.T) {
 	const applied = `"appliedAt":"2026-11-20T14:00:00.382634+09:00"`
 	for want, got := range map[string]standing.Document{
 		`{"status":"PENDING","couponId":42,"userId":7,"position":10,"seats":10,"withinSeats":true,` + applied +
-			`,"cadence":"NIGHTLY","settlesAt":"2026-11-21T00:00:00.000000+09:00"}`: describe(nightly, coupon.StandingPending, 10, time.Hour),
+			`,"cadence":"NIGHTLY","settlesAt":"2026-11-21T00:00:00.000000+09:00"}`: describe(nightly,
+			coupon.StandingPending, 10, time.Hour),
 		`{"status":"PENDING","couponId":42,"userId":7,"position":11,"seats":10,"withinSeats":false,` + applied +
-			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:01.482634+09:00"}`: describe(immediate, coupon.StandingPending, 11, time.Second),
+			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:01.482634+09:00"}`: describe(immediate,
+			coupon.StandingPending, 11, time.Second),
 		`{"status":"PENDING","couponId":42,"userId":7,"position":11,"seats":10,"withinSeats":false,` + applied +
-			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:02.482634+09:00","delayed":true}`: describe(immediate, coupon.StandingPending, 11, 2*time.Second),
-		`{"status":"UNDER_REVIEW","couponId":42,"userId":7,` + applied + `}`: describe(nightly, coupon.StandingUnderReview, 0, 0),
-		`{"status":"ISSUED","couponId":42,"userId":7}`:                       terms.Describe(nightly, 7, standing.Conclusion{Is: coupon.StandingIssued}, arrival),
+			`,"cadence":"IMMEDIATE","settlesAt":"2026-11-20T14:00:02.482634+09:00","delayed":true}`: describe(immediate,
+			coupon.StandingPending, 11, 2*time.Second),
+		`{"status":"UNDER_REVIEW","couponId":42,"userId":7,` + applied +
+			`}`: describe(nightly, coupon.StandingUnderReview, 0, 0),
+		`{"status":"ISSUED","couponId":42,"userId":7}`: terms.Describe(nightly, 7,
+			standing.Conclusion{Is: coupon.StandingIssued}, arrival),
 	} {
 		text, err := json.Marshal(got)
 		require.NoError(t, err)

@@ -34,7 +34,8 @@ func record(outcomes ...standing.Outcome) []standing.Outcome { return outcomes }
 // The rows are those of the package's table of precedence.
 func TestConclude(t *testing.T) {
 	t.Parallel()
-	both := []coupon.Application{{Arrival: late, Source: coupon.SourceQueue}, {Arrival: early, Source: coupon.SourceHeld}}
+	both := []coupon.Application{{Arrival: late, Source: coupon.SourceQueue},
+		{Arrival: early, Source: coupon.SourceHeld}}
 	type found = candidates.Found
 	inQueue, inDLQ := found{Entries: both[:1], Position: 3}, found{Entries: both[1:]}
 	inBoth := found{Entries: both, Position: 3}
@@ -57,31 +58,40 @@ func TestConclude(t *testing.T) {
 		want  coupon.Standing
 		at    coupon.Arrival
 	}{
-		"nothing":                     {standing.Facts{}, isNone, 0},
-		"nothing in MySQL either":     {standing.Facts{Asked: true}, isNone, 0},
-		"given by hand":               {standing.Facts{inDLQ, asked, record(had(issued, 0)), nil}, isIssued, 0},
-		"issued, applied again":       {standing.Facts{inQueue, asked, record(had(notSelected, late), had(issued, early)), nil}, isIssued, early},
-		"issued before":               {standing.Facts{found{}, asked, record(had(issued, early), had(already, late)), nil}, isIssued, early},
-		"marked as issued":            {standing.Facts{issuedInQueue, notAsked, nil, nil}, isIssued, 0},
-		"unconfirmed mark, waiting":   {standing.Facts{issuedInQueue, asked, nil, nil}, isPending, late},
-		"unconfirmed marks":           {standing.Facts{marks, asked, nil, journal}, isNone, 0},
-		"in queue and DLQ":            {standing.Facts{inBoth, notAsked, nil, nil}, isPending, late},
-		"in both, MySQL asked":        {standing.Facts{inBoth, asked, nil, nil}, isPending, late},
-		"in both, one decided":        {standing.Facts{inBoth, asked, record(had(already, late)), nil}, isUnderReview, early},
-		"in the DLQ":                  {standing.Facts{inDLQ, notAsked, nil, nil}, isUnderReview, early},
-		"in the DLQ, rejected before": {standing.Facts{inDLQ, asked, record(had(rejected, 5)), nil}, isUnderReview, early},
+		"nothing":                 {standing.Facts{}, isNone, 0},
+		"nothing in MySQL either": {standing.Facts{Asked: true}, isNone, 0},
+		"given by hand":           {standing.Facts{inDLQ, asked, record(had(issued, 0)), nil}, isIssued, 0},
+		"issued, applied again": {standing.Facts{inQueue, asked,
+			record(had(notSelected, late), had(issued, early)), nil}, isIssued, early},
+		"issued before": {standing.Facts{found{}, asked, record(had(issued, early), had(already, late)),
+			nil}, isIssued, early},
+		"marked as issued":          {standing.Facts{issuedInQueue, notAsked, nil, nil}, isIssued, 0},
+		"unconfirmed mark, waiting": {standing.Facts{issuedInQueue, asked, nil, nil}, isPending, late},
+		"unconfirmed marks":         {standing.Facts{marks, asked, nil, journal}, isNone, 0},
+		"in queue and DLQ":          {standing.Facts{inBoth, notAsked, nil, nil}, isPending, late},
+		"in both, MySQL asked":      {standing.Facts{inBoth, asked, nil, nil}, isPending, late},
+		"in both, one decided": {standing.Facts{inBoth, asked, record(had(already, late)), nil}, isUnderReview,
+			early},
+		"in the DLQ": {standing.Facts{inDLQ, notAsked, nil, nil}, isUnderReview, early},
+		"in the DLQ, rejected before": {standing.Facts{inDLQ, asked, record(had(rejected, 5)), nil}, isUnderReview,
+			early},
 		"in the DLQ, marked":          {standing.Facts{rejectedInDLQ, notAsked, nil, nil}, isUnderReview, early},
 		"waiting, journalled":         {standing.Facts{inQueue, asked, nil, journal}, isPending, late},
 		"clean-up pending, not asked": {standing.Facts{inQueue, notAsked, nil, nil}, isPending, late},
-		"clean-up pending":            {standing.Facts{inQueue, asked, record(had(notSelected, late)), nil}, isNotSelected, late},
-		"marked as rejected":          {standing.Facts{found{MarkedRejected: true}, notAsked, nil, nil}, isRejected, 0},
-		"only ALREADY_ISSUED":         {standing.Facts{found{}, asked, record(had(already, late)), nil}, isNone, 0},
-		"later ALREADY_ISSUED":        {standing.Facts{found{}, asked, record(had(notSelected, early), had(already, late)), nil}, isNotSelected, early},
-		"the latest of several":       {standing.Facts{found{}, asked, record(had(rejected, late), had(notSelected, early)), nil}, isRejected, late},
-		"lost":                        {standing.Facts{found{}, asked, nil, journal}, isLost, early},
-		"not selected, then lost":     {standing.Facts{found{}, asked, record(had(notSelected, early)), journal}, isLost, late},
-		"journalled, decided later":   {standing.Facts{found{}, asked, record(had(already, late)), journal}, isNone, 0},
-		"journalled, rejected before": {standing.Facts{found{}, asked, record(had(rejected, early)), journal}, isRejected, early},
+		"clean-up pending": {standing.Facts{inQueue, asked, record(had(notSelected, late)), nil},
+			isNotSelected, late},
+		"marked as rejected":  {standing.Facts{found{MarkedRejected: true}, notAsked, nil, nil}, isRejected, 0},
+		"only ALREADY_ISSUED": {standing.Facts{found{}, asked, record(had(already, late)), nil}, isNone, 0},
+		"later ALREADY_ISSUED": {standing.Facts{found{}, asked,
+			record(had(notSelected, early), had(already, late)), nil}, isNotSelected, early},
+		"the latest of several": {standing.Facts{found{}, asked,
+			record(had(rejected, late), had(notSelected, early)), nil}, isRejected, late},
+		"lost": {standing.Facts{found{}, asked, nil, journal}, isLost, early},
+		"not selected, then lost": {standing.Facts{found{}, asked, record(had(notSelected, early)), journal},
+			isLost, late},
+		"journalled, decided later": {standing.Facts{found{}, asked, record(had(already, late)), journal}, isNone, 0},
+		"journalled, rejected before": {standing.Facts{found{}, asked, record(had(rejected, early)), journal},
+			isRejected, early},
 	} {
 		got := c.facts.Conclude()
 		require.Equal(t, standing.Conclusion{Is: c.want, Arrival: c.at, Position: got.Position}, got, name)

@@ -28,7 +28,8 @@ func (m *machine) setCadence(t *rapid.T, c *couponModel, immediate bool) {
 		cadence = coupon.Immediate
 	}
 	t.Logf("the cadence of %s is %s now", c.name, cadence)
-	m.Exec("UPDATE coupon SET cadence = ? WHERE id = ?", string(cadence), c.id) // the verb refuses that for an open coupon
+	// The verb refuses that for an open coupon.
+	m.Exec("UPDATE coupon SET cadence = ? WHERE id = ?", string(cadence), c.id)
 }
 
 func (m *machine) cadenceChanges(t *rapid.T) {

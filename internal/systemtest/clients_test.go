@@ -43,7 +43,8 @@ func (w workshop) run(name string, args ...string) (output string, ok bool) {
 	cmd := exec.CommandContext(testenv.Patient(w.t), name, args...)
 	cmd.Dir = w.folder
 	// The folder has another name each time. With -trimpath it is no part of the key of Go's cache.
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOWORK=off", "CGO_ENABLED=0", "npm_config_update_notifier=false")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOWORK=off", "CGO_ENABLED=0",
+		"npm_config_update_notifier=false")
 	text, err := cmd.CombinedOutput()
 	return string(text), err == nil
 }
@@ -65,7 +66,8 @@ func TestClients_Generated(t *testing.T) {
 		w := newWorkshop(t, "go")
 		for name, document := range contracts {
 			require.NoError(t, os.Mkdir(filepath.Join(w.folder, name), 0o700))
-			w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go", document)
+			w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go",
+				document)
 		}
 		w.must("go", "run", ".", "http://"+pod.Apply, id.String())
 	})
@@ -81,7 +83,8 @@ func TestClients_Generated(t *testing.T) {
 
 		source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
 		require.NoError(t, err)
-		errors, ok := w.run("node_modules/.bin/tsc", "--strict", "--noEmit", "--skipLibCheck", "--module", "NodeNext", "wrong.ts")
+		errors, ok := w.run("node_modules/.bin/tsc", "--strict", "--noEmit", "--skipLibCheck", "--module", "NodeNext",
+			"wrong.ts")
 		require.False(t, ok)
 		require.Equal(t, strings.Count(string(source), "export const"), strings.Count(errors, "wrong.ts("), errors)
 		require.NotContains(t, errors, "Cannot find", errors)

@@ -63,15 +63,18 @@ func call2[A, B any](s *crashingStore, call func() (A, B, error)) (a A, b B, err
 	return a, b, err
 }
 
-func (s *crashingStore) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+func (s *crashingStore) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return call2(s, func() ([]coupon.Application, coupon.Cursor, error) { return s.Store.Page(ctx, id, after, cutoff) })
 }
 
-func (s *crashingStore) Remove(ctx context.Context, id coupon.CouponID, closes time.Time, mark coupon.Mark, settled []coupon.Application) (int64, error) {
+func (s *crashingStore) Remove(ctx context.Context, id coupon.CouponID, closes time.Time, mark coupon.Mark,
+	settled []coupon.Application) (int64, error) {
 	return call1(s, func() (int64, error) { return s.Store.Remove(ctx, id, closes, mark, settled) })
 }
 
-func (s *crashingStore) Review(ctx context.Context, id coupon.CouponID, run coupon.RunID, at time.Time, failed []coupon.Failure) (int64, error) {
+func (s *crashingStore) Review(ctx context.Context, id coupon.CouponID, run coupon.RunID, at time.Time,
+	failed []coupon.Failure) (int64, error) {
 	return call1(s, func() (int64, error) { return s.Store.Review(ctx, id, run, at, failed) })
 }
 
@@ -79,7 +82,8 @@ func (s *crashingStore) Renew(ctx context.Context, id coupon.CouponID, closes ti
 	return s.do(func() error { return s.Store.Renew(ctx, id, closes) })
 }
 
-func (s *crashingStore) Fence(ctx context.Context, id coupon.CouponID, cutoff time.Time, known coupon.Promise) (wait, forPods time.Duration, err error) {
+func (s *crashingStore) Fence(ctx context.Context, id coupon.CouponID, cutoff time.Time,
+	known coupon.Promise) (wait, forPods time.Duration, err error) {
 	return call2(s, func() (time.Duration, time.Duration, error) { return s.Store.Fence(ctx, id, cutoff, known) })
 }
 
@@ -91,7 +95,8 @@ func (s *crashingStore) Sweep(ctx context.Context, id coupon.CouponID, closes ti
 	return call1(s, func() (bool, error) { return s.Store.Sweep(ctx, id, closes) })
 }
 
-func (s *crashingStore) UnderReview(ctx context.Context, id coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
+func (s *crashingStore) UnderReview(ctx context.Context, id coupon.CouponID,
+	after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error) {
 	return call2(s, func() ([]coupon.Application, coupon.Cursor, error) { return s.Store.UnderReview(ctx, id, after) })
 }
 
@@ -111,7 +116,8 @@ func (m *machine) crash(t *rapid.T) {
 	if !ok {
 		return
 	}
-	store := &crashingStore{Store: m.Store, last: rapid.IntRange(1, 24).Draw(t, "at call"), after: rapid.Bool().Draw(t, "after")}
+	store := &crashingStore{Store: m.Store, last: rapid.IntRange(1, 24).Draw(t, "at call"),
+		after: rapid.Bool().Draw(t, "after")}
 	settler := m.settler()
 	settler.Line, settler.Door = store, store
 	m.interrupt(t, o, func() {
@@ -119,7 +125,8 @@ func (m *machine) crash(t *rapid.T) {
 			t.Log(err)
 			m.fail(t, "the run failed for another reason than its crash")
 		}
-		t.Logf("the run made %d calls, the crash is at call %d, after it was carried out: %t", store.calls, store.last, store.after)
+		t.Logf("the run made %d calls, the crash is at call %d, after it was carried out: %t", store.calls, store.last,
+			store.after)
 	})
 }
 
@@ -140,7 +147,8 @@ func (m *machine) processIsKilled(t *rapid.T) {
 	})
 }
 
-// killAt kills the program at a request, counted from the first one that reads a coupon: connecting takes a varying number.
+// killAt kills the program at a request, counted from the first one that reads a coupon: connecting takes a varying
+// number.
 func (m *machine) killAt(o order, at int, after bool) (code int) {
 	started := make(chan struct{})
 	var cmd *exec.Cmd
@@ -166,7 +174,8 @@ func (m *machine) killAt(o order, at int, after bool) (code int) {
 			return faultproxy.DropRequest(kill)
 		}
 	})
-	cmd = exec.CommandContext(m.T.Context(), testenv.Build(m.T, "./cmd/settle"), append(append(o.args(), "--parallel=1"), m.Flags(proxied.Job)...)...)
+	cmd = exec.CommandContext(m.T.Context(), testenv.Build(m.T, "./cmd/settle"),
+		append(append(o.args(), "--parallel=1"), m.Flags(proxied.Job)...)...)
 	require.NoError(m.T, cmd.Start())
 	close(started)
 	_ = cmd.Wait()
@@ -188,9 +197,9 @@ func (m *machine) drawAny(t *rapid.T) (o order, ok bool) {
 	}
 }
 
-// interrupt executes an order that may not complete. Its effects must be a part of the effects of the complete order. The
-// model adopts that state, so that anything may happen before the next run. If the order is repeated immediately, the result
-// must be as without the interruption.
+// interrupt executes an order that may not complete. Its effects must be a part of the effects of the complete order.
+// The model adopts that state, so that anything may happen before the next run. If the order is repeated immediately,
+// the result must be as without the interruption.
 func (m *machine) interrupt(t *rapid.T, o order, execute func()) {
 	before := map[*couponModel][]verify.Code{}
 	for _, c := range m.coupons {
@@ -258,7 +267,8 @@ func (m *machine) adopt(t *rapid.T, c *couponModel, o order, run coupon.RunID, c
 	}
 	left := m.readState(c.id)
 	if wrong := left.unexpected(permitted, run); wrong != "" {
-		t.Logf("%s was:\n%sand would have become:\n%sbut is:\n%s", c.name, before.describe(m.name), done.describe(m.name), left.describe(m.name))
+		t.Logf("%s was:\n%sand would have become:\n%sbut is:\n%s", c.name, before.describe(m.name),
+			done.describe(m.name), left.describe(m.name))
 		m.fail(t, "the crashed run left %s in %s", wrong, c.name)
 	}
 	if left.describe(m.name) != before.describe(m.name) {
@@ -271,8 +281,8 @@ func (m *machine) adopt(t *rapid.T, c *couponModel, o order, run coupon.RunID, c
 	return done
 }
 
-// unexpected names a part of the state that none of the permitted states has. The first permitted state is the one before the
-// run, the second the one after it.
+// unexpected names a part of the state that none of the permitted states has. The first permitted state is the one
+// before the run, the second the one after it.
 func (s state) unexpected(permitted []state, run coupon.RunID) string {
 	before, done := permitted[0], permitted[1]
 	some := func(as func(state) bool) bool { return slices.ContainsFunc(permitted, as) }
@@ -320,8 +330,8 @@ func (is record) inMySQL() record {
 
 func (is record) inRedis() record { return record{place: is.place, cause: is.cause} }
 
-// withoutCrash removes the parts that a crash may change: the deciding run, the cause of a retryable entry, and how often its row was
-// refused, which may hold the entry.
+// withoutCrash removes the parts that a crash may change: the deciding run, the cause of a retryable entry, and how
+// often its row was refused, which may hold the entry.
 func withoutCrash(s state) state {
 	s = s.clone()
 	for a, is := range s.applications {

@@ -64,18 +64,23 @@ func (m *mall) rows() map[string]eventFact {
 		f.Source, f.Subject = fmt.Sprintf("/coupons/%d", f.Data.CouponID), fmt.Sprint(f.Data.UserID)
 		all[f.name()] = f
 	}
-	rows, err := m.DB.Query("SELECT id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id FROM user_coupon WHERE run_id IS NOT NULL")
+	rows, err :=
+		m.DB.Query(
+			"SELECT id, coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id FROM user_coupon " +
+				"WHERE run_id IS NOT NULL")
 	require.NoError(m.T, err)
 	defer rows.Close()
 	for rows.Next() {
 		var f eventFact
 		d := &f.Data
-		require.NoError(m.T, rows.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &d.Position, &d.AppliedAt, &d.IssuedAt, &d.ExpiresAt, &d.RunID))
+		require.NoError(m.T, rows.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &d.Position, &d.AppliedAt, &d.IssuedAt,
+			&d.ExpiresAt, &d.RunID))
 		f.Time = d.IssuedAt
 		add(f, "issued", fmt.Sprintf("issued-%d", d.UserID))
 	}
 	require.NoError(m.T, rows.Err())
-	logs, err := m.DB.Query(`SELECT l.user_coupon_id, u.coupon_id, u.user_id, l.seq, LOWER(l.kind), l.order_id, l.amount_won, l.discount_won, l.expires_at, l.at
+	logs, err := m.DB.Query(`SELECT l.user_coupon_id, u.coupon_id, u.user_id, l.seq, LOWER(l.kind), l.order_id,
+		l.amount_won, l.discount_won, l.expires_at, l.at
 		FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id`)
 	require.NoError(m.T, err)
 	defer logs.Close()
@@ -83,7 +88,8 @@ func (m *mall) rows() map[string]eventFact {
 		var f eventFact
 		var kind string
 		d := &f.Data
-		require.NoError(m.T, logs.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &f.Sequence, &kind, &d.OrderID, &d.AmountWon, &d.DiscountWon, &d.ExpiresAt, &f.Time))
+		require.NoError(m.T, logs.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &f.Sequence, &kind, &d.OrderID,
+			&d.AmountWon, &d.DiscountWon, &d.ExpiresAt, &f.Time))
 		add(f, kind, fmt.Sprintf("%d-%d", d.UserCouponID, f.Sequence))
 	}
 	require.NoError(m.T, logs.Err())
@@ -114,8 +120,8 @@ func (h *heard) add(partition int32, body string) {
 	h.all.Add(1)
 }
 
-// require demands that the first readings are the events of the rows, in order. A repetition with another content is a first
-// reading of a name that is known.
+// require demands that the first readings are the events of the rows, in order. A repetition with another content is a
+// first reading of a name that is known.
 func (h *heard) require(t testing.TB, want map[string]eventFact) {
 	t.Helper()
 	type place struct {

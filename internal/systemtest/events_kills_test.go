@@ -24,23 +24,25 @@ import (
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
-// Three `settle serve` publish what nightly runs and they themselves issue, and what orders do with it, while they, the sink
-// and MySQL are killed with SIGKILL and started again, or frozen in the middle of a round.
+// Three `settle serve` publish what nightly runs and they themselves issue, and what orders do with it, while they, the
+// sink and MySQL are killed with SIGKILL and started again, or frozen in the middle of a round.
 //
 // A consumer reads all the time. Its first reading of an event is the event's first delivery. At the end:
 //   - The events are exactly those of the rows in MySQL, with the same content.
-//   - The first deliveries are in order: for each coupon (in Kafka: for each coupon and partition) by seat, and for each issued
-//     coupon by sequence, from 0 on without a gap.
+//   - The first deliveries are in order: for each coupon (in Kafka: for each coupon and partition) by seat, and for
+//     each issued coupon by sequence, from 0 on without a gap.
 //
-// A Redis that is killed also loses the end of what it had acknowledged: the end of its append-only file is cut off. The
-// consumer may have read lost events, or may never have seen them. The same rule holds all the same: what is lost is the end of
-// the stream, and the relay publishes again, in order, from before the loss on, before it publishes anything new. A second
-// consumer, which reads at the end what the stream has then, finds all events, and its first readings are in order as well.
+// A Redis that is killed also loses the end of what it had acknowledged: the end of its append-only file is cut off.
+// The consumer may have read lost events, or may never have seen them. The same rule holds all the same: what is lost
+// is the end of the stream, and the relay publishes again, in order, from before the loss on, before it publishes
+// anything new. A second consumer, which reads at the end what the stream has then, finds all events, and its first
+// readings are in order as well.
 func TestEvents_SurviveKilledRelaysSinkAndMySQL(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
-		runMall(t, jajeongtest.Options{}, newStreamSink(t, testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true}), true), testenv.Rounds(10, 300))
+		runMall(t, jajeongtest.Options{}, newStreamSink(t,
+			testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: true}), true), testenv.Rounds(10, 300))
 	})
 	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
@@ -136,7 +138,8 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink, kills int) {
 	m.Verify()
 	code, output := m.RunToEnd(func() *exec.Cmd { return m.settle("verify") })
 	require.Zero(t, code, output)
-	t.Logf("passed: %d kill points (%d settle serve, %d %s, %d MySQL) and %d freezes; %d events, %d of them of coupon_log, %d duplicates",
+	t.Logf("passed: %d kill points (%d settle serve, %d %s, %d MySQL) and %d freezes; %d events, %d of them of "+
+		"coupon_log, %d duplicates",
 		m.relayKills+m.sinkKills+m.mysqlKills, m.relayKills, m.sinkKills, m.sink.name(), m.mysqlKills, m.freezes,
 		len(want), m.Number("SELECT COUNT(*) FROM coupon_log"), m.heard.all.Load()-int64(len(want)))
 }
@@ -144,7 +147,8 @@ func runMall(t *testing.T, o jajeongtest.Options, sink mallSink, kills int) {
 // newMall turns the events on.
 func newMall(t *testing.T, o jajeongtest.Options, sink mallSink, relays int) *mall {
 	t.Helper()
-	m := &mall{Deployment: jajeongtest.NewWith(t, o), sink: sink, heard: newHeard(), chance: testenv.Random(t), relays: make([]*testenv.Program, relays)}
+	m := &mall{Deployment: jajeongtest.NewWith(t, o), sink: sink, heard: newHeard(), chance: testenv.Random(t),
+		relays: make([]*testenv.Program, relays)}
 	if s, isStream := sink.(*streamSink); isStream {
 		s.stream = m.Prefix + "coupon:events"
 	}
@@ -197,11 +201,12 @@ func (m *mall) settle(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// strikeEvents is less than what users apply for at immediate coupons between two strikes, so that there are events for each.
+// strikeEvents is less than what users apply for at immediate coupons between two strikes, so that there are events for
+// each.
 const strikeEvents = 30
 
-// strike waits until the consumer has read some more events, then kills or freezes. A process that was frozen before goes on
-// with the round that it was in.
+// strike waits until the consumer has read some more events, then kills or freezes. A process that was frozen before
+// goes on with the round that it was in.
 func (m *mall) strike() {
 	m.T.Helper()
 	before, target := m.heard.distinct.Load(), m.heard.all.Load()+1+m.chance.Int64N(strikeEvents)
@@ -269,7 +274,8 @@ func (m *mall) keepSettling(over context.Context) {
 		var output []byte
 		err := context.Canceled
 		for err != nil && over.Err() == nil {
-			output, err = m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim", "--reason=test").CombinedOutput()
+			output, err = m.settle("run", "--cutoff=now", "--coupon="+id.String(), "--operator=kim",
+				"--reason=test").CombinedOutput()
 		}
 		if err != nil {
 			m.T.Errorf("settle coupon %d: %v\n%s", id, err, output)
@@ -290,7 +296,8 @@ func (m *mall) keepApplying(over context.Context) {
 			}
 			for {
 				receipt, err := m.Store.Apply(over, id, user)
-				if err == nil && (receipt.Code == candidates.Accepted || receipt.Code == candidates.Duplicate || receipt.Code == candidates.AlreadyIssued) {
+				if err == nil && (receipt.Code == candidates.Accepted || receipt.Code == candidates.Duplicate ||
+					receipt.Code == candidates.AlreadyIssued) {
 					break
 				}
 				if over.Err() != nil {
@@ -315,12 +322,14 @@ func (m *mall) keepOrdering(over context.Context) {
 	for n := 0; over.Err() == nil; n++ {
 		pause(over, time.Duration(m.chance.Int64N(int64(10*time.Millisecond))))
 		id, user := all[m.chance.IntN(len(all))], m.users[m.chance.IntN(min(len(m.users), 200))]
-		call := wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: fmt.Sprintf("A-%d", n), User: user, AmountWon: 32_000, TTL: time.Minute}
+		call := wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: fmt.Sprintf("A-%d", n), User: user,
+			AmountWon: 32_000, TTL: time.Minute}
 		if d, err := wallet.Redeem(over, db, id, call); err != nil || d.Code != wallet.Done {
 			pause(over, 20*time.Millisecond) // most coupons are not issued yet, or MySQL is away
 			continue
 		}
-		for _, call.Verb = range [][]wallet.Verb{{wallet.Confirm}, {wallet.Release}, {wallet.Confirm, wallet.Refund}}[m.chance.IntN(3)] {
+		for _, call.Verb = range [][]wallet.Verb{{wallet.Confirm}, {wallet.Release},
+			{wallet.Confirm, wallet.Refund}}[m.chance.IntN(3)] {
 			_, _ = wallet.Redeem(over, db, id, call)
 		}
 	}
@@ -330,14 +339,17 @@ func (m *mall) keepOrdering(over context.Context) {
 func (m *mall) awaitIssued() {
 	m.T.Helper()
 	testenv.Eventually(m.T, "all immediate coupons are issued", func() bool {
-		return m.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id >= ?", m.immediate[0]) == int64(len(m.immediate)*mallApplications())
+		return m.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id >= ?",
+			m.immediate[0]) == int64(len(m.immediate)*mallApplications())
 	})
 }
 
 func (m *mall) awaitPublished() {
 	m.T.Helper()
 	testenv.Eventually(m.T, "all events are published and read", func() bool {
-		return m.unpublished() == 0 && m.heard.distinct.Load() >= m.Number("SELECT (SELECT COUNT(*) FROM user_coupon) + (SELECT COUNT(*) FROM coupon_log)")
+		return m.unpublished() == 0 &&
+			m.heard.distinct.Load() >= m.Number(
+				"SELECT (SELECT COUNT(*) FROM user_coupon) + (SELECT COUNT(*) FROM coupon_log)")
 	})
 }
 
@@ -354,10 +366,13 @@ func (m *mall) unpublished() int64 {
 		(SELECT COUNT(*) FROM coupon_log WHERE published_at IS NULL)`)
 }
 
-// requireRelayAtRest demands that the relay knows of no settlement that is published in part, and of no event that the sink lacks.
+// requireRelayAtRest demands that the relay knows of no settlement that is published in part, and of no event that the
+// sink lacks.
 func (m *mall) requireRelayAtRest() {
 	m.T.Helper()
 	require.EqualValues(m.T, 1, m.Number("SELECT COUNT(*) FROM event_relay"))
-	require.EqualValues(m.T, 1, m.Number(`SELECT COUNT(*) FROM event_relay WHERE sink = ? AND from_at IS NOT NULL AND run_id IS NULL
-		AND coupon_id IS NULL AND position = 0 AND unpublished = 0 AND server <> '' AND may_lack_from IS NULL`, m.sink.name()))
+	require.EqualValues(m.T, 1, m.Number(`SELECT COUNT(*) FROM event_relay WHERE sink = ? AND from_at IS NOT NULL
+		AND run_id IS NULL
+		AND coupon_id IS NULL AND position = 0 AND unpublished = 0 AND server <> '' AND may_lack_from IS NULL`,
+		m.sink.name()))
 }

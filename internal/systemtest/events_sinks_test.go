@@ -31,7 +31,8 @@ type streamSink struct {
 
 func newStreamSink(t testing.TB, server *testenv.Redis, loses bool) *streamSink {
 	t.Helper()
-	return &streamSink{server: server, chance: testenv.Random(t), loses: loses, client: testenv.RedisClient(t, server.Addr())}
+	return &streamSink{server: server, chance: testenv.Random(t), loses: loses,
+		client: testenv.RedisClient(t, server.Addr())}
 }
 
 func (s *streamSink) name() string { return "redis" }
@@ -76,7 +77,8 @@ func (s *streamSink) restart(ctx context.Context) error { return s.server.Restar
 
 func (s *streamSink) consume(over context.Context, heard *heard) {
 	for last := "0"; over.Err() == nil; {
-		streams, err := s.client.XRead(over, &redis.XReadArgs{Streams: []string{s.stream, last}, Count: 1_000, Block: 100 * time.Millisecond}).Result()
+		streams, err := s.client.XRead(over, &redis.XReadArgs{Streams: []string{s.stream, last}, Count: 1_000,
+			Block: 100 * time.Millisecond}).Result()
 		if err != nil {
 			if err != redis.Nil {
 				pause(over, 10*time.Millisecond)
@@ -111,8 +113,8 @@ func (s *streamSink) contents(ctx context.Context) (*heard, error) {
 	}
 }
 
-// age makes publications an hour old. After the next kill, the relay publishes again only what came later, and the file may be
-// cut behind its size of now. A kill that the relay has not noticed yet leaves everything as it is.
+// age makes publications an hour old. After the next kill, the relay publishes again only what came later, and the file
+// may be cut behind its size of now. A kill that the relay has not noticed yet leaves everything as it is.
 func (s *streamSink) age(m *mall) {
 	m.T.Helper()
 	ctx := m.T.Context()
@@ -122,7 +124,8 @@ func (s *streamSink) age(m *mall) {
 	require.NoError(m.T, err)
 	defer func() { _ = tx.Rollback() }()
 	var server string
-	require.NoError(m.T, tx.QueryRow("SELECT server FROM event_relay WHERE sink = ? FOR UPDATE", s.name()).Scan(&server))
+	require.NoError(m.T, tx.QueryRow("SELECT server FROM event_relay WHERE sink = ? FOR UPDATE",
+		s.name()).Scan(&server))
 	if !strings.HasPrefix(server, info["Server"]["run_id"]) {
 		return
 	}
@@ -150,7 +153,8 @@ const (
 
 func newTopicSink(t testing.TB) *topicSink {
 	t.Helper()
-	return &topicSink{t, testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{mallTopic: mallPartitions}})}
+	return &topicSink{t, testenv.PrivateKafka(t,
+		testenv.KafkaOptions{Topics: map[string]int32{mallTopic: mallPartitions}})}
 }
 
 func (s *topicSink) name() string { return "kafka" }
@@ -164,7 +168,8 @@ func (s *topicSink) restart(ctx context.Context) error { return s.broker.Restart
 func (s *topicSink) age(*mall)                         {}
 
 func (s *topicSink) open() (*kgo.Client, error) {
-	return kgo.NewClient(kgo.SeedBrokers(s.broker.Addr()), kgo.ConsumeTopics(mallTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	return kgo.NewClient(kgo.SeedBrokers(s.broker.Addr()), kgo.ConsumeTopics(mallTopic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 }
 
 func (s *topicSink) consume(over context.Context, heard *heard) {

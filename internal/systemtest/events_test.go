@@ -102,7 +102,8 @@ func (m *machine) couponIsGivenByHand(t *rapid.T) {
 	m.Exec("UPDATE coupon SET issued_count = issued_count + 1 WHERE id = ?", c.id)
 }
 
-// clockStepsBack is a failover to a Redis whose clock is behind: arrivals continue from the highest one, ahead of the clock.
+// clockStepsBack is a failover to a Redis whose clock is behind: arrivals continue from the highest one, ahead of the
+// clock.
 func (m *machine) clockStepsBack(t *rapid.T) {
 	c := m.someCoupon(t)
 	// One is over immediately and the other lasts, so that the result does not depend on the speed of the test.
@@ -129,8 +130,10 @@ func (m *machine) couponCloses(t *rapid.T) {
 	t.Logf("%s closes", c.name)
 	change := m.change(m.admin.Close(m.T.Context(), c.id))
 	c.closesAt, c.closed = coupon.ArrivalAt(change.After.ClosesAt), true
-	// The end is behind the last arrival, which may be ahead of the clock. Applications are answered CLOSED from the end on.
-	testenv.Eventually(m.T, "the clock has reached the end", func() bool { return !m.Now().Before(change.After.ClosesAt) })
+	// The end is behind the last arrival, which may be ahead of the clock. Applications are answered CLOSED from the
+	// end on.
+	testenv.Eventually(m.T, "the clock has reached the end",
+		func() bool { return !m.Now().Before(change.After.ClosesAt) })
 }
 
 // refresh refreshes the catalog of the living pod.
@@ -162,8 +165,8 @@ func (m *machine) redisIsBackedUp(t *rapid.T) {
 	c.backup = new(c.clone())
 }
 
-// redisLosesCoupon deletes the queue or all keys of a coupon. New pods do not remember the lost applications, and the counts in
-// MySQL show the gap.
+// redisLosesCoupon deletes the queue or all keys of a coupon. New pods do not remember the lost applications, and the
+// counts in MySQL show the gap.
 func (m *machine) redisLosesCoupon(t *rapid.T) {
 	c := m.someCoupon(t)
 	onlyQueue := rapid.Bool().Draw(t, "only the queue")
@@ -195,7 +198,8 @@ func (m *machine) redisIsRestored(t *rapid.T) {
 	}
 	t.Logf("the Redis of %s is restored", c.name)
 	m.replaceKeys(m.keys(c), c.dumps)
-	require.NoError(m.T, m.Redis.HDel(m.T.Context(), m.Key("state", c.id), "run_id").Err()) // as a server that was restarted
+	// As a server that was restarted.
+	require.NoError(m.T, m.Redis.HDel(m.T.Context(), m.Key("state", c.id), "run_id").Err())
 	m.refresh()
 	c.restoreRedis()
 }

@@ -81,11 +81,12 @@ func (m *machine) checkApplication(t *rapid.T, c *couponModel, user coupon.UserI
 	}
 	missed := x.Facts.Missed
 	for part, wrong := range map[string]bool{
-		"application":            !known || about.Run != is.run || string(about.Outcome) != is.outcome,
-		"position":               is.place == waiting && about.Position != c.position(key),
-		"order":                  about.Order > 0 && int(about.Order) != order,
-		"rank of the unselected": about.Outcome == notSelected && (int(missed.Rank) != rank || missed.Arrival != about.Arrival),
-		"seat":                   x.Facts.UserCoupon != nil && is.seat > 0 && int(x.Facts.UserCoupon.Seat) != is.seat,
+		"application": !known || about.Run != is.run || string(about.Outcome) != is.outcome,
+		"position":    is.place == waiting && about.Position != c.position(key),
+		"order":       about.Order > 0 && int(about.Order) != order,
+		"rank of the unselected": about.Outcome == notSelected &&
+			(int(missed.Rank) != rank || missed.Arrival != about.Arrival),
+		"seat": x.Facts.UserCoupon != nil && is.seat > 0 && int(x.Facts.UserCoupon.Seat) != is.seat,
 	} {
 		if wrong {
 			m.fail(t, "explain has a wrong %s of %s for %s", part, m.name(user), c.name)

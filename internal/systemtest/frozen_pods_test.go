@@ -18,7 +18,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A pod freezes as it writes to MySQL what it has accepted. Other pods refresh the same coupons, and a run settles them.
+// A pod freezes as it writes to MySQL what it has accepted. Other pods refresh the same coupons, and a run settles
+// them.
 func TestApply_FrozenPodLetsOthersWork(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -38,7 +39,8 @@ func TestApply_FrozenPodLetsOthersWork(t *testing.T) {
 	d.Verify()
 }
 
-// A wallet-api freezes within the transaction of a reservation. Its session ends, and another one makes the same reservation.
+// A wallet-api freezes within the transaction of a reservation. Its session ends, and another one makes the same
+// reservation.
 func TestWallet_FrozenReservationIsMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -48,7 +50,8 @@ func TestWallet_FrozenReservationIsMadeElsewhere(t *testing.T) {
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(shopKey))), 0o600))
 	through, s := stopAt(d, toMySQL("INSERT INTO coupon_log"))
 	start := func(d *jajeongtest.Deployment) *testenv.Program {
-		return d.Start(d.Environment(), "./cmd/wallet-api", "--mysql-dsn="+d.Wallet.MySQLDSN, "--service-keys-file="+keys)
+		return d.Start(d.Environment(), "./cmd/wallet-api", "--mysql-dsn="+d.Wallet.MySQLDSN,
+			"--service-keys-file="+keys)
 	}
 	frozen, other := start(through), start(d)
 	s.arm(t, frozen.Process)

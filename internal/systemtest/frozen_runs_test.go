@@ -33,8 +33,8 @@ type frozenRun struct {
 
 const frozenSeats = 3
 
-// Runs by hand and a restore freeze, each at another step. A nightly run does all of their work: it waits for the coupons until the
-// sessions of the frozen have ended, and finds none BUSY. When they go on, they change nothing.
+// Runs by hand and a restore freeze, each at another step. A nightly run does all of their work: it waits for the
+// coupons until the sessions of the frozen have ended, and finds none BUSY. When they go on, they change nothing.
 func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -71,7 +71,8 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 		r.awaitFreeze(t)
 	}
 
-	night := exec.CommandContext(testenv.Patient(t), testenv.Build(t, "./cmd/settle"), append([]string{"run"}, d.Flags(d.Job)...)...)
+	night := exec.CommandContext(testenv.Patient(t), testenv.Build(t, "./cmd/settle"),
+		append([]string{"run"}, d.Flags(d.Job)...)...)
 	night.Env = d.Environment()
 	output, err := night.CombinedOutput()
 	require.NoError(t, err, "%s", output)
@@ -87,7 +88,8 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 	for _, r := range runs {
 		r.requireSettled(d)
 	}
-	d.SettleNow() // completes the clean-ups of frozen runs that gave up: their cutoff is later than that of the nightly run
+	// Completes the clean-ups of frozen runs that gave up: their cutoff is later than that of the nightly run.
+	d.SettleNow()
 	d.Verify()
 }
 
@@ -106,7 +108,8 @@ func (r *frozenRun) prepare(d *jajeongtest.Deployment) {
 		line[i] = redis.Z{Score: float64(first + int64(i)), Member: i + 1}
 	}
 	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Queue(r.id), line...).Err())
-	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", r.id), "accepted", len(line), "last", first+int64(len(line))-1).Err())
+	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", r.id), "accepted", len(line), "last",
+		first+int64(len(line))-1).Err())
 	if r.lost {
 		d.Journal(r.id)
 	}
@@ -151,5 +154,6 @@ func (r *frozenRun) requireSettled(d *jajeongtest.Deployment) {
 	require.Equal(d.T, jajeongtest.Between[coupon.UserID](1, frozenSeats), d.Issued(r.id), r.step)
 	require.Equal(d.T, jajeongtest.Between(frozenSeats+1, r.users), d.Outcome(r.id, "NOT_SELECTED"), r.step)
 	require.Empty(d.T, d.Waiting(r.id), r.step)
-	require.Equal(d.T, r.closed, d.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", r.id) == 1, r.step)
+	require.Equal(d.T, r.closed, d.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", r.id) == 1,
+		r.step)
 }

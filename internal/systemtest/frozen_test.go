@@ -15,8 +15,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// A `settle serve` that freezes in the middle of a transaction keeps a coupon from another one for as long as its session may
-// be silent: the server ends it long before this test gives up.
+// A `settle serve` that freezes in the middle of a transaction keeps a coupon from another one for as long as its
+// session may be silent: the server ends it long before this test gives up.
 func TestServe_FrozenProcessLetsAnotherWork(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]struct {
@@ -65,11 +65,13 @@ type frozen struct {
 	users []coupon.UserID
 }
 
-// freeze starts a process, and stops it at its first statement of that kind. At the end of the test it must end in order.
+// freeze starts a process, and stops it at its first statement of that kind. At the end of the test it must end in
+// order.
 func (f frozen) freeze(task, statement string) (thaw func()) {
 	f.T.Helper()
 	through, s := stopAt(f.Deployment, toMySQL(statement))
-	p := through.Start(through.Environment(), "./cmd/settle", append(through.Flags(through.Job), "serve", "--tasks="+task)...)
+	p := through.Start(through.Environment(), "./cmd/settle",
+		append(through.Flags(through.Job), "serve", "--tasks="+task)...)
 	s.arm(f.T, p.Process)
 	s.await(f.T)
 	return s.thaw
@@ -103,7 +105,8 @@ func toMySQL(statement string) request { return request{jajeongtest.ToMySQL, sta
 // toRedis is a call of any script.
 var toRedis = request{jajeongtest.ToRedis, "evalsha"}
 
-// stop freezes a process as it sends the last of some requests, which it sends in this order. It gets the reply when it goes on.
+// stop freezes a process as it sends the last of some requests, which it sends in this order. It gets the reply when it
+// goes on.
 type stop struct {
 	armed, struck chan struct{}
 	process       *os.Process

@@ -24,7 +24,8 @@ import (
 // door is a request that needs an identity.
 type door struct{ port, method, path, body string }
 
-// house is a deployment with the addresses of its ports. User 7 has the coupon and an order that reserved it, and user 8 waits.
+// house is a deployment with the addresses of its ports. User 7 has the coupon and an order that reserved it, and user
+// 8 waits.
 type house struct {
 	*jajeongtest.Deployment
 	ports map[string]string
@@ -45,12 +46,14 @@ func newHouse(t *testing.T, flags ...string) *house {
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, []byte("pos "+serviceKeyHash+"\n"), 0o600))
 	apply := d.Start(d.Environment(), "./cmd/apply-api", append(d.Flags(d.API), flags...)...)
-	wallet := d.Start(d.Environment(), "./cmd/wallet-api", append([]string{"--mysql-dsn=" + d.Wallet.MySQLDSN, "--service-keys-file=" + keys}, flags...)...)
+	wallet := d.Start(d.Environment(), "./cmd/wallet-api",
+		append([]string{"--mysql-dsn=" + d.Wallet.MySQLDSN, "--service-keys-file=" + keys}, flags...)...)
 	h.ports = map[string]string{"apply": apply.Apply, "live": apply.Live, "wallet": wallet.Wallet}
 	order := fmt.Sprintf(`{"couponId":%d,"userId":7,"amountWon":9000}`, issued)
 	me := fmt.Sprintf("/v1/coupons/%d/applications", h.id)
 	h.doors = []door{
-		{"apply", "POST", me, ""}, {"apply", "GET", me + "/me", ""}, {"live", "GET", fmt.Sprintf("/v1/live/coupons/%d/me", h.id), ""},
+		{"apply", "POST", me, ""}, {"apply", "GET", me + "/me", ""},
+		{"live", "GET", fmt.Sprintf("/v1/live/coupons/%d/me", h.id), ""},
 		{"wallet", "GET", "/v1/wallet/coupons", ""},
 		{"wallet", "PUT", "/v1/orders/B-1/coupon", order}, {"wallet", "DELETE", "/v1/orders/A-1/coupon", ""},
 		{"wallet", "POST", "/v1/orders/A-1/coupon/confirm", ""}, {"wallet", "POST", "/v1/orders/A-1/coupon/refund", ""},
@@ -70,7 +73,9 @@ const (
 // has returns what an attack could change.
 func (h *house) has() []string {
 	rows := append(h.Snapshot(), h.Waiting(h.id)...)
-	return append(rows, fmt.Sprint(h.Number("SELECT COUNT(*) FROM coupon_log"), h.Number("SELECT COUNT(*) FROM coupon_order WHERE state <> 'RESERVED'"), h.Number("SELECT COUNT(*) FROM coupon_order")))
+	return append(rows, fmt.Sprint(h.Number("SELECT COUNT(*) FROM coupon_log"),
+		h.Number("SELECT COUNT(*) FROM coupon_order WHERE state <> 'RESERVED'"),
+		h.Number("SELECT COUNT(*) FROM coupon_order")))
 }
 
 // send sends a request with these lines as they are.
@@ -80,7 +85,8 @@ func (h *house) send(at door, lines ...string) (status int, said string) {
 	require.NoError(h.T, err)
 	defer conn.Close()
 	require.NoError(h.T, conn.SetDeadline(testenv.Deadline(h.T)))
-	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nContent-Length: %d\r\n", at.method, at.path, len(at.body))
+	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nContent-Length: %d\r\n", at.method,
+		at.path, len(at.body))
 	for _, line := range lines {
 		text += line + "\r\n"
 	}
@@ -116,7 +122,8 @@ func (h *house) refuses(attack string, change func(door) door, lines ...string) 
 func (h *house) hidden(lines ...string) {
 	h.T.Helper()
 	for port := range h.ports {
-		for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/readyz", "/livez", "/debug/vars", "/admin", "//metrics", "/v1/../metrics"} {
+		for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/readyz", "/livez",
+			"/debug/vars", "/admin", "//metrics", "/v1/../metrics"} {
 			status, said := h.send(door{port, "GET", path, ""}, lines...)
 			require.Equal(h.T, http.StatusNotFound, status, "%s %s", port, path)
 			require.NotContains(h.T, said, "jajeong_")
@@ -132,9 +139,10 @@ func (h *house) nothingHappened() {
 
 // identities are headers by which other programs are told who asks. The tests of identity have every spelling.
 var identities = map[string][]string{
-	"nothing":                   nil,
-	"headers of gateways":       {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "Cookie: X-User-ID=8"},
-	"another address":           {"X-Original-URL: /v1/wallet/coupons", "X-Rewrite-URL: /v1/wallet/coupons", "X-HTTP-Method-Override: GET"},
+	"nothing":             nil,
+	"headers of gateways": {"X-Forwarded-User: 8", "X-Auth-Request-User: 8", "Cookie: X-User-ID=8"},
+	"another address": {"X-Original-URL: /v1/wallet/coupons", "X-Rewrite-URL: /v1/wallet/coupons",
+		"X-HTTP-Method-Override: GET"},
 	"the user as a key":         {"Authorization: Bearer 8"},
 	"the hash of a service key": {"Authorization: Bearer " + serviceKeyHash},
 	"a service key elsewhere":   {"X-Api-Key: " + serviceKey, "Proxy-Authorization: Bearer " + serviceKey},
@@ -153,7 +161,8 @@ func TestStranger_GetsNothingByHeaders(t *testing.T) {
 	h := newHouse(t, "--trusted-proxies=192.0.2.1")
 	for attack, lines := range identities {
 		h.refuses(attack, nil, lines...)
-		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8", "X-Forwarded-For: 192.0.2.1"}, lines...)...)
+		h.refuses(attack+" and X-User-ID", nil, append([]string{"X-User-ID: 8", "X-Forwarded-For: 192.0.2.1"},
+			lines...)...)
 	}
 	h.refuses("a query", byQuery, "X-User-ID: 8")
 	h.hidden("X-User-ID: 8")
@@ -195,14 +204,16 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 
 	full := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos"}
 	expired := jwt.MapClaims{"uid": 8, "scope": "redeem", "sub": "pos", "exp": time.Now().Add(-time.Minute).Unix()}
-	for attack, token := range map[string]string{"another signer": stranger.Token(full), "expired": key.Token(expired)} {
+	for attack, token := range map[string]string{"another signer": stranger.Token(full),
+		"expired": key.Token(expired)} {
 		h.refuses(attack, nil, "Authorization: Bearer "+token)
 		h.refuses(attack+" and X-User-ID", nil, "Authorization: Bearer "+token, "X-User-ID: 8", "X_User_ID: 8")
 	}
 	good := key.Of(8)
 	for attack, lines := range map[string][]string{
-		"another header": {"X-Access-Token: " + good, "Proxy-Authorization: Bearer " + good, "Cookie: access_token=" + good},
-		"twice":          {"Authorization: Bearer " + good, "Authorization: Bearer " + good},
+		"another header": {"X-Access-Token: " + good, "Proxy-Authorization: Bearer " + good, "Cookie: access_token=" +
+			good},
+		"twice": {"Authorization: Bearer " + good, "Authorization: Bearer " + good},
 	} {
 		h.refuses(attack, nil, lines...)
 	}
@@ -247,7 +258,8 @@ func TestStranger_GetsNothingByTokens(t *testing.T) {
 	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9))
 	require.Equal(t, http.StatusBadRequest, status, said)
 	apply.body = ""
-	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9), "X-User-ID: 10", "X_User_ID: 10", "Cookie: access_token="+key.Of(10), "Content-Type: application/json")
+	status, said = h.send(apply, "Authorization: Bearer "+key.Of(9), "X-User-ID: 10", "X_User_ID: 10",
+		"Cookie: access_token="+key.Of(10), "Content-Type: application/json")
 	require.Equal(t, http.StatusAccepted, status, said)
 	require.Contains(t, said, `"userId":9`)
 	require.Equal(t, []string{"8", "9"}, h.Waiting(h.id))
@@ -301,7 +313,8 @@ func (c *connection) ask(at door, lines ...string) (status int, said string) {
 	t := c.house.T
 	t.Helper()
 	require.NoError(t, c.conn.SetDeadline(testenv.Deadline(t)))
-	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: shop\r\n%s\r\n\r\n", at.method, at.path, strings.Join(append(lines, "Accept: */*"), "\r\n"))
+	_, err := fmt.Fprintf(c.conn, "%s %s HTTP/1.1\r\nHost: shop\r\n%s\r\n\r\n", at.method, at.path,
+		strings.Join(append(lines, "Accept: */*"), "\r\n"))
 	require.NoError(t, err)
 	response, err := http.ReadResponse(c.from, &http.Request{Method: at.method})
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// Of many immediate runs, an explanation has the one that issued the user's coupon or moved the application to the DLQ. It
-// has nightly and manual runs as before.
+// Of many immediate runs, an explanation has the one that issued the user's coupon or moved the application to the DLQ.
+// It has nightly and manual runs as before.
 func TestExplainNamesTheImmediateRunThatIssued(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -28,7 +28,8 @@ func TestExplainNamesTheImmediateRunThatIssued(t *testing.T) {
 	require.Len(t, runs, 4)
 	explainer := &explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now,
 		Zone: jajeongtest.InZone(time.UTC)}
-	for user, want := range map[coupon.UserID][]coupon.RunID{1: runs[:1], 2: {runs[0], runs[3]}, 3: runs[1:2], 5: runs[3:]} {
+	for user, want := range map[coupon.UserID][]coupon.RunID{1: runs[:1], 2: {runs[0], runs[3]}, 3: runs[1:2],
+		5: runs[3:]} {
 		x, err := explainer.Explain(t.Context(), couponID, user)
 		require.NoError(t, err)
 		found := []coupon.RunID{}

@@ -32,7 +32,8 @@ type watcher struct {
 func watch(t *testing.T, address string, id coupon.CouponID, user coupon.UserID, lastEventID string) *watcher {
 	t.Helper()
 	ctx, hangUp := context.WithCancel(context.Background())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/v1/live/coupons/%d/me", address, id), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://%s/v1/live/coupons/%d/me", address, id), nil)
 	require.NoError(t, err)
 	request.Header.Set("X-User-ID", user.Member())
 	if lastEventID != "" {
@@ -106,7 +107,8 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	d.SetStatus(jajeongtest.Blocked, 1)
 	pod := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
 
-	blocked, second, third, never := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, ""), watch(t, pod.Live, id, 3, ""), watch(t, pod.Live, id, 5, "")
+	blocked, second, third, never := watch(t, pod.Live, id, 1, ""), watch(t, pod.Live, id, 2, ""),
+		watch(t, pod.Live, id, 3, ""), watch(t, pod.Live, id, 5, "")
 	require.EqualValues(t, 1, blocked.awaitStatus(coupon.StandingPending).Position)
 	state := second.awaitStatus(coupon.StandingPending)
 	require.EqualValues(t, 2, state.Position)
@@ -143,8 +145,10 @@ func TestLive_FromNoApplicationToOutcome(t *testing.T) {
 	for _, c := range []struct {
 		user, lastEventID string
 		status            int
-	}{{"2", "", http.StatusOK}, {"4", "", http.StatusOK}, {"2", "2-ISSUED", http.StatusNoContent}, {"01", "", http.StatusBadRequest}} {
-		request, err := http.NewRequestWithContext(testenv.Patient(t), http.MethodGet, fmt.Sprintf("http://%s/v1/live/coupons/%d/me", pod.Live, id), nil)
+	}{{"2", "", http.StatusOK}, {"4", "", http.StatusOK}, {"2", "2-ISSUED", http.StatusNoContent},
+		{"01", "", http.StatusBadRequest}} {
+		request, err := http.NewRequestWithContext(testenv.Patient(t), http.MethodGet,
+			fmt.Sprintf("http://%s/v1/live/coupons/%d/me", pod.Live, id), nil)
 		require.NoError(t, err)
 		request.Header.Set("X-User-ID", c.user)
 		request.Header.Set("Last-Event-ID", c.lastEventID)
@@ -192,7 +196,8 @@ func TestLive_StreamsEndOverTheDrain(t *testing.T) {
 		}
 		return n
 	}
-	testenv.Eventually(t, "some streams have ended, and others not", func() bool { n := ended(); return 0 < n && n < len(streams) })
+	testenv.Eventually(t, "some streams have ended, and others not",
+		func() bool { n := ended(); return 0 < n && n < len(streams) })
 	select {
 	case err := <-over:
 		require.Fail(t, "the pod has not waited", "%v", err)

@@ -30,15 +30,17 @@ import (
 
 // What Redis loses, when, and who applies meanwhile.
 var (
-	lossKinds = []string{"everything", "what came after a snapshot", "the end of the append-only file", "what a replica lacked",
+	lossKinds = []string{"everything", "what came after a snapshot", "the end of the append-only file",
+		"what a replica lacked",
 		"the queue", "the state", "the DLQ", "the issued marks", "some members"}
-	lossMoments = []string{"quiet", "a stampede", "a nightly settlement", "immediate runs", "a restore", "a journal that is behind", "an outage of MySQL"}
+	lossMoments = []string{"quiet", "a stampede", "a nightly settlement", "immediate runs", "a restore",
+		"a journal that is behind", "an outage of MySQL"}
 )
 
-// TestLoss_RandomLosses loses data of Redis in random ways at random moments. Afterwards everybody who was told ACCEPTED has a
-// place or an outcome, at the first arrival; except those who are younger than the journal and whose pod died at the same
-// moment: their receipts bring them back. Nobody is passed over, and no coupon is held with nobody missing.
-// JAJEONG_SEED=N repeats the loss whose name begins with N, first.
+// TestLoss_RandomLosses loses data of Redis in random ways at random moments. Afterwards everybody who was told
+// ACCEPTED has a place or an outcome, at the first arrival; except those who are younger than the journal and whose pod
+// died at the same moment: their receipts bring them back. Nobody is passed over, and no coupon is held with nobody
+// missing. JAJEONG_SEED=N repeats the loss whose name begins with N, first.
 func TestLoss_RandomLosses(t *testing.T) {
 	t.Parallel()
 	first, rounds := testenv.Seed(t), testenv.Rounds(6, 200)
@@ -102,7 +104,8 @@ type lossPod struct {
 
 func newLoss(t *testing.T, random *rand.Rand, kind, moment string) *loss {
 	l := &loss{t: t, random: random, kind: kind, moment: moment, told: map[coupon.UserID]told{}}
-	l.server = testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: kind != "everything" && kind != "what came after a snapshot"})
+	l.server = testenv.PrivateRedis(t, testenv.RedisOptions{AppendOnly: kind != "everything" &&
+		kind != "what came after a snapshot"})
 	o := jajeongtest.Options{Redis: jajeongtest.RedisAt(t, l.server.Addr())}
 	if moment == "an outage of MySQL" {
 		l.mysql = testenv.PrivateMySQL(t, testenv.MySQLOptions{})
@@ -132,13 +135,16 @@ func (l *loss) addPods() {
 
 func (l *loss) newPod() *lossPod {
 	l.t.Helper()
-	servers, err := connect.Open(&l.API.MySQLSettings, connect.Settling, &connect.RedisSettings{RedisAddrs: []string{l.server.Addr()}}, zap.NewNop())
+	servers, err := connect.Open(&l.API.MySQLSettings, connect.Settling,
+		&connect.RedisSettings{RedisAddrs: []string{l.server.Addr()}}, zap.NewNop())
 	require.NoError(l.t, err)
 	store, err := candidates.NewStore(servers.Redis, candidates.Options{})
 	require.NoError(l.t, err)
 	memory := recall.New(store)
-	finder := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: zap.NewNop(), Now: time.Now})
-	one := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: finder, Logger: zap.NewNop(), Now: time.Now, Interval: lossRefresh})
+	finder := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: zap.NewNop(),
+		Now: time.Now})
+	one := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: finder,
+		Logger: zap.NewNop(), Now: time.Now, Interval: lossRefresh})
 	ctx, end := context.WithCancel(context.Background())
 	p := &lossPod{store: store, client: servers.Redis, end: end}
 	p.ended.Go(func() { one.Run(ctx) })
@@ -183,8 +189,9 @@ func (l *loss) serve() {
 // settle runs the nightly settlement of everything that has arrived, and returns its exit code and its output.
 func (l *loss) settle(more ...string) (int, string) {
 	return l.RunToEnd(func() *exec.Cmd {
-		cmd := exec.CommandContext(testenv.Patient(l.t), testenv.Build(l.t, "./cmd/settle"), append([]string{"run", "--cutoff=now", "--operator=kim",
-			"--reason=test", "--yes", "--coupon=" + l.id.String()}, more...)...)
+		cmd := exec.CommandContext(testenv.Patient(l.t), testenv.Build(l.t, "./cmd/settle"),
+			append([]string{"run", "--cutoff=now", "--operator=kim",
+				"--reason=test", "--yes", "--coupon=" + l.id.String()}, more...)...)
 		cmd.Env = l.Environment()
 		return cmd
 	})
@@ -276,7 +283,8 @@ func (l *loss) play() {
 		go func() { defer close(settled); l.settle() }()
 		l.wait(400 * time.Millisecond)
 	case "a restore":
-		release = l.lock([]string{"line_journal WRITE", "promise READ"}[l.random.IntN(2)]) // the restore stops here, and is killed
+		// The restore stops here, and is killed.
+		release = l.lock([]string{"line_journal WRITE", "promise READ"}[l.random.IntN(2)])
 	case "a journal that is behind":
 		release = l.lock("line_journal READ")
 		upTo := l.journalled()
@@ -286,7 +294,9 @@ func (l *loss) play() {
 	l.lose()
 	if l.moment == "a restore" {
 		testenv.Eventually(l.t, "somebody waits for the table", func() bool {
-			return l.Number("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE 'Waiting for table%'") > 0
+			return l.Number(
+				"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE 'Waiting "+
+					"for table%'") > 0
 		})
 		l.wait(time.Second)
 		for _, p := range l.serving {
@@ -312,8 +322,8 @@ func (l *loss) journalled() coupon.Arrival {
 	return coupon.Arrival(l.Number("SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?", l.id))
 }
 
-// isBehind reports whether more than 20 users are younger than a journal up to there. If all users have applied, no more
-// can come.
+// isBehind reports whether more than 20 users are younger than a journal up to there. If all users have applied, no
+// more can come.
 func (l *loss) isBehind(upTo coupon.Arrival) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -337,7 +347,8 @@ func (l *loss) applyAll(first, last coupon.UserID) {
 	}
 	require.Len(l.t, l.told, int(last))
 	const known = `
-SELECT COUNT(*) FROM (SELECT user_id FROM line_journal WHERE coupon_id = ? UNION SELECT user_id FROM user_coupon WHERE coupon_id = ?) known`
+SELECT COUNT(*) FROM (SELECT user_id FROM line_journal WHERE coupon_id = ? UNION SELECT user_id FROM user_coupon
+    WHERE coupon_id = ?) known`
 	testenv.Eventually(l.t, "the line is journalled", func() bool { return l.Number(known, l.id, l.id) == int64(last) })
 }
 
@@ -415,7 +426,8 @@ func (l *loss) lose() {
 			}
 		}
 	default:
-		key := map[string]string{"the queue": l.Queue(l.id), "the state": l.Key("state", l.id), "the DLQ": l.Key("dlq", l.id), "the issued marks": l.Key("issued", l.id)}[l.kind]
+		key := map[string]string{"the queue": l.Queue(l.id), "the state": l.Key("state", l.id),
+			"the DLQ": l.Key("dlq", l.id), "the issued marks": l.Key("issued", l.id)}[l.kind]
 		require.NoError(l.t, l.Redis.Del(ctx, key).Err())
 	}
 }
@@ -446,7 +458,10 @@ func (l *loss) places() map[coupon.UserID]coupon.Arrival {
 	for member, at := range l.UnderReview(l.id) {
 		note(coupon.ParseUserID(member), at)
 	}
-	rows, err := l.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? UNION ALL SELECT user_id, applied_at FROM application_outcome WHERE coupon_id = ?", l.id, l.id)
+	rows, err :=
+		l.DB.Query(
+			"SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? UNION ALL SELECT user_id, applied_at "+
+				"FROM application_outcome WHERE coupon_id = ?", l.id, l.id)
 	require.NoError(l.t, err)
 	defer rows.Close()
 	for rows.Next() {
@@ -490,7 +505,8 @@ func (l *loss) check() {
 		standing := l.places()
 		for _, user := range l.displaced() {
 			l.t.Logf("user %d was told %v before the loss, by %d pods; young: %t; stands at %d", user,
-				(l.lostAt - l.told[user].arrival).Time().Sub(time.UnixMicro(0)), len(l.told[user].by), l.young(user), standing[user])
+				(l.lostAt - l.told[user].arrival).Time().Sub(time.UnixMicro(0)), len(l.told[user].by), l.young(user),
+				standing[user])
 		}
 	}()
 	testenv.Eventually(l.t, "everybody has a place", func() bool {
@@ -498,12 +514,14 @@ func (l *loss) check() {
 	})
 	lost := l.displaced()
 	for _, user := range lost { // they have receipts
-		_, err := l.pods[0].store.PutBack(l.t.Context(), l.id, []candidates.Answer{{User: user, Arrival: l.told[user].arrival, Counted: true}})
+		_, err := l.pods[0].store.PutBack(l.t.Context(), l.id,
+			[]candidates.Answer{{User: user, Arrival: l.told[user].arrival, Counted: true}})
 		require.NoError(l.t, err)
 	}
 	require.Empty(l.t, l.displaced())
 	code, output := l.settle()
-	if gap := l.Check(l.id)[0].Gap; code == 3 && gap > 0 { // Redis accepted them, their pod died before it said so, and Redis lost them
+	// Redis accepted them, their pod died before it said so, and Redis lost them.
+	if gap := l.Check(l.id)[0].Gap; code == 3 && gap > 0 {
 		require.LessOrEqual(l.t, gap, l.unsaid, output)
 		code, output = l.settle("--accept-gap")
 	}
@@ -512,9 +530,12 @@ func (l *loss) check() {
 	winners := l.Issued(l.id)
 	require.LessOrEqual(l.t, len(winners), l.seats)
 	// Some users never heard that they were accepted.
-	require.True(l.t, len(winners) == l.seats || len(winners) >= len(l.told), "%d winners of %d, %d seats", len(winners), len(l.told), l.seats)
+	require.True(l.t, len(winners) == l.seats || len(winners) >= len(l.told), "%d winners of %d, %d seats",
+		len(winners), len(l.told), l.seats)
 	last := coupon.Arrival(0)
-	for _, at := range l.IDs("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon WHERE coupon_id = ?", l.id) {
+	for _, at := range l.IDs("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM user_coupon WHERE "+
+		"coupon_id = ?",
+		l.id) {
 		last = max(last, coupon.Arrival(at))
 	}
 	for user, is := range l.told {
@@ -524,5 +545,6 @@ func (l *loss) check() {
 	for _, code := range l.Findings(l.id) {
 		require.Equal(l.t, verify.CleanUpToDo, code, "settle serve is about to do it")
 	}
-	l.t.Logf("%d of %d users needed their receipts, %d pods died; %d winners", len(lost), len(l.told), len(l.dying), len(winners))
+	l.t.Logf("%d of %d users needed their receipts, %d pods died; %d winners", len(lost), len(l.told), len(l.dying),
+		len(winners))
 }

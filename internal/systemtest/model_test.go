@@ -1,4 +1,5 @@
-// Package systemtest compares the whole system with a model of its rules, on real servers and in random sequences of events.
+// Package systemtest compares the whole system with a model of its rules, on real servers and in random sequences of
+// events.
 package systemtest
 
 import (
@@ -30,8 +31,8 @@ func TestMain(m *testing.M) { jajeongtest.Main(m) }
 // defaultCases is how many cases run without SOAK. A case has about 30 steps.
 const defaultCases = 7
 
-// The state on the servers equals the state of the model after every event. All cases share a deployment; each has coupons and
-// users of its own.
+// The state on the servers equals the state of the model after every event. All cases share a deployment; each has
+// coupons and users of its own.
 func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.NewWith(t, jajeongtest.Options{Users: jajeongtest.SomeUserTable(t)})
@@ -82,8 +83,10 @@ type machine struct {
 	servers   [2]*settle.Settler // of the two processes that do the immediate runs
 }
 
-func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, restorer *journal.Restorer, number int) *machine {
-	m := &machine{Deployment: d, admin: admin, journal: restorer, base: coupon.UserID(number * usersPerCase), users: users{}}
+func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin, restorer *journal.Restorer,
+	number int) *machine {
+	m := &machine{Deployment: d, admin: admin, journal: restorer, base: coupon.UserID(number * usersPerCase),
+		users: users{}}
 	m.startPod()
 	m.servers = [2]*settle.Settler{m.settler(), m.settler()}
 	for id := range coupon.UserID(modelUsers - 1) { // the last user is unknown
@@ -111,13 +114,15 @@ func newMachine(t *rapid.T, d *jajeongtest.Deployment, admin *couponadmin.Admin,
 // startPod starts a pod without a memory. All pods share a pool of connections.
 func (m *machine) startPod() {
 	m.PodsDie()
-	m.pod = catalog.New(catalog.Options{DB: m.DB, Store: m.Store, Memory: m.Memory(), Logger: zap.NewNop(), Now: time.Now})
+	m.pod = catalog.New(catalog.Options{DB: m.DB, Store: m.Store, Memory: m.Memory(), Logger: zap.NewNop(),
+		Now: time.Now})
 }
 
 // leave finalises the coupons of this case, so that later cases do not settle them.
 func (m *machine) leave() {
 	for _, c := range m.coupons {
-		m.Exec(`UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_opens_at = '2020-01-01', apply_closes_at = '2020-01-02'
+		m.Exec(`UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6), apply_opens_at = '2020-01-01',
+			apply_closes_at = '2020-01-02'
 			WHERE id = ?`, c.id)
 	}
 }
@@ -197,7 +202,8 @@ func (m *machine) checkAnswer(t *rapid.T, c *couponModel, user coupon.UserID) ca
 	}
 	switch want {
 	case candidates.Accepted:
-		if receipt.Arrival <= c.highest || receipt.Arrival < c.settledTo || receipt.Arrival < coupon.ArrivalAt(receipt.Now) {
+		if receipt.Arrival <= c.highest || receipt.Arrival < c.settledTo ||
+			receipt.Arrival < coupon.ArrivalAt(receipt.Now) {
 			m.fail(t, "the arrival is below an earlier one, below a settled cutoff, or below the clock")
 		}
 		c.highest = receipt.Arrival
@@ -239,8 +245,8 @@ func (m *machine) compare(t *rapid.T, when string) {
 	}
 }
 
-// markAgain takes over the marks of settled users that a restore has entered again. The journal of the model is empty, so that
-// a restore does nothing else.
+// markAgain takes over the marks of settled users that a restore has entered again. The journal of the model is empty,
+// so that a restore does nothing else.
 func (s *state) markAgain(is state) {
 	for a, decided := range s.applications {
 		switch decided.outcome {
@@ -287,7 +293,8 @@ func (m *machine) verifyByProgram(t *rapid.T) {
 // settle runs the program in this process.
 func (m *machine) settle(account jajeongtest.Access, args []string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = cli.Run(m.T.Context(), cli.Process{Args: append(args, m.Flags(account)...), Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs, Now: time.Now,
+	code = cli.Run(m.T.Context(), cli.Process{Args: append(args, m.Flags(account)...), Stdin: &bytes.Buffer{},
+		Stdout: &out, Stderr: &errs, Now: time.Now,
 		PutBackTime: jajeongtest.PutBackTime})
 	return code, out.String(), errs.String()
 }

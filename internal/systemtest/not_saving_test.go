@@ -14,8 +14,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// A Redis with save points that cannot write a snapshot refuses writes with MISCONF, also those of settlements. Nobody is told
-// that an application was accepted, and what was accepted before is settled after.
+// A Redis with save points that cannot write a snapshot refuses writes with MISCONF, also those of settlements. Nobody
+// is told that an application was accepted, and what was accepted before is settled after.
 func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
@@ -27,7 +27,8 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	ask := func(method, path string, id coupon.CouponID, user coupon.UserID) jajeongtest.APIAnswer {
 		return jajeongtest.Ask(nil, api.Apply, method, path, id, user)
 	}
-	testenv.Eventually(t, "the window is published", func() bool { return ask(http.MethodPost, "", immediate, 1).HTTP == http.StatusAccepted })
+	testenv.Eventually(t, "the window is published",
+		func() bool { return ask(http.MethodPost, "", immediate, 1).HTTP == http.StatusAccepted })
 
 	mend := server.FailSnapshots(t)
 	for range 5 { // after three the pod pauses
@@ -51,11 +52,13 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	require.Contains(t, string(output), "MISCONF")
 	require.Empty(t, d.Issued(nightly))
 	serve := d.Start(d.Environment(), "./cmd/settle", append(d.Flags(d.Job), "serve", "--tasks=issue")...)
-	testenv.Eventually(t, "the log of settle serve says so", func() bool { return strings.Contains(serve.LastWarning(), "MISCONF") })
+	testenv.Eventually(t, "the log of settle serve says so",
+		func() bool { return strings.Contains(serve.LastWarning(), "MISCONF") })
 
 	mend()
 	require.Contains(t, page(t, api.Admin, "/metrics"), `jajeong_redis_not_saving{file="snapshot"} 0`+"\n")
-	testenv.Eventually(t, "users can apply", func() bool { return ask(http.MethodPost, "", nightly, 2).HTTP == http.StatusAccepted })
+	testenv.Eventually(t, "users can apply",
+		func() bool { return ask(http.MethodPost, "", nightly, 2).HTTP == http.StatusAccepted })
 	d.SettleByProgram(nightly)
 	require.ElementsMatch(t, []coupon.UserID{1, 2}, d.Issued(nightly))
 	testenv.Eventually(t, "the immediate coupon is issued", func() bool { return len(d.Issued(immediate)) == 1 })

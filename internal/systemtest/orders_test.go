@@ -94,7 +94,8 @@ func (o order) apply(c *couponModel, run coupon.RunID, cutoff coupon.Arrival, kn
 }
 
 func (o order) kind() runKind {
-	k := runKind{acceptGap: o.AcceptGap, isRetry: o.verb == retrying, isNight: o.Trigger == coupon.Cron, isImmediate: o.verb == issuing}
+	k := runKind{acceptGap: o.AcceptGap, isRetry: o.verb == retrying, isNight: o.Trigger == coupon.Cron,
+		isImmediate: o.verb == issuing}
 	if o.Canaries != nil {
 		k.canaries = o.members
 	}
@@ -144,7 +145,8 @@ func (m *machine) review(t *rapid.T, verb verb) {
 		return
 	}
 	how := m.inThisProcess
-	if rapid.IntRange(0, 4).Draw(t, "by the program") == 4 && o.Canaries == nil { // the program would retry the other entries, too
+	// The program would retry the other entries, too.
+	if rapid.IntRange(0, 4).Draw(t, "by the program") == 4 && o.Canaries == nil {
 		how = m.byProgram
 	}
 	m.execute(t, o, how)
@@ -157,7 +159,8 @@ func (m *machine) checkRefusal(t *rapid.T, verb verb) {
 		return
 	}
 	t.Logf("%s %s of %s, who is not under review", verb, m.name(user), c.name)
-	if _, err := m.executeBy(m.settler(), m.reviewOf(c, verb, user)); mysqltx.ClassOf(err) != coupon.Setup || err == nil {
+	if _, err := m.executeBy(m.settler(), m.reviewOf(c, verb, user)); mysqltx.ClassOf(err) != coupon.Setup ||
+		err == nil {
 		m.fail(t, "%s of an application that is not under review was not refused", verb)
 	}
 	m.compare(t, "after the refusal")
@@ -187,7 +190,8 @@ func (m *machine) drawRun(t *rapid.T, acceptGap bool) order {
 	return o
 }
 
-// drawOpenApplication draws an application that a run up to now may decide. Arrivals ahead of the clock cannot be settled yet.
+// drawOpenApplication draws an application that a run up to now may decide. Arrivals ahead of the clock cannot be
+// settled yet.
 func drawOpenApplication(t *rapid.T, c *couponModel, now time.Time) (a applicationKey, found bool) {
 	open := slices.DeleteFunc(c.before(coupon.ArrivalAt(now)), func(a applicationKey) bool {
 		return c.applications[a].outcome != undecided && c.applications[a].outcome != notSelected
@@ -217,7 +221,8 @@ func (m *machine) execute(t *rapid.T, o order, how func(*rapid.T, order) *settle
 	m.compare(t, "after the settlement")
 	m.checkAnswers(t)
 	m.verify(t)
-	m.checkExplanations(t, m.base+1+coupon.UserID(m.steps%modelUsers)) // all users would take longer than the settlement
+	// All users would take longer than the settlement.
+	m.checkExplanations(t, m.base+1+coupon.UserID(m.steps%modelUsers))
 }
 
 // preview previews an order and pins its digests.
@@ -249,7 +254,8 @@ func (m *machine) checkPreview(t *rapid.T, preview, report *settle.Report) {
 				byCause += n
 			}
 			listed := [4]int{len(p.Winners), len(p.UnderReview), byCause, len(p.Rejected)}
-			if counted := [4]int{would.Issued, would.UnderReview, would.UnderReview, would.Rejected}; listed != counted {
+			if counted := [4]int{would.Issued, would.UnderReview, would.UnderReview,
+				would.Rejected}; listed != counted {
 				m.fail(t, "the preview lists %v, and counts %v", listed, counted)
 			}
 		}
@@ -299,7 +305,8 @@ func (m *machine) settler() *settle.Settler {
 		DB: mysqltx.New(m.DB), Catalog: catalog.Snapshot{Store: m.Store}, Clock: m.Store,
 		Line: m.Store, Door: m.Store, Auditor: &ledger.Ledger{Store: m.Store}, Users: m.Users,
 		Journal: m.journal,
-		Zone:    jajeongtest.InZone(time.UTC), Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now), Grace: time.Second, Parallel: 1,
+		Zone:    jajeongtest.InZone(time.UTC), Now: time.Now, Logger: zap.NewNop(), Observer: runmetrics.New(time.Now),
+		Grace: time.Second, Parallel: 1,
 	}}
 }
 
@@ -330,8 +337,10 @@ func (m *machine) checkReport(t *rapid.T, o order, report *settle.Report) {
 		}
 		got := [4]int{result.Issued, result.NotSelected, result.AlreadyIssued, result.SeatsLeft}
 		run := report.Run
-		if want := [4]int{c.decidedBy(run, issued), c.decidedBy(run, notSelected), c.decidedBy(run, alreadyIssued), c.free()}; got != want {
-			m.fail(t, "the run counts %v issued, not selected, already issued and free seats in %s, want %v", got, c.name, want)
+		if want := [4]int{c.decidedBy(run, issued), c.decidedBy(run, notSelected), c.decidedBy(run, alreadyIssued),
+			c.free()}; got != want {
+			m.fail(t, "the run counts %v issued, not selected, already issued and free seats in %s, want %v", got,
+				c.name, want)
 		}
 	}
 	if report.Status != want {

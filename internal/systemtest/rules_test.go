@@ -9,8 +9,8 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
-// The model keeps the rules of a coupon in their simplest form, in memory: no pages, no transactions, nothing that can fail.
-// It follows docs/design.md and not the code.
+// The model keeps the rules of a coupon in their simplest form, in memory: no pages, no transactions, nothing that can
+// fail. It follows docs/design.md and not the code.
 
 // place is where in Redis an application is stored.
 type place string
@@ -49,7 +49,8 @@ type user struct {
 
 type users map[coupon.UserID]user
 
-// record is everything known of one application. Before the clean-up it has both a place in Redis and an outcome in MySQL.
+// record is everything known of one application. Before the clean-up it has both a place in Redis and an outcome in
+// MySQL.
 type record struct {
 	place   place
 	cause   string // of the review
@@ -60,7 +61,8 @@ type record struct {
 	night   coupon.Arrival // the cutoff of the last nightly run that met the refusal
 }
 
-// state is everything that can be read about one coupon. The model computes it, and readState reads it from the servers.
+// state is everything that can be read about one coupon. The model computes it, and readState reads it from the
+// servers.
 type state struct {
 	seats          int
 	soldOut        bool // new applications are answered SOLD_OUT
@@ -76,7 +78,8 @@ type state struct {
 
 func newState(seats int) state {
 	return state{
-		seats: seats, applications: map[applicationKey]record{}, byHand: map[coupon.UserID]int{}, markedIssued: map[coupon.UserID]bool{},
+		seats: seats, applications: map[applicationKey]record{}, byHand: map[coupon.UserID]int{},
+		markedIssued:   map[coupon.UserID]bool{},
 		markedRejected: map[coupon.UserID]bool{}, pendingCleanup: map[coupon.RunID]pendingRun{},
 	}
 }
@@ -87,14 +90,16 @@ type pendingRun struct {
 	immediate bool
 }
 
-// coveredBy reports whether another run finds all that the run has left in Redis. An immediate run does not read the DLQ.
+// coveredBy reports whether another run finds all that the run has left in Redis. An immediate run does not read the
+// DLQ.
 func (p pendingRun) coveredBy(cutoff coupon.Arrival, k runKind) bool {
 	return p.cutoff <= cutoff && (p.immediate || !k.isImmediate)
 }
 
 func (s state) clone() state {
 	s.applications, s.byHand = maps.Clone(s.applications), maps.Clone(s.byHand)
-	s.markedIssued, s.markedRejected, s.pendingCleanup = maps.Clone(s.markedIssued), maps.Clone(s.markedRejected), maps.Clone(s.pendingCleanup)
+	s.markedIssued, s.markedRejected, s.pendingCleanup = maps.Clone(s.markedIssued), maps.Clone(s.markedRejected),
+		maps.Clone(s.pendingCleanup)
 	return s
 }
 
@@ -121,7 +126,10 @@ func (s state) count(has func(a applicationKey, is record) bool) (n int) {
 
 func (s state) holds(user coupon.UserID) bool {
 	_, byHand := s.byHand[user]
-	return byHand || s.count(func(a applicationKey, is record) bool { return a.user == user && is.outcome == issued }) > 0
+	return byHand || s.count(func(a applicationKey, is record) bool {
+		return a.user == user &&
+			is.outcome == issued
+	}) > 0
 }
 
 func (s state) issuedCount() int {
@@ -137,7 +145,10 @@ func (s state) decidedBy(run coupon.RunID, outcome string) int {
 
 // position is the place of an application in the queue, from 1.
 func (s state) position(of applicationKey) int64 {
-	return int64(s.count(func(a applicationKey, is record) bool { return is.place == waiting && a.arrival <= of.arrival }))
+	return int64(s.count(func(a applicationKey, is record) bool {
+		return is.place == waiting &&
+			a.arrival <= of.arrival
+	}))
 }
 
 // waiting are the applications in the queue, by arrival.
@@ -224,8 +235,8 @@ type runKind struct {
 	canaries                    []coupon.UserID // of the DLQ, the only ones to try; nil: all entries
 }
 
-// skips reports whether a run keeps a seat for a DLQ entry without trying it: a nightly run tries each entry once, and a
-// retry with canaries tries only them.
+// skips reports whether a run keeps a seat for a DLQ entry without trying it: a nightly run tries each entry once, and
+// a retry with canaries tries only them.
 func (k runKind) skips(a applicationKey, is record, cutoff coupon.Arrival) bool {
 	switch {
 	case is.place != retryable:
@@ -254,8 +265,8 @@ func (c *couponModel) settle(run coupon.RunID, cutoff coupon.Arrival, known user
 	return false
 }
 
-// issue gives the free seats to the lowest arrivals of eligible users. A NOT_SELECTED user who is not eligible any more is
-// rejected. A skipped entry keeps its seat.
+// issue gives the free seats to the lowest arrivals of eligible users. A NOT_SELECTED user who is not eligible any more
+// is rejected. A skipped entry keeps its seat.
 func (c *couponModel) issue(run coupon.RunID, cutoff coupon.Arrival, known users, k runKind) {
 	kept := 0
 	for _, a := range c.before(cutoff) {
@@ -291,8 +302,8 @@ func (c *couponModel) issue(run coupon.RunID, cutoff coupon.Arrival, known users
 // maxRefusals is how often runs try a refused row before an operator has to decide.
 const maxRefusals = 10
 
-// moveToReview moves an application whose row MySQL refused to the DLQ, and removes its NOT_SELECTED outcome. If another
-// application of the user is under review, a NOT_SELECTED one is rejected instead.
+// moveToReview moves an application whose row MySQL refused to the DLQ, and removes its NOT_SELECTED outcome. If
+// another application of the user is under review, a NOT_SELECTED one is rejected instead.
 func (c *couponModel) moveToReview(a applicationKey, is record, run coupon.RunID) record {
 	switch another := c.anotherUnderReview(a); {
 	case another && is.outcome == notSelected:
@@ -350,7 +361,8 @@ func (c *couponModel) closeOut(run coupon.RunID, cutoff coupon.Arrival, known us
 		switch {
 		case is.place == absent, !decided && is.place == held, k.isImmediate && is.place.underReview():
 			continue
-		case !decided && is.place == waiting && c.anotherUnderReview(a) && !c.holds(a.user) && (status != active || a.arrival <= lastSeated):
+		case !decided && is.place == waiting && c.anotherUnderReview(a) && !c.holds(a.user) &&
+			(status != active || a.arrival <= lastSeated):
 			continue // the DLQ keeps one entry per user
 		case decided:
 		case c.holds(a.user):

@@ -52,7 +52,8 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 		return nil
 	}, `SELECT user_id, applied_at, IF(run_id IS NULL, 'by hand', 'ISSUED'), position, COALESCE(run_id, 0)
 			FROM user_coupon WHERE coupon_id = ?
-		UNION ALL SELECT user_id, applied_at, outcome, 0, COALESCE(run_id, 0) FROM application_outcome WHERE coupon_id = ?`, couponID, couponID)
+		UNION ALL SELECT user_id, applied_at, outcome, 0, COALESCE(run_id, 0) FROM application_outcome
+			WHERE coupon_id = ?`, couponID, couponID)
 	m.eachRow(func(scan func(...any) error) error {
 		var run coupon.RunID
 		var cutoff time.Time
@@ -60,7 +61,8 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 		err := scan(&run, &cutoff, &immediate)
 		s.pendingCleanup[run] = pendingRun{coupon.ArrivalAt(cutoff), immediate}
 		return err
-	}, `SELECT s.run_id, r.cutoff, r.trigger_kind = 'IMMEDIATE' FROM settlement s JOIN settlement_run r ON r.id = s.run_id
+	}, `SELECT s.run_id, r.cutoff, r.trigger_kind = 'IMMEDIATE' FROM settlement s JOIN settlement_run r
+		ON r.id = s.run_id
 		WHERE s.coupon_id = ? AND s.cleaned_at IS NULL`, couponID)
 	if issuedCount != s.issuedCount() {
 		s.anomalies = append(s.anomalies, fmt.Sprintf("issued_count is %d", issuedCount))
@@ -117,7 +119,8 @@ func (m *machine) readRedis(couponID coupon.CouponID, s *state) {
 		add(z, found, why)
 	}
 	if len(reasons.Val()) != len(dlq.Val()) {
-		s.anomalies = append(s.anomalies, fmt.Sprintf("%d reasons for %d DLQ entries", len(reasons.Val()), len(dlq.Val())))
+		s.anomalies = append(s.anomalies, fmt.Sprintf("%d reasons for %d DLQ entries", len(reasons.Val()),
+			len(dlq.Val())))
 	}
 	for _, member := range issued.Val() {
 		s.markedIssued[coupon.ParseUserID(member)] = true

@@ -65,7 +65,8 @@ type shopAnswer struct {
 
 func (c *shopClient) keepOrdering(over context.Context) {
 	for over.Err() == nil && !c.T.Failed() {
-		o := &shopOrder{id: fmt.Sprintf("주문/%d:%d", c.number, len(c.orders)), user: c.user, amount: 10_000 + c.chance.Int64N(50_000)}
+		o := &shopOrder{id: fmt.Sprintf("주문/%d:%d", c.number, len(c.orders)), user: c.user, amount: 10_000 +
+			c.chance.Int64N(50_000)}
 		if len(c.orders) > 0 && c.chance.IntN(8) == 0 {
 			o = c.orders[max(0, len(c.orders)-1-c.chance.IntN(10))]
 		} else {
@@ -75,7 +76,8 @@ func (c *shopClient) keepOrdering(over context.Context) {
 	}
 }
 
-// process makes calls about an order. It leaves some reservations to run out. A used coupon is refunded, unless the test is over.
+// process makes calls about an order. It leaves some reservations to run out. A used coupon is refunded, unless the
+// test is over.
 func (c *shopClient) process(over context.Context, o *shopOrder) {
 	for step := 0; over.Err() == nil && !c.T.Failed(); step++ {
 		pause(over, c.upTo(10*time.Millisecond))
@@ -169,7 +171,8 @@ func (c *shopClient) ask(method, path, body string) (a shopAnswer, err error) {
 }
 
 func (c *shopClient) put(o *shopOrder, id coupon.CouponID) (a shopAnswer, repeated bool) {
-	return c.call(o, http.MethodPut, "", fmt.Sprintf(`{"couponId":%d,"userId":%d,"amountWon":%d}`, id, o.user, o.amount))
+	return c.call(o, http.MethodPut, "", fmt.Sprintf(`{"couponId":%d,"userId":%d,"amountWon":%d}`, id, o.user,
+		o.amount))
 }
 
 func (c *shopClient) reserve(o *shopOrder, id coupon.CouponID) {
@@ -180,7 +183,8 @@ func (c *shopClient) reserve(o *shopOrder, id coupon.CouponID) {
 	}
 }
 
-// reserveBoth asks for two coupons with one order at once. Two answers that it has one are true only one after the other.
+// reserveBoth asks for two coupons with one order at once. Two answers that it has one are true only one after the
+// other.
 func (c *shopClient) reserveBoth(o *shopOrder) {
 	var answers [2]shopAnswer
 	var repeated [2]bool
@@ -329,8 +333,8 @@ func (c *shopClient) surprised(verb string, o *shopOrder, got any) {
 	c.T.Errorf("%s: order %+v\ngot %+v", verb, *o, got)
 }
 
-// check compares what the client was told about an order with the log. The log has more than that if a reservation ran out: its
-// end, or all of a reservation whose answer was lost.
+// check compares what the client was told about an order with the log. The log has more than that if a reservation ran
+// out: its end, or all of a reservation whose answer was lost.
 func (o *shopOrder) check(t testing.TB, log []fact, state coupon.OrderState) {
 	t.Helper()
 	told, last, unknown := o.told, fact{}, false
@@ -342,7 +346,8 @@ func (o *shopOrder) check(t testing.TB, log []fact, state coupon.OrderState) {
 			told = told[1:]
 		case ranOut:
 			unknown = false
-		case f.kind == coupon.LogReserved && o.lost && slices.Contains([]coupon.LogKind{"", coupon.LogReleased}, last.kind):
+		case f.kind == coupon.LogReserved && o.lost &&
+			slices.Contains([]coupon.LogKind{"", coupon.LogReleased}, last.kind):
 			unknown = true
 		default:
 			require.Fail(t, "nobody was told", "order %s: %+v of %+v, told %+v", o.id, f, log, o.told)

@@ -37,9 +37,9 @@ const shopTTL = 10 * time.Second
 
 const shopKey = "a service key"
 
-// Clients reserve, confirm, release and refund at two wallet-api while these and MySQL are killed with SIGKILL and started again.
-// An operator revokes, reissues and extends coupons. A client repeats each call that was not answered. Afterwards the tables say
-// what was answered, and nothing else.
+// Clients reserve, confirm, release and refund at two wallet-api while these and MySQL are killed with SIGKILL and
+// started again. An operator revokes, reissues and extends coupons. A client repeats each call that was not answered.
+// Afterwards the tables say what was answered, and nothing else.
 func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -67,7 +67,8 @@ func TestWallet_AddsUpAfterProgramsAndMySQLKilled(t *testing.T) {
 	code, output := s.RunToEnd(func() *exec.Cmd { return s.settle("verify") })
 	require.Zero(t, code, output)
 	require.NotZero(t, s.unanswered.Load())
-	t.Logf("passed: %d kill points (%d wallet-api, %d MySQL), %d calls answered, %d attempts unanswered, %d orders, %d operator's changes",
+	t.Logf("passed: %d kill points (%d wallet-api, %d MySQL), %d calls answered, %d attempts unanswered, %d orders, "+
+		"%d operator's changes",
 		s.kills(), s.podKills, s.mysqlKills, s.answered.Load(), s.unanswered.Load(), s.orders(), s.acts.Load())
 }
 
@@ -106,8 +107,10 @@ type pod struct {
 
 func newShop(t *testing.T) *shop {
 	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{})
-	s := &shop{server: server, Deployment: jajeongtest.NewWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}),
-		keys: filepath.Join(t.TempDir(), "keys"), chance: testenv.Random(t), ctx: testenv.Patient(t), holders: map[owned]*ofOperator{}}
+	s := &shop{server: server, Deployment: jajeongtest.NewWith(t,
+		jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t, server)}),
+		keys: filepath.Join(t.TempDir(), "keys"), chance: testenv.Random(t), ctx: testenv.Patient(t),
+		holders: map[owned]*ofOperator{}}
 	users := jajeongtest.Between[coupon.UserID](1, shopUsers)
 	s.AddUsers(users...)
 	for range 2 {
@@ -197,7 +200,8 @@ func (s *shop) keepOperating(over context.Context) {
 				s.T.Errorf("a coupon was not reissued: %+v", h)
 				return
 			}
-			told.revoked = s.chance.IntN(8) == 0 && s.operate("revoke", h) // some are revoked in the end, if no order has them
+			// Some are revoked in the end, if no order has them.
+			told.revoked = s.chance.IntN(8) == 0 && s.operate("revoke", h)
 			if told.revoked {
 				all = slices.DeleteFunc(all, func(other owned) bool { return other == h })
 			}
@@ -212,9 +216,11 @@ func (s *shop) keepOperating(over context.Context) {
 	}
 }
 
-// operate repeats a change until it is known whether it was made. A coupon that an order has is refused to the operator.
+// operate repeats a change until it is known whether it was made. A coupon that an order has is refused to the
+// operator.
 func (s *shop) operate(verb string, h owned, more ...string) (made bool) {
-	args := append([]string{"coupon", verb, h.coupon.String(), "--user=" + h.user.Member(), "--operator=lee", "--reason=CS-1"}, more...)
+	args := append([]string{"coupon", verb, h.coupon.String(), "--user=" + h.user.Member(), "--operator=lee",
+		"--reason=CS-1"}, more...)
 	for {
 		cmd := s.settle(args...)
 		var output bytes.Buffer
@@ -304,10 +310,13 @@ func (s *shop) logRows() (all []logRow) {
 	return all
 }
 
-// requireOneEach asks the tables, and what clients were told, whether two orders have one coupon or two coupons one order.
+// requireOneEach asks the tables, and what clients were told, whether two orders have one coupon or two coupons one
+// order.
 func (s *shop) requireOneEach() {
 	s.T.Helper()
-	require.Empty(s.T, s.IDs("SELECT user_coupon_id FROM coupon_order WHERE state IN ('RESERVED', 'USED') GROUP BY 1 HAVING COUNT(*) > 1"))
+	require.Empty(s.T,
+		s.IDs("SELECT user_coupon_id FROM coupon_order WHERE state IN ('RESERVED', 'USED') GROUP BY 1 HAVING "+
+			"COUNT(*) > 1"))
 	require.Empty(s.T, jajeongtest.Column[string](s.Deployment,
 		"SELECT order_id FROM user_coupon WHERE order_id IS NOT NULL GROUP BY 1 HAVING COUNT(*) > 1"))
 	usedBy := map[owned]string{}
@@ -327,8 +336,10 @@ func (s *shop) requireTrueActs() {
 	for h, told := range s.holders {
 		var status coupon.UserCouponStatus
 		var until time.Time
-		require.NoError(s.T, s.DB.QueryRow("SELECT status, expires_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?", h.coupon, h.user).
-			Scan(&status, &until))
+		require.NoError(s.T,
+			s.DB.QueryRow("SELECT status, expires_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?", h.coupon,
+				h.user).
+				Scan(&status, &until))
 		require.Equal(s.T, told.revoked, status == coupon.CouponRevoked, "%+v is %s", h, status)
 		if !told.until.IsZero() {
 			require.True(s.T, told.until.Equal(until), "%+v is valid until %v, want %v", h, until, told.until)

@@ -23,7 +23,8 @@ func TestZone_ReachesEveryProgram(t *testing.T) {
 	d.Apply(id, 7)
 	apply := d.Start(d.Environment(), "./cmd/apply-api", d.Flags(d.API)...)
 	wallet := d.Start(d.Environment(), "./cmd/wallet-api", "--mysql-dsn="+d.Wallet.MySQLDSN)
-	console := d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0", "--console-dev-user=kim"}, d.Flags(d.Operator)...)...)
+	console := d.Start(d.Environment(), "./cmd/settle",
+		append([]string{"console", "--listen=127.0.0.1:0", "--console-dev-user=kim"}, d.Flags(d.Operator)...)...)
 	says := func(what, address, want string) {
 		testenv.Eventually(t, what+" says "+want, func() bool {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, nil)
@@ -37,10 +38,12 @@ func TestZone_ReachesEveryProgram(t *testing.T) {
 			return strings.Contains(string(page), want)
 		})
 	}
-	for _, zone := range []struct{ name, offset, abbreviation string }{{"Asia/Seoul", "+09:00", "KST"}, {"America/Phoenix", "-07:00", "MST"}} {
+	for _, zone := range []struct{ name, offset, abbreviation string }{{"Asia/Seoul", "+09:00", "KST"},
+		{"America/Phoenix", "-07:00", "MST"}} {
 		code, printed := d.RunToEnd(func() *exec.Cmd {
 			return exec.CommandContext(testenv.Patient(t), testenv.Build(t, "./cmd/settle"),
-				append([]string{"policy", "set", "--zone=" + zone.name, "--operator=kim", "--reason=OPS-1"}, d.Flags(d.Operator)...)...)
+				append([]string{"policy", "set", "--zone=" + zone.name, "--operator=kim", "--reason=OPS-1"},
+					d.Flags(d.Operator)...)...)
 		})
 		require.Zero(t, code, printed)
 		says("apply-api", apply.Apply+fmt.Sprintf("/v1/coupons/%d/applications/me", id), "00:00:00.000000"+zone.offset)

@@ -16,9 +16,9 @@ import (
 // granted matches an account in a script of GRANT statements.
 var granted = regexp.MustCompile(`\bTO (\w+);`)
 
-// Accounts creates the accounts that a script of GRANT statements names, each under a name of the test's own, and runs the
-// script in the DSN's database. It returns a DSN for each account by its name in the script. The DSN's account must be allowed
-// to create accounts and to grant these rights. The accounts are dropped at the end of the test.
+// Accounts creates the accounts that a script of GRANT statements names, each under a name of the test's own, and runs
+// the script in the DSN's database. It returns a DSN for each account by its name in the script. The DSN's account must
+// be allowed to create accounts and to grant these rights. The accounts are dropped at the end of the test.
 func Accounts(t testing.TB, dsn, script string) map[string]string {
 	t.Helper()
 	at, err := mysql.ParseDSN(dsn)

@@ -53,8 +53,8 @@ func KeepBinary(ctx context.Context, pkg string) (program string, err error) {
 // buildEndsWithin limits the clean-up of an interrupted build.
 const buildEndsWithin = 5 * time.Second
 
-// BuildBinary builds the command pkg, a path relative to the module's root, into dir and returns the path of the program.
-// The program is static, as it is released.
+// BuildBinary builds the command pkg, a path relative to the module's root, into dir and returns the path of the
+// program. The program is static, as it is released.
 func BuildBinary(ctx context.Context, dir, pkg string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {

@@ -28,8 +28,9 @@ func NewAuthority(t testing.TB) Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
 	require.NoError(t, err)
 	certificate, err := x509.ParseCertificate(der)
@@ -47,16 +48,20 @@ func (a Authority) Issue() (certificate, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(a.t, err)
-	of := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "program"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	of := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "program"},
+		NotAfter:    time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, of, a.certificate, &private.PublicKey, a.key)
 	require.NoError(a.t, err)
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	require.NoError(a.t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// Files are the certificate of the authority and one that it has issued, by the names of a Secret of type kubernetes.io/tls.
+// Files are the certificate of the authority and one that it has issued, by the names of a Secret of type
+// kubernetes.io/tls.
 func (a Authority) Files() map[string][]byte {
 	a.t.Helper()
 	certificate, key := a.Issue()
@@ -76,5 +81,6 @@ func (a Authority) Folder() string {
 // MySQLArgs make a database server speak TLS with a certificate of a Folder.
 func MySQLArgs(folder string) []string {
 	file := func(name string) string { return filepath.Join(folder, name) }
-	return []string{"--loose-ssl", "--ssl-ca=" + file("ca.crt"), "--ssl-cert=" + file("tls.crt"), "--ssl-key=" + file("tls.key")}
+	return []string{"--loose-ssl", "--ssl-ca=" + file("ca.crt"), "--ssl-cert=" + file("tls.crt"), "--ssl-key=" +
+		file("tls.key")}
 }

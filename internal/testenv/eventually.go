@@ -44,8 +44,8 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
 	return value
 }
 
-// InTime calls f again as long as a time limit of the product ends it, as happens on a slow machine, and returns the first
-// other answer. f must be safe to repeat. It may be called from any goroutine.
+// InTime calls f again as long as a time limit of the product ends it, as happens on a slow machine, and returns the
+// first other answer. f must be safe to repeat. It may be called from any goroutine.
 func InTime(t testing.TB, f func() error) error {
 	t.Helper()
 	for {
@@ -61,7 +61,8 @@ func timedOut(err error) bool {
 	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return refused.Number == lockWaitTimeout
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &network) && network.Timeout()
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.As(err, &network) && network.Timeout()
 }
 
 // Patient returns a context that ends with the test, or a minute before the test binary's time (go test -timeout) is

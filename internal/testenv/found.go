@@ -20,7 +20,8 @@ import (
 // askWithin is for the connection to a server and two answers.
 const askWithin = 30 * time.Second
 
-var errNoServerNamed = errors.New("no server is named. Set TEST_MYSQL_DSN='user:password@tcp(host:port)/' for a server that runs, " +
+var errNoServerNamed = errors.New("no server is named. Set TEST_MYSQL_DSN='user:password@tcp(host:port)/' for a " +
+	"server that runs, " +
 	"or TESTENV_MYSQLD=/path/to/mysqld for a program that the tests start")
 
 // FindMySQL says which database servers TEST_MYSQL_DSN and TESTENV_MYSQLD name, each with its version, a line each.
@@ -76,7 +77,8 @@ func findClients(ctx context.Context, ofMariaDB bool) error {
 		return fmt.Errorf("ask %s for its version: %w", path, err)
 	}
 	if strings.Contains(string(version), mariaDB) != ofMariaDB {
-		return fmt.Errorf("%s does not belong to the server: %s. Put the server's own client programs beside TESTENV_MYSQLD",
+		return fmt.Errorf(
+			"%s does not belong to the server: %s. Put the server's own client programs beside TESTENV_MYSQLD",
 			path, bytes.TrimSpace(version))
 	}
 	return nil

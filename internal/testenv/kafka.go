@@ -34,7 +34,8 @@ type KafkaOptions struct {
 	TLS                           bool             // with a certificate for 127.0.0.1 that signs itself: see CAFile
 }
 
-// Kafka is a private broker that keeps acknowledged records over Kill and Restart. Its methods may be called in parallel.
+// Kafka is a private broker that keeps acknowledged records over Kill and Restart. Its methods may be called in
+// parallel.
 type Kafka struct{ *process.Server }
 
 // CAFile returns the path of the certificate of a broker with TLS.
@@ -45,7 +46,10 @@ func PrivateKafka(t testing.TB, opts KafkaOptions) *Kafka {
 	t.Helper()
 	NeedsServers(t)
 	program := Build(t, "./internal/testenv/kafka")
-	return private(t, func(ctx context.Context, opts KafkaOptions) (*Kafka, error) { return StartKafka(ctx, program, opts) }, opts)
+	return private(t, func(ctx context.Context, opts KafkaOptions) (*Kafka,
+		error) {
+		return StartKafka(ctx, program, opts)
+	}, opts)
 }
 
 // StartKafka starts a broker, for programs without tests. program is the built internal/testenv/kafka.
@@ -93,7 +97,8 @@ func selfSigned() (certificate, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kafka"}, NotAfter: time.Now().Add(24 * time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kafka"},
+		NotAfter:    time.Now().Add(24 * time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
@@ -101,7 +106,8 @@ func selfSigned() (certificate, key []byte, err error) {
 		return nil, nil, err
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
 }
 
 // KafkaHandle is a test's share of a Kafka cluster.
@@ -110,8 +116,8 @@ type KafkaHandle struct {
 	Topic   string // no other test has it
 }
 
-// KafkaFor returns an empty topic on the cluster in TEST_KAFKA_BROKERS, or on a private broker. It is removed at the end of
-// the test.
+// KafkaFor returns an empty topic on the cluster in TEST_KAFKA_BROKERS, or on a private broker. It is removed at the
+// end of the test.
 func KafkaFor(t testing.TB, partitions int32) KafkaHandle {
 	t.Helper()
 	h := KafkaHandle{Topic: "jajeong-test-" + randomName()}

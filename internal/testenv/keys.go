@@ -10,8 +10,8 @@ import (
 // scanCount blocks Redis for a fraction of a millisecond.
 const scanCount = 500
 
-// removeKeys removes every key that contains the prefix, on every master of a Cluster. Prefixes are random, so all these keys
-// belong to this test.
+// removeKeys removes every key that contains the prefix, on every master of a Cluster. Prefixes are random, so all
+// these keys belong to this test.
 func removeKeys(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	return onEveryMaster(ctx, client, func(ctx context.Context, node redis.UniversalClient) error {
 		for cursor := uint64(0); ; {

@@ -39,8 +39,8 @@ type MySQL struct {
 	user string
 }
 
-// StartMySQL installs and starts a database server and waits until it answers. After a failure nothing is left behind, and
-// the error ends with the server's own log.
+// StartMySQL installs and starts a database server and waits until it answers. After a failure nothing is left behind,
+// and the error ends with the server's own log.
 func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
 	daemon, err := findDaemon(ctx)
 	if err != nil {
@@ -103,7 +103,8 @@ type daemon struct {
 
 // kind names what a data folder depends on.
 func (d daemon) kind() string {
-	sum := sha256.Sum256([]byte(strings.Join(append([]string{d.path, d.version}, append(d.install, storageArgs("")...)...), "\n")))
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{d.path, d.version},
+		append(d.install, storageArgs("")...)...), "\n")))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -154,7 +155,9 @@ func firstArgs() []string {
 const initFile = "init.sql"
 
 func initScript(user string, further []string) []byte {
-	script := fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
+	script :=
+		fmt.Appendf(nil,
+			"CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
 	for _, statement := range further {
 		script = append(script, statement+";\n"...)
 	}
@@ -200,8 +203,8 @@ func install(ctx context.Context, s *process.Server, d daemon) error {
 	return os.RemoveAll(filepath.Join(dataDir(s.Dir()), "auto.cnf"))
 }
 
-// storageArgs lose nothing when the process is killed, and never wait for the disk. The prefix loose- marks settings that
-// MySQL, MariaDB or a future version may not know.
+// storageArgs lose nothing when the process is killed, and never wait for the disk. The prefix loose- marks settings
+// that MySQL, MariaDB or a future version may not know.
 func storageArgs(dir string) []string {
 	return []string{
 		"--datadir=" + dataDir(dir),

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// OIDC is a running OpenID provider with the persons kim and lee (team-finance), park (team-cs), choi (team-ops) and yoon (no group),
-// whose passwords are their names.
+// OIDC is a running OpenID provider with the persons kim and lee (team-finance), park (team-cs), choi (team-ops) and
+// yoon (no group), whose passwords are their names.
 type OIDC struct {
 	Issuer, ClientID, SecretFile string
 	stop                         func()
@@ -27,7 +27,8 @@ func StartOIDC(t testing.TB, redirect string) *OIDC {
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatalf("testenv: OIDC: %v", err)
 	}
-	cmd := exec.Command(Build(t, "./internal/testenv/oidcserver"), "-client=jajeong", "-secret="+secret, "-redirect="+redirect)
+	cmd := exec.Command(Build(t, "./internal/testenv/oidcserver"), "-client=jajeong", "-secret="+secret,
+		"-redirect="+redirect)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

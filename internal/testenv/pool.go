@@ -17,9 +17,10 @@ import (
 
 // Schema is a kind of database that tests use one after the other.
 type Schema struct {
-	Name   string                                      // of the kind: Schemas of one name are the same
-	Make   func(ctx context.Context, dsn string) error // makes the tables of an empty database
-	Grants string                                      // GRANT statements; the accounts that they name belong to the database
+	Name string                                      // of the kind: Schemas of one name are the same
+	Make func(ctx context.Context, dsn string) error // makes the tables of an empty database
+	// GRANT statements; the accounts that they name belong to the database.
+	Grants string
 }
 
 // SchemaHandle is a test's share of a database server: a database with tables and accounts.
@@ -160,7 +161,8 @@ func (d *pooledDatabase) drop(ctx context.Context) error {
 func (d *pooledDatabase) alone(ctx context.Context, use func(*sql.Conn) error) error {
 	cfg := d.at.Clone()
 	maps.Copy(cfg.Params, map[string]string{
-		"lock_wait_timeout": lockWait, "foreign_key_checks": "0", "sql_select_limit": "18446744073709551615", "sql_big_selects": "1",
+		"lock_wait_timeout": lockWait, "foreign_key_checks": "0", "sql_select_limit": "18446744073709551615",
+		"sql_big_selects": "1",
 	})
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -178,17 +180,23 @@ func (d *pooledDatabase) alone(ctx context.Context, use func(*sql.Conn) error) e
 
 // databaseState is what a database is.
 type databaseState struct {
-	definition string          // tables, views, triggers, routines, events, accounts and rights, and the rows that Schema.Make wrote
+	// Tables, views, triggers, routines, events, accounts and rights, and the rows that Schema.Make wrote.
+	definition string
 	filled     map[string]bool // tables in which Schema.Make wrote rows
 	used       []string        // other tables that have rows, or had some
 }
 
 const (
-	tablesSQL   = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' ORDER BY 1"
-	viewsSQL    = "SELECT CONCAT_WS(' ', table_name, view_definition) FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 1"
-	triggersSQL = "SELECT CONCAT_WS(' ', trigger_name, action_timing, event_manipulation, event_object_table, action_statement) FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY 1"
-	routinesSQL = "SELECT CONCAT_WS(' ', routine_name, routine_definition) FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1"
-	jobsSQL     = "SELECT CONCAT_WS(' ', event_name, event_definition) FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"
+	tablesSQL = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = " +
+		"'BASE TABLE' ORDER BY 1"
+	viewsSQL = "SELECT CONCAT_WS(' ', table_name, view_definition) FROM information_schema.views WHERE " +
+		"table_schema = DATABASE() ORDER BY 1"
+	triggersSQL = "SELECT CONCAT_WS(' ', trigger_name, action_timing, event_manipulation, event_object_table, " +
+		"action_statement) FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY 1"
+	routinesSQL = "SELECT CONCAT_WS(' ', routine_name, routine_definition) FROM information_schema.routines WHERE " +
+		"routine_schema = DATABASE() ORDER BY 1"
+	jobsSQL = "SELECT CONCAT_WS(' ', event_name, event_definition) FROM information_schema.events WHERE " +
+		"event_schema = DATABASE() ORDER BY 1"
 	granteesSQL = `SELECT grantee FROM information_schema.schema_privileges WHERE table_schema = DATABASE()
 UNION SELECT grantee FROM information_schema.table_privileges WHERE table_schema = DATABASE()
 UNION SELECT grantee FROM information_schema.column_privileges WHERE table_schema = DATABASE() ORDER BY 1`
@@ -236,7 +244,8 @@ func (d *pooledDatabase) state(ctx context.Context, conn *sql.Conn) (databaseSta
 			s.used = append(s.used, table)
 		}
 	}
-	queries := []string{"SHOW CREATE DATABASE " + quoted(d.at.DBName), viewsSQL, triggersSQL, routinesSQL, jobsSQL, granteesSQL}
+	queries := []string{"SHOW CREATE DATABASE " + quoted(d.at.DBName), viewsSQL, triggersSQL, routinesSQL, jobsSQL,
+		granteesSQL}
 	for _, account := range d.accounts {
 		queries = append(queries, "SHOW CREATE USER "+account.User, "SHOW GRANTS FOR "+account.User)
 	}

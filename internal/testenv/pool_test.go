@@ -34,18 +34,22 @@ type poolCase struct {
 }
 
 var poolCases = map[string]poolCase{
-	"nothing":                      {nil, true},
-	"rows":                         {[]string{"INSERT INTO orders (n) VALUES (1), (2)", "INSERT INTO items VALUES (2)"}, true},
-	"a table":                      {[]string{"CREATE TABLE more (id INT)"}, false},
-	"a column":                     {[]string{"ALTER TABLE orders ADD COLUMN more INT"}, false},
-	"a trigger":                    {[]string{"CREATE TRIGGER minds BEFORE INSERT ON orders FOR EACH ROW SET NEW.n = 7"}, false},
-	"another character set":        {[]string{"ALTER DATABASE CHARACTER SET latin1"}, false},
-	"another setting":              {[]string{"UPDATE settings SET value = 6"}, false},
-	"a right":                      {[]string{"GRANT DELETE ON orders TO {reader}"}, false},
-	"a right on a column":          {[]string{"GRANT UPDATE (n) ON orders TO {reader}"}, false},
-	"no account":                   {[]string{"DROP USER {reader}"}, false},
-	"an account of others":         {[]string{"CREATE USER {other} IDENTIFIED BY 'Other-1234'", "GRANT SELECT ON orders TO {other}"}, false},
-	"an account that was replaced": {[]string{"DROP USER {reader}", "CREATE USER {reader} IDENTIFIED BY 'Other-1234'", "GRANT SELECT ON orders TO {reader}"}, false},
+	"nothing": {nil, true},
+	"rows": {[]string{"INSERT INTO orders (n) VALUES (1), (2)", "INSERT INTO items VALUES (2)"},
+		true},
+	"a table":  {[]string{"CREATE TABLE more (id INT)"}, false},
+	"a column": {[]string{"ALTER TABLE orders ADD COLUMN more INT"}, false},
+	"a trigger": {[]string{
+		"CREATE TRIGGER minds BEFORE INSERT ON orders FOR EACH ROW SET NEW.n = 7"}, false},
+	"another character set": {[]string{"ALTER DATABASE CHARACTER SET latin1"}, false},
+	"another setting":       {[]string{"UPDATE settings SET value = 6"}, false},
+	"a right":               {[]string{"GRANT DELETE ON orders TO {reader}"}, false},
+	"a right on a column":   {[]string{"GRANT UPDATE (n) ON orders TO {reader}"}, false},
+	"no account":            {[]string{"DROP USER {reader}"}, false},
+	"an account of others": {[]string{"CREATE USER {other} IDENTIFIED BY 'Other-1234'",
+		"GRANT SELECT ON orders TO {other}"}, false},
+	"an account that was replaced": {[]string{"DROP USER {reader}", "CREATE USER {reader} IDENTIFIED BY 'Other-1234'",
+		"GRANT SELECT ON orders TO {reader}"}, false},
 }
 
 func TestSchemaFor_KeepsWhatIsAsItWasMade(t *testing.T) {
@@ -85,14 +89,16 @@ func configOf(t *testing.T, dsn string) *mysql.Config {
 
 func withAccounts(t *testing.T, statement string, h SchemaHandle, other string) string {
 	t.Helper()
-	return strings.NewReplacer("{reader}", configOf(t, h.Accounts["reader"]).User, "{writer}", configOf(t, h.Accounts["writer"]).User, "{other}", other).Replace(statement)
+	return strings.NewReplacer("{reader}", configOf(t, h.Accounts["reader"]).User, "{writer}",
+		configOf(t, h.Accounts["writer"]).User, "{other}", other).Replace(statement)
 }
 
 // checkAsMade checks that a database is as shopSchema makes it, for its accounts too.
 func checkAsMade(t *testing.T, h SchemaHandle) {
 	t.Helper()
 	db := openDB(t, h.DSN+"&sql_big_selects=1")
-	for query, want := range map[string]int{"SELECT COUNT(*) FROM orders": 0, "SELECT COUNT(*) FROM items": 0, "SELECT SUM(value) FROM settings": 5} {
+	for query, want := range map[string]int{"SELECT COUNT(*) FROM orders": 0, "SELECT COUNT(*) FROM items": 0,
+		"SELECT SUM(value) FROM settings": 5} {
 		var found int
 		require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&found))
 		require.Equal(t, want, found, query)

@@ -59,7 +59,8 @@ func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
 		switch {
 		case parsed && line.Msg == "listening":
-			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console, cmp.Or(line.Admin, p.Admin)
+			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console,
+				cmp.Or(line.Admin, p.Admin)
 			if p.Console != "" || !slices.Contains(p.Args, "console") { // whose admin port listens before
 				close(listening)
 			}

@@ -32,8 +32,8 @@ type RedisOptions struct {
 // Redis is a private redis-server. Its methods may be called in parallel.
 type Redis struct{ *process.Server }
 
-// StartRedis starts a redis-server and waits until it answers. After a failure nothing is left behind, and the error ends
-// with the server's own log.
+// StartRedis starts a redis-server and waits until it answers. After a failure nothing is left behind, and the error
+// ends with the server's own log.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	s, err := process.Start(ctx, process.Program{
 		Name:  "redis-server",
@@ -62,7 +62,8 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	return &Redis{s}, nil
 }
 
-// RedisClient returns a client that repeats no command and waits for each reply until its context ends. A server may be slow.
+// RedisClient returns a client that repeats no command and waits for each reply until its context ends. A server may be
+// slow.
 func RedisClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(redisOptions(addr))
@@ -71,10 +72,12 @@ func RedisClient(t testing.TB, addr string) *redis.Client {
 }
 
 func redisOptions(addr string) *redis.Options {
-	return &redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: -1, ContextTimeoutEnabled: true}
+	return &redis.Options{Addr: addr, MaxRetries: -1, DialTimeout: time.Hour, ReadTimeout: -1,
+		ContextTimeoutEnabled: true}
 }
 
-// SpeakTLS returns a second address of the server, where it speaks TLS with a certificate of a Folder and wants one of the client.
+// SpeakTLS returns a second address of the server, where it speaks TLS with a certificate of a Folder and wants one of
+// the client.
 func (r *Redis) SpeakTLS(t testing.TB, folder string) (addr string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(r.Addr())
@@ -82,13 +85,14 @@ func (r *Redis) SpeakTLS(t testing.TB, folder string) (addr string) {
 	plain, err := strconv.Atoi(port)
 	require.NoError(t, err)
 	file := func(name string) string { return filepath.Join(folder, name) }
-	require.NoError(t, RedisClient(t, r.Addr()).Do(t.Context(), "config", "set", "tls-cert-file", file("tls.crt"), "tls-key-file", file("tls.key"),
+	require.NoError(t, RedisClient(t, r.Addr()).Do(t.Context(), "config", "set", "tls-cert-file", file("tls.crt"),
+		"tls-key-file", file("tls.key"),
 		"tls-ca-cert-file", file("ca.crt"), "tls-port", process.SecondPort(plain)).Err())
 	return net.JoinHostPort(host, strconv.Itoa(process.SecondPort(plain)))
 }
 
-// FailSnapshots makes every snapshot fail, as a full disk does. Redis refuses writes with MISCONF until mended, after which it
-// has saved one.
+// FailSnapshots makes every snapshot fail, as a full disk does. Redis refuses writes with MISCONF until mended, after
+// which it has saved one.
 func (r *Redis) FailSnapshots(t testing.TB) (mend func()) {
 	t.Helper()
 	client := RedisClient(t, r.Addr())
@@ -100,7 +104,8 @@ func (r *Redis) FailSnapshots(t testing.TB) (mend func()) {
 		Eventually(t, "the snapshot ends with "+status, func() bool {
 			info, err := client.Info(ctx, "persistence").Result()
 			require.NoError(t, err)
-			return strings.Contains(info, "rdb_bgsave_in_progress:0") && strings.Contains(info, "rdb_last_bgsave_status:"+status)
+			return strings.Contains(info, "rdb_bgsave_in_progress:0") &&
+				strings.Contains(info, "rdb_last_bgsave_status:"+status)
 		})
 	}
 	require.NoError(t, os.RemoveAll(inTheWay))
@@ -114,7 +119,8 @@ func (r *Redis) FailSnapshots(t testing.TB) (mend func()) {
 	}
 }
 
-// RedisReady reports whether a redis-server answers. It compares process ids, because another Redis may have taken the port.
+// RedisReady reports whether a redis-server answers. It compares process ids, because another Redis may have taken the
+// port.
 func RedisReady(ctx context.Context, s process.Instance) error {
 	// The port is tried first, because the client would log every refused connection.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr)

@@ -19,12 +19,13 @@ type RedisUsers struct {
 	rules    map[string][]string // by the names in the file
 }
 
-// keyPattern matches a pattern of keys up to the place of the prefix, which is inside the braces if there are any. The pattern may
-// be the first one of a selector, behind a parenthesis.
+// keyPattern matches a pattern of keys up to the place of the prefix, which is inside the braces if there are any. The
+// pattern may be the first one of a selector, behind a parenthesis.
 var keyPattern = regexp.MustCompile(`^(\(?~[^{]*\{|\(?~)`)
 
-// RedisUsersFor creates the users of an ACL file on the client's server, for keys with a prefix. The client must be allowed to
-// create users. On a private server the users survive Kill and Restart. They are removed at the end of the test.
+// RedisUsersFor creates the users of an ACL file on the client's server, for keys with a prefix. The client must be
+// allowed to create users. On a private server the users survive Kill and Restart. They are removed at the end of the
+// test.
 func RedisUsersFor(t testing.TB, client redis.UniversalClient, prefix, file string) *RedisUsers {
 	t.Helper()
 	u := &RedisUsers{t: t, own: "_" + randomName(), password: randomName(), rules: map[string][]string{}}
@@ -94,7 +95,8 @@ func aclSave(ctx context.Context, node redis.UniversalClient) error {
 	return err
 }
 
-func onEveryMaster(ctx context.Context, client redis.UniversalClient, do func(ctx context.Context, node redis.UniversalClient) error) error {
+func onEveryMaster(ctx context.Context, client redis.UniversalClient,
+	do func(ctx context.Context, node redis.UniversalClient) error) error {
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
 	}

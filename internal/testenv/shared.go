@@ -46,8 +46,8 @@ func (w WithServers) Run() int {
 	return code
 }
 
-// MainHostile is Main with hostile.Globals as defaults of the shared database server, so that a session must set its own. A
-// server in TEST_MYSQL_DSN stays as it is.
+// MainHostile is Main with hostile.Globals as defaults of the shared database server, so that a session must set its
+// own. A server in TEST_MYSQL_DSN stays as it is.
 func MainHostile(m *testing.M) {
 	shared.mysqlOptions.Init = hostile.Globals()
 	Main(m)
@@ -87,8 +87,8 @@ type RedisHandle struct {
 	Client redis.UniversalClient
 }
 
-// RedisFor returns a share of the shared Redis, or of the servers in TEST_REDIS_ADDRS. At the end of the test, every key with
-// the prefix is removed and the client is closed.
+// RedisFor returns a share of the shared Redis, or of the servers in TEST_REDIS_ADDRS. At the end of the test, every
+// key with the prefix is removed and the client is closed.
 func RedisFor(t testing.TB) RedisHandle {
 	t.Helper()
 	h := RedisHandle{Addrs: redisAddrs(t), Prefix: "t" + randomName() + ":"}
@@ -237,7 +237,8 @@ func PrivateMySQL(t testing.TB, opts MySQLOptions) *MySQL {
 	return private(t, StartMySQL, opts)
 }
 
-func private[S interface{ StopAfter(testing.TB) }, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
+func private[S interface{ StopAfter(testing.TB) }, O any](t testing.TB, start func(context.Context, O) (S, error),
+	opts O) S {
 	t.Helper()
 	NeedsServers(t)
 	s, err := start(Patient(t), opts)

@@ -50,7 +50,8 @@ func (m Message) In(l Language) string {
 	return m.en
 }
 
-// Sprintf formats a message and chooses its plurals. Arguments that have words in both languages appear in the same one, and so do errors.
+// Sprintf formats a message and chooses its plurals. Arguments that have words in both languages appear in the same
+// one, and so do errors.
 func (l Language) Sprintf(m Message, args ...any) string {
 	localized := make([]any, len(args))
 	for i, arg := range args {
@@ -156,7 +157,8 @@ func Is(err error, m Message) bool {
 	return errors.As(err, &made) && made.message() == m
 }
 
-// IsMissing reports whether the first message that errors.As finds in err says that what somebody asked for does not exist, or no longer.
+// IsMissing reports whether the first message that errors.As finds in err says that what somebody asked for does not
+// exist, or no longer.
 func IsMissing(err error) bool {
 	var made interface{ missing() bool }
 	return errors.As(err, &made) && made.missing()

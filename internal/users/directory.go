@@ -70,7 +70,8 @@ func (d *Directory) LookBefore(ctx context.Context, q Querier) error {
 const (
 	databaseSQL = "SELECT COALESCE(DATABASE(), '')"
 	tableSQL    = "SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?"
-	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?"
+	columnSQL   = "SELECT LOWER(data_type), column_type FROM information_schema.columns WHERE table_schema = ? AND " +
+		"table_name = ? AND column_name = ?"
 	// keySQL finds a unique key that is not hidden and consists of the whole id column, preferring the primary key.
 	keySQL = `
 SELECT index_name FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? AND non_unique = 0
@@ -106,7 +107,8 @@ func (d *Directory) read(ctx context.Context, q Querier) (s shape, err error) {
 		name string
 		into *column
 	}{{d.settings.UserIDColumn, &s.id}, {d.settings.UserStatusColumn, &s.status}} {
-		if err := unlessMissing(q.QueryRowContext(ctx, columnSQL, schema, table, c.name).Scan(&c.into.data, &c.into.full)); err != nil {
+		if err := unlessMissing(q.QueryRowContext(ctx, columnSQL, schema, table, c.name).Scan(&c.into.data,
+			&c.into.full)); err != nil {
 			return s, err
 		}
 	}
@@ -149,7 +151,8 @@ func (s Settings) judge(is shape) (*Table, error) {
 	case is.key == "" && is.kind != "VIEW":
 		return nil, text.UsageErrorf(text.IDWithoutKey, s.UserTable, s.UserIDColumn)
 	}
-	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u", id: "u." + quoted(s.UserIDColumn), last: last[0]}
+	t := &Table{from: quoted(is.schema) + "." + quoted(is.table) + " u", id: "u." + quoted(s.UserIDColumn),
+		last: last[0]}
 	if is.kind != "VIEW" { // a view has no keys of its own
 		t.from += " FORCE INDEX (" + quoted(is.key) + ")"
 	}
@@ -191,7 +194,8 @@ func (s Settings) judgeStatus(is shape, t *Table) error {
 	default:
 		return text.UsageErrorf(text.StatusUnreadable, s.UserTable, s.UserStatusColumn, is.status.full)
 	}
-	t.active = fmt.Sprintf("(%s IS NOT NULL AND COALESCE(%s IN (%s), FALSE))", t.id, compared, strings.Join(values, ", "))
+	t.active = fmt.Sprintf("(%s IS NOT NULL AND COALESCE(%s IN (%s), FALSE))", t.id, compared,
+		strings.Join(values, ", "))
 	t.status = fmt.Sprintf("IF(%s IS NULL, '', COALESCE(LEFT(%s, %d), 'NULL'))", t.id, shown, maxLetters)
 	return nil
 }
@@ -215,7 +219,8 @@ type Table struct{ from, id, last, active, status string }
 //	{active}  whether the user exists and is active
 //	{status}  the status as text: 'NULL' for NULL; empty if there is no such user or no status column
 func (t *Table) SQL(query string) string {
-	return strings.NewReplacer("{users}", t.from, "{id}", t.id, "{last}", t.last, "{active}", t.active, "{status}", t.status).Replace(query)
+	return strings.NewReplacer("{users}", t.from, "{id}", t.id, "{last}", t.last, "{active}", t.active,
+		"{status}", t.status).Replace(query)
 }
 
 var word = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
@@ -261,7 +266,8 @@ func (s *Settings) Validate() error {
 	}
 	if s.UserStatusColumn == NoStatus {
 		if len(s.UserActiveValues) != 1 || s.UserActiveValues[0] != defaultValue {
-			problems = append(problems, text.UsageErrorf(text.ValuesWithoutColumn, strings.Join(s.UserActiveValues, ",")))
+			problems = append(problems, text.UsageErrorf(text.ValuesWithoutColumn,
+				strings.Join(s.UserActiveValues, ",")))
 		}
 		return errors.Join(problems...)
 	}
@@ -284,5 +290,6 @@ func (s Settings) Directory() *Directory { return &Directory{settings: s} }
 
 // Default returns the settings for the table that `settle migrate` creates.
 func Default() Settings {
-	return Settings{UserTable: ownTable, UserIDColumn: "id", UserStatusColumn: "status", UserActiveValues: []string{defaultValue}}
+	return Settings{UserTable: ownTable, UserIDColumn: "id", UserStatusColumn: "status",
+		UserActiveValues: []string{defaultValue}}
 }

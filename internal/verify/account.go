@@ -11,9 +11,11 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// Account is where the accepted applications of one coupon are. An application both in Redis and settled in MySQL counts once.
+// Account is where the accepted applications of one coupon are. An application both in Redis and settled in MySQL
+// counts once.
 type Account struct {
-	Accepted    int64 `json:"accepted"`        // applications ever accepted; if Redis and MySQL differ, the higher count
+	// Applications ever accepted; if Redis and MySQL differ, the higher count.
+	Accepted    int64 `json:"accepted"`
 	Waiting     int64 `json:"waiting"`         // in the queue
 	UnderReview int64 `json:"underReview"`     // in the DLQ
 	Issued      int64 `json:"issued"`          // coupons that runs issued; coupons given by hand are not counted
@@ -39,8 +41,9 @@ func (a Account) found() int64 {
 func (a Account) Gap() int64 { return a.people() - a.found() }
 
 func (a Account) String() string {
-	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued, Outcomes: a.Outcomes,
-		InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}.In(text.English)
+	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued,
+		Outcomes: a.Outcomes,
+		InBoth:   a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}.In(text.English)
 }
 
 func (a *Account) add(b Account) {
@@ -76,7 +79,8 @@ const (
 // readPromise reads what the coupon has promised. A coupon without a row has promised nothing that MySQL knows of.
 func (c *check) readPromise(ctx context.Context) error {
 	a := &c.Account
-	err := c.tx.QueryRowContext(ctx, promiseSQL, c.Coupon).Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.Erased)
+	err := c.tx.QueryRowContext(ctx, promiseSQL, c.Coupon).Scan(&a.Accepted, &a.LastArrival, &a.WrittenOff,
+		&a.AskedAgain, &a.Erased)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -92,8 +96,9 @@ func (c *check) countOutcomes(ctx context.Context) error {
 	return mysqltx.Wrap(err, "count outcomes")
 }
 
-// countRedis counts what is in Redis. It comes after what MySQL has promised and decided: an application that arrives meanwhile has
-// raised the count of Redis, and one that leaves Redis meanwhile looks lost. The check is then repeated under the lock.
+// countRedis counts what is in Redis. It comes after what MySQL has promised and decided: an application that arrives
+// meanwhile has raised the count of Redis, and one that leaves Redis meanwhile looks lost. The check is then repeated
+// under the lock.
 func (c *check) countRedis(ctx context.Context) (err error) {
 	a := &c.Account
 	if c.counts, err = c.verifier.Store.Counts(ctx, c.Coupon, c.settledUpTo()); err != nil {

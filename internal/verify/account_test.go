@@ -42,7 +42,8 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 		}, 3, func(a *verify.Account) { a.Waiting, a.UnderReview = a.Waiting+2, a.UnderReview+2 }},
 		"two that are no users at one arrival, one of them dropped": {func(c *fixture) {
 			at := c.Now()
-			c.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, member, run_id, recorded_at)
+			c.Exec(`INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, member, run_id,
+				recorded_at)
 				VALUES (?, 0, ?, 'REJECTED', 'x', 0, NOW(6))`, c.id, at)
 			c.add(c.key("dlq"), "x", at)
 			c.add(c.key("dlq"), "y", at)
@@ -59,10 +60,11 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 		"more promises in MySQL, some written off": {
 			write(1, "UPDATE promise SET accepted = ?, written_off = 2 WHERE coupon_id = ?", populatedAccepted+5),
 			0, func(a *verify.Account) { a.Accepted, a.WrittenOff = a.Accepted+5, 2 }},
-		"more promises in Redis":   {addPromises(5), 0, func(a *verify.Account) { a.Accepted += 5 }},
-		"a later arrival in MySQL": {write(1, "UPDATE promise SET last_arrival = 1 << 52 WHERE coupon_id = ?"), 0, func(a *verify.Account) { a.LastArrival = 1 << 52 }},
-		"no promises in MySQL":     {write(1, "DELETE FROM promise WHERE coupon_id = ?"), 0, func(*verify.Account) {}},
-		"Redis emptied":            {emptyRedis, 0, func(a *verify.Account) { a.Waiting, a.UnderReview = 0, 0 }},
+		"more promises in Redis": {addPromises(5), 0, func(a *verify.Account) { a.Accepted += 5 }},
+		"a later arrival in MySQL": {write(1, "UPDATE promise SET last_arrival = 1 << 52 WHERE coupon_id = ?"), 0,
+			func(a *verify.Account) { a.LastArrival = 1 << 52 }},
+		"no promises in MySQL": {write(1, "DELETE FROM promise WHERE coupon_id = ?"), 0, func(*verify.Account) {}},
+		"Redis emptied":        {emptyRedis, 0, func(a *verify.Account) { a.Waiting, a.UnderReview = 0, 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +90,8 @@ type hooked struct {
 	afterCounts func()
 }
 
-func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID, behind coupon.Arrival) (candidates.Counts, error) {
+func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID,
+	behind coupon.Arrival) (candidates.Counts, error) {
 	figures, err := h.Store.Counts(ctx, couponID, behind)
 	h.afterCounts()
 	return figures, err

@@ -18,7 +18,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// approvalRules say which audited action needs an approval: if the policy names one of named, one of given must have been used.
+// approvalRules say which audited action needs an approval: if the policy names one of named, one of given must have
+// been used.
 var approvalRules = map[audit.Action]struct{ named, given []string }{
 	audit.ManualSettle:         {[]string{"run"}, []string{"run", "accept-gap"}},
 	audit.GapAccepted:          {[]string{"run", "accept-gap"}, []string{"accept-gap"}},
@@ -40,7 +41,8 @@ type policyVersion struct {
 // mapped is a person of the policy: the name at the console, and the account at a terminal.
 type mapped struct{ Name, Account string }
 
-const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, persons, zone FROM policy ORDER BY id"
+const policiesSQL = "SELECT id, runs_after, events_after, COALESCE(approval_id, 0), actions, shared_accounts, " +
+	"persons, zone FROM policy ORDER BY id"
 
 func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, error) {
 	all := []policyVersion{}
@@ -49,7 +51,8 @@ func readPolicies(ctx context.Context, q mysqltx.Querier) ([]policyVersion, erro
 		var actions, shared, persons []byte
 		err := rows.Scan(&p.id, &p.runsAfter, &p.eventsAfter, &p.approval, &actions, &shared, &persons, &p.zone)
 		if err == nil {
-			err = errors.Join(json.Unmarshal(actions, &p.actions), json.Unmarshal(shared, &p.shared), json.Unmarshal(persons, &p.persons))
+			err = errors.Join(json.Unmarshal(actions, &p.actions), json.Unmarshal(shared, &p.shared),
+				json.Unmarshal(persons, &p.persons))
 		}
 		all = append(all, p)
 		return err
@@ -78,8 +81,8 @@ func (e approvedEvent) change() string {
 	return fmt.Sprint(e.at.UnixMicro(), " ", e.actor)
 }
 
-// named reports whether the policy names one of the actions: every version that was in force between the beginning of the run, which
-// gets its number long before it asks the policy, and the event.
+// named reports whether the policy names one of the actions: every version that was in force between the beginning of
+// the run, which gets its number long before it asks the policy, and the event.
 func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 	first, last := -1, -1
 	for i, p := range policies {
@@ -103,10 +106,12 @@ func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 
 const approvedEventsSQL = `
 SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail, e.account, e.sign_in` + audit.Chained + `WHERE e.coupon_id = ?
-AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED', 'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
+AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED',
+    'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
 ORDER BY e.seq`
 
-// checkApprovals checks invariant 10: every audited change that the policy names has an approval by another person, used once.
+// checkApprovals checks invariant 10: every audited change that the policy names has an approval by another person,
+// used once.
 func (c *check) checkApprovals(ctx context.Context) error {
 	policies, err := readPolicies(ctx, c.tx)
 	if err != nil {
@@ -141,7 +146,8 @@ func (c *check) checkApprovals(ctx context.Context) error {
 	}
 	for _, e := range events {
 		rule, concerned := approvalRules[e.action]
-		if !concerned || e.action == audit.ApplicationsRestored && e.actor == audit.NightlyActor || !e.named(policies, rule.named) {
+		if !concerned || e.action == audit.ApplicationsRestored && e.actor == audit.NightlyActor ||
+			!e.named(policies, rule.named) {
 			continue
 		}
 		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {
@@ -154,11 +160,13 @@ func (c *check) checkApprovals(ctx context.Context) error {
 		}
 	}
 	c.findAny(10, ApprovalMissing, missing, "changes that needed an approval by the policy and have none: %d")
-	c.findAny(10, ApprovalWrong, wrong, "approvals that are not by another person, not of their plan, or not used once as given: %d")
+	c.findAny(10, ApprovalWrong, wrong,
+		"approvals that are not by another person, not of their plan, or not used once as given: %d")
 	return nil
 }
 
-// checkPolicies checks invariant 10 for the policy itself: a version that follows one that names an action has its approval.
+// checkPolicies checks invariant 10 for the policy itself: a version that follows one that names an action has its
+// approval.
 func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 	policies, err := readPolicies(ctx, q)
 	if err != nil {
@@ -195,7 +203,8 @@ func checkPolicies(ctx context.Context, q mysqltx.Querier, v *Verdict) error {
 		v.find(10, ZoneWrong, 1, "the nights are of %q, which is not what the policy says", zones)
 	}
 	v.findAny(10, ApprovalMissing, missing, "versions of the policy that needed an approval and have none: %d")
-	v.findAny(10, ApprovalWrong, wrong, "approvals of the policy that are not by another person, not of their plan, or not used once as given: %d")
+	v.findAny(10, ApprovalWrong, wrong,
+		"approvals of the policy that are not by another person, not of their plan, or not used once as given: %d")
 	return nil
 }
 
@@ -221,7 +230,8 @@ type approver struct {
 type givenApprovals map[uint64]*givenApproval
 
 const approvalsSQL = `
-SELECT id, action, plan, digest, maker, maker_sign_in, maker_account, COALESCE(checker, ''), COALESCE(checker_sign_in, ''), COALESCE(checker_account, ''),
+SELECT id, action, plan, digest, maker, maker_sign_in, maker_account, COALESCE(checker, ''), COALESCE(checker_sign_in,
+    ''), COALESCE(checker_account, ''),
        COALESCE(policy_id, 0), COALESCE(approved, FALSE),
        created_at, expires_at, decided_at, used_at FROM approval WHERE `
 
@@ -238,7 +248,8 @@ func readApprovals(ctx context.Context, q mysqltx.Querier, where string, args ..
 	return all, mysqltx.Wrap(err, "read approvals")
 }
 
-// named returns the approval that an event names. It is nil if there is none, or one with another digest or other persons.
+// named returns the approval that an event names. It is nil if there is none, or one with another digest or other
+// persons.
 func (g givenApprovals) named(is audit.UsedApproval) *givenApproval {
 	a := g[is.Approval] // no approval has the number 0
 	if a == nil || is.Digest != a.digest || is.Maker != a.maker.name || is.Checker != a.checker.name {
@@ -256,7 +267,8 @@ func (a *givenApproval) fault(policies []policyVersion) bool {
 	return !inTime || a.maker.mayBe(a.checker, a.policyOf(policies)) || a.shared(policies)
 }
 
-// under leaves out a sign-in by an account that the policy does not call shared: its owner can start a console with any sign-in.
+// under leaves out a sign-in by an account that the policy does not call shared: its owner can start a console with any
+// sign-in.
 func (p approver) under(policy policyVersion) approver {
 	if !policy.shares(p.account) {
 		p.signIn = ""
@@ -324,7 +336,8 @@ func (p policyVersion) shares(account string) bool {
 	return slices.Contains(p.shared, account) || slices.Contains(p.shared, user)
 }
 
-// usedBy reports whether the one who asked has made the change of an event: at the console the sign-in, at a terminal the account.
+// usedBy reports whether the one who asked has made the change of an event: at the console the sign-in, at a terminal
+// the account.
 func (a *givenApproval) usedBy(e approvedEvent, policy policyVersion) bool {
 	maker, user := a.maker.under(policy), approver{name: e.actor, signIn: e.signIn, account: e.account}.under(policy)
 	if maker.signIn != "" || user.signIn != "" {

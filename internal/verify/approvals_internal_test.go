@@ -6,12 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change needs an approval if every version of the policy between the beginning of its run and its event names it: a run asks the
-// policy in between.
+// A change needs an approval if every version of the policy between the beginning of its run and its event names it: a
+// run asks the policy in between.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	run := func(n uint64) *uint64 { return &n }
-	none, runs, both := policyVersion{}, policyVersion{runsAfter: 10, eventsAfter: 100, actions: []string{"run", "drop"}}, policyVersion{runsAfter: 20, eventsAfter: 200, actions: []string{"drop", "run"}}
+	none, runs, both := policyVersion{}, policyVersion{runsAfter: 10, eventsAfter: 100,
+		actions: []string{"run", "drop"}}, policyVersion{runsAfter: 20, eventsAfter: 200,
+		actions: []string{"drop", "run"}}
 	relaxed := policyVersion{runsAfter: 30, eventsAfter: 300, actions: []string{"drop"}}
 	all := []policyVersion{none, runs, both, relaxed}
 	for name, c := range map[string]struct {

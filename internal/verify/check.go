@@ -1,13 +1,13 @@
-// Package verify checks every invariant of the system. It shares no formula and no query with the engine, whose account is in
-// package ledger.
+// Package verify checks every invariant of the system. It shares no formula and no query with the engine, whose account
+// is in package ledger.
 //
-// It counts rows instead of reading counters, computes digests again, and compares every application in Redis
-// with MySQL. It counts again the sums that settlements keep. It compares each run with its record, its rows and its audit
+// It counts rows instead of reading counters, computes digests again, and compares every application in Redis with
+// MySQL. It counts again the sums that settlements keep. It compares each run with its record, its rows and its audit
 // events. It also finds applications that no run will settle: their coupon is finalised, or exists in Redis only.
 //
 // Applications arrive and settlements commit during a check. A check with a finding is therefore repeated under the
-// coupon's row lock: no settlement commits, but applications still arrive. The order of reads is the promises in MySQL, its
-// coupons and outcomes, then Redis. An application that arrives meanwhile has raised the count of Redis, too.
+// coupon's row lock: no settlement commits, but applications still arrive. The order of reads is the promises in MySQL,
+// its coupons and outcomes, then Redis. An application that arrives meanwhile has raised the count of Redis, too.
 //
 // A check changes nothing. It is safe to repeat and to stop.
 package verify
@@ -31,10 +31,13 @@ import (
 // Store reads what a check needs from Redis. candidates.Store implements it.
 type Store interface {
 	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
-	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
-	UnderReview(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
+	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
+		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
+	UnderReview(ctx context.Context, couponID coupon.CouponID,
+		after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
-	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark, after uint64) (users []string, next uint64, err error)
+	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
+		after uint64) (users []string, next uint64, err error)
 	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
 	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
 	Now(ctx context.Context) (time.Time, error)
@@ -50,9 +53,11 @@ type Verifier struct {
 
 // couponIDsSQL leaves out coupons that are being purged: some of their rows are already deleted.
 const couponIDsSQL = `
-SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id > ? AND p.coupon_id IS NULL ORDER BY c.id LIMIT ?`
+SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id > ? AND p.coupon_id IS NULL
+    ORDER BY c.id LIMIT ?`
 
-func (r *Verifier) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID, limit int) ([]coupon.CouponID, error) {
+func (r *Verifier) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID,
+	limit int) ([]coupon.CouponID, error) {
 	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
 	return ids, mysqltx.Wrap(err, "read coupons")
 }
@@ -78,8 +83,8 @@ func (r *Verifier) Check(ctx context.Context, db *sql.DB, couponID coupon.Coupon
 	return &c.Verdict, nil
 }
 
-// waitForPods waits until API pods have had time to put back applications that a failover lost. All coupons of a Verifier
-// share the end of the wait, so that their waits do not add up. All times are of the Redis clock.
+// waitForPods waits until API pods have had time to put back applications that a failover lost. All coupons of a
+// Verifier share the end of the wait, so that their waits do not add up. All times are of the Redis clock.
 func (r *Verifier) waitForPods(ctx context.Context, c *check) error {
 	if c.Gap <= 0 || c.counts.PutBackWait == 0 {
 		return nil
@@ -115,7 +120,8 @@ const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 var checks = []func(*check, context.Context) error{
 	(*check).readPromise, (*check).checkIssued, (*check).countOutcomes, (*check).countRedis,
 	(*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity,
-	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkPromises, (*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
+	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkPromises,
+	(*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
 }
 
 func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {

@@ -56,7 +56,9 @@ const (
 // alterLog changes the row seq of coupon_log of the n-th user's coupon.
 func alterLog(n uint64, seq int, set string) func(*fixture) {
 	return func(c *fixture) {
-		c.change(1, "UPDATE coupon_log SET "+set+" WHERE seq = ? AND user_coupon_id = (SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = ?)", seq, c.id, c.user(n))
+		c.change(1,
+			"UPDATE coupon_log SET "+set+" WHERE seq = ? AND user_coupon_id = (SELECT id FROM user_coupon WHERE "+
+				"coupon_id = ? AND user_id = ?)", seq, c.id, c.user(n))
 	}
 }
 
@@ -66,7 +68,9 @@ func alterOrder(n uint64, set string) func(*fixture) {
 
 func removeLog(n uint64, seq int) func(*fixture) {
 	return func(c *fixture) {
-		c.change(1, "DELETE FROM coupon_log WHERE seq = ? AND user_coupon_id = (SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = ?)", seq, c.id, c.user(n))
+		c.change(1,
+			"DELETE FROM coupon_log WHERE seq = ? AND user_coupon_id = (SELECT id FROM user_coupon WHERE coupon_id = "+
+				"? AND user_id = ?)", seq, c.id, c.user(n))
 	}
 }
 
@@ -81,8 +85,10 @@ var orderCorruptions = map[string]corruption{
 		codes: found{verify.UsedTwice: 1, verify.OrderMismatch: 1, verify.LogWrong: 1}, alone: true},
 	"used twice": {
 		do: all(redeemed(1, reserve, confirm), func(c *fixture) {
-			c.change(1, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor, at)
-				SELECT user_coupon_id, 3, kind, order_id, amount_won, discount_won, actor, at FROM coupon_log WHERE seq = 2 AND order_id = ?`, c.order(1))
+			c.change(1, `INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, actor,
+				at)
+				SELECT user_coupon_id, 3, kind, order_id, amount_won, discount_won, actor, at FROM coupon_log
+					WHERE seq = 2 AND order_id = ?`, c.order(1))
 		}, alter("user_coupon", 1, "seq = 3")),
 		codes: found{verify.UsedTwice: 1, verify.LogWrong: 1}, alone: true},
 	"refunded without use": {
@@ -91,33 +97,53 @@ var orderCorruptions = map[string]corruption{
 
 	// Invariant 8.
 	"an order of another coupon": {
-		do:    all(redeemed(1, reserve), redeemed(2, reserve), func(c *fixture) { alter("user_coupon", 2, "order_id = ?", c.order(1))(c) }),
+		do: all(redeemed(1, reserve), redeemed(2, reserve),
+			func(c *fixture) { alter("user_coupon", 2, "order_id = ?", c.order(1))(c) }),
 		codes: found{verify.OrderMismatch: 1, verify.LogWrong: 1}, alone: true},
 	"an order released, its coupon reserved": {
 		do:    all(redeemed(3, reserve), alterOrder(3, "state = 'RELEASED'")),
 		codes: found{verify.OrderMismatch: 1, verify.LogWrong: 1}, alone: true},
-	"an order of another user": {do: all(redeemed(3, reserve), alterOrder(3, "user_id = user_id + 1")), codes: found{verify.OrderMismatch: 1}, alone: true},
+	"an order of another user": {do: all(redeemed(3, reserve), alterOrder(3, "user_id = user_id + 1")),
+		codes: found{verify.OrderMismatch: 1}, alone: true},
 	"an order removed": {
-		do:    all(redeemed(3, reserve), func(c *fixture) { c.change(1, "DELETE FROM coupon_order WHERE order_id = ?", c.order(3)) }),
+		do: all(redeemed(3, reserve), func(c *fixture) {
+			c.change(1, "DELETE FROM coupon_order WHERE order_id = ?",
+				c.order(3))
+		}),
 		codes: found{verify.OrderMismatch: 1}, alone: true},
 	"a refunded order that still has its coupon": {
 		do:    all(redeemed(3, reserve, confirm, refund), alterOrder(3, "state = 'USED'")),
 		codes: found{verify.OrderMismatch: 1, verify.LogWrong: 1}, alone: true},
 
 	// Invariant 9.
-	"a log row removed":                       {do: all(redeemed(4, reserve, confirm), removeLog(4, 1)), codes: found{verify.LogMissing: 1}, alone: true},
-	"the last log row removed":                {do: all(redeemed(4, reserve), removeLog(4, 1)), codes: found{verify.LogMissing: 1, verify.LogWrong: 1}, alone: true},
-	"a log row of no change":                  {do: all(redeemed(4, reserve), alter("user_coupon", 4, "seq = 0")), codes: found{verify.LogMissing: 1}, alone: true},
-	"log rows exchanged":                      {do: all(redeemed(4, reserve, confirm, refund), alterLog(4, 1, "seq = 9"), alterLog(4, 2, "seq = 1"), alterLog(4, 9, "seq = 2")), alone: true, codes: found{verify.LogWrong: 1}},
-	"revoked without a log":                   {do: alter("user_coupon", 5, "status = 'REVOKED'"), codes: found{verify.LogWrong: 1}, alone: true},
-	"another amount in the log":               {do: all(redeemed(6, reserve, confirm), alterLog(6, 2, "amount_won = 11000")), codes: found{verify.LogWrong: 1}, alone: true},
-	"another discount":                        {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 1")), codes: found{verify.LogWrong: 1}, alone: true},
-	"a discount above the price":              {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 13000"), alterLog(6, 1, "discount_won = 13000")), codes: found{verify.LogWrong: 1}, alone: true},
-	"a negative discount":                     {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = -1"), alterLog(6, 1, "discount_won = -1")), codes: found{verify.LogWrong: 1}, alone: true},
-	"another discount in both":                {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = discount_won + 1"), alterLog(6, 1, "discount_won = discount_won + 1")), codes: found{verify.LogWrong: 1}, alone: true},
-	"a reservation without end":               {do: all(redeemed(6, reserve), alterOrder(6, "reserved_until = '2031-01-01'")), codes: found{verify.LogWrong: 1}, alone: true},
-	"a reservation that adds a seat":          {do: all(redeemed(6, reserve), alterLog(6, 1, "seats = 1")), codes: found{verify.LogWrong: 1}, alone: true},
-	"a reservation after the end of validity": {do: all(redeemed(6, reserve), alterLog(6, 1, "at = at + INTERVAL 2 YEAR")), codes: found{verify.LogWrong: 1}, alone: true},
+	"a log row removed": {do: all(redeemed(4, reserve, confirm), removeLog(4, 1)),
+		codes: found{verify.LogMissing: 1}, alone: true},
+	"the last log row removed": {do: all(redeemed(4, reserve), removeLog(4, 1)),
+		codes: found{verify.LogMissing: 1, verify.LogWrong: 1}, alone: true},
+	"a log row of no change": {do: all(redeemed(4, reserve), alter("user_coupon", 4, "seq = 0")),
+		codes: found{verify.LogMissing: 1}, alone: true},
+	"log rows exchanged": {do: all(redeemed(4, reserve, confirm, refund),
+		alterLog(4, 1, "seq = 9"), alterLog(4, 2, "seq = 1"), alterLog(4, 9, "seq = 2")), alone: true,
+		codes: found{verify.LogWrong: 1}},
+	"revoked without a log": {do: alter("user_coupon", 5, "status = 'REVOKED'"),
+		codes: found{verify.LogWrong: 1}, alone: true},
+	"another amount in the log": {do: all(redeemed(6, reserve, confirm),
+		alterLog(6, 2, "amount_won = 11000")), codes: found{verify.LogWrong: 1}, alone: true},
+	"another discount": {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 1")),
+		codes: found{verify.LogWrong: 1}, alone: true},
+	"a discount above the price": {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = 13000"),
+		alterLog(6, 1, "discount_won = 13000")), codes: found{verify.LogWrong: 1}, alone: true},
+	"a negative discount": {do: all(redeemed(6, reserve), alterOrder(6, "discount_won = -1"),
+		alterLog(6, 1, "discount_won = -1")), codes: found{verify.LogWrong: 1}, alone: true},
+	"another discount in both": {do: all(redeemed(6, reserve),
+		alterOrder(6, "discount_won = discount_won + 1"), alterLog(6, 1, "discount_won = discount_won + 1")),
+		codes: found{verify.LogWrong: 1}, alone: true},
+	"a reservation without end": {do: all(redeemed(6, reserve),
+		alterOrder(6, "reserved_until = '2031-01-01'")), codes: found{verify.LogWrong: 1}, alone: true},
+	"a reservation that adds a seat": {do: all(redeemed(6, reserve), alterLog(6, 1, "seats = 1")),
+		codes: found{verify.LogWrong: 1}, alone: true},
+	"a reservation after the end of validity": {do: all(redeemed(6, reserve),
+		alterLog(6, 1, "at = at + INTERVAL 2 YEAR")), codes: found{verify.LogWrong: 1}, alone: true},
 	"an extension undone": {
 		do: all(func(c *fixture) {
 			c.byOperator(7, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(1, 0, 0).Truncate(time.Second)})
@@ -128,26 +154,35 @@ var orderCorruptions = map[string]corruption{
 			c.byOperator(7, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(1, 0, 0).Truncate(time.Second)})
 		}, alterLog(7, 1, "kind = 'GRANTED'")),
 		codes: found{verify.LogWrong: 1, verify.ValidityWrong: 1}, alone: true},
-	"an order in the log of another coupon": {do: all(redeemed(8, reserve), alterLog(8, 1, "order_id = 'other'")), codes: found{verify.OrderMismatch: 1, verify.LogWrong: 2}, alone: true},
+	"an order in the log of another coupon": {do: all(redeemed(8, reserve), alterLog(8, 1, "order_id = 'other'")),
+		codes: found{verify.OrderMismatch: 1, verify.LogWrong: 2}, alone: true},
 	"a released order removed": {
-		do:    all(redeemed(8, reserve, wallet.Release), func(c *fixture) { c.change(1, "DELETE FROM coupon_order WHERE order_id = ?", c.order(8)) }),
+		do: all(redeemed(8, reserve, wallet.Release),
+			func(c *fixture) { c.change(1, "DELETE FROM coupon_order WHERE order_id = ?", c.order(8)) }),
 		codes: found{verify.OrderMismatch: 1}, alone: true},
 	"a refunded order moved to another coupon": {
 		do: all(redeemed(8, reserve, confirm, refund), redeemed(9, reserve), func(c *fixture) {
-			c.change(1, "UPDATE coupon_order o JOIN user_coupon u ON u.coupon_id = ? AND u.user_id = ? SET o.user_coupon_id = u.id WHERE o.order_id = ?", c.id, c.user(9), c.order(8))
+			c.change(1,
+				"UPDATE coupon_order o JOIN user_coupon u ON u.coupon_id = ? AND u.user_id = ? SET o.user_coupon_id "+
+					"= u.id WHERE o.order_id = ?", c.id, c.user(9), c.order(8))
 		}),
 		codes: found{verify.OrderMismatch: 1, verify.LogWrong: 1}, alone: true},
-	"another amount of the order": {do: all(redeemed(8, reserve), alterOrder(8, "amount_won = amount_won + 1")), codes: found{verify.LogWrong: 1}, alone: true},
+	"another amount of the order": {do: all(redeemed(8, reserve), alterOrder(8, "amount_won = amount_won + 1")),
+		codes: found{verify.LogWrong: 1}, alone: true},
 	"orders of four coupons altered": {
-		do: all(redeemed(8, reserve), redeemed(9, reserve), redeemed(10, reserve), redeemed(11, reserve), alterOrder(8, "user_id = 1"), alterOrder(9, "user_id = 1"),
+		do: all(redeemed(8, reserve), redeemed(9, reserve), redeemed(10, reserve), redeemed(11, reserve),
+			alterOrder(8, "user_id = 1"), alterOrder(9, "user_id = 1"),
 			alterOrder(10, "discount_won = 1"), alterOrder(11, "discount_won = 1")),
 		codes: found{verify.OrderMismatch: 2, verify.LogWrong: 2}, alone: true},
 	"log rows altered, of two coupons": {
-		do:    all(redeemed(8, reserve, confirm), redeemed(9, reserve, confirm), alterLog(8, 2, "amount_won = 1"), alterLog(9, 2, "amount_won = 1")),
+		do: all(redeemed(8, reserve, confirm), redeemed(9, reserve, confirm), alterLog(8, 2, "amount_won = 1"),
+			alterLog(9, 2, "amount_won = 1")),
 		codes: found{verify.LogWrong: 2}, alone: true},
-	"a reservation with an end of validity": {do: all(redeemed(8, reserve), alterLog(8, 1, "expires_at = at")), codes: found{verify.LogWrong: 1}, alone: true},
+	"a reservation with an end of validity": {do: all(redeemed(8, reserve), alterLog(8, 1, "expires_at = at")),
+		codes: found{verify.LogWrong: 1}, alone: true},
 	"revoked with an end of validity": {
-		do:    all(func(c *fixture) { c.byOperator(8, wallet.Call{Verb: wallet.Revoke}) }, alterLog(8, 1, "expires_at = at")),
+		do: all(func(c *fixture) { c.byOperator(8, wallet.Call{Verb: wallet.Revoke}) },
+			alterLog(8, 1, "expires_at = at")),
 		codes: found{verify.LogWrong: 1}, alone: true},
 	"an extension without its time": {
 		do: all(func(c *fixture) {
@@ -161,8 +196,10 @@ var orderCorruptions = map[string]corruption{
 		do:    all(redeemed(8, reserve), alter("user_coupon", 8, "issued_at = issued_at - INTERVAL 1 SECOND")),
 		codes: found{verify.ValidityWrong: 1}, alone: true},
 	"reserved, issued at another time, and valid for longer": {
-		do: all(redeemed(8, reserve), alter("user_coupon", 8, "issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY"),
-			alter("user_coupon", 9, "issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY")),
+		do: all(redeemed(8, reserve), alter("user_coupon", 8,
+			"issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY"),
+			alter("user_coupon", 9,
+				"issued_at = issued_at - INTERVAL 1 SECOND, expires_at = expires_at + INTERVAL 3 DAY")),
 		codes: found{verify.ValidityWrong: 2}, alone: true},
 }
 
@@ -177,7 +214,8 @@ func TestCheckAcceptsEveryUse(t *testing.T) {
 	c.checkout(4, "4-a", reserve)
 	c.Exec("UPDATE coupon_order SET reserved_until = '2026-01-01' WHERE order_id = '4-a'")
 	c.checkout(4, "4-b", reserve, confirm)
-	c.byOperator(5, wallet.Call{Verb: wallet.Revoke}, wallet.Call{Verb: wallet.Reissue}, wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(2, 0, 0)})
+	c.byOperator(5, wallet.Call{Verb: wallet.Revoke}, wallet.Call{Verb: wallet.Reissue},
+		wallet.Call{Verb: wallet.Extend, ExpiresAt: c.Now().AddDate(2, 0, 0)})
 	c.checkout(5, "5-a", reserve, confirm, refund)
 	c.byOperator(5, wallet.Call{Verb: wallet.Revoke})
 	c.checkout(byHand, "6-a", reserve, confirm)
@@ -195,7 +233,8 @@ func TestCheckAcceptsAnOrderThatChangedItsCoupon(t *testing.T) {
 	other.Apply(other.id, c.user(1))
 	other.settleNow()
 	c.checkout(1, "one", reserve, wallet.Release)
-	call := wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: "one", User: c.user(1), AmountWon: 9_000, TTL: time.Hour}
+	call := wallet.Call{Verb: wallet.Reserve, Actor: "checkout", OrderID: "one", User: c.user(1), AmountWon: 9_000,
+		TTL: time.Hour}
 	d, err := wallet.Redeem(t.Context(), mysqltx.New(c.DB), other.id, call)
 	require.NoError(t, err)
 	require.Equal(t, coupon.OrderReserved, d.Order.State)

@@ -15,15 +15,17 @@ import (
 	"github.com/jajeong/jajeong/internal/verify"
 )
 
-// corruption is one corruption of a populated coupon and its findings. Differences between two counts are numbers of their
-// own, because several corruptions can cancel out: a lost row and an extra one leave the count right.
+// corruption is one corruption of a populated coupon and its findings. Differences between two counts are numbers of
+// their own, because several corruptions can cancel out: a lost row and an extra one leave the count right.
 type corruption struct {
 	do func(c *fixture)
 
 	codes found // in addition to those that follow from the numbers below
 	gap   int64 // lost promises; negative: applications without a promise
 
-	unexplained             int64 // DLQ entries without a reason; negative: reasons without an entry, which are found only when no entry lacks its reason
+	// DLQ entries without a reason; negative: reasons without an entry, which are found only when no entry lacks its
+	// reason.
+	unexplained             int64
 	coupons, counted, seats int64 // rows of user_coupon, issued_count and total_quantity, more than before
 
 	issued, concluded int64 // coupons of runs and outcomes, more than table settled counts
@@ -41,8 +43,10 @@ func expected(all ...corruption) found {
 		for code, n := range one.codes {
 			want[code] += n
 		}
-		sum.gap, sum.coupons, sum.counted, sum.seats = sum.gap+one.gap, sum.coupons+one.coupons, sum.counted+one.counted, sum.seats+one.seats
-		sum.issued, sum.concluded, sum.later = sum.issued+one.issued, sum.concluded+one.concluded, sum.later || one.later
+		sum.gap, sum.coupons, sum.counted, sum.seats = sum.gap+one.gap, sum.coupons+one.coupons,
+			sum.counted+one.counted, sum.seats+one.seats
+		sum.issued, sum.concluded, sum.later = sum.issued+one.issued, sum.concluded+one.concluded, sum.later ||
+			one.later
 		sum.unexplained += max(0, one.unexplained)
 		reasonsAlone += min(0, one.unexplained)
 	}
@@ -270,14 +274,16 @@ func moveOutcome(n uint64, at func(*fixture) time.Time) func(*fixture) {
 // recordToo records an outcome, of no run, of an application that has a coupon.
 func recordToo(n uint64, outcome string) func(*fixture) {
 	return func(c *fixture) {
-		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES (?, ?, ?, ?, 0, NOW(6))", c.id, c.user(n), c.appliedAt(n), outcome)
+		c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) "+
+			"VALUES (?, ?, ?, ?, 0, NOW(6))", c.id, c.user(n), c.appliedAt(n), outcome)
 	}
 }
 
 // exchange swaps a column of two users' coupons.
 func exchange(column string, a, b uint64) func(*fixture) {
 	return func(c *fixture) {
-		c.change(2, fmt.Sprintf(`UPDATE user_coupon x JOIN (SELECT user_id, %[1]s AS other FROM user_coupon WHERE coupon_id = ? AND user_id IN (?, ?)) y
+		c.change(2, fmt.Sprintf(`UPDATE user_coupon x JOIN (SELECT user_id, %[1]s AS other FROM user_coupon
+			WHERE coupon_id = ? AND user_id IN (?, ?)) y
 			ON y.user_id <> x.user_id SET x.%[1]s = y.other WHERE x.coupon_id = ? AND x.user_id IN (?, ?)`, column),
 			c.id, c.user(a), c.user(b), c.id, c.user(a), c.user(b))
 	}
@@ -312,7 +318,8 @@ func alterEvents(set string, numbers ...uint64) func(*fixture) {
 // removeEvents deletes a range of audit events.
 func removeEvents(first, last uint64) func(*fixture) {
 	return func(c *fixture) {
-		c.change(int64(last-first+1), "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?", c.id, first, last)
+		c.change(int64(last-first+1), "DELETE FROM audit_event WHERE coupon_id = ? AND seq BETWEEN ? AND ?", c.id,
+			first, last)
 	}
 }
 
@@ -321,7 +328,8 @@ func rewriteEvent(n uint64) func(*fixture) {
 	return func(c *fixture) {
 		e := c.event(n)
 		e.Reason = "for a friend"
-		c.change(1, "UPDATE audit_event SET reason = ?, account = '', hash = ? WHERE coupon_id = ? AND seq = ?", e.Reason, c.hashAfter(n-1, e), c.id, n)
+		c.change(1, "UPDATE audit_event SET reason = ?, account = '', hash = ? WHERE coupon_id = ? AND seq = ?",
+			e.Reason, c.hashAfter(n-1, e), c.id, n)
 	}
 }
 

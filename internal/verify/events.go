@@ -66,15 +66,19 @@ func (c *check) checkAudit(ctx context.Context) error {
 		return err
 	}
 	c.AuditHead = chain.Head
-	c.findAny(6, AuditChanged, chain.Changed.Count, "changed audit events: %d; the first is event %d", chain.Changed.First)
-	c.findAny(6, AuditRemoved, chain.Removed.Count, "removed audit events: %d of %d; the first is event %d", chain.Head.Seq, chain.Removed.First)
-	c.findAny(6, AuditInserted, chain.Inserted, "audit events that Jajeong did not write: %d; the audit chain ends with event %d", chain.Head.Seq)
+	c.findAny(6, AuditChanged, chain.Changed.Count, "changed audit events: %d; the first is event %d",
+		chain.Changed.First)
+	c.findAny(6, AuditRemoved, chain.Removed.Count, "removed audit events: %d of %d; the first is event %d",
+		chain.Head.Seq, chain.Removed.First)
+	c.findAny(6, AuditInserted, chain.Inserted,
+		"audit events that Jajeong did not write: %d; the audit chain ends with event %d", chain.Head.Seq)
 	whole := chain.Changed.Count+chain.Removed.Count == 0
 	if whole && !c.events.created {
 		c.find(6, CreatedBySQL, 1, "no audit event tells who created the coupon; its seats count from its first event")
 	}
 	if seats := c.events.seats; whole && chain.Head.Seq > 0 && seats != c.TotalQuantity {
-		c.find(6, SeatsUnexplained, c.TotalQuantity-seats, "the audit events add up to %d seats, but total_quantity is %d", seats, c.TotalQuantity)
+		c.find(6, SeatsUnexplained, c.TotalQuantity-seats,
+			"the audit events add up to %d seats, but total_quantity is %d", seats, c.TotalQuantity)
 	}
 	return nil
 }
@@ -104,7 +108,9 @@ func (c *check) checkRuns(ctx context.Context) error {
 		}
 		return nil
 	}, auditedRunsSQL, c.Coupon)
-	c.findAny(6, RunWrong, wrong, "runs that differ from their audit events in trigger, operator, reason, start or cutoff: %d; the first is run %d", first)
+	c.findAny(6, RunWrong, wrong,
+		"runs that differ from their audit events in trigger, operator, reason, start or cutoff: %d; the first is "+
+			"run %d", first)
 	return err
 }
 

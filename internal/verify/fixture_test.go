@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// fixture is one coupon of a deployment. Its users are its own and numbered from 1, so that each coupon of a deployment is
-// settled and checked alone.
+// fixture is one coupon of a deployment. Its users are its own and numbered from 1, so that each coupon of a deployment
+// is settled and checked alone.
 type fixture struct {
 	*jajeongtest.Deployment
 	verifier *verify.Verifier
@@ -125,15 +125,18 @@ func alterCoupon(set string, args ...any) func(*fixture) {
 // alter changes the row of the n-th user.
 func alter(table string, n uint64, set string, args ...any) func(*fixture) {
 	return func(c *fixture) {
-		c.change(1, "UPDATE "+table+" SET "+set+" WHERE coupon_id = ? AND user_id = ?", append(args, c.id, c.user(n))...)
+		c.change(1, "UPDATE "+table+" SET "+set+" WHERE coupon_id = ? AND user_id = ?",
+			append(args, c.id, c.user(n))...)
 	}
 }
 
 // appliedAt is the arrival of the n-th user's application that was settled.
 func (c *fixture) appliedAt(n uint64) (at time.Time) {
 	c.T.Helper()
-	require.NoError(c.T, c.DB.QueryRow(`SELECT applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND run_id IS NOT NULL
-		UNION SELECT applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(n), c.id, c.user(n)).Scan(&at))
+	require.NoError(c.T, c.DB.QueryRow(`SELECT applied_at FROM user_coupon WHERE coupon_id = ? AND user_id = ?
+		AND run_id IS NOT NULL
+		UNION SELECT applied_at FROM application_outcome WHERE coupon_id = ? AND user_id = ?`, c.id, c.user(n), c.id,
+		c.user(n)).Scan(&at))
 	return at
 }
 
@@ -162,7 +165,8 @@ func (c *fixture) add(key, member string, arrival time.Time) {
 
 // storePromises raises the stored promises of a coupon, as the catalog does.
 const storePromises = `INSERT INTO promise (coupon_id, accepted, last_arrival) VALUES (?, ?, ?)
-	ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival, VALUES(last_arrival))`
+	ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)), last_arrival = GREATEST(last_arrival,
+		VALUES(last_arrival))`
 
 // storePromises stores the promises that Redis has counted, and this last arrival.
 func (c *fixture) storePromises(last time.Time) {
@@ -251,14 +255,21 @@ var codes = map[verify.Code]kind{
 	verify.Oversold: {1, false}, verify.CountWrong: {1, false}, verify.SeatWrong: {1, false},
 	verify.HeldTwice: {2, false}, verify.SettledTwice: {2, false},
 	verify.PassedOver: {3, false}, verify.OrderWrong: {3, false},
-	verify.PromiseLost: {4, false}, verify.NeverSettled: {4, false}, verify.Expiring: {4, false}, verify.Excess: {4, true},
-	verify.LineRewound: {5, false}, verify.ArrivalWrong: {5, false}, verify.NightAhead: {5, false}, verify.ClockAhead: {5, true},
-	verify.RecordWrong: {6, false}, verify.RecordMissing: {6, false}, verify.ReviewUncounted: {6, false}, verify.StillStanding: {6, false},
-	verify.MarkedWithoutCoupon: {6, false}, verify.MarkedWithoutRejection: {6, false}, verify.RunMissing: {6, false}, verify.CleanUpToDo: {6, true},
-	verify.ReasonMissing: {6, false}, verify.ValidityWrong: {6, false}, verify.OutcomeWrong: {6, false}, verify.RunWrong: {6, false},
-	verify.SeatsUnexplained: {6, false}, verify.CouponUnexplained: {6, false}, verify.CreatedBySQL: {6, true}, verify.SumWrong: {6, false}, verify.CouponMissing: {6, false}, verify.DoorDiffers: {6, false},
+	verify.PromiseLost: {4, false}, verify.NeverSettled: {4, false}, verify.Expiring: {4, false},
+	verify.Excess:      {4, true},
+	verify.LineRewound: {5, false}, verify.ArrivalWrong: {5, false}, verify.NightAhead: {5, false},
+	verify.ClockAhead:  {5, true},
+	verify.RecordWrong: {6, false}, verify.RecordMissing: {6, false}, verify.ReviewUncounted: {6, false},
+	verify.StillStanding:       {6, false},
+	verify.MarkedWithoutCoupon: {6, false}, verify.MarkedWithoutRejection: {6, false}, verify.RunMissing: {6, false},
+	verify.CleanUpToDo:   {6, true},
+	verify.ReasonMissing: {6, false}, verify.ValidityWrong: {6, false}, verify.OutcomeWrong: {6, false},
+	verify.RunWrong:         {6, false},
+	verify.SeatsUnexplained: {6, false}, verify.CouponUnexplained: {6, false}, verify.CreatedBySQL: {6, true},
+	verify.SumWrong: {6, false}, verify.CouponMissing: {6, false}, verify.DoorDiffers: {6, false},
 	verify.AuditChanged: {6, false}, verify.AuditRemoved: {6, false}, verify.AuditInserted: {6, false},
-	verify.UsedTwice: {7, false}, verify.OrderMismatch: {8, false}, verify.LogMissing: {9, false}, verify.LogWrong: {9, false},
+	verify.UsedTwice: {7, false}, verify.OrderMismatch: {8, false}, verify.LogMissing: {9, false},
+	verify.LogWrong: {9, false},
 }
 
 // The users of the coupon that populated makes. A run of its own settled each of the first three groups.
@@ -282,7 +293,8 @@ const (
 // populatedAccount is the account of the coupon that populated makes.
 var populatedAccount = verify.Account{Accepted: populatedAccepted, Waiting: 6, UnderReview: 1, Issued: 18, Outcomes: 7}
 
-// populated makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the last cutoff.
+// populated makes a sold-out coupon with three runs, coupons given by hand, every outcome, and applications after the
+// last cutoff.
 func (c *fixture) populated(t *testing.T) *fixture {
 	t.Helper()
 	c = c.newCoupon(t, populatedSeats)
@@ -313,12 +325,14 @@ func (c *fixture) populated(t *testing.T) *fixture {
 }
 
 // auditOrigin is the origin of the audit events that the tests write. Its run does not exist.
-var auditOrigin = audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 1_000_000_001, Reason: "TICKET-7"}
+var auditOrigin = audit.Origin{At: time.UnixMicro(1795143600000000).UTC(), Actor: "kim", Run: 1_000_000_001,
+	Reason: "TICKET-7"}
 
 // event is the n-th event of the chain if it has auditOrigin.
 func (c *fixture) event(n uint64) audit.Event {
 	o := auditOrigin
-	return audit.Event{Seq: n, At: o.At, Actor: o.Actor, Action: audit.DLQDropped, Coupon: c.id, Run: &o.Run, Reason: o.Reason, Detail: `{"arrival":0}`}
+	return audit.Event{Seq: n, At: o.At, Actor: o.Actor, Action: audit.DLQDropped, Coupon: c.id, Run: &o.Run,
+		Reason: o.Reason, Detail: `{"arrival":0}`}
 }
 
 // audit appends events of auditOrigin until the chain has n.
@@ -333,7 +347,8 @@ func (c *fixture) audit(n uint64) {
 func (c *fixture) writeEvent(n uint64, hash string) {
 	c.T.Helper()
 	e := c.event(n)
-	c.Exec("INSERT INTO audit_event (account, seq, at, actor, action, coupon_id, run_id, reason, hash) VALUES ('', ?, ?, ?, ?, ?, ?, ?, ?)",
+	c.Exec("INSERT INTO audit_event (account, seq, at, actor, action, coupon_id, run_id, reason, hash) VALUES ('', "+
+		"?, ?, ?, ?, ?, ?, ?, ?)",
 		e.Seq, e.At, e.Actor, e.Action, e.Coupon, e.Run, e.Reason, cmp.Or(hash, "sha256:0"))
 }
 
@@ -341,6 +356,7 @@ func (c *fixture) writeEvent(n uint64, hash string) {
 func (c *fixture) hashAfter(n uint64, e audit.Event) string {
 	c.T.Helper()
 	var previous string
-	require.NoError(c.T, c.DB.QueryRow("SELECT hash FROM audit_event WHERE coupon_id = ? AND seq = ?", c.id, n).Scan(&previous))
+	require.NoError(c.T, c.DB.QueryRow("SELECT hash FROM audit_event WHERE coupon_id = ? AND seq = ?", c.id,
+		n).Scan(&previous))
 	return e.Hash(previous)
 }

@@ -42,12 +42,17 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 		do    func(*fixture)
 		want  verify.Account
 	}{
-		"no application":                {5, func(*fixture) {}, verify.Account{}},
-		"never published":               {5, func(c *fixture) { c.redis(1, "DEL", c.keys()...) }, verify.Account{}},
-		"no application, settled":       {5, func(c *fixture) { require.Equal(c.T, coupon.Unchanged, c.settleNow().Status) }, verify.Account{}},
-		"waiting, two of unknown users": {5, func(c *fixture) { c.addUsers(1, 7); c.apply(1, 9) }, verify.Account{Accepted: 9, Waiting: 9}},
-		"more than one page waiting":    {5, addApplicants(1100), verify.Account{Accepted: 1100, Waiting: 1100}},
-		"free seats":                    {50, all(addApplicants(6), settleNow, func(c *fixture) { c.apply(7, 9) }), verify.Account{Accepted: 9, Waiting: 3, Issued: 6}},
+		"no application":  {5, func(*fixture) {}, verify.Account{}},
+		"never published": {5, func(c *fixture) { c.redis(1, "DEL", c.keys()...) }, verify.Account{}},
+		"no application, settled": {5, func(c *fixture) {
+			require.Equal(c.T, coupon.Unchanged,
+				c.settleNow().Status)
+		}, verify.Account{}},
+		"waiting, two of unknown users": {5, func(c *fixture) { c.addUsers(1, 7); c.apply(1, 9) },
+			verify.Account{Accepted: 9, Waiting: 9}},
+		"more than one page waiting": {5, addApplicants(1100), verify.Account{Accepted: 1100, Waiting: 1100}},
+		"free seats": {50, all(addApplicants(6), settleNow, func(c *fixture) { c.apply(7, 9) }),
+			verify.Account{Accepted: 9, Waiting: 3, Issued: 6}},
 		"sold out": {5, func(c *fixture) {
 			c.addApplicants(9)
 			require.Equal(c.T, 4, c.settleNow().NotSelected)
@@ -107,9 +112,11 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 		}, verify.Account{Accepted: 5, Issued: 1, Outcomes: 4}},
 		"by hand to a user not selected": {3, func(c *fixture) {
 			all(addApplicants(7), settleNow, setSeats(6), giveByHand(4), settleNow)(c)
-			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)}, c.holders())
+			require.Equal(c.T, []coupon.UserID{c.user(1), c.user(2), c.user(3), c.user(4), c.user(5), c.user(6)},
+				c.holders())
 		}, verify.Account{Accepted: 7, Issued: 5, Outcomes: 2}},
-		"seats added": {3, all(addApplicants(9), settleNow, setSeats(5)), verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
+		"seats added": {3, all(addApplicants(9), settleNow, setSeats(5)),
+			verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"seats added and settled": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
 			c.setStatus(jajeongtest.Blocked, 4, 4) // becomes REJECTED
@@ -143,8 +150,10 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			c.apply(6, 7)
 			require.Equal(c.T, 2, c.IssueNow(c.id).Issued)
 		}, verify.Account{Accepted: 7, Issued: 7}},
-		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap), verify.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
-		"used and revoked": {9, all(addApplicants(9), settleNow, redeemed(1, reserve, confirm), func(c *fixture) { c.byOperator(2, wallet.Call{Verb: wallet.Revoke}) }),
+		"a gap accepted": {9, all(addApplicants(9), redis(2, "ZREM", "queue", 3, 4), acceptGap),
+			verify.Account{Accepted: 9, Issued: 7, WrittenOff: 2}},
+		"used and revoked": {9, all(addApplicants(9), settleNow, redeemed(1, reserve, confirm),
+			func(c *fixture) { c.byOperator(2, wallet.Call{Verb: wallet.Revoke}) }),
 			verify.Account{Accepted: 9, Issued: 9}},
 		"winners blocked and removed": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
@@ -156,7 +165,8 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			require.True(c.T, c.finalised())
 			c.redis(1, "EXISTS", c.keys()...) // its state, for ten minutes
 		}, verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
-		"finalised, its state expired": {3, all(addApplicants(9), (*fixture).close, settleNow, redis(1, "DEL", "state")),
+		"finalised, its state expired": {3, all(addApplicants(9), (*fixture).close, settleNow,
+			redis(1, "DEL", "state")),
 			verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"Redis emptied after the settlement": {3, func(c *fixture) {
 			all(addApplicants(9), settleNow)(c)
@@ -169,7 +179,8 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 			require.Empty(c.T, c.run(jajeongtest.Manual(c.id), asPod).Error)
 			c.redis(2, "DEL", c.keys()...)
 			c.SetWindow(c.id, c.Now().Add(-time.Hour), c.Now().Add(time.Hour)) // and this process remembers the counter
-			// One call, so that the process puts no application back in between. The first two get their first arrivals back.
+			// One call, so that the process puts no application back in between. The first two get their first arrivals
+			// back.
 			_, err := c.Store.ApplyAll(c.T.Context(), c.id, jajeongtest.Between(c.user(1), c.user(4)))
 			require.NoError(c.T, err)
 			require.Zero(c.T, c.settleNow().AlreadyIssued)
@@ -199,7 +210,8 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 // holders are the holders of the coupon, by user id.
 func (c *fixture) holders() []coupon.UserID {
 	c.T.Helper()
-	return jajeongtest.Column[coupon.UserID](c.Deployment, "SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id", c.id)
+	return jajeongtest.Column[coupon.UserID](c.Deployment,
+		"SELECT user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id", c.id)
 }
 
 func (c *fixture) finalised() bool {
@@ -207,7 +219,8 @@ func (c *fixture) finalised() bool {
 	return c.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", c.id) == 1
 }
 
-// The coupon has more marks than one SSCAN returns and more applications than one page, with settled ones in every page.
+// The coupon has more marks than one SSCAN returns and more applications than one page, with settled ones in every
+// page.
 func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	t.Parallel()
 	const winners, losers = 1200, 20
@@ -217,7 +230,8 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	c.requireHealthy()
 
 	pipe := c.Redis.Pipeline()
-	rows, err := c.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? AND position % 2 = 1", c.id)
+	rows, err := c.DB.Query("SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? AND position % 2 = 1",
+		c.id)
 	require.NoError(t, err)
 	defer rows.Close()
 	for rows.Next() {
@@ -235,7 +249,8 @@ func TestCheckReadsLongQueuesAndManyMarks(t *testing.T) {
 	require.EqualValues(t, winners/2, v.Account.InBoth)
 }
 
-// The audit events explain the seats: of a coupon that an operator created from the first, of another since its first event.
+// The audit events explain the seats: of a coupon that an operator created from the first, of another since its first
+// event.
 func TestCheckAddsUpSeats(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)
@@ -246,7 +261,9 @@ func TestCheckAddsUpSeats(t *testing.T) {
 	}
 	must := func(_ any, err error) { require.NoError(t, err) }
 	admin := d.CouponAdmin()
-	created, err := admin.Create(t.Context(), couponadmin.NewCoupon{Name: "created", Seats: 3, ValidityDays: 1, Opens: d.Now(), Closes: d.Now().Add(time.Hour)})
+	created, err := admin.Create(t.Context(),
+		couponadmin.NewCoupon{Name: "created", Seats: 3, ValidityDays: 1, Opens: d.Now(),
+			Closes: d.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	bySQL, silent := d.newCoupon(t, 3), d.newCoupon(t, 3)
 	byAdmin := *bySQL
@@ -261,7 +278,8 @@ func TestCheckAddsUpSeats(t *testing.T) {
 	for _, c := range []*fixture{&byAdmin, bySQL, silent} {
 		c.addUsers(7, 7)
 		must(admin.AddSeats(t.Context(), c.id, 2))
-		must(admin.Grant(t.Context(), c.id, couponadmin.Grantee{User: c.user(7), Users: c.Users, Zone: jajeongtest.Zone}))
+		must(admin.Grant(t.Context(), c.id, couponadmin.Grantee{User: c.user(7), Users: c.Users,
+			Zone: jajeongtest.Zone}))
 		must(admin.Revoke(t.Context(), c.id, c.user(7), true))
 		must(admin.Reissue(t.Context(), c.id, c.user(7)))
 		must(admin.Revoke(t.Context(), c.id, c.user(7), true))
@@ -330,7 +348,8 @@ func TestCheckIgnoresOtherCoupons(t *testing.T) {
 	sick.change(1, "DELETE FROM settlement WHERE coupon_id = ?", sick.id)
 	other, err := candidates.NewStore(d.Redis, candidates.Options{KeyPrefix: d.Prefix + "other:"})
 	require.NoError(t, err)
-	_, _, err = other.Publish(t.Context(), coupon.Window{Coupon: healthy.id, Version: 1, Opens: healthy.Now(), Closes: healthy.Now().Add(time.Hour)}, coupon.Promise{})
+	_, _, err = other.Publish(t.Context(), coupon.Window{Coupon: healthy.id, Version: 1, Opens: healthy.Now(),
+		Closes: healthy.Now().Add(time.Hour)}, coupon.Promise{})
 	require.NoError(t, err)
 	_, err = other.Apply(t.Context(), healthy.id, healthy.user(5))
 	require.NoError(t, err)

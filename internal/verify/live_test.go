@@ -20,7 +20,8 @@ import (
 	"github.com/jajeong/jajeong/internal/verify"
 )
 
-// Meanwhile users apply, two runs settle in parallel, seats are added, coupons are given by hand, and promises are stored.
+// Meanwhile users apply, two runs settle in parallel, seats are added, coupons are given by hand, and promises are
+// stored.
 func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	t.Parallel()
 	const (
@@ -75,7 +76,8 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	for range 2 {
 		settler := c.Settler()
 		loop("settle", 50*time.Millisecond, func() error {
-			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true, Coupons: []coupon.CouponID{c.id}})
+			report, err := settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true,
+				Coupons: []coupon.CouponID{c.id}})
 			if err != nil {
 				return err
 			}
@@ -109,7 +111,10 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		if _, err = tx.ExecContext(ctx, "UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?", c.id); err != nil {
+		if _, err =
+			tx.ExecContext(ctx,
+				"UPDATE coupon SET total_quantity = total_quantity + 1, issued_count = issued_count + 1 WHERE id = ?",
+				c.id); err != nil {
 			return err
 		}
 		for _, statement := range jajeongtest.Granted(c.id, c.user(holder)) {
@@ -134,7 +139,8 @@ func TestNoViolationUnderLiveTraffic(t *testing.T) {
 	work.Wait()
 	require.False(t, t.Failed(), "%+v", c.check().Findings)
 	require.NoError(t, ctx.Err())
-	t.Logf("%d accepted, %d runs, %d checks, %d with warnings", accepted.Load(), runs.Load(), checks.Load(), warnings.Load())
+	t.Logf("%d accepted, %d runs, %d checks, %d with warnings", accepted.Load(), runs.Load(), checks.Load(),
+		warnings.Load())
 	require.Positive(t, accepted.Load())
 
 	c.settleNow()

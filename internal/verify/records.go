@@ -24,25 +24,29 @@ func (r record) String() string {
 	return fmt.Sprintf("coupons %d, arrivals %d to %d, %s", r.issued, r.first, r.last, r.digest)
 }
 
-// recordsSQL has one row for each record, with the cutoff of its run, followed by one row for each coupon of the same run. An
-// immediate coupon has so many runs that a query for each of them takes too long.
+// recordsSQL has one row for each record, with the cutoff of its run, followed by one row for each coupon of the same
+// run. An immediate coupon has so many runs that a query for each of them takes too long.
 const recordsSQL = `
-SELECT s.run_id, TRUE AS is_record, COALESCE(s.issued_count, 0), COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival, 0),
+SELECT s.run_id, TRUE AS is_record, COALESCE(s.issued_count, 0), COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival,
+    0),
        COALESCE(s.winners_digest, ''), 0 AS user_id, r.cutoff AS at, 0 AS position
 FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?
 UNION ALL
-SELECT run_id, FALSE, 0, 0, 0, '', user_id, applied_at, position FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL
+SELECT run_id, FALSE, 0, 0, 0, '', user_id, applied_at, position FROM user_coupon WHERE coupon_id = ?
+    AND run_id IS NOT NULL
 ORDER BY run_id, is_record DESC, position, user_id`
 
-// checkRecords checks invariants 1, 3 and 6: the record of each run matches its coupons, and its seats are consecutive and in order of
-// arrival. For checkRows, it counts the coupons without a record, and those that did not arrive before the cutoff.
+// checkRecords checks invariants 1, 3 and 6: the record of each run matches its coupons, and its seats are consecutive
+// and in order of arrival. For checkRows, it counts the coupons without a record, and those that did not arrive before
+// the cutoff.
 func (c *check) checkRecords(ctx context.Context) error {
 	var run *recomputed // run of the row before
 	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
 		var r record
 		var isRecord bool
 		var w winner
-		if err := rows.Scan(&r.run, &isRecord, &r.issued, &r.first, &r.last, &r.digest, &w.user, &w.at, &w.seat); err != nil {
+		if err := rows.Scan(&r.run, &isRecord, &r.issued, &r.first, &r.last, &r.digest, &w.user, &w.at,
+			&w.seat); err != nil {
 			return err
 		}
 		if run == nil || run.run != r.run {
@@ -81,7 +85,8 @@ func (c *check) compare(r *recomputed) {
 		c.find(1, SeatWrong, 1, "run %d left a seat free between two seats that it issued", r.run)
 	}
 	if found != r.record {
-		c.find(6, RecordWrong, r.issued-found.issued, "run %d recorded: %s; user_coupon has: %s", r.run, r.record, found)
+		c.find(6, RecordWrong, r.issued-found.issued, "run %d recorded: %s; user_coupon has: %s", r.run, r.record,
+			found)
 	}
 }
 

@@ -16,12 +16,13 @@ import (
 
 const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL"
 
-// checkRedis compares the applications in Redis with MySQL. It adds those to the account that may be settled, and checks invariants 3
-// and 6 for all. While a clean-up is pending, it only counts: the clean-up will remove settled applications and move failed ones to
-// the DLQ.
+// checkRedis compares the applications in Redis with MySQL. It adds those to the account that may be settled, and
+// checks invariants 3 and 6 for all. While a clean-up is pending, it only counts: the clean-up will remove settled
+// applications and move failed ones to the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	pending, err := c.number(ctx, pendingSQL, c.Coupon)
-	c.findAny(6, CleanUpToDo, pending, "settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
+	c.findAny(6, CleanUpToDo, pending,
+		"settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
 	if err != nil || c.counts.Waiting+c.counts.DLQ == 0 {
 		return err
 	}
@@ -47,7 +48,8 @@ func (c *check) checkRedis(ctx context.Context) error {
 		return err
 	}
 	c.findAny(3, PassedOver, passed, "active users who are waiting, but arrived before the last user with a seat: %d")
-	c.findAny(6, CleanUpToDo, halfMoved, "DLQ entries that still have a NOT_SELECTED outcome: %d; the next `settle run` removes the entries")
+	c.findAny(6, CleanUpToDo, halfMoved,
+		"DLQ entries that still have a NOT_SELECTED outcome: %d; the next `settle run` removes the entries")
 	c.findAny(6, StillStanding, settled, "applications that are settled and cleaned up, but still in Redis: %d")
 	return nil
 }
@@ -60,7 +62,8 @@ func (c *check) checkKept(ctx context.Context) error {
 	}
 	switch {
 	case kept.Unexplained > 0:
-		c.find(6, ReasonMissing, kept.Unexplained, "DLQ entries without a readable reason: %d of %d", kept.Unexplained, kept.DLQ)
+		c.find(6, ReasonMissing, kept.Unexplained, "DLQ entries without a readable reason: %d of %d", kept.Unexplained,
+			kept.DLQ)
 	case kept.DLQ != kept.Reasons:
 		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "DLQ entries: %d, reasons: %d", kept.DLQ, kept.Reasons)
 	}
@@ -73,11 +76,14 @@ func (c *check) checkKept(ctx context.Context) error {
 // application. A tolerance of one minute covers the time between the two reads of Redis.
 func (c *check) checkExpiry(kept candidates.Inspection) {
 	if kept.ReviewLife >= 0 {
-		c.find(4, Expiring, kept.DLQ, "DLQ entries that expire in %s, or whose reasons do: %d", kept.ReviewLife, kept.DLQ)
+		c.find(4, Expiring, kept.DLQ, "DLQ entries that expire in %s, or whose reasons do: %d", kept.ReviewLife,
+			kept.DLQ)
 	}
 	earliest := min(c.counts.Highest, coupon.ArrivalAt(c.counts.Now)).Time().Add(candidates.MinTTL - time.Minute)
 	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
-		c.findAny(4, Expiring, c.counts.Waiting, "waiting applications: %d; they expire in %s, less than %s after the last application", kept.QueueLife, candidates.MinTTL)
+		c.findAny(4, Expiring, c.counts.Waiting,
+			"waiting applications: %d; they expire in %s, less than %s after the last application", kept.QueueLife,
+			candidates.MinTTL)
 	}
 }
 
@@ -92,10 +98,11 @@ SELECT run_id, settled_at, under_review_count FROM settlement
 WHERE coupon_id = ? AND cleaned_at IS NOT NULL
   AND run_id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j) ORDER BY run_id`
 
-// checkReviews checks invariant 6: a run has moved no more applications to the DLQ than its record says. An entry that was tried
-// once was moved by the run that it names. A record can say more, because entries leave the DLQ. A run without a record of the
-// coupon has changed no row: it can have moved applications because MySQL was away. Before the clean-up has ended, the record is not
-// exact. The time tells a run from one whose number MySQL gave twice, because it had lost the first.
+// checkReviews checks invariant 6: a run has moved no more applications to the DLQ than its record says. An entry that
+// was tried once was moved by the run that it names. A record can say more, because entries leave the DLQ. A run
+// without a record of the coupon has changed no row: it can have moved applications because MySQL was away. Before the
+// clean-up has ended, the record is not exact. The time tells a run from one whose number MySQL gave twice, because it
+// had lost the first.
 func (c *check) checkReviews(ctx context.Context) error {
 	if c.counts.DLQ == 0 {
 		return nil
@@ -141,7 +148,8 @@ func (c *check) checkReviews(ctx context.Context) error {
 		}
 		return nil
 	}, reviewsSQL, c.Coupon, jsonArray(slices.Collect(maps.Keys(runs))))
-	c.findAny(6, ReviewUncounted, uncounted, "DLQ entries that the records of their runs do not count: %d; the first is of run %d", first)
+	c.findAny(6, ReviewUncounted, uncounted,
+		"DLQ entries that the records of their runs do not count: %d; the first is of run %d", first)
 	return err
 }
 
@@ -153,14 +161,18 @@ func (c *check) checkDue(ctx context.Context) error {
 	a, latest := c.Account, c.counts.Now.Add(maxAhead)
 	undecided := a.Waiting + a.UnderReview - a.InBoth
 	if c.row.OpensAt.After(latest) {
-		c.findAny(4, NeverSettled, undecided, "undecided applications: %d; no run settles the coupon before it opens at %s", stamp(c.row.OpensAt))
+		c.findAny(4, NeverSettled, undecided,
+			"undecided applications: %d; no run settles the coupon before it opens at %s", stamp(c.row.OpensAt))
 	}
 	if !c.row.Finalised() {
 		return nil
 	}
-	c.findAny(4, NeverSettled, undecided, "undecided applications: %d; the coupon is finalised, and no nightly run settles it")
+	c.findAny(4, NeverSettled, undecided,
+		"undecided applications: %d; the coupon is finalised, and no nightly run settles it")
 	if c.row.ClosesAt.After(latest) {
-		c.find(4, NeverSettled, 1, "the coupon is finalised, but closes at %s: no nightly run settles later applications", stamp(c.row.ClosesAt))
+		c.find(4, NeverSettled, 1,
+			"the coupon is finalised, but closes at %s: no nightly run settles later applications",
+			stamp(c.row.ClosesAt))
 	}
 	notSelected, err := c.number(ctx, notSelectedSQL, c.Coupon)
 	c.findAny(4, NeverSettled, min(c.TotalQuantity-c.Coupons, notSelected),
@@ -168,11 +180,14 @@ func (c *check) checkDue(ctx context.Context) error {
 	return err
 }
 
-const markedUsers = "SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j WHERE NOT EXISTS "
+const markedUsers = "SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j " +
+	"WHERE NOT EXISTS "
 
 const (
 	issuedMarksSQL   = markedUsers + "(SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id)"
-	rejectedMarksSQL = markedUsers + "(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = 'REJECTED')"
+	rejectedMarksSQL = markedUsers +
+		"(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = " +
+		"'REJECTED')"
 )
 
 // checkMarks checks invariant 6. Redis marks a user as issued or rejected after the commit: MySQL must have the row.
@@ -181,9 +196,11 @@ func (c *check) checkMarks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.findAny(6, MarkedWithoutCoupon, n, "users without the coupon whose applications Redis answers with ALREADY_ISSUED: %d")
+	c.findAny(6, MarkedWithoutCoupon, n,
+		"users without the coupon whose applications Redis answers with ALREADY_ISSUED: %d")
 	n, err = c.countUnfounded(ctx, coupon.MarkRejected, rejectedMarksSQL)
-	c.findAny(6, MarkedWithoutRejection, n, "users without a REJECTED outcome whose applications Redis answers with REJECTED: %d")
+	c.findAny(6, MarkedWithoutRejection, n,
+		"users without a REJECTED outcome whose applications Redis answers with REJECTED: %d")
 	return err
 }
 
@@ -233,7 +250,9 @@ func (c *check) checkPromises(context.Context) error {
 		c.find(5, LineRewound, 1, "arrival %d is in Redis or has a seat, but the next arrival can be %d", highest, next)
 	}
 	if ahead := c.Account.LastArrival.Time().Sub(c.counts.Now); ahead > maxAhead {
-		c.find(5, ClockAhead, 1, "the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has caught up", ahead.Round(time.Millisecond))
+		c.find(5, ClockAhead, 1,
+			"the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has "+
+				"caught up", ahead.Round(time.Millisecond))
 	}
 	return nil
 }

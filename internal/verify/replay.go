@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// This file checks invariants 7 to 9. wallet-api changes issued coupons at any time, without the lock of the coupon's row. Each
-// query is therefore one statement, which reads one state of the database.
+// This file checks invariants 7 to 9. wallet-api changes issued coupons at any time, without the lock of the coupon's
+// row. Each query is therefore one statement, which reads one state of the database.
 
 // issuedLog is an issued coupon with its rows of coupon_log.
 type issuedLog struct {
@@ -57,11 +57,14 @@ type logEntry struct {
 // logsSQL reads the issued coupons of one coupon that were changed after issuing. The rows of one
 // issued coupon follow each other, in any order of seq.
 const logsSQL = `
-SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at), u.issued_at, u.expires_at,
+SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at),
+    u.issued_at, u.expires_at,
        u.run_id IS NULL, h.state, COALESCE(h.user_coupon_id, 0),
-       COALESCE(l.seq, 0), COALESCE(l.kind, ''), COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0), COALESCE(l.discount_won, 0), l.expires_at,
+       COALESCE(l.seq, 0), COALESCE(l.kind, ''), COALESCE(l.order_id, ''), COALESCE(l.amount_won, 0),
+         COALESCE(l.discount_won, 0), l.expires_at,
        COALESCE(l.seats, 0), COALESCE(l.at, u.issued_at), o.reserved_until,
-       o.state, COALESCE(o.user_coupon_id, 0), COALESCE(o.user_id, 0), COALESCE(o.amount_won, 0), COALESCE(o.discount_won, 0)
+       o.state, COALESCE(o.user_coupon_id, 0), COALESCE(o.user_id, 0), COALESCE(o.amount_won, 0),
+         COALESCE(o.discount_won, 0)
 FROM user_coupon u
 LEFT JOIN settlement_run r ON r.id = u.run_id
 LEFT JOIN coupon_log l ON l.user_coupon_id = u.id
@@ -76,7 +79,8 @@ func (c *check) checkLogs(ctx context.Context) error {
 	var one issuedLog
 	end := func() {
 		found.judge(one)
-		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() && !endsDay(one.issued, one.expires, c.row.ValidityDays)) {
+		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() &&
+			!endsDay(one.issued, one.expires, c.row.ValidityDays)) {
 			c.invalid++
 		}
 	}
@@ -84,8 +88,10 @@ func (c *check) checkLogs(ctx context.Context) error {
 		var next issuedLog
 		var e logEntry
 		var kind string
-		err := rows.Scan(&next.id, &next.user, &next.status, &next.order, &next.seq, &next.settled, &next.issued, &next.expires,
-			&next.byHand, &next.holder.state, &next.holder.of, &e.seq, &kind, &e.order, &e.amount, &e.discount, &e.expires,
+		err := rows.Scan(&next.id, &next.user, &next.status, &next.order, &next.seq, &next.settled, &next.issued,
+			&next.expires,
+			&next.byHand, &next.holder.state, &next.holder.of, &e.seq, &kind, &e.order, &e.amount, &e.discount,
+			&e.expires,
 			&e.seats, &e.at, &e.until,
 			&e.stored.state, &e.stored.of, &e.buyer, &e.storedAmount, &e.storedDiscount)
 		if next.id != one.id {
@@ -141,10 +147,17 @@ type logFault struct {
 func (f *logFault) add(id coupon.UserCouponID) { f.n, f.first = f.n+1, cmp.Or(f.first, id) }
 
 func (f *logFindings) report(c *check) {
-	c.findAny(7, UsedTwice, f.used.n, "issued coupons that were used another number of times than their status says: %d; the first is user_coupon %d", f.used.first)
-	c.findAny(8, OrderMismatch, f.mismatch.n, "issued coupons about which user_coupon and coupon_order disagree: %d; the first is user_coupon %d", f.mismatch.first)
-	c.findAny(9, LogMissing, f.missing.n, "issued coupons with missing rows in coupon_log, or with more rows than user_coupon.seq says: %d; the first is user_coupon %d", f.missing.first)
-	c.findAny(9, LogWrong, f.wrong.n, "issued coupons that do not follow from coupon_log: %d; the first is user_coupon %d", f.wrong.first)
+	c.findAny(7, UsedTwice, f.used.n,
+		"issued coupons that were used another number of times than their status says: %d; the first is user_coupon %d",
+		f.used.first)
+	c.findAny(8, OrderMismatch, f.mismatch.n,
+		"issued coupons about which user_coupon and coupon_order disagree: %d; the first is user_coupon %d",
+		f.mismatch.first)
+	c.findAny(9, LogMissing, f.missing.n,
+		"issued coupons with missing rows in coupon_log, or with more rows than user_coupon.seq says: %d; the first "+
+			"is user_coupon %d", f.missing.first)
+	c.findAny(9, LogWrong, f.wrong.n,
+		"issued coupons that do not follow from coupon_log: %d; the first is user_coupon %d", f.wrong.first)
 }
 
 func (f *logFindings) judge(u issuedLog) {
@@ -182,8 +195,8 @@ func (f *logFindings) judge(u issuedLog) {
 	}
 }
 
-// compareOrders compares each order that the log names with its row of coupon_order. agree: the row exists, and tells who has
-// the coupon as user_coupon does. logged: its state and amounts are those of its last log row.
+// compareOrders compares each order that the log names with its row of coupon_order. agree: the row exists, and tells
+// who has the coupon as user_coupon does. logged: its state and amounts are those of its last log row.
 func (u issuedLog) compareOrders() (agree, logged bool) {
 	agree, logged = true, true
 	seen := map[string]bool{"": true}
@@ -195,7 +208,8 @@ func (u issuedLog) compareOrders() (agree, logged bool) {
 		switch {
 		case e.stored.of == u.id:
 			agree = agree && e.buyer == u.user && e.stored.has() == (e.order == u.order)
-			logged = logged && e.stored.state.String == string(e.kind) && e.storedAmount == e.amount && e.storedDiscount == e.discount &&
+			logged = logged && e.stored.state.String == string(e.kind) && e.storedAmount == e.amount &&
+				e.storedDiscount == e.discount &&
 				(e.kind != coupon.LogReserved || e.until.Valid && !e.until.Time.After(e.at.Add(maxReserved)))
 		case !e.stored.state.Valid, e.kind != coupon.LogReleased: // only a released order gets another coupon
 			agree = false

@@ -16,16 +16,18 @@ type sums struct {
 }
 
 func (s sums) String() string {
-	return fmt.Sprintf("issued %d, concluded %d, settled up to %d, last issued %d", s.issued, s.concluded, s.settledUpTo, s.lastIssued)
+	return fmt.Sprintf("issued %d, concluded %d, settled up to %d, last issued %d", s.issued, s.concluded,
+		s.settledUpTo, s.lastIssued)
 }
 
 const (
 	storedSumsSQL = "SELECT issued, concluded, settled_up_to, last_issued FROM settled WHERE coupon_id = ?"
 
-	// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many records name a run that
-	// does not exist, or another time than that of their run.
+	// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many
+	// records name a run that does not exist, or another time than that of their run.
 	settlementsSQL = `
-SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff), COUNT(*) - COUNT(r.id), COALESCE(SUM(s.settled_at <> ` + settledAt + `), 0)
+SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff), COUNT(*) - COUNT(r.id),
+    COALESCE(SUM(s.settled_at <> ` + settledAt + `), 0)
 FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?`
 )
 
@@ -35,9 +37,11 @@ func (c *check) checkSums(ctx context.Context) error {
 	counted := sums{issued: c.byRuns, concluded: c.Account.Outcomes}
 	var lastCutoff sql.NullTime
 	var withoutRun, otherTime int64
-	err := c.tx.QueryRowContext(ctx, storedSumsSQL, c.Coupon).Scan(&stored.issued, &stored.concluded, &stored.settledUpTo, &stored.lastIssued)
+	err := c.tx.QueryRowContext(ctx, storedSumsSQL, c.Coupon).Scan(&stored.issued, &stored.concluded,
+		&stored.settledUpTo, &stored.lastIssued)
 	if err == nil || errors.Is(err, sql.ErrNoRows) { // without a row, all sums are 0
-		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.lastIssued, &lastCutoff, &withoutRun, &otherTime)
+		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.lastIssued, &lastCutoff, &withoutRun,
+			&otherTime)
 	}
 	if err != nil {
 		return err
@@ -48,13 +52,14 @@ func (c *check) checkSums(ctx context.Context) error {
 	}
 	counted.settledUpTo = max(counted.lastIssued, c.lastOutcome)
 	if n := stored.wrong(counted, arrivalOf(lastCutoff)); n > 0 {
-		c.find(6, SumWrong, n, "sums in table settled that differ from the rows: %d; stored: %s; counted: %s", n, stored, counted)
+		c.find(6, SumWrong, n, "sums in table settled that differ from the rows: %d; stored: %s; counted: %s", n,
+			stored, counted)
 	}
 	return nil
 }
 
-// wrong counts the sums that differ. settledUpTo can be above what the rows say: a NOT_SELECTED row ends when its user gets
-// a seat or goes to the DLQ. But each arrival that a run settled was below its cutoff.
+// wrong counts the sums that differ. settledUpTo can be above what the rows say: a NOT_SELECTED row ends when its user
+// gets a seat or goes to the DLQ. But each arrival that a run settled was below its cutoff.
 func (s sums) wrong(counted sums, lastCutoff coupon.Arrival) (n int64) {
 	tooHigh := s.settledUpTo > counted.settledUpTo && s.settledUpTo >= lastCutoff
 	for _, differs := range []bool{s.issued != counted.issued, s.concluded != counted.concluded,

@@ -23,9 +23,11 @@ const (
 	sumsMissingSQL     = missingOf + "settled" + missing
 
 	logsMissingSQL = `
-SELECT COUNT(*), COALESCE(MIN(l.id), 0) FROM coupon_log l LEFT JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.id IS NULL`
+SELECT COUNT(*), COALESCE(MIN(l.id), 0) FROM coupon_log l LEFT JOIN user_coupon u ON u.id = l.user_coupon_id
+    WHERE u.id IS NULL`
 	ordersMissingSQL = `
-SELECT COUNT(*), COALESCE(MIN(o.user_coupon_id), 0) FROM coupon_order o LEFT JOIN user_coupon u ON u.id = o.user_coupon_id WHERE u.id IS NULL`
+SELECT COUNT(*), COALESCE(MIN(o.user_coupon_id), 0) FROM coupon_order o LEFT JOIN user_coupon u
+    ON u.id = o.user_coupon_id WHERE u.id IS NULL`
 
 	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
 	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
@@ -35,7 +37,8 @@ AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.
 
 	// runsEndedWrongSQL counts runs with an end but no final status, or with a final status but no end.
 	runsEndedWrongSQL = `
-SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
+SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING',
+    'ABANDONED'))`
 	// immediateAloneSQL counts immediate runs without a record. Such a run is recorded only where it changed a coupon.
 	immediateAloneSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
@@ -43,14 +46,16 @@ WHERE r.trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WH
 	// runsOutgrownSQL counts runs that changed more coupons, or have results of more, than they were to settle.
 	runsOutgrownSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
-WHERE r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id) OR r.coupons < (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id)`
+WHERE r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id) OR r.coupons < (SELECT COUNT(*)
+    FROM run_coupon x WHERE x.run_id = r.id)`
 	// nightsAheadSQL counts runs that ended with a cutoff after the given time. That time is MaxEarliness after now: a
 	// run can start so early, and end at once if it has nothing to settle.
-	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND cutoff > ?"
+	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND " +
+		"cutoff > ?"
 )
 
-// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows: a purge
-// deletes a coupon last, and each audit event is about an existing coupon.
+// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows:
+// a purge deletes a coupon last, and each audit event is about an existing coupon.
 func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	now, err := r.Store.Now(ctx)
 	if err != nil {
@@ -59,19 +64,32 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	v := Verdict{Findings: []Finding{}}
 	for _, r := range []rule{
 		{6, AuditInserted, "audit events without a coupon: %d; the first has the id %d", eventsOfNoneSQL, nil},
-		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d", eventsOfMissingSQL, nil},
-		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d", headsOfMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in user_coupon: %d; the first is coupon %d", couponsMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d", outcomesMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d", recordsMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d", promisesMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d", sumsMissingSQL, nil},
-		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d", ordersMissingSQL, nil},
-		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d", logsMissingSQL, nil},
-		{6, RunWrong, "runs with a final status and no end, or with an end and no final status: %d; the first is run %d", runsEndedWrongSQL, nil},
+		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d",
+			eventsOfMissingSQL, nil},
+		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d",
+			headsOfMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in user_coupon: %d; the first is coupon %d",
+			couponsMissingSQL, nil},
+		{6, CouponMissing,
+			"coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d",
+			outcomesMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d",
+			recordsMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d",
+			promisesMissingSQL, nil},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d",
+			sumsMissingSQL, nil},
+		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d",
+			ordersMissingSQL, nil},
+		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d",
+			logsMissingSQL, nil},
+		{6, RunWrong,
+			"runs with a final status and no end, or with an end and no final status: %d; the first is run %d",
+			runsEndedWrongSQL, nil},
 		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, nil},
 		{6, RunWrong, "runs with more coupons than they were to settle: %d; the first is run %d", runsOutgrownSQL, nil},
-		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d", nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
+		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d",
+			nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
 		var n int64
 		var first uint64
@@ -114,7 +132,8 @@ func (r *Verifier) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) erro
 		if err != nil {
 			return err
 		}
-		v.findAny(4, NeverSettled, counts.Waiting+counts.DLQ, "applications in Redis: %d; coupon %d does not exist, and no run settles them", id)
+		v.findAny(4, NeverSettled, counts.Waiting+counts.DLQ,
+			"applications in Redis: %d; coupon %d does not exist, and no run settles them", id)
 	}
 	return nil
 }

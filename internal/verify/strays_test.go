@@ -33,7 +33,8 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 		}
 	}
 	events := func(c *fixture) {
-		c.Exec("INSERT INTO audit_event (account, actor, action, seq) VALUES ('', 'kim', 'IMPORT', NULL), ('', 'kim', 'IMPORT', 1)")
+		c.Exec("INSERT INTO audit_event (account, actor, action, seq) VALUES ('', 'kim', 'IMPORT', NULL), ('', " +
+			"'kim', 'IMPORT', 1)")
 	}
 	chain := func(c *fixture) {
 		c.audit(3)
@@ -53,38 +54,56 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 			c.storePromises(c.Now())
 			remove(c)
 		}, found{verify.NeverSettled: 5, verify.CouponMissing: 1}},
-		"a queue":                   {key(func(c *fixture) string { return c.Queue(c.id + 77) }), found{verify.NeverSettled: 2}},
-		"a DLQ":                     {key(func(c *fixture) string { return c.Key("dlq", c.id+77) }), found{verify.NeverSettled: 2}},
-		"a longer prefix":           {key(func(c *fixture) string { return "x" + c.Prefix + "candidates:coupon:42" }), found{}},
-		"another name":              {key(func(c *fixture) string { return c.Prefix + "xcandidates:coupon:42" }), found{}},
-		"an id with a leading zero": {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:042" }), found{}},
-		"an id with a suffix":       {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:42:old" }), found{}},
-		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 1, NOW(6), 'NOT_SELECTED', 1, NOW(6)"),
-			insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at", ", 2, NOW(6), 'NOT_SELECTED', 1, NOW(6)")), found{verify.CouponMissing: 1}},
-		"a record":                  {insert("settlement", ", run_id, settled_at", ", 1, NOW(6)"), found{verify.CouponMissing: 1}},
+		"a queue": {key(func(c *fixture) string { return c.Queue(c.id + 77) }),
+			found{verify.NeverSettled: 2}},
+		"a DLQ": {key(func(c *fixture) string { return c.Key("dlq", c.id+77) }),
+			found{verify.NeverSettled: 2}},
+		"a longer prefix": {key(func(c *fixture) string { return "x" + c.Prefix + "candidates:coupon:42" }),
+			found{}},
+		"another name": {key(func(c *fixture) string { return c.Prefix + "xcandidates:coupon:42" }),
+			found{}},
+		"an id with a leading zero": {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:042" }),
+			found{}},
+		"an id with a suffix": {key(func(c *fixture) string { return c.Prefix + "candidates:coupon:42:old" }),
+			found{}},
+		"outcomes": {all(insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at",
+			", 1, NOW(6), 'NOT_SELECTED', 1, NOW(6)"),
+			insert("application_outcome", ", user_id, applied_at, outcome, run_id, recorded_at",
+				", 2, NOW(6), 'NOT_SELECTED', 1, NOW(6)")), found{verify.CouponMissing: 1}},
+		"a record": {insert("settlement", ", run_id, settled_at", ", 1, NOW(6)"),
+			found{verify.CouponMissing: 1}},
 		"a promise":                 {insert("promise", ", accepted", ", 1"), found{verify.CouponMissing: 1}},
 		"sums":                      {insert("settled", ", concluded", ", 1"), found{verify.CouponMissing: 1}},
 		"a promise row without any": {insert("promise", "", ""), found{}},
 		"a coupon of a user": {func(c *fixture) {
 			c.withoutForeignKeys(func(exec func(string)) {
-				exec(fmt.Sprintf("INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (%d, 1, '2038-01-01')", c.id+77))
+				exec(fmt.Sprintf(
+					"INSERT INTO user_coupon (coupon_id, user_id, expires_at) VALUES (%d, 1, '2038-01-01')", c.id+77))
 			})
 		}, found{verify.CouponMissing: 1}},
 		"audit events without a coupon": {events, found{verify.AuditInserted: 2}},
 		"audit events":                  {chain, found{verify.AuditInserted: 4}},
-		"audit events, also removed":    {all(events, chain, removeChain), found{verify.AuditInserted: 2, verify.AuditRemoved: 4}},
+		"audit events, also removed": {all(events, chain, removeChain),
+			found{verify.AuditInserted: 2, verify.AuditRemoved: 4}},
 
-		"a run that ended before its cutoff": {run(time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{verify.NightAhead: 1}},
-		"a run that started and ended early": {run(4*time.Minute, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
-		"a RUNNING run with an end":          {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'RUNNING'"), found{verify.RunWrong: 1}},
-		"an ABANDONED run with an end":       {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'ABANDONED'"), found{verify.RunWrong: 1}},
-		"a SUCCEEDED run without an end":     {run(0, ", status", ", 'SUCCEEDED'"), found{verify.RunWrong: 1}},
-		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, coupons, finished_at, status", ", 'IMMEDIATE', 1, UTC_TIMESTAMP(6), 'SUCCEEDED'"),
+		"a run that ended before its cutoff": {run(time.Hour, ", finished_at, status",
+			", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{verify.NightAhead: 1}},
+		"a run that started and ended early": {run(4*time.Minute, ", finished_at, status",
+			", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
+		"a RUNNING run with an end": {run(-time.Hour, ", finished_at, status",
+			", UTC_TIMESTAMP(6), 'RUNNING'"), found{verify.RunWrong: 1}},
+		"an ABANDONED run with an end": {run(-time.Hour, ", finished_at, status",
+			", UTC_TIMESTAMP(6), 'ABANDONED'"), found{verify.RunWrong: 1}},
+		"a SUCCEEDED run without an end": {run(0, ", status", ", 'SUCCEEDED'"), found{verify.RunWrong: 1}},
+		"an immediate run of no coupon": {run(-time.Hour, ", trigger_kind, coupons, finished_at, status",
+			", 'IMMEDIATE', 1, UTC_TIMESTAMP(6), 'SUCCEEDED'"),
 			found{verify.RunWrong: 1}},
-		"a nightly run of no coupon": {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"), found{}},
+		"a nightly run of no coupon": {run(-time.Hour, ", finished_at, status", ", UTC_TIMESTAMP(6), 'SUCCEEDED'"),
+			found{}},
 		"a run with more records than coupons": {func(c *fixture) {
 			run(-time.Hour, ", id, coupons", ", 5, 1")(c)
-			c.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (5, ?, NOW(6)), (5, ?, NOW(6))", c.id, c.AddCoupon(1))
+			c.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (5, ?, NOW(6)), (5, ?, NOW(6))", c.id,
+				c.AddCoupon(1))
 		}, found{verify.RunWrong: 1}},
 		"a run with more results than coupons": {func(c *fixture) {
 			run(-time.Hour, ", id", ", 5")(c)

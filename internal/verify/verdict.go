@@ -13,53 +13,62 @@ type Code string
 
 // Violations. The number in each comment is the broken invariant.
 const (
-	Oversold               Code = "OVERSOLD"                 // 1: more coupons than seats
-	CountWrong             Code = "COUNT_WRONG"              // 1: issued_count is not the number of coupons
-	SeatWrong              Code = "SEAT_WRONG"               // 1: a seat is missing, given twice, or above the total
-	HeldTwice              Code = "HELD_TWICE"               // 2: one user has two coupons
-	SettledTwice           Code = "SETTLED_TWICE"            // 2: one application has both a coupon and another outcome
-	PassedOver             Code = "PASSED_OVER"              // 3: a later arrival got a seat, an eligible one did not
-	OrderWrong             Code = "ORDER_WRONG"              // 3: within a run, a later arrival has an earlier seat
-	PromiseLost            Code = "PROMISE_LOST"             // 4: accepted applications cannot be found
-	NeverSettled           Code = "NEVER_SETTLED"            // 4: no run will settle these applications
-	Expiring               Code = "EXPIRING"                 // 4: applications in Redis expire too early
-	LineRewound            Code = "LINE_REWOUND"             // 5: the next arrival could be lower than an earlier one
-	ArrivalWrong           Code = "ARRIVAL_WRONG"            // 5: a run settled an arrival that is not below its cutoff
-	NightAhead             Code = "NIGHT_AHEAD"              // 5: a run ended before its cutoff
-	RecordWrong            Code = "RECORD_WRONG"             // 6: a record differs from the coupons and outcomes of its run
-	RecordMissing          Code = "RECORD_MISSING"           // 6: a run has coupons or outcomes, but no record
-	RunMissing             Code = "RUN_MISSING"              // 6: a record names a run that does not exist
-	ReviewUncounted        Code = "REVIEW_UNCOUNTED"         // 6: a run moved more applications to the DLQ than its record says
-	StillStanding          Code = "STILL_STANDING"           // 6: a settled application is in Redis after its clean-up
-	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"    // 6: Redis answers ALREADY_ISSUED to a user without the coupon
+	Oversold     Code = "OVERSOLD"      // 1: more coupons than seats
+	CountWrong   Code = "COUNT_WRONG"   // 1: issued_count is not the number of coupons
+	SeatWrong    Code = "SEAT_WRONG"    // 1: a seat is missing, given twice, or above the total
+	HeldTwice    Code = "HELD_TWICE"    // 2: one user has two coupons
+	SettledTwice Code = "SETTLED_TWICE" // 2: one application has both a coupon and another outcome
+	PassedOver   Code = "PASSED_OVER"   // 3: a later arrival got a seat, an eligible one did not
+	OrderWrong   Code = "ORDER_WRONG"   // 3: within a run, a later arrival has an earlier seat
+	PromiseLost  Code = "PROMISE_LOST"  // 4: accepted applications cannot be found
+	NeverSettled Code = "NEVER_SETTLED" // 4: no run will settle these applications
+	Expiring     Code = "EXPIRING"      // 4: applications in Redis expire too early
+	LineRewound  Code = "LINE_REWOUND"  // 5: the next arrival could be lower than an earlier one
+	ArrivalWrong Code = "ARRIVAL_WRONG" // 5: a run settled an arrival that is not below its cutoff
+	NightAhead   Code = "NIGHT_AHEAD"   // 5: a run ended before its cutoff
+	// 6: a record differs from the coupons and outcomes of its run.
+	RecordWrong   Code = "RECORD_WRONG"
+	RecordMissing Code = "RECORD_MISSING" // 6: a run has coupons or outcomes, but no record
+	RunMissing    Code = "RUN_MISSING"    // 6: a record names a run that does not exist
+	// 6: a run moved more applications to the DLQ than its record says.
+	ReviewUncounted Code = "REVIEW_UNCOUNTED"
+	StillStanding   Code = "STILL_STANDING" // 6: a settled application is in Redis after its clean-up
+	// 6: Redis answers ALREADY_ISSUED to a user without the coupon.
+	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"
 	MarkedWithoutRejection Code = "MARKED_WITHOUT_REJECTION" // 6: Redis answers REJECTED to a user who was not rejected
-	ReasonMissing          Code = "REASON_MISSING"           // 6: a DLQ entry without a reason, or a reason without an entry
-	ValidityWrong          Code = "VALIDITY_WRONG"           // 6: a coupon has a wrong time of issue or expiry
-	OutcomeWrong           Code = "OUTCOME_WRONG"            // 6: an outcome has values that no run writes
-	RunWrong               Code = "RUN_WRONG"                // 6: a run contradicts its audit events or itself
-	SeatsUnexplained       Code = "SEATS_UNEXPLAINED"        // 6: total_quantity is not what the audit events add up to
-	CouponUnexplained      Code = "COUPON_UNEXPLAINED"       // 6: a user has a coupon from no run that no operator gave
-	SumWrong               Code = "SUM_WRONG"                // 6: a sum in table settled is not that of the rows
-	CouponMissing          Code = "COUPON_MISSING"           // 6: rows name coupons that do not exist
-	DoorDiffers            Code = "DOOR_DIFFERS"             // 6: a window was published, but Redis has another
-	AuditChanged           Code = "AUDIT_CHANGED"            // 6: an audit event was changed
-	AuditRemoved           Code = "AUDIT_REMOVED"            // 6: audit events were removed
-	AuditInserted          Code = "AUDIT_INSERTED"           // 6: an audit event was not written by the program
-	UsedTwice              Code = "USED_TWICE"               // 7: an issued coupon was used more or less often than its status says
-	OrderMismatch          Code = "ORDER_MISMATCH"           // 8: user_coupon and coupon_order disagree
-	LogMissing             Code = "LOG_MISSING"              // 9: rows of coupon_log are missing
-	LogWrong               Code = "LOG_WRONG"                // 9: an issued coupon or an order does not follow from coupon_log
-	ApprovalMissing        Code = "APPROVAL_MISSING"         // 10: a change that the policy names was made without an approval
-	ApprovalWrong          Code = "APPROVAL_WRONG"           // 10: an approval was not given by another person, or not used once as given
-	ZoneWrong              Code = "ZONE_WRONG"               // 10: the zone of the nights is not that of the policy
+	// 6: a DLQ entry without a reason, or a reason without an entry.
+	ReasonMissing     Code = "REASON_MISSING"
+	ValidityWrong     Code = "VALIDITY_WRONG"     // 6: a coupon has a wrong time of issue or expiry
+	OutcomeWrong      Code = "OUTCOME_WRONG"      // 6: an outcome has values that no run writes
+	RunWrong          Code = "RUN_WRONG"          // 6: a run contradicts its audit events or itself
+	SeatsUnexplained  Code = "SEATS_UNEXPLAINED"  // 6: total_quantity is not what the audit events add up to
+	CouponUnexplained Code = "COUPON_UNEXPLAINED" // 6: a user has a coupon from no run that no operator gave
+	SumWrong          Code = "SUM_WRONG"          // 6: a sum in table settled is not that of the rows
+	CouponMissing     Code = "COUPON_MISSING"     // 6: rows name coupons that do not exist
+	DoorDiffers       Code = "DOOR_DIFFERS"       // 6: a window was published, but Redis has another
+	AuditChanged      Code = "AUDIT_CHANGED"      // 6: an audit event was changed
+	AuditRemoved      Code = "AUDIT_REMOVED"      // 6: audit events were removed
+	AuditInserted     Code = "AUDIT_INSERTED"     // 6: an audit event was not written by the program
+	// 7: an issued coupon was used more or less often than its status says.
+	UsedTwice     Code = "USED_TWICE"
+	OrderMismatch Code = "ORDER_MISMATCH" // 8: user_coupon and coupon_order disagree
+	LogMissing    Code = "LOG_MISSING"    // 9: rows of coupon_log are missing
+	// 9: an issued coupon or an order does not follow from coupon_log.
+	LogWrong Code = "LOG_WRONG"
+	// 10: a change that the policy names was made without an approval.
+	ApprovalMissing Code = "APPROVAL_MISSING"
+	// 10: an approval was not given by another person, or not used once as given.
+	ApprovalWrong Code = "APPROVAL_WRONG"
+	ZoneWrong     Code = "ZONE_WRONG" // 10: the zone of the nights is not that of the policy
 )
 
 // Warnings. They break no invariant; the number is the invariant that they are about.
 const (
-	Excess       Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
-	ClockAhead   Code = "CLOCK_AHEAD"    // 5: the last arrival is more than 5 s ahead of the Redis clock
-	CleanUpToDo  Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
-	CreatedBySQL Code = "CREATED_BY_SQL" // 6: no audit event tells who created the coupon; its seats count from its first event
+	Excess      Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
+	ClockAhead  Code = "CLOCK_AHEAD"    // 5: the last arrival is more than 5 s ahead of the Redis clock
+	CleanUpToDo Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
+	// 6: no audit event tells who created the coupon; its seats count from its first event.
+	CreatedBySQL Code = "CREATED_BY_SQL"
 )
 
 type Finding struct {

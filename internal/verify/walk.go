@@ -27,7 +27,8 @@ func (e entry) halfMoved() bool {
 // entriesSQL has placeholders in braces for the shop's user table. users.Table fills them in.
 const entriesSQL = `
 SELECT j.n, {active}, EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? AND h.user_id = j.user_id),
-       ` + mysqltx.AppliedAt + ` IN (SELECT u.applied_at FROM user_coupon u WHERE u.coupon_id = ? AND u.user_id = j.user_id
+       ` + mysqltx.AppliedAt + ` IN (SELECT u.applied_at FROM user_coupon u WHERE u.coupon_id = ?
+         AND u.user_id = j.user_id
                                      AND u.run_id IS NOT NULL AND u.applied_at IS NOT NULL),
        COALESCE(o.outcome, ''), COALESCE(o.member, '')
 FROM ` + mysqltx.ApplicationsTable + `

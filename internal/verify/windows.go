@@ -20,15 +20,18 @@ func sameWindow(a, b coupon.Window) bool {
 }
 
 func describe(w coupon.Window) string {
-	return fmt.Sprintf("from %s to %s, paused %t, line limit %d", stamp(w.Opens), stamp(w.Closes), w.Paused, w.LineLimit)
+	return fmt.Sprintf("from %s to %s, paused %t, line limit %d", stamp(w.Opens), stamp(w.Closes), w.Paused,
+		w.LineLimit)
 }
 
-// CheckWindows finds coupons whose window was published, although Redis has another one. It compares those that Check found to
-// differ, twice. wait must take longer than a change takes to reach Redis, so that a change under way is no finding.
+// CheckWindows finds coupons whose window was published, although Redis has another one. It compares those that Check
+// found to differ, twice. wait must take longer than a change takes to reach Redis, so that a change under way is no
+// finding.
 //
 // A window was published if the catalog's snapshot has it, which API pods write after the windows, or if Redis has the
 // version of the coupon's row or a newer one. Without either, for example while no pod runs, there is no finding.
-func (r *Verifier) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict, wait func(ctx context.Context) error) error {
+func (r *Verifier) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verdict,
+	wait func(ctx context.Context) error) error {
 	suspects := slices.DeleteFunc(slices.Clone(coupons), func(v *Verdict) bool { return !v.otherWindow })
 	if len(suspects) == 0 {
 		return nil
@@ -43,7 +46,8 @@ func (r *Verifier) CheckWindows(ctx context.Context, db *sql.DB, coupons []*Verd
 	second, err := r.differences(ctx, db, slices.Collect(maps.Keys(first)))
 	for v, d := range second {
 		if was := first[v].row; was.Version == d.row.Version && sameWindow(was, d.row) {
-			v.find(6, DoorDiffers, 1, "the coupon's row has the window %s, Redis has %s", describe(d.row), describe(d.redis))
+			v.find(6, DoorDiffers, 1, "the coupon's row has the window %s, Redis has %s", describe(d.row),
+				describe(d.redis))
 		}
 	}
 	return err

@@ -23,17 +23,21 @@ func (v View) Approvals(all []approval.Approval) {
 		v.Println(text.NoApprovals)
 		return
 	}
-	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnUser, text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
+	t := v.table(text.ColumnApproval, text.CSVState, text.ColumnAction, text.ColumnCoupon, text.ColumnUser,
+		text.ColumnAskedBy, text.ColumnApprovedBy, text.ColumnExpires, text.ColumnReason)
 	for _, a := range all {
-		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action), orDash(a.Plan.Coupon),
-			orDash(a.Plan.User), person(a.Maker, a.MakerAccount), person(a.Checker, a.CheckerAccount), v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
+		t.AppendRow([]any{a.ID, output.Word(v.Language, a.State), output.Word(v.Language, a.Plan.Action),
+			orDash(a.Plan.Coupon),
+			orDash(a.Plan.User), person(a.Maker, a.MakerAccount), person(a.Checker, a.CheckerAccount),
+			v.Instant(a.ExpiresAt), output.Printable(a.Reason)})
 	}
 	t.Render()
 }
 
 // Approval prints one approval with its plan.
 func (v View) Approval(a approval.Approval) {
-	state, maker, reason := output.Word(v.Language, a.State), person(a.Maker, a.MakerAccount), output.Printable(a.Reason)
+	state, maker, reason := output.Word(v.Language, a.State), person(a.Maker, a.MakerAccount),
+		output.Printable(a.Reason)
 	if a.Plan.Action == approval.SetPolicy {
 		v.Println(text.ApprovalOfPolicy, a.ID, state, maker, reason)
 	} else {

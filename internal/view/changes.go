@@ -74,7 +74,8 @@ func (v View) refusal(c *couponadmin.Change) string {
 func reopensAtOnce(c coupon.Coupon) bool { return c.Immediate() && c.IssuedCount > 0 }
 
 func (v View) Recounted(c *couponadmin.Change) {
-	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity, c.After.TotalQuantity-c.After.IssuedCount)
+	v.Println(text.Recounted, c.After.IssuedCount, c.Before.IssuedCount, c.After.TotalQuantity,
+		c.After.TotalQuantity-c.After.IssuedCount)
 }
 
 // SeatsChanged prints the number of seats and who gets the free ones. night is the time of the next nightly run.

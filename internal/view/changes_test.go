@@ -23,7 +23,8 @@ var (
 // added is the result of 5 seats added to an open coupon of 5, all issued.
 func added(changes ...func(*couponadmin.Change)) *couponadmin.Change {
 	c := &couponadmin.Change{Changed: true, At: changedAt, After: coupon.Coupon{ID: 7, Name: "c", TotalQuantity: 10,
-		IssuedCount: 5, OpensAt: changedAt.Add(-time.Hour), ClosesAt: changedAt.Add(time.Hour), Cadence: coupon.Nightly}}
+		IssuedCount: 5, OpensAt: changedAt.Add(-time.Hour), ClosesAt: changedAt.Add(time.Hour),
+		Cadence: coupon.Nightly}}
 	for _, change := range changes {
 		change(c)
 	}
@@ -49,18 +50,21 @@ func TestChanges_SayWhoSettles(t *testing.T) {
 		changes      changes
 		seats, opens phrases // what add-seats says, and what resume says
 	}{
-		"nightly":                         {nil, phrases{nightly}, nil},
-		"nightly, sold out":               {changes{soldOut}, phrases{nightly, byHand}, phrases{byHand}},
-		"nightly, not selected":           {changes{soldOut, notSelected}, phrases{nightly, byHand}, phrases{byHand}},
-		"nightly, closed":                 {changes{closed}, phrases{nightly}, nil},
-		"immediate":                       {changes{immediate}, phrases{serve, nightly}, nil},
-		"immediate, sold out":             {changes{immediate, soldOut}, phrases{serve, nightly}, phrases{serve}},
-		"immediate, not selected":         {changes{immediate, soldOut, notSelected}, phrases{serve, nightly}, phrases{serve}},
+		"nightly":               {nil, phrases{nightly}, nil},
+		"nightly, sold out":     {changes{soldOut}, phrases{nightly, byHand}, phrases{byHand}},
+		"nightly, not selected": {changes{soldOut, notSelected}, phrases{nightly, byHand}, phrases{byHand}},
+		"nightly, closed":       {changes{closed}, phrases{nightly}, nil},
+		"immediate":             {changes{immediate}, phrases{serve, nightly}, nil},
+		"immediate, sold out":   {changes{immediate, soldOut}, phrases{serve, nightly}, phrases{serve}},
+		"immediate, not selected": {changes{immediate, soldOut, notSelected}, phrases{serve, nightly},
+			phrases{serve}},
 		"immediate, closed":               {changes{immediate, closed}, phrases{serve, nightly}, nil},
 		"immediate, closed, sold out":     {changes{immediate, closed, soldOut}, phrases{serve, nightly}, nil},
 		"immediate, closed, not selected": {changes{immediate, closed, notSelected}, phrases{serve, nightly}, nil},
-		"immediate, frozen":               {changes{immediate, soldOut, notSelected, frozen}, phrases{unfreeze}, phrases{unfreeze}},
-		"immediate, nobody holds it":      {changes{immediate, soldOut, nobodyHolds}, phrases{nightly, byHand}, phrases{byHand}},
+		"immediate, frozen": {changes{immediate, soldOut, notSelected, frozen}, phrases{unfreeze},
+			phrases{unfreeze}},
+		"immediate, nobody holds it": {changes{immediate, soldOut, nobodyHolds}, phrases{nightly, byHand},
+			phrases{byHand}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,11 +18,12 @@ func (v View) Coupons(coupons []history.CouponFigures) {
 		v.Println(text.NoCoupons)
 		return
 	}
-	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnCadence, text.ColumnSeats, text.ColumnIssued,
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnCadence, text.ColumnSeats,
+		text.ColumnIssued,
 		text.ColumnSeatsLeft, text.ColumnOpens, text.ColumnCloses, text.ColumnWaiting, text.ColumnUnderReview)
 	for _, c := range coupons {
-		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), v.status(c.Coupon), v.cadence(c.Cadence), c.TotalQuantity, c.IssuedCount, c.Left,
-			v.Instant(c.OpensAt), v.Instant(c.ClosesAt), v.waiting(c), output.Known(c.DLQ, "?")})
+		t.AppendRow(table.Row{c.ID, output.Printable(c.Name), v.status(c.Coupon), v.cadence(c.Cadence), c.TotalQuantity,
+			c.IssuedCount, c.Left, v.Instant(c.OpensAt), v.Instant(c.ClosesAt), v.waiting(c), output.Known(c.DLQ, "?")})
 	}
 	t.Render()
 }
@@ -46,7 +47,8 @@ func (v View) waiting(c history.CouponFigures) any {
 	return waiting
 }
 
-// Queue prints how many applications of a coupon wait, and when they are settled. night is the next nightly cutoff for them.
+// Queue prints how many applications of a coupon wait, and when they are settled. night is the next nightly cutoff for
+// them.
 func (v View) Queue(c history.Coupon, waiting int64, night time.Time) {
 	switch name := output.Printable(c.Name); {
 	case c.Frozen:
@@ -133,7 +135,8 @@ func (v View) audit(entries []history.AuditEntry) {
 		if e.Action == audit.ApprovalUsed {
 			detail = output.OfRequest(v.Detail(e.Action, e.Detail))
 		}
-		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action), output.Printable(e.Reason), detail})
+		t.AppendRow(table.Row{v.Instant(e.At), output.Printable(e.Actor), output.Word(v.Language, e.Action),
+			output.Printable(e.Reason), detail})
 	}
 	t.Render()
 }

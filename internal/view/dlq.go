@@ -14,7 +14,8 @@ import (
 
 // DLQGroups prints groups of DLQ entries. now is the Redis time.
 func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
-	t := v.table(text.ColumnCoupon, text.ColumnCause, text.Message{}, text.ColumnCount, text.ColumnRetriedByRuns, text.ColumnAwaitsDecision,
+	t := v.table(text.ColumnCoupon, text.ColumnCause, text.Message{}, text.ColumnCount, text.ColumnRetriedByRuns,
+		text.ColumnAwaitsDecision,
 		text.ColumnFirstArrival, text.ColumnLastArrival, text.ColumnLongestReview, text.ColumnAttempts)
 	total := 0
 	for _, g := range groups {
@@ -23,8 +24,8 @@ func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
 		if !g.OldestReview.IsZero() {
 			age = v.age(now.Sub(g.OldestReview))
 		}
-		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), text.Word(v.Language, g.Cause), g.Count, g.Retryable, g.Held,
-			v.Instant(g.OldestArrival), v.Instant(g.NewestArrival), age, span(g.MinAttempts, g.MaxAttempts)})
+		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), text.Word(v.Language, g.Cause), g.Count, g.Retryable,
+			g.Held, v.Instant(g.OldestArrival), v.Instant(g.NewestArrival), age, span(g.MinAttempts, g.MaxAttempts)})
 	}
 	t.AppendFooter(table.Row{v.Sprintf(text.Total), "", "", total})
 	t.Render()
@@ -34,8 +35,8 @@ func (v View) DLQEntries(entries []history.DLQEntry) {
 	t := v.table(text.ColumnCoupon, text.ColumnUser, text.ColumnAppliedAt, text.ColumnCause, text.ColumnMessage,
 		text.ColumnAttempts, text.ColumnRun, text.ColumnLastAttempt, text.ColumnNext)
 	for _, e := range entries {
-		t.AppendRow(table.Row{e.Coupon, member(e.User), v.Instant(e.Arrival), output.Printable(e.Cause), v.why(e.Cause, e.Note),
-			e.Attempts, e.Run, v.instantOf(e.At), v.next(e)})
+		t.AppendRow(table.Row{e.Coupon, member(e.User), v.Instant(e.Arrival), output.Printable(e.Cause),
+			v.why(e.Cause, e.Note), e.Attempts, e.Run, v.instantOf(e.At), v.next(e)})
 	}
 	t.Render()
 }
@@ -83,7 +84,8 @@ func (v View) DLQGroupsCSV(groups []history.DLQGroup) error {
 			text.CSVOldestArrival, text.CSVNewestArrival, text.CSVOldestReview, text.CSVTimeZone,
 			text.CSVLeastAttempts, text.CSVMostAttempts)...)
 		for _, g := range groups {
-			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, v.SheetTime(&g.OldestArrival), v.SheetTime(&g.NewestArrival),
+			row(g.Coupon, g.Cause, g.Count, g.Retryable, g.Held, v.SheetTime(&g.OldestArrival),
+				v.SheetTime(&g.NewestArrival),
 				v.SheetTime(&g.OldestReview), v.Zone.String(), g.MinAttempts, g.MaxAttempts)
 		}
 	})
@@ -95,8 +97,8 @@ func (v View) DLQEntriesCSV(entries []history.DLQEntry) error {
 			text.CSVRetryable, text.ColumnAttempts, text.ColumnRun, text.CSVReviewedSince, text.CSVLastAttempt,
 			text.CSVTimeZone)...)
 		for _, e := range entries {
-			row(e.Coupon, e.User, v.SheetTime(&e.Arrival), e.Cause, v.why(e.Cause, e.Note), e.Retryable, e.Attempts, e.Run,
-				v.SheetTime(new(e.InDLQSince())), v.SheetTime(&e.At), v.Zone.String())
+			row(e.Coupon, e.User, v.SheetTime(&e.Arrival), e.Cause, v.why(e.Cause, e.Note), e.Retryable, e.Attempts,
+				e.Run, v.SheetTime(new(e.InDLQSince())), v.SheetTime(&e.At), v.Zone.String())
 		}
 	})
 }

@@ -18,7 +18,8 @@ func (v View) EventStatus(all []events.Status) {
 		v.Println(text.EventsNeverOn)
 		return
 	}
-	t := v.table(text.ColumnSink, text.ColumnOnSince, text.ColumnUnpublishedIssued, text.ColumnUnpublishedChanges, text.ColumnDueSince)
+	t := v.table(text.ColumnSink, text.ColumnOnSince, text.ColumnUnpublishedIssued, text.ColumnUnpublishedChanges,
+		text.ColumnDueSince)
 	for _, s := range all {
 		on, due := text.TurningOn.In(v.Language), "–"
 		if s.On != nil {

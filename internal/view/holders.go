@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// HolderChanged prints done if the coupon of a user was changed, and already if there was nothing to change. It adds until when
-// the coupon is valid, unless it is revoked or used.
+// HolderChanged prints done if the coupon of a user was changed, and already if there was nothing to change. It adds
+// until when the coupon is valid, unless it is revoked or used.
 func (v View) HolderChanged(c *couponadmin.HolderChange, done, already text.Message) {
 	if c.Changed {
 		already = done
@@ -30,13 +30,15 @@ func (v View) HolderChanged(c *couponadmin.HolderChange, done, already text.Mess
 
 // Winners prints winners as a table.
 func (v View) Winners(winners []history.Winner) {
-	t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt, text.ColumnIssuedAt, text.ColumnValidUntil, text.ColumnStatus)
+	t := v.table(text.ColumnPlace, text.ColumnUser, text.ColumnAppliedAt, text.ColumnIssuedAt, text.ColumnValidUntil,
+		text.ColumnStatus)
 	for _, w := range winners {
 		place := any(w.Position)
 		if w.ByHand {
 			place = v.Sprintf(text.ColumnIssuedByHand)
 		}
-		t.AppendRow(table.Row{place, w.User, v.instantOr(w.AppliedAt), v.Instant(w.IssuedAt), v.Instant(w.ExpiresAt), v.state(w.State)})
+		t.AppendRow(table.Row{place, w.User, v.instantOr(w.AppliedAt), v.Instant(w.IssuedAt), v.Instant(w.ExpiresAt),
+			v.state(w.State)})
 	}
 	t.Render()
 }
@@ -55,11 +57,11 @@ func (v View) state(s coupon.UserCouponStatus) string {
 // WinnersCSV writes a row for each winner that each visits. asOf is the instant of the states.
 func (v View) WinnersCSV(each func(visit func(w history.Winner, asOf time.Time) error) error) (err error) {
 	return errorOr(output.CSV(v.W, func(row func(cells ...any)) {
-		row(v.Cells(text.CSVCouponID, text.CSVPosition, text.ColumnUser, text.CSVAppliedAt, text.CSVIssuedAt, text.CSVExpiresAt,
-			text.CSVState, text.CSVGivenByHand, text.CSVStatesAsOf, text.CSVTimeZone)...)
+		row(v.Cells(text.CSVCouponID, text.CSVPosition, text.ColumnUser, text.CSVAppliedAt, text.CSVIssuedAt,
+			text.CSVExpiresAt, text.CSVState, text.CSVGivenByHand, text.CSVStatesAsOf, text.CSVTimeZone)...)
 		err = each(func(w history.Winner, asOf time.Time) error {
-			row(w.Coupon, w.Position, w.User, v.SheetTime(w.AppliedAt), v.SheetTime(&w.IssuedAt), v.SheetTime(&w.ExpiresAt),
-				string(w.State), w.ByHand, v.SheetTime(&asOf), v.Zone.String())
+			row(w.Coupon, w.Position, w.User, v.SheetTime(w.AppliedAt), v.SheetTime(&w.IssuedAt),
+				v.SheetTime(&w.ExpiresAt), string(w.State), w.ByHand, v.SheetTime(&asOf), v.Zone.String())
 			return nil
 		})
 	}), &err)

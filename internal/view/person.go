@@ -13,7 +13,8 @@ import (
 
 // outcomes names the outcomes of applications that ended without a coupon.
 var outcomes = map[coupon.Outcome]text.Message{
-	coupon.OutcomeNotSelected: text.ColumnNotSelected, coupon.OutcomeRejected: text.ColumnRejected, coupon.OutcomeAlreadyIssued: text.EventAlreadyHeld,
+	coupon.OutcomeNotSelected: text.ColumnNotSelected, coupon.OutcomeRejected: text.ColumnRejected,
+	coupon.OutcomeAlreadyIssued: text.EventAlreadyHeld,
 }
 
 // Person prints a line for each coupon and application of a user.
@@ -26,7 +27,8 @@ func (v View) Person(p *privacy.Person) {
 		v.Println(nothing, p.User)
 		return
 	}
-	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnAppliedAt, text.ColumnResult, text.ColumnValidUntil, text.ColumnOrder)
+	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnAppliedAt, text.ColumnResult, text.ColumnValidUntil,
+		text.ColumnOrder)
 	for _, u := range p.Undecided {
 		result := text.StillWaits
 		switch {
@@ -44,10 +46,12 @@ func (v View) Person(p *privacy.Person) {
 		if c.OrderID != nil {
 			order = output.Printable(*c.OrderID)
 		}
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State), v.Instant(c.ExpiresAt), order})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.when(c.AppliedAt), output.Word(v.Language, c.State),
+			v.Instant(c.ExpiresAt), order})
 	}
 	for _, a := range p.Applications {
-		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt), v.Sprintf(outcomes[a.Outcome]), "", ""})
+		t.AppendRow(table.Row{a.Coupon, output.Printable(a.Name), v.Instant(a.AppliedAt),
+			v.Sprintf(outcomes[a.Outcome]), "", ""})
 	}
 	t.Render()
 	usable := 0

@@ -59,5 +59,6 @@ func (v View) fate(s *ReceiptStory) string {
 
 // fates are the sentences without figures.
 var fates = map[journal.Fate]text.Message{
-	journal.NotSelected: text.ReceiptNotSelected, journal.Rejected: text.ReceiptRejected, journal.Lost: text.ReceiptLost,
+	journal.NotSelected: text.ReceiptNotSelected, journal.Rejected: text.ReceiptRejected,
+	journal.Lost: text.ReceiptLost,
 }

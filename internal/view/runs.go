@@ -18,7 +18,8 @@ func (v View) Runs(runs []history.Run) {
 		return
 	}
 	t := v.table(text.ColumnRun, text.ColumnTrigger, text.ColumnStatus, text.ColumnCutoff,
-		text.ColumnStartedAt, text.ColumnTime, text.ColumnCoupons, text.ColumnIssued, text.ColumnMovedToReview, text.ColumnRejected,
+		text.ColumnStartedAt, text.ColumnTime, text.ColumnCoupons, text.ColumnIssued, text.ColumnMovedToReview,
+		text.ColumnRejected,
 		text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnUnsettled, text.ColumnOperator, text.ColumnReason)
 	for _, r := range runs {
 		cutoff, reason := v.Instant(r.Cutoff), output.Printable(r.Reason)
@@ -26,8 +27,10 @@ func (v View) Runs(runs []history.Run) {
 			cutoff = v.Sprintf(text.RunsOfHour, r.Cutoff.Truncate(time.Hour))
 			reason = v.Sprintf(text.RunsFolded, r.Fold.Coupon, r.Runs, r.ID, r.LastRun)
 		}
-		t.AppendRow(table.Row{r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status), cutoff, v.Instant(r.StartedAt),
-			output.Took(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled,
+		t.AppendRow(table.Row{r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status), cutoff,
+			v.Instant(r.StartedAt),
+			output.Took(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected,
+			r.Unsettled,
 			output.Printable(r.Operator), reason})
 	}
 	t.Render()
@@ -40,8 +43,10 @@ func (v View) RunsCSV(runs []history.Run) error {
 			text.CSVMovedToReview, text.ColumnRejected, text.CSVAlreadyIssued, text.CSVNotSelected, text.CSVUnsettled,
 			text.ColumnOperator, text.ColumnReason, text.ColumnCoupon, text.CSVRuns, text.CSVLastRun)...)
 		for _, r := range runs {
-			row(r.ID, r.Trigger, r.Status, v.SheetTime(&r.Cutoff), v.SheetTime(&r.StartedAt), v.SheetTime(r.FinishedAt), v.Zone.String(),
-				output.Known(r.Millis, ""), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled,
+			row(r.ID, r.Trigger, r.Status, v.SheetTime(&r.Cutoff), v.SheetTime(&r.StartedAt), v.SheetTime(r.FinishedAt),
+				v.Zone.String(),
+				output.Known(r.Millis, ""), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued,
+				r.NotSelected, r.Unsettled,
 				r.Operator, r.Reason, orNothing(uint64(r.Fold.Coupon)), orNothing(r.Runs), orNothing(uint64(r.LastRun)))
 		}
 	})
@@ -80,11 +85,11 @@ func (v View) Run(r history.Run, coupons []history.RunCoupon) {
 	decided := int64(0)
 	for _, c := range coupons {
 		decided += c.Read
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Read, c.Issued, c.UnderReview,
-			c.AlreadyIssued, c.NotSelected, c.Gap, output.Took(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), output.Word(v.Language, c.Status), c.Read, c.Issued,
+			c.UnderReview, c.AlreadyIssued, c.NotSelected, c.Gap, output.Took(c.Millis)})
 	}
-	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Coupons), "", decided, r.Issued, r.UnderReview,
-		r.AlreadyIssued, r.NotSelected, "", output.Took(r.Millis)})
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Coupons), "", decided, r.Issued,
+		r.UnderReview, r.AlreadyIssued, r.NotSelected, "", output.Took(r.Millis)})
 	t.Render()
 	for _, c := range coupons {
 		v.runCoupon(c)

@@ -30,11 +30,13 @@ func (v View) Settlement(r *settle.Report, errs io.Writer) {
 	t := v.table(text.ColumnCoupon, text.ColumnName, text.ColumnResult, text.ColumnDecided, text.ColumnIssued,
 		text.ColumnMovedToReview, text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnSeatsLeft, text.ColumnTime)
 	for _, c := range r.Coupons {
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.result(c.Status), c.Read, c.Issued, c.UnderReview, c.AlreadyIssued,
-			c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), v.result(c.Status), c.Read, c.Issued, c.UnderReview,
+			c.AlreadyIssued, c.NotSelected, c.SeatsLeft, output.Millis(c.Millis)})
 	}
-	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Total.Coupons), output.Word(v.Language, r.Status), r.Total.Read,
-		r.Total.Issued, r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "", output.Millis(r.Total.Millis)})
+	t.AppendFooter(table.Row{v.Sprintf(text.Total), v.Sprintf(text.CouponCount, r.Total.Coupons),
+		output.Word(v.Language, r.Status), r.Total.Read,
+		r.Total.Issued, r.Total.UnderReview, r.Total.AlreadyIssued, r.Total.NotSelected, "",
+		output.Millis(r.Total.Millis)})
 	t.Render()
 	for _, c := range r.Coupons {
 		v.settled(c, r.DryRun)
@@ -83,7 +85,8 @@ func (v View) preview(c settle.Result) {
 	p := c.Preview
 	v.Println(text.CouponTitle, c.Coupon, output.Printable(c.Name))
 	if p.First != nil {
-		v.Println(text.WouldBeIssued, c.Issued, p.First.User, v.arrival(p.First.Arrival), p.Last.User, v.arrival(p.Last.Arrival))
+		v.Println(text.WouldBeIssued, c.Issued, p.First.User, v.arrival(p.First.Arrival), p.Last.User,
+			v.arrival(p.Last.Arrival))
 	} else {
 		v.Println(text.NoneWouldBeIssued)
 	}

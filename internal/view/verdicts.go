@@ -16,7 +16,8 @@ func (v View) account(t verify.Total) string {
 	if a.Erased > 0 {
 		again += v.Sprintf(text.OutcomesErased, a.Erased)
 	}
-	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.InBoth, a.WrittenOff, again, t.Gap)
+	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.InBoth,
+		a.WrittenOff, again, t.Gap)
 }
 
 func (v View) Verdicts(s verify.Summary) {
@@ -25,8 +26,8 @@ func (v View) Verdicts(s verify.Summary) {
 		text.ColumnGap, text.ColumnVerdict)
 	for _, c := range s.Coupons {
 		a := c.Account
-		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), c.TotalQuantity, c.Coupons, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes,
-			c.Gap, v.verdict(c)})
+		t.AppendRow(table.Row{c.Coupon, output.Printable(c.Name), c.TotalQuantity, c.Coupons, a.Accepted, a.Waiting,
+			a.UnderReview, a.Issued, a.Outcomes, c.Gap, v.verdict(c)})
 	}
 	t.Render()
 	v.invariants(s)

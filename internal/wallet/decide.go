@@ -108,7 +108,8 @@ type Entry struct {
 	Seats       int // by how much the change moves total_quantity
 }
 
-// Decision is the result of a call, and what is to be written. Coupon and Order are the new rows; of a refusal, the old ones.
+// Decision is the result of a call, and what is to be written. Coupon and Order are the new rows; of a refusal, the old
+// ones.
 type Decision struct {
 	Code    Code
 	Coupon  UserCoupon
@@ -173,8 +174,8 @@ func (d *Decision) reserve(f Facts, call Call) {
 	d.logOrder(coupon.LogReserved)
 }
 
-// ofKnownOrder returns the result of a reservation for an order that is known. It returns "" for an order that has no coupon
-// and may get one: it is new, or gave its coupon back.
+// ofKnownOrder returns the result of a reservation for an order that is known. It returns "" for an order that has no
+// coupon and may get one: it is new, or gave its coupon back.
 func ofKnownOrder(f Facts, call Call) Code {
 	o := f.Order
 	switch {

@@ -11,7 +11,8 @@ import (
 
 func TestDecide_OrderOfAnotherUserCouponOrAmount(t *testing.T) {
 	t.Parallel()
-	order := wallet.Order{ID: "A", UserCoupon: 2, User: 1, AmountWon: 12_000, State: coupon.OrderReserved, ReservedUntil: at(11)}
+	order := wallet.Order{ID: "A", UserCoupon: 2, User: 1, AmountWon: 12_000, State: coupon.OrderReserved,
+		ReservedUntil: at(11)}
 	f := wallet.Facts{Now: at(10), Discount: coupon.Discount{DiscountWon: 5000, MinimumWon: 10_000},
 		Coupon: wallet.UserCoupon{ID: 1, User: 1, Status: coupon.CouponIssued, ExpiresAt: at(11)}, Order: order}
 	call := wallet.Call{Verb: wallet.Reserve, OrderID: "A", User: 1, AmountWon: 12_000}

@@ -65,7 +65,8 @@ const liveFor = time.Hour
 
 // call is a call of the model. A reservation with ttl 0 has run out at once.
 func (s *shop) call(ctx context.Context, user coupon.UserID, c op) (wallet.Code, error) {
-	call := wallet.Call{Verb: c.verb, Actor: "test", OrderID: s.order(user, c.order), User: user, AmountWon: c.amount, FreeSeat: c.freeSeat}
+	call := wallet.Call{Verb: c.verb, Actor: "test", OrderID: s.order(user, c.order), User: user, AmountWon: c.amount,
+		FreeSeat: c.freeSeat}
 	if c.ttl > 0 {
 		call.TTL = liveFor
 	}
@@ -75,7 +76,8 @@ func (s *shop) call(ctx context.Context, user coupon.UserID, c op) (wallet.Code,
 	}
 	var d wallet.Decision
 	err := s.operators.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		if _, err := tx.ExecContext(ctx, "SELECT id FROM coupon WHERE id = ? FOR UPDATE", s.coupons[c.coupon]); err != nil {
+		if _, err := tx.ExecContext(ctx, "SELECT id FROM coupon WHERE id = ? FOR UPDATE",
+			s.coupons[c.coupon]); err != nil {
 			return err
 		}
 		f, _, err := wallet.LockForOperator(ctx, tx, s.coupons[c.coupon], user)
@@ -112,9 +114,14 @@ func (s *shop) requireReplayed(user coupon.UserID, couponID coupon.CouponID) (st
 	s.T.Helper()
 	var id, seq uint64
 	var order string
-	require.NoError(s.T, s.DB.QueryRow("SELECT id, status, COALESCE(order_id, ''), seq FROM user_coupon WHERE coupon_id = ? AND user_id = ?",
-		couponID, user).Scan(&id, &status, &order, &seq))
-	rows, err := s.DB.Query("SELECT seq, kind, COALESCE(order_id, ''), COALESCE(amount_won, 0), COALESCE(discount_won, 0), seats FROM coupon_log WHERE user_coupon_id = ? ORDER BY seq", id)
+	require.NoError(s.T,
+		s.DB.QueryRow(
+			"SELECT id, status, COALESCE(order_id, ''), seq FROM user_coupon WHERE coupon_id = ? AND user_id = ?",
+			couponID, user).Scan(&id, &status, &order, &seq))
+	rows, err :=
+		s.DB.Query(
+			"SELECT seq, kind, COALESCE(order_id, ''), COALESCE(amount_won, 0), COALESCE(discount_won, 0), seats "+
+				"FROM coupon_log WHERE user_coupon_id = ? ORDER BY seq", id)
 	require.NoError(s.T, err)
 	defer rows.Close()
 	var log []wallet.Entry
@@ -129,7 +136,8 @@ func (s *shop) requireReplayed(user coupon.UserID, couponID coupon.CouponID) (st
 	require.EqualValues(s.T, len(log), seq)
 	follows, holder, _, used, _ := replay(s.T, epoch, log)
 	require.Equal(s.T, []any{status, order, status == coupon.CouponUsed}, []any{follows, holder, used == 1})
-	having := jajeongtest.Column[string](s.Deployment, "SELECT order_id FROM coupon_order WHERE user_coupon_id = ? AND state IN ('RESERVED', 'USED')", id)
+	having := jajeongtest.Column[string](s.Deployment,
+		"SELECT order_id FROM coupon_order WHERE user_coupon_id = ? AND state IN ('RESERVED', 'USED')", id)
 	if order == "" {
 		require.Empty(s.T, having)
 	} else {
@@ -140,8 +148,8 @@ func (s *shop) requireReplayed(user coupon.UserID, couponID coupon.CouponID) (st
 
 // someOp has no call that depends on the time: a reservation is live for long, or has run out at once.
 func someOp(r *rand.Rand) op {
-	verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm, wallet.Release, wallet.Release, wallet.Refund,
-		wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Reissue}
+	verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm,
+		wallet.Release, wallet.Release, wallet.Refund, wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Reissue}
 	return op{verb: verbs[r.IntN(len(verbs))], order: r.IntN(modelOrders), coupon: r.IntN(modelCoupons),
 		amount: []int64{12_000, 12_000, 12_000, 13_000, 999}[r.IntN(5)], ttl: int64(r.IntN(2)) * 10}
 }
@@ -164,8 +172,8 @@ var linearizable = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " → ", output) },
 }
 
-// Several clients make calls about the orders and coupons of one user at once. The results must be as if the calls came one
-// after the other, and the rows must add up.
+// Several clients make calls about the orders and coupons of one user at once. The results must be as if the calls came
+// one after the other, and the rows must add up.
 func TestWalletHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	const clients, acts, spare = 8, 8, 30
@@ -173,11 +181,13 @@ func TestWalletHistoriesAreLinearizable(t *testing.T) {
 	s, r := newShop(t, histories+spare), testenv.Random(t)
 	codes := map[wallet.Code]int{}
 	lacking := func() bool {
-		return slices.ContainsFunc([]wallet.Code{wallet.Done, wallet.Repeated, wallet.OrderHasCoupon, wallet.ReservedElsewhere, wallet.ReservationLost, wallet.Used},
+		return slices.ContainsFunc([]wallet.Code{wallet.Done, wallet.Repeated, wallet.OrderHasCoupon,
+			wallet.ReservedElsewhere, wallet.ReservationLost, wallet.Used},
 			func(code wallet.Code) bool { return codes[code] == 0 })
 	}
 	user := coupon.UserID(0)
-	for user < coupon.UserID(histories) || lacking() && user < coupon.UserID(histories+spare) { // ten lack no code as a rule
+	// Ten lack no code as a rule.
+	for user < coupon.UserID(histories) || lacking() && user < coupon.UserID(histories+spare) {
 		user++
 		var clock atomic.Int64
 		var mu sync.Mutex
@@ -194,7 +204,8 @@ func TestWalletHistoriesAreLinearizable(t *testing.T) {
 						t.Errorf("user %d: %v: %v", user, c, err)
 					}
 					codes[code]++
-					history = append(history, porcupine.Operation{ClientId: client, Input: c, Output: code, Call: began, Return: ended})
+					history = append(history, porcupine.Operation{ClientId: client, Input: c, Output: code, Call: began,
+						Return: ended})
 					mu.Unlock()
 				}
 			})

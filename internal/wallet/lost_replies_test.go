@@ -29,7 +29,8 @@ type cut struct {
 	commits bool // COMMIT is the only request that is counted
 }
 
-// A connection is cut after every request of a call to MySQL, and before its COMMIT. The call repeated answers the state.
+// A connection is cut after every request of a call to MySQL, and before its COMMIT. The call repeated answers the
+// state.
 func TestRedeem_RepeatedAfterLostReply(t *testing.T) {
 	t.Parallel()
 	const users = 60
@@ -37,13 +38,15 @@ func TestRedeem_RepeatedAfterLostReply(t *testing.T) {
 	var blow atomic.Pointer[cut]
 	var left atomic.Int64
 	s.connectThrough(func(turn faultproxy.Turn) faultproxy.Action {
-		if cut := blow.Load(); cut != nil && (!cut.commits || bytes.HasSuffix(turn.Request, []byte("COMMIT"))) && left.Add(-1) == 0 {
+		if cut := blow.Load(); cut != nil && (!cut.commits || bytes.HasSuffix(turn.Request, []byte("COMMIT"))) &&
+			left.Add(-1) == 0 {
 			return cut.action
 		}
 		return faultproxy.Pass()
 	})
 	life := []op{{verb: wallet.Reserve, amount: 12_000, ttl: 1}, {verb: wallet.Confirm}, {verb: wallet.Refund},
-		{verb: wallet.Reserve, order: 1, amount: 12_000}, {verb: wallet.Reserve, order: 2, amount: 12_000, ttl: 1}, {verb: wallet.Release, order: 2}}
+		{verb: wallet.Reserve, order: 1, amount: 12_000}, {verb: wallet.Reserve, order: 2, amount: 12_000, ttl: 1},
+		{verb: wallet.Release, order: 2}}
 	user, struck := coupon.UserID(0), 0
 	for _, cut := range []cut{{faultproxy.DropRequest(nil), true}, {faultproxy.DropReply(nil), false}} {
 		for turn := int64(1); ; turn++ {

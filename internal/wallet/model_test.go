@@ -19,7 +19,8 @@ const (
 	modelMinimum = 1_000 // an order below it gets no discount
 )
 
-// model is what the rules say, written from the side of the orders: a coupon has no status of its own. Times are numbers.
+// model is what the rules say, written from the side of the orders: a coupon has no status of its own. Times are
+// numbers.
 type model struct {
 	orders  [modelOrders]modelOrder
 	revoked [modelCoupons]bool
@@ -46,7 +47,8 @@ type op struct {
 
 func (o op) String() string {
 	names := []string{"", "reserve", "confirm", "release", "refund", "read", "revoke", "reissue", "extend"}
-	return fmt.Sprintf("%s(order %d, coupon %d, %d won, ttl %d, expires %d, free seat %v)", names[o.verb], o.order, o.coupon, o.amount, o.ttl, o.expires, o.freeSeat)
+	return fmt.Sprintf("%s(order %d, coupon %d, %d won, ttl %d, expires %d, free seat %v)", names[o.verb], o.order,
+		o.coupon, o.amount, o.ttl, o.expires, o.freeSeat)
 }
 
 // holder is the order that has the coupon, or nil.
@@ -71,7 +73,8 @@ func (m *model) apply(now int64, c op) wallet.Code {
 			o.life = 'u'
 			return wallet.Done
 		default:
-			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'u': wallet.Repeated, 'b': wallet.ReservationLost, 'f': wallet.OrderRefunded}[o.life]
+			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'u': wallet.Repeated, 'b': wallet.ReservationLost,
+				'f': wallet.OrderRefunded}[o.life]
 		}
 	case wallet.Release:
 		switch o.life {
@@ -79,7 +82,8 @@ func (m *model) apply(now int64, c op) wallet.Code {
 			o.life = 'b'
 			return wallet.Done
 		default:
-			return map[byte]wallet.Code{0: wallet.Nothing, 'u': wallet.Used, 'b': wallet.Repeated, 'f': wallet.OrderRefunded}[o.life]
+			return map[byte]wallet.Code{0: wallet.Nothing, 'u': wallet.Used, 'b': wallet.Repeated,
+				'f': wallet.OrderRefunded}[o.life]
 		}
 	case wallet.Refund:
 		switch o.life {
@@ -87,7 +91,8 @@ func (m *model) apply(now int64, c op) wallet.Code {
 			o.life = 'f'
 			return wallet.Done
 		default:
-			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'r': wallet.NotUsed, 'b': wallet.NotUsed, 'f': wallet.Repeated}[o.life]
+			return map[byte]wallet.Code{0: wallet.OrderNotFound, 'r': wallet.NotUsed, 'b': wallet.NotUsed,
+				'f': wallet.Repeated}[o.life]
 		}
 	case wallet.Read:
 		if o.life == 0 {
@@ -178,12 +183,13 @@ func (m *model) status(c int) coupon.UserCouponStatus {
 	}
 }
 
-var modelStates = map[byte]coupon.OrderState{'r': coupon.OrderReserved, 'u': coupon.OrderUsed, 'b': coupon.OrderReleased, 'f': coupon.OrderRefunded}
+var modelStates = map[byte]coupon.OrderState{'r': coupon.OrderReserved, 'u': coupon.OrderUsed,
+	'b': coupon.OrderReleased, 'f': coupon.OrderRefunded}
 
 func ops() *rapid.Generator[op] {
 	return rapid.Custom(func(t *rapid.T) op {
-		verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm, wallet.Release, wallet.Refund,
-			wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Extend}
+		verbs := []wallet.Verb{wallet.Reserve, wallet.Reserve, wallet.Reserve, wallet.Confirm, wallet.Confirm,
+			wallet.Release, wallet.Refund, wallet.Read, wallet.Revoke, wallet.Reissue, wallet.Extend}
 		return op{
 			verb:     rapid.SampledFrom(verbs).Draw(t, "verb"),
 			order:    rapid.IntRange(0, modelOrders-1).Draw(t, "order"),
@@ -214,7 +220,8 @@ const modelDiscount = 5_000
 
 func (w *inMemory) call(now int64, c op) wallet.Code {
 	order := w.orders[orderID(c.order)]
-	call := wallet.Call{Verb: c.verb, Actor: "test", OrderID: orderID(c.order), User: 1, AmountWon: c.amount, TTL: time.Duration(c.ttl) * time.Second,
+	call := wallet.Call{Verb: c.verb, Actor: "test", OrderID: orderID(c.order), User: 1, AmountWon: c.amount,
+		TTL:       time.Duration(c.ttl) * time.Second,
 		ExpiresAt: at(c.expires), FreeSeat: c.freeSeat}
 	place := c.coupon
 	switch c.verb {
@@ -225,7 +232,8 @@ func (w *inMemory) call(now int64, c op) wallet.Code {
 		order, call.OrderID = wallet.Order{}, ""
 	}
 	was := w.coupons[place]
-	d := wallet.Decide(wallet.Facts{Now: at(now), Discount: coupon.Discount{DiscountWon: modelDiscount, MinimumWon: modelMinimum}, Coupon: was,
+	d := wallet.Decide(wallet.Facts{Now: at(now),
+		Discount: coupon.Discount{DiscountWon: modelDiscount, MinimumWon: modelMinimum}, Coupon: was,
 		Order: order, Holder: w.orders[was.OrderID], FreedSeat: w.freed[place]}, call)
 	w.coupons[place] = d.Coupon
 	w.log[place] = append(w.log[place], d.Entries...)
@@ -241,7 +249,8 @@ func (w *inMemory) call(now int64, c op) wallet.Code {
 }
 
 // replay returns the row of a coupon that follows from its log. It fails at a step that cannot follow the one before.
-func replay(t require.TestingT, expires time.Time, log []wallet.Entry) (status coupon.UserCouponStatus, order string, end time.Time, used, seats int) {
+func replay(t require.TestingT, expires time.Time,
+	log []wallet.Entry) (status coupon.UserCouponStatus, order string, end time.Time, used, seats int) {
 	status, end = coupon.CouponIssued, expires
 	for i, e := range log {
 		step := fmt.Sprintf("step %d: %s of order %q after %s of order %q", i+1, e.Kind, e.OrderID, status, order)
@@ -284,7 +293,8 @@ func TestModelOfDecide(t *testing.T) {
 		w, m, now := &inMemory{orders: map[string]wallet.Order{}}, &model{}, int64(0)
 		for c := range w.coupons {
 			m.expires[c] = modelExpires
-			w.coupons[c] = wallet.UserCoupon{ID: coupon.UserCouponID(c + 1), Coupon: 7, User: 1, Status: coupon.CouponIssued, ExpiresAt: at(modelExpires)}
+			w.coupons[c] = wallet.UserCoupon{ID: coupon.UserCouponID(c + 1), Coupon: 7, User: 1,
+				Status: coupon.CouponIssued, ExpiresAt: at(modelExpires)}
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "calls") {
 			now += rapid.SampledFrom([]int64{0, 0, 0, 1, 3, 7}).Draw(t, "time")
@@ -312,7 +322,8 @@ func (w *inMemory) requireSame(t require.TestingT, m *model) {
 			continue
 		}
 		require.Equal(t, modelStates[o.life], have.State)
-		require.Equal(t, []int64{int64(o.coupon + 1), o.amount, modelDiscount}, []int64{int64(have.UserCoupon), have.AmountWon, have.DiscountWon})
+		require.Equal(t, []int64{int64(o.coupon + 1), o.amount, modelDiscount},
+			[]int64{int64(have.UserCoupon), have.AmountWon, have.DiscountWon})
 		require.Equal(t, at(o.until), have.ReservedUntil)
 		require.Equal(t, have.Has(), w.coupons[o.coupon].OrderID == have.ID, "both tables agree")
 	}

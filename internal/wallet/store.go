@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Redeem makes the calls of a checkout: Reserve, Confirm, Release, Refund, Read. couponID is that of Reserve. It is safe to repeat.
-// After an error the result is unknown, until the call is repeated.
+// Redeem makes the calls of a checkout: Reserve, Confirm, Release, Refund, Read. couponID is that of Reserve. It is
+// safe to repeat. After an error the result is unknown, until the call is repeated.
 func Redeem(ctx context.Context, db *mysqltx.DB, couponID coupon.CouponID, call Call) (d Decision, err error) {
 	for range maxRestarts {
 		err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
@@ -27,12 +27,13 @@ func Redeem(ctx context.Context, db *mysqltx.DB, couponID coupon.CouponID, call 
 	return d, mysqltx.Wrap(err, "order %s", call.OrderID)
 }
 
-// maxRestarts is how often a call starts again because another call changed its order. Each restart means that the other call
-// was successful. More restarts than this are therefore not expected.
+// maxRestarts is how often a call starts again because another call changed its order. Each restart means that the
+// other call was successful. More restarts than this are therefore not expected.
 const maxRestarts = 10
 
 // errOrderChanged means that another transaction has changed the order since this one read it. It is rolled back.
-var errOrderChanged = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("another request changes the same order")}
+var errOrderChanged = &coupon.Error{Class: coupon.Infrastructure,
+	Err: errors.New("another request changes the same order")}
 
 func redeem(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, call Call) (Decision, error) {
 	var f Facts
@@ -58,13 +59,14 @@ func redeem(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, call Call
 	return d, Write(ctx, tx, f, d, call.Actor)
 }
 
-// withoutCoupon is the decision about a coupon that the user does not have, or about an order that never had one. A known order
-// comes first: its id was given for something else.
+// withoutCoupon is the decision about a coupon that the user does not have, or about an order that never had one. A
+// known order comes first: its id was given for something else.
 func withoutCoupon(ctx context.Context, q mysqltx.Querier, call Call) (Decision, error) {
 	switch call.Verb {
 	case Reserve:
 		var o Order
-		err := q.QueryRowContext(ctx, orderSQL, call.OrderID).Scan(&o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &o.State, &o.ReservedUntil)
+		err := q.QueryRowContext(ctx, orderSQL, call.OrderID).Scan(&o.ID, &o.UserCoupon, &o.User, &o.AmountWon,
+			&o.DiscountWon, &o.State, &o.ReservedUntil)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return Decision{}, fmt.Errorf("read order: %w", err)
 		}
@@ -77,16 +79,20 @@ func withoutCoupon(ctx context.Context, q mysqltx.Querier, call Call) (Decision,
 }
 
 const (
-	orderSQL = "SELECT order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until FROM coupon_order WHERE order_id = ?"
+	orderSQL = "SELECT order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until FROM " +
+		"coupon_order WHERE order_id = ?"
 
-	selectCoupon = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at FROM user_coupon u WHERE "
+	selectCoupon = "SELECT u.id, u.coupon_id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, u.expires_at " +
+		"FROM user_coupon u WHERE "
 
 	lockOwnedSQL   = selectCoupon + "u.coupon_id = ? AND u.user_id = ? FOR UPDATE"
-	lockOrderedSQL = selectCoupon + "u.id = (SELECT o.user_coupon_id FROM coupon_order o WHERE o.order_id = ?) FOR UPDATE"
+	lockOrderedSQL = selectCoupon +
+		"u.id = (SELECT o.user_coupon_id FROM coupon_order o WHERE o.order_id = ?) FOR UPDATE"
 )
 
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, args ...any) (u UserCoupon, err error) {
-	err = q.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq, &u.ExpiresAt)
+	err = q.QueryRowContext(ctx, query, args...).Scan(&u.ID, &u.Coupon, &u.User, &u.Status, &u.OrderID, &u.Seq,
+		&u.ExpiresAt)
 	return u, err
 }
 
@@ -105,8 +111,8 @@ func (f *Facts) read(ctx context.Context, q mysqltx.Querier, orderID string) err
 		var o Order
 		var state sql.Null[coupon.OrderState]
 		var until sql.NullTime
-		err := rows.Scan(&f.Now, &f.Discount.DiscountWon, &f.Discount.DiscountPercent, &f.Discount.DiscountMaxWon, &f.Discount.MinimumWon,
-			&o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &state, &until)
+		err := rows.Scan(&f.Now, &f.Discount.DiscountWon, &f.Discount.DiscountPercent, &f.Discount.DiscountMaxWon,
+			&f.Discount.MinimumWon, &o.ID, &o.UserCoupon, &o.User, &o.AmountWon, &o.DiscountWon, &state, &until)
 		found++
 		o.State, o.ReservedUntil = state.V, until.Time
 		if o.ID != "" && o.ID == orderID {
@@ -133,16 +139,20 @@ func (f *Facts) check(found int) error {
 		want = coupon.OrderUsed
 	default:
 	}
-	named := want == "" && f.Coupon.OrderID == "" || want != "" && f.Holder.State == want && f.Holder.UserCoupon == f.Coupon.ID
+	named := want == "" && f.Coupon.OrderID == "" || want != "" && f.Holder.State == want &&
+		f.Holder.UserCoupon == f.Coupon.ID
 	if found > 0 && named {
 		return nil
 	}
-	return &coupon.Error{Class: coupon.Invariant, Err: fmt.Errorf("tables user_coupon and coupon_order contradict each other: run `settle verify --coupon %d`", f.Coupon.Coupon)}
+	return &coupon.Error{Class: coupon.Invariant,
+		Err: fmt.Errorf("tables user_coupon and coupon_order contradict each other: run `settle verify --coupon %d`",
+			f.Coupon.Coupon)}
 }
 
-// LockForOperator locks the row of a user's coupon and reads what Decide needs for Revoke, Reissue and Extend. The transaction
-// must hold the lock of the coupon's row. found is false if the user does not have the coupon.
-func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, user coupon.UserID) (f Facts, found bool, err error) {
+// LockForOperator locks the row of a user's coupon and reads what Decide needs for Revoke, Reissue and Extend. The
+// transaction must hold the lock of the coupon's row. found is false if the user does not have the coupon.
+func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
+	user coupon.UserID) (f Facts, found bool, err error) {
 	f.Coupon, err = readCoupon(ctx, tx, lockOwnedSQL, couponID, user)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -151,17 +161,20 @@ func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, 
 		return f, false, fmt.Errorf("lock coupon of user %d: %w", user, err)
 	}
 	if err = f.read(ctx, tx, ""); err == nil && f.Coupon.Status == coupon.CouponRevoked {
-		err = mysqltx.Wrap(tx.QueryRowContext(ctx, freedSeatSQL, f.Coupon.ID).Scan(&f.FreedSeat), "read the log of user_coupon %d", f.Coupon.ID)
+		err = mysqltx.Wrap(tx.QueryRowContext(ctx, freedSeatSQL, f.Coupon.ID).Scan(&f.FreedSeat),
+			"read the log of user_coupon %d", f.Coupon.ID)
 	}
 	return f, true, err
 }
 
 const freedSeatSQL = `
-SELECT COALESCE((SELECT l.seats > 0 FROM coupon_log l WHERE l.user_coupon_id = ? AND l.kind = 'REVOKED' ORDER BY l.seq DESC LIMIT 1), FALSE)`
+SELECT COALESCE((SELECT l.seats > 0 FROM coupon_log l WHERE l.user_coupon_id = ? AND l.kind = 'REVOKED'
+    ORDER BY l.seq DESC LIMIT 1), FALSE)`
 
 const (
 	insertOrderSQL = `
-INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) VALUES (?, ?, ?, ?, ?, ?, ?)`
+INSERT INTO coupon_order (order_id, user_coupon_id, user_id, amount_won, discount_won, state, reserved_until) VALUES (?,
+    ?, ?, ?, ?, ?, ?)`
 
 	// changeOrderSQL finds no row if another transaction has changed the order.
 	changeOrderSQL = `
@@ -172,7 +185,8 @@ WHERE order_id = ? AND user_coupon_id = ? AND state = ?`
 
 	extendSQL = "UPDATE user_coupon SET expires_at = ? WHERE id = ?"
 
-	insertLogSQL = "INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, expires_at, seats, actor, at) VALUES "
+	insertLogSQL = "INSERT INTO coupon_log (user_coupon_id, seq, kind, order_id, amount_won, discount_won, " +
+		"expires_at, seats, actor, at) VALUES "
 	insertLogRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
@@ -187,7 +201,8 @@ func Write(ctx context.Context, tx *sql.Tx, f Facts, d Decision, actor string) e
 		}
 	}
 	holder := sql.NullString{String: d.Coupon.OrderID, Valid: d.Coupon.OrderID != ""}
-	if err := mysqltx.Exec(ctx, tx, 1, changeCouponSQL, d.Coupon.Status, holder, d.Coupon.Seq, d.Coupon.ID, f.Coupon.Seq); err != nil {
+	if err := mysqltx.Exec(ctx, tx, 1, changeCouponSQL, d.Coupon.Status, holder, d.Coupon.Seq, d.Coupon.ID,
+		f.Coupon.Seq); err != nil {
 		return fmt.Errorf("change user_coupon %d: %w", d.Coupon.ID, err)
 	}
 	if !d.Coupon.ExpiresAt.Equal(f.Coupon.ExpiresAt) {
@@ -204,14 +219,15 @@ func writeOrder(ctx context.Context, tx *sql.Tx, was, is Order) error {
 	case was == is || is.ID == "":
 		return nil
 	case was.ID == "":
-		err = mysqltx.Exec(ctx, tx, 1, insertOrderSQL, is.ID, is.UserCoupon, is.User, is.AmountWon, is.DiscountWon, is.State, is.ReservedUntil)
+		err = mysqltx.Exec(ctx, tx, 1, insertOrderSQL, is.ID, is.UserCoupon, is.User, is.AmountWon, is.DiscountWon,
+			is.State, is.ReservedUntil)
 		if mysqltx.IsDuplicate(err) {
 			return errOrderChanged
 		}
 	default:
 		var n int
-		n, err = mysqltx.Affected(tx.ExecContext(ctx, changeOrderSQL, is.UserCoupon, is.AmountWon, is.DiscountWon, is.State, is.ReservedUntil,
-			is.ID, was.UserCoupon, was.State))
+		n, err = mysqltx.Affected(tx.ExecContext(ctx, changeOrderSQL, is.UserCoupon, is.AmountWon, is.DiscountWon,
+			is.State, is.ReservedUntil, is.ID, was.UserCoupon, was.State))
 		if err == nil && n == 0 {
 			return errOrderChanged
 		}
@@ -220,7 +236,8 @@ func writeOrder(ctx context.Context, tx *sql.Tx, was, is Order) error {
 }
 
 // Log appends rows to coupon_log, numbered from after + 1.
-func Log(ctx context.Context, tx *sql.Tx, id coupon.UserCouponID, after uint32, at time.Time, actor string, entries ...Entry) error {
+func Log(ctx context.Context, tx *sql.Tx, id coupon.UserCouponID, after uint32, at time.Time, actor string,
+	entries ...Entry) error {
 	var args []any
 	for i, e := range entries {
 		args = append(args, logRow(id, after+uint32(i)+1, at, actor, e)...)

@@ -104,7 +104,8 @@ func (s *shop) holdCoupon() (release func()) {
 	s.T.Helper()
 	tx, err := s.DB.BeginTx(s.T.Context(), nil)
 	require.NoError(s.T, err)
-	_, err = tx.ExecContext(s.T.Context(), "SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE /* by the test */", s.coupons[0])
+	_, err = tx.ExecContext(s.T.Context(),
+		"SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1 FOR UPDATE /* by the test */", s.coupons[0])
 	require.NoError(s.T, err)
 	return func() { require.NoError(s.T, tx.Rollback()) }
 }
@@ -138,14 +139,16 @@ func TestStore_HotCouponLeavesConnections(t *testing.T) {
 	require.EqualValues(t, 1, s.Number("SELECT COUNT(*) FROM coupon_order WHERE order_id LIKE 'H-%'"))
 }
 
-// A call that waits for its turn does not run after its caller hung up. It would reserve for an order that was released meanwhile.
+// A call that waits for its turn does not run after its caller hung up. It would reserve for an order that was released
+// meanwhile.
 func TestStore_CallOfLostCallerDoesNotRun(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
 	release := s.holdCoupon()
 	var first sync.WaitGroup
 	first.Go(func() {
-		if _, err := s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A")); err != nil && !mysqltx.IsLockWait(err) {
+		if _, err := s.pods[0].Redeem(t.Context(), s.coupons[0], plainCall(wallet.Reserve, "A")); err != nil &&
+			!mysqltx.IsLockWait(err) {
 			t.Error(err)
 		}
 	})

@@ -11,9 +11,9 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Store makes the calls of wallet-api, with the results of the function Redeem. Of the reservations of one coupon, and of the
-// other calls about one order, it makes one at a time. Otherwise the calls for one hot coupon would wait in MySQL for its row,
-// with all connections of the pool. That only saves connections: a coupon is protected by its row.
+// Store makes the calls of wallet-api, with the results of the function Redeem. Of the reservations of one coupon, and
+// of the other calls about one order, it makes one at a time. Otherwise the calls for one hot coupon would wait in
+// MySQL for its row, with all connections of the pool. That only saves connections: a coupon is protected by its row.
 type Store struct {
 	db    *mysqltx.DB
 	turns turns
@@ -42,7 +42,8 @@ func (s *Store) Redeem(ctx context.Context, couponID coupon.CouponID, call Call)
 
 // reservedSQL compares the actor byte by byte, unlike the column.
 const reservedSQL = `
-SELECT EXISTS (SELECT 1 FROM coupon_log WHERE user_coupon_id = ? AND order_id = ? AND kind = 'RESERVED' AND actor COLLATE utf8mb4_bin = ?)`
+SELECT EXISTS (SELECT 1 FROM coupon_log WHERE user_coupon_id = ? AND order_id = ? AND kind = 'RESERVED'
+    AND actor COLLATE utf8mb4_bin = ?)`
 
 // hasReserved reports whether an actor has ever reserved a coupon for the order that has it now.
 func (s *Store) hasReserved(ctx context.Context, actor string, u UserCoupon) (has bool, err error) {

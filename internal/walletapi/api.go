@@ -2,22 +2,22 @@
 //
 // # Two kinds of callers
 //
-// A user asks for the wallet; package identity says which. A service, such as the checkout of the shop, makes the calls of an
-// order. It sends a service key, or a token with the scope redeem, and its name becomes the actor in coupon_log.
+// A user asks for the wallet; package identity says which. A service, such as the checkout of the shop, makes the calls
+// of an order. It sends a service key, or a token with the scope redeem, and its name becomes the actor in coupon_log.
 //
 // # Meaning of the responses
 //
 //	200, 201  the call has happened, now or before; the response has the state
 //	204       there was nothing to give back
-//	4xx       nothing was changed; RESERVED_ELSEWHERE can succeed later, the others need another request or another state
+//	4xx       nothing was changed; RESERVED_ELSEWHERE can succeed later, the others need another request or state
 //	429       the user sends too many requests; this one was not processed
 //	500, 503  the result may be unknown; repeat with the same order id, after Retry-After
 //
 // Repeating a call is always safe, because the order id is the idempotency key.
 //
-// The checks of an order call run in this order: origin, connection, service key, order id, query, content, calls in flight, MySQL. Those
-// of the wallet: origin, connection, content, user, page, rate of the user, calls in flight, MySQL. A response never contains text from
-// the request, except for a valid order id and the X-Request-ID.
+// The checks of an order call run in this order: origin, connection, service key, order id, query, content, calls in
+// flight, MySQL. Those of the wallet: origin, connection, content, user, page, rate of the user, calls in flight,
+// MySQL. A response never contains text from the request, except for a valid order id and the X-Request-ID.
 package walletapi
 
 import (
@@ -37,7 +37,8 @@ import (
 )
 
 const (
-	// requestTimeout bounds the time in MySQL. A thousand calls about one coupon wait for one row lock, one after another.
+	// requestTimeout bounds the time in MySQL. A thousand calls about one coupon wait for one row lock, one after
+	// another.
 	requestTimeout = 5 * time.Second
 
 	// maxLoggedFailures is the maximum of equal log lines per second: every request fails while MySQL is away.
@@ -49,7 +50,8 @@ type Options struct {
 	// Redeem makes a call of a checkout. After an error the result is unknown.
 	Redeem func(ctx context.Context, couponID coupon.CouponID, call wallet.Call) (wallet.Decision, error)
 	// List returns a user's coupons with ids below before, at most limit, and MySQL's clock.
-	List func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item, time.Time, error)
+	List func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item, time.Time,
+		error)
 
 	// Connections is the size of the pool of Redeem and List. Half of it reads wallets, so that the rest is for orders.
 	Connections int
@@ -81,8 +83,10 @@ type server struct {
 func New(o Options) http.Handler {
 	access := o.Logger
 	o.Logger = ops.Sampled(o.Logger, maxLoggedFailures)
-	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()), foreign: httpapi.ForeignPages(o.Origins),
-		places: make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)), lists: make(chan struct{}, half(o.Connections))}
+	s := &server{Options: o, access: access, users: httpapi.NewUserRates(o.UserRate, o.Now()),
+		foreign: httpapi.ForeignPages(o.Origins),
+		places:  make(chan struct{}, o.InFlight), readers: make(chan struct{}, half(o.InFlight)),
+		lists: make(chan struct{}, half(o.Connections))}
 	s.metrics = newMetrics(o.Metrics, s.places)
 	o.Metrics.MustRegister(o.Keys.metrics()...)
 

@@ -54,8 +54,8 @@ type reservation struct {
 	amountWon int64
 }
 
-// parseReservation reads one JSON object with exactly three members, in any order. Their values are numbers without fraction
-// and exponent. Package json alone would accept other spellings of the names, and a member that comes twice.
+// parseReservation reads one JSON object with exactly three members, in any order. Their values are numbers without
+// fraction and exponent. Package json alone would accept other spellings of the names, and a member that comes twice.
 func parseReservation(content []byte) (wish reservation, problem result) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
@@ -102,7 +102,8 @@ func readMembers(given map[string]string) (wish reservation, problem result) {
 		return reservation{}, wrongUserID
 	}
 	var err error
-	if wish.amountWon, err = strconv.ParseInt(given["amountWon"], 10, 64); err != nil || wish.amountWon < 1 || wish.amountWon > coupon.MaxWon {
+	if wish.amountWon, err = strconv.ParseInt(given["amountWon"], 10, 64); err != nil || wish.amountWon < 1 ||
+		wish.amountWon > coupon.MaxWon {
 		return reservation{}, wrongAmount
 	}
 	return wish, ""

@@ -89,7 +89,8 @@ func FuzzParseKeys(f *testing.F) {
 		var again strings.Builder
 		for i, key := range keys {
 			require.Regexp(t, nameForm, key.name)
-			require.False(t, slices.ContainsFunc(keys[:i], func(k serviceKey) bool { return k.hash == key.hash }), "a key has one name")
+			require.False(t, slices.ContainsFunc(keys[:i], func(k serviceKey) bool { return k.hash == key.hash }),
+				"a key has one name")
 			fmt.Fprintf(&again, "%s %x\n", key.name, key.hash)
 		}
 		same, err := parseKeys([]byte(again.String()))
@@ -102,14 +103,20 @@ func TestValidOrderID(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]bool{
 		"A-1": true, ".a": true, "...": true, "_": true, strings.Repeat("x", 64): true,
-		"2026/11/20:7": true, "주문-1": true, "주문/2026:11#7?%+&=\\\"'<>": true, "ㅋ": true, "é": true, "№7": true, "🛒": true,
+		"2026/11/20:7": true, "주문-1": true, "주문/2026:11#7?%+&=\\\"'<>": true, "ㅋ": true, "é": true, "№7": true,
+		"🛒":                     true,
 		strings.Repeat("가", 64): true, "a/.b/..c": true,
-		"": false, ".": false, "..": false, "a/../b": false, "a/.": false, "./a": false, "/a": false, "a/": false, "a//b": false,
-		"a b": false, " a": false, "a\u00a0": false, "a\u3000b": false, "a\n": false, "a\x00": false, "a\u007f": false,
-		"a\u200b": false, "a\u200d": false, "a\u202e": false, "a\ufeff": false, "a\u00ad": false, // invisible, or turning the direction
-		"a\u3164": false, "\u115f": false, "\uffa0": false, "\u2800": false, "🛒\ufe0f": false, // letters and symbols that nobody sees
-		"e\u0301": false, "\u1112\u1161\u11ab": false, "\u212b": false, "ก\u0e31": false, // another spelling of é, 한 and Å; a mark
-		"a\xff": false, "a\ufffd": false, "\ue000": false, "\u0378": false, strings.Repeat("x", 65): false, strings.Repeat("가", 65): false,
+		"": false, ".": false, "..": false, "a/../b": false, "a/.": false, "./a": false, "/a": false, "a/": false,
+		"a//b": false,
+		"a b":  false, " a": false, "a\u00a0": false, "a\u3000b": false, "a\n": false, "a\x00": false, "a\u007f": false,
+		// Invisible, or turning the direction.
+		"a\u200b": false, "a\u200d": false, "a\u202e": false, "a\ufeff": false, "a\u00ad": false,
+		// Letters and symbols that nobody sees.
+		"a\u3164": false, "\u115f": false, "\uffa0": false, "\u2800": false, "🛒\ufe0f": false,
+		// Another spelling of é, 한 and Å; a mark.
+		"e\u0301": false, "\u1112\u1161\u11ab": false, "\u212b": false, "ก\u0e31": false,
+		"a\xff": false, "a\ufffd": false, "\ue000": false, "\u0378": false, strings.Repeat("x", 65): false,
+		strings.Repeat("가", 65): false,
 	} {
 		require.Equal(t, want, validOrderID(id), "%q", id)
 	}

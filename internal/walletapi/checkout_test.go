@@ -34,7 +34,8 @@ func newShop(t *testing.T) *shop {
 	store := wallet.NewStore(d.WalletPool())
 	d.AddUsers(7)
 	s := &shop{Deployment: d}
-	options := walletapi.Options{Redeem: store.Redeem, List: store.List, Keys: keysOf(t, "checkout", "k1", "till", "k2", "Checkout", "k3")}
+	options := walletapi.Options{Redeem: store.Redeem, List: store.List,
+		Keys: keysOf(t, "checkout", "k1", "till", "k2", "Checkout", "k3")}
 	s.server = httptest.NewServer(newHandler(options))
 	t.Cleanup(s.server.Close)
 	s.client = &http.Client{Transport: openapi.Wallet.Transport(t, s.server.Client().Transport)}
@@ -112,7 +113,8 @@ func (s *shop) wallet(user coupon.UserID, query string) reply {
 	return s.send("GET", "/v1/wallet/coupons"+query, "", "X-User-ID", fmt.Sprint(user))
 }
 
-// reads demands that the state of an order is what a call has just answered, but for the clock, and that asking changes nothing.
+// reads demands that the state of an order is what a call has just answered, but for the clock, and that asking changes
+// nothing.
 func (s *shop) reads(order string, was reply) {
 	s.T.Helper()
 	rows := s.rows()
@@ -120,14 +122,16 @@ func (s *shop) reads(order string, was reply) {
 	require.GreaterOrEqual(s.T, is.Now, was.Now)
 	was.Status, was.Now = http.StatusOK, is.Now
 	require.Equal(s.T, was, is)
-	require.Equal(s.T, http.StatusOK, s.send("HEAD", "/v1/orders/"+url.PathEscape(order)+"/coupon", "", "Authorization", "Bearer k1").Status)
+	require.Equal(s.T, http.StatusOK, s.send("HEAD", "/v1/orders/"+url.PathEscape(order)+"/coupon", "", "Authorization",
+		"Bearer k1").Status)
 	require.Equal(s.T, rows, s.rows())
 }
 
 // rows are what calls of the checkout can change.
 func (s *shop) rows() []string {
 	return jajeongtest.Column[string](s.Deployment, `
-SELECT CONCAT_WS('|', 'order', order_id, user_coupon_id, amount_won, discount_won, state, reserved_until) FROM coupon_order
+SELECT CONCAT_WS('|', 'order', order_id, user_coupon_id, amount_won, discount_won, state, reserved_until)
+    FROM coupon_order
 UNION ALL SELECT CONCAT_WS('|', 'coupon', id, status, order_id, seq, expires_at) FROM user_coupon
 UNION ALL SELECT CONCAT_WS('|', 'log', user_coupon_id, seq, kind, order_id, actor) FROM coupon_log ORDER BY 1`)
 }
@@ -158,7 +162,8 @@ func TestOrders_FromReservationToRefund(t *testing.T) {
 	}
 	for _, other := range []string{"k2", "k3"} {
 		r := s.callAs(other, "reserve", "A-2", id, 7, 12_000)
-		require.Equal(t, []string{"RESERVED_ELSEWHERE", ""}, []string{r.Code, r.OrderID}, "the order of another service")
+		require.Equal(t, []string{"RESERVED_ELSEWHERE", ""}, []string{r.Code, r.OrderID},
+			"the order of another service")
 		require.NotEmpty(t, r.Until)
 	}
 	s.Exec("UPDATE coupon SET minimum_won = 20000 WHERE id = ?", id)
@@ -188,7 +193,8 @@ func TestOrders_FromReservationToRefund(t *testing.T) {
 		s.reads("A-2", r)
 	}
 	require.Equal(t, "RESERVATION_LOST", s.call("confirm", "A-2").Code)
-	require.Equal(t, []string{"checkout"}, jajeongtest.Column[string](s.Deployment, "SELECT DISTINCT actor FROM coupon_log"))
+	require.Equal(t, []string{"checkout"}, jajeongtest.Column[string](s.Deployment,
+		"SELECT DISTINCT actor FROM coupon_log"))
 }
 
 func TestOrders_RefundAfterExpiryTellsSo(t *testing.T) {
@@ -199,7 +205,8 @@ func TestOrders_RefundAfterExpiryTellsSo(t *testing.T) {
 	s.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6)")
 	s.Exec("UPDATE coupon_order SET reserved_until = UTC_TIMESTAMP(6)")
 	r := s.call("reserve", "A-1", id, 7, 12_000)
-	require.Equal(t, []any{200, "RESERVED", "EXPIRED"}, []any{r.Status, r.State, r.CouponState}, "the order has it, though it ran out")
+	require.Equal(t, []any{200, "RESERVED", "EXPIRED"}, []any{r.Status, r.State, r.CouponState},
+		"the order has it, though it ran out")
 	require.Equal(t, "EXPIRED", s.call("reserve", "A-2", id, 7, 12_000).Code)
 	require.Equal(t, 200, s.call("confirm", "A-1").Status, "the price was promised")
 	require.Equal(t, "EXPIRED", s.call("refund", "A-1").CouponState)
@@ -239,7 +246,8 @@ func TestWallet_ByPages(t *testing.T) {
 	for range 5 {
 		ids = append(ids, s.issue())
 	}
-	s.Exec("UPDATE coupon SET discount_won = 0, discount_percent = 10, discount_max_won = 9000, minimum_won = 100 WHERE id = ?", ids[0])
+	s.Exec("UPDATE coupon SET discount_won = 0, discount_percent = 10, discount_max_won = 9000, minimum_won = 100 "+
+		"WHERE id = ?", ids[0])
 	s.Exec("UPDATE user_coupon SET status = 'REVOKED' WHERE coupon_id = ?", ids[1])
 	require.Equal(t, 201, s.call("reserve", "A-1", ids[4], 7, 12_000).Status)
 
@@ -269,7 +277,8 @@ func TestWallet_ByPages(t *testing.T) {
 	require.Empty(t, s.wallet(8, "").Coupons)
 	require.Equal(t, 200, s.send("HEAD", "/v1/wallet/coupons", "", "X-User-ID", "7").Status)
 	for _, wrong := range []string{"?limit=0", "?limit=101", "?limit=x", "?limit=1&limit=2",
-		"?limit=01", "?limit=3&before=638%", "?limit=1;x=2", "?before=0", "?before=x", "?before=1&before=2", "?before="} {
+		"?limit=01", "?limit=3&before=638%", "?limit=1;x=2", "?before=0", "?before=x", "?before=1&before=2",
+		"?before="} {
 		require.Equal(t, "INVALID_PAGE", s.wallet(7, wrong).Code, wrong)
 	}
 }

@@ -30,7 +30,8 @@ func TestRequestIDs_AreInLogLines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ method, path, user, message string }{
 		{"GET", coupons, "1", "request panicked"}, {"GET", coupons, "2", "request failed"},
-		{"PUT", "/v1/orders/PANIC/coupon", "", "request panicked"}, {"PUT", "/v1/orders/AWAY/coupon", "", "request failed"},
+		{"PUT", "/v1/orders/PANIC/coupon", "", "request panicked"},
+		{"PUT", "/v1/orders/AWAY/coupon", "", "request failed"},
 	} {
 		core, logs := observer.New(zap.InfoLevel) // for each: a handler logs only a few equal lines a second
 		handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1"), Logger: zap.New(core)})
@@ -44,7 +45,8 @@ func TestRequestIDs_AreInLogLines(t *testing.T) {
 	}
 }
 
-// Each call that may change an order is a line of the log, however many there are in a second. A call that reads is none.
+// Each call that may change an order is a line of the log, however many there are in a second. A call that reads is
+// none.
 func TestOrders_AreLogged(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
@@ -57,8 +59,10 @@ func TestOrders_AreLogged(t *testing.T) {
 	request(handler, "DELETE", "/v1/orders/NOTHING/coupon", "X-Request-ID", "r2")
 	lines := logs.FilterMessage("order").All()
 	require.Len(t, lines, calls+1)
-	require.Equal(t, map[string]any{"request_id": "r1", "call": "reserve", "order_id": "DONE", "coupon_id": uint64(2), "actor": "checkout", "result": "DONE"}, lines[0].ContextMap())
-	require.Equal(t, map[string]any{"request_id": "r2", "call": "release", "order_id": "NOTHING", "actor": "checkout", "result": "NOTHING"}, lines[calls].ContextMap())
+	require.Equal(t, map[string]any{"request_id": "r1", "call": "reserve", "order_id": "DONE", "coupon_id": uint64(2),
+		"actor": "checkout", "result": "DONE"}, lines[0].ContextMap())
+	require.Equal(t, map[string]any{"request_id": "r2", "call": "release", "order_id": "NOTHING", "actor": "checkout",
+		"result": "NOTHING"}, lines[calls].ContextMap())
 }
 
 // Pages of listed origins read wallets. No page uses a coupon: a checkout is a server.
@@ -69,7 +73,8 @@ func TestCORS(t *testing.T) {
 		got := request(handler, "GET", coupons, "X-User-ID", user, "Origin", shopPage)
 		require.Equal(t, status, got.Code)
 		require.Equal(t, shopPage, got.Header().Get("Access-Control-Allow-Origin"))
-		require.Empty(t, request(handler, "GET", coupons, "X-User-ID", user, "Origin", "null").Header().Get("Access-Control-Allow-Origin"))
+		require.Empty(t, request(handler, "GET", coupons, "X-User-ID", user, "Origin",
+			"null").Header().Get("Access-Control-Allow-Origin"))
 	}
 	preflight := func(path, method string) *httptest.ResponseRecorder {
 		return request(handler, http.MethodOptions, path, "Origin", shopPage, "Access-Control-Request-Method", method)

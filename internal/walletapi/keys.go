@@ -24,12 +24,14 @@ type serviceKey struct {
 // nameForm is the form of a service's name.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// parseKeys reads lines `name sha256`. Errors do not quote the content, because somebody may have written the key itself.
+// parseKeys reads lines `name sha256`. Errors do not quote the content, because somebody may have written the key
+// itself.
 func parseKeys(content []byte) (keys []serviceKey, err error) {
 	lines := map[[sha256.Size]byte]int{} // line number by hash
 	for number, fields := range keysfile.Lines(content) {
 		key := serviceKey{name: fields[0]}
-		if len(fields) != 2 || !nameForm.MatchString(key.name) || audit.NamesProgram(key.name) || len(fields[1]) != hex.EncodedLen(len(key.hash)) {
+		if len(fields) != 2 || !nameForm.MatchString(key.name) || audit.NamesProgram(key.name) ||
+			len(fields[1]) != hex.EncodedLen(len(key.hash)) {
 			return nil, text.UsageErrorf(text.WrongKeyLine, number)
 		}
 		if _, err := hex.Decode(key.hash[:], []byte(fields[1])); err != nil {
@@ -78,7 +80,8 @@ func (k *ServiceKeys) metrics() []prometheus.Collector {
 			Name: "jajeong_wallet_service_keys", Help: "Service keys in use; without any, checkout calls get 503.",
 		}, func() float64 { return float64(len(k.file.Keys())) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "jajeong_wallet_service_keys_stale", Help: "1 if SERVICE_KEYS_FILE is missing or wrong, and earlier keys are in use.",
+			Name: "jajeong_wallet_service_keys_stale",
+			Help: "1 if SERVICE_KEYS_FILE is missing or wrong, and earlier keys are in use.",
 		}, func() float64 {
 			if k.file.Stale() {
 				return 1

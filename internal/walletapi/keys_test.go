@@ -45,7 +45,8 @@ func keysOf(t *testing.T, pairs ...string) *walletapi.ServiceKeys {
 
 var routes = []struct{ method, path string }{
 	{"PUT", "/v1/orders/DONE/coupon"}, {"DELETE", "/v1/orders/DONE/coupon"},
-	{"POST", "/v1/orders/DONE/coupon/confirm"}, {"POST", "/v1/orders/DONE/coupon/refund"}, {"GET", "/v1/orders/DONE/coupon"},
+	{"POST", "/v1/orders/DONE/coupon/confirm"}, {"POST", "/v1/orders/DONE/coupon/refund"},
+	{"GET", "/v1/orders/DONE/coupon"},
 }
 
 // statuses are the statuses of all routes of orders with these Authorization headers.
@@ -76,7 +77,8 @@ func TestServiceKeys_EveryRoute(t *testing.T) {
 		require.Equal(t, taken, statuses(handler, "Bearer "+key), key)
 		require.Equal(t, taken, statuses(handler, "bearer "+key), key)
 	}
-	for _, wrong := range [][]string{nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer wrong"}, {"Bearer old "}, {"Basic old"}, {"old"},
+	for _, wrong := range [][]string{nil, {""}, {"Bearer"}, {"Bearer "}, {"Bearer wrong"}, {"Bearer old "},
+		{"Basic old"}, {"old"},
 		{"Bearer " + hashOf("old")}, {"Bearer checkout"}, {"Bearer old", "Bearer old"}} {
 		require.Equal(t, refused, statuses(handler, wrong...), "%q", wrong)
 	}

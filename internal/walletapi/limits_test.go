@@ -37,7 +37,8 @@ func blocked(free <-chan struct{}, arrived *sync.WaitGroup) walletapi.Options {
 			}
 			return decided(ctx, id, call)
 		},
-		List: func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item, time.Time, error) {
+		List: func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item,
+			time.Time, error) {
 			return nil, time.Now(), wait(ctx)
 		},
 	}
@@ -153,7 +154,8 @@ func TestLimits_Body(t *testing.T) {
 	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1")})
 	for length, want := range map[int]int{1024: http.StatusCreated, 1025: http.StatusRequestEntityTooLarge} {
 		for _, declared := range []int64{int64(length), -1} {
-			request := httptest.NewRequest("PUT", "/v1/orders/DONE/coupon", strings.NewReader(rightBody+strings.Repeat(" ", length-len(rightBody))))
+			request := httptest.NewRequest("PUT", "/v1/orders/DONE/coupon",
+				strings.NewReader(rightBody+strings.Repeat(" ", length-len(rightBody))))
 			request.ContentLength = declared
 			request.Header.Set("Authorization", "Bearer k1")
 			recorder := httptest.NewRecorder()

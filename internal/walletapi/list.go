@@ -125,8 +125,10 @@ func bodyOf(items []wallet.Item, limit int, now time.Time, zone *time.Location) 
 		body.Next = strconv.FormatUint(uint64(items[limit-1].ID), 10)
 	}
 	for _, i := range items {
-		one := couponBody{UserCouponID: i.ID, CouponID: i.Coupon, Name: i.Name, State: i.State, MinimumWon: i.Discount.MinimumWon,
-			IssuedAt: format(i.IssuedAt, zone), ValidUntil: format(i.ExpiresAt, zone), OrderID: i.OrderID, ReservedUntil: format(i.ReservedUntil, zone)}
+		one := couponBody{UserCouponID: i.ID, CouponID: i.Coupon, Name: i.Name, State: i.State,
+			MinimumWon: i.Discount.MinimumWon,
+			IssuedAt:   format(i.IssuedAt, zone), ValidUntil: format(i.ExpiresAt, zone), OrderID: i.OrderID,
+			ReservedUntil: format(i.ReservedUntil, zone)}
 		if i.Discount.DiscountPercent > 0 {
 			one.DiscountPercent, one.DiscountMaxWon = i.Discount.DiscountPercent, i.Discount.DiscountMaxWon
 		} else {

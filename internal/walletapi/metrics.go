@@ -30,7 +30,8 @@ func newMetrics(to prometheus.Registerer, places chan struct{}) metrics {
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15), // half a millisecond to eight seconds
 	}, []string{"call"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "jajeong_wallet_refused_total", Help: "Number of requests refused because of a limit or because MySQL did not answer.",
+		Name: "jajeong_wallet_refused_total",
+		Help: "Number of requests refused because of a limit or because MySQL did not answer.",
 	}, []string{"reason"})
 	to.MustRegister(requests, duration, refused,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -50,7 +51,8 @@ func newMetrics(to prometheus.Registerer, places chan struct{}) metrics {
 		if call == "list" {
 			results = slices.AppendSeq([]result{listed}, maps.Keys(problems))
 		}
-		one := callMetrics{map[result]prometheus.Counter{}, requests.WithLabelValues(call, "OTHER"), duration.WithLabelValues(call)}
+		one := callMetrics{map[result]prometheus.Counter{}, requests.WithLabelValues(call, "OTHER"),
+			duration.WithLabelValues(call)}
 		for _, r := range results {
 			one.byResult[r] = requests.WithLabelValues(call, string(r))
 		}

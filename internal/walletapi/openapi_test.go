@@ -38,14 +38,17 @@ func decided(_ context.Context, couponID coupon.CouponID, call wallet.Call) (wal
 	}
 	return wallet.Decision{
 		Code: wallet.Code(call.OrderID), Now: noon, ReservedUntil: noon.Add(call.TTL), MinimumWon: 20_000,
-		Coupon: wallet.UserCoupon{ID: 9, Coupon: couponID + 1, User: 7, Status: coupon.CouponReserved, ExpiresAt: noon.Add(time.Hour)},
-		Order: wallet.Order{ID: call.OrderID, UserCoupon: 9, User: 7, AmountWon: 12_000, DiscountWon: 5000, State: coupon.OrderReserved,
+		Coupon: wallet.UserCoupon{ID: 9, Coupon: couponID + 1, User: 7, Status: coupon.CouponReserved,
+			ExpiresAt: noon.Add(time.Hour)},
+		Order: wallet.Order{ID: call.OrderID, UserCoupon: 9, User: 7, AmountWon: 12_000, DiscountWon: 5000,
+			State:         coupon.OrderReserved,
 			ReservedUntil: noon.Add(call.TTL)},
 	}, nil
 }
 
 // listOf answers each user differently.
-func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, limit int) (items []wallet.Item, now time.Time, err error) {
+func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID,
+	limit int) (items []wallet.Item, now time.Time, err error) {
 	switch user {
 	case 1:
 		panic("boom")
@@ -53,7 +56,8 @@ func listOf(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, limit 
 		return nil, time.Time{}, io.ErrUnexpectedEOF
 	}
 	for i := range min(int(user)-3, limit) {
-		items = append(items, wallet.Item{ID: coupon.UserCouponID(1000 - i), Coupon: 1, Name: "c", IssuedAt: noon, ExpiresAt: noon.Add(time.Hour), State: coupon.CouponIssued,
+		items = append(items, wallet.Item{ID: coupon.UserCouponID(1000 - i), Coupon: 1, Name: "c", IssuedAt: noon,
+			ExpiresAt: noon.Add(time.Hour), State: coupon.CouponIssued,
 			Discount: coupon.Discount{DiscountPercent: int64(i % 2), DiscountMaxWon: int64(i % 2)}})
 	}
 	return items, noon, nil
@@ -108,9 +112,11 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	handler := newHandler(walletapi.Options{Keys: keysOf(t, "checkout", "k1")})
 	keyless := newHandler(walletapi.Options{Keys: keysOf(t)})
 	withTokens := newHandler(walletapi.Options{Identity: takesTokens(t), Keys: keysOf(t)})
-	bearing, unscoped := []string{"Authorization", "Bearer k1"}, []string{"Authorization", bearer(t, jwt.MapClaims{"uid": 7})}
+	bearing, unscoped := []string{"Authorization", "Bearer k1"},
+		[]string{"Authorization", bearer(t, jwt.MapClaims{"uid": 7})}
 	may := map[string][]wallet.Code{
-		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon, wallet.OrderRefunded,
+		"PUT " + order: {wallet.Done, wallet.Repeated, wallet.NotOwned, wallet.OrderDiffers, wallet.OrderHasCoupon,
+			wallet.OrderRefunded,
 			wallet.ReservedElsewhere, wallet.Used, wallet.Expired, wallet.Revoked, wallet.BelowMinimum},
 		"DELETE " + order:            {wallet.Done, wallet.Nothing, wallet.Used, wallet.OrderRefunded},
 		"POST " + order + "/confirm": {wallet.Done, wallet.OrderNotFound, wallet.ReservationLost, wallet.OrderRefunded},
@@ -152,8 +158,10 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 
 	// Requests that no operation takes.
 	for _, c := range []struct{ method, template, order string }{
-		{"POST", order, "A-1"}, {"GET", order + "/confirm", "A-1"}, {"PUT", coupons, ""}, {"POST", "/openapi.yaml", ""}, {"GET", "/", ""},
-		{"PUT", order, "."}, {"PUT", order, ".."}, {"PUT", order, ""}, {"DELETE", order + "/", "A-1"}, {"CONNECT", order, "1"},
+		{"POST", order, "A-1"}, {"GET", order + "/confirm", "A-1"}, {"PUT", coupons, ""}, {"POST", "/openapi.yaml", ""},
+		{"GET", "/", ""},
+		{"PUT", order, "."}, {"PUT", order, ".."}, {"PUT", order, ""}, {"DELETE", order + "/", "A-1"},
+		{"CONNECT", order, "1"},
 	} {
 		p.Provoke(handler, c.method, c.template, c.order, nil, bearing...)
 	}
@@ -162,7 +170,8 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 func TestOpenAPI_IsServedToEverybody(t *testing.T) {
 	t.Parallel()
 	recorder := httptest.NewRecorder()
-	newHandler(walletapi.Options{Keys: keysOf(t)}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil))
+	newHandler(walletapi.Options{Keys: keysOf(t)}).ServeHTTP(recorder,
+		httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil))
 	require.Equal(t, http.StatusOK, recorder.Code)
 	require.Equal(t, string(docs.OpenAPIWallet), recorder.Body.String())
 }

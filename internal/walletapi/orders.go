@@ -60,7 +60,8 @@ func (s *server) ofOrder(verb wallet.Verb) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// log writes the line of a call that may change something. A coupon that neither the call nor its order names is left out.
+// log writes the line of a call that may change something. A coupon that neither the call nor its order names is left
+// out.
 func (s *server) log(r *http.Request, call wallet.Call, named coupon.CouponID, a answer) {
 	if body, ok := a.body.(orderBody); ok {
 		named = body.CouponID
@@ -69,8 +70,8 @@ func (s *server) log(r *http.Request, call wallet.Call, named coupon.CouponID, a
 	if named != 0 {
 		id = zap.Uint64("coupon_id", uint64(named))
 	}
-	s.access.Info("order", httpapi.LogRequest(r), zap.Stringer("call", call.Verb), zap.String("order_id", call.OrderID), id,
-		zap.String("actor", call.Actor), zap.String("result", string(a.result)))
+	s.access.Info("order", httpapi.LogRequest(r), zap.Stringer("call", call.Verb), zap.String("order_id", call.OrderID),
+		id, zap.String("actor", call.Actor), zap.String("result", string(a.result)))
 }
 
 // authenticate returns the name of the service that makes the call: of its key, or else of its token.
@@ -140,7 +141,8 @@ func (s *server) redeem(ctx context.Context, r *http.Request, couponID coupon.Co
 
 func orderBodyOf(d wallet.Decision, zone *time.Location) orderBody {
 	o := d.Order
-	body := orderBody{OrderID: o.ID, CouponID: d.Coupon.Coupon, UserID: o.User, UserCouponID: d.Coupon.ID, State: o.State,
+	body := orderBody{OrderID: o.ID, CouponID: d.Coupon.Coupon, UserID: o.User, UserCouponID: d.Coupon.ID,
+		State:     o.State,
 		AmountWon: o.AmountWon, DiscountWon: o.DiscountWon, FinalWon: o.AmountWon - o.DiscountWon,
 		CouponState: d.State(), ValidUntil: format(d.Coupon.ExpiresAt, zone), Now: format(d.Now, zone)}
 	if o.State == coupon.OrderReserved {

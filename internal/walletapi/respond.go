@@ -22,8 +22,9 @@ func refuse(r result) answer { return answer{result: r} }
 
 type problemDocument struct {
 	httpapi.Document
-	Until      string `json:"until,omitempty"`      // only if Code is RESERVED_ELSEWHERE
-	OrderID    string `json:"orderId,omitempty"`    // only if Code is RESERVED_ELSEWHERE, and the service has reserved for that order
+	Until string `json:"until,omitempty"` // only if Code is RESERVED_ELSEWHERE
+	// Only if Code is RESERVED_ELSEWHERE, and the service has reserved for that order.
+	OrderID    string `json:"orderId,omitempty"`
 	MinimumWon int64  `json:"minimumWon,omitempty"` // only if Code is BELOW_MINIMUM
 }
 

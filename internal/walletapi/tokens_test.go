@@ -43,13 +43,15 @@ func bearer(t *testing.T, claims jwt.MapClaims) string {
 	return "Bearer " + signed
 }
 
-// A user's token shows that user's wallet, and opens no order. A token with the scope redeem opens orders, and shows no wallet.
+// A user's token shows that user's wallet, and opens no order. A token with the scope redeem opens orders, and shows no
+// wallet.
 func TestTokens_OpenWhatTheyAreFor(t *testing.T) {
 	t.Parallel()
 	var listed []coupon.UserID
 	var actors []string
 	o := walletapi.Options{Identity: takesTokens(t), Keys: keysOf(t, "pos", "k1"),
-		List: func(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, _ int) ([]wallet.Item, time.Time, error) {
+		List: func(_ context.Context, user coupon.UserID, _ coupon.UserCouponID, _ int) ([]wallet.Item, time.Time,
+			error) {
 			listed = append(listed, user)
 			return nil, noon, nil
 		},
@@ -91,7 +93,8 @@ func TestTokens_OpenWhatTheyAreFor(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, got.Code)
 	}
 	program := bearer(t, jwt.MapClaims{"client_id": "Settle", "scope": "redeem"})
-	require.Equal(t, http.StatusUnauthorized, ask("DELETE", "/v1/orders/A-1/coupon", program).Code, "the name of what the program does by itself")
+	require.Equal(t, http.StatusUnauthorized, ask("DELETE", "/v1/orders/A-1/coupon", program).Code,
+		"the name of what the program does by itself")
 	require.Len(t, actors, 2)
 
 	o.Keys = keysOf(t)

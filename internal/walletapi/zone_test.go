@@ -14,7 +14,8 @@ import (
 	"github.com/jajeong/jajeong/internal/walletapi"
 )
 
-// The times of an answer are of the zone of the nights at that moment. Without it nothing is done, and the answer is 503.
+// The times of an answer are of the zone of the nights at that moment. Without it nothing is done, and the answer is
+// 503.
 func TestZone_IsAskedBeforeAnythingIsDone(t *testing.T) {
 	t.Parallel()
 	zone, unknown := time.FixedZone("", -5*3600), error(nil)
@@ -25,7 +26,8 @@ func TestZone_IsAskedBeforeAnythingIsDone(t *testing.T) {
 			calls++
 			return decided(ctx, id, call)
 		},
-		List: func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item, time.Time, error) {
+		List: func(ctx context.Context, user coupon.UserID, before coupon.UserCouponID, limit int) ([]wallet.Item,
+			time.Time, error) {
 			calls++
 			return listOf(ctx, user, before, limit)
 		}})

@@ -28,7 +28,8 @@ const (
 	nodeUser       = "system:node:" + nodeName
 )
 
-var groups = map[string]string{adminUser: "system:masters", controllerUser: "", schedulerUser: "", nodeUser: "system:nodes"}
+var groups = map[string]string{adminUser: "system:masters", controllerUser: "", schedulerUser: "",
+	nodeUser: "system:nodes"}
 
 // controllers are the controllers that the manifests need. There is no cloud and no metrics server.
 const controllers = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller," +
@@ -52,7 +53,8 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 		}
 	}()
 	etcd, err := c.start(ctx, process.Program{
-		Name: "etcd", Hint: "To install it: scripts/setup.sh k8s", Args: etcdArgs, Ready: answers("http", "/health", ""),
+		Name: "etcd", Hint: "To install it: scripts/setup.sh k8s", Args: etcdArgs,
+		Ready: answers("http", "/health", ""),
 	})
 	if err != nil {
 		return c, err
@@ -77,7 +79,8 @@ func startCluster(ctx context.Context, programs string) (c *cluster, err error) 
 	}
 	c.address, c.authority = "https://"+api.Addr(), filepath.Join(api.Dir(), "certs", "apiserver.crt")
 
-	for name, user := range map[string]string{"kube-controller-manager": controllerUser, "kube-scheduler": schedulerUser} {
+	for name, user := range map[string]string{"kube-controller-manager": controllerUser,
+		"kube-scheduler": schedulerUser} {
 		kubeconfig, err := c.kubeconfig(user)
 		if err != nil {
 			return c, err
@@ -154,8 +157,8 @@ func clientArgs(dir string, port int) []string {
 	}
 }
 
-// answers returns a check that a server is healthy. It ignores the certificate, which the server has just signed itself. A
-// different API server on the same port refuses the token.
+// answers returns a check that a server is healthy. It ignores the certificate, which the server has just signed
+// itself. A different API server on the same port refuses the token.
 func answers(scheme, path, token string) func(context.Context, process.Instance) error {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
@@ -210,7 +213,8 @@ func buildAll(ctx context.Context, into string) error {
 }
 
 func build(ctx context.Context, module, into string, env []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", into + string(filepath.Separator)}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", into + string(filepath.Separator)},
+		args...)...)
 	cmd.Dir, cmd.Env = module, append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s in %s: %w\n%s", args[len(args)-1], module, err, output)

@@ -93,7 +93,8 @@ func launch(cmd *exec.Cmd, pid *atomic.Int64) (*running, error) {
 	return p, <-started
 }
 
-// wait returns the exit code like a container runtime. When stop ends, it sends SIGTERM, and SIGKILL after the grace period.
+// wait returns the exit code like a container runtime. When stop ends, it sends SIGTERM, and SIGKILL after the grace
+// period.
 func (p *running) wait(stop context.Context, graceSeconds *atomic.Int64) int {
 	select {
 	case <-p.ended:
@@ -115,8 +116,8 @@ func (p *running) wait(stop context.Context, graceSeconds *atomic.Int64) int {
 	return status.ExitStatus()
 }
 
-// command returns the program and the arguments of a container. The command is mandatory, because the entry point of the image
-// is unknown here.
+// command returns the program and the arguments of a container. The command is mandatory, because the entry point of
+// the image is unknown here.
 func (n *node) command(container *v1.Container, env map[string]string) ([]string, error) {
 	name, _, _ := strings.Cut(container.Image, "@")
 	if tag := strings.LastIndex(name, ":"); tag > strings.LastIndex(name, "/") {
@@ -280,8 +281,8 @@ func (n *node) secret(ctx context.Context, namespace, name string) (values map[s
 	return values, err
 }
 
-// readable repeats a read until it is allowed: the API server may assign a Pod to a node shortly before it lets the node read
-// the Secrets of the Pod.
+// readable repeats a read until it is allowed: the API server may assign a Pod to a node shortly before it lets the
+// node read the Secrets of the Pod.
 func readable(ctx context.Context, read func(context.Context) error) (last error) {
 	err := wait.PollUntilContextCancel(ctx, readableEvery, true, func(ctx context.Context) (bool, error) {
 		last = read(ctx)

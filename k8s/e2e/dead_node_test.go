@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// After the sudden death of a node, its pod still counts as running. Both commands of docs/deploy.md make the Job try again. A
-// forced deletion of the pod does not: a Job with a failure policy waits for the end of the container.
+// After the sudden death of a node, its pod still counts as running. Both commands of docs/deploy.md make the Job try
+// again. A forced deletion of the pod does not: a Job with a failure policy waits for the end of the container.
 func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 	t.Parallel()
 	for name, arguments := range map[string]func(node string) []string{
@@ -25,10 +25,12 @@ func TestDeadNode_JobRetriesAfterTaintOrDelete(t *testing.T) {
 			t.Parallel()
 			n := newNight(t)
 			dead := "dead-" + randomName()
-			_, err := kube.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: dead}}, metav1.CreateOptions{})
+			_, err := kube.client.CoreV1().Nodes().Create(t.Context(),
+				&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: dead}}, metav1.CreateOptions{})
 			require.NoError(t, err)
 			t.Cleanup(func() {
-				_ = kube.client.CoreV1().Nodes().Delete(context.Background(), dead, metav1.DeleteOptions{}) // if it still exists
+				// If it still exists.
+				_ = kube.client.CoreV1().Nodes().Delete(context.Background(), dead, metav1.DeleteOptions{})
 			})
 			job := n.runsOn(dead)
 			pod := n.pod(job, "is there", func(*v1.Pod) bool { return true })
@@ -48,7 +50,9 @@ func (n *night) runsOn(node string) (name string) {
 	n.t.Helper()
 	n.applyJobs("0 0 1 1 *")
 	var job batchv1.Job
-	require.NoError(n.t, json.Unmarshal([]byte(n.kubectl("create", "job", "tonight", "--from=cronjob/settle", "--dry-run=client", "--output=json")), &job))
+	require.NoError(n.t,
+		json.Unmarshal([]byte(n.kubectl("create", "job", "tonight", "--from=cronjob/settle", "--dry-run=client",
+			"--output=json")), &job))
 	job.Spec.Template.Spec.NodeName = node
 	made, err := kube.client.BatchV1().Jobs(n.namespace).Create(n.t.Context(), &job, metav1.CreateOptions{})
 	require.NoError(n.t, err)

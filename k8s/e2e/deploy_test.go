@@ -20,8 +20,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv"
 )
 
-// k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, checkout reserves a coupon, and a changed setting is
-// deployed without an error for users. Every program reaches Redis and MySQL by TLS, with the components.
+// k8s/deploy.sh deploys the overlay, users apply, k8s/settle.sh settles, checkout reserves a coupon, and a changed
+// setting is deployed without an error for users. Every program reaches Redis and MySQL by TLS, with the components.
 func TestDeployScript(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -33,21 +33,29 @@ func TestDeployScript(t *testing.T) {
 	require.Equal(t, pod.Spec.Containers[0].Image, console.Spec.Containers[0].Image)
 	couponID := n.AddCoupon(2)
 	n.AddUsers(1, 2, 3)
-	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, pod, couponID, 1) == "NOT_APPLIED" })
+	n.await("apply-api knows the coupon", func(context.Context) bool {
+		return n.ask(http.MethodGet, pod, couponID,
+			1) == "NOT_APPLIED"
+	})
 	for user := range coupon.UserID(3) {
 		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, pod, couponID, user+1))
 	}
 
-	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now", "--operator=kim", "--reason=TICKET-123"))
+	n.complete(n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--cutoff=now", "--operator=kim",
+		"--reason=TICKET-123"))
 	n.mustBeSettled(couponID, 2)
-	n.await("settle-serve has published", func(ctx context.Context) bool { return n.Redis.XLen(ctx, "coupon:events").Val() == 2 })
+	n.await("settle-serve has published", func(ctx context.Context) bool {
+		return n.Redis.XLen(ctx,
+			"coupon:events").Val() == 2
+	})
 
 	wallet := &n.ready("wallet-api", 1)[0]
 	require.Equal(t, http.StatusUnauthorized, n.reserve(wallet, "not "+serviceKey, couponID, 1))
 	require.Equal(t, http.StatusCreated, n.reserve(wallet, serviceKey, couponID, 1))
 	require.Equal(t, http.StatusNotFound, n.reserve(wallet, serviceKey, couponID, 3), "user 3 has no coupon")
 
-	n.kubectl("create", "secret", "generic", "of-an-operator", "--from-literal=mysql-dsn="+n.Accounts["jajeong_operator"],
+	n.kubectl("create", "secret", "generic", "of-an-operator",
+		"--from-literal=mysql-dsn="+n.Accounts["jajeong_operator"],
 		"--from-literal=redis-password="+redisPassword)
 	pause := []string{"coupon", "pause", couponID.String(), "--operator=kim", "--reason=TICKET-123"}
 	n.mustFailWithoutRetry(n.script(pause...), 2)
@@ -70,7 +78,8 @@ func TestDeployScript_StopsAfterFailedMigration(t *testing.T) {
 	require.Empty(t, n.kubectl("get", "deployments,cronjobs", "--output=name"))
 }
 
-// A second deployment waits for a migration that runs, from its start on. It deletes no Job in the middle of a statement.
+// A second deployment waits for a migration that runs, from its start on. It deletes no Job in the middle of a
+// statement.
 func TestDeployScript_SparesRunningMigration(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -111,13 +120,14 @@ func TestDeployScript_ReplacesMigrationWithoutNode(t *testing.T) {
 	require.NotEqual(t, stuck.UID, n.migration().UID)
 }
 
-// A kubelet starts a container before it reports so. A deployment waits for a Job with a node until the kubelet reports that it
-// cannot start, for want of an image. Here the test reports for the kubelet.
+// A kubelet starts a container before it reports so. A deployment waits for a Job with a node until the kubelet reports
+// that it cannot start, for want of an image. Here the test reports for the kubelet.
 func TestDeployScript_ReplacesMigrationWhoseStartFails(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
 	node := "silent-" + randomName()
-	_, err := kube.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})
+	_, err := kube.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+		metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = kube.client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}) })
 	starts := n.migrationOf(map[string]any{"nodeName": node})
@@ -190,7 +200,8 @@ func TestDeployScript_Dev(t *testing.T) {
 	n.ready("settle-serve", 2)
 }
 
-// Both Pods of settle-serve issue immediate coupons. The other one goes on when one dies, and Kubernetes replaces the dead one.
+// Both Pods of settle-serve issue immediate coupons. The other one goes on when one dies, and Kubernetes replaces the
+// dead one.
 func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 	t.Parallel()
 	n := newNight(t)
@@ -200,11 +211,15 @@ func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 	couponID := n.AddCoupon(3)
 	n.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", couponID)
 	n.AddUsers(1, 2, 3)
-	n.await("apply-api knows the coupon", func(context.Context) bool { return n.ask(http.MethodGet, api, couponID, 1) == "NOT_APPLIED" })
+	n.await("apply-api knows the coupon", func(context.Context) bool {
+		return n.ask(http.MethodGet, api, couponID,
+			1) == "NOT_APPLIED"
+	})
 	mustBeIssued := func(user coupon.UserID) {
 		t.Helper()
 		require.Equal(t, "ACCEPTED", n.ask(http.MethodPost, api, couponID, user))
-		n.await(fmt.Sprintf("user %d has the coupon", user), func(context.Context) bool { return n.ask(http.MethodGet, api, couponID, user) == "ISSUED" })
+		n.await(fmt.Sprintf("user %d has the coupon", user),
+			func(context.Context) bool { return n.ask(http.MethodGet, api, couponID, user) == "ISSUED" })
 	}
 
 	mustBeIssued(1)
@@ -215,11 +230,12 @@ func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 	}
 	mustBeIssued(3)
 	n.mustBeSettled(couponID, 3)
-	require.EqualValues(t, 3, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE' AND status = 'SUCCEEDED'"))
+	require.EqualValues(t, 3,
+		n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = 'IMMEDIATE' AND status = 'SUCCEEDED'"))
 }
 
-// deploy runs k8s/deploy.sh. The namespace of the caller differs from that of the overlay, which counts. The error has the
-// output of the script. All Pods of this node share its ports, so each listens on its own address.
+// deploy runs k8s/deploy.sh. The namespace of the caller differs from that of the overlay, which counts. The error has
+// the output of the script. All Pods of this node share its ports, so each listens on its own address.
 func (n *night) deploy(flags ...string) error {
 	n.t.Helper()
 	if output, err := n.deployment(flags...).CombinedOutput(); err != nil {
@@ -240,7 +256,8 @@ func (n *night) deploymentWith(flags []string, patches ...map[string]any) *exec.
 	n.t.Helper()
 	const never = "0 0 31 2 *"
 	dir := n.manifests(never, folders(n.t, "components"), append(patches,
-		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081", "ADMIN_LISTEN": "9090"}),
+		listening("apply-api", map[string]string{"APPLY_LISTEN": "8080", "LIVE_LISTEN": "8081",
+			"ADMIN_LISTEN": "9090"}),
 		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "ADMIN_LISTEN": "9092"}),
 		listening("settle-serve", map[string]string{"ADMIN_LISTEN": "9090"}),
 		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "ADMIN_LISTEN": "9093"}))...)
@@ -259,7 +276,8 @@ func (n *night) migration() *batchv1.Job {
 
 // listening patches a Deployment so that each of its Pods listens on its own address, at the port of each setting.
 func listening(deployment string, ports map[string]string) map[string]any {
-	env := []any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}}}
+	env := []any{map[string]any{"name": "POD_IP",
+		"valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}}}
 	for setting, port := range ports {
 		env = append(env, map[string]any{"name": setting, "value": "$(POD_IP):" + port})
 	}
@@ -276,14 +294,16 @@ func (n *night) applyAPI() *v1.Pod {
 // ready waits until this number of Pods of a Deployment is ready and no other is at work, and returns them.
 func (n *night) ready(deployment string, replicas int) (pods []v1.Pod) {
 	n.t.Helper()
-	n.await(fmt.Sprintf("%d Pods of %s are ready and no other is left", replicas, deployment), func(ctx context.Context) bool {
-		found, err := kube.client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + deployment})
-		require.NoError(n.t, err)
-		pods = slices.DeleteFunc(found.Items, func(pod v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
-		return len(pods) == replicas && !slices.ContainsFunc(pods, func(pod v1.Pod) bool {
-			return len(pod.Status.ContainerStatuses) != 1 || !pod.Status.ContainerStatuses[0].Ready
+	n.await(fmt.Sprintf("%d Pods of %s are ready and no other is left", replicas, deployment),
+		func(ctx context.Context) bool {
+			found, err := kube.client.CoreV1().Pods(n.namespace).List(ctx,
+				metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + deployment})
+			require.NoError(n.t, err)
+			pods = slices.DeleteFunc(found.Items, func(pod v1.Pod) bool { return pod.Status.Phase == v1.PodFailed })
+			return len(pods) == replicas && !slices.ContainsFunc(pods, func(pod v1.Pod) bool {
+				return len(pod.Status.ContainerStatuses) != 1 || !pod.Status.ContainerStatuses[0].Ready
+			})
 		})
-	})
 	return pods
 }
 
@@ -301,8 +321,8 @@ func (n *night) reserve(pod *v1.Pod, key string, couponID coupon.CouponID, user 
 	return response.StatusCode
 }
 
-// ask sends a request of a user, again if the user asks too often. It returns the status of the application, or the code of
-// the problem.
+// ask sends a request of a user, again if the user asks too often. It returns the status of the application, or the
+// code of the problem.
 func (n *night) ask(method string, pod *v1.Pod, couponID coupon.CouponID, user coupon.UserID) (status string) {
 	n.t.Helper()
 	path := map[string]string{http.MethodGet: "/me"}[method]

@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
 
-// yesterday adds a coupon and users who applied for it before the last midnight in Seoul. Users are numbered from 1, in order
-// of arrival.
+// yesterday adds a coupon and users who applied for it before the last midnight in Seoul. Users are numbered from 1, in
+// order of arrival.
 func (n *night) yesterday(seats int, users coupon.UserID) (couponID coupon.CouponID) {
 	n.t.Helper()
 	year, month, day := time.Now().In(jajeongtest.Zone).Date()
@@ -24,7 +24,8 @@ func (n *night) yesterday(seats int, users coupon.UserID) (couponID coupon.Coupo
 	n.AddUsers(line...)
 	queue := make([]redis.Z, len(line))
 	for i, user := range line {
-		queue[i] = redis.Z{Score: float64(opens.Add(time.Duration(user) * time.Second).UnixMicro()), Member: user.Member()}
+		queue[i] = redis.Z{Score: float64(opens.Add(time.Duration(user) * time.Second).UnixMicro()),
+			Member: user.Member()}
 	}
 	require.NoError(n.t, n.Redis.ZAdd(n.t.Context(), n.Queue(couponID), queue...).Err())
 	n.AddPromises(couponID, int64(users))
@@ -38,7 +39,8 @@ func (n *night) mustBeSettled(couponID coupon.CouponID, seats int) {
 	n.mustHold()
 }
 
-// holdMiddle stops a settlement within its transaction, after it has written rows, at the coupon of this user, until release.
+// holdMiddle stops a settlement within its transaction, after it has written rows, at the coupon of this user, until
+// release.
 func (n *night) holdMiddle(user int) (release func()) {
 	n.t.Helper()
 	n.Exec(fmt.Sprintf(`CREATE TRIGGER middle BEFORE INSERT ON user_coupon FOR EACH ROW

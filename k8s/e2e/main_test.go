@@ -73,8 +73,9 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	}
 	kube.client = kubernetes.NewForConfigOrDie(kube.config(adminUser))
 	kube.node = &node{
-		client:   kubernetes.NewForConfigOrDie(kube.config(nodeUser)),
-		programs: map[string]string{"ghcr.io/jajeong/jajeong": kube.programs, "jajeong": kube.programs}, // of prod and of dev
+		client: kubernetes.NewForConfigOrDie(kube.config(nodeUser)),
+		// Of prod and of dev.
+		programs: map[string]string{"ghcr.io/jajeong/jajeong": kube.programs, "jajeong": kube.programs},
 		dir:      filepath.Join(dir, "pods"),
 	}
 	if err := errors.Join(kube.node.register(ctx), removeTaint(ctx)); err != nil {
@@ -84,7 +85,8 @@ func setUp(ctx context.Context, stopped chan<- error) (err error) {
 	return nil
 }
 
-// removeTaint removes the taint of a new node. The node controller would do it, but it needs a heartbeat every few seconds.
+// removeTaint removes the taint of a new node. The node controller would do it, but it needs a heartbeat every few
+// seconds.
 func removeTaint(ctx context.Context) error {
 	_, err := kube.client.CoreV1().Nodes().Patch(ctx, nodeName, types.JSONPatchType,
 		[]byte(`[{"op": "remove", "path": "/spec/taints"}]`), metav1.PatchOptions{})

@@ -32,8 +32,8 @@ const (
 	serviceKeys = "checkout c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14" // its SHA-256
 )
 
-// night is an overlay in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have their
-// addresses and the accounts of sql/grants.sql, and its schedule differs. The rest of the overlay is unchanged.
+// night is an overlay in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have
+// their addresses and the accounts of sql/grants.sql, and its schedule differs. The rest of the overlay is unchanged.
 type night struct {
 	*jajeongtest.Deployment
 	t         *testing.T
@@ -53,7 +53,8 @@ func newNight(t *testing.T) *night {
 		mysql: testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: testenv.MySQLArgs(certificates)})}
 	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
 	addr, secure := server.Addr(), server.SpeakTLS(t, certificates)
-	n.overTLS = map[string]string{"REDIS_ADDRS": secure, "EVENT_SINK": "redis", "EVENT_REDIS_ADDRS": secure, "EVENT_REDIS_USERNAME": "jajeong_settle",
+	n.overTLS = map[string]string{"REDIS_ADDRS": secure, "EVENT_SINK": "redis", "EVENT_REDIS_ADDRS": secure,
+		"EVENT_REDIS_USERNAME":      "jajeong_settle",
 		"EVENT_REDIS_PASSWORD_FILE": "/run/secrets/jajeong/redis-password"}
 	client := redis.NewClient(&redis.Options{Addr: addr, Password: redisPassword})
 	t.Cleanup(func() { _ = client.Close() })
@@ -77,7 +78,8 @@ func newNight(t *testing.T) *night {
 // tearDown deletes the namespace before the servers stop. After a failure it logs the state of the cluster.
 func (n *night) tearDown() {
 	if n.t.Failed() {
-		for _, args := range [][]string{{"get", "cronjobs,jobs,pods", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
+		for _, args := range [][]string{{"get", "cronjobs,jobs,pods", "-o", "wide"},
+			{"get", "events", "--sort-by=.lastTimestamp"}} {
 			out, _ := n.command("kubectl", args...).CombinedOutput() // errors are part of the output
 			n.t.Logf("kubectl %s:\n%s", strings.Join(args, " "), out)
 		}
@@ -94,10 +96,12 @@ func (n *night) tearDown() {
 	if err := kube.client.CoreV1().Namespaces().Delete(ctx, n.namespace, metav1.DeleteOptions{}); err != nil {
 		n.t.Logf("delete namespace: %v", err) // the test may have failed before its creation
 	}
-	_ = kube.client.CoreV1().Pods(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	_ = kube.client.CoreV1().Pods(n.namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now},
+		metav1.ListOptions{})
 }
 
-// manifests writes a kustomization with the overlay, its components, and other settings, Secrets and schedule into a folder.
+// manifests writes a kustomization with the overlay, its components, and other settings, Secrets and schedule into a
+// folder.
 func (n *night) manifests(schedule string, components []string, patches ...map[string]any) (dir string) {
 	n.t.Helper()
 	dir = n.t.TempDir()
@@ -119,12 +123,17 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 	if n.overlay == "dev" { // it has public Secrets, and servers that this node cannot run
 		behavior = "replace"
 		for _, server := range []string{"redis", "mysql"} {
-			patches = append(patches, map[string]any{"patch": fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, "$patch": "delete"}`, server)})
+			patches =
+				append(patches,
+					map[string]any{
+						"patch": fmt.Sprintf(
+							`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, "$patch": "delete"}`, server)})
 		}
 	}
 	secret := func(name, account string, more ...string) map[string]any {
-		return map[string]any{"name": name, "behavior": behavior, "literals": append(more, "mysql-dsn="+n.Accounts[account]),
-			"options": map[string]any{"disableNameSuffixHash": true}}
+		return map[string]any{"name": name, "behavior": behavior,
+			"literals": append(more, "mysql-dsn="+n.Accounts[account]),
+			"options":  map[string]any{"disableNameSuffixHash": true}}
 	}
 	var settings []string
 	for name, value := range settingsOf {
@@ -136,7 +145,8 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 		for name, content := range n.authority.Files() {
 			files = append(files, name+"="+string(content))
 		}
-		certificates = append(certificates, map[string]any{"name": "jajeong-" + server + "-tls", "type": "kubernetes.io/tls", "literals": files,
+		certificates = append(certificates, map[string]any{"name": "jajeong-" + server + "-tls",
+			"type": "kubernetes.io/tls", "literals": files,
 			"options": map[string]any{"disableNameSuffixHash": true}})
 	}
 	password := "redis-password=" + redisPassword
@@ -148,8 +158,10 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 		"components": components,
 		"configMapGenerator": []any{map[string]any{"name": "settings", "behavior": "merge",
 			"literals": settings}},
-		"secretGenerator": append(certificates, secret("jajeong-api", "jajeong_api", password), secret("jajeong-settle", "jajeong_settle", password),
-			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys), secret("jajeong-migrate", "jajeong_migrate"),
+		"secretGenerator": append(certificates, secret("jajeong-api", "jajeong_api", password),
+			secret("jajeong-settle", "jajeong_settle", password),
+			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys),
+			secret("jajeong-migrate", "jajeong_migrate"),
 			secret("jajeong-console", "jajeong_operator", password)),
 		"patches": patches,
 	})
@@ -160,19 +172,21 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 
 // patch changes the spec of one object.
 func patch(apiVersion, kind, name string, spec map[string]any) map[string]any {
-	text, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec})
+	text, err := json.Marshal(map[string]any{"apiVersion": apiVersion, "kind": kind,
+		"metadata": map[string]any{"name": name}, "spec": spec})
 	if err != nil {
 		panic(err)
 	}
 	return map[string]any{"patch": string(text)}
 }
 
-// applyJobs applies the CronJobs, with a schedule of settle. It starts no Deployment, because all Pods of this node share its
-// ports: all applications exist before.
+// applyJobs applies the CronJobs, with a schedule of settle. It starts no Deployment, because all Pods of this node
+// share its ports: all applications exist before.
 func (n *night) applyJobs(schedule string) {
 	n.t.Helper()
 	rendered := n.kubectl("kustomize", n.manifests(schedule, nil))
-	n.kubectlWith(rendered, "apply", "--filename=-", "--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
+	n.kubectlWith(rendered, "apply", "--filename=-",
+		"--selector=app.kubernetes.io/component notin (apply-api, wallet-api, settle-serve, migrate)")
 }
 
 // applyWithNextMinute is applyJobs with the next minute in Seoul as the schedule. It returns that minute.
@@ -281,7 +295,8 @@ func (n *night) complete(name string) *batchv1.Job {
 // pods returns the Pods of a Job, ended ones included.
 func (n *night) pods(job string) []v1.Pod {
 	n.t.Helper()
-	pods, err := kube.client.CoreV1().Pods(n.namespace).List(n.t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
+	pods, err := kube.client.CoreV1().Pods(n.namespace).List(n.t.Context(),
+		metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})
 	require.NoError(n.t, err)
 	return pods.Items
 }

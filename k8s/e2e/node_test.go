@@ -24,8 +24,9 @@ import (
 
 const nodeName = "midnight"
 
-// node replaces a machine and its kubelet: it accepts Pods from the scheduler, runs the command of each as a local process, and
-// reports its status to the API server. It has exactly the rights of a kubelet. The package comment lists its limits.
+// node replaces a machine and its kubelet: it accepts Pods from the scheduler, runs the command of each as a local
+// process, and reports its status to the API server. It has exactly the rights of a kubelet. The package comment lists
+// its limits.
 type node struct {
 	client   kubernetes.Interface
 	programs map[string]string // folders of programs, by image name without tag
@@ -69,12 +70,14 @@ func (n *node) run(ctx context.Context) error {
 
 // register creates the Node with enough resources for all tests.
 func (n *node) register(ctx context.Context) error {
-	much := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("200Gi"), v1.ResourcePods: resource.MustParse("500")}
+	much := v1.ResourceList{v1.ResourceCPU: resource.MustParse("100"), v1.ResourceMemory: resource.MustParse("200Gi"),
+		v1.ResourcePods: resource.MustParse("500")}
 	_, err := n.client.CoreV1().Nodes().Create(ctx, &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{v1.LabelHostname: nodeName}},
 		Status: v1.NodeStatus{
 			Capacity: much, Allocatable: much,
-			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
+			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady",
+				LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
 		},
 	}, metav1.CreateOptions{})
 	return err
@@ -91,7 +94,8 @@ func (n *node) sync(ctx context.Context, pod *v1.Pod) {
 		}
 		number := n.addresses.Add(1)
 		stop, end := context.WithCancel(ctx)
-		l = &life{pod: pod, dir: filepath.Join(n.dir, string(pod.UID)), address: fmt.Sprintf("127.8.%d.%d", number>>8, number&255), end: end}
+		l = &life{pod: pod, dir: filepath.Join(n.dir, string(pod.UID)),
+			address: fmt.Sprintf("127.8.%d.%d", number>>8, number&255), end: end}
 		n.pods[pod.UID] = l
 		n.lives.Go(func() { n.live(ctx, stop, l) })
 	}
@@ -143,7 +147,8 @@ func (n *node) live(ctx, stop context.Context, l *life) {
 	command, err := n.start(stop, l)
 	if err != nil {
 		n.report(ctx, l, v1.PodFailed, v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-			ExitCode: exitNotStarted, Reason: "StartError", Message: err.Error(), StartedAt: started, FinishedAt: metav1.Now()}}, false)
+			ExitCode: exitNotStarted, Reason: "StartError", Message: err.Error(), StartedAt: started,
+			FinishedAt: metav1.Now()}}, false)
 		return
 	}
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: started}}
@@ -167,7 +172,8 @@ func (n *node) live(ctx, stop context.Context, l *life) {
 	if deleted { // the node removes a deleted Pod
 		now := int64(0)
 		_ = n.client.CoreV1().Pods(l.pod.Namespace).Delete(ctx, l.pod.Name, metav1.DeleteOptions{
-			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &l.pod.UID}}) // it may not exist any more
+			// It may not exist any more.
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &l.pod.UID}})
 	}
 }
 
@@ -186,7 +192,8 @@ func (n *node) report(ctx context.Context, l *life, phase v1.PodPhase, state v1.
 		status := &pod.Status
 		status.Phase, status.PodIP, status.PodIPs = phase, l.address, []v1.PodIP{{IP: l.address}}
 		status.ContainerStatuses = []v1.ContainerStatus{{
-			Name: container.Name, Image: container.Image, ImageID: container.Image, State: state, Ready: ready, Started: new(state.Running != nil),
+			Name: container.Name, Image: container.Image, ImageID: container.Image, State: state, Ready: ready,
+			Started: new(state.Running != nil),
 		}}
 		if status.StartTime == nil {
 			status.StartTime = new(metav1.Now())
@@ -215,7 +222,8 @@ func setCondition(status *v1.PodStatus, kind v1.PodConditionType, holds bool) {
 			return
 		}
 	}
-	status.Conditions = append(status.Conditions, v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.Now()})
+	status.Conditions = append(status.Conditions,
+		v1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.Now()})
 }
 
 // probeEvery is the interval of readiness probes.

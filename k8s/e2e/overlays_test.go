@@ -33,7 +33,8 @@ func folders(t *testing.T, in string) (names []string) {
 	return names
 }
 
-// The API server accepts the overlays without a warning, such as one about a Pod that breaks the rules of the namespace.
+// The API server accepts the overlays without a warning, such as one about a Pod that breaks the rules of the
+// namespace.
 func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 	for _, overlay := range folders(t, "overlays") {
 		t.Run(overlay, func(t *testing.T) {
@@ -47,10 +48,12 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 			require.Contains(t, stdout, "deployment.apps/settle-serve serverside-applied (server dry run)")
 			require.Contains(t, stdout, "deployment.apps/wallet-api serverside-applied (server dry run)")
 
-			_, stderr, err = apply(t, strings.Replace(manifests, "concurrencyPolicy:", "concurencyPolicy:", 1), strictly...)
+			_, stderr, err = apply(t, strings.Replace(manifests, "concurrencyPolicy:", "concurencyPolicy:", 1),
+				strictly...)
 			require.Error(t, err, "a misspelt field")
 			require.Contains(t, stderr, "concurencyPolicy")
-			_, stderr, err = apply(t, strings.Replace(manifests, "timeZone: Asia/Seoul", "timeZone: Asia/Soul", 1), strictly...)
+			_, stderr, err = apply(t, strings.Replace(manifests, "timeZone: Asia/Seoul", "timeZone: Asia/Soul", 1),
+				strictly...)
 			require.Error(t, err, "an unknown time zone")
 			require.Contains(t, stderr, "Asia/Soul")
 		})
@@ -61,7 +64,8 @@ func TestOverlays_AcceptedByAPIServer(t *testing.T) {
 func TestSchedule_IsTheOnlyDifference(t *testing.T) {
 	t.Parallel()
 	theirs := object[batchv1.CronJob](t, kustomized(t, "prod"), "CronJob", "settle")
-	n := &night{Deployment: new(jajeongtest.Deployment), t: t, overlay: "prod", namespace: "some-night", authority: testenv.NewAuthority(t), settings: map[string]string{"REDIS_TLS": "false"}}
+	n := &night{Deployment: new(jajeongtest.Deployment), t: t, overlay: "prod", namespace: "some-night",
+		authority: testenv.NewAuthority(t), settings: map[string]string{"REDIS_TLS": "false"}}
 	ours := object[batchv1.CronJob](t, n.kubectl("kustomize", n.manifests("30 12 * * *", nil)), "CronJob", "settle")
 	require.Equal(t, "30 12 * * *", ours.Spec.Schedule)
 
@@ -110,7 +114,8 @@ func object[T any](t *testing.T, manifests, kind, name string) (found *T) {
 		require.NoError(t, documents.Decode(&one), "%s %s", kind, name)
 		if one.GetKind() == kind && one.GetName() == name {
 			found = new(T)
-			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(one.Object, found, true))
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(one.Object, found,
+				true))
 			return found
 		}
 	}

@@ -40,7 +40,8 @@ func TestCronJob_Settles(t *testing.T) {
 	defer response.Body.Close()
 	metrics, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*namespace="`+n.namespace+`",trigger="CRON"\}`, string(metrics))
+	require.Regexp(t, `jajeong_run_last_success_timestamp_seconds\{[^}]*namespace="`+n.namespace+`",trigger="CRON"\}`,
+		string(metrics))
 }
 
 func TestCronJob_RetriesWhileDatabaseIsDown(t *testing.T) {
@@ -100,7 +101,8 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	release := n.Lock(couponID)
 	scheduled := n.scheduled(n.applyWithNextMinute())
 	n.running(scheduled)
-	manual := n.script("run", fmt.Sprintf("--coupon=%d", couponID), "--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
+	manual := n.script("run", fmt.Sprintf("--coupon=%d", couponID),
+		"--date="+time.Now().In(jajeongtest.Zone).AddDate(0, 0, -1).Format(time.DateOnly),
 		"--operator=kim", "--reason=TICKET-123")
 	n.running(manual)
 	n.awaitLocked(2)
@@ -110,7 +112,9 @@ func TestManualJob_ConcurrentWithCronJob(t *testing.T) {
 	require.Empty(t, n.complete(manual).OwnerReferences, "a Job of the CronJob would count as its run")
 	n.mustBeSettled(couponID, seats)
 	for _, trigger := range []string{"CRON", "MANUAL"} {
-		require.Positive(t, n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = ? AND status = 'SUCCEEDED'", trigger), trigger)
+		require.Positive(t,
+			n.Number("SELECT COUNT(*) FROM settlement_run WHERE trigger_kind = ? AND status = 'SUCCEEDED'", trigger),
+			trigger)
 	}
 	require.EqualValues(t, seats, n.Number("SELECT SUM(issued_count) FROM settlement"))
 }
@@ -160,8 +164,10 @@ func TestCronJob_RetriesAfterEviction(t *testing.T) {
 	job := n.scheduled(n.applyWithNextMinute())
 	pod := n.running(job)
 	n.awaitMiddle()
-	require.NoError(t, kube.client.PolicyV1().Evictions(n.namespace).Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: pod.Name}}))
-	second := n.pod(job, "has taken its place", func(other *v1.Pod) bool { return other.UID != pod.UID && other.Status.Phase == v1.PodRunning })
+	require.NoError(t, kube.client.PolicyV1().Evictions(n.namespace).Evict(t.Context(),
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: pod.Name}}))
+	second := n.pod(job, "has taken its place",
+		func(other *v1.Pod) bool { return other.UID != pod.UID && other.Status.Phase == v1.PodRunning })
 	require.NotEqual(t, pod.Name, second.Name)
 	release()
 

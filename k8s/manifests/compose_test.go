@@ -20,7 +20,8 @@ import (
 // composed loads compose.yaml like `docker compose config`, with the schema of Compose.
 func composed(t *testing.T) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")}, cli.WithProfiles([]string{"*"}))
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "compose.yaml")},
+		cli.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
 	require.NoError(t, err)
@@ -38,7 +39,8 @@ func content(t *testing.T, path ...string) []byte {
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	project := composed(t)
-	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "accounts", "demo", "apply-api", "wallet-api", "serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
+	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "accounts", "demo", "apply-api", "wallet-api",
+		"serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -75,15 +77,18 @@ func TestCompose(t *testing.T) {
 			require.Regexp(t, `\$`+regexp.QuoteMeta(env)+`\b`, known, "%s: %s is not a setting", name, env)
 		}
 		if service.Restart != "" { // a service that may have open work at SIGTERM
-			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second, "%s is killed before it has ended", name)
+			require.Greater(t, time.Duration(*service.StopGracePeriod), 30*time.Second,
+				"%s is killed before it has ended", name)
 		}
 	}
 	require.Equal(t, 6, own)
 	require.Equal(t, "demo", services["demo"].Build.Target)
 	require.Equal(t, services["mysql"].Image, services["accounts"].Image, "its mysql client is of the server's version")
 	require.NotContains(t, services["wallet-api"].Environment, "REDIS_ADDRS", "checkout does not depend on Redis")
-	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo", "its mysql client is of the server's version")
-	require.Equal(t, types.ShellCommand{"settle", "serve", "--admin-listen=:9090"}, services["serve"].Command, "every task")
+	require.Contains(t, instructions(t), "FROM "+services["mysql"].Image+" AS demo",
+		"its mysql client is of the server's version")
+	require.Equal(t, types.ShellCommand{"settle", "serve", "--admin-listen=:9090"}, services["serve"].Command,
+		"every task")
 }
 
 // Prometheus scrapes all services with metrics, and mounts its rule files.
@@ -98,7 +103,8 @@ func TestComposePrometheus(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(content(t, "compose", "prometheus.yaml"), &config))
 	project := composed(t)
 	for _, file := range config.RuleFiles {
-		require.True(t, slices.ContainsFunc(project.Services["prometheus"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == file }), file)
+		require.True(t, slices.ContainsFunc(project.Services["prometheus"].Volumes,
+			func(v types.ServiceVolumeConfig) bool { return v.Target == file }), file)
 	}
 	var scraped []string
 	for _, scrape := range config.ScrapeConfigs {
@@ -121,7 +127,8 @@ func TestComposePrometheus_PromtoolAccepts(t *testing.T) {
 	rules, err := filepath.Abs(filepath.Join("..", "monitoring", "rules.yaml"))
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "prometheus.yaml")
-	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(config, []byte("/etc/prometheus/rules.yaml"), []byte(rules)), 0o600))
+	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(config, []byte("/etc/prometheus/rules.yaml"), []byte(rules)),
+		0o600))
 	output, err := exec.CommandContext(t.Context(), promtool, "check", "config", file).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 }

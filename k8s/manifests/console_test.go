@@ -24,12 +24,14 @@ func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
 	}
 	require.Equal(t, []string{"console"}, pod.Spec.Containers[0].Args)
 	require.EqualValues(t, 1, *c.deployments["console"].Spec.Replicas, "sessions and jobs are in its memory")
-	require.Equal(t, "ghcr.io/jajeong/jajeong", strings.Split(pod.Spec.Containers[0].Image, ":")[0], "the overlay below has named the image before")
+	require.Equal(t, "ghcr.io/jajeong/jajeong", strings.Split(pod.Spec.Containers[0].Image, ":")[0],
+		"the overlay below has named the image before")
 	reached := c.reach(t, pod.Labels, false)
 	require.Contains(t, reached, "3306")
 	require.Contains(t, reached, "6379")
 	require.Contains(t, reached, "443", "the provider of identities")
-	require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pod.Labels, true))
+	require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
+		c.reach(t, pod.Labels, true))
 }
 
 // The development user needs no sign-in: no manifest may set it.

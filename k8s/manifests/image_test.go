@@ -30,8 +30,8 @@ func instructions(t *testing.T) (lines []string) {
 	return lines
 }
 
-// buildImage runs the build command of the Dockerfile on the files that .dockerignore lets through. It needs no container
-// engine, because an engine only adds the base images.
+// buildImage runs the build command of the Dockerfile on the files that .dockerignore lets through. It needs no
+// container engine, because an engine only adds the base images.
 func buildImage(t *testing.T, out string) {
 	t.Helper()
 	from := copyContext(t)

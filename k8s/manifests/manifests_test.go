@@ -26,7 +26,8 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Len(t, c.namespaces, 1)
 		security := "pod-security.kubernetes.io/"
 		require.Equal(t, "restricted", c.namespaces[0].Labels[security+"enforce"])
-		require.Equal(t, testedKubernetes(t), c.namespaces[0].Labels[security+"enforce-version"], "an upgrade of the cluster would change the rules")
+		require.Equal(t, testedKubernetes(t), c.namespaces[0].Labels[security+"enforce-version"],
+			"an upgrade of the cluster would change the rules")
 		require.Equal(t, "latest", c.namespaces[0].Labels[security+"warn-version"])
 		require.Contains(t, c.deployments, "apply-api")
 		require.Contains(t, c.deployments, "settle-serve")
@@ -36,19 +37,22 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		require.Contains(t, c.jobs, "migrate")
 		require.Len(t, c.autoscalers, 2)
 		require.Len(t, c.budgets, 3)
-		wanted := []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run", "settle verify", "settle migrate"}
+		wanted := []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run",
+			"settle verify", "settle migrate"}
 		if _, ok := c.deployments["console"]; ok {
 			wanted = append(wanted, "settle console")
 		}
 		var args []string
 		for _, pod := range c.own() {
-			args = append(args, strings.Join(slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args), " "))
+			args = append(args, strings.Join(slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args),
+				" "))
 		}
 		require.ElementsMatch(t, wanted, args)
 	})
 }
 
-// k8s/deploy.sh updates what has the label after the migration, and everything else before. Redis and MySQL of dev come before.
+// k8s/deploy.sh updates what has the label after the migration, and everything else before. Redis and MySQL of dev come
+// before.
 func TestPrograms_ComeAfterTheMigration(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
@@ -56,7 +60,8 @@ func TestPrograms_ComeAfterTheMigration(t *testing.T) {
 		require.NotEmpty(t, own)
 		for name, labels := range c.labels {
 			_, program := own[path.Base(name)]
-			program = program && slices.Contains([]string{"Deployment", "CronJob", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"}, path.Dir(name))
+			program = program && slices.Contains([]string{"Deployment", "CronJob", "Service", "HorizontalPodAutoscaler",
+				"PodDisruptionBudget"}, path.Dir(name))
 			require.Equal(t, program, labels["jajeong.io/role"] == "program", name)
 		}
 	})
@@ -97,7 +102,8 @@ func TestPods_HaveLeastPrivilege(t *testing.T) {
 				require.GreaterOrEqual(t, limit.Cmp(request), 0, "%s: %s", name, resource)
 			}
 			for _, volume := range spec.Volumes {
-				require.True(t, volume.Secret != nil || volume.ConfigMap != nil || volume.EmptyDir != nil, "%s: %s", name, volume.Name)
+				require.True(t, volume.Secret != nil || volume.ConfigMap != nil || volume.EmptyDir != nil, "%s: %s",
+					name, volume.Name)
 			}
 		}
 	})
@@ -113,21 +119,26 @@ func TestOwnPods_GracePeriodAccountMemory(t *testing.T) {
 		for name, pod := range c.own() {
 			spec, container := pod.Spec, pod.Spec.Containers[0]
 			images[container.Image] = true
-			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second, max(delay+answers, settlements), "%s is killed before its grace period ends", name)
+			require.Greater(t, time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second,
+				max(delay+answers, settlements), "%s is killed before its grace period ends", name)
 
-			at := slices.IndexFunc(c.accounts, func(a corev1.ServiceAccount) bool { return a.Name == spec.ServiceAccountName })
+			at := slices.IndexFunc(c.accounts,
+				func(a corev1.ServiceAccount) bool { return a.Name == spec.ServiceAccountName })
 			require.GreaterOrEqual(t, at, 0, "%s: the account %s does not exist", name, spec.ServiceAccountName)
 			require.Equal(t, new(false), c.accounts[at].AutomountServiceAccountToken, spec.ServiceAccountName)
 
 			_, pushes := c.reach(t, pod.Labels, false)["9091"]
-			require.Equal(t, pushes, slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "PUSH_NAMESPACE" }),
+			require.Equal(t, pushes, slices.ContainsFunc(container.Env,
+				func(e corev1.EnvVar) bool { return e.Name == "PUSH_NAMESPACE" }),
 				"%s: another deployment would overwrite its metrics", name)
 
 			limit := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
 			require.GreaterOrEqual(t, limit, 0, name)
 			require.Equal(t, "requests.memory", container.Env[limit].ValueFrom.ResourceFieldRef.Resource, name)
-			require.Zero(t, container.Env[limit].ValueFrom.ResourceFieldRef.Divisor.Value(), "%s: GOMEMLIMIT is in bytes", name)
-			share := float64(container.Resources.Requests.Memory().Value()) / float64(container.Resources.Limits.Memory().Value())
+			require.Zero(t, container.Env[limit].ValueFrom.ResourceFieldRef.Divisor.Value(),
+				"%s: GOMEMLIMIT is in bytes", name)
+			share := float64(container.Resources.Requests.Memory().
+				Value()) / float64(container.Resources.Limits.Memory().Value())
 			require.LessOrEqual(t, share, 0.9, "%s: the limit leaves no space for memory that Go does not count", name)
 		}
 		require.Len(t, images, 1, "all programs are in one image")
@@ -152,21 +163,28 @@ func TestSecretsAreFiles(t *testing.T) {
 			if name == "apply-api" || name == "wallet-api" { // they check tokens
 				last := len(pod.Spec.Volumes) - 1
 				volumes++
-				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-identity", DefaultMode: new(int32(0o440)), Optional: new(true)},
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-identity",
+					DefaultMode: new(int32(0o440)), Optional: new(true)},
 					pod.Spec.Volumes[last].Secret, "%s: tokens are possible", name)
-				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[last].Name, MountPath: "/run/secrets/identity", ReadOnly: true}, container.VolumeMounts[last], name)
+				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[last].Name,
+					MountPath: "/run/secrets/identity", ReadOnly: true}, container.VolumeMounts[last], name)
 			}
 			if name == "apply-api" || name == "settle" || name == "console" { // they sign and check receipts
 				volumes++
-				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-receipts", DefaultMode: new(int32(0o440)), Optional: new(true)},
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: "jajeong-receipts",
+					DefaultMode: new(int32(0o440)), Optional: new(true)},
 					pod.Spec.Volumes[2].Secret, "%s: receipts are possible", name)
-				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[2].Name, MountPath: "/run/secrets/receipts", ReadOnly: true}, container.VolumeMounts[2], name)
+				require.Equal(t, corev1.VolumeMount{Name: pod.Spec.Volumes[2].Name, MountPath: "/run/secrets/receipts",
+					ReadOnly: true}, container.VolumeMounts[2], name)
 			}
 			require.Len(t, pod.Spec.Volumes, volumes, name)
-			require.Equal(t, &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "jajeong-ca"}, Optional: new(true)},
+			require.Equal(t,
+				&corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "jajeong-ca"},
+					Optional: new(true)},
 				pod.Spec.Volumes[1].ConfigMap, "%s: a private CA is possible", name)
 			require.Equal(t, pod.Spec.Volumes[1].Name, container.VolumeMounts[1].Name, name)
-			require.Contains(t, container.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: container.VolumeMounts[1].MountPath}, name)
+			require.Contains(t, container.Env, corev1.EnvVar{Name: "SSL_CERT_DIR",
+				Value: container.VolumeMounts[1].MountPath}, name)
 			volume := pod.Spec.Volumes[0].Secret
 			require.Equal(t, int32(0o440), *volume.DefaultMode, "%s: others may read the secrets", name)
 			require.Positive(t, *pod.Spec.SecurityContext.FSGroup, "%s could not read them", name)
@@ -181,7 +199,8 @@ func TestSecretsAreFiles(t *testing.T) {
 			}
 			require.NotEmpty(t, known, "%s: the Secret %s is undefined", name, volume.SecretName)
 			for _, env := range container.Env {
-				require.True(t, env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil, "%s: %s is a secret in the environment", name, env.Name)
+				require.True(t, env.ValueFrom == nil || env.ValueFrom.SecretKeyRef == nil,
+					"%s: %s is a secret in the environment", name, env.Name)
 				if strings.HasSuffix(env.Name, "_FILE") {
 					require.Equal(t, container.VolumeMounts[0].MountPath, path.Dir(env.Value), "%s: %s", name, env.Name)
 					require.Contains(t, known, path.Base(env.Value), "%s: %s", name, env.Name)
@@ -197,7 +216,8 @@ func TestSecretsAreFiles(t *testing.T) {
 
 // certificates are the settings of the components that mount certificates, by their Secret.
 var certificates = map[string]string{
-	"jajeong-redis-tls": "REDIS_TLS_DIR", "jajeong-event-redis-tls": "EVENT_REDIS_TLS_DIR", "jajeong-mysql-tls": "MYSQL_TLS_DIR",
+	"jajeong-redis-tls": "REDIS_TLS_DIR", "jajeong-event-redis-tls": "EVENT_REDIS_TLS_DIR",
+	"jajeong-mysql-tls": "MYSQL_TLS_DIR",
 }
 
 // withoutCertificates returns the pod without what the components add, which is last.
@@ -215,13 +235,15 @@ func withoutCertificates(t *testing.T, pod corev1.PodTemplateSpec) corev1.PodTem
 	}
 }
 
-// Each program that connects to a server has the certificates for it. They are mandatory: a pod without the Secret does not start.
+// Each program that connects to a server has the certificates for it. They are mandatory: a pod without the Secret does
+// not start.
 func TestCertificates_AreMountedWhereTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	wanted := map[string][]string{
 		"jajeong-redis-tls":       {"apply-api", "console", "settle", "settle-serve", "verify"},
 		"jajeong-event-redis-tls": {"settle", "settle-serve"}, // settle: k8s/settle.sh events replay
-		"jajeong-mysql-tls":       {"apply-api", "console", "migrate", "settle", "settle-serve", "verify", "wallet-api"},
+		"jajeong-mysql-tls": {"apply-api", "console", "migrate", "settle", "settle-serve", "verify",
+			"wallet-api"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
 		with := map[string][]string{}
@@ -232,12 +254,16 @@ func TestCertificates_AreMountedWhereTheyAreUsed(t *testing.T) {
 					continue
 				}
 				secret := volume.Secret
-				require.Equal(t, &corev1.SecretVolumeSource{SecretName: secret.SecretName, DefaultMode: new(int32(0o440))}, secret)
-				at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume.Name })
+				require.Equal(t, &corev1.SecretVolumeSource{SecretName: secret.SecretName,
+					DefaultMode: new(int32(0o440))}, secret)
+				at := slices.IndexFunc(container.VolumeMounts,
+					func(m corev1.VolumeMount) bool { return m.Name == volume.Name })
 				require.GreaterOrEqual(t, at, 0, name)
 				mount := container.VolumeMounts[at]
-				require.Equal(t, corev1.VolumeMount{Name: volume.Name, MountPath: mount.MountPath, ReadOnly: true}, mount, "a subPath would not be renewed")
-				require.Contains(t, container.Env, corev1.EnvVar{Name: certificates[secret.SecretName], Value: mount.MountPath}, name)
+				require.Equal(t, corev1.VolumeMount{Name: volume.Name, MountPath: mount.MountPath, ReadOnly: true},
+					mount, "a subPath would not be renewed")
+				require.Contains(t, container.Env, corev1.EnvVar{Name: certificates[secret.SecretName],
+					Value: mount.MountPath}, name)
 				with[secret.SecretName] = append(with[secret.SecretName], name)
 			}
 		}
@@ -255,7 +281,8 @@ func TestCertificates_AreMountedWhereTheyAreUsed(t *testing.T) {
 func TestJobsFollowTheExitCodes(t *testing.T) {
 	t.Parallel()
 	codes := constants(t, root+"/internal/cli/cli.go")
-	require.Equal(t, []int32{0, 1, 2, 3}, []int32{codes["exitDone"], codes["exitInfrastructure"], codes["exitUse"], codes["exitInvariant"]})
+	require.Equal(t, []int32{0, 1, 2, 3}, []int32{codes["exitDone"], codes["exitInfrastructure"], codes["exitUse"],
+		codes["exitInvariant"]})
 	everywhere(t, func(t *testing.T, c *cluster) {
 		jobs := map[string]batchv1.JobSpec{"migrate": c.jobs["migrate"].Spec}
 		for name, cron := range c.cronJobs {
@@ -266,8 +293,9 @@ func TestJobsFollowTheExitCodes(t *testing.T) {
 			require.Equal(t, corev1.RestartPolicyNever, job.Template.Spec.RestartPolicy, name)
 			require.Equal(t, []batchv1.PodFailurePolicyRule{
 				{
-					Action:          batchv1.PodFailurePolicyActionIgnore,
-					OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+					Action: batchv1.PodFailurePolicyActionIgnore,
+					OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget,
+						Status: corev1.ConditionTrue}},
 				},
 				{
 					Action: batchv1.PodFailurePolicyActionFailJob,
@@ -287,11 +315,13 @@ func TestJobsFollowTheExitCodes(t *testing.T) {
 			require.Equal(t, name, job.Template.Spec.Containers[0].Name)
 			require.Positive(t, *job.BackoffLimit, name)
 			if name == "migrate" {
-				require.Nil(t, job.ActiveDeadlineSeconds, "a statement that is stopped in the middle begins again, and would never end")
+				require.Nil(t, job.ActiveDeadlineSeconds,
+					"a statement that is stopped in the middle begins again, and would never end")
 			} else {
 				require.Positive(t, *job.ActiveDeadlineSeconds, name)
 			}
-			require.GreaterOrEqual(t, *job.TTLSecondsAfterFinished, int32(24*60*60), "%s is deleted before an operator can look at it", name)
+			require.GreaterOrEqual(t, *job.TTLSecondsAfterFinished, int32(24*60*60),
+				"%s is deleted before an operator can look at it", name)
 		}
 	})
 }
@@ -301,13 +331,15 @@ func TestNightlyCronJobs(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, cron := range c.cronJobs {
 			spec := cron.Spec
-			require.Equal(t, c.settings["SETTLE_TIME_ZONE"], *spec.TimeZone, "%s starts at one midnight and settles another", name)
+			require.Equal(t, c.settings["SETTLE_TIME_ZONE"], *spec.TimeZone,
+				"%s starts at one midnight and settles another", name)
 			require.Equal(t, batchv1.ForbidConcurrent, spec.ConcurrencyPolicy, name)
 			require.Equal(t, int64(21600), *spec.StartingDeadlineSeconds, name)
 			require.Positive(t, *spec.SuccessfulJobsHistoryLimit, name)
 			require.Positive(t, *spec.FailedJobsHistoryLimit, name)
 			day := int64(24 * 60 * 60)
-			require.Less(t, *spec.StartingDeadlineSeconds+*spec.JobTemplate.Spec.ActiveDeadlineSeconds, day, "%s may still be at work in the next night", name)
+			require.Less(t, *spec.StartingDeadlineSeconds+*spec.JobTemplate.Spec.ActiveDeadlineSeconds, day,
+				"%s may still be at work in the next night", name)
 		}
 		require.Equal(t, "0 0 * * *", c.cronJobs["settle"].Spec.Schedule)
 		require.Equal(t, "Asia/Seoul", *c.cronJobs["settle"].Spec.TimeZone)
@@ -332,10 +364,13 @@ func TestWalletAPI(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, c *cluster) {
 		pod := c.mustServe(t, "wallet-api", map[string]int32{"http": 8082, "admin": 9092})
-		require.Regexp(t, "^jajeong-wallet(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "an account that can issue nothing")
+		require.Regexp(t, "^jajeong-wallet(-|$)", pod.Spec.Volumes[0].Secret.SecretName,
+			"an account that can issue nothing")
 		require.Empty(t, pod.Spec.Volumes[0].Secret.Items)
-		require.Empty(t, pod.Spec.Containers[0].VolumeMounts[0].SubPath, "Kubernetes would not update a rotated key in the pod")
-		require.False(t, slices.ContainsFunc(pod.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "REDIS_") }),
+		require.Empty(t, pod.Spec.Containers[0].VolumeMounts[0].SubPath,
+			"Kubernetes would not update a rotated key in the pod")
+		require.False(t, slices.ContainsFunc(pod.Spec.Containers[0].Env,
+			func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "REDIS_") }),
 			"checkout does not depend on Redis")
 	})
 }
@@ -363,7 +398,8 @@ func (c *cluster) mustServe(t *testing.T, name string, listens map[string]int32)
 		streams, err = strconv.ParseInt(c.settings["MAX_STREAMS"], 10, 64)
 		require.NoError(t, err)
 	}
-	require.Less(t, idlePod+c.connections(t, container)*eachConnection+streams*eachStream, container.Resources.Requests.Memory().Value(),
+	require.Less(t, idlePod+c.connections(t, container)*eachConnection+streams*eachStream,
+		container.Resources.Requests.Memory().Value(),
 		"GOMEMLIMIT is the request: with less memory, the garbage collector would run without pause in a stampede")
 	require.Equal(t, "admin", container.LivenessProbe.HTTPGet.Port.StrVal)
 	require.Equal(t, "admin", container.ReadinessProbe.HTTPGet.Port.StrVal)
@@ -407,7 +443,8 @@ func TestSettleServe(t *testing.T) {
 		require.Equal(t, map[string]int32{"admin": 9090}, ports(container))
 		require.Contains(t, container.Env, corev1.EnvVar{Name: "ADMIN_LISTEN", Value: ":9090"})
 		require.Regexp(t, "^jajeong-settle(-|$)", pod.Spec.Volumes[0].Secret.SecretName, "the account of settle")
-		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe,
+			container.ReadinessProbe} {
 			require.Equal(t, "admin", probe.HTTPGet.Port.StrVal)
 		}
 		require.False(t, slices.ContainsFunc(c.services, func(s corev1.Service) bool {
@@ -421,7 +458,8 @@ func TestSettleServe(t *testing.T) {
 // budget returns the only disruption budget of the pods with these labels.
 func (c *cluster) budget(t *testing.T, labels map[string]string) policyv1.PodDisruptionBudgetSpec {
 	t.Helper()
-	all := slices.DeleteFunc(slices.Clone(c.budgets), func(b policyv1.PodDisruptionBudget) bool { return !matches(t, b.Spec.Selector, labels) })
+	all := slices.DeleteFunc(slices.Clone(c.budgets),
+		func(b policyv1.PodDisruptionBudget) bool { return !matches(t, b.Spec.Selector, labels) })
 	require.Len(t, all, 1)
 	require.Equal(t, new(policyv1.AlwaysAllow), all[0].Spec.UnhealthyPodEvictionPolicy)
 	return all[0].Spec
@@ -506,18 +544,25 @@ func TestNetworkPolicies(t *testing.T) {
 			t.Parallel()
 			c := render(t, overlay)
 			require.True(t, slices.ContainsFunc(c.policies, func(p networkingv1.NetworkPolicy) bool {
-				return len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions)+len(p.Spec.Ingress)+len(p.Spec.Egress) == 0 &&
-					slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress})
+				return len(p.Spec.PodSelector.MatchLabels)+len(p.Spec.PodSelector.MatchExpressions)+len(
+					p.Spec.Ingress)+len(p.Spec.Egress) == 0 &&
+					slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress,
+						networkingv1.PolicyTypeEgress})
 			}), "what is not allowed is denied")
 			dns := []string{"169.254.20.10/32", "namespace kube-system", "169.254.20.10/32", "namespace kube-system"}
 			slices.Sort(dns)
 			pods := c.pods()
-			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "live": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["apply-api"].Labels, true))
-			require.Equal(t, map[string][]string{"http": {"namespace checkout", "namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
-				c.reach(t, pods["wallet-api"].Labels, true))
-			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["wallet-api"].Labels, false), "no Redis")
-			require.Equal(t, map[string][]string{"admin": {"namespace monitoring"}}, c.reach(t, pods["settle-serve"].Labels, true))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}, c.reach(t, pods["apply-api"].Labels, false))
+			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"},
+				"live": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
+				c.reach(t, pods["apply-api"].Labels, true))
+			require.Equal(t, map[string][]string{"http": {"namespace checkout", "namespace ingress-nginx"},
+				"admin": {"namespace monitoring"}}, c.reach(t, pods["wallet-api"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}},
+				c.reach(t, pods["wallet-api"].Labels, false), "no Redis")
+			require.Equal(t, map[string][]string{"admin": {"namespace monitoring"}},
+				c.reach(t, pods["settle-serve"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}},
+				c.reach(t, pods["apply-api"].Labels, false))
 			events := map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}}
 			if at.kafka != "" {
 				events["9092"] = []string{at.kafka}
@@ -525,16 +570,22 @@ func TestNetworkPolicies(t *testing.T) {
 			require.Equal(t, events, c.reach(t, pods["settle-serve"].Labels, false))
 			events["9091"] = []string{"namespace monitoring"}
 			require.Equal(t, events, c.reach(t, pods["settle"].Labels, false))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "9091": {"namespace monitoring"}}, c.reach(t, pods["verify"].Labels, false))
-			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}}, c.reach(t, pods["migrate"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
+				"9091": {"namespace monitoring"}}, c.reach(t, pods["verify"].Labels, false))
+			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}},
+				c.reach(t, pods["migrate"].Labels, false))
 			for _, job := range []string{"settle", "verify", "migrate"} {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
-			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, true))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql}, "443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
+			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"},
+				"admin": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, true))
+			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
+				"443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
 			if at.redis == "redis" { // they accept what the programs may send
-				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "settle", "settle-serve", "verify"}}, c.reach(t, pods["redis"].Labels, true))
-				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "settle", "settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "settle", "settle-serve",
+					"verify"}}, c.reach(t, pods["redis"].Labels, true))
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "settle",
+					"settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
 			}
 		})
 	}

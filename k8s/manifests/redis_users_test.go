@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// redisUsers are the users with which the programs log in to Redis, by the names of pods and of services of compose.yaml.
+// redisUsers are the users with which the programs log in to Redis, by the names of pods and of services of
+// compose.yaml.
 var redisUsers = map[string]string{
-	"apply-api": "jajeong_api", "settle": "jajeong_settle", "settle-serve": "jajeong_settle", "verify": "jajeong_settle", "console": "jajeong_settle",
+	"apply-api": "jajeong_api", "settle": "jajeong_settle", "settle-serve": "jajeong_settle",
+	"verify": "jajeong_settle", "console": "jajeong_settle",
 	"serve": "jajeong_settle", "demo": "jajeong_settle",
 }
 
@@ -49,7 +51,8 @@ func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 	dev := render(t, "dev")
 	redis := dev.deployments["redis"].Spec.Template.Spec
 	require.Equal(t, "/run/secrets/redis/redis-users.acl", argument(redis.Containers[0].Args, "--aclfile"))
-	require.Contains(t, redis.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "users", MountPath: "/run/secrets/redis", ReadOnly: true})
+	require.Contains(t, redis.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: "users", MountPath: "/run/secrets/redis", ReadOnly: true})
 	for _, secret := range dev.secrets {
 		if password, ok := secret.Data["redis-password"]; ok {
 			require.Equal(t, "jajeong", string(password), secret.Name)
@@ -68,10 +71,12 @@ func TestLaptops_HaveTheDocumentedRedisUsers(t *testing.T) {
 	require.True(t, slices.ContainsFunc(server.Volumes, func(v types.ServiceVolumeConfig) bool {
 		return v.Target == mounted && strings.HasSuffix(v.Source, file)
 	}))
-	require.Equal(t, new("jajeong"), server.Environment["REDISCLI_AUTH"], "redis-cli in the container is the administrator")
+	require.Equal(t, new("jajeong"), server.Environment["REDISCLI_AUTH"],
+		"redis-cli in the container is the administrator")
 	for _, name := range []string{"apply-api", "serve", "settle", "demo"} {
 		require.Equal(t, redisUsers[name], *project.Services[name].Environment["REDIS_USERNAME"], name)
-		require.Equal(t, "/run/secrets/redis-password", *project.Services[name].Environment["REDIS_PASSWORD_FILE"], name)
+		require.Equal(t, "/run/secrets/redis-password", *project.Services[name].Environment["REDIS_PASSWORD_FILE"],
+			name)
 		require.Equal(t, "redis-password", project.Services[name].Secrets[0].Source, name)
 	}
 }

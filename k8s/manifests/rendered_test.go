@@ -68,7 +68,8 @@ func (c *cluster) pods() map[string]corev1.PodTemplateSpec {
 func (c *cluster) own() map[string]corev1.PodTemplateSpec {
 	own := map[string]corev1.PodTemplateSpec{}
 	for name, pod := range c.pods() {
-		if program := strings.Join(pod.Spec.Containers[0].Command, " "); slices.Contains([]string{"apply-api", "wallet-api", "settle"}, program) {
+		if program := strings.Join(pod.Spec.Containers[0].Command,
+			" "); slices.Contains([]string{"apply-api", "wallet-api", "settle"}, program) {
 			own[name] = pod
 		}
 	}
@@ -118,8 +119,8 @@ func render(t *testing.T, overlay string) *cluster {
 	return o.cluster
 }
 
-// above has an overlay with every component above one of ours, in memory beside the real files. It has what the headers of the
-// components ask for, and no more.
+// above has an overlay with every component above one of ours, in memory beside the real files. It has what the headers
+// of the components ask for, and no more.
 func above(t *testing.T, overlay string) filesys.FileSystem {
 	t.Helper()
 	files := filesys.MakeFsInMemory()
@@ -138,7 +139,9 @@ func above(t *testing.T, overlay string) filesys.FileSystem {
 	for _, component := range folders("../components") {
 		kustomization += "- ../../components/" + component + "\n"
 	}
-	kustomization += "configMapGenerator: [{name: settings, behavior: merge, literals: [CONSOLE_TRUSTED_PROXIES=10.30.0.0/24, CONSOLE_ROLES=sre=operator, 'EVENT_REDIS_ADDRS=redis-events.coupons.example:6379']}]\n"
+	kustomization +=
+		"configMapGenerator: [{name: settings, behavior: merge, literals: [CONSOLE_TRUSTED_PROXIES=10.30.0.0/24, " +
+			"CONSOLE_ROLES=sre=operator, 'EVENT_REDIS_ADDRS=redis-events.coupons.example:6379']}]\n"
 	require.NoError(t, files.WriteFile("/k8s/overlays/above/kustomization.yaml", []byte(kustomization)))
 	return files
 }
@@ -149,7 +152,8 @@ func renderIn(t *testing.T, files filesys.FileSystem, overlay string) *cluster {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, overlay)
 	require.NoError(t, err)
 	c := &cluster{
-		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{}, jobs: map[string]batchv1.Job{},
+		deployments: map[string]appsv1.Deployment{}, cronJobs: map[string]batchv1.CronJob{},
+		jobs:   map[string]batchv1.Job{},
 		labels: map[string]map[string]string{},
 	}
 	for _, resource := range resources.Resources() {
@@ -263,8 +267,10 @@ func help(t *testing.T) string {
 	t.Helper()
 	helpTexts.once.Do(func() {
 		var said string
-		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"}, {"settle", "run"}, {"settle", "serve"}, {"settle", "console"}} {
-			output, err := exec.CommandContext(t.Context(), program(t, command[0]), append(command[1:], "--help")...).CombinedOutput()
+		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"},
+			{"settle", "run"}, {"settle", "serve"}, {"settle", "console"}} {
+			output, err := exec.CommandContext(t.Context(), program(t, command[0]),
+				append(command[1:], "--help")...).CombinedOutput()
 			require.NoError(t, err, "%s", output)
 			said += string(output)
 		}

@@ -33,7 +33,8 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 	given := map[string]string{}
 	container := pod.Spec.Containers[0]
 	require.Len(t, container.EnvFrom, 1)
-	require.True(t, strings.HasPrefix(container.EnvFrom[0].ConfigMapRef.Name, "settings-"), "its name must change with its content")
+	require.True(t, strings.HasPrefix(container.EnvFrom[0].ConfigMapRef.Name, "settings-"),
+		"its name must change with its content")
 	for name, value := range c.settings {
 		given[name] = value
 	}
@@ -89,7 +90,8 @@ func TestSettings_AreKnownToThePrograms(t *testing.T) {
 			pairs := environment(t, c, pod)
 			for _, pair := range pairs {
 				env, _, _ := strings.Cut(pair, "=")
-				require.True(t, slices.Contains(ofGo, env) || regexp.MustCompile(`\$`+env+`\b`).MatchString(known), "%s: %s is not a setting", name, env)
+				require.True(t, slices.Contains(ofGo, env) || regexp.MustCompile(`\$`+env+`\b`).MatchString(known),
+					"%s: %s is not a setting", name, env)
 			}
 			if pod.Spec.Containers[0].Command[0] != "settle" {
 				continue // TestProbes starts it
@@ -116,7 +118,8 @@ func TestProbes(t *testing.T) {
 				continue
 			}
 			admin := started(t, container, environment(t, c, pod))
-			probes := map[*corev1.Probe]int{container.LivenessProbe: http.StatusOK, container.ReadinessProbe: http.StatusServiceUnavailable}
+			probes := map[*corev1.Probe]int{container.LivenessProbe: http.StatusOK,
+				container.ReadinessProbe: http.StatusServiceUnavailable}
 			if container.StartupProbe != nil {
 				probes[container.StartupProbe] = http.StatusOK
 			}
@@ -156,8 +159,8 @@ func started(t *testing.T, container corev1.Container, env []string) (admin stri
 	return listening.Admin
 }
 
-// The programs trust a private CA in the ConfigMap of the manifest, which is mounted like Kubernetes does it, and no other
-// private CA.
+// The programs trust a private CA in the ConfigMap of the manifest, which is mounted like Kubernetes does it, and no
+// other private CA.
 func TestPrivateCA(t *testing.T) {
 	t.Parallel()
 	c := render(t, "prod")
@@ -173,9 +176,13 @@ func TestPrivateCA(t *testing.T) {
 			t.Cleanup(func() { _ = listener.Close() })
 
 			api := exec.CommandContext(t.Context(), program(t, "apply-api"))
-			api.Env = append(environment(t, c, pod), "REDIS_ADDRS="+listener.Addr().String(), "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0")
+			api.Env = append(environment(t, c, pod), "REDIS_ADDRS="+listener.Addr().String(),
+				"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0")
 			if known {
-				at := slices.IndexFunc(api.Env, func(pair string) bool { return strings.HasPrefix(pair, "SSL_CERT_DIR=") })
+				at := slices.IndexFunc(api.Env, func(pair string) bool {
+					return strings.HasPrefix(pair,
+						"SSL_CERT_DIR=")
+				})
 				require.GreaterOrEqual(t, at, 0)
 				_, dir, _ := strings.Cut(api.Env[at], "=")
 				require.NoError(t, os.Mkdir(filepath.Join(dir, "..2026"), 0o700))

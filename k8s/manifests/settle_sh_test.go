@@ -26,13 +26,16 @@ func settleScript(t *testing.T, secret string, args ...string) (job *batchv1.Job
 	t.Helper()
 	cron := render(t, "prod").cronJobs["settle"]
 	dir := t.TempDir()
-	dry, err := json.Marshal(batchv1.Job{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Name: "settle"}}}, Spec: cron.Spec.JobTemplate.Spec})
+	dry, err :=
+		json.Marshal(batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			OwnerReferences: []metav1.OwnerReference{{Name: "settle"}}}, Spec: cron.Spec.JobTemplate.Spec})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "job"), dry, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700))
 	created := filepath.Join(dir, "created")
 	script := exec.CommandContext(t.Context(), filepath.Join("..", "settle.sh"), args...)
-	script.Env = append(os.Environ(), "SECRET="+secret, "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"), "JOB="+filepath.Join(dir, "job"), "CREATED="+created)
+	script.Env = append(os.Environ(), "SECRET="+secret, "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"),
+		"JOB="+filepath.Join(dir, "job"), "CREATED="+created)
 	output, err := script.CombinedOutput()
 	text, missing := os.ReadFile(created)
 	if missing != nil {
@@ -52,7 +55,8 @@ func TestSettleScript_LeavesNoUserBehind(t *testing.T) {
 	require.Equal(t, forget, job.Spec.Template.Spec.Containers[0].Args)
 	require.Empty(t, job.OwnerReferences, "a Job of the CronJob would count as its run")
 	require.Equal(t, "jajeong-privacy", job.Spec.Template.Spec.Volumes[0].Secret.SecretName)
-	require.LessOrEqual(t, *job.Spec.TTLSecondsAfterFinished, int32(600), "arguments and log name the user for no longer")
+	require.LessOrEqual(t, *job.Spec.TTLSecondsAfterFinished, int32(600),
+		"arguments and log name the user for no longer")
 
 	job, _ = settleScript(t, "", "run")
 	require.Equal(t, "jajeong-settle", job.Spec.Template.Spec.Volumes[0].Secret.SecretName)

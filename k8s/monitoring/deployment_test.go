@@ -54,7 +54,8 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	d := deploySettle(t, coupons...)
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
-	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"), d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve")
+	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"),
+		d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve")
 	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
 
 	rules, err := filepath.Abs("rules.yaml")
@@ -103,7 +104,8 @@ func (d *deployment) redeem(method, order, path string) int {
 	if method == http.MethodPut {
 		body = fmt.Sprintf(`{"couponId":%d,"userId":1,"amountWon":12000}`, couponID)
 	}
-	request, err := http.NewRequest(method, "http://"+d.wallet.Wallet+"/v1/orders/"+order+"/coupon"+path, strings.NewReader(body))
+	request, err := http.NewRequest(method, "http://"+d.wallet.Wallet+"/v1/orders/"+order+"/coupon"+path,
+		strings.NewReader(body))
 	require.NoError(d.T, err)
 	request.Header.Set("Authorization", "Bearer "+serviceKey)
 	response, err := http.DefaultClient.Do(request)

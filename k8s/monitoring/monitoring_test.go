@@ -1,5 +1,5 @@
-// Package monitoring_test tests the dashboards, rules and playbooks with the built programs, a real Prometheus and a real
-// Pushgateway.
+// Package monitoring_test tests the dashboards, rules and playbooks with the built programs, a real Prometheus and a
+// real Pushgateway.
 package monitoring_test
 
 import (
@@ -23,8 +23,8 @@ import (
 
 var rulesTests = []string{"rules_test.yaml", "rules_days_test.yaml"}
 
-// Without a label `namespace`, all metrics are of one deployment. TestRules_KnowDeploymentsApart has the tests of days as well,
-// which take long.
+// Without a label `namespace`, all metrics are of one deployment. TestRules_KnowDeploymentsApart has the tests of days
+// as well, which take long.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	output, err := prometheus.Promtool(t, "check", "rules", "rules.yaml").CombinedOutput()
@@ -104,16 +104,19 @@ func (d *deployment) testMetrics(t *testing.T) {
 		return names
 	}
 	ofWallet := slices.DeleteFunc(documented(1, 3, 7), func(name string) bool {
-		return !strings.HasPrefix(name, "jajeong_wallet_") && !slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
-			"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
+		return !strings.HasPrefix(name, "jajeong_wallet_") &&
+			!slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
+				"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
 	ofConsole := append(documented(10), slices.DeleteFunc(documented(3), func(name string) bool {
 		return !strings.HasPrefix(name, "jajeong_pool_") && !strings.HasPrefix(name, "jajeong_redis_")
 	})...)
 	slices.Sort(ofConsole)
-	console := d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0")
+	console := d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0",
+		"--admin-listen=127.0.0.1:0")
 	for addr, want := range map[string][]string{
-		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9), d.gateway: documented(5, 6), console.Admin: ofConsole,
+		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9),
+		d.gateway: documented(5, 6), console.Admin: ofConsole,
 	} {
 		testenv.Eventually(t, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
@@ -165,8 +168,8 @@ func (d *deployment) testQueries(t *testing.T) {
 	}
 }
 
-// Every alert has a playbook, whose title names it. A playbook may serve several alerts. The test runs each command of the
-// playbooks once.
+// Every alert has a playbook, whose title names it. A playbook may serve several alerts. The test runs each command of
+// the playbooks once.
 func TestPlaybooks(t *testing.T) {
 	t.Parallel()
 	const folder = "../../docs/playbooks/"
@@ -180,7 +183,8 @@ func TestPlaybooks(t *testing.T) {
 
 	leads := map[string]string{} // from the name of an alert to the file of its playbook
 	for _, a := range alerts(t) {
-		page, is := strings.CutPrefix(a.Annotations["runbook_url"], "https://github.com/jajeong/jajeong/blob/main/docs/playbooks/")
+		page, is := strings.CutPrefix(a.Annotations["runbook_url"],
+			"https://github.com/jajeong/jajeong/blob/main/docs/playbooks/")
 		require.True(t, is, a.Name)
 		leads[a.Name] = page
 		require.NotEmpty(t, a.Annotations["summary"], a.Name)
@@ -216,7 +220,8 @@ func TestPlaybooks(t *testing.T) {
 		commands := matches(`(?m)^ {4,}(settle .*)$`, string(text))
 		require.NotEmpty(t, commands, file)
 		for _, command := range commands {
-			command = jajeongtest.DatedFor(today, strings.NewReplacer("pushgateway:9091", d.gateway, "RUN", run).Replace(command))
+			command = jajeongtest.DatedFor(today, strings.NewReplacer("pushgateway:9091", d.gateway, "RUN",
+				run).Replace(command))
 			command = regexp.MustCompile(`\b42\b`).ReplaceAllString(command, coupons[i].String())
 			if !ran[command] {
 				ran[command] = true

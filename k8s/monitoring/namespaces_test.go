@@ -48,7 +48,8 @@ type expected struct {
 	Annotations map[string]string `yaml:"exp_annotations"`
 }
 
-// well are the metrics of a deployment in which no alert fires: the value at the start, and what is added in each second.
+// well are the metrics of a deployment in which no alert fires: the value at the start, and what is added in each
+// second.
 var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_settlement_due_timestamp_seconds{instance="w"}`:                         {3600, 1},
 	`jajeong_run_last_success_timestamp_seconds{trigger="CRON"}`:                     {0, 1},
@@ -142,7 +143,8 @@ func TestRules_LeaveAHealthyDeploymentAlone(t *testing.T) {
 	tests := readRuleTests(t, "rules_days_test.yaml")
 	healthy := ruleTest{Name: "all is well", Interval: "1m"}
 	for _, alert := range alerts(t) {
-		healthy.Alerts = append(healthy.Alerts, alertTest{EvalTime: "1h", Name: alert.Name}, alertTest{EvalTime: "49h", Name: alert.Name})
+		healthy.Alerts = append(healthy.Alerts, alertTest{EvalTime: "1h", Name: alert.Name},
+			alertTest{EvalTime: "49h", Name: alert.Name})
 	}
 	tests.Tests = []ruleTest{healthy.besideAnother(t)}
 	tests.run(t)
@@ -256,8 +258,8 @@ func in(namespace, selector string) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s{namespace=%q,%s", name, namespace, labels), ",") + "}"
 }
 
-// run tests each case with the rules of its alerts alone, and those that record what they read. With all rules, promtool would
-// evaluate each of them at every minute of every case.
+// run tests each case with the rules of its alerts alone, and those that record what they read. With all rules,
+// promtool would evaluate each of them at every minute of every case.
 func (r ruleTests) run(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

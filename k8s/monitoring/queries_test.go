@@ -48,10 +48,12 @@ func dashboardQueries(t *testing.T, namespace string) (all []query) {
 		require.Regexp(t, `^label_values\(jajeong_\w+_in_flight, namespace\)$`, variables[1].Query, "every deployment")
 		fill := strings.NewReplacer("$__rate_interval", "1m", "$namespace", namespace)
 		for _, panel := range dashboard.Panels {
-			require.Equal(t, panel.Type != "row", len(panel.Targets) > 0 && panel.Description != "", "%s: %s", file, panel.Title)
+			require.Equal(t, panel.Type != "row", len(panel.Targets) > 0 && panel.Description != "", "%s: %s", file,
+				panel.Title)
 			for _, target := range panel.Targets {
 				q := query{where: dashboard.Title + ", " + panel.Title, expr: fill.Replace(target.Expr), shown: true}
-				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
+				for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat,
+					-1) {
 					q.labels = append(q.labels, label[1])
 				}
 				all = append(all, q)
@@ -114,7 +116,8 @@ func TestDashboards_ShowOneDeployment(t *testing.T) {
 
 func TestSelects(t *testing.T) {
 	t.Parallel()
-	s := selects(`time() - min by (coupon_id, instance) (jajeong_x{a="1"}) > 24 * 60 * 60 and on (le) sum(rate(jajeong:y_total{r=~"A|B"}[5m] offset 1h)) or vector(0)`)
+	s := selects(
+		`time() - min by (coupon_id, instance) (jajeong_x{a="1"}) > 24 * 60 * 60 and on (le) sum(rate(jajeong:y_total{r=~"A|B"}[5m] offset 1h)) or vector(0)`)
 	require.Equal(t, selection{
 		selectors: []string{`jajeong_x{a="1"}`, `jajeong:y_total{r="A"}`, `jajeong:y_total{r="B"}`},
 		labels:    []string{"coupon_id", "instance", "le"},

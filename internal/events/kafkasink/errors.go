@@ -17,8 +17,10 @@ var setupErrors = []struct {
 	namesIt bool // the advice names the topic
 }{
 	{[]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID}, text.KafkaTopicMissing, true},
-	{[]error{kerr.InvalidTopicException, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord}, text.KafkaTopicRefuses, true},
-	{[]error{kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState}, text.KafkaLoginRefused, false},
+	{[]error{kerr.InvalidTopicException, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord},
+		text.KafkaTopicRefuses, true},
+	{[]error{kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState},
+		text.KafkaLoginRefused, false},
 	{[]error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}, text.KafkaRightsMissing, true},
 }
 

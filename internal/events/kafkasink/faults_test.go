@@ -37,7 +37,8 @@ func cluster(t *testing.T, options ...kfake.Opt) (*kfake.Cluster, connect.KafkaS
 	return c, connect.KafkaSettings{KafkaBrokers: c.ListenAddrs(), KafkaTopic: topic}
 }
 
-// onProduce answers produce requests: nil: as usual; a *kerr.Error: with its code; another error: by closing the connection.
+// onProduce answers produce requests: nil: as usual; a *kerr.Error: with its code; another error: by closing the
+// connection.
 func onProduce(c *kfake.Cluster, answer func(partition int32) error) {
 	c.ControlKey(produceKey, func(request kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -106,7 +107,8 @@ func TestPublish_ReturnsAcknowledgedPrefix(t *testing.T) {
 // and lost connections.
 func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 	t.Parallel()
-	faults := []error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.InvalidRecord, kerr.MessageTooLarge,
+	faults := []error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.InvalidRecord,
+		kerr.MessageTooLarge,
 		kerr.TopicAuthorizationFailed, kerr.UnknownServerError, kerr.UnknownProducerID, errors.New("hang up")}
 	c, settings := cluster(t)
 	random := testenv.Random(t)
@@ -122,7 +124,8 @@ func TestPublish_KeepsOrderAfterErrors(t *testing.T) {
 		}
 		return nil
 	})
-	s := newSink(t, settings, kgo.MetadataMinAge(10*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 2 * time.Millisecond }))
+	s := newSink(t, settings, kgo.MetadataMinAge(10*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 2 * time.Millisecond }))
 	all := messages(0, testenv.Rounds(3_000, 10_000))
 	failures := publishAll(t, s, all, func(_ int, err error) {
 		if err != nil {
@@ -155,7 +158,8 @@ func TestErrorsOfSetup_LoginRefused(t *testing.T) {
 				reply.ErrorCode = kerr.SaslAuthenticationFailed.Code
 				return reply, nil, true
 			})
-			settings.KafkaSASLMechanism, settings.KafkaSASLUsername, settings.KafkaSASLPasswordFile = mechanism, "settle", testenv.SecretFile(t, "secret")
+			settings.KafkaSASLMechanism, settings.KafkaSASLUsername, settings.KafkaSASLPasswordFile = mechanism,
+				"settle", testenv.SecretFile(t, "secret")
 			requireSetup(t, newSink(t, settings), text.KafkaLoginRefused)
 		})
 	}

@@ -5,12 +5,12 @@
 //
 // # Order
 //
-// Messages are sent in waves. The records of a wave are one batch for each partition at most, and the next wave is sent when
-// every batch is acknowledged. Kafka stores a batch as a whole or not at all. So no record is stored for the first
+// Messages are sent in waves. The records of a wave are one batch for each partition at most, and the next wave is sent
+// when every batch is acknowledged. Kafka stores a batch as a whole or not at all. So no record is stored for the first
 // time after a later one of its partition, whatever fails.
 //
-// After an error the client is closed, which drops its records, and the next call makes a new one. A broker may still store a
-// batch of the closed client: that is a duplicate, because the next publication repeats it.
+// After an error the client is closed, which drops its records, and the next call makes a new one. A broker may still
+// store a batch of the closed client: that is a duplicate, because the next publication repeats it.
 package kafkasink
 
 import (
@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	// maxBatchBytes bounds a batch before it is compressed. It is the default of Kafka's producers, a little below the default
-	// of the brokers (message.max.bytes).
+	// maxBatchBytes bounds a batch before it is compressed. It is the default of Kafka's producers, a little below the
+	// default of the brokers (message.max.bytes).
 	maxBatchBytes = 1_000_000
-	// waveBytes bounds the records of a wave for each partition, so that those of a partition fit into one batch. Keys spread
-	// evenly over partitions.
+	// waveBytes bounds the records of a wave for each partition, so that those of a partition fit into one batch. Keys
+	// spread evenly over partitions.
 	waveBytes = 900_000
 	// recordBytes is more than what a record has besides key and value: the header, lengths and offsets.
 	recordBytes = 128
@@ -119,8 +119,8 @@ func (s *Sink) Close() {
 	s.discard()
 }
 
-// Look returns a constant place if the topic is reachable. A topic that somebody has deleted, or whose records somebody has
-// deleted, is not noticed: what Kafka has acknowledged is Kafka's to keep.
+// Look returns a constant place if the topic is reachable. A topic that somebody has deleted, or whose records somebody
+// has deleted, is not noticed: what Kafka has acknowledged is Kafka's to keep.
 func (s *Sink) Look(ctx context.Context, _ events.Place) (events.Look, error) {
 	if err := s.lock(ctx); err != nil {
 		return events.Look{}, err
@@ -133,8 +133,8 @@ func (s *Sink) Look(ctx context.Context, _ events.Place) (events.Look, error) {
 	return events.Look{Place: events.Place{Server: server}}, nil
 }
 
-// bounded makes a request and ends with ctx at the latest. A client waits for a new connection longer than that, unless it is
-// closed.
+// bounded makes a request and ends with ctx at the latest. A client waits for a new connection longer than that, unless
+// it is closed.
 func (s *Sink) bounded(ctx context.Context, request func(context.Context, *kgo.Client) error) error {
 	client, err := s.open()
 	if err != nil {
@@ -172,11 +172,13 @@ func (s *Sink) look(ctx context.Context, client *kgo.Client) error {
 	}
 }
 
-// Publish delivers the messages wave by wave. It stops at the first wave that is not acknowledged as a whole; any of its
-// messages may have been delivered.
-func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.Message) (delivered int, last string, err error) {
+// Publish delivers the messages wave by wave. It stops at the first wave that is not acknowledged as a whole; any of
+// its messages may have been delivered.
+func (s *Sink) Publish(ctx context.Context, at events.Place,
+	messages []events.Message) (delivered int, last string, err error) {
 	if at.Server != server {
-		return 0, "", fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrMayHaveLost, server, at.Server)
+		return 0, "", fmt.Errorf("publish to topic %s: %w: its name is %s, not %q", s.topic, events.ErrMayHaveLost,
+			server, at.Server)
 	}
 	if err := s.lock(ctx); err != nil {
 		return 0, "", err
@@ -197,8 +199,8 @@ func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.M
 	return delivered, "", nil
 }
 
-// wave returns the messages to send next. The first wave of a client is one message: the client does not know the partitions
-// yet, and would send the records of a partition in several batches.
+// wave returns the messages to send next. The first wave of a client is one message: the client does not know the
+// partitions yet, and would send the records of a partition in several batches.
 func (s *Sink) wave(messages []events.Message) []events.Message {
 	limit := waveRecords
 	if !s.warm {
@@ -233,7 +235,8 @@ func (s *Sink) send(ctx context.Context, wave []events.Message) (acknowledged in
 }
 
 func record(m *events.Message) *kgo.Record {
-	return &kgo.Record{Key: []byte(m.Key), Value: m.Body, Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte(contentType)}}}
+	return &kgo.Record{Key: []byte(m.Key), Value: m.Body,
+		Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte(contentType)}}}
 }
 
 // replies has what became of the messages of a wave. The client calls set, also after nobody waits any more.

@@ -101,7 +101,8 @@ func publishAll(t *testing.T, s *Sink, all []events.Message, note func(published
 	return failures
 }
 
-// A broker that hangs answers nothing. Publish ends with its context, and nothing of it is sent afterwards in a wrong order.
+// A broker that hangs answers nothing. Publish ends with its context, and nothing of it is sent afterwards in a wrong
+// order.
 func TestPublish_HungBroker(t *testing.T) {
 	t.Parallel()
 	const partitions = 3
@@ -165,15 +166,18 @@ func TestErrorsOfSetup(t *testing.T) {
 			t.Parallel()
 			broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true,
 				Mechanism: mechanism, Username: "settle", Password: "secret"})
-			settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile(),
-				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle", KafkaSASLPasswordFile: testenv.SecretFile(t, "secret")}
+			settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true,
+				KafkaTLSCAFile:     broker.CAFile(),
+				KafkaSASLMechanism: mechanism, KafkaSASLUsername: "settle",
+				KafkaSASLPasswordFile: testenv.SecretFile(t, "secret")}
 			require.NoError(t, settings.Validate())
 			s := newSink(t, settings)
 			all := messages(0, 100)
 			delivered, err := deliver(t.Context(), s, all)
 			require.NoError(t, err)
 			require.Equal(t, len(all), delivered)
-			last, err := kadm.NewClient(s.client).ListEndOffsets(t.Context(), topic) // kcat cannot log in to this broker
+			// Kcat cannot log in to this broker.
+			last, err := kadm.NewClient(s.client).ListEndOffsets(t.Context(), topic)
 			require.NoError(t, err)
 			require.EqualValues(t, len(all), last[topic][0].Offset)
 		})
@@ -183,11 +187,13 @@ func TestErrorsOfSetup(t *testing.T) {
 func TestPublish_TLS(t *testing.T) {
 	t.Parallel()
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}, TLS: true})
-	settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true, KafkaTLSCAFile: broker.CAFile()}
+	settings := connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic, KafkaTLS: true,
+		KafkaTLSCAFile: broker.CAFile()}
 	all := messages(0, 100)
 	_, err := deliver(t.Context(), newSink(t, settings), all)
 	require.NoError(t, err)
-	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 1, "security.protocol=ssl", "ssl.ca.location="+broker.CAFile()), 1)
+	requireFirstInOrder(t, all, read(t, settings.KafkaBrokers, topic, 1, "security.protocol=ssl",
+		"ssl.ca.location="+broker.CAFile()), 1)
 
 	settings.KafkaTLSCAFile = testenv.PrivateKafka(t, testenv.KafkaOptions{TLS: true}).CAFile()
 	requireSetup(t, newSink(t, settings), text.KafkaCertificateRefused)

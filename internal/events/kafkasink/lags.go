@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/events"
 )
 
-// Lags returns the consumer groups that have committed an offset of the topic, as far as the user may see them. A partition
-// without a committed offset counts from its first record.
+// Lags returns the consumer groups that have committed an offset of the topic, as far as the user may see them. A
+// partition without a committed offset counts from its first record.
 func (s *Sink) Lags(ctx context.Context) ([]events.Lag, error) {
 	if err := s.lock(ctx); err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ func deliver(ctx context.Context, s *Sink, messages []events.Message) (delivered
 func messages(first, count int) []events.Message {
 	all := make([]events.Message, count)
 	for i := range all {
-		all[i] = events.Message{Key: strconv.Itoa((first + i) % 97), Body: fmt.Appendf(nil, `{"n":%d,"padding":%q}`, first+i, strings.Repeat("가", 100))}
+		all[i] = events.Message{Key: strconv.Itoa((first + i) % 97),
+			Body: fmt.Appendf(nil, `{"n":%d,"padding":%q}`, first+i, strings.Repeat("가", 100))}
 	}
 	return all
 }
@@ -62,7 +63,8 @@ func read(t *testing.T, brokers []string, topic string, partitions int32, settin
 	kcat, err := process.Find("kcat")
 	require.NoError(t, err, "to install it: make setup")
 	for p := range partitions {
-		args := []string{"-C", "-b", strings.Join(brokers, ","), "-t", topic, "-p", fmt.Sprint(p), "-o", "beginning", "-e", "-q", "-f", "%p\t%k\t%h\t%s\n"}
+		args := []string{"-C", "-b", strings.Join(brokers, ","), "-t", topic, "-p", fmt.Sprint(p), "-o", "beginning",
+			"-e", "-q", "-f", "%p\t%k\t%h\t%s\n"}
 		for _, setting := range settings {
 			args = append(args, "-X", setting)
 		}
@@ -104,8 +106,8 @@ func partitionOf(key string, partitions int32) int32 {
 	return int32(h&0x7fffffff) % partitions
 }
 
-// requireFirstInOrder requires that every message is stored, unchanged, and for the first time behind all earlier messages of
-// its partition. It returns the number of duplicates.
+// requireFirstInOrder requires that every message is stored, unchanged, and for the first time behind all earlier
+// messages of its partition. It returns the number of duplicates.
 func requireFirstInOrder(t *testing.T, want []events.Message, all []stored, partitions int32) (duplicates int) {
 	t.Helper()
 	expected := map[int32][]events.Message{}

@@ -79,7 +79,8 @@ func (l losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// The restarted server has loaded its file and has the stream. Only its run_id says that acknowledged events may be missing.
+// The restarted server has loaded its file and has the stream. Only its run_id says that acknowledged events may be
+// missing.
 func TestPublish_NoticesRestartBeforeAnythingIsAppended(t *testing.T) {
 	t.Parallel()
 	f, redisServer := newFixture(t, testenv.RedisOptions{AppendOnly: true})
@@ -237,8 +238,10 @@ func TestErrorsOfSetup(t *testing.T) {
 		"WRONGPASS": {"resetpass", ">other"},
 		"off":       {"off"},
 	} {
-		require.NoError(t, f.admin.ACLSetUser(t.Context(), name, append([]string{"on", ">secret", "~" + stream, "+@all"}, rules...)...).Err())
-		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
+		require.NoError(t, f.admin.ACLSetUser(t.Context(), name,
+			append([]string{"on", ">secret", "~" + stream, "+@all"}, rules...)...).Err())
+		s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()},
+			RedisAccess: connect.RedisAccess{RedisUsername: name, RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
 		delivered, _, err := s.Publish(t.Context(), events.Place{Server: server}, f.messages(1))
 		requireSetup(t, err, name)
 		require.Zero(t, delivered)
@@ -249,8 +252,10 @@ func TestErrorsOfSetup(t *testing.T) {
 	}
 	require.Zero(t, f.length())
 
-	require.NoError(t, f.admin.ACLSetUser(t.Context(), "lags", "on", ">secret", "~"+stream, "+@all", "-xinfo|groups").Err())
-	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()}, RedisAccess: connect.RedisAccess{RedisUsername: "lags", RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
+	require.NoError(t, f.admin.ACLSetUser(t.Context(), "lags", "on", ">secret", "~"+stream, "+@all",
+		"-xinfo|groups").Err())
+	s := newSink(t, open(t, connect.RedisSettings{RedisAddrs: []string{redisServer.Addr()},
+		RedisAccess: connect.RedisAccess{RedisUsername: "lags", RedisPasswordFile: testenv.SecretFile(t, "secret")}}))
 	_, err := s.Lags(t.Context())
 	requireSetup(t, err, "xinfo")
 

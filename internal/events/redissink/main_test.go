@@ -76,7 +76,8 @@ func newSink(t *testing.T, client redis.UniversalClient) *Sink {
 func message(t testing.TB, user coupon.UserID) events.Message {
 	t.Helper()
 	at := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	m, err := (&events.Issued{Coupon: 42, User: user, UserCoupon: coupon.UserCouponID(user), Position: int(user), AppliedAt: at, IssuedAt: at,
+	m, err := (&events.Issued{Coupon: 42, User: user, UserCoupon: coupon.UserCouponID(user), Position: int(user),
+		AppliedAt: at, IssuedAt: at,
 		ExpiresAt: at, Run: 7}).Event().Message()
 	require.NoError(t, err)
 	return m

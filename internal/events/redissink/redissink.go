@@ -1,14 +1,14 @@
 // Package redissink delivers events to a stream of Redis 7.0 or later: standalone, Sentinel or Cluster.
 //
-// A stream entry has the single field `event`, an event as JSON. One Lua script appends a page of events, all or none of
-// them, so that an error in the middle of a page cannot change the order. The script runs on the master of the stream's slot
-// and compares its run_id, its master_replid and the key of the stream, because a server that has restarted or was promoted may lack events that were
-// acknowledged. It also looks for the event that it appended last: a stream that was emptied, that went back to an older copy,
-// or that is another one, does not have it.
+// A stream entry has the single field `event`, an event as JSON. One Lua script appends a page of events, all or none
+// of them, so that an error in the middle of a page cannot change the order. The script runs on the master of the
+// stream's slot and compares its run_id, its master_replid and the key of the stream, because a server that has
+// restarted or was promoted may lack events that were acknowledged. It also looks for the event that it appended last:
+// a stream that was emptied, that went back to an older copy, or that is another one, does not have it.
 //
-// Entries leave the stream when they are older than the retention by the clock of Redis, whether they were read or not. The
-// number of entries is not limited, but nothing is appended while more than 60 % of maxmemory is used. Without maxmemory,
-// no limit is known: the sink appends always.
+// Entries leave the stream when they are older than the retention by the clock of Redis, whether they were read or not.
+// The number of entries is not limited, but nothing is appended while more than 60 % of maxmemory is used. Without
+// maxmemory, no limit is known: the sink appends always.
 package redissink
 
 import (
@@ -25,10 +25,12 @@ import (
 )
 
 const (
-	// pageSize is the number of events that a script appends. A page of 600-byte events takes Redis less than a millisecond.
+	// pageSize is the number of events that a script appends. A page of 600-byte events takes Redis less than a
+	// millisecond.
 	pageSize = 200
-	// trimSize is the most entries that a script removes: five times as many as it appends, so that a stream whose events
-	// are old gets shorter. It must exceed stream-node-max-entries (100 by default), because Redis removes whole nodes.
+	// trimSize is the most entries that a script removes: five times as many as it appends, so that a stream whose
+	// events are old gets shorter. It must exceed stream-node-max-entries (100 by default), because Redis removes whole
+	// nodes.
 	trimSize = 5 * pageSize
 	// looks limits the scripts of one call of Server. They remove up to 20,000 old entries of a stream.
 	looks = 20
@@ -50,8 +52,8 @@ type Sink struct {
 
 var _ events.Sink = (*Sink)(nil)
 
-// New does not connect. The Sink closes the client. The client should have MaxRetries -1, since a repeated page would be
-// appended twice, and ContextTimeoutEnabled.
+// New does not connect. The Sink closes the client. The client should have MaxRetries -1, since a repeated page would
+// be appended twice, and ContextTimeoutEnabled.
 func New(rdb redis.UniversalClient, o Options) (*Sink, error) {
 	switch {
 	case rdb == nil:
@@ -67,8 +69,10 @@ func New(rdb redis.UniversalClient, o Options) (*Sink, error) {
 // Close closes the client.
 func (s *Sink) Close() { _ = s.rdb.Close() }
 
-// Publish appends messages page by page. It stops at the first page that is not acknowledged; that page may have been appended.
-func (s *Sink) Publish(ctx context.Context, at events.Place, messages []events.Message) (delivered int, last string, err error) {
+// Publish appends messages page by page. It stops at the first page that is not acknowledged; that page may have been
+// appended.
+func (s *Sink) Publish(ctx context.Context, at events.Place,
+	messages []events.Message) (delivered int, last string, err error) {
 	for page := range slices.Chunk(messages, pageSize) {
 		if at.Last, err = s.append(ctx, at, page); err != nil {
 			return delivered, at.Last, fmt.Errorf("append to stream %s: %w", s.Stream, err)
@@ -93,14 +97,15 @@ func (s *Sink) append(ctx context.Context, at events.Place, page []events.Messag
 		}
 		return at.Last, fmt.Errorf("%w: it is %s, not %s", events.ErrMayHaveLost, a.server, at.Server)
 	case full:
-		return at.Last, fmt.Errorf("%w: %d of %d bytes are used, the limit for events is %d %%", events.ErrFull, a.used, a.max, fullPercent)
+		return at.Last, fmt.Errorf("%w: %d of %d bytes are used, the limit for events is %d %%", events.ErrFull, a.used,
+			a.max, fullPercent)
 	default:
 		return at.Last, fmt.Errorf("unknown code %q of redis script append", a.code)
 	}
 }
 
-// Look names the server by the run_id and the master_replid of the Redis that has the stream, and by the stream's key. It also removes old events, so
-// that a stream to which nothing is published gets shorter.
+// Look names the server by the run_id and the master_replid of the Redis that has the stream, and by the stream's key.
+// It also removes old events, so that a stream to which nothing is published gets shorter.
 func (s *Sink) Look(ctx context.Context, known events.Place) (look events.Look, err error) {
 	look.Last = known.Last
 	for range looks {
@@ -120,7 +125,8 @@ func (s *Sink) Look(ctx context.Context, known events.Place) (look events.Look, 
 	return look, nil
 }
 
-// Lags returns the groups of the stream. Unread is -1 where Redis does not know it, for example after a group was set back.
+// Lags returns the groups of the stream. Unread is -1 where Redis does not know it, for example after a group was set
+// back.
 func (s *Sink) Lags(ctx context.Context) ([]events.Lag, error) {
 	groups, err := s.rdb.XInfoGroups(ctx, s.Stream).Result()
 	if redis.HasErrorPrefix(err, "no such key") { // nothing was published yet, and no group was created

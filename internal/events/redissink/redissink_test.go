@@ -55,7 +55,8 @@ func TestPublish_AppendsNothingToAnotherServer(t *testing.T) {
 	}
 }
 
-// The memory of this Redis passes the limit in the middle of publishing. Pages before it are in the stream, no other one is.
+// The memory of this Redis passes the limit in the middle of publishing. Pages before it are in the stream, no other
+// one is.
 func TestPublish_RefusesPagesAboveMemoryLimit(t *testing.T) {
 	t.Parallel()
 	f, _ := newFixture(t, testenv.RedisOptions{Args: []string{"--maxmemory", "8mb"}})
@@ -99,7 +100,8 @@ func (f *fixture) appendAged(age time.Duration, count int) {
 	require.NoError(f.t, err)
 	_, err = f.admin.Pipelined(f.t.Context(), func(p redis.Pipeliner) error {
 		for i, m := range f.messages(count) {
-			p.XAdd(f.t.Context(), &redis.XAddArgs{Stream: stream, ID: fmt.Sprintf("%d-%d", now.Add(-age).UnixMilli(), i), Values: []any{"event", m.Body}})
+			p.XAdd(f.t.Context(), &redis.XAddArgs{Stream: stream,
+				ID: fmt.Sprintf("%d-%d", now.Add(-age).UnixMilli(), i), Values: []any{"event", m.Body}})
 		}
 		return nil
 	})
@@ -168,7 +170,8 @@ func TestPublish_RecoversFromFullMemory(t *testing.T) {
 	f, _ := newFixture(t, testenv.RedisOptions{})
 	server := f.server()
 	f.appendAged(25*time.Hour, old)
-	require.NoError(t, f.admin.ConfigSet(t.Context(), "maxmemory", strconv.FormatInt(f.memory()["used_memory"]*9/10, 10)).Err())
+	require.NoError(t, f.admin.ConfigSet(t.Context(), "maxmemory",
+		strconv.FormatInt(f.memory()["used_memory"]*9/10, 10)).Err())
 	require.ErrorContains(t, f.admin.Set(t.Context(), "application", "x", 0).Err(), "OOM")
 	next := f.messages(1)
 	delivered, err := f.deliver(t.Context(), server, next)
@@ -195,7 +198,8 @@ func TestPublish_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	f, redisServer := newFixture(t, testenv.RedisOptions{})
 	server := f.server()
-	client := redis.NewClient(&redis.Options{Addr: redisServer.Addr(), MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: redisServer.Addr(), MaxRetries: -1, ReadTimeout: -1,
+		ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	f.Sink = newSink(t, client)
 	ctx := &bounded{Context: t.Context()}
@@ -278,10 +282,12 @@ func TestLags(t *testing.T) {
 	for group, start := range map[string]string{"all": "0", "middle": entries[4].ID, "shop": "0"} {
 		require.NoError(t, f.admin.XGroupCreate(t.Context(), stream, group, start).Err())
 	}
-	read, err := f.admin.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: "shop", Consumer: "one", Streams: []string{stream, ">"}, Count: 7}).Result()
+	read, err := f.admin.XReadGroup(t.Context(),
+		&redis.XReadGroupArgs{Group: "shop", Consumer: "one", Streams: []string{stream, ">"}, Count: 7}).Result()
 	require.NoError(t, err)
 	require.NoError(t, f.admin.XAck(t.Context(), stream, "shop", read[0].Messages[0].ID).Err())
 	lags, err = f.Lags(t.Context())
 	require.NoError(t, err)
-	require.ElementsMatch(t, []events.Lag{{Group: "all", Unread: 10}, {Group: "middle", Unread: -1}, {Group: "shop", Unread: 3, Pending: 6}}, lags)
+	require.ElementsMatch(t, []events.Lag{{Group: "all", Unread: 10}, {Group: "middle", Unread: -1},
+		{Group: "shop", Unread: 3, Pending: 6}}, lags)
 }

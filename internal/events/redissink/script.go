@@ -61,7 +61,8 @@ func (s *Sink) run(ctx context.Context, at events.Place, page []events.Message) 
 }
 
 func (s *Sink) call(ctx context.Context, verb, body string, at events.Place, page []events.Message) (any, error) {
-	line := append(make([]any, 0, 9+len(page)), verb, body, 1, s.Stream, at.Server, at.Last, s.Retention.Milliseconds(), trimSize, fullPercent)
+	line := append(make([]any, 0, 9+len(page)), verb, body, 1, s.Stream, at.Server, at.Last, s.Retention.Milliseconds(),
+		trimSize, fullPercent)
 	for _, m := range page {
 		line = append(line, m.Body)
 	}

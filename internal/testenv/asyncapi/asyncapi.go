@@ -36,8 +36,8 @@ var Document = sync.OnceValues(func() (map[string]any, error) {
 	return document, nil
 })
 
-// Check fails the test if body is not an event as the document describes it. A member that the document does not name is an
-// error here, although consumers ignore it, so that no member is added without the document.
+// Check fails the test if body is not an event as the document describes it. A member that the document does not name
+// is an error here, although consumers ignore it, so that no member is added without the document.
 func Check(t testing.TB, body []byte) {
 	t.Helper()
 	if err := Conforms(body); err != nil {
@@ -77,7 +77,8 @@ func agree(event map[string]any) error {
 		id = "issued-" + text(data["userId"])
 	}
 	for name, want := range map[string]string{
-		"source": "/coupons/" + text(data["couponId"]), "subject": text(data["userId"]), "partitionkey": text(data["userId"]), "id": id,
+		"source": "/coupons/" + text(data["couponId"]), "subject": text(data["userId"]),
+		"partitionkey": text(data["userId"]), "id": id,
 	} {
 		if got := text(event[name]); got != want {
 			return fmt.Errorf("%s is %q, its other members make it %q", name, got, want)
@@ -96,8 +97,8 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// schemas are those of one type. nothingElse adds the rule that an event and its data have no other members: JSON Schema draft 7,
-// which AsyncAPI uses, cannot say that of composed schemas.
+// schemas are those of one type. nothingElse adds the rule that an event and its data have no other members: JSON
+// Schema draft 7, which AsyncAPI uses, cannot say that of composed schemas.
 type schemas struct{ payload, nothingElse *jsonschema.Schema }
 
 // compiled returns the schemas of each type.
@@ -120,7 +121,8 @@ var compiled = sync.OnceValues(func() (map[string]schemas, error) {
 		payload := contract + "#/components/messages/" + key + "/payload"
 		strict := map[string]any{
 			"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": payload, "unevaluatedProperties": false,
-			"properties": map[string]any{"data": map[string]any{"$ref": payload + "/allOf/1/properties/data", "unevaluatedProperties": false}},
+			"properties": map[string]any{"data": map[string]any{"$ref": payload + "/allOf/1/properties/data",
+				"unevaluatedProperties": false}},
 		}
 		address := "urn:jajeong:message:" + key
 		if err := compiler.AddResource(address, strict); err != nil {

@@ -129,7 +129,8 @@ func TestBrokenEventsDoNotConform(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{"", "{}", "[]", "null", `"issued"`, `{"type": 1}`, `{"type": "kr.jajeong.coupon.issued.v1"}`} {
+	for _, body := range []string{"", "{}", "[]", "null", `"issued"`, `{"type": 1}`,
+		`{"type": "kr.jajeong.coupon.issued.v1"}`} {
 		require.Error(t, asyncapi.Conforms([]byte(body)), body)
 	}
 }
@@ -167,9 +168,12 @@ func breaks(t *testing.T, body []byte) map[string][]byte {
 		}
 		put(name+" with an unknown member", append(slices.Clone(at), "actor"), "kim")
 	}
-	for what, value := range map[string]any{"type": "kr.jajeong.coupon.issued.v2", "source": "/coupons/43", "id": "issued-07",
-		"subject": "8", "partitionkey": "8", "sequence": 1.5, "time": "2026-11-21T00:00:01.5+09:00", "data/couponId": 43, "data/position": 0,
-		"data/orderId": "A 1001", "data/amountWon": 0.5, "data/discountWon": -1, "data/expiresAt": "2026-12-21T00:00:00+09:00"} {
+	for what, value := range map[string]any{"type": "kr.jajeong.coupon.issued.v2", "source": "/coupons/43",
+		"id":      "issued-07",
+		"subject": "8", "partitionkey": "8", "sequence": 1.5, "time": "2026-11-21T00:00:01.5+09:00",
+		"data/couponId": 43, "data/position": 0,
+		"data/orderId": "A 1001", "data/amountWon": 0.5, "data/discountWon": -1,
+		"data/expiresAt": "2026-12-21T00:00:00+09:00"} {
 		if path := strings.Split(what, "/"); get(whole, path) != nil {
 			put(fmt.Sprintf("%s %v", what, value), path, value)
 		}
@@ -182,9 +186,11 @@ func every(t *testing.T) map[string]*events.Event {
 	t.Helper()
 	at := time.Date(2026, 11, 20, 15, 0, 1, 500_000_000, time.UTC)
 	ends := at.AddDate(0, 0, 30)
-	issued := events.Issued{Coupon: 42, User: 7, UserCoupon: 9001, Position: 12, AppliedAt: at.Add(-time.Hour), IssuedAt: at,
+	issued := events.Issued{Coupon: 42, User: 7, UserCoupon: 9001, Position: 12, AppliedAt: at.Add(-time.Hour),
+		IssuedAt:  at,
 		ExpiresAt: ends, Run: 17}
-	greatest := events.Issued{Coupon: math.MaxUint64, User: math.MaxUint64, UserCoupon: math.MaxUint64, Position: math.MaxUint32,
+	greatest := events.Issued{Coupon: math.MaxUint64, User: math.MaxUint64, UserCoupon: math.MaxUint64,
+		Position:  math.MaxUint32,
 		AppliedAt: at, IssuedAt: at.Truncate(time.Second), ExpiresAt: ends, Run: math.MaxUint64}
 	all := map[string]*events.Event{"issued": issued.Event(), "issued greatest": greatest.Event()}
 	for _, kind := range kinds(t) {

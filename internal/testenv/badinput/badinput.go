@@ -16,7 +16,8 @@ import (
 )
 
 // CheckProgram is CheckAll of a program with one verb. Its run ends at once if it begins by mistake.
-func CheckProgram(t *testing.T, settings any, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+func CheckProgram(t *testing.T, settings any,
+	run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	parser, err := kong.New(settings, kong.Vars{"version": "", "log_level": "info"}, kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
@@ -33,10 +34,11 @@ func CheckProgram(t *testing.T, settings any, run func(ctx context.Context, args
 	})
 }
 
-// CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means
-// none, a number that is no canonical decimal, twice, not plain text, or an address with a password, which is not repeated. The program must name each and exit with code 2. One call gives a bad value to all
-// flags of a verb, because the program must name all problems. A flag that several verbs share is tried with the
-// first of them. run runs the program without any other configuration.
+// CheckAll gives every flag, argument and setting of every verb a bad value: empty, blank, zero where zero means none,
+// a number that is no canonical decimal, twice, not plain text, or an address with a password, which is not repeated.
+// The program must name each and exit with code 2. One call gives a bad value to all flags of a verb, because the
+// program must name all problems. A flag that several verbs share is tried with the first of them. run runs the program
+// without any other configuration.
 func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (code int, stderr string)) {
 	tried, known := map[string]bool{}, shared{}
 	for _, verb := range verbsOf(app) {
@@ -62,7 +64,10 @@ func CheckAll(t *testing.T, app *kong.Application, run func(args ...string) (cod
 		for _, inputs := range rounds(flags) {
 			refused(inputs...)
 		}
-		checkSettings(t, flags, func(args ...string) (int, string) { return run(append(slices.Clone(path), args...)...) })
+		checkSettings(t, flags, func(args ...string) (int,
+			string) {
+			return run(append(slices.Clone(path), args...)...)
+		})
 		for i, arg := range verb.Positional {
 			for _, value := range badValues(arg) {
 				refused(input{arg, append(slices.Repeat([]string{"1"}, i), value)})
@@ -175,7 +180,8 @@ func named(v *kong.Value, stderr string) bool {
 	}
 	for line := range strings.Lines(stderr) {
 		_, problem, found := strings.Cut(line, name+" ")
-		for _, text := range []string{"is empty", "is 0", "is given more than once", "has line breaks", "seems to have a password", `is "`} {
+		for _, text := range []string{"is empty", "is 0", "is given more than once", "has line breaks",
+			"seems to have a password", `is "`} {
 			if found && strings.HasPrefix(problem, text) {
 				return true
 			}
@@ -188,7 +194,8 @@ func named(v *kong.Value, stderr string) bool {
 const password = "hunter2"
 
 // withPassword are addresses that belong to other settings, or nowhere.
-var withPassword = []string{"redis://:" + password + "@redis:6379", "u:" + password + "@kafka:9092", "u:" + password + "@tcp(mysql:3306)/coupons",
+var withPassword = []string{"redis://:" + password + "@redis:6379", "u:" + password + "@kafka:9092", "u:" + password +
+	"@tcp(mysql:3306)/coupons",
 	"https://u:" + password + "@shop.example.com", "host=mysql password=" + password}
 
 // badValues returns values without a usable meaning.
@@ -220,7 +227,8 @@ func badValues(v *kong.Value) []string {
 }
 
 func isNumber(of reflect.Type) bool {
-	return of != reflect.TypeFor[time.Duration]() && (of.Kind() >= reflect.Int && of.Kind() <= reflect.Uint64 || of.Kind() == reflect.Float64)
+	return of != reflect.TypeFor[time.Duration]() &&
+		(of.Kind() >= reflect.Int && of.Kind() <= reflect.Uint64 || of.Kind() == reflect.Float64)
 }
 
 // plausible returns a valid value.

@@ -1,6 +1,6 @@
-// Package faultproxy is a TCP proxy that injects faults between a program and a server. It knows no protocol, only turns: on
-// each connection, a turn begins with the first bytes from the client after bytes from the server. That is one request and
-// its reply if the client waits for each reply, as clients of MySQL and Redis do.
+// Package faultproxy is a TCP proxy that injects faults between a program and a server. It knows no protocol, only
+// turns: on each connection, a turn begins with the first bytes from the client after bytes from the server. That is
+// one request and its reply if the client waits for each reply, as clients of MySQL and Redis do.
 package faultproxy
 
 import (
@@ -63,12 +63,12 @@ func Pass() Action { return Action{} }
 // DropRequest discards the request, calls do unless it is nil, and closes the connection.
 func DropRequest(do func()) Action { return Action{end: dropRequest, do: do} }
 
-// DropReply delivers the request and discards the reply. Once the server has answered or closed the connection, DropReply
-// calls do unless it is nil, and closes the connection. No other turn of the group begins while do runs.
+// DropReply delivers the request and discards the reply. Once the server has answered or closed the connection,
+// DropReply calls do unless it is nil, and closes the connection. No other turn of the group begins while do runs.
 func DropReply(do func()) Action { return Action{end: dropReply, do: do} }
 
-// DelayRequest closes the client's connection immediately and delivers the request, of 64 KiB at most, once until is closed:
-// a request that the client considers lost still takes effect.
+// DelayRequest closes the client's connection immediately and delivers the request, of 64 KiB at most, once until is
+// closed: a request that the client considers lost still takes effect.
 func DelayRequest(until <-chan struct{}) Action { return Action{end: delayRequest, until: until} }
 
 // DelayReply delivers the request and delays the reply until the channel is closed, as a slow server would.
@@ -138,8 +138,8 @@ func (p *Proxy) Turns() int {
 	return p.rules.turns
 }
 
-// Down closes every connection and refuses new ones, permanently. After the current turn, no rule and no action is called any
-// more. A rule and its actions may call Down.
+// Down closes every connection and refuses new ones, permanently. After the current turn, no rule and no action is
+// called any more. A rule and its actions may call Down.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +253,8 @@ func (l *link) delayRequest(request []byte, until <-chan struct{}) {
 	}
 }
 
-// replies forwards replies. It sets answered before each write, because the client may begin a new turn immediately after it.
+// replies forwards replies. It sets answered before each write, because the client may begin a new turn immediately
+// after it.
 func (l *link) replies() {
 	defer l.proxy.drop(l.client)
 	defer l.proxy.drop(l.server)

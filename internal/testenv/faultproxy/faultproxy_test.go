@@ -34,7 +34,8 @@ func newEchoServer(t *testing.T) *echoServer {
 			p.serving.Go(func() { p.serve(conn) })
 		}
 	})
-	t.Cleanup(func() { listener.Close(); p.serving.Wait() }) // after the proxy, which is started later and closes its connections
+	// After the proxy, which is started later and closes its connections.
+	t.Cleanup(func() { listener.Close(); p.serving.Wait() })
 	return p
 }
 

@@ -55,7 +55,8 @@ func reportOf(t *testing.T, packages ...string) (code int, output, logs string) 
 	}
 	logs = filepath.Join(dir, "logs")
 	var out, errors strings.Builder
-	code = run(append([]string{"-logs", logs, "go", "-C", dir, "test", "-vet=off", "-count=1"}, packages...), &out, &errors)
+	code = run(append([]string{"-logs", logs, "go", "-C", dir, "test", "-vet=off", "-count=1"}, packages...), &out,
+		&errors)
 	require.Empty(t, errors.String())
 	t.Log(out.String())
 	return code, out.String(), logs

@@ -158,8 +158,8 @@ func (r *report) output(p *pkg, e event) error {
 // isFrame reports whether testing prints the line around the output of a test.
 func isFrame(line string) bool {
 	line = strings.TrimLeft(line, " ")
-	return line == raceFrame || slices.ContainsFunc([]string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME ", "--- PASS: ", "--- FAIL: ", "--- SKIP: "},
-		func(frame string) bool { return strings.HasPrefix(line, frame) })
+	return line == raceFrame || slices.ContainsFunc([]string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME ",
+		"--- PASS: ", "--- FAIL: ", "--- SKIP: "}, func(frame string) bool { return strings.HasPrefix(line, frame) })
 }
 
 const raceFrame = "=================="
@@ -213,8 +213,8 @@ func (r *report) finish(took time.Duration) {
 			fmt.Fprintf(r.out, "failed: %s\n", strings.TrimSpace(p.name+" "+name))
 		}
 	}
-	fmt.Fprintf(r.out, "\nDONE %s%s%s%s in %.3fs\n", count(r.tests, "test"), more(r.skipped, "skipped", ""), more(r.failed, "failure", "s"),
-		more(broken, "error", "s"), took.Seconds())
+	fmt.Fprintf(r.out, "\nDONE %s%s%s%s in %.3fs\n", count(r.tests, "test"), more(r.skipped, "skipped", ""),
+		more(r.failed, "failure", "s"), more(broken, "error", "s"), took.Seconds())
 }
 
 // names are those of the tests that failed or did not end. A package that failed outside its tests has one empty name.
@@ -235,7 +235,8 @@ func (p *pkg) names() (names []string) {
 
 // toldByPart reports whether only a subtest says why the test failed.
 func (p *pkg) toldByPart(t *test) bool {
-	return t.output.empty() && slices.ContainsFunc(p.failed, func(u *test) bool { return strings.HasPrefix(u.name, t.name+"/") })
+	return t.output.empty() && slices.ContainsFunc(p.failed,
+		func(u *test) bool { return strings.HasPrefix(u.name, t.name+"/") })
 }
 
 func (p *pkg) running() []*test {

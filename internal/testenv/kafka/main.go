@@ -1,5 +1,5 @@
-// Command kafka is a Kafka broker for tests. It keeps its data in a folder and acknowledges records when they are on disk, so
-// that a killed broker loses none.
+// Command kafka is a Kafka broker for tests. It keeps its data in a folder and acknowledges records when they are on
+// disk, so that a killed broker loses none.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command oidcserver is an OpenID provider for tests. It signs in five persons whose password is their name, and serves one client.
+// Command oidcserver is an OpenID provider for tests. It signs in five persons whose password is their name, and serves
+// one client.
 package main
 
 import (
@@ -38,7 +39,8 @@ func (users) ExampleClientID() string                       { return "other" }
 // withGroups adds the groups to the userinfo document.
 type withGroups struct{ *storage.Storage }
 
-func (s withGroups) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, tokenID, subject, origin string) error {
+func (s withGroups) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, tokenID, subject,
+	origin string) error {
 	if err := s.Storage.SetUserinfoFromToken(ctx, info, tokenID, subject, origin); err != nil {
 		return err
 	}
@@ -57,8 +59,10 @@ func main() {
 		log.Fatal(err)
 	}
 	issuer := "http://" + listener.Addr().String()
-	storage.RegisterClients(storage.WebClient(*client, *secret, *redirect), storage.WebClient("other", "other", *redirect))
-	handler := exampleop.SetupServer(issuer, withGroups{storage.NewStorage(users{})}, slog.New(slog.NewTextHandler(io.Discard, nil)), false, op.WithAllowInsecure())
+	storage.RegisterClients(storage.WebClient(*client, *secret, *redirect),
+		storage.WebClient("other", "other", *redirect))
+	handler := exampleop.SetupServer(issuer, withGroups{storage.NewStorage(users{})},
+		slog.New(slog.NewTextHandler(io.Discard, nil)), false, op.WithAllowInsecure())
 	fmt.Println(issuer)
 	log.Fatal(http.Serve(listener, handler))
 }

@@ -1,5 +1,5 @@
-// Package openapi checks answers of the public APIs against their contracts: docs/openapi.yaml of apply-api, whose functions are
-// Document, Transport and Check, and docs/openapi-wallet.yaml of wallet-api.
+// Package openapi checks answers of the public APIs against their contracts: docs/openapi.yaml of apply-api, whose
+// functions are Document, Transport and Check, and docs/openapi-wallet.yaml of wallet-api.
 package openapi
 
 import (
@@ -96,8 +96,8 @@ func Check(request *http.Request, response *http.Response) error {
 	return Apply.Check(request, response)
 }
 
-// Check returns an error if a response does not conform to the contract: status, headers and their values, body. Headers
-// and members that the document does not name are errors, too. The body can be read again afterwards.
+// Check returns an error if a response does not conform to the contract: status, headers and their values, body.
+// Headers and members that the document does not name are errors, too. The body can be read again afterwards.
 func (c *Contract) Check(request *http.Request, response *http.Response) error {
 	document, err := c.document()
 	if err != nil {
@@ -180,7 +180,8 @@ func (c *Contract) headersConform(described openapi3.Headers, headers http.Heade
 func (c *Contract) fits(schema *openapi3.SchemaRef, value any) error {
 	known, ok := c.compiled.Load(schema)
 	if !ok {
-		known, _ = c.compiled.LoadOrStore(schema, sync.OnceValues(func() (*jsonschema.Schema, error) { return c.compile(schema) }))
+		known, _ = c.compiled.LoadOrStore(schema,
+			sync.OnceValues(func() (*jsonschema.Schema, error) { return c.compile(schema) }))
 	}
 	compiled, err := known.(func() (*jsonschema.Schema, error))()
 	if err != nil {
@@ -195,7 +196,8 @@ func (c *Contract) compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, erro
 		return nil, err
 	}
 	text, err := json.Marshal(map[string]any{
-		"allOf": []any{schema}, "components": map[string]any{"schemas": document.Components.Schemas}, // the targets of its $refs
+		// The targets of its $refs.
+		"allOf": []any{schema}, "components": map[string]any{"schemas": document.Components.Schemas},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write a schema: %w", err)
@@ -221,13 +223,14 @@ func (c *Contract) compile(schema *openapi3.SchemaRef) (*jsonschema.Schema, erro
 	return compiler.Compile(address)
 }
 
-// responsesTo returns the responses that the document allows. A request without an operation gets one of the three responses
-// that the document's introduction names.
+// responsesTo returns the responses that the document allows. A request without an operation gets one of the three
+// responses that the document's introduction names.
 func responsesTo(document *openapi3.T, request *http.Request) *openapi3.Responses {
 	named := document.Components.Responses
 	item := pathItem(document, request.URL.EscapedPath())
 	if item == nil {
-		return openapi3.NewResponses(openapi3.WithStatus(404, named["NotFound"]), openapi3.WithStatus(503, named["Overloaded"]))
+		return openapi3.NewResponses(openapi3.WithStatus(404, named["NotFound"]),
+			openapi3.WithStatus(503, named["Overloaded"]))
 	}
 	method := request.Method
 	if method == http.MethodHead {
@@ -236,7 +239,8 @@ func responsesTo(document *openapi3.T, request *http.Request) *openapi3.Response
 	if operation := item.Operations()[method]; operation != nil {
 		return operation.Responses
 	}
-	return openapi3.NewResponses(openapi3.WithStatus(405, named["MethodNotAllowed"]), openapi3.WithStatus(503, named["Overloaded"]))
+	return openapi3.NewResponses(openapi3.WithStatus(405, named["MethodNotAllowed"]),
+		openapi3.WithStatus(503, named["Overloaded"]))
 }
 
 // pathItem returns the document's item for a path, or nil. The library's own routers would clean the path first.

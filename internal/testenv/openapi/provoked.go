@@ -55,7 +55,8 @@ func (p *Provoker) Send(handler http.Handler, template string, request *http.Req
 }
 
 // Provoke sends a request with pairs of header names and values.
-func (p *Provoker) Provoke(handler http.Handler, method, template, id string, body io.Reader, headers ...string) *http.Response {
+func (p *Provoker) Provoke(handler http.Handler, method, template, id string, body io.Reader,
+	headers ...string) *http.Response {
 	p.t.Helper()
 	path := parameter.ReplaceAllLiteralString(template, id)
 	request := httptest.NewRequest(method, path, body)

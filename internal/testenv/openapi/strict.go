@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The contracts leave answers open to later fields and values, because clients are to ignore what they do not know. Tests
-// refuse whatever the contract does not name today: objects are closed, and these extensions are rules.
+// The contracts leave answers open to later fields and values, because clients are to ignore what they do not know.
+// Tests refuse whatever the contract does not name today: objects are closed, and these extensions are rules.
 const (
 	codesOf       = "x-codes"        // of an answer: the codes of its problems
 	statusesOf    = "x-statuses"     // of an answer: its values of status

@@ -17,7 +17,8 @@ import (
 
 const (
 	at      = `"2026-11-20T14:00:00.382634+09:00"`
-	pending = `{"status":"PENDING","couponId":42,"userId":7,"position":5,"seats":100,"withinSeats":true,"appliedAt":` + at +
+	pending = `{"status":"PENDING","couponId":42,"userId":7,"position":5,"seats":100,"withinSeats":true,"appliedAt":` +
+		at +
 		`,"cadence":"NIGHTLY","settlesAt":` + at + `}`
 	issued = `{"status":"ISSUED","couponId":42,"userId":7}`
 	terms  = `{"couponId":42,"name":"c","status":"OPEN","opensAt":` + at + `,"closesAt":` + at +
@@ -25,19 +26,22 @@ const (
 )
 
 func problem(status int, code, more string) string {
-	return fmt.Sprintf(`{"type":"urn:jajeong:problem:%s","title":"t","status":%d,"detail":"d","code":%[1]q,"instance":"urn:jajeong:request:r"%[3]s}`,
+	return fmt.Sprintf(
+		`{"type":"urn:jajeong:problem:%s","title":"t","status":%d,"detail":"d","code":%[1]q,"instance":"urn:jajeong:request:r"%[3]s}`,
 		code, status, more)
 }
 
 // check checks an answer with the headers of its kind.
 func check(method, path string, status int, body string, headers ...string) error {
 	response := &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}
-	for name, value := range map[string]string{"Cache-Control": "no-store", "X-Request-ID": "r", "X-Content-Type-Options": "nosniff",
+	for name, value := range map[string]string{"Cache-Control": "no-store", "X-Request-ID": "r",
+		"X-Content-Type-Options":  "nosniff",
 		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Content-Type": "application/json"} {
 		response.Header.Set(name, value)
 	}
 	if status >= 400 {
-		headers = append([]string{"Content-Type", "application/problem+json", "Content-Language", "ko", "Vary", "Accept-Language"}, headers...)
+		headers = append([]string{"Content-Type", "application/problem+json", "Content-Language", "ko", "Vary",
+			"Accept-Language"}, headers...)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		response.Header.Set(headers[i], headers[i+1])
@@ -47,7 +51,8 @@ func check(method, path string, status int, body string, headers ...string) erro
 
 func TestCheck_RefusesWhatTheDocumentDoesNotHave(t *testing.T) {
 	t.Parallel()
-	const me, apply, one, stream = "/v1/coupons/42/applications/me", "/v1/coupons/42/applications", "/v1/coupons/42", "/v1/live/coupons/42/me"
+	const me, apply, one, stream = "/v1/coupons/42/applications/me", "/v1/coupons/42/applications", "/v1/coupons/42",
+		"/v1/live/coupons/42/me"
 	asked := func(body string, headers ...string) error { return check("GET", me, 200, body, headers...) }
 	require.NoError(t, asked(pending))
 	require.NoError(t, asked(issued))
@@ -69,13 +74,15 @@ func TestCheck_RefusesWhatTheDocumentDoesNotHave(t *testing.T) {
 	require.Error(t, refused(409, problem(409, "CLOSED", `,"new":1`)), "field")
 	require.Error(t, refused(409, problem(409, "COUPON_NOT_FOUND", "")), "code of another status")
 	require.Error(t, refused(409, problem(410, "CLOSED", "")), "status of the body")
-	require.Error(t, refused(409, strings.Replace(problem(409, "CLOSED", ""), "problem:CLOSED", "problem:PAUSED", 1)), "type")
+	require.Error(t, refused(409, strings.Replace(problem(409, "CLOSED", ""), "problem:CLOSED", "problem:PAUSED", 1)),
+		"type")
 
 	shown := func(body string) error {
 		return check("GET", one, 200, body, "Cache-Control", "public, max-age=1", "ETag", `"e"`)
 	}
 	require.NoError(t, shown(terms))
-	require.Error(t, shown(strings.Replace(terms, `"minimumWon"`, `"discountPercent":10,"discountMaxWon":1,"minimumWon"`, 1)), "two discounts")
+	require.Error(t, shown(strings.Replace(terms, `"minimumWon"`,
+		`"discountPercent":10,"discountMaxWon":1,"minimumWon"`, 1)), "two discounts")
 	require.Error(t, shown(strings.Replace(terms, `"discountWon":5000,`, "", 1)), "no discount")
 
 	told := func(events string) error {

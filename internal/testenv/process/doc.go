@@ -2,9 +2,9 @@
 //
 // # Nothing is left behind
 //
-// Each server has a supervisor: a shell (supervise.sh) that reads from a pipe whose other end only this process holds. When
-// this process ends for any reason, SIGKILL and panic included, the kernel closes the pipe; the shell then kills the server
-// and removes its folder. Only a SIGKILL to the shell itself leaves a server behind.
+// Each server has a supervisor: a shell (supervise.sh) that reads from a pipe whose other end only this process holds.
+// When this process ends for any reason, SIGKILL and panic included, the kernel closes the pipe; the shell then kills
+// the server and removes its folder. Only a SIGKILL to the shell itself leaves a server behind.
 //
 // Linux and macOS.
 package process

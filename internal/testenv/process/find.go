@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// serverFolders are folders with servers that are often not on PATH: Debian, Fedora, MySQL's own packages, Homebrew on both
-// kinds of Mac. scripts/setup.sh has the same list.
+// serverFolders are folders with servers that are often not on PATH: Debian, Fedora, MySQL's own packages, Homebrew on
+// both kinds of Mac. scripts/setup.sh has the same list.
 var serverFolders = []string{
 	"/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/bin", "/usr/local/mysql/bin",
 	"/opt/homebrew/bin", "/opt/homebrew/opt/redis/bin", "/opt/homebrew/opt/mariadb/bin", "/opt/homebrew/opt/mysql/bin",

@@ -21,7 +21,8 @@ var redisServer = Program{
 		return []string{filepath.Join(dir, "redis.conf"), "--port", strconv.Itoa(port), "--dir", dir, "--save", ""}
 	},
 	Ready: func(ctx context.Context, s Instance) error {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
+		client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: -1,
+			ContextTimeoutEnabled: true})
 		defer client.Close()
 		info, err := client.InfoMap(ctx, "server").Result()
 		if err == nil && info["Server"]["process_id"] != strconv.Itoa(s.Pid) {
@@ -44,8 +45,8 @@ func TestSupervisorIgnoresTerminalSignals(t *testing.T) {
 	require.NoDirExists(t, s.Dir())
 }
 
-// Another process binds the port between its choice and the server's own bind. The Redis that answers there must not be taken
-// for this one.
+// Another process binds the port between its choice and the server's own bind. The Redis that answers there must not be
+// taken for this one.
 func TestStartRetriesWhenPortIsTaken(t *testing.T) {
 	t.Parallel()
 	theirs := StartFor(t, redisServer)
@@ -75,7 +76,8 @@ func TestPortOfKilledServerIsTakenByNoOther(t *testing.T) {
 
 func ping(t *testing.T, s *Server) error {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ReadTimeout: -1, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, ReadTimeout: -1,
+		ContextTimeoutEnabled: true})
 	defer client.Close()
 	return client.Ping(t.Context()).Err()
 }

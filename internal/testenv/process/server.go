@@ -123,7 +123,8 @@ var ErrExited = errors.New("it ended before it answered")
 func (s *Server) awaitReady(ctx context.Context) error {
 	if within := s.program.Within; within > 0 {
 		var cancelTimeout context.CancelFunc
-		ctx, cancelTimeout = context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v: %w", within, context.DeadlineExceeded))
+		ctx, cancelTimeout = context.WithTimeoutCause(ctx, within,
+			fmt.Errorf("no answer within %v: %w", within, context.DeadlineExceeded))
 		defer cancelTimeout()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

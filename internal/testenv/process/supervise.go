@@ -124,13 +124,14 @@ func NewFolder(prefix string) (*Folder, error) {
 	return &Folder{Path: dir, sup: sup}, nil
 }
 
-// home is where a test's folders are made: in TMPDIR, or else in memory, if that has eight gigabytes. That is room for the
-// servers of all packages that are tested at the same time: a MySQL grows to 200 MB, and two packages have about 20 of them. A
-// server that is killed leaves its files there as on a disk. Benchmarks use the disk.
+// home is where a test's folders are made: in TMPDIR, or else in memory, if that has eight gigabytes. That is room for
+// the servers of all packages that are tested at the same time: a MySQL grows to 200 MB, and two packages have about 20
+// of them. A server that is killed leaves its files there as on a disk. Benchmarks use the disk.
 func home() string {
 	const memory = "/dev/shm"
 	var free syscall.Statfs_t
-	if testing.Testing() && os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && free.Bavail*uint64(free.Bsize) >= 8<<30 {
+	if testing.Testing() && os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil &&
+		free.Bavail*uint64(free.Bsize) >= 8<<30 {
 		return memory
 	}
 	return ""

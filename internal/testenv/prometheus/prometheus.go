@@ -24,7 +24,8 @@ func Start(t testing.TB, config string) *process.Server {
 		Name: "prometheus", Hint: hint,
 		Files: map[string][]byte{"prometheus.yml": []byte(config)},
 		Args: func(_ string, port int) []string {
-			return []string{"--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn", listen(port)}
+			return []string{"--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn",
+				listen(port)}
 		},
 		Ready: func(ctx context.Context, s process.Instance) error {
 			var info struct{ Data struct{ CWD string } }

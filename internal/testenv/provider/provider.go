@@ -25,7 +25,8 @@ const (
 )
 
 // Flags are the settings of a program that takes the tokens, but for the keys.
-var Flags = []string{"--identity=jwt", "--jwt-issuer=" + Issuer, "--jwt-audience=" + Audience, "--jwt-user-claim=" + Claim}
+var Flags = []string{"--identity=jwt", "--jwt-issuer=" + Issuer, "--jwt-audience=" + Audience, "--jwt-user-claim=" +
+	Claim}
 
 // Key signs tokens by EdDSA.
 type Key struct {
@@ -64,7 +65,8 @@ func (k Key) Public() ed25519.PublicKey { return k.private.Public().(ed25519.Pub
 func JWKS(keys ...Key) []byte {
 	set := jwkset.JWKSMarshal{Keys: []jwkset.JWKMarshal{}}
 	for _, k := range keys {
-		one, err := jwkset.NewJWKFromKey(k.Public(), jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: k.id, USE: jwkset.UseSig}})
+		one, err := jwkset.NewJWKFromKey(k.Public(),
+			jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: k.id, USE: jwkset.UseSig}})
 		require.NoError(k.t, err)
 		set.Keys = append(set.Keys, one.Marshal())
 	}

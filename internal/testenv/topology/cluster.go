@@ -15,16 +15,16 @@ import (
 
 const clusterSlots = 16384
 
-// startNode starts a node that never takes another one for failed: no node promotes a replica by itself or refuses commands
-// because another one hangs, on purpose or on a slow machine.
+// startNode starts a node that never takes another one for failed: no node promotes a replica by itself or refuses
+// commands because another one hangs, on purpose or on a slow machine.
 func startNode(t testing.TB, args ...string) *testenv.Redis {
 	t.Helper()
 	return testenv.PrivateRedis(t, testenv.RedisOptions{Args: append([]string{"--cluster-enabled", "yes",
 		"--cluster-announce-ip", "127.0.0.1", "--cluster-node-timeout", "86400000"}, args...)}) // a day
 }
 
-// StartCluster starts a Cluster of that many masters for this test alone. Each has an equal share of the slots, in order. A
-// replica takes over only by CLUSTER FAILOVER TAKEOVER.
+// StartCluster starts a Cluster of that many masters for this test alone. Each has an equal share of the slots, in
+// order. A replica takes over only by CLUSTER FAILOVER TAKEOVER.
 func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 	t.Helper()
 	cluster := make([]*testenv.Redis, nodes)
@@ -48,7 +48,8 @@ func StartCluster(t testing.TB, nodes int) []*testenv.Redis {
 		client := newClient(t, node.Addr())
 		testenv.Eventually(t, "a node knows the whole cluster", func() bool {
 			info := client.ClusterInfo(t.Context()).Val()
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r\n", nodes))
+			return strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprintf("cluster_size:%d\r\n", nodes))
 		})
 	}
 	return cluster
@@ -63,8 +64,8 @@ func meet(ctx context.Context, node *redis.Client, member *testenv.Redis) error 
 	return node.ClusterMeet(ctx, host, port).Err()
 }
 
-// AddReplica starts a replica of a master of the cluster for this test alone. It waits until the replica has the master's
-// data and every node knows the replica.
+// AddReplica starts a replica of a master of the cluster for this test alone. It waits until the replica has the
+// master's data and every node knows the replica.
 func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *testenv.Redis {
 	t.Helper()
 	replica := startNode(t, "--repl-diskless-sync-delay", "0")
@@ -73,7 +74,8 @@ func AddReplica(t testing.TB, cluster []*testenv.Redis, master *testenv.Redis) *
 		t.Fatalf("testenv: cluster replica: %v", err)
 	}
 	id := newClient(t, master.Addr()).ClusterMyID(t.Context()).Val()
-	testenv.Eventually(t, "the replica knows its master", func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
+	testenv.Eventually(t, "the replica knows its master",
+		func() bool { return node.ClusterReplicate(t.Context(), id).Err() == nil })
 	awaitLink(t, node)
 	for _, one := range cluster {
 		client := newClient(t, one.Addr())

@@ -27,7 +27,8 @@ type Pair struct {
 // at Promote.
 func StartPair(t *testing.T, name string) *Pair {
 	t.Helper()
-	p := &Pair{name: name, Master: testenv.PrivateRedis(t, testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
+	p := &Pair{name: name, Master: testenv.PrivateRedis(t,
+		testenv.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}})}
 	p.Link = faultproxy.New(t, func(faultproxy.Turn) faultproxy.Action { return faultproxy.Pass() }, p.Master.Addr())
 	host, port, err := net.SplitHostPort(p.Link.Addr)
 	if err != nil {
@@ -79,7 +80,8 @@ func (p *Pair) Promote(t *testing.T) {
 		if strings.Join(p.onSentinel.GetMasterAddrByName(t.Context(), p.name).Val(), ":") == p.Replica.Addr() {
 			return true
 		}
-		_ = p.onSentinel.Failover(t.Context(), p.name).Err() // refused while one is in progress, or without a recent answer of the replica
+		// Refused while one is in progress, or without a recent answer of the replica.
+		_ = p.onSentinel.Failover(t.Context(), p.name).Err()
 		return false
 	})
 }

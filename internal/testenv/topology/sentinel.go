@@ -1,4 +1,5 @@
-// Package topology starts several Redis servers that know each other: a Cluster, or a master with a replica and a Sentinel.
+// Package topology starts several Redis servers that know each other: a Cluster, or a master with a replica and a
+// Sentinel.
 package topology
 
 import (
@@ -40,7 +41,8 @@ sentinel failover-timeout %[1]s 5000
 		Hint:  testenv.RedisHint,
 		Files: map[string][]byte{"sentinel.conf": config}, // a Sentinel also stores its state there
 		Args: func(dir string, port int) []string {
-			return []string{filepath.Join(dir, "sentinel.conf"), "--sentinel", "--port", strconv.Itoa(port), "--dir", dir}
+			return []string{filepath.Join(dir, "sentinel.conf"), "--sentinel", "--port", strconv.Itoa(port), "--dir",
+				dir}
 		},
 		Ready: testenv.RedisReady,
 	})

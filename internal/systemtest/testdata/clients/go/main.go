@@ -30,7 +30,8 @@ func run(server, coupon string) error {
 	if err != nil {
 		return err
 	}
-	if a := first.JSON202; a == nil || a.Status != apply.ACCEPTED || a.Position < 1 || a.Detail == "" || a.AppliedAt.IsZero() {
+	if a := first.JSON202; a == nil || a.Status != apply.ACCEPTED || a.Position < 1 || a.Detail == "" ||
+		a.AppliedAt.IsZero() {
 		return fmt.Errorf("applying: %s", first.Body)
 	}
 	second, err := client.ApplyWithResponse(ctx, coupon, &user)
@@ -48,14 +49,17 @@ func run(server, coupon string) error {
 	if err != nil {
 		return err
 	}
-	if a := standing.JSON200; a == nil || a.Status != apply.ApplicationStatusPENDING || a.WithinSeats == nil || !*a.WithinSeats {
+	if a := standing.JSON200; a == nil || a.Status != apply.ApplicationStatusPENDING || a.WithinSeats == nil ||
+		!*a.WithinSeats {
 		return fmt.Errorf("asking: %s", standing.Body)
 	}
-	stranger, err := client.StandingWithResponse(ctx, coupon, &apply.StandingParams{XUserID: &nine, XRequestID: &request})
+	stranger, err := client.StandingWithResponse(ctx, coupon,
+		&apply.StandingParams{XUserID: &nine, XRequestID: &request})
 	if err != nil {
 		return err
 	}
-	if p := stranger.ApplicationproblemJSON404; p == nil || p.Code != apply.ProblemCodeNOTAPPLIED || p.Instance != "urn:jajeong:request:"+request {
+	if p := stranger.ApplicationproblemJSON404; p == nil || p.Code != apply.ProblemCodeNOTAPPLIED ||
+		p.Instance != "urn:jajeong:request:"+request {
 		return fmt.Errorf("asking as a stranger: %s", stranger.Body)
 	}
 
