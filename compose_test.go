@@ -18,7 +18,7 @@ import (
 // TestComposeDemo runs the script of the service demo in compose.yaml, and every command that the script prints.
 func TestComposeDemo(t *testing.T) {
 	t.Parallel()
-	// For accounts of its own.
+	// A server of its own, because accounts belong to the server.
 	d := deployWith(t, jajeongtest.Options{MySQL: jajeongtest.DatabaseOn(t,
 		testenv.PrivateMySQL(t, testenv.MySQLOptions{}))})
 	d.serve(1000)

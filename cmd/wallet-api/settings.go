@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxInFlight is how many requests may wait for MySQL, half of them for wallets. MySQL answers 32 at a time; the
-	// others wait for a second at most if it answers 4,000 a second, and soon get 503 if it does not.
+	// maxInFlight is how many requests may wait for MySQL, half of them for wallets. MySQL answers 32 at a time;
+	// the others wait for some seconds, or get 503 after five.
 	maxInFlight = 4096
 	// minReserveTTL is long enough for a call to the payment service.
 	minReserveTTL = 10 * time.Second

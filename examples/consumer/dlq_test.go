@@ -195,7 +195,7 @@ func TestAccount_HasTheRights(t *testing.T) {
 		{s.args("replay"), 1, "failed again"},
 	} {
 		cmd := exec.CommandContext(t.Context(), testenv.Build(t, "./examples/consumer"), step.args...)
-		cmd.Env = append(os.Environ(), "REDIS_USERNAME="+name, "REDIS_PASSWORD="+password)
+		cmd.Env = append(os.Environ(), "SHOP_REDIS_USERNAME="+name, "SHOP_REDIS_PASSWORD="+password)
 		output, err := cmd.CombinedOutput()
 		require.Equal(t, step.code, cmd.ProcessState.ExitCode(), "%v: %s", err, output)
 		require.Contains(t, string(output), step.want)

@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// Nothing is repeated behind our back: a read whose reply was lost has moved events to this consumer's pending
 	// ones.
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Redis, MaxRetries: -1,
-		Username: os.Getenv("REDIS_USERNAME"), Password: os.Getenv("REDIS_PASSWORD")})
+		Username: os.Getenv("SHOP_REDIS_USERNAME"), Password: os.Getenv("SHOP_REDIS_PASSWORD")})
 	defer client.Close()
 
 	dlq := &DLQ{client, s.DLQ}

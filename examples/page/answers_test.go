@@ -196,7 +196,7 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 		retryAfter string
 		code       string
 	}
-	// The third one by a gateway.
+	// A gateway sends the third one.
 	answers := []answer{{503, "", "UNAVAILABLE"}, {429, "60", "TOO_MANY_REQUESTS"},
 		{503, "Wed, 21 Oct 2015 07:28:00 GMT", ""},
 		{409, "1", "LINE_FULL"}, {409, "3600", "LINE_FULL"}, {409, "", "SOLD_OUT"}}

@@ -29,7 +29,7 @@ func (a applied) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival,
 		return candidates.Watch{}, errors.New("redis is away")
 	}
 	_, ok := a[users[0]]
-	// MySQL is asked for users from 100.
+	// Users from 100 are unknown to Redis, so that MySQL is asked.
 	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100}, nil
 }
 

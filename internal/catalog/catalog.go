@@ -332,8 +332,8 @@ func (c *Catalog) publish(ctx context.Context,
 	_ = workers.Wait() // failed has the errors
 	for _, l := range late {
 		c.Logger.Error(
-			"a coupon was finalised without applications that this process has seen accepted; settle verify counts "+
-				"them",
+			"a coupon was finalised without applications that this process has seen accepted; "+
+				"settle verify counts them",
 			zap.Uint64("coupon_id", uint64(l.coupon)), zap.Int64("accepted", l.promise.Accepted))
 	}
 	if sending == 0 || failed.count < sending {

@@ -215,11 +215,10 @@ func (c *policySetCmd) Validate() error {
 	problems := []error{c.operatorFlags.checkUnless(c.DryRun),
 		about("--actions", refuse(c.Actions == nil && c.SharedAccounts == nil && c.Person == nil && c.Zone == "",
 			text.FlagsMissing, "--actions, --shared-accounts, --person, --zone"))}
-	for flag, list := range map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts,
-		"--person": c.Person} {
-		problems =
-			append(problems, about(flag, refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag,
-				strings.Join(list, ","))))
+	lists := map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person}
+	for flag, list := range lists {
+		mixed := refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))
+		problems = append(problems, about(flag, mixed))
 	}
 	return errors.Join(problems...)
 }

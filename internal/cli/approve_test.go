@@ -418,7 +418,7 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 			w.Exec("UPDATE approval SET "+change+" WHERE id = ?", a.Approval)
 		}
 	}
-	// Whose accounts are those of a console.
+	// The accounts of these persons are those of a console.
 	atConsole := func(change string, persons ...string) func(_ coupon.CouponID, a asked) {
 		return func(id coupon.CouponID, a asked) {
 			set(change)(id, a)

@@ -37,7 +37,7 @@ func FuzzCutoff(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%q was parsed as a date", c.Date)
 				}
-				// Which Apia left out.
+				// Apia left 2011-12-30 out.
 				if last := got.Add(-time.Nanosecond).In(zone).Format(time.DateOnly); last != c.Date &&
 					c.Date != "2011-12-30" {
 					t.Errorf("the cutoff of %s in %s is %s: before it is %s", c.Date, zone, got, last)

@@ -20,7 +20,7 @@ type explainCmd struct {
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {
-	// Without MySQL, Explain still reads Redis.
+	// An error is left to Explain: without MySQL it still reads Redis.
 	if purged, err := privacy.ReadPurged(ctx, s.MySQL, c.Coupon); err == nil && purged != nil {
 		return purged.Err(p.Instant(purged.PurgedAt))
 	}

@@ -185,10 +185,10 @@ var variable = []struct {
 	{regexp.MustCompile(`<date> – <date>`), "<date>"}, // around midnight, two hours are on two days
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(ns|µs|ms|s)\b`), "<duration>"},
 	{regexp.MustCompile(`\b\d{16}\b`), "<arrival>"},
+	// Hashes of events contain a time.
 	{regexp.MustCompile(`(번입니다 \(|with event \d+, |"hash": "|,\d+,)sha256:[0-9a-f]{64}`), "${1}<hash>"},
-	// hashes of events contain a time
+	// The digest of a restore contains arrivals.
 	{regexp.MustCompile("(accept-gap`(?:\\.|으로 유실을 인정하세요\\.)\n  )sha256:[0-9a-f]{64}"), "${1}<digest>"},
-	// that of a restore contains arrivals
 	{regexp.MustCompile(`(\d+(일|시간|분) )*\d+(\.\d+)?초`), "<duration>"},
 	{regexp.MustCompile(`(\d+ (days?|hours?|minutes?) )*\d+(\.\d+)? seconds?\b`), "<duration>"},
 	{regexp.MustCompile(`"(in|next_try_in)":[\d.e+]+`), `"$1":<number>`},

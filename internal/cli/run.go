@@ -98,9 +98,8 @@ func (c *runCmd) run(ctx context.Context, p *program) error {
 		return c.askApproval(ctx, p, order)
 	}
 	if c.DryRun {
-		return p.settle(ctx, c.Output, func(settler *settle.Settler) (*settle.Report,
-			error) {
-			return settler.Preview(ctx, order)
+		return p.settle(ctx, c.Output, func(s *settle.Settler) (*settle.Report, error) {
+			return s.Preview(ctx, order)
 		})
 	}
 	var leftOut []coupon.Class

@@ -45,10 +45,8 @@ func unknownEnvironment(model *kong.Application) (problems []error) {
 		if known[env] || serviceLink.MatchString(env) {
 			continue
 		}
-		if at := slices.IndexFunc(ownPrefixes, func(prefix string) bool {
-			return strings.HasPrefix(env,
-				prefix)
-		}); at >= 0 {
+		ours := func(prefix string) bool { return strings.HasPrefix(env, prefix) }
+		if at := slices.IndexFunc(ownPrefixes, ours); at >= 0 {
 			problems = append(problems, text.UsageErrorf(text.UnknownSetting, env,
 				strings.Join(withPrefix(known, ownPrefixes[at]), ", ")))
 		} else if strings.HasSuffix(env, "PASSWORD") && known[env+"_FILE"] {

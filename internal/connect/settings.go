@@ -41,8 +41,9 @@ func isAddress(given string) bool {
 	return err == nil && isPort(port) && port != "0" && host != "" && !strings.ContainsAny(host, "@/?#= ")
 }
 
-// secret returns the secret in a file that a setting names; nothing without a file. Passwords are in files alone:
-// every account of a machine can read its command lines, and an environment is inherited and printed.
+// secret returns the secret in a file that a setting names; nothing without a file. Apart from that
+// of MYSQL_DSN, passwords are in files alone: every account of a machine can read its command lines, and an environment
+// is inherited and printed.
 func secret(setting, file string) (value string, err error) {
 	if file == "" {
 		return "", nil

@@ -42,8 +42,7 @@ func tlsOf(setting, dir string) (*tls.Config, error) {
 			return nil, err
 		}
 		// The files are read again for each connection: certificates are renewed while a program runs.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
-			error) {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return keyPair(setting, dir)
 		}
 	} else if config.RootCAs == nil {

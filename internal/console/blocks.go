@@ -101,8 +101,8 @@ func cellOf(value any, p signin.Person) cell {
 // lines returns the lines that a verb has printed.
 func lines(printed []output.Block) (all []string) {
 	for _, b := range printed {
-		if line := strings.TrimSpace(output.Printable(strings.TrimPrefix(b.Text, "settle: "))); b.Sheet == nil &&
-			line != "" {
+		line := strings.TrimSpace(output.Printable(strings.TrimPrefix(b.Text, "settle: ")))
+		if b.Sheet == nil && line != "" {
 			all = append(all, line)
 		}
 	}

@@ -388,8 +388,8 @@ const maxQuery = 2000
 
 func (c *Console) search(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	if user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon")); user != "" &&
-		of != "" {
+	user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon"))
+	if user != "" && of != "" {
 		c.searchOne(w, r, user, of)
 		return
 	}

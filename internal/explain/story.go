@@ -20,8 +20,8 @@ func (p Phrasing) logEvent(f *Facts, e Event) string {
 		line = p.Sprintf(text.EventUsed, order, won(l.DiscountWon))
 	case coupon.LogReleased:
 		line = p.Sprintf(text.EventReleased, order)
-		if i := slices.IndexFunc(f.UserCoupon.Log, func(other LogEntry) bool { return other.Seq == l.Seq }); i >= 0 &&
-			f.UserCoupon.ranOut(i) {
+		i := slices.IndexFunc(f.UserCoupon.Log, func(other LogEntry) bool { return other.Seq == l.Seq })
+		if i >= 0 && f.UserCoupon.ranOut(i) {
 			line = p.Sprintf(text.EventTakenOver, order)
 		}
 	case coupon.LogRefunded:

@@ -81,7 +81,7 @@ func (r *Restorer) fromMarks(ctx context.Context, tx *sql.Tx, c coupon.Coupon, d
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		some, next, err := r.marked(ctx, c.ID, cursor)
 		if err == nil {
-			// Else the server would end a session that is silent during all the marks.
+			// Keeps the session: the server would end one that is silent during all the marks.
 			err = tx.QueryRowContext(ctx, aliveSQL).Scan(new(int))
 		}
 		if err != nil {

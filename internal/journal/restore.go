@@ -166,7 +166,7 @@ func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Or
 	if err != nil || !needed {
 		return err
 	}
-	// By an attempt whose COMMIT got no reply.
+	// An attempt whose COMMIT got no reply may have used it.
 	if used, err := audit.Recorded(ctx, tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used {
 		return err
 	}

@@ -93,8 +93,7 @@ func (a Account) RestoreDue() bool {
 // Figures returns the numbers that add up to the gap.
 func (a Account) Figures() audit.Figures {
 	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued,
-		Outcomes: a.Outcomes,
-		InBoth:   a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
+		Outcomes: a.Outcomes, InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
 }
 
 func (a Account) String() string { return a.Figures().In(text.English) }

@@ -405,8 +405,8 @@ func (r *room) news(s *stream, now time.Time, late bool) (frame, bool) {
 		return frame{}, false
 	}
 	// Who moves up may be about to get an outcome, which would then have to wait for tellEvery.
-	if moved := n.standing == s.told.standing && n.delayed == s.told.delayed && n.maybe == s.told.maybe; moved &&
-		!s.moved {
+	moved := n.standing == s.told.standing && n.delayed == s.told.delayed && n.maybe == s.told.maybe
+	if moved && !s.moved {
 		s.moved = true
 		return frame{}, false
 	}

@@ -27,8 +27,8 @@ import (
 const checkTimeout = 800 * time.Millisecond
 
 type Config struct {
-	// Returns the health of the shards that answer, and an error for the others; nil: the process is ready without
-	// Redis.
+	// Redis tells the health of the shards that answer, and an error for the others; nil: the process is ready
+	// without Redis.
 	Redis interface {
 		Health(ctx context.Context) (candidates.Health, error)
 	}

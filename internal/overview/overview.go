@@ -147,7 +147,7 @@ func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
 // it has also lost how far the line went.
 func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal, behind time.Duration) {
 	switch has := min(line.Journalled, o.UpTo); {
-	// By MySQL, which may hold an opening that was moved later.
+	// opened is what MySQL says, which may hold an opening that was moved later.
 	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0):
 		return JournalUnknown, 0
 	case has >= line.Last:

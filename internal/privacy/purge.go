@@ -90,7 +90,7 @@ func (p *Purger) begin(ctx context.Context, id coupon.CouponID, plan *PurgePlan,
 	var why WhyLeft
 	err = p.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		why = ""
-		// By an attempt that was committed, or by another purge.
+		// An attempt that was committed, or another purge, may have begun.
 		if begun, err = lockPurged(ctx, tx, id); err != nil || begun {
 			return err
 		}

@@ -35,9 +35,8 @@ type PurgedCoupon struct {
 
 const purgedSQL = `
 SELECT coupon_id, name, campaign_id, apply_opens_at, apply_closes_at, finalised_at, total_quantity, accepted,
-    issued_count, used_count,
-       used_won, revoked_count, not_selected_count, rejected_count,
-         audit_seq, audit_hash, actor, reason, purged_at, rows_deleted_at
+       issued_count, used_count, used_won, revoked_count, not_selected_count, rejected_count,
+       audit_seq, audit_hash, actor, reason, purged_at, rows_deleted_at
 FROM purged_coupon WHERE coupon_id = ?`
 
 // ReadPurged returns what remains of a coupon whose purge has begun; nil if there is none.

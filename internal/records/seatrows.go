@@ -22,9 +22,9 @@ import (
 const insertIssuedSQL = `
 /*M! SET STATEMENT foreign_key_checks = 0 FOR */
 INSERT /*+ SET_VAR(foreign_key_checks = OFF) */ INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at,
-    expires_at, run_id)
+                         expires_at, run_id)
 SELECT ?, j.user_id, ? + (j.packed & 32767), TIMESTAMP ? + INTERVAL (j.packed >> 15) MICROSECOND, TIMESTAMP ?,
-    TIMESTAMP ?, ?
+       TIMESTAMP ?, ?
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
 	user_id BIGINT UNSIGNED PATH '$[0]', packed BIGINT UNSIGNED PATH '$[1]'
 )) AS j`

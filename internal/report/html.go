@@ -36,14 +36,13 @@ func (e Edition) HTML(w io.Writer) error {
 	}
 	return pageTemplate.Execute(w, map[string]any{
 		"Lang": e.Language, "Title": e.title(), "Generated": e.generated(), "Meaning": e.meaning(),
-		"Chains": e.chains(),
-		"None":   e.Sprintf(text.ReportEmpty), "Nothing": e.Sprintf(text.NoApplications),
-		"Header": e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "Frozen": e.frozen(),
+		"Chains": e.chains(), "None": e.Sprintf(text.ReportEmpty),
+		"Nothing": e.Sprintf(text.NoApplications),
+		"Header":  e.header(), "Rows": rows, "Total": e.total(), "Missing": e.missing(), "Frozen": e.frozen(),
 		"LeftOut": append(e.erased(), e.leftOut()...), "Grids": e.grids(),
 		"SharesTitle": e.Sprintf(text.ReportOutcomes), "Shares": e.shares(), "TimelineTitle": e.Sprintf(title),
-		"Timeline":     e.chart(),
-		"ActionsTitle": e.Sprintf(text.ReportActions), "ActionColumns": e.Cells(actionColumns...),
-		"Actions": e.actions(),
+		"Timeline": e.chart(), "ActionsTitle": e.Sprintf(text.ReportActions),
+		"ActionColumns": e.Cells(actionColumns...), "Actions": e.actions(),
 	})
 }
 

@@ -273,19 +273,17 @@ func (e Edition) grids() (grids []grid) {
 		Total: slices.Concat([]cell{column(text.Total, false), {Text: e.Sprintf(text.CouponCount, len(e.Coupons))}},
 			e.Report.Total.UserCoupons.cells())}
 	for _, c := range e.Coupons {
-		issued.Rows =
-			append(issued.Rows, slices.Concat([]cell{{Text: c.Coupon.String()}, {Text: output.Printable(c.Name)}},
-				c.UserCoupons.cells()))
+		named := []cell{{Text: c.Coupon.String()}, {Text: output.Printable(c.Name)}}
+		issued.Rows = append(issued.Rows, slices.Concat(named, c.UserCoupons.cells()))
 	}
 	campaigns := grid{Title: e.Sprintf(text.ReportCampaigns),
 		Header: slices.Concat([]cell{column(text.ColumnCampaign, false), column(text.ColumnCoupons, true),
 			column(text.ColumnApplications, true), column(text.ColumnValueWon, true)}, figures)}
 	for _, s := range e.Campaigns {
-		campaigns.Rows =
-			append(campaigns.Rows, slices.Concat([]cell{{Text: fmt.Sprint(s.CampaignID)},
-				{Text: fmt.Sprint(s.Coupons), Number: true},
-				{Text: output.Grouped(fmt.Sprint(s.Applications)), Number: true},
-				{Text: limit(s.ValueWon, s.percent), Number: true}}, s.UserCoupons.cells()))
+		sums := []cell{{Text: fmt.Sprint(s.CampaignID)}, {Text: fmt.Sprint(s.Coupons), Number: true},
+			{Text: output.Grouped(fmt.Sprint(s.Applications)), Number: true},
+			{Text: limit(s.ValueWon, s.percent), Number: true}}
+		campaigns.Rows = append(campaigns.Rows, slices.Concat(sums, s.UserCoupons.cells()))
 	}
 	if len(issued.Rows) > 0 {
 		grids = append(grids, issued)

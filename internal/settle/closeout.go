@@ -80,10 +80,8 @@ func (p restPage) rowsOf(part []coupon.Application) *records.OutcomeRows {
 // eachPage visits the line in Redis up to the cutoff, page by page. After a request to stop it returns an error.
 func (s *settlement) eachPage(ctx context.Context, past ledger.Past, visit func(page restPage) error) error {
 	rest := &line.Reader{Queue: s.Line, Coupon: s.coupon.ID, Cutoff: s.run.cutoff, Size: pageApplications}
-	for page, err := range ahead.Pages(ctx, func(ctx context.Context) (*restPage,
-		error) {
-		return s.readRest(ctx, rest, past)
-	}) {
+	read := func(ctx context.Context) (*restPage, error) { return s.readRest(ctx, rest, past) }
+	for page, err := range ahead.Pages(ctx, read) {
 		if err == nil {
 			err = s.run.stopped()
 		}

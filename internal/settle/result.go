@@ -71,7 +71,7 @@ type Result struct {
 	Gap          int64          `json:"gap"` // number of accepted applications that cannot be found
 	FirstArrival coupon.Arrival `json:"firstArrival,omitempty"`
 	LastArrival  coupon.Arrival `json:"lastArrival,omitempty"`
-	// Sha256:… of the issued user ids in order, one a line.
+	// The issued user ids in order, one a line, as sha256:….
 	WinnersDigest string `json:"winnersDigest,omitempty"`
 	Millis        int64  `json:"durationMs"`
 	Error         string `json:"error,omitempty"`

@@ -301,9 +301,9 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, err
 	}
 	if !s.run.AcceptGap {
-		return account, invariant(&hold{text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures()),
-			audit.GapHeld,
-			audit.MissingPromises{Missing: account.Gap(), Account: account.Figures()}})
+		why := text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures())
+		missing := audit.MissingPromises{Missing: account.Gap(), Account: account.Figures()}
+		return account, invariant(&hold{why, audit.GapHeld, missing})
 	}
 	return account, nil
 }

@@ -157,7 +157,7 @@ func goodName(name string) bool {
 // Visible reports whether a name is seen, and no part of it is invisible, so that two persons do not look like one.
 func Visible(name string) bool {
 	invisible := func(r rune) bool {
-		// A blank of Braille.
+		// U+2800 is a blank of Braille.
 		return !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point,
 			unicode.Variation_Selector) || r == '\u2800'
 	}

@@ -27,9 +27,8 @@ func (r record) String() string {
 // recordsSQL has one row for each record, with the cutoff of its run, followed by one row for each coupon of the same
 // run. An immediate coupon has so many runs that a query for each of them takes too long.
 const recordsSQL = `
-SELECT s.run_id, TRUE AS is_record, COALESCE(s.issued_count, 0), COALESCE(s.first_arrival, 0), COALESCE(s.last_arrival,
-    0),
-       COALESCE(s.winners_digest, ''), 0 AS user_id, r.cutoff AS at, 0 AS position
+SELECT s.run_id, TRUE AS is_record, COALESCE(s.issued_count, 0), COALESCE(s.first_arrival, 0),
+       COALESCE(s.last_arrival, 0), COALESCE(s.winners_digest, ''), 0 AS user_id, r.cutoff AS at, 0 AS position
 FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?
 UNION ALL
 SELECT run_id, FALSE, 0, 0, 0, '', user_id, applied_at, position FROM user_coupon WHERE coupon_id = ?

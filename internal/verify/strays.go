@@ -37,8 +37,8 @@ AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.
 
 	// runsEndedWrongSQL counts runs with an end but no final status, or with a final status but no end.
 	runsEndedWrongSQL = `
-SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE (finished_at IS NULL) <> (status IN ('RUNNING',
-    'ABANDONED'))`
+SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run
+WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
 	// immediateAloneSQL counts immediate runs without a record. Such a run is recorded only where it changed a coupon.
 	immediateAloneSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
