@@ -88,7 +88,8 @@ const (
 	columns = `
 SELECT id, plan, digest, reason, maker, maker_sign_in, maker_account, created_at, expires_at,
        COALESCE(checker, ''), COALESCE(checker_sign_in, ''), COALESCE(checker_account, ''), decided_at,
-       COALESCE(approved, FALSE), COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at, COALESCE(run_id, 0), UTC_TIMESTAMP(6)
+       COALESCE(approved, FALSE), COALESCE(remark, ''), voided_at, COALESCE(void_plan, ''), used_at,
+       COALESCE(run_id, 0), UTC_TIMESTAMP(6)
 FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"

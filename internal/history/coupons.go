@@ -61,7 +61,8 @@ const (
      WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
 	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count,
-       apply_opens_at, apply_closes_at, status = 'PAUSED', finalised_at, campaign_id, validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
+       apply_opens_at, apply_closes_at, status = 'PAUSED', finalised_at, campaign_id,
+       validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
        cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
 FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) 
   AND (? = '' OR cadence = ?)

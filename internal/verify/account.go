@@ -42,7 +42,8 @@ func (a Account) Gap() int64 { return a.people() - a.found() }
 
 func (a Account) String() string {
 	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued,
-		Outcomes: a.Outcomes, InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}.In(text.English)
+		Outcomes: a.Outcomes, InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain,
+		Erased: a.Erased}.In(text.English)
 }
 
 func (a *Account) add(b Account) {
