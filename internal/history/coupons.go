@@ -64,7 +64,7 @@ const (
        apply_opens_at, apply_closes_at, status = 'PAUSED', finalised_at, campaign_id,
        validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
        cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
-FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?) 
+FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?)
   AND (? = '' OR cadence = ?)
 ORDER BY id LIMIT ?`
 )
