@@ -28,7 +28,8 @@ type scene struct {
 
 const (
 	issuedIDs  = "SELECT CONCAT('issued-', user_id) FROM user_coupon ORDER BY position"
-	changedIDs = "SELECT CONCAT(user_coupon_id, '-', seq) FROM coupon_log ORDER BY id"
+	changedIDs = "SELECT CONCAT_WS('-', u.user_id, l.seq, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', l.at)) " +
+		"FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id ORDER BY l.id"
 )
 
 var scenes = []scene{

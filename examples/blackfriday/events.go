@@ -206,7 +206,8 @@ const eventsOfMySQL = `
 SELECT CONCAT('/coupons/', coupon_id) AS source, CONCAT('issued-', user_id) AS event_id FROM user_coupon
     WHERE run_id IS NOT NULL
 UNION ALL
-SELECT CONCAT('/coupons/', u.coupon_id), CONCAT(l.user_coupon_id, '-', l.seq)
+SELECT CONCAT('/coupons/', u.coupon_id),
+    CONCAT_WS('-', u.user_id, l.seq, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', l.at))
 FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE l.kind <> 'EXTENDED'`
 
 // compareWithShop compares the events of MySQL with those that the shop has handled, one by one.

@@ -208,7 +208,7 @@ func (s *shopTest) requireOnce(all []*events.Event) {
 	last := len(changes)
 	require.Equal(s, users, s.number(`SELECT COUNT(*) FROM shop_coupon WHERE events = ? AND sequence = ?
 		AND state = 'AVAILABLE'
-AND user_coupon_id = subject AND last_event_id = CONCAT(subject, '-', ?)`, 1+last, last, last))
+AND user_coupon_id = subject AND last_event_id = CONCAT_WS('-', subject, ?, ?)`, 1+last, last, last, at.UnixMicro()))
 	require.Zero(s, s.pending())
 	require.Zero(s, s.redis.XLen(s.Context(), s.dlq).Val())
 }

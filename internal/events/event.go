@@ -73,15 +73,19 @@ func (i *Issued) Event() *Event {
 	return newEvent(IssuedType, i.Coupon, i.User, issuedID(i.User), 0, i.IssuedAt, i)
 }
 
-// Event returns the event of the row seq of coupon_log.
+// Event returns the event of the row seq of coupon_log. A MySQL that was put back to an earlier instant gives row ids
+// to other users, and seq to other changes: the user and the time keep their events apart.
 func (c *Changed) Event(kind coupon.LogKind, seq int, at time.Time) *Event {
-	id := strconv.FormatUint(uint64(c.UserCoupon), 10) + "-" + strconv.Itoa(seq)
-	return newEvent(TypeOf(kind), c.Coupon, c.User, id, seq, at, c)
+	return newEvent(TypeOf(kind), c.Coupon, c.User, changeID(c.User, seq, at), seq, at, c)
 }
 
 func key(user coupon.UserID) string { return strconv.FormatUint(uint64(user), 10) }
 
 func issuedID(user coupon.UserID) string { return "issued-" + key(user) }
+
+func changeID(user coupon.UserID, seq int, at time.Time) string {
+	return fmt.Sprintf("%d-%d-%d", user, seq, at.UnixMicro())
+}
 
 func source(of coupon.CouponID) string { return "/coupons/" + of.String() }
 

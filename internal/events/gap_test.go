@@ -75,7 +75,7 @@ func TestRound_SaysWhatAnEmptiedSinkMayLack(t *testing.T) {
 	from, to := gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339)
 	require.Equal(t, fmt.Sprintf("settle events replay --sink redis --from %s --to %s", from, to), gap.Replay)
 	have := fmt.Sprint(s.replay(events.Selection{From: gap.From, To: gap.To}))
-	for _, id := range append(s.issuedIDs(old), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 1))) {
+	for _, id := range append(s.issuedIDs(old), s.changeID(old, 1, 1)) {
 		require.Contains(t, have, id)
 	}
 	require.NotContains(t, have, fmt.Sprintf("/coupons/%d ", older), "it had left the sink by its age")

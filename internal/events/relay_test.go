@@ -332,11 +332,20 @@ func TestRound_PublishesNoHistory(t *testing.T) {
 	fresh := s.AddQueue(1, 3)
 	s.SettleNow()
 	s.publish()
-	require.Equal(t, append(s.issuedIDs(fresh), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 2))), s.sink.ids())
+	require.Equal(t, append(s.issuedIDs(fresh), s.changeID(old, 2, 1)), s.sink.ids())
 }
 
 func (s *shop) rowOf(couponID coupon.CouponID, user coupon.UserID) int64 {
 	return s.Number("SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = ?", couponID, user)
+}
+
+// changeID is the event of a row of coupon_log.
+func (s *shop) changeID(couponID coupon.CouponID, user coupon.UserID, seq int) string {
+	s.T.Helper()
+	at := s.Number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', at) FROM coupon_log WHERE user_coupon_id = ? AND "+
+		"seq = ?", s.rowOf(couponID, user), seq)
+	require.Positive(s.T, at)
+	return fmt.Sprintf("/coupons/%d %d-%d-%d", couponID, user, seq, at)
 }
 
 // reserve reserves the coupon for an order.
@@ -368,8 +377,8 @@ func TestRound_PublishesAChangeAfterTheIssue(t *testing.T) {
 	require.ErrorIs(t, err, errSinkAway)
 	s.sink.room = -1
 	s.publish()
-	require.Equal(t, append(s.issuedIDs(big), fmt.Sprintf("/coupons/%d %d-1", big, s.rowOf(big, 250))), s.idsOf(big))
-	require.Equal(t, append(s.issuedIDs(other), fmt.Sprintf("/coupons/%d %d-1", other, s.rowOf(other, 1))),
+	require.Equal(t, append(s.issuedIDs(big), s.changeID(big, 250, 1)), s.idsOf(big))
+	require.Equal(t, append(s.issuedIDs(other), s.changeID(other, 1, 1)),
 		s.idsOf(other))
 }
 
@@ -389,7 +398,7 @@ func TestRound_PublishesTenMinutesAgainAfterAFailover(t *testing.T) {
 	s.SettleNow(late)
 	s.relay = s.newRelay()
 	s.publish()
-	changed := fmt.Sprintf("/coupons/%d %d-1", recent, s.rowOf(recent, 1))
+	changed := s.changeID(recent, 1, 1)
 	require.Equal(t, slices.Concat(s.issuedIDs(recent), s.issuedIDs(late), []string{changed}), s.sink.ids())
 	s.publish()
 	require.Len(t, s.sink.got, 4, "once")
@@ -494,7 +503,7 @@ func TestRound_AnotherSinkTakesOver(t *testing.T) {
 		round, err = other.Round(t.Context())
 		require.NoError(t, err)
 	}
-	require.ElementsMatch(t, append(s.issuedIDs(late), fmt.Sprintf("/coupons/%d %d-1", old, s.rowOf(old, 1))), to.ids())
+	require.ElementsMatch(t, append(s.issuedIDs(late), s.changeID(old, 1, 1)), to.ids())
 	s.sink.room = -1
 	_, err = s.relay.Round(t.Context())
 	require.ErrorContains(t, err, "EVENT_SINK=kafka was started later")

@@ -50,7 +50,7 @@ func TestReplay_RepeatsWhatTheRelayPublished(t *testing.T) {
 	require.ElementsMatch(t, s.sink.ids(), s.replay(events.Selection{From: time.Unix(0, 0)}))
 	ofFirst := s.replay(events.Selection{Run: first})
 	require.Equal(t, append(s.issuedIDs(big)[:1000],
-		append(s.issuedIDs(small), fmt.Sprintf("/coupons/%d %d-1", small, s.rowOf(small, 2)))...), ofFirst)
+		append(s.issuedIDs(small), s.changeID(small, 2, 1))...), ofFirst)
 	require.Equal(t, s.issuedIDs(big)[1000:], s.replay(events.Selection{Coupon: big, Run: s.Runs(big)[1]})[:100])
 
 	s.Exec("UPDATE settlement SET first_user_coupon_id = NULL") // as before the events were turned on
@@ -71,7 +71,7 @@ func TestReplay_ByTime(t *testing.T) {
 	s.Exec("UPDATE user_coupon SET issued_at = '2026-01-01 00:00:00' WHERE coupon_id = ?", early)
 	s.Exec("UPDATE settlement SET settled_at = '2026-01-01 00:00:00' WHERE coupon_id = ?", early)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	changed := fmt.Sprintf("/coupons/%d %d-1", early, s.rowOf(early, 1))
+	changed := s.changeID(early, 1, 1)
 	require.Equal(t, s.issuedIDs(early), s.replay(events.Selection{From: at, To: at.Add(time.Microsecond)}))
 	require.Empty(t, s.replay(events.Selection{From: at.Add(-time.Hour), To: at}))
 	require.Equal(t, append([]string{changed}, s.issuedIDs(late)...),
@@ -183,8 +183,7 @@ func TestReplay_OfCouponsGivenByHand(t *testing.T) {
 			"'kim', NOW(6))", row, i+1, string(kind))
 	}
 	s.publish()
-	want := append(s.issuedIDs(couponID), fmt.Sprintf("/coupons/%d %d-1", couponID, row),
-		fmt.Sprintf("/coupons/%d %d-2", couponID, row))
+	want := append(s.issuedIDs(couponID), s.changeID(couponID, 900, 1), s.changeID(couponID, 900, 2))
 	require.Equal(t, want, s.sink.ids())
 	require.Equal(t, want, s.replay(events.Selection{Coupon: couponID}))
 	require.Equal(t, s.issuedIDs(couponID), s.replay(events.Selection{Run: s.Runs(couponID)[0]}), "no run issued it")

@@ -90,7 +90,7 @@ func (m *mall) rows() map[string]eventFact {
 		d := &f.Data
 		require.NoError(m.T, logs.Scan(&d.UserCouponID, &d.CouponID, &d.UserID, &f.Sequence, &kind, &d.OrderID,
 			&d.AmountWon, &d.DiscountWon, &d.ExpiresAt, &f.Time))
-		add(f, kind, fmt.Sprintf("%d-%d", d.UserCouponID, f.Sequence))
+		add(f, kind, fmt.Sprintf("%d-%d-%d", d.UserID, f.Sequence, f.Time))
 	}
 	require.NoError(m.T, logs.Err())
 	return all

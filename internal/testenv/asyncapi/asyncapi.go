@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -72,7 +73,11 @@ func Conforms(body []byte) error {
 // agree checks what the document says about two members together.
 func agree(event map[string]any) error {
 	data, _ := event["data"].(map[string]any)
-	id := text(data["userCouponId"]) + "-" + text(event["sequence"])
+	at, err := time.Parse(time.RFC3339Nano, text(event["time"]))
+	if err != nil {
+		return err
+	}
+	id := fmt.Sprintf("%s-%s-%d", text(data["userId"]), text(event["sequence"]), at.UnixMicro())
 	if text(event["sequence"]) == "0" {
 		id = "issued-" + text(data["userId"])
 	}
