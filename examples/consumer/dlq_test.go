@@ -104,14 +104,13 @@ func TestDLQ_IsReplayedAtIntervals(t *testing.T) {
 func TestReplay_AppliesTheState(t *testing.T) {
 	s := newShopTest(t)
 	s.publishRaw(`{"specversion":"1.0","type":"kr.jajeong.coupon.issued.v1","source":"/coupons/42","id":"issued-7","subject":"7",
-"sequence":0,"data":{"userCouponId":"seven"}}`)
+"sequence":0,"time":"seven"}`)
 	counts, _ := s.drain("a", claimNever)
 	require.Equal(t, map[string]int{"failed": 1, "dlq": 1}, counts)
 	entry := s.redis.XRange(t.Context(), s.dlq, "-", "+").Val()[0]
-	require.Equal(t, "issued-7", entry.Values["id"])
 
 	// In place of a mended program, the event is mended.
-	mended := strings.Replace(entry.Values["event"].(string), `"seven"`, "7", 1)
+	mended := strings.Replace(entry.Values["event"].(string), `"seven"`, `"2026-11-21T00:00:07Z"`, 1)
 	require.NoError(t, s.redis.Del(t.Context(), s.dlq).Err())
 	require.NoError(t, s.redis.XAdd(t.Context(),
 		&redis.XAddArgs{Stream: s.dlq, Values: []string{"event", mended}}).Err())
@@ -125,14 +124,15 @@ func TestReplay_AppliesTheState(t *testing.T) {
 // What can never succeed goes to the DLQ stream at the first try, whole. Types of v1 that are not known are no mistake.
 func TestMalformedEvents_GoToTheDLQAtOnce(t *testing.T) {
 	s := newShopTest(t)
-	const event = `{"specversion":"1.0","type":"kr.jajeong.coupon.%.v1","source":"/coupons/42","id":"x","subject":"7","sequence":0,"data":{}}`
+	const event = `{"specversion":"1.0","type":"kr.jajeong.coupon.%.v1","source":"/coupons/42","id":"x","subject":"7",
+"sequence":0,"time":"2026-11-21T00:00:00Z","data":{}}`
 	malformed := []string{
 		`{"specversion":`,
 		`[]`,
 		strings.Replace(event, "%.v1", "issued.v2", 1),
 		strings.Replace(event, `"1.0"`, `"2.0"`, 1),
 		strings.Replace(strings.Replace(event, "%", "used", 1), `"id":"x",`, "", 1),
-		strings.Replace(strings.Replace(event, "%", "used", 1), `"data":{}`, `"data":7`, 1),
+		strings.Replace(strings.Replace(event, "%", "used", 1), `"time":"2026-11-21T00:00:00Z",`, "", 1),
 	}
 	s.publishRaw(malformed...)
 	s.publishRaw(strings.Replace(event, "%", "painted", 1))

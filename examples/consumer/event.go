@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +19,8 @@ type Event struct {
 	ID          string          `json:"id"`
 	Subject     string          `json:"subject"`  // the user
 	Sequence    int             `json:"sequence"` // grows with the events of one source and subject
-	Data        json.RawMessage `json:"data"`
+	Time        time.Time       `json:"time"`     // when it happened
+	Data        json.RawMessage `json:"data"`     // by type; this shop needs nothing of it
 }
 
 // Outcome says what became of an event that did not fail.
@@ -59,8 +61,10 @@ func parse(body string) (*Event, error) {
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if e.SpecVersion != "1.0" || e.Type == "" || e.Source == "" || e.ID == "" || e.Subject == "" || e.Sequence < 0 {
-		return nil, fmt.Errorf("%w: want a CloudEvent 1.0 with type, source, id, subject and sequence", ErrMalformed)
+	if e.SpecVersion != "1.0" || e.Type == "" || e.Source == "" || e.ID == "" || e.Subject == "" || e.Sequence < 0 ||
+		e.Time.IsZero() {
+		return nil, fmt.Errorf("%w: want a CloudEvent 1.0 with type, source, id, subject, sequence and time",
+			ErrMalformed)
 	}
 	if !strings.HasSuffix(e.Type, ".v1") {
 		return nil, fmt.Errorf("%w: this program knows only version v1, not type %s", ErrMalformed, e.Type)

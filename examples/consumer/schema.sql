@@ -6,15 +6,15 @@ CREATE TABLE IF NOT EXISTS shop_event (
     PRIMARY KEY (source, event_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=ascii COLLATE=ascii_bin;
 
--- shop_coupon has what the shop knows about a coupon of a user. events: how many were handled, also those that came too late
--- to change the state.
+-- shop_coupon has what the shop knows about a coupon of a user. sequence, changed_at and last_event_id are of the event that
+-- led to the state. events: how many were handled, also those that came too late to change the state.
 CREATE TABLE IF NOT EXISTS shop_coupon (
-    source         VARCHAR(100)    NOT NULL,
-    subject        VARCHAR(100)    NOT NULL,
-    sequence       INT             NOT NULL,
-    state          VARCHAR(20)     NOT NULL,
-    user_coupon_id BIGINT UNSIGNED NOT NULL,
-    last_event_id  VARCHAR(100)    NOT NULL,
-    events         INT UNSIGNED    NOT NULL,
+    source        VARCHAR(100) NOT NULL,
+    subject       VARCHAR(100) NOT NULL,
+    sequence      INT          NOT NULL,
+    state         VARCHAR(20)  NOT NULL,
+    changed_at    DATETIME(6)  NOT NULL,
+    last_event_id VARCHAR(100) NOT NULL,
+    events        INT UNSIGNED NOT NULL,
     PRIMARY KEY (source, subject)
 ) ENGINE=InnoDB DEFAULT CHARSET=ascii COLLATE=ascii_bin

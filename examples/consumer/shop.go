@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,16 +27,18 @@ var schema string
 const (
 	insertEvent = `INSERT INTO shop_event (source, event_id, handled_at) VALUES (?, ?, UTC_TIMESTAMP(6))`
 
-	countEvent = `INSERT INTO shop_coupon (source, subject, sequence, state, user_coupon_id, last_event_id, events)
+	countEvent = `INSERT INTO shop_coupon (source, subject, sequence, state, changed_at, last_event_id, events)
 VALUES (?, ?, -1, '', ?, '', 1) ON DUPLICATE KEY UPDATE events = events + 1`
 
-	changeState = `UPDATE shop_coupon SET sequence = ?, state = ?, user_coupon_id = ?, last_event_id = ?
-WHERE source = ? AND subject = ? AND sequence < ?`
+	// A database of Jajeong that was put back to an earlier instant gives sequences again: a change with a later time
+	// is a later one, too. Nothing comes before sequence 0, whose time is of another clock.
+	changeState = `UPDATE shop_coupon SET sequence = ?, state = ?, changed_at = ?, last_event_id = ?
+WHERE source = ? AND subject = ? AND (sequence < ? OR ? > 0 AND changed_at < ?)`
 )
 
 // states are the states that events lead to. Each of these events tells the whole state, so a later one makes an
-// earlier one needless. An event that tells only a part, such as extended, would need a sequence of its own for that
-// part.
+// earlier one needless. An event that tells only a part, such as extended, would need a sequence and a time of its
+// own for that part.
 var states = map[string]string{
 	"kr.jajeong.coupon.issued.v1":   "AVAILABLE",
 	"kr.jajeong.coupon.granted.v1":  "AVAILABLE",
@@ -77,22 +78,16 @@ func (s *Shop) Handle(ctx context.Context, e *Event) (Outcome, error) {
 	if states[e.Type] == "" {
 		return Ignored, nil
 	}
-	var data struct {
-		UserCouponID uint64 `json:"userCouponId"`
-	}
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return "", fmt.Errorf("%w: data: %w", ErrMalformed, err)
-	}
 	within, cancel := context.WithTimeout(ctx, handleWithin)
 	defer cancel()
-	outcome, err := s.apply(within, e, data.UserCouponID)
+	outcome, err := s.apply(within, e)
 	if err != nil && s.refused(ctx, err) {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return outcome, err
 }
 
-func (s *Shop) apply(ctx context.Context, e *Event, userCoupon uint64) (Outcome, error) {
+func (s *Shop) apply(ctx context.Context, e *Event) (Outcome, error) {
 	tx, err := s.BeginTx(ctx, nil)
 	if err != nil {
 		return "", err
@@ -106,12 +101,12 @@ func (s *Shop) apply(ctx context.Context, e *Event, userCoupon uint64) (Outcome,
 		return "", err
 	}
 	// What must happen once for each event, in any order, belongs here. The count is an example.
-	if _, err := tx.ExecContext(ctx, countEvent, e.Source, e.Subject, userCoupon); err != nil {
+	if _, err := tx.ExecContext(ctx, countEvent, e.Source, e.Subject, e.Time); err != nil {
 		return "", err
 	}
 	// What must show the latest event belongs here.
-	result, err := tx.ExecContext(ctx, changeState, e.Sequence, states[e.Type], userCoupon, e.ID, e.Source, e.Subject,
-		e.Sequence)
+	result, err := tx.ExecContext(ctx, changeState, e.Sequence, states[e.Type], e.Time, e.ID, e.Source, e.Subject,
+		e.Sequence, e.Sequence, e.Time)
 	if err != nil {
 		return "", err
 	}

@@ -63,7 +63,7 @@ func (s *shopTest) refuses(ids string) {
 		") THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd customer'; END IF")
 }
 
-// at is the time of every event.
+// at is the time of every event, but of those of TestHandle_GoesOnAfterMySQLWasPutBack.
 var at = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 // changes are what happens to each coupon after it was issued.
@@ -207,8 +207,8 @@ func (s *shopTest) requireOnce(all []*events.Event) {
 	require.Equal(s, users, s.number("SELECT COUNT(*) FROM shop_coupon"))
 	last := len(changes)
 	require.Equal(s, users, s.number(`SELECT COUNT(*) FROM shop_coupon WHERE events = ? AND sequence = ?
-		AND state = 'AVAILABLE'
-AND user_coupon_id = subject AND last_event_id = CONCAT_WS('-', subject, ?, ?)`, 1+last, last, last, at.UnixMicro()))
+		AND state = 'AVAILABLE' AND changed_at = ? AND last_event_id = CONCAT_WS('-', subject, ?, ?)`,
+		1+last, last, at, last, at.UnixMicro()))
 	require.Zero(s, s.pending())
 	require.Zero(s, s.redis.XLen(s.Context(), s.dlq).Val())
 }
@@ -249,19 +249,26 @@ func TestUsage(t *testing.T) {
 	require.Contains(t, stdout.String(), "replay")
 }
 
-func TestHandle_DropsWhatIsNotNewer(t *testing.T) {
-	s := newShopTest(t)
+// handler returns a function that handles an event in this process.
+func (s *shopTest) handler() func(*events.Event) Outcome {
+	s.Helper()
 	shop, err := OpenShop(s.dsn)
-	require.NoError(t, err)
-	defer shop.Close()
-	require.NoError(t, shop.Prepare(t.Context()))
-	handle := func(e *events.Event) Outcome {
+	require.NoError(s, err)
+	s.Cleanup(func() { _ = shop.Close() })
+	require.NoError(s, shop.Prepare(s.Context()))
+	return func(e *events.Event) Outcome {
+		s.Helper()
 		message, err := e.Message()
-		require.NoError(t, err)
-		outcome, err := attempt(t.Context(), shop, string(message.Body))
-		require.NoError(t, err)
+		require.NoError(s, err)
+		outcome, err := attempt(s.Context(), shop, string(message.Body))
+		require.NoError(s, err)
 		return outcome
 	}
+}
+
+func TestHandle_DropsWhatIsNotNewer(t *testing.T) {
+	s := newShopTest(t)
+	handle := s.handler()
 	require.Equal(t, Applied, handle(issued(7)))
 	require.Equal(t, Duplicate, handle(issued(7)))
 	require.Equal(t, Applied, handle(changed(7, coupon.LogUsed, 2)))
@@ -271,6 +278,41 @@ func TestHandle_DropsWhatIsNotNewer(t *testing.T) {
 	require.Equal(t, Ignored, handle(changed(7, "PAINTED", 4)), "a type of a later version of Jajeong")
 	require.Equal(t, 1,
 		s.number("SELECT COUNT(*) FROM shop_coupon WHERE state = 'USED' AND sequence = 2 AND events = 3"))
+}
+
+// The database of Jajeong goes back to before the first change of user 7. It gives the row of that user's coupon, and
+// sequences that the shop knows, to user 8, and then again to user 7.
+func TestHandle_GoesOnAfterMySQLWasPutBack(t *testing.T) {
+	s := newShopTest(t)
+	handle := s.handler()
+	row := func(user coupon.UserID, kind coupon.LogKind, seq int, after time.Duration) *events.Event {
+		return (&events.Changed{Coupon: 42, User: user, UserCoupon: 9001}).Event(kind, seq, at.Add(after))
+	}
+	old := row(7, coupon.LogReserved, 1, time.Microsecond)
+	require.Equal(t, Applied, handle(issued(7)))
+	require.Equal(t, Applied, handle(old))
+	require.Equal(t, Applied, handle(row(7, coupon.LogUsed, 2, 2*time.Microsecond)))
+
+	require.Equal(t, Applied, handle(row(8, coupon.LogGranted, 1, time.Second)))
+	require.Equal(t, Duplicate, handle(issued(7)), "it has the coupon already")
+	require.Equal(t, Applied, handle(row(7, coupon.LogRevoked, 1, 2*time.Second)))
+	require.Equal(t, Applied, handle(row(8, coupon.LogReserved, 2, 2*time.Second)))
+	require.Equal(t, Duplicate, handle(old))
+	require.Equal(t, Superseded, handle(row(7, coupon.LogReleased, 1, time.Millisecond)), "it was lost, and comes late")
+	require.Equal(t, 1, s.number("SELECT COUNT(*) FROM shop_coupon WHERE subject = '7' AND state = 'REVOKED' AND "+
+		"sequence = 1 AND events = 5"))
+	require.Equal(t, 1, s.number("SELECT COUNT(*) FROM shop_coupon WHERE subject = '8' AND state = 'RESERVED' AND "+
+		"sequence = 2 AND events = 2"))
+	require.Equal(t, 7, s.handled())
+}
+
+// The clock of an issue is not that of changes.
+func TestHandle_IssuedIsAlwaysTheFirst(t *testing.T) {
+	s := newShopTest(t)
+	handle := s.handler()
+	require.Equal(t, Applied, handle(changed(7, coupon.LogReserved, 1)))
+	ahead := (&events.Issued{Coupon: 42, User: 7, Position: 7, IssuedAt: at.Add(time.Second)}).Event()
+	require.Equal(t, Superseded, handle(ahead))
 }
 
 type brokenHandler struct{ Handler }
