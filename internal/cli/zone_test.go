@@ -59,21 +59,21 @@ func TestMigrate_WritesTheZoneOnce(t *testing.T) {
 // No setting of a process makes another midnight that of the nights: under a policy, whoever wants another cutoff needs
 // an approval.
 func TestRun_OfAnotherZoneIsByHand(t *testing.T) {
-	const tonga = "Pacific/Tongatapu" // its midnight is at 20:00 in Seoul
-	t.Setenv("SETTLE_TIME_ZONE", tonga)
+	const kathmandu = "Asia/Kathmandu" // its midnight is at a quarter past the hour in UTC
+	t.Setenv("SETTLE_TIME_ZONE", kathmandu)
 	w := newWorld(t)
 	zone := w.atNoon()
 	id := w.AddCouponBetween(2, w.Now().Add(-72*time.Hour), w.Now().Add(time.Hour))
 	w.AddUsers(1)
 	cutoff := calendar.LastCutoff(w.Now(), zone)
-	elsewhere, err := time.LoadLocation(tonga)
+	elsewhere, err := time.LoadLocation(kathmandu)
 	require.NoError(t, err)
 	theirs := calendar.LastCutoff(w.Now(), elsewhere)
 	require.False(t, theirs.Equal(cutoff))
 	w.ApplyAt(id, "1", w.Now().Add(-48*time.Hour))
 	w.setPolicy("run")
 
-	refused(t, "unknown flag --settle-time-zone")(w.settle("run", "--settle-time-zone="+tonga, "--lang=en"))
+	refused(t, "unknown flag --settle-time-zone")(w.settle("run", "--settle-time-zone="+kathmandu, "--lang=en"))
 	refused(t, "needs the approval")(w.kim("run", "--coupon="+id.String(), "--cutoff="+theirs.Format(time.RFC3339)))
 	require.Empty(t, w.Issued(id))
 
