@@ -23,8 +23,8 @@ func TestPackagesAreKnown(t *testing.T) {
 		"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect",
 		"console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "history", "httpapi",
 		"identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load", "missing", "mysqltx",
-		"ops", "output", "overview", "privacy", "recall", "receipt", "records", "rediserr", "report", "review",
-		"runmetrics", "schedule", "serve", "settle", "signin", "sleep", "standing", "systemtest", "testenv", "text",
+		"ops", "output", "overview", "privacy", "promisemodel", "recall", "receipt", "records", "rediserr", "report",
+		"review", "runmetrics", "schedule", "serve", "settle", "signin", "sleep", "standing", "systemtest", "testenv", "text",
 		"users", "verify", "view", "wallet", "walletapi",
 	}
 	folders, err := os.ReadDir("internal")
