@@ -26,7 +26,7 @@ type told struct {
 	mu       sync.Mutex
 	arrivals map[coupon.UserID]coupon.Arrival // the first one, by user
 	receipts map[coupon.UserID]string         // of the first arrival
-	only     map[coupon.UserID]bool           // whether the first pod alone answered the user
+	only     map[coupon.UserID]bool           // whether the first pod alone told it
 }
 
 // mustApply applies until the application is acknowledged.
@@ -44,11 +44,12 @@ func (o *told) apply(t *testing.T, pods []*deployment, id coupon.CouponID, pod i
 	at := coupon.ArrivalAt(instant(t, a.AppliedAt))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before, known := o.arrivals[user]
-	o.only[user] = pod == 0 && (!known || o.only[user])
-	if !known || at < before {
-		o.arrivals[user], o.receipts[user] = at, a.Receipt
-	}
+	switch before, known := o.arrivals[user]; {
+	case !known || at < before:
+		o.arrivals[user], o.receipts[user], o.only[user] = at, a.Receipt, pod == 0
+	case at == before:
+		o.only[user] = o.only[user] && pod == 0
+	} // who was told a later arrival had been lost: its pod knows nothing of the first one
 	return true
 }
 
@@ -57,7 +58,7 @@ func newTold() *told {
 		only: map[coupon.UserID]bool{}}
 }
 
-// answered is one user's first arrival, and whether the first pod alone has answered the user.
+// answered is one user's first arrival, and whether the first pod alone told it.
 type answered struct {
 	user    coupon.UserID
 	arrival coupon.Arrival

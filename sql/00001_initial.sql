@@ -107,21 +107,6 @@ CREATE TABLE IF NOT EXISTS application_outcome (
     KEY application_outcome_line (coupon_id, outcome, applied_at, user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- A promise has the highest counts that Redis ever had of a coupon. A Redis that lost data can neither give an earlier arrival nor
--- hide the loss.
-CREATE TABLE IF NOT EXISTS promise (
-    coupon_id       BIGINT UNSIGNED NOT NULL,
-    accepted        BIGINT UNSIGNED NOT NULL DEFAULT 0,
-    last_arrival    BIGINT UNSIGNED NOT NULL DEFAULT 0,
-    seen_at         DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
-    written_off     BIGINT UNSIGNED NOT NULL DEFAULT 0, -- lost promises that an operator has accepted
-    twice           BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the part of accepted that two servers of Redis counted
-    counted_since   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- when the last server that counted began to, by its clock, µs since 1970
-    erased          BIGINT UNSIGNED NOT NULL DEFAULT 0, -- outcomes that `settle user forget` has deleted
-    erased_rejected BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the part of erased that was REJECTED
-    PRIMARY KEY (coupon_id)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
-
 -- A run is one execution of the job over all due coupons. An immediate run inserts its row with its first change.
 CREATE TABLE IF NOT EXISTS settlement_run (
     id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
@@ -168,14 +153,21 @@ CREATE TABLE IF NOT EXISTS settlement (
     KEY settlement_published (published_at, first_user_coupon_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- The sums of a coupon save a run from counting rows. Only settlements write them, under the coupon's lock.
+-- The sums of a coupon save a run from counting rows. They are written under the coupon's lock.
 CREATE TABLE IF NOT EXISTS settled (
     coupon_id     BIGINT UNSIGNED NOT NULL,
     issued        BIGINT UNSIGNED NOT NULL DEFAULT 0, -- user_coupon rows with a run
     concluded     BIGINT UNSIGNED NOT NULL DEFAULT 0, -- application_outcome rows
     settled_up_to BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the highest arrival with either
     last_issued   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the highest arrival that ever got a seat
-    PRIMARY KEY (coupon_id)
+    written_off   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- lost promises that an operator has accepted
+    erased        BIGINT UNSIGNED NOT NULL DEFAULT 0, -- outcomes that `settle user forget` has deleted
+    erased_rejected BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the part of erased that was REJECTED
+    PRIMARY KEY (coupon_id),
+    -- A larger number would stop the programs that read and add the sums. An arrival ends here, too.
+    CONSTRAINT settled_has_sums CHECK (issued <= 9007199254740991 AND concluded <= 9007199254740991 AND
+        settled_up_to <= 9007199254740991 AND last_issued <= 9007199254740991 AND written_off <= 9007199254740991 AND
+        erased <= 9007199254740991 AND erased_rejected <= 9007199254740991)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- How one run came out for one coupon. The row is written as the run ends, if something changed or went wrong; a run that was
@@ -191,8 +183,8 @@ CREATE TABLE IF NOT EXISTS run_coupon (
     KEY run_coupon_coupon (coupon_id, run_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- The journal is a copy of the applications that wait in Redis or are under review there. What Redis loses is put back from here.
--- An application has a row for each arrival at which it ever stood. Rows of finalised coupons are deleted.
+-- The journal has everybody who was accepted, at every arrival at which they were told to stand. Whoever is in the journal and
+-- accounted for nowhere is entered in Redis again. Rows of finalised coupons are deleted.
 CREATE TABLE IF NOT EXISTS line_journal (
     coupon_id BIGINT UNSIGNED NOT NULL,
     arrival   BIGINT UNSIGNED NOT NULL,
@@ -200,12 +192,18 @@ CREATE TABLE IF NOT EXISTS line_journal (
     PRIMARY KEY (coupon_id, arrival, user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
--- How far the journal of a coupon came. The process that writes it holds the lock of the row.
+-- How far the journal of a coupon came. The process that copies holds the lock of the row.
 CREATE TABLE IF NOT EXISTS journal (
     coupon_id  BIGINT UNSIGNED NOT NULL,
-    up_to      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- line_journal has everybody who stood at this arrival or before it
-    written_at DATETIME(6)     NOT NULL,
-    PRIMARY KEY (coupon_id)
+    epoch      VARCHAR(64)     NOT NULL DEFAULT '', -- "<run_id>:<since>" of the Redis server that was copied
+    up_to      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- who stood there at this arrival or before it is in line_journal, or was settled
+    accepted   BIGINT UNSIGNED NOT NULL DEFAULT 0, -- the highest count of a restored server; a restore that finds fewer lowers it
+    unfound    BIGINT UNSIGNED NOT NULL DEFAULT 0, -- how many promises are unknown: restores of new servers found so many fewer than accepted
+    asked      BIGINT UNSIGNED NOT NULL DEFAULT 0, -- how often a restore was asked for, since the last one
+    written_at DATETIME(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
+    PRIMARY KEY (coupon_id),
+    CONSTRAINT journal_has_sums CHECK (up_to <= 9007199254740991 AND accepted <= 9007199254740991 AND
+        unfound <= 9007199254740991 AND asked <= 9007199254740991) -- as those of settled
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- An audit event says who did what to which coupon or user, why and when. It is append-only. The events of a coupon are a chain.

@@ -19,13 +19,13 @@
 -- jajeong_migrate can delete audit events and issued coupons. Use jajeong_migrate for deployments and jajeong_privacy for
 -- `settle user forget` and `settle purge` only: `settle verify` and printed heads of the audit chains reveal their misuse.
 
--- apply-api reads the catalog, outcomes and sums, and writes promise rows.
+-- apply-api reads the catalog, outcomes and sums. It adds to the journal what Redis cannot take.
 GRANT SELECT ON coupon TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at) ON user_coupon TO jajeong_api;
 GRANT SELECT (coupon_id, user_id, applied_at, outcome) ON application_outcome TO jajeong_api;
-GRANT SELECT, INSERT (coupon_id, accepted, last_arrival, twice, counted_since, seen_at),
-    UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) ON promise TO jajeong_api;
-GRANT SELECT (coupon_id, issued, concluded, settled_up_to) ON settled TO jajeong_api;
+GRANT SELECT (coupon_id, issued, concluded, settled_up_to, written_off, erased) ON settled TO jajeong_api;
+GRANT INSERT ON line_journal TO jajeong_api;
+GRANT SELECT, UPDATE (accepted, asked) ON journal TO jajeong_api;
 GRANT SELECT ON deployment TO jajeong_api;
 
 -- Optional: `GRANT PROCESS ON *.* TO jajeong_settle`. `settle serve` then says in its log which session keeps a coupon locked. The
@@ -38,7 +38,6 @@ GRANT SELECT, INSERT ON user_coupon TO jajeong_settle;
 GRANT SELECT ON coupon_order TO jajeong_settle;
 GRANT SELECT, UPDATE (published_at) ON coupon_log TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (outcome, cause, note, run_id, recorded_at), DELETE ON application_outcome TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,
     settled_at, cleaned_at, first_user_coupon_id, published_at) ON settlement TO jajeong_settle;
@@ -55,8 +54,8 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
     void_plan, used_at, run_id) ON approval TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 
--- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. The journal they only
--- read, and of the relay they only note that a replay has run.
+-- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. A restore, a receipt
+-- and a new coupon write the journal. Of the relay they only note that a replay has run.
 GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
     discount_percent, discount_max_won, minimum_won, cadence, line_limit),
     UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version, cadence, frozen) ON coupon TO jajeong_operator;
@@ -65,14 +64,13 @@ GRANT SELECT, INSERT, UPDATE (status, order_id, seq, expires_at) ON user_coupon 
 GRANT SELECT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_operator;
 GRANT SELECT, INSERT ON coupon_log TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (outcome, cause, note, run_id, recorded_at), DELETE ON application_outcome TO jajeong_operator;
-GRANT SELECT, INSERT, UPDATE (coupon_id, accepted, last_arrival, twice, counted_since, seen_at, written_off) ON promise TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, heartbeat_at, finished_at) ON settlement_run TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (run_id, coupon_id, under_review_count, ended_count, already_issued_count, not_selected_count,
     settled_at, cleaned_at) ON settlement TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE ON settled TO jajeong_operator;
 GRANT SELECT, INSERT, DELETE ON run_coupon TO jajeong_operator;
-GRANT SELECT ON line_journal TO jajeong_operator;
-GRANT SELECT ON journal TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (user_id) ON line_journal TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE ON journal TO jajeong_operator;
 GRANT SELECT, INSERT ON audit_event TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash) ON audit_head TO jajeong_operator;
 GRANT SELECT, UPDATE (may_lack_from, may_lack_to) ON event_relay TO jajeong_operator;
@@ -97,10 +95,9 @@ GRANT SELECT, DELETE ON user_coupon TO jajeong_privacy;
 GRANT SELECT, DELETE ON coupon_order TO jajeong_privacy;
 GRANT SELECT, DELETE ON coupon_log TO jajeong_privacy;
 GRANT SELECT, DELETE ON application_outcome TO jajeong_privacy;
-GRANT SELECT, INSERT (coupon_id, erased, erased_rejected), UPDATE (coupon_id, erased, erased_rejected), DELETE ON promise TO jajeong_privacy;
 GRANT SELECT, UPDATE (heartbeat_at), DELETE ON settlement_run TO jajeong_privacy;
 GRANT SELECT, DELETE ON settlement TO jajeong_privacy;
-GRANT SELECT, UPDATE (concluded), DELETE ON settled TO jajeong_privacy;
+GRANT SELECT, UPDATE (concluded, erased, erased_rejected), DELETE ON settled TO jajeong_privacy;
 GRANT SELECT, DELETE ON run_coupon TO jajeong_privacy;
 GRANT SELECT, DELETE ON line_journal TO jajeong_privacy;
 GRANT SELECT, DELETE ON journal TO jajeong_privacy;

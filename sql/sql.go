@@ -29,7 +29,7 @@ func Fingerprint() string {
 }
 
 // Tables are the tables of the schema but that of the users, which may belong to another team.
-var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome", "promise",
+var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome",
 	"settlement_run", "settlement",
 	"settled", "run_coupon", "line_journal", "journal", "audit_event", "audit_head", "event_relay", "policy",
 	"deployment", "approval", "purged_coupon"}

@@ -19,7 +19,7 @@ local standing = redis.call('ZSCORE', queue, user)
 if standing then return {'DUPLICATE', tonumber(standing), redis.call('ZRANK', queue, user) + 1} end
 local reviewed = redis.call('ZSCORE', dlq, user)
 if reviewed then return {'UNDER_REVIEW', tonumber(reviewed), 0} end
-if redis.call('SISMEMBER', issued, user) == 1 then return {'ALREADY_ISSUED', 0, 0} end
+if redis.call('ZSCORE', issued, user) then return {'ALREADY_ISSUED', 0, 0} end
 if redis.call('SISMEMBER', rejected, user) == 1 then return {'REJECTED', 0, 0} end
 if s[4] == '1' then return {'SOLD_OUT', 0, 0} end
 

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/recall"
+	"github.com/jajeong/jajeong/internal/handover"
 )
 
 // openJajeong wires what an apply-api pod has behind its HTTP handler.
@@ -21,8 +21,10 @@ func openJajeong(ctx context.Context, v *stand) (press, error) {
 	if err := v.Exec(ctx, "UPDATE coupon SET cadence = 'IMMEDIATE'"); err != nil {
 		return nil, err
 	}
-	coupons := catalog.New(catalog.Options{DB: v.Servers.MySQL, Store: v.Store, Memory: recall.New(v.Store),
-		Logger: zap.NewNop(), Now: time.Now})
+	memory := handover.New(v.Store, candidates.HandOverTime, time.Now, zap.NewNop())
+	v.Store.Recorder = memory
+	coupons := catalog.New(catalog.Options{DB: v.Servers.MySQL, Store: v.Store, Memory: memory, Logger: zap.NewNop(),
+		Now: time.Now})
 	if err := coupons.Refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -30,6 +32,7 @@ func openJajeong(ctx context.Context, v *stand) (press, error) {
 		refresh, stop := context.WithCancel(ctx)
 		var refreshing sync.WaitGroup
 		refreshing.Go(func() { coupons.Run(refresh) })
+		refreshing.Go(func() { memory.Run(refresh) })
 		v.AtEnd(func() { stop(); refreshing.Wait() })
 	}
 	batches := batch.New(v.Store.ApplyAll, prometheus.NewRegistry(), time.Now)

@@ -76,7 +76,7 @@ func (v *stand) addWorker(ctx context.Context) error {
 // worker names a consumer by its place, like a StatefulSet, so that a restarted one finds what it had read.
 func (v *stand) worker(ctx context.Context) (*exec.Cmd, error) {
 	if v.contender.role == "" {
-		return v.Settle(ctx, "serve", "--tasks=issue", "--issue-interval="+v.interval.String(),
+		return v.Settle(ctx, "serve", "--tasks=issue,journal", "--issue-interval="+v.interval.String(),
 			"--admin-listen=127.0.0.1:0", "--log-level=error")
 	}
 	return v.Worker(ctx, v.contender.role, len(v.workers))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/bench/report"
 	"github.com/jajeong/jajeong/bench/stage"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/mysqltx"
@@ -33,7 +32,14 @@ type copier struct {
 		err error)
 }
 
-type lines = map[coupon.CouponID]candidates.Line
+// line says how far the line of a coupon was copied. One call at a time uses it.
+type line struct {
+	last     coupon.Arrival // highest arrival of the coupon
+	to       coupon.Arrival // everybody up to it was copied
+	progress journal.Progress
+}
+
+type lines = map[coupon.CouponID]*line
 
 const (
 	shipped   = "Jajeong"
@@ -129,12 +135,14 @@ func (m *measurement) copies(ctx context.Context, among []copier, lines, n int) 
 
 // copyLines lets the journal of the first coupons begin again, and copies their lines until nothing is left.
 func copyLines(ctx context.Context, p *stage.Shop, c copier, coupons int) (time.Duration, error) {
-	ids := make([]coupon.CouponID, coupons)
+	ids, lines := make([]coupon.CouponID, coupons), lines{}
 	for i := range ids {
 		ids[i] = coupon.CouponID(i + 1)
-		if err := p.RDB.HDel(ctx, stage.StateKey(i+1), "journalled", "restored", "missing").Err(); err != nil {
+		look, err := p.Store.Observe(ctx, ids[i], 0)
+		if err != nil {
 			return 0, err
 		}
+		lines[ids[i]] = &line{last: look.Last}
 	}
 	for _, statement := range []string{"TRUNCATE TABLE line_journal", "DELETE FROM journal",
 		"INSERT INTO journal (coupon_id, written_at) SELECT id, UTC_TIMESTAMP(6) FROM coupon"} {
@@ -144,10 +152,6 @@ func copyLines(ctx context.Context, p *stage.Shop, c copier, coupons int) (time.
 	}
 	began := time.Now()
 	for len(ids) > 0 {
-		lines, err := p.Store.Lines(ctx, ids)
-		if err != nil {
-			return 0, err
-		}
 		again := make(chan []coupon.CouponID, len(ids))
 		workers, ctx := errgroup.WithContext(ctx)
 		workers.SetLimit(c.parallel)
@@ -171,7 +175,7 @@ func copyLines(ctx context.Context, p *stage.Shop, c copier, coupons int) (time.
 }
 
 // wayOfOne copies a part of one line.
-type wayOfOne func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error)
+type wayOfOne func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line *line) (more bool, err error)
 
 func each(one wayOfOne) func(context.Context, *stage.Shop, []coupon.CouponID, lines) ([]coupon.CouponID, error) {
 	return func(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lines) (again []coupon.CouponID,
@@ -190,15 +194,15 @@ func each(one wayOfOne) func(context.Context, *stage.Shop, []coupon.CouponID, li
 }
 
 // journalCopy is the product.
-func journalCopy(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error) {
+func journalCopy(ctx context.Context, p *stage.Shop, id coupon.CouponID, line *line) (more bool, err error) {
 	j := &journal.Journal{DB: mysqltx.New(p.Servers.MySQL), Store: p.Store}
-	copied, err := j.Copy(ctx, id, line)
+	copied, err := j.Copy(ctx, id, &line.progress)
 	return copied.More, err
 }
 
 // plainCopy is what comes to mind first: pages of 500 by score, and INSERTs without a transaction.
 func plainCopy(rows int) wayOfOne {
-	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, _ candidates.Line) (more bool, err error) {
+	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, _ *line) (more bool, err error) {
 		const page = 500
 		for after := "-inf"; ; {
 			by := &redis.ZRangeBy{Min: after, Max: "+inf", Count: page}
@@ -258,7 +262,7 @@ func insertJSON(ctx context.Context, tx *sql.Tx, id coupon.CouponID, page []coup
 
 // transaction copies as the product does, with pages and a statement of its own.
 func transaction(rows int, write writer) wayOfOne {
-	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line) (more bool, err error) {
+	return func(ctx context.Context, p *stage.Shop, id coupon.CouponID, line *line) (more bool, err error) {
 		page, more, err := read(ctx, p, id, line, rows)
 		if err != nil || len(page) == 0 {
 			return false, err
@@ -274,17 +278,17 @@ func transaction(rows int, write writer) wayOfOne {
 			return mysqltx.Exec(ctx, tx, 1, moveSQL, to, id)
 		})
 		if err == nil {
-			_, err = p.Store.MoveJournalled(ctx, id, line, to)
+			line.to = to
 		}
 		return more, err
 	}
 }
 
 // read reads up to rows applications, and up to 500 more.
-func read(ctx context.Context, p *stage.Shop, id coupon.CouponID, line candidates.Line, rows int) (
+func read(ctx context.Context, p *stage.Shop, id coupon.CouponID, line *line, rows int) (
 	page []coupon.Application, more bool, err error) {
-	for after := candidates.Behind(line.Journalled); len(page) < rows; {
-		part, next, err := p.Store.Page(ctx, id, after, (line.Last + 1).Time())
+	for after := journal.Behind(line.to); len(page) < rows; {
+		part, next, err := p.Store.Page(ctx, id, after, (line.last + 1).Time())
 		if err != nil {
 			return nil, false, err
 		}
@@ -346,7 +350,7 @@ func groupCopy(ctx context.Context, p *stage.Shop, ids []coupon.CouponID, of lin
 	})
 	for id, to := range moved {
 		if err == nil {
-			_, err = p.Store.MoveJournalled(ctx, id, of[id], to)
+			of[id].to = to
 		}
 	}
 	return again, err

@@ -279,11 +279,6 @@ func (m *measurement) idleWith(ctx context.Context, coupons int) (u stage.Used, 
 		return u, err
 	}
 	defer p.Close()
-	for id := range coupons {
-		if err := p.Publish(ctx, id+1); err != nil {
-			return u, err
-		}
-	}
 	pid, stop, err := p.Serve(ctx, "journal")
 	if err != nil {
 		return u, err
@@ -322,7 +317,8 @@ func (m *measurement) restore(ctx context.Context) (string, error) {
 		report.Count("not accepted", func(r restored) int { return r.during.NotAccepted() }),
 		report.Count("behind", func(r restored) int { return r.behind }))
 	return fmt.Sprintf("Redis loses a coupon with %d journalled applications. Applicants apply for it %d times a "+
-		"second:\n\n", *m.backlog, *m.rate) + table, err
+		"second. The time includes the 10 s that pods have to hand over whom they know:\n\n",
+		*m.backlog, *m.rate) + table, err
 }
 
 func (m *measurement) restoreOnce(ctx context.Context, applying bool) (r restored, err error) {

@@ -77,6 +77,9 @@ func (s *Stage) OpenShop(ctx context.Context, coupons, seats int) (p *Shop, err 
 			}
 			return nil
 		})
+	for id := 1; id <= coupons && err == nil; id++ {
+		err = p.Publish(ctx, id)
+	}
 	return p, err
 }
 
@@ -105,22 +108,20 @@ func QueueKey(id int) string { return fmt.Sprintf("candidates:coupon:%d", id) }
 // StateKey is where the product keeps the state of a coupon.
 func StateKey(id int) string { return "state:{" + QueueKey(id) + "}" }
 
-// Publish writes the window of a coupon as a catalog refresh does, and lets the epoch of this Redis begin.
+// Publish writes the window of a coupon as catalog refreshes do, before its opening and after it: no restore is due.
 func (p *Shop) Publish(ctx context.Context, id int) error {
-	w := coupon.Window{Coupon: coupon.CouponID(id), Version: 1, Opens: p.opens, Closes: p.closes}
-	if _, _, err := p.Store.Publish(ctx, w, coupon.Promise{}); err != nil {
+	w := coupon.Window{Coupon: coupon.CouponID(id), Version: 1, Opens: p.closes.Add(-time.Minute), Closes: p.closes}
+	if _, _, err := p.Store.Publish(ctx, w, 0); err != nil {
 		return err
 	}
-	_, err := p.Store.PutBack(ctx, coupon.CouponID(id), nil)
+	w.Opens = p.opens
+	_, _, err := p.Store.Publish(ctx, w, 0)
 	return err
 }
 
-// Fill lets n users apply for a coupon, the first one some time ago and then one each µs. MySQL has the promise as
-// after a catalog refresh.
+// Fill lets n users apply for a coupon, the first one some time ago and then one each µs. This Redis has served it
+// since.
 func (p *Shop) Fill(ctx context.Context, id, first, n int, ago time.Duration) error {
-	if err := p.Publish(ctx, id); err != nil {
-		return err
-	}
 	start := time.Now().Add(-ago).UnixMicro()
 	users := Shuffled(first, n)
 	const chunk = 10_000
@@ -135,11 +136,11 @@ func (p *Shop) Fill(ctx context.Context, id, first, n int, ago time.Duration) er
 	}
 	last := start + int64(n)
 	p.Last = max(p.Last, last)
-	if err := p.RDB.HSet(ctx, StateKey(id), "accepted", n, "last", last, "since", start).Err(); err != nil {
-		return fmt.Errorf("fill the line: %w", err)
+	err := p.RDB.HSet(ctx, StateKey(id), "accepted", n, "last", last, "since", start, "restored", start).Err()
+	if err != nil {
+		err = fmt.Errorf("fill the line: %w", err)
 	}
-	return p.Exec(ctx, `INSERT INTO promise (coupon_id, accepted, last_arrival, counted_since, seen_at)
-		VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6))`, id, n, last, start)
+	return err
 }
 
 // Exec executes one statement.

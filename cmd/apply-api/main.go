@@ -24,10 +24,9 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/httpapi"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
-	"github.com/jajeong/jajeong/internal/recall"
 )
 
 var version = "dev" // set by -ldflags "-X main.version=…"
@@ -76,23 +75,22 @@ func begin(ctx context.Context, s *settings, parsed *kong.Context, logger *zap.L
 
 func serve(ctx context.Context, s *settings, surplus int, servers *connect.Servers, store *candidates.Store,
 	logger *zap.Logger) error {
-	memory := recall.New(store)
-	memory.OnPutBack = func(p recall.PutBack) { logPutBack(logger, p) }
+	memory := handover.New(store, candidates.HandOverTime, time.Now, logger.Named("handover"))
+	store.Recorder = memory
 	registry := prometheus.NewRegistry()
-	losses := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory,
-		Logger: logger.Named("missing"), Now: time.Now})
-	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: losses,
+	coupons := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory,
 		Logger: logger.Named("catalog"), Now: time.Now})
 	registry.MustRegister(memory.Metrics()...)
-	registry.MustRegister(servers.Metrics(), store.Metrics(), coupons.Metrics(), losses,
-		catalog.OpenCoupons{Catalog: coupons}, catalog.Queues{Coupons: coupons.Coupons, Stats: store, Now: time.Now,
+	registry.MustRegister(coupons.Metrics()...)
+	registry.MustRegister(servers.Metrics(), store.Metrics(), catalog.OpenCoupons{Catalog: coupons},
+		catalog.Queues{Coupons: coupons.Coupons, Stats: store, Now: time.Now,
 			Zone: func(context.Context) (*time.Location, error) { return coupons.Zone(), nil }})
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
 	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users,
 		Registry: registry})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
-		Ports: ports(s, surplus, users, servers, store, coupons, losses, admin, registry, logger),
+		Ports: ports(s, surplus, users, servers, store, memory, coupons, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
 		Idle:  ops.Idle{IsProxy: s.Identity.IsProxy, Now: time.Now},
 		Delay: s.HTTP.ShutdownDelay, Logger: logger, Metrics: registry,
@@ -100,18 +98,13 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	if err != nil {
 		return err
 	}
-	works := []func(context.Context){coupons.Run, users.Watch}
+	works := []func(context.Context){coupons.Run, users.Watch, memory.Run}
 	if s.receipts != nil {
 		works = append(works, func(ctx context.Context) { s.receipts.Watch(ctx, logger) })
 	}
-	return connect.Beside(ctx, server.Serve, works...)
-}
-
-func logPutBack(logger *zap.Logger, p recall.PutBack) {
-	message := "applications put back after a failover of redis"
-	if p.Err != nil {
-		message = "applications not put back after a failover of redis; the next refresh tries again"
+	err = connect.Beside(ctx, server.Serve, works...)
+	if lost := memory.Close(context.WithoutCancel(ctx), servers.MySQL); lost != nil {
+		logger.Error("answers not handed over; if redis has lost them, too, nobody knows them", zap.Error(lost))
 	}
-	logger.Warn(message, zap.Uint64("coupon_id", uint64(p.Coupon)), zap.Int("remembered", p.Compared),
-		zap.Int("put_back", p.Back), zap.Int("moved", p.Moved), zap.Error(p.Err))
+	return err
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
 	"github.com/jajeong/jajeong/internal/live"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
 // ports returns the public port and the live port.
 func ports(s *settings, surplus int, users *identity.Identity, servers *connect.Servers, store *candidates.Store,
-	coupons *catalog.Catalog, losses *missing.Finder,
+	memory *handover.Memory, coupons *catalog.Catalog,
 	admin *ops.Admin, registry *prometheus.Registry, logger *zap.Logger) []httpapi.Port {
-	records := standing.Records{DB: servers.MySQL}
+	records, losses := standing.Records{DB: servers.MySQL}, standing.NewLosses(time.Now)
 	options := api.Options{
 		Identity: users,
-		Applier:  batch.New(store.ApplyAll, registry, time.Now),
+		Applier:  applier(s, servers, store, memory, registry),
 		Queue:    store,
 		Records:  records,
 		Losses:   losses,
@@ -52,4 +52,14 @@ func ports(s *settings, surplus int, users *identity.Identity, servers *connect.
 		{Name: "live", Handler: api.NewLive(options, streams), Listen: s.LiveListen, Connections: s.MaxStreams,
 			Surplus: httpapi.SurplusStreams(s.MaxStreams), EndStreams: streams.Drain},
 	}
+}
+
+// applier sends applications to Redis and, with ACCEPT_AFTER=journal, to MySQL.
+func applier(s *settings, servers *connect.Servers, store *candidates.Store, memory *handover.Memory,
+	registry *prometheus.Registry) api.Applier {
+	batches := batch.New(store.ApplyAll, registry, time.Now)
+	if s.AcceptAfter != acceptAfterJournal {
+		return batches
+	}
+	return handover.Commit(batches, memory, servers.MySQL, registry, time.Now)
 }

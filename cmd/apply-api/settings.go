@@ -23,6 +23,9 @@ const (
 	maxStreams = 1_000_000
 )
 
+// acceptAfterJournal is the value of ACCEPT_AFTER that makes answers wait for the journal.
+const acceptAfterJournal = "journal"
+
 type settings struct {
 	MySQL      connect.MySQLSettings `embed:""`
 	Redis      connect.RedisSettings `embed:""`
@@ -34,6 +37,7 @@ type settings struct {
 	AdminListen string            `name:"admin-listen" env:"ADMIN_LISTEN" default:":9090" placeholder:"HOST:PORT"`
 	LiveListen  string            `name:"live-listen" env:"LIVE_LISTEN" default:":8081" placeholder:"HOST:PORT"`
 	ReceiptKeys string            `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	AcceptAfter string            `name:"accept-after" env:"ACCEPT_AFTER" enum:"redis,journal" default:"redis"`
 	MaxStreams  int               `name:"max-streams" env:"MAX_STREAMS" default:"20000" placeholder:"N"`
 	HTTP        httpapi.Settings  `embed:""`
 	Identity    identity.Settings `embed:""`

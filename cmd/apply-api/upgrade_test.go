@@ -175,7 +175,7 @@ func TestRedisUpgradeLosesNoApplication(t *testing.T) {
 		old = new
 	}
 	c.awaitResults()
-	require.Zero(t, p.metric("jajeong_promises_put_back_total"), "no application was put back")
+	require.Zero(t, p.metric("jajeong_promises_handed_over_total"), "no application was handed over")
 	stored := readQueue(t, f.clients[old])
 	require.Empty(t, c.violations(stored))
 	acknowledged := c.firstArrivals()

@@ -175,7 +175,7 @@ func TestPage_FromTheCountdownToTheOutcome(t *testing.T) {
 	awaitText(loser, "이번에는 쿠폰을 받지 못하셨습니다")
 
 	// A coupon that is issued at once tells its outcome within the page, too.
-	d.Start(d.Environment(), "./cmd/settle", append([]string{"serve", "--tasks=issue"}, d.Flags(d.Job)...)...)
+	d.Start(d.Environment(), "./cmd/settle", append([]string{"serve", "--tasks=issue,journal"}, d.Flags(d.Job)...)...)
 	winner := open(t, gateway.URL, immediate, 2)
 	apply(winner)
 	awaitText(winner, "쿠폰이 발급되었습니다.")

@@ -46,8 +46,8 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/standing"
 )
@@ -66,15 +66,10 @@ type Queue interface {
 		users ...coupon.UserID) (candidates.Watch, error)
 }
 
-// Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
+// Records ask MySQL about users whose standing Redis does not give. standing.Records implements it.
 type Records interface {
 	Read(ctx context.Context, couponID coupon.CouponID,
-		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
-}
-
-// Losses says what to make of an application that is found nowhere.
-type Losses interface {
-	Judge(ctx context.Context, of coupon.Coupon, line candidates.Line, now time.Time) (missing.Verdict, error)
+		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, promise.Books, error)
 }
 
 type Coupons interface {
@@ -88,7 +83,7 @@ type Options struct {
 	Applier  Applier
 	Queue    Queue
 	Records  Records
-	Losses   Losses
+	Losses   *standing.Losses // those of the process
 	Coupons  Coupons
 	Clock    Clock
 	Receipts *receipt.Keys                         // nil: answers have no receipt
@@ -105,7 +100,7 @@ type Options struct {
 type server struct {
 	Options
 	applying, questions semaphores
-	histories, judged   semaphore
+	histories           semaphore
 	users               *httpapi.UserRates
 	metrics             metrics
 	clocks              *clocks
@@ -124,7 +119,7 @@ func newServer(o Options) *server {
 func New(o Options) http.Handler {
 	s := newServer(o)
 	s.applying, s.questions = newSemaphores(int64(o.Limits.InFlight)), newSemaphores(maxQuestions)
-	s.histories.max, s.judged.max = maxHistories, maxJudged
+	s.histories.max = maxHistories
 	s.clocks = newClocks(s.Clock, s.Shard, s.Now)
 	s.metrics = newMetrics(o.Metrics, s.applying)
 

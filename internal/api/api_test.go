@@ -30,7 +30,7 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	_, _, store := privateStore(t)
 	now := time.Now()
 	_, _, err := store.Publish(t.Context(), coupon.Window{Coupon: 7, Opens: now.Add(-time.Hour),
-		Closes: now.Add(time.Hour)}, coupon.Promise{})
+		Closes: now.Add(time.Hour)}, 0)
 	require.NoError(t, err)
 	s := newSite(t, store, shelf{7: {ID: 7, TotalQuantity: 10, IssuedCount: 3}})
 	const largest = "18446744073709551615"

@@ -33,7 +33,7 @@ func (a ofAge) Apply(context.Context, coupon.CouponID, coupon.UserID) (candidate
 }
 
 func (a ofAge) Watch(context.Context, coupon.CouponID, coupon.Arrival, ...coupon.UserID) (candidates.Watch, error) {
-	return candidates.Watch{Users: []candidates.Found{queued(coupon.ArrivalAt(opens), 1)},
+	return candidates.Watch{Line: restoredLine, Users: []candidates.Found{queued(coupon.ArrivalAt(opens), 1)},
 		Now: opens.Add(time.Duration(a))}, nil
 }
 

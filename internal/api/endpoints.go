@@ -14,7 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
-	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/receipt"
 	"github.com/jajeong/jajeong/internal/standing"
 )
@@ -172,7 +172,7 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), standingTimeout)
 	defer cancel()
-	queue, is, limit, err := s.find(ctx, found, user)
+	queue, is, books, limit, err := s.find(ctx, found, user)
 	if limit != "" {
 		return s.metrics.standing.turnAway(overloaded, limit)
 	}
@@ -180,52 +180,44 @@ func (s *server) standing(_ http.ResponseWriter, r *http.Request, at time.Time) 
 	case err != nil:
 		return s.standingUnknown(r, id, err)
 	case is.Is == coupon.StandingNone:
-		return s.ofNobody(ctx, r, found, queue)
+		return s.ofNobody(found, queue, books)
 	}
 	document := s.Terms.Describe(found, user, is, queue.Now)
 	return answer{result: result(is.Is), status: http.StatusOK, json: httpapi.Marshal(document)}
 }
 
-// find looks a user up. limit is the limit that stopped it; empty: none.
+// find looks a user up. limit is the limit that stopped it; empty: none. The books are zero if MySQL was not asked.
 func (s *server) find(ctx context.Context, of coupon.Coupon, user coupon.UserID) (
-	queue candidates.Watch, is standing.Conclusion, limit string, err error,
+	queue candidates.Watch, is standing.Conclusion, books promise.Books, limit string, err error,
 ) {
 	semaphore := s.questions.of(s.Shard(of.ID))
 	if !semaphore.acquire() {
-		return queue, is, "in_flight", nil
+		return queue, is, books, "in_flight", nil
 	}
 	defer semaphore.release()
 	if queue, err = s.Queue.Watch(ctx, of.ID, 0, user); err != nil {
-		return queue, is, "", err
+		return queue, is, books, "", err
 	}
 	facts := standing.Facts{Found: queue.Users[0]}
-	if is = facts.Conclude(); is.Is != coupon.StandingNone || !standing.MayBeSettled(of, queue.Sold) {
-		return queue, is, "", nil
+	if is = facts.Conclude(); !standing.MustAsk(of, queue, is.Is) {
+		return queue, is, books, "", nil
 	}
 	if !s.histories.acquire() {
-		return queue, is, "histories", nil
+		return queue, is, books, "histories", nil
 	}
 	defer s.histories.release()
-	outcomes, err := s.Records.Read(ctx, of.ID, user)
+	outcomes, books, err := s.Records.Read(ctx, of.ID, user)
 	facts.Asked, facts.Outcomes = true, outcomes[user]
-	return queue, facts.Conclude(), "", err
+	return queue, facts.Conclude(), books, "", err
 }
 
 // ofNobody answers a user whose application was found nowhere.
-func (s *server) ofNobody(ctx context.Context, r *http.Request, of coupon.Coupon, queue candidates.Watch) answer {
-	if !s.judged.acquire() {
-		return s.metrics.standing.turnAway(overloaded, "losses")
-	}
-	defer s.judged.release()
-	verdict, err := s.Losses.Judge(ctx, of, queue.Line, queue.Now)
-	switch {
-	case err != nil:
-		return s.standingUnknown(r, of.ID, err)
-	case verdict == missing.Restoring:
+func (s *server) ofNobody(of coupon.Coupon, queue candidates.Watch, books promise.Books) answer {
+	verdict := s.Losses.Judge(of, queue, books)
+	if verdict == standing.Restoring {
 		return refuse(restoring)
-	default:
-		return answer{result: notApplied, extra: problemDocument{MayBeLost: verdict == missing.MayBeLost}}
 	}
+	return answer{result: notApplied, extra: problemDocument{MayBeLost: verdict == standing.MayBeLost}}
 }
 
 func (s *server) standingUnknown(r *http.Request, id coupon.CouponID, err error) answer {

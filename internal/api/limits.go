@@ -16,9 +16,6 @@ type Limits struct {
 const (
 	maxQuestions = 32 // concurrent lookups in one Redis shard; the other connections are for applying
 	maxHistories = 16 // concurrent lookups in MySQL; the other connections are for the catalog
-	// maxJudged is how many requests wait to know whether applications are lost. They share a reading, and have no
-	// connection.
-	maxJudged = 4096
 )
 
 // maxShards is the maximum of masters that Redis recommends for a Cluster.

@@ -27,6 +27,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -150,10 +151,10 @@ func TestLimits_RetryAfterFollowsTheUserRate(t *testing.T) {
 type slowRecords struct{ asked, open chan struct{} }
 
 func (r slowRecords) Read(context.Context, coupon.CouponID,
-	...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+	...coupon.UserID) (map[coupon.UserID][]standing.Outcome, promise.Books, error) {
 	r.asked <- struct{}{}
 	<-r.open
-	return nil, nil
+	return nil, promise.Books{}, nil
 }
 
 // Questions about applications do not slow down applying, not even while MySQL is slow.

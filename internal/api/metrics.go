@@ -19,7 +19,7 @@ func newMetrics(to prometheus.Registerer, applying semaphores) (m metrics) {
 			string(batch.BreakerOpen)})
 	m.standing = newEndpointMetrics(to, "jajeong_standing", "questions about an application",
 		[]result{pending, issued, notSelected},
-		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories", "losses"})
+		[]string{"connections", "in_flight", "user_rate", "unanswered", "histories"})
 	m.coupons = newEndpointMetrics(to, "jajeong_coupons", "questions about coupons", []result{answered, notModified},
 		[]string{"connections"})
 	m.time = newEndpointMetrics(to, "jajeong_time", "questions for the time", []result{answered},

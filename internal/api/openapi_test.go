@@ -23,7 +23,6 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/identity"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
@@ -71,7 +70,7 @@ func (p provoked) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival,
 	case 7:
 		return candidates.Watch{}, errors.New("redis is away")
 	default:
-		return candidates.Watch{Users: []candidates.Found{p[users[0]]}, Sold: users[0] == 5}, nil
+		return candidates.Watch{Users: []candidates.Found{p[users[0]]}, Sold: users[0] == 5, Line: restoredLine}, nil
 	}
 }
 
@@ -147,8 +146,8 @@ func TestOpenAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	}
 	handler := newProvokedHandler(nil, plenty)
 	unknowing := newProvokedHandler(shelf{}, plenty)
-	restoring := newHandler(api.Options{Losses: losses{42: missing.Restoring}})
-	provoke(restoring, "GET", me, "42", "9", nil)
+	restoring := newHandler(api.Options{Records: recorded{101: nil}, Coupons: shelf{isNew: {ID: isNew}}})
+	provoke(restoring, "GET", me, isNew.String(), "101", nil)
 	strict := newProvokedHandler(nil, api.Limits{InFlight: 1, UserRate: 1})
 	for _, address := range []struct{ method, template string }{{"POST", apply}, {"GET", me}} {
 		for user := 1; user <= 14; user++ {

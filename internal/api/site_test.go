@@ -79,9 +79,6 @@ func newHandler(o api.Options) http.Handler {
 	if o.Records == nil {
 		o.Records = recorded{}
 	}
-	if o.Losses == nil {
-		o.Losses = losses{}
-	}
 	if o.Coupons == nil {
 		o.Coupons = coupons{}
 	}
@@ -99,6 +96,9 @@ func newHandler(o api.Options) http.Handler {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Losses == nil {
+		o.Losses = standing.NewLosses(o.Now)
 	}
 	o.Limits = cmp.Or(o.Limits, plenty)
 	o.Terms = standing.Terms{Zone: func() *time.Location { return seoul },

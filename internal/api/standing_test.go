@@ -15,22 +15,42 @@ import (
 	"github.com/jajeong/jajeong/internal/api"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
 )
 
+// The coupons by what Redis and MySQL say of their promises. Others miss nobody.
+const (
+	isNew    coupon.CouponID = 46 // the server is new to it
+	missesMe coupon.CouponID = 47 // promises are missing after a restore
+	restores coupon.CouponID = 49 // the server is new to it, and coupons were issued before
+	wroteOff coupon.CouponID = 50 // finalised; a promise was written off
+)
+
+var restoredLine = coupon.Line{Since: 1, Restored: true}
+
+var lines = map[coupon.CouponID]coupon.Line{
+	isNew: {}, missesMe: {Since: 1, Restored: true, Restores: 1, Accepted: 3, Left: 3}, restores: {Since: 1},
+}
+
+var books = map[coupon.CouponID]promise.Books{missesMe: {Accepted: 3}, wroteOff: {WrittenOff: 1}}
+
 // applied are the users that Redis knows.
 type applied map[coupon.UserID]candidates.Found
 
-func (a applied) Watch(_ context.Context, _ coupon.CouponID, _ coupon.Arrival,
+func (a applied) Watch(_ context.Context, id coupon.CouponID, _ coupon.Arrival,
 	users ...coupon.UserID) (candidates.Watch, error) {
 	if users[0] == 666 {
 		return candidates.Watch{}, errors.New("redis is away")
 	}
 	_, ok := a[users[0]]
 	// Users from 100 are unknown to Redis, so that MySQL is asked.
-	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100}, nil
+	line, unusual := lines[id]
+	if !unusual {
+		line = restoredLine
+	}
+	return candidates.Watch{Users: []candidates.Found{a[users[0]]}, Sold: !ok && users[0] >= 100, Line: line}, nil
 }
 
 // queued and reviewed are what Redis has of a user who applied.
@@ -46,26 +66,12 @@ func reviewed(arrival coupon.Arrival) candidates.Found {
 // recorded are the users that MySQL knows; for others it is away.
 type recorded map[coupon.UserID][]standing.Outcome
 
-func (r recorded) Read(_ context.Context, _ coupon.CouponID,
-	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+func (r recorded) Read(_ context.Context, id coupon.CouponID,
+	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, promise.Books, error) {
 	if outcomes, ok := r[users[0]]; ok {
-		return map[coupon.UserID][]standing.Outcome{users[0]: outcomes}, nil
+		return map[coupon.UserID][]standing.Outcome{users[0]: outcomes}, books[id], nil
 	}
-	return nil, errors.New("mysql is away")
-}
-
-// losses say of some coupons that applications are missing; 0: MySQL is away.
-type losses map[coupon.CouponID]missing.Verdict
-
-func (l losses) Judge(_ context.Context, of coupon.Coupon, _ candidates.Line, _ time.Time) (missing.Verdict, error) {
-	switch verdict, ok := l[of.ID]; {
-	case !ok:
-		return missing.NotApplied, nil
-	case verdict == 0:
-		return 0, errors.New("mysql is away")
-	default:
-		return verdict, nil
-	}
+	return nil, promise.Books{}, errors.New("mysql is away")
 }
 
 // shelf is a catalog of these coupons.
@@ -89,19 +95,23 @@ func TestStandingOfEveryKind(t *testing.T) {
 	handler := newHandler(api.Options{
 		Applier: unreachable(t),
 		Coupons: shelf{42: coupon.Coupon{ID: 42, TotalQuantity: 7},
-			44: coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1},
-			43: coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
-			46: {ID: 46}, 47: {ID: 47}, 48: {ID: 48}},
-		Losses: losses{46: missing.Restoring, 47: missing.MayBeLost, 48: 0},
+			44:    coupon.Coupon{ID: 44, TotalQuantity: 7, IssuedCount: 1},
+			43:    coupon.Coupon{ID: 43, FinalisedAt: time.Unix(1, 0)},
+			isNew: {ID: isNew}, missesMe: {ID: missesMe}, restores: {ID: restores, TotalQuantity: 7, IssuedCount: 1},
+			wroteOff: {ID: wroteOff, FinalisedAt: time.Unix(1, 0)}},
 		Queue: applied{
-			1: queued(arrival, 5),
-			2: reviewed(arrival),
-			3: {MarkedIssued: true},
-			4: {MarkedRejected: true},
+			1:  queued(arrival, 5),
+			2:  reviewed(arrival),
+			3:  {MarkedIssued: true},
+			4:  {MarkedRejected: true},
+			11: queued(arrival+1, 1),
+			12: queued(arrival, 5),
 		},
 		Records: recorded{
 			5:   {{Outcome: coupon.OutcomeIssued, Arrival: arrival}},
 			100: {{Outcome: coupon.OutcomeNotSelected, Arrival: arrival}},
+			11:  {{Outcome: coupon.OutcomeIssued, Arrival: arrival}},
+			12:  nil,
 			101: nil,
 		},
 	})
@@ -125,10 +135,15 @@ func TestStandingOfEveryKind(t *testing.T) {
 		"MySQL away":                {"42", "102", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"Redis away":                {"42", "666", 503, map[string]any{"code": "UNAVAILABLE"}},
 		"issued, lost in Redis":     {"44", "5", 200, map[string]any{"status": "ISSUED"}},
-		"applications are restored": {"46", "9", 503, map[string]any{"code": "RESTORING", "mayBeLost": nil}},
+		"applications are restored": {"46", "101", 503, map[string]any{"code": "RESTORING", "mayBeLost": nil}},
 		"settled while restored":    {"46", "100", 200, map[string]any{"status": "NOT_SELECTED"}},
-		"applications are missing":  {"47", "9", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
-		"missing, or MySQL away":    {"48", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"restored, or MySQL away":   {"46", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"applications are missing":  {"47", "101", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
+		"missing, or MySQL away":    {"47", "9", 503, map[string]any{"code": "UNAVAILABLE"}},
+		"issued, not marked yet":    {"49", "11", 200, map[string]any{"status": "ISSUED"}},
+		"pending, marks restored":   {"49", "12", 200, map[string]any{"status": "PENDING", "position": 5.0}},
+		"written off":               {"50", "101", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": true}},
+		"finalised, nothing lost":   {"43", "101", 404, map[string]any{"code": "NOT_APPLIED", "mayBeLost": nil}},
 		"no such coupon":            {"45", "1", 404, map[string]any{"code": "COUPON_NOT_FOUND"}},
 		"no coupon id":              {"042", "1", 400, map[string]any{"code": "INVALID_COUPON_ID"}},
 		"no user id":                {"42", "x", 400, map[string]any{"code": "INVALID_USER_ID"}},

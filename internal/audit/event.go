@@ -52,6 +52,7 @@ const (
 	UserForgotten      Action = "USER_FORGOTTEN"
 
 	ApplicationsRestored Action = "APPLICATIONS_RESTORED"
+	PromiseUnknown       Action = "PROMISE_UNKNOWN"
 	ReceiptHonoured      Action = "RECEIPT_HONOURED"
 	ApprovalUsed         Action = "APPROVAL_USED"
 )

@@ -45,9 +45,9 @@ var Payloads = map[Action]Payload{
 	CouponUserExtended: HolderChange{},
 	UserForgotten:      Forgotten{},
 
-	ApplicationsRestored: Restored{},
-	ReceiptHonoured:      Honoured{},
-	ApprovalUsed:         UsedApproval{},
+	ApplicationsRestored: Restored{}, PromiseUnknown: UnknownPromises{},
+	ReceiptHonoured: Honoured{},
+	ApprovalUsed:    UsedApproval{},
 }
 
 // Change is the old and the new value of something.
@@ -86,9 +86,8 @@ type Figures struct {
 	UnderReview int64 `json:"underReview"`
 	Issued      int64 `json:"issued"`
 	Outcomes    int64 `json:"outcomes"`
-	InBoth      int64 `json:"twice"`
+	InBoth      int64 `json:"inBoth"`
 	WrittenOff  int64 `json:"writtenOff"`
-	AskedAgain  int64 `json:"askedAgain"`
 	Erased      int64 `json:"erased"`
 }
 
@@ -96,9 +95,6 @@ type Figures struct {
 func (f Figures) In(l text.Language) string {
 	words := l.Sprintf(text.DetailFigures, f.Accepted, f.Waiting, f.UnderReview, f.Issued, f.Outcomes, f.InBoth,
 		f.WrittenOff)
-	if f.AskedAgain > 0 {
-		words += l.Sprintf(text.AcceptedAgain, f.AskedAgain)
-	}
 	if f.Erased > 0 {
 		words += l.Sprintf(text.OutcomesErased, f.Erased)
 	}
@@ -190,17 +186,22 @@ type Forgotten struct {
 
 // Restored counts applications.
 type Restored struct {
-	Back       int64 `json:"back,omitempty"`      // put back from the journal
-	Moved      int64 `json:"moved,omitempty"`     // moved to their first arrival
-	FromMarks  int64 `json:"fromMarks,omitempty"` // winners entered again from their marks
-	WrittenOff int64 `json:"lessWrittenOff,omitempty"`
-	Missing    int64 `json:"missing,omitempty"`
+	Back      int64 `json:"back,omitempty"`      // put back from the journal
+	Moved     int64 `json:"moved,omitempty"`     // moved to their first arrival
+	FromMarks int64 `json:"fromMarks,omitempty"` // winners entered again from their marks
+	Missing   int64 `json:"missing,omitempty"`
 }
 
-// Honoured is the application of a receipt, or how many applications are not written off any more because of one.
+// UnknownPromises compares what the journal has seen accepted with whom a new Redis server and MySQL know. Known are
+// also those whom the server misses by its own count.
+type UnknownPromises struct {
+	Accepted int64 `json:"accepted"`
+	Known    int64 `json:"known"`
+}
+
+// Honoured is the application of a receipt.
 type Honoured struct {
-	Arrival    coupon.Arrival `json:"arrival,omitempty"`
-	WrittenOff int64          `json:"lessWrittenOff,omitempty"`
+	Arrival coupon.Arrival `json:"arrival"`
 }
 
 type UsedApproval struct {
@@ -220,6 +221,7 @@ func (CouponChange) payload()    {}
 func (Unfinalised) payload()     {}
 func (Forgotten) payload()       {}
 func (Restored) payload()        {}
+func (UnknownPromises) payload() {}
 func (Honoured) payload()        {}
 func (UsedApproval) payload()    {}
 

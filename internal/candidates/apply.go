@@ -58,30 +58,25 @@ func (s *Store) Apply(ctx context.Context, couponID coupon.CouponID, user coupon
 
 // ApplyAll does for several users what Apply does for one. A single script handles them in the order of the list.
 func (s *Store) ApplyAll(ctx context.Context, couponID coupon.CouponID, users []coupon.UserID) ([]Receipt, error) {
-	carried := s.Recorder.Seen(couponID)
-	args := append(make([]any, 0, 5+len(users)), carried.LastArrival, carried.Epoch, carried.Accepted, carried.Twice,
-		ttlSeconds)
+	args := append(make([]any, 0, 2+len(users)), s.Recorder.Seen(couponID), ttlSeconds)
 	for _, user := range users {
 		args = append(args, uint64(user)) // the client writes it as user.Member() would
 	}
 	reply, err := s.run(ctx, applyScript, couponID, args...)
 	if err != nil {
-		if mayHaveRun(err) {
-			s.Recorder.Unanswered(couponID, users)
-		}
 		return nil, err
 	}
-	receipts, promises, err := readReceipts(reply, users)
+	receipts, told, err := readReceipts(reply, users)
 	if err != nil {
 		return nil, applyScript.failed(couponID, err)
 	}
-	s.Recorder.Answered(couponID, carried, promises)
+	s.Recorder.Answered(couponID, told)
 	return receipts, nil
 }
 
-// readReceipts also returns the server's counts. Their LastArrival is 0 if no application was accepted.
-func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promises Reply, err error) {
-	const common, together, each = 5, 2, 3
+// readReceipts also returns what a Recorder keeps of the reply.
+func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, told Reply, err error) {
+	const common, together, each = 4, 2, 3
 	if len(reply) != common+together && len(reply) != common+each*len(users) {
 		return nil, Reply{}, fmt.Errorf("%d values in the reply about %d users, want %d or %d", len(reply), len(users),
 			common+together, common+each*len(users))
@@ -94,8 +89,8 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 	if !ok {
 		return nil, Reply{}, fmt.Errorf("epoch %v, want text", reply[common-1])
 	}
-	promises = Reply{Seen: Seen{Epoch: epoch, Accepted: n[2], Twice: n[3]}, Now: n[0]}
-	receipts, promises.Answers = make([]Receipt, len(users)), make([]Answer, 0, len(users))
+	told = Reply{Epoch: epoch, Restores: n[2]}
+	receipts, told.Answers = make([]Receipt, len(users)), make([]coupon.Answer, 0, len(users))
 	var first Receipt // receipt of the first user, if all are accepted one after the other
 	if len(reply) == common+together {
 		if first, err = readReceipt(append([]any{string(Accepted)}, reply[common:]...)); err != nil {
@@ -110,21 +105,15 @@ func readReceipts(reply []any, users []coupon.UserID) (receipts []Receipt, promi
 			}
 		}
 		r.Now = time.UnixMicro(n[0]).UTC()
-		if r.Code == NoWindow {
-			promises.NoWindow = true
-		} else {
+		if r.Code != NoWindow {
 			r.OpensAt = time.UnixMicro(n[1]).UTC()
 		}
-		if r.Code == Accepted {
-			promises.LastArrival = max(promises.LastArrival, r.Arrival)
-		}
 		if r.Code == Accepted || r.Code == Duplicate {
-			promises.Answers = append(promises.Answers,
-				Answer{User: users[i], Arrival: r.Arrival, Counted: r.Code == Accepted})
+			told.Answers = append(told.Answers, coupon.Answer{User: users[i], Arrival: r.Arrival})
 		}
 		receipts[i] = r
 	}
-	return receipts, promises, nil
+	return receipts, told, nil
 }
 
 func readReceipt(reply []any) (Receipt, error) {

@@ -19,12 +19,12 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 	ctx := t.Context()
 	c.addByHand(t, c.queue, place{"1000001", "7"}, place{"1000000", "6"})
 	c.addByHand(t, c.dlq, place{"2000000", "7"})
-	c.add(t, c.issued, "7")
-	c.add(t, c.rejected, "7")
+	c.markIssued(t, "7")
+	c.markRejected(t, "7")
 	for field, value := range map[string]any{
 		"status": "PAUSED", "sold": 1, "last": µs(noon.Add(time.Hour)), "accepted": 5, "line_limit": 1,
-		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon), "run_id": c.runID(t), "since": µs(noon), "base": 0,
-		"base_twice": 0,
+		"opens": µs(noon.Add(time.Minute)), "closes": µs(noon), "run_id": c.runID(t), "replid": c.replid(t),
+		"since": µs(noon),
 	} {
 		c.set(t, field, value)
 	}
@@ -39,7 +39,7 @@ func TestApplyJudgesObstaclesInOrder(t *testing.T) {
 		{Receipt{Code: Duplicate, OpensAt: past, Arrival: 1000001, Position: 2},
 			func() { c.rdb.ZRem(ctx, c.queue, "7") }},
 		{Receipt{Code: UnderReview, OpensAt: past, Arrival: 2000000}, func() { c.rdb.ZRem(ctx, c.dlq, "7") }},
-		{Receipt{Code: AlreadyIssued, OpensAt: past}, func() { c.rdb.SRem(ctx, c.issued, "7") }},
+		{Receipt{Code: AlreadyIssued, OpensAt: past}, func() { c.rdb.ZRem(ctx, c.issued, "7") }},
 		{Receipt{Code: Rejected, OpensAt: past}, func() { c.rdb.SRem(ctx, c.rejected, "7") }},
 		{Receipt{Code: SoldOut, OpensAt: past}, func() { c.set(t, "sold", 0) }},
 		{Receipt{Code: LineFull, OpensAt: past, Arrival: 1000000}, func() { c.set(t, "line_limit", 2) }},
@@ -180,7 +180,7 @@ func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 				if where == "state" {
 					c.set(t, "last", last)
 				} else {
-					c.recorder()[c.id] = Seen{LastArrival: last}
+					c.record().seen = last
 				}
 				before := c.content(t)
 				receipt := c.apply(t, 7)
@@ -199,19 +199,19 @@ func TestApplyAnswersClockFarBehindTheLastArrival(t *testing.T) {
 	}
 }
 
-// Package recall puts the three applications back.
+// A restore enters the three applications again.
 func TestApplyContinuesAboveSeenArrivalsOfAnEmptiedRedis(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	c.recorder()
+	c.record()
 	w := c.open(t)
 	at := c.accept(t, 1, 2, 3)
 	require.NoError(t, c.rdb.Del(t.Context(), c.queue).Err())
 	require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
 	other := newStore(t, c.rdb, c.names.prefix)
-	_, _, err := other.Publish(t.Context(), w, coupon.Promise{})
+	_, _, err := other.Publish(t.Context(), w, 0)
 	require.NoError(t, err)
-	require.Equal(t, "0", c.get(t, "accepted"), "the counts are lost")
+	require.False(t, c.rdb.HExists(t.Context(), c.state, "accepted").Val(), "the count is lost")
 
 	c.freeze(noon.Add(-time.Second)) // the clock of the new primary is behind
 	receipt := c.accept(t, 4)[0]
@@ -250,4 +250,42 @@ func TestApplyAcceptsEveryUserID(t *testing.T) {
 		require.EqualValues(t, i+1, receipt.Position)
 		require.Contains(t, c.scores(t, c.queue), fmt.Sprint(user))
 	}
+}
+
+// A pod notices another server, and the end of a restore, by any reply, and remembers what it told applicants.
+func TestApplyRepliesWithEpochRestoresAndAnswers(t *testing.T) {
+	t.Parallel()
+	c := newCoupon(t)
+	w := c.open(t)
+	recorded := c.record()
+	reply := func(users ...coupon.UserID) Reply {
+		t.Helper()
+		c.applyAll(t, users...)
+		last := recorded.replies[len(recorded.replies)-1]
+		recorded.seen = 0
+		return last
+	}
+	epoch, at := c.observe(t).Epoch, µs(noon)
+	require.Equal(t, c.runID(t)+":"+decimal(at), epoch)
+	answers := []coupon.Answer{{User: 1, Arrival: at}, {User: 2, Arrival: at + 1}, {User: 3, Arrival: at + 2}}
+	require.Equal(t, Reply{epoch, 0, answers}, reply(1, 2, 3), "neighbours")
+	c.endRestore(t)
+	require.Equal(t, Reply{epoch, 1, []coupon.Answer{{User: 4, Arrival: at + 3}}}, reply(4))
+	c.markIssued(t, "10")
+	c.markRejected(t, "11")
+	c.addByHand(t, c.dlq, place{"5", "12"})
+	answers = []coupon.Answer{{User: 2, Arrival: at + 1}, {User: 5, Arrival: at + 4}, {User: 5, Arrival: at + 4}}
+	require.Equal(t, Reply{epoch, 1, answers}, reply(10, 2, 11, 5, 12, 5))
+	require.Equal(t, Reply{epoch, 1, []coupon.Answer{}}, reply(10, 11, 12), "they were told of no place")
+
+	c.set(t, "run_id", "of the server before")
+	require.Equal(t, Reply{c.runID(t) + ":" + decimal(at+1), 1, []coupon.Answer{{User: 1, Arrival: at}}}, reply(1))
+	require.Equal(t, "0", c.get(t, "restored"))
+	c.set(t, "sold", 1)
+	require.Equal(t, Reply{c.runID(t) + ":" + decimal(at+1), 1, []coupon.Answer{}}, reply(6))
+
+	c.freeze(w.Closes)
+	require.Equal(t, Reply{"", 1, []coupon.Answer{}}, reply(1), "applying is not possible")
+	require.NoError(t, c.rdb.Del(t.Context(), c.state).Err())
+	require.Equal(t, Reply{"", 0, []coupon.Answer{}}, reply(1))
 }

@@ -17,21 +17,23 @@
 //
 // # Failovers
 //
-// An epoch is the time during which one Redis server serves a coupon (lua/epoch.lua). A process passes the last epoch
-// that it knows, and the counts that it saw then, to the scripts. A new server adds what it lacks of them to its own
-// counts: a loss stays visible even if others apply later. The maximum of both would hide it. A Recorder remembers what
-// a process has seen. Package recall implements it, and also puts lost applications back.
+// An epoch is the time during which one Redis server serves one state of a coupon (lua/epoch.lua). It ends with a
+// failover, a restart, and the loss of the state. Replies carry the epoch and the number of restores, so that each
+// process notices both. It then hands over whom the server may lack, and a restore enters them: see packages handover
+// and journal.
+//
+// The field accepted counts what this state has taken in. Counts of two servers are never merged: a server that has
+// lost its last seconds has lost them in the queue and in the count alike.
 //
 // # Who writes the state
 //
 //   - Publish: opens, closes, status, version, version_at and line_limit; sold, if the state was lost. An operator's
 //     change of the window is published in the same way.
-//   - Settlements: sold, dlqs and moved:<run id>. Finalising sets final, and an extended window removes it.
-//   - Applying, and whoever puts applications back: accepted and last. Publish and Fence lift both to what MySQL knows.
-//   - Every script that counts: run_id, since and base. Putting back also counts twice, base_twice and twice:<user id>;
-//     a repeated call counts nothing.
-//   - The journal and its restore: journalled. A script that enters somebody in the past lowers it.
-//   - Restore: restored and missing; it may lift last.
+//   - Settlements: sold, dlqs and moved:<run id>. Finalising sets final; an extended window and a restore remove it.
+//   - Applying: accepted and last. Publish lifts last to what MySQL knows, and a Look with a cutoff to the cutoff.
+//   - Whichever script first meets a new server: run_id, replid, since, restored and left.
+//   - Restores: restored, restores and left. They lift last to whom they enter, set it back if it was ahead of the
+//     clock, and bring accepted in line with what they found. A Look lowers left.
 //
 // # Expiry
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/rediserr"
 )
 
-// Inspection is what `settle verify` needs from Redis in addition to Counts.
+// Inspection is what `settle verify` needs from Redis in addition to a Look.
 type Inspection struct {
 	Now          time.Time // time on the clock of the coupon's Redis shard
 	Known        bool      // whether Redis has a window; false before the first catalog refresh, and after a sweep
@@ -61,16 +61,42 @@ func instantOf(text string) (time.Time, error) {
 }
 
 // Marked pages through the users with a mark, in no order. Cursor 0 begins, and marks the last page. A user may appear
-// twice.
+// twice. The arrival is that of the coupon; it is 0 if the coupon was given by hand, and for MarkRejected.
 func (s *Store) Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
-	after uint64) (users []string, next uint64, err error) {
+	after uint64) (users []coupon.Application, next uint64, err error) {
 	k := s.names.coupon(couponID)
-	set := map[coupon.Mark]string{coupon.MarkIssued: k.issued, coupon.MarkRejected: k.rejected}[mark]
-	users, next, err = s.rdb.SScan(ctx, set, after, "", queuePageMembers).Result()
-	if err != nil {
-		return nil, 0, fmt.Errorf("read marks of coupon %d: %w", couponID, rediserr.Classify(err))
+	if mark == coupon.MarkRejected {
+		members, next, err := s.rdb.SScan(ctx, k.rejected, after, "", queuePageMembers).Result()
+		for _, member := range members {
+			users = append(users, coupon.Application{Member: member})
+		}
+		return users, next, markedError(couponID, err)
 	}
-	return users, next, nil
+	users, next, err = s.scan(ctx, k.issued, after)
+	return users, next, markedError(couponID, err)
+}
+
+func markedError(couponID coupon.CouponID, err error) error {
+	if err != nil {
+		err = fmt.Errorf("read marks of coupon %d: %w", couponID, rediserr.Classify(err))
+	}
+	return err
+}
+
+// scan pages through a ZSET of arrivals, in no order.
+func (s *Store) scan(ctx context.Context, key string, after uint64) (all []coupon.Application, next uint64, err error) {
+	texts, next, err := s.rdb.ZScan(ctx, key, after, "", queuePageMembers).Result()
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := 0; i+1 < len(texts); i += 2 {
+		arrival, err := arrivalOf(texts[i+1])
+		if err != nil {
+			return nil, 0, fmt.Errorf("score of %q: %w", texts[i], err)
+		}
+		all = append(all, coupon.Application{Member: texts[i], Arrival: arrival})
+	}
+	return all, next, nil
 }
 
 // scannedKeys is the COUNT argument of SCAN. One such call takes well below a millisecond.

@@ -74,9 +74,9 @@ func scanFinds(t *testing.T, s *Store) {
 	t.Helper()
 	ctx, prefix := t.Context(), s.names.prefix
 	var want, found []coupon.CouponID
-	for id := range coupon.CouponID(6) {
+	for id := range coupon.CouponID(7) {
 		key := s.names.coupon(100 + id)
-		name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason}[id]
+		name := []string{key.queue, key.state, key.issued, key.rejected, key.dlq, key.reason, key.returned}[id]
 		require.NoError(t, s.rdb.Set(ctx, name, "", 0).Err())
 		want = append(want, 100+id)
 	}
@@ -114,15 +114,19 @@ func TestMarkedUsersAreReturnedByPages(t *testing.T) {
 		require.Empty(t, users)
 		require.Zero(t, next)
 
-		want := map[string]bool{}
+		want := map[coupon.Application]bool{}
 		var entries []coupon.Application
 		for i := range 2500 {
-			user := strconv.FormatUint(math.MaxUint64-uint64(i), 10)
+			user := coupon.Application{Member: strconv.FormatUint(math.MaxUint64-uint64(i), 10),
+				Arrival: coupon.Arrival(i)}
+			entries = append(entries, user)
+			if mark == coupon.MarkRejected {
+				user.Arrival = 0
+			}
 			want[user] = true
-			entries = append(entries, coupon.Application{Member: user, Arrival: 1})
 		}
 		c.remove(t, time.Now(), mark, entries...)
-		got := map[string]bool{}
+		got := map[coupon.Application]bool{}
 		pages := 0
 		for ; pages == 0 || next != 0; pages++ {
 			users, next, err = c.Marked(t.Context(), c.id, mark, next)

@@ -16,10 +16,11 @@ const couponKey = "candidates:coupon:"
 type keys struct {
 	queue    string // ZSET: user id → arrival
 	state    string // HASH: docs/design.md, section 3, lists the fields
-	issued   string // SET: users with an issued coupon
+	issued   string // ZSET: user id → arrival, of users with an issued coupon; 0: given by hand
 	rejected string // SET: users with a rejected application
 	dlq      string // ZSET: user id → arrival
 	reason   string // HASH: user id → JSON Reason
+	returned string // ZSET: user id → arrival, of users whom pods hand over to a restore
 }
 
 // namespace builds the key names of one deployment.
@@ -37,6 +38,7 @@ func (n namespace) coupon(id coupon.CouponID) keys {
 		rejected: "rejected:{" + queue + "}",
 		dlq:      "dlq:{" + queue + "}",
 		reason:   "dlq:reason:{" + queue + "}",
+		returned: "returned:{" + queue + "}",
 	}
 }
 
@@ -63,5 +65,6 @@ func (n namespace) couponOf(name string) (id coupon.CouponID, ok bool) {
 	}
 	id = coupon.CouponID(number)
 	k := n.coupon(id)
-	return id, slices.Contains([]string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason}, name)
+	return id, slices.Contains([]string{k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason,
+		k.returned}, name)
 }

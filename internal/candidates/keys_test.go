@@ -26,19 +26,21 @@ func TestKeyNamesMatchContract(t *testing.T) {
 		{"", 42, map[string]string{
 			"candidates:coupon:42":              "zset",
 			"state:{candidates:coupon:42}":      "hash",
-			"issued:{candidates:coupon:42}":     "set",
+			"issued:{candidates:coupon:42}":     "zset",
 			"rejected:{candidates:coupon:42}":   "set",
 			"dlq:{candidates:coupon:42}":        "zset",
 			"dlq:reason:{candidates:coupon:42}": "hash",
+			"returned:{candidates:coupon:42}":   "zset",
 			"catalog:coupons":                   "string",
 		}},
 		{"shop:", math.MaxUint64, map[string]string{
 			"shop:candidates:coupon:18446744073709551615":              "zset",
 			"state:{shop:candidates:coupon:18446744073709551615}":      "hash",
-			"issued:{shop:candidates:coupon:18446744073709551615}":     "set",
+			"issued:{shop:candidates:coupon:18446744073709551615}":     "zset",
 			"rejected:{shop:candidates:coupon:18446744073709551615}":   "set",
 			"dlq:{shop:candidates:coupon:18446744073709551615}":        "zset",
 			"dlq:reason:{shop:candidates:coupon:18446744073709551615}": "hash",
+			"returned:{shop:candidates:coupon:18446744073709551615}":   "zset",
 			"shop:catalog:coupons":                                     "string",
 		}},
 	} {
@@ -52,6 +54,7 @@ func TestKeyNamesMatchContract(t *testing.T) {
 		require.EqualValues(t, 1,
 			c.review(t, failed{Application: coupon.Application{Member: "4", Arrival: at[3].Arrival,
 				Source: coupon.SourceQueue}}))
+		require.Len(t, c.handOver(t, coupon.Answer{User: 9, Arrival: 1}), 1)
 		require.NoError(t, c.SaveCatalog(t.Context(), []byte("[]")))
 		for key, kind := range deployment.want {
 			want[key] = kind
@@ -74,7 +77,7 @@ func keysShareASlot(t *testing.T, rdb *redis.Client) {
 			k := namespace{prefix}.coupon(id)
 			want := rdb.ClusterKeySlot(t.Context(), k.queue).Val()
 			slots[want] = true
-			for _, key := range []string{k.state, k.issued, k.rejected, k.dlq, k.reason} {
+			for _, key := range []string{k.state, k.issued, k.rejected, k.dlq, k.reason, k.returned} {
 				slot, err := rdb.ClusterKeySlot(t.Context(), key).Result()
 				require.NoError(t, err)
 				require.Equal(t, want, slot, key)

@@ -31,8 +31,8 @@ func TestFullLineRecordsNothing(t *testing.T) {
 	t.Parallel()
 	c, w := limited(t, 3)
 	c.addByHand(t, c.dlq, place{"2000000", "70"})
-	c.add(t, c.issued, "71")
-	c.add(t, c.rejected, "72")
+	c.markIssued(t, "71")
+	c.markRejected(t, "72")
 	first := c.accept(t, 1)[0].Arrival
 	require.Equal(t, []Code{Accepted, Duplicate, Accepted, LineFull, LineFull, Duplicate, UnderReview, AlreadyIssued,
 		Rejected, LineFull}, codesOf(c.applyAll(t, 2, 1, 3, 4, 5, 3, 70, 71, 72, 4)))
@@ -80,7 +80,7 @@ func TestPublishWritesTheLineLimit(t *testing.T) {
 	c.publish(t, w)
 	require.Equal(t, "5", c.get(t, "line_limit"))
 	w.Version, w.LineLimit = 1, 9
-	_, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+	_, published, err := c.Publish(t.Context(), w, 0)
 	require.NoError(t, err)
 	require.False(t, published)
 	require.Equal(t, "5", c.get(t, "line_limit"), "the version is older")
@@ -91,10 +91,10 @@ func TestPublishWritesTheLineLimit(t *testing.T) {
 	c.publish(t, w)
 	require.Equal(t, before, c.content(t), "an unchanged limit writes nothing")
 
-	_, _, err = c.StopApplying(t.Context(), w, coupon.Promise{}, true)
+	_, _, err = c.StopApplying(t.Context(), w, 0, true)
 	require.NoError(t, err)
 	require.Equal(t, "5", c.get(t, "line_limit"))
-	_, _, err = c.StopApplying(t.Context(), w, coupon.Promise{}, false)
+	_, _, err = c.StopApplying(t.Context(), w, 0, false)
 	require.NoError(t, err)
 	require.Equal(t, "5", c.get(t, "line_limit"))
 }
@@ -108,23 +108,13 @@ func TestUnreadableLineLimitIsNone(t *testing.T) {
 	}
 }
 
-// A promise goes before the limit. An application without a reply is no promise.
-func TestPutBackGoesBeyondTheLineLimitForPromisesOnly(t *testing.T) {
+// A promise goes before the limit, which counts the queue alone.
+func TestEnterGoesBeyondTheLineLimit(t *testing.T) {
 	t.Parallel()
-	c, _ := limited(t, 2)
+	c, _ := limited(t, 1)
 	first := c.accept(t, 1)[0].Arrival
-	restore := func(answers ...Answer) Restored {
-		r, err := c.Restore(t.Context(), c.id, Seen{}, answers)
-		require.NoError(t, err)
-		require.Equal(t, RestoreDone, r.Code)
-		return r
-	}
-	restore(Answer{User: 11, Counted: true}, Answer{User: 12, Counted: true})
-	require.Equal(t, map[string]float64{"1": float64(first), "11": float64(first + 1)}, c.scores(t, c.queue))
-
-	require.Equal(t, 2, restore(Answer{User: 2, Arrival: first + 7, Counted: true}, Answer{User: 13, Counted: true},
-		Answer{User: 3, Arrival: first + 8, Counted: true}).Back)
-	require.Equal(t, map[string]float64{"1": float64(first), "11": float64(first + 1), "2": float64(first + 7),
-		"3": float64(first + 8)}, c.scores(t, c.queue))
-	require.Equal(t, "4", c.get(t, "accepted"))
+	require.EqualValues(t, 2, c.enter(t, entryOf(2, first+7), entryOf(3, first+8)).Entered)
+	require.Equal(t, map[string]float64{"1": float64(first), "2": float64(first + 7), "3": float64(first + 8)},
+		c.scores(t, c.queue))
+	require.Equal(t, LineFull, c.apply(t, 4).Code)
 }

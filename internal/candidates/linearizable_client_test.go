@@ -38,8 +38,13 @@ func (c *client) act() {
 		}
 	case dice < 90:
 		c.lookUp(at.id, user)
-	case dice < 96:
+	case dice < 94:
 		c.read(at.id)
+	case dice < 97:
+		c.count(at.id)
+		if c.chance.IntN(4) == 0 {
+			c.switchServers(at)
+		}
 	default:
 		c.settle(at)
 	}
@@ -101,6 +106,22 @@ func (c *client) read(couponID coupon.CouponID) (entries []coupon.Application) {
 		c.note(call, input{coupon: couponID, act: toRead}, nil, output{entries: queueEntries(entries)})
 	}
 	return entries
+}
+
+func (c *client) count(couponID coupon.CouponID) {
+	call := c.clock.Add(1)
+	l, err := c.pod().Look(context.Background(), couponID, coupon.Known{})
+	if err == nil {
+		c.note(call, input{coupon: couponID, act: toCount}, nil,
+			output{counted: counted{l.Since, l.Accepted, l.Waiting, l.Issued, l.Last}})
+	}
+}
+
+// switchServers makes the state that of another server, which has lost nothing.
+func (c *client) switchServers(at *fixture) {
+	call := c.clock.Add(1)
+	err := c.server.HSet(context.Background(), at.state, "run_id", "of the server before").Err()
+	c.note(call, input{coupon: at.id, act: toSwitch}, err, output{})
 }
 
 // settle removes the first entries as a settlement does; another client may have removed some meanwhile.

@@ -46,6 +46,10 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 	settleLost := func(from int64, entries ...queueEntry) porcupine.Operation {
 		return op(from, never, input{act: toSettle, entries: entries}, output{lost: true})
 	}
+	count := func(from, to int64, c counted) porcupine.Operation {
+		return op(from, to, input{act: toCount}, output{counted: c})
+	}
+	switched := func(from, to int64) porcupine.Operation { return op(from, to, input{act: toSwitch}, output{}) }
 	elsewhere := func(o porcupine.Operation) porcupine.Operation {
 		in := o.Input.(input)
 		in.coupon = 2
@@ -134,6 +138,25 @@ func TestModelJudgesKnownHistories(t *testing.T) {
 			porcupine.Ok},
 		"settled with a lost response": {history{apply(1, 2, 7, Accepted, 100, 1),
 			settleLost(3, queueEntry{7, 100}), lookUp(5, 6, 7, coupon.StandingIssued, 0, 0), read(7, 8)}, porcupine.Ok},
+		"counted": {history{count(1, 2, counted{since: 9}), apply(3, 4, 7, Accepted, 100, 1),
+			apply(5, 6, 8, Accepted, 101, 2), settle(7, 8, 1, queueEntry{7, 100}),
+			count(9, 10, counted{9, 2, 1, 1, 101}), read(11, 12, queueEntry{8, 101})}, porcupine.Ok},
+		"accepted and not counted": {history{apply(1, 2, 7, Accepted, 100, 1), count(3, 4, counted{9, 0, 1, 0, 100}),
+			read(5, 6, queueEntry{7, 100})}, porcupine.Illegal},
+		"one epoch, concurrently": {history{count(1, 9, counted{since: 9}), count(2, 8, counted{since: 9}),
+			read(10, 11)}, porcupine.Ok},
+		"another epoch on the same server": {history{count(1, 2, counted{since: 9}), count(3, 4, counted{since: 10}),
+			read(5, 6)}, porcupine.Illegal},
+		"each server with its epoch": {history{switched(1, 2), count(3, 4, counted{since: 9}), switched(5, 6),
+			switched(7, 8), count(9, 10, counted{since: 10}), count(11, 12, counted{since: 10}), read(13, 14)},
+			porcupine.Ok},
+		"counted while servers switch": {history{count(1, 2, counted{since: 9}), count(3, 12, counted{since: 20}),
+			count(4, 11, counted{since: 9}), switched(5, 6), count(7, 8, counted{since: 20}), read(13, 14)},
+			porcupine.Ok},
+		"the epoch of the server before": {history{count(1, 2, counted{since: 9}), switched(3, 4),
+			count(5, 6, counted{since: 9}), read(7, 8)}, porcupine.Illegal},
+		"an epoch of the past": {history{count(1, 2, counted{since: 9}), switched(3, 4), count(5, 6, counted{since: 8}),
+			read(7, 8)}, porcupine.Illegal},
 		"settled and counted twice": {history{apply(1, 2, 7, Accepted, 100, 1),
 			settle(3, 4, 1, queueEntry{7, 100}), settle(5, 6, 1, queueEntry{7, 100}), read(7, 8)}, porcupine.Illegal},
 		"settled and accepted again": {history{apply(1, 2, 7, Accepted, 100, 1),

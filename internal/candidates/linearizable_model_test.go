@@ -24,6 +24,8 @@ const (
 	toLookUp act = "look"   // Status
 	toRead   act = "read"   // Page: the whole queue
 	toSettle act = "settle" // Remove, as issued
+	toCount  act = "count"  // Look
+	toSwitch act = "switch" // another server has written the state
 )
 
 // queueEntry is an entry of the queue.
@@ -49,10 +51,18 @@ type output struct {
 	position int64
 	entries  []queueEntry // of toRead: the queue
 	removed  int64
+	counted  counted // of toCount
 	// lost: no response came. The operation takes effect at any time after its call, or never.
 	lost bool
 	// ahead is the number of lower arrivals of the coupon, for a lost application: see resolveLost.
 	ahead int
+}
+
+// counted is what a Look says.
+type counted struct {
+	since                     coupon.Arrival // start of the epoch
+	accepted, waiting, issued int64
+	last                      coupon.Arrival
 }
 
 func describe(in input, out output) string {
@@ -66,6 +76,8 @@ func describe(in input, out output) string {
 	case toSettle:
 		question += fmt.Sprint(" ", in.entries)
 		answer = fmt.Sprint(out.removed, " removed")
+	case toCount:
+		answer = fmt.Sprintf("%+v", out.counted)
 	}
 	switch {
 	case out.lost && out.arrival != 0:
@@ -81,10 +93,13 @@ type couponState struct {
 	line   []queueEntry
 	issued map[coupon.UserID]bool
 	last   coupon.Arrival // the highest arrival ever given
+	since  coupon.Arrival // start of the last epoch that a client has seen; 0: none has
+	fresh  bool           // another server serves the coupon since, and nobody has seen its epoch
 }
 
 func (q couponState) equal(o couponState) bool {
-	return q.last == o.last && slices.Equal(q.line, o.line) && maps.Equal(q.issued, o.issued)
+	return q.last == o.last && q.since == o.since && q.fresh == o.fresh && slices.Equal(q.line, o.line) &&
+		maps.Equal(q.issued, o.issued)
 }
 
 // place is the position of a user, from 1; 0: not in the queue.
@@ -150,8 +165,24 @@ func (q couponState) step(in input, out output) (bool, couponState) {
 		}
 		then := q.settle(in.entries)
 		return out.lost || int(out.removed) == len(q.line)-len(then.line), then
+	case toCount:
+		return q.count(out.counted)
+	case toSwitch:
+		q.fresh = true
+		return true, q
 	}
 	panic("no act: " + in.act)
+}
+
+// count judges a Look. All of one server see one epoch, and each later server a later one.
+func (q couponState) count(c counted) (bool, couponState) {
+	fits := c.since == q.since
+	if q.fresh {
+		fits = c.since > q.since
+	}
+	q.since, q.fresh = c.since, false
+	waiting, issued := int64(len(q.line)), int64(len(q.issued))
+	return fits && c == counted{q.since, waiting + issued, waiting, issued, q.last}, q
 }
 
 func (a output) is(code string, arrival coupon.Arrival, position int64) bool {
@@ -160,7 +191,7 @@ func (a output) is(code string, arrival coupon.Arrival, position int64) bool {
 
 // changes reports whether an answer implies a change.
 func changes(in input, out output) bool {
-	return in.act == toSettle || in.act == toApply && (out.lost || out.code == string(Accepted))
+	return in.act == toSettle || in.act == toSwitch || in.act == toApply && (out.lost || out.code == string(Accepted))
 }
 
 // modelOf is the model of one coupon, for this history in the order of the calls.
@@ -186,7 +217,7 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 			}
 			horizon = min(horizon, history[i].Return)
 			in, out := history[i].Input.(input), history[i].Output.(output)
-			if !changes(in, out) {
+			if !changes(in, out) && !(in.act == toCount && s.fresh) { // else it tells the epoch
 				if fits, _ := s.step(in, out); fits {
 					return i, true
 				}
@@ -195,7 +226,7 @@ func modelOf(history []porcupine.Operation) porcupine.Model {
 		return 0, false
 	}
 	return porcupine.Model{
-		Init: func() any { return state{done: make([]bool, len(history))} },
+		Init: func() any { return state{couponState{fresh: true}, make([]bool, len(history))} },
 		Step: func(before, called, returned any) (bool, any) {
 			s, in := before.(state), called.(input)
 			number := numberOf[in.call]

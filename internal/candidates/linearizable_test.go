@@ -25,9 +25,9 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-// Many clients apply through several pods, repeat, cancel, look and settle. Proxies drop requests and replies. In half
-// of the histories the clock of Redis is frozen and jumps, in half of them batches are tiny, in half of them lines are
-// limited. Each coupon must behave as if all operations came one after the other.
+// Many clients apply through several pods, repeat, cancel, look, count, settle and switch servers. Proxies drop
+// requests and replies. In half of the histories the clock of Redis is frozen and jumps, in half of them batches are
+// tiny, in half of them lines are limited. Each coupon must behave as if all operations came one after the other.
 //
 // JAJEONG_SEED=N repeats the operations of the history whose name is N, first, but not their interleaving.
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -38,7 +38,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	missing := func() []string {
 		return slices.DeleteFunc([]string{
 			"ACCEPTED", "DUPLICATE", "ALREADY_ISSUED", "LINE_FULL", "PENDING", "NONE", "ISSUED", "lost",
-			"lost and queued", "read", "settled", "batched", "in overlapping calls",
+			"lost and queued", "read", "settled", "counted", "switched", "batched", "in overlapping calls",
 		}, func(what string) bool { return total[what] > 0 })
 	}
 	for ctx := testenv.Patient(t); !t.Failed() &&
@@ -232,7 +232,7 @@ func (s *scenario) end(t *testing.T) {
 		var state *redis.SliceCmd
 		_, err := s.server.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
 			line = p.ZRangeWithScores(t.Context(), c.queue, 0, -1)
-			issued = p.SMembers(t.Context(), c.issued)
+			issued = p.ZRange(t.Context(), c.issued, 0, -1)
 			state = p.HMGet(t.Context(), c.state, "accepted", "last")
 			return nil
 		})
@@ -278,6 +278,10 @@ func (s *scenario) seen() map[string]int {
 			n["read"]++
 		case in.act == toSettle:
 			n["settled"]++
+		case in.act == toCount:
+			n["counted"]++
+		case in.act == toSwitch:
+			n["switched"]++
 		default:
 			n[out.code]++
 		}

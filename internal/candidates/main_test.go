@@ -45,7 +45,7 @@ type fixture struct {
 	rdb redis.UniversalClient
 	on  *wire
 
-	queue, state, issued, rejected, dlq, reason string
+	queue, state, issued, rejected, dlq, reason, returned string
 }
 
 // testingT are the methods of both *testing.T and *rapid.T.
@@ -77,7 +77,7 @@ func couponOn(t testingT, rdb redis.UniversalClient, prefix string, id coupon.Co
 		Store: newStore(t, rdb, prefix), id: id, rdb: rdb, on: on,
 		queue: fmt.Sprintf("%scandidates:coupon:%d", prefix, id),
 		state: "state:" + tag, issued: "issued:" + tag, rejected: "rejected:" + tag, dlq: "dlq:" + tag,
-		reason: "dlq:reason:" + tag,
+		reason: "dlq:reason:" + tag, returned: "returned:" + tag,
 	}
 }
 
@@ -121,7 +121,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			}
 			s := scriptOf(args[1].(string))
 			if n := w.queuePage.Load(); n > 0 && s.name == "page" {
-				args[10], args[11] = n, w.dlqPage.Load()
+				args[11], args[12] = n, w.dlqPage.Load()
 			}
 			if now := w.clock.Load(); now != 0 {
 				args[0], args[1] = "eval", frozen(s, now)
@@ -132,10 +132,10 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 var allScripts = []script{
-	applyScript, publishScript, stopApplyingScript, fenceScript, renewScript, countsScript, pageScript,
-	removeRangeScript, removeScript,
-	reviewScript, releaseScript, setSoldScript, sweepScript, watchScript, countByIntervalScript, missingScript,
-	restoreScript, inspectScript, waitingScript, timeScript,
+	applyScript, publishScript, stopApplyingScript, lookScript, observeScript, watchScript, pageScript, handOverScript,
+	enterScript, takeReturnedScript, endRestoreScript, excessScript, removeRangeScript, removeScript, reviewScript,
+	releaseScript, renewScript, setSoldScript, sweepScript, countByIntervalScript, inspectScript, waitingScript,
+	timeScript,
 }
 
 // scriptOf finds a script by its SHA-1 or its source.
@@ -153,24 +153,27 @@ func frozen(s script, now int64) string {
 	return strings.ReplaceAll(s.source, "redis.call('TIME')", fmt.Sprintf("({'%d','%d'})", now/1e6, now%1e6))
 }
 
-// seenBy is a Recorder that carries the counts of the last reply.
-type seenBy map[coupon.CouponID]Seen
-
-// recorder makes the store carry the counts that it has seen.
-func (c *fixture) recorder() seenBy {
-	seen := seenBy{}
-	c.Recorder = seen
-	return seen
+// recorder is a Recorder that keeps every reply.
+type recorder struct {
+	seen    coupon.Arrival
+	replies []Reply
 }
 
-func (s seenBy) Seen(id coupon.CouponID) Seen { return s[id] }
-
-func (s seenBy) Answered(id coupon.CouponID, carried Seen, r Reply) {
-	r.LastArrival = max(r.LastArrival, carried.LastArrival)
-	s[id] = r.Seen
+// record makes the store record its replies.
+func (c *fixture) record() *recorder {
+	r := &recorder{}
+	c.Recorder = r
+	return r
 }
 
-func (s seenBy) Unanswered(coupon.CouponID, []coupon.UserID) {}
+func (r *recorder) Seen(coupon.CouponID) coupon.Arrival { return r.seen }
+
+func (r *recorder) Answered(_ coupon.CouponID, reply Reply) {
+	r.replies = append(r.replies, reply)
+	for _, a := range reply.Answers {
+		r.seen = max(r.seen, a.Arrival)
+	}
+}
 
 // freeze sets the clock of Redis for the scripts of this coupon.
 func (c *fixture) freeze(at time.Time) { c.on.clock.Store(at.UnixMicro()) }
@@ -194,7 +197,7 @@ func (c *fixture) openNow(t testingT) {
 
 func (c *fixture) publish(t testingT, w coupon.Window) Published {
 	t.Helper()
-	now, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+	now, published, err := c.Publish(t.Context(), w, 0)
 	require.NoError(t, err)
 	require.True(t, published)
 	return now
@@ -224,11 +227,62 @@ func (c *fixture) applyAll(t testingT, users ...coupon.UserID) []Receipt {
 	return receipts
 }
 
-func (c *fixture) fence(t testingT, cutoff time.Time) (wait, putBackWait time.Duration) {
+func (c *fixture) look(t testingT, known coupon.Known) coupon.Look {
 	t.Helper()
-	wait, putBackWait, err := c.Fence(t.Context(), c.id, cutoff, coupon.Promise{})
+	look, err := c.Look(t.Context(), c.id, known)
 	require.NoError(t, err)
-	return wait, putBackWait
+	return look
+}
+
+// fence looks at the coupon as a settlement with this cutoff does.
+func (c *fixture) fence(t testingT, cutoff time.Time) coupon.Look {
+	t.Helper()
+	return c.look(t, coupon.Known{Cutoff: cutoff})
+}
+
+// endRestore ends a restore that has found everybody.
+func (c *fixture) endRestore(t testingT) {
+	t.Helper()
+	look := c.look(t, coupon.Known{})
+	ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: look.Epoch})
+	require.NoError(t, err)
+	require.True(t, ended.Done)
+}
+
+// handOver hands over to a restore in the present epoch, and returns the indexes of those handed over.
+func (c *fixture) handOver(t testingT, answers ...coupon.Answer) []int {
+	t.Helper()
+	epoch := c.look(t, coupon.Known{}).Epoch
+	now, handed, err := c.HandOver(t.Context(), c.id, epoch, false, answers)
+	require.NoError(t, err)
+	require.Equal(t, epoch, now)
+	return handed
+}
+
+func (c *fixture) enter(t testingT, entries ...Entry) Entered {
+	t.Helper()
+	entered, err := c.Enter(t.Context(), c.id, c.look(t, coupon.Known{}).Epoch, entries)
+	require.NoError(t, err)
+	return entered
+}
+
+func entryOf(user coupon.UserID, arrival coupon.Arrival) Entry {
+	return Entry{Answer: coupon.Answer{User: user, Arrival: arrival}}
+}
+
+// marked returns the members with a mark.
+func (c *fixture) marked(t testingT, mark coupon.Mark) (members []string) {
+	t.Helper()
+	for next, first := uint64(0), true; first || next != 0; first = false {
+		var users []coupon.Application
+		var err error
+		users, next, err = c.Marked(t.Context(), c.id, mark, next)
+		require.NoError(t, err)
+		for _, u := range users {
+			members = append(members, u.Member)
+		}
+	}
+	return members
 }
 
 func (c *fixture) release(t testingT, entries ...coupon.Application) int64 {
@@ -245,11 +299,11 @@ func (c *fixture) sweep(t testingT, want bool, closes time.Time) {
 	require.Equal(t, want, swept)
 }
 
-func (c *fixture) counts(t testingT) Counts {
+func (c *fixture) observe(t testingT) coupon.Look {
 	t.Helper()
-	counts, err := c.Counts(t.Context(), c.id, 0)
+	look, err := c.Observe(t.Context(), c.id, 0)
 	require.NoError(t, err)
-	return counts
+	return look
 }
 
 func (c *fixture) set(t testingT, field string, value any) {
@@ -268,24 +322,39 @@ func (c *fixture) get(t testingT, field string) string {
 }
 
 // runID names the process of Redis.
-func (c *fixture) runID(t testingT) string {
+func (c *fixture) runID(t testingT) string { return infoOf(t, c.rdb, "Server", "run_id") }
+
+// replid names the data of Redis.
+func (c *fixture) replid(t testingT) string { return infoOf(t, c.rdb, "Replication", "master_replid") }
+
+func infoOf(t testingT, rdb redis.Cmdable, section, field string) string {
 	t.Helper()
-	info, err := c.rdb.InfoMap(t.Context(), "server").Result()
+	info, err := rdb.InfoMap(t.Context(), section).Result()
 	require.NoError(t, err)
-	return info["Server"]["run_id"]
+	require.NotEmpty(t, info[section][field])
+	return info[section][field]
 }
 
-func (c *fixture) add(t testingT, set string, members ...string) {
+// markRejected marks members by hand.
+func (c *fixture) markRejected(t testingT, members ...string) {
 	t.Helper()
 	for _, member := range members {
-		require.NoError(t, c.rdb.SAdd(t.Context(), set, member).Err())
+		require.NoError(t, c.rdb.SAdd(t.Context(), c.rejected, member).Err())
 	}
 }
 
-// place is an entry of queue or DLQ.
+// markIssued marks members by hand, as having applied at 1 µs.
+func (c *fixture) markIssued(t testingT, members ...string) {
+	t.Helper()
+	for _, member := range members {
+		c.addByHand(t, c.issued, place{"1", member})
+	}
+}
+
+// place is an entry of a ZSET.
 type place struct{ score, member string }
 
-// addByHand writes entries into queue or DLQ.
+// addByHand writes entries into queue, DLQ, marks or those handed over.
 func (c *fixture) addByHand(t testingT, key string, places ...place) {
 	t.Helper()
 	_, err := c.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
@@ -297,7 +366,7 @@ func (c *fixture) addByHand(t testingT, key string, places ...place) {
 	require.NoError(t, err)
 }
 
-// scores returns the members of queue or DLQ with their scores.
+// scores returns the members of a ZSET with their scores.
 func (c *fixture) scores(t testingT, key string) map[string]float64 {
 	t.Helper()
 	found, err := c.rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()
@@ -313,7 +382,7 @@ func (c *fixture) scores(t testingT, key string) map[string]float64 {
 func (c *fixture) content(t testingT) map[string]string {
 	t.Helper()
 	content := map[string]string{}
-	for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.dlq, c.reason} {
+	for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.dlq, c.reason, c.returned} {
 		value, err := c.rdb.Dump(t.Context(), key).Result()
 		if err == redis.Nil {
 			continue

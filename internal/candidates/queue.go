@@ -29,7 +29,7 @@ var pageSources = map[byte]coupon.Source{
 }
 
 // Page returns up to about 500 entries of queue and DLQ that follow the cursor and arrived before the cutoff, ordered
-// by arrival and member. After the last page, Page returns no entries.
+// by arrival and member. After the last page, Page returns no entries. The cursor has the epoch of the server.
 func (s *Store) Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
 	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
 	return s.page(ctx, couponID, after, coupon.ArrivalAt(cutoff), queuePageMembers, dlqPageMembers,
@@ -66,18 +66,18 @@ func (s *Store) page(ctx context.Context, couponID coupon.CouponID, after coupon
 }
 
 func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
-	if len(reply) != 5 {
-		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 5", len(reply)) // also on the last page
+	if len(reply) != 6 {
+		return nil, coupon.Cursor{}, fmt.Errorf("%d values in the reply, want 6", len(reply)) // also on the last page
 	}
-	body, ok := reply[4].([]any)
+	body, ok := reply[5].([]any)
 	if !ok {
-		return nil, coupon.Cursor{}, fmt.Errorf("entries are %T, want a list", reply[4])
+		return nil, coupon.Cursor{}, fmt.Errorf("entries are %T, want a list", reply[5])
 	}
-	head, err := values[string](reply[:4], 4)
+	head, err := values[string](reply[:5], 5)
 	if err != nil {
 		return nil, coupon.Cursor{}, err
 	}
-	sources := head[3]
+	sources := head[4]
 	texts, err := values[string](body, 2*len(sources))
 	if err != nil {
 		return nil, coupon.Cursor{}, err
@@ -92,7 +92,7 @@ func parsePage(reply []any) ([]coupon.Application, coupon.Cursor, error) {
 		}
 		entries[i] = coupon.Application{Member: texts[2*i], Arrival: arrival, Source: source}
 	}
-	return entries, coupon.Cursor{Score: head[0], Member: head[1], End: head[2] == "0"}, nil
+	return entries, coupon.Cursor{Score: head[0], Member: head[1], End: head[2] == "0", Epoch: head[3]}, nil
 }
 
 // arrivalOf parses a score, which may be written by hand, and turns it into a valid arrival as lua/shared.lua does.
@@ -111,10 +111,11 @@ func arrivalOf(score string) (coupon.Arrival, error) {
 	return coupon.Arrival(math.Max(0, math.Min(math.Floor(number), float64(coupon.MaxArrival)))), nil
 }
 
-// markSets maps a mark to the set to which Remove adds the users. lua/settled.lua uses the same names.
+// markSets maps a mark to the key to which Remove adds the users. lua/settled.lua uses the same names.
 var markSets = map[coupon.Mark]string{coupon.MarkNone: "", coupon.MarkIssued: "issued", coupon.MarkRejected: "rejected"}
 
-// Remove removes settled applications from queue and DLQ, and marks their users. An entry whose arrival differs stays.
+// Remove removes settled applications from queue and DLQ, and marks their users. An entry at a later arrival stays: it
+// is another application. Arrival 0 marks a user with a coupon given by hand.
 func (s *Store) Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
 	entries []coupon.Application) (removed int64, err error) {
 	set, known := markSets[mark]

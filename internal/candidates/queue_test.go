@@ -250,6 +250,7 @@ func (c *fixture) another(id coupon.CouponID) *fixture {
 	return &fixture{
 		Store: c.Store, id: id, rdb: c.rdb, on: c.on,
 		queue: k.queue, state: k.state, issued: k.issued, rejected: k.rejected, dlq: k.dlq, reason: k.reason,
+		returned: k.returned,
 	}
 }
 

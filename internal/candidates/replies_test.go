@@ -38,13 +38,13 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 	t.Parallel()
 	h := testenv.RedisFor(t)
 	c := couponOn(t, h.Client, h.Prefix, 42)
-	c.recorder()
-	good := []any{int64(4), int64(5), int64(3), int64(6), "run:1", "ACCEPTED", int64(1), int64(2)}
+	recorded := c.record()
+	good := []any{int64(4), int64(5), int64(3), "run:1", "ACCEPTED", int64(1), int64(2)}
 	c.on.answer.Store(ptr(any(good)))
 	require.Equal(t, Receipt{Code: Accepted, Arrival: 1, Position: 2, Now: time.UnixMicro(4).UTC(),
 		OpensAt: time.UnixMicro(5).UTC()}, c.apply(t, 7))
 
-	together := []any{int64(4), int64(5), int64(5), int64(6), "run:1", int64(9), int64(3)}
+	together := []any{int64(4), int64(5), int64(3), "run:1", int64(9), int64(3)}
 	c.on.answer.Store(ptr(any(together)))
 	both, err := c.ApplyAll(t.Context(), c.id, []coupon.UserID{7, 8})
 	require.NoError(t, err)
@@ -61,15 +61,15 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 	for name, answer := range map[string]any{
 		"nothing":        nil,
 		"one word":       "ACCEPTED",
-		"unknown code":   but(5, "WELCOME"),
-		"no code":        but(5, nil),
+		"unknown code":   but(4, "WELCOME"),
+		"no code":        but(4, nil),
 		"too many":       append(slices.Clone(good), int64(6)),
 		"now text":       but(0, "4"),
-		"arrival text":   but(6, "1"),
-		"position nil":   but(7, nil),
-		"accepted float": but(2, 3.0),
-		"no epoch":       but(4, nil),
-		"together text":  append(slices.Clone(together[:5]), "9", int64(3)),
+		"arrival text":   but(5, "1"),
+		"position nil":   but(6, nil),
+		"restores float": but(2, 3.0),
+		"no epoch":       but(3, nil),
+		"together text":  append(slices.Clone(together[:4]), "9", int64(3)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.on.answer.Store(ptr(answer))
@@ -78,8 +78,10 @@ func TestApplyRejectsInvalidReplies(t *testing.T) {
 			require.Zero(t, receipt)
 		})
 	}
-	require.Equal(t, Seen{LastArrival: 10, Epoch: "run:1", Accepted: 5, Twice: 6}, c.Recorder.Seen(c.id),
-		"an invalid reply is not recorded")
+	require.Equal(t, []Reply{
+		{Epoch: "run:1", Restores: 3, Answers: []coupon.Answer{{User: 7, Arrival: 1}}},
+		{Epoch: "run:1", Restores: 3, Answers: []coupon.Answer{{User: 7, Arrival: 9}, {User: 8, Arrival: 10}}},
+	}, recorded.replies, "an invalid reply is not recorded")
 }
 
 func TestOperationsRejectInvalidReplies(t *testing.T) {
@@ -89,16 +91,18 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 	ctx := t.Context()
 	entry := coupon.Application{Member: "7", Arrival: 1}
 	calls := map[string]func() error{
-		"page": func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
-		"publish": func() error {
-			_, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id},
-				coupon.Promise{})
+		"page":    func() error { _, _, err := c.Page(ctx, c.id, coupon.Cursor{}, noon); return err },
+		"publish": func() error { _, _, err := c.Publish(ctx, coupon.Window{Coupon: c.id}, 0); return err },
+		"look":    func() error { _, err := c.Look(ctx, c.id, coupon.Known{}); return err },
+		"observe": func() error { _, err := c.Observe(ctx, c.id, 0); return err },
+		"hand over": func() error {
+			_, _, err := c.HandOver(ctx, c.id, "run:1", false, []coupon.Answer{{User: 7, Arrival: 1}})
 			return err
 		},
-		"fence":  func() error { _, _, err := c.Fence(ctx, c.id, noon, coupon.Promise{}); return err },
-		"renew":  func() error { return c.Renew(ctx, c.id, noon) },
-		"time":   func() error { _, err := c.Time(ctx, c.id); return err },
-		"counts": func() error { _, err := c.Counts(ctx, c.id, 0); return err },
+		"enter":       func() error { _, err := c.Enter(ctx, c.id, "run:1", nil); return err },
+		"end restore": func() error { _, err := c.EndRestore(ctx, c.id, Ending{}); return err },
+		"renew":       func() error { return c.Renew(ctx, c.id, noon) },
+		"time":        func() error { _, err := c.Time(ctx, c.id); return err },
 		"remove": func() error {
 			_, err := c.Remove(ctx, c.id, noon, coupon.MarkNone, []coupon.Application{entry})
 			return err
@@ -121,17 +125,27 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 		}
 	}
 	for name, answer := range map[string][]any{
-		"half an entry":       {"1", "7", "0", "Q", []any{"7"}},
-		"not a number":        {"1", "7", "0", "Q", []any{"7", "one"}},
-		"unknown source":      {"1", "7", "0", "X", []any{"7", "1"}},
-		"two sources":         {"1", "7", "0", "QR", []any{"7", "1"}},
-		"no cursor":           {"0", "Q", []any{"7", "1"}},
-		"member missing":      {"1", "7", "0", "Q", []any{nil, "1"}},
-		"entries are no list": {"1", "7", "0", "Q", "7"},
-		"more is a number":    {"1", "7", int64(0), "Q", []any{"7", "1"}},
+		"half an entry":       {"1", "7", "0", "run:1", "Q", []any{"7"}},
+		"not a number":        {"1", "7", "0", "run:1", "Q", []any{"7", "one"}},
+		"unknown source":      {"1", "7", "0", "run:1", "X", []any{"7", "1"}},
+		"two sources":         {"1", "7", "0", "run:1", "QR", []any{"7", "1"}},
+		"no cursor":           {"0", "run:1", "Q", []any{"7", "1"}},
+		"no epoch":            {"1", "7", "0", nil, "Q", []any{"7", "1"}},
+		"member missing":      {"1", "7", "0", "run:1", "Q", []any{nil, "1"}},
+		"entries are no list": {"1", "7", "0", "run:1", "Q", "7"},
+		"more is a number":    {"1", "7", int64(0), "run:1", "Q", []any{"7", "1"}},
 	} {
 		c.on.answer.Store(ptr(any(answer)))
 		require.Error(t, calls["page"](), name)
+	}
+	for name, answer := range map[string][]any{
+		"place 0":           {int64(0), []any{"run:1"}},
+		"a place too high":  {int64(2), []any{"run:1"}},
+		"no epoch":          {int64(1)},
+		"epoch is a number": {int64(1), []any{int64(1)}},
+	} {
+		c.on.answer.Store(ptr(any(answer)))
+		require.Error(t, calls["hand over"](), name)
 	}
 	for name, answer := range map[string][]any{
 		"unknown marks":     {int64(4), int64(-1), int64(0), int64(-1)},

@@ -65,7 +65,7 @@ func TestReviewMovesFromTheQueueWithArrivalAndReason(t *testing.T) {
 		entry("1", at[0].Arrival, coupon.SourceHeld), entry("2", at[1].Arrival, coupon.SourceQueue),
 		entry("18446744073709551615", at[2].Arrival, coupon.SourceRetryable),
 	}, entries)
-	require.EqualValues(t, 3, c.counts(t).Accepted)
+	require.EqualValues(t, 3, c.observe(t).Accepted)
 }
 
 func TestReviewNotesAFurtherAttempt(t *testing.T) {
@@ -283,7 +283,7 @@ func TestReviewAndReasonsSplitLargeBatches(t *testing.T) {
 	c.addByHand(t, c.queue, places...)
 	calls := c.watch(4)
 	require.EqualValues(t, many, c.review(t, all...))
-	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+6+1))
+	require.Equal(t, []int{150, 150, 150, 150, 150, 150, 101}, calls("evalsha", 3+7+2))
 	require.Empty(t, c.scores(t, c.queue))
 	require.Len(t, c.scores(t, c.dlq), many)
 

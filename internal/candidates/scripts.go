@@ -24,26 +24,25 @@ var (
 	applyScript           = load("apply", "epoch")
 	publishScript         = load("publish", "epoch")
 	stopApplyingScript    = load("stop_applying")
-	fenceScript           = load("fence", "epoch")
-	renewScript           = load("renew")
-	countsScript          = load("counts", "epoch")
-	pageScript            = load("page")
+	lookScript            = load("look", "epoch", "line")
+	observeScript         = load("observe", "epoch", "line")
+	watchScript           = load("watch", "epoch")
+	pageScript            = load("page", "epoch")
+	handOverScript        = load("hand_over", "epoch")
+	enterScript           = load("enter", "epoch")
+	takeReturnedScript    = load("take_returned")
+	endRestoreScript      = load("end_restore", "epoch")
+	excessScript          = load("excess", "epoch")
 	removeRangeScript     = load("remove_range", "settled")
 	removeScript          = load("remove", "settled")
 	reviewScript          = load("review")
 	releaseScript         = load("release")
+	renewScript           = load("renew")
 	setSoldScript         = load("set_sold")
 	sweepScript           = load("sweep")
-	watchScript           = load("watch", "epoch")
 	countByIntervalScript = load("count_by_interval")
-	missingScript         = load("missing", "epoch")
-	restoreScript         = load("restore", "epoch")
 	inspectScript         = load("inspect")
 	timeScript            = load("time")
-	journalledScript      = load("journalled")
-	restoredScript        = load("restored")
-	resumeScript          = load("resume")
-	readmitScript         = load("readmit")
 )
 
 // load reads a script, and inserts shared sources after its shebang line.
@@ -94,19 +93,24 @@ func (s *Store) run(ctx context.Context, of script, couponID coupon.CouponID, ar
 }
 
 func (s *Store) call(ctx context.Context, couponID coupon.CouponID, verb, body string, args []any) (any, error) {
+	cmd := s.command(ctx, couponID, verb, body, args)
+	if err := s.rdb.Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+func (s *Store) command(ctx context.Context, couponID coupon.CouponID, verb, body string, args []any) onceCmd {
 	k := s.names.coupon(couponID)
-	line := append(make([]any, 0, 9+len(args)), verb, body, 6, k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason)
+	line := append(make([]any, 0, 10+len(args)), verb, body, 7, k.queue, k.state, k.issued, k.rejected, k.dlq, k.reason,
+		k.returned)
 	for _, arg := range args {
 		if arrival, ok := arg.(coupon.Arrival); ok {
 			arg = int64(arrival) // the client accepts no defined types
 		}
 		line = append(line, arg)
 	}
-	cmd := onceCmd{redis.NewCmd(ctx, line...)}
-	if err := s.rdb.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Val(), nil
+	return onceCmd{redis.NewCmd(ctx, line...)}
 }
 
 func (s script) failed(couponID coupon.CouponID, err error) error {

@@ -78,7 +78,7 @@ func TestPublishRestoresWindowThreeMinutesAfterStopApplying(t *testing.T) {
 			_, _, err := c.stopApplying(t.Context(), c.id, w.Version+1, true)
 			require.NoError(t, err)
 			c.freeze(noon.Add(tc.later))
-			_, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+			_, published, err := c.Publish(t.Context(), w, 0)
 			require.NoError(t, err)
 			require.Equal(t, tc.opens, published)
 			require.Equal(t, tc.opens, c.get(t, "status") == "OPEN")

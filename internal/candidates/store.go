@@ -22,15 +22,16 @@ const ttlSeconds = 7 * 24 * 60 * 60
 // FinishedTTL is how long Redis keeps the state of a finalised coupon after its other keys were deleted.
 const FinishedTTL = 10 * time.Minute
 
-// defaultPutBackTime lasts two catalog refreshes. At each of them a process notices whether the server has changed.
-const defaultPutBackTime = 10 * time.Second
+// HandOverTime is how long a restore waits after a server has become new to a coupon: two refreshes of the catalog, at
+// each of which a process notices the change. Pods keep what they remember for as long after the journal has it.
+const HandOverTime = 10 * time.Second
 
 type Options struct {
 	KeyPrefix string `name:"redis-key-prefix" env:"REDIS_KEY_PREFIX" placeholder:"PREFIX"`
 
-	// PutBackTime is how long settlements wait after the Redis server changed, while processes put back what it lacks.
-	// Zero means 10 s. It is no setting: only tests have less.
-	PutBackTime time.Duration `kong:"-"`
+	// HandOverTime is how long a restore waits after the Redis server has changed. Zero means HandOverTime. It is no
+	// setting: only tests have less.
+	HandOverTime time.Duration `kong:"-"`
 }
 
 // Validate returns an error for options with which applications could be lost.
@@ -46,21 +47,18 @@ type Store struct {
 	// Recorder may be replaced before the Store is first used. The Recorder that NewStore sets remembers nothing.
 	Recorder Recorder
 
-	rdb         redis.UniversalClient
-	names       namespace
-	putBackTime time.Duration
-	slots       atomic.Bool // a server has refused keys of several slots in one command: it is a Cluster
+	rdb          redis.UniversalClient
+	names        namespace
+	handOverTime time.Duration
+	slots        atomic.Bool // a server has refused keys of several slots in one command: it is a Cluster
 }
 
 func NewStore(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.PutBackTime == 0 {
-		o.PutBackTime = defaultPutBackTime
+	if o.HandOverTime == 0 {
+		o.HandOverTime = HandOverTime
 	}
-	return &Store{
-		Recorder: noRecorder{}, rdb: rdb, names: namespace{o.KeyPrefix},
-		putBackTime: o.PutBackTime,
-	}, nil
+	return &Store{Recorder: noRecorder{}, rdb: rdb, names: namespace{o.KeyPrefix}, handOverTime: o.HandOverTime}, nil
 }

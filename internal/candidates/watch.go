@@ -15,16 +15,16 @@ const MaxWatched = 250
 
 // Watch is the state of a coupon's queue, and of some users' applications, at one instant.
 type Watch struct {
+	coupon.Line
 	Now           time.Time      // time on the clock of the coupon's Redis shard
 	Sold          bool           // every seat is taken
-	DLQChanges    int64          // see Counts.DLQChanges
+	DLQChanges    int64          // see Look.DLQChanges
 	Lowest        coupon.Arrival // lowest arrival in the queue; 0: the queue is empty
 	Highest       coupon.Arrival // highest arrival in the queue; 0: the queue is empty
 	UpTo          int64          // entries of the queue up to the arrival that was asked for
 	Opens, Closes coupon.Arrival // the published window; 0: unknown
 	Paused        bool
 	Users         []Found // in the order of the members asked about
-	Line                  // Journalled is not set
 }
 
 // Found is what Redis has of one user and one coupon. Package standing says what follows from it.
@@ -77,7 +77,7 @@ func (s *Store) watch(ctx context.Context, couponID coupon.CouponID, upTo coupon
 }
 
 const (
-	watchHead  = 19 // numbers about the coupon in the reply
+	watchHead  = 18 // numbers about the coupon in the reply
 	watchFound = 4  // numbers about each member; reasons follow
 )
 
@@ -88,12 +88,10 @@ func readWatch(reply []any, members []string) (Watch, error) {
 		return Watch{}, err
 	}
 	w := Watch{Now: time.UnixMicro(n[0]).UTC(), Sold: n[1] == 1, DLQChanges: n[2], Lowest: coupon.Arrival(n[5]),
-		Highest: coupon.Arrival(n[6]), UpTo: n[7], Opens: coupon.Arrival(n[15]), Closes: coupon.Arrival(n[16]),
-		Paused: n[17] != 1,
-		Users:  make([]Found, len(members)), Line: Line{Since: coupon.Arrival(n[3]), Waiting: n[4],
-			Last:   coupon.Arrival(n[8]),
-			Window: n[9] == 1, Accepted: n[10], Twice: n[11], Base: n[12], Restored: coupon.Arrival(n[13]),
-			Missing: n[14], DLQ: n[18]}}
+		Highest: coupon.Arrival(n[6]), UpTo: n[7], Opens: coupon.Arrival(n[13]), Closes: coupon.Arrival(n[14]),
+		Paused: n[15] != 1, Users: make([]Found, len(members)),
+		Line: coupon.Line{Since: coupon.Arrival(n[3]), Waiting: n[4], Last: coupon.Arrival(n[8]), Accepted: n[9],
+			Restored: n[10] == 1, Restores: n[11], Left: n[12], DLQ: n[16], Returned: n[17]}}
 	reasons := reply[numbers:]
 	for i, member := range members {
 		if reasons, err = w.Users[i].read(n[watchHead+watchFound*i:], member, reasons); err != nil {

@@ -2,6 +2,7 @@ package candidates
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,8 +25,8 @@ func TestWatch_FindsMarksAndEntries(t *testing.T) {
 	window := c.open(t)
 	receipts := c.accept(t, 1, 2, 3)
 	c.addByHand(t, c.dlq, place{"4000", "4"}, place{"5000", "5"}, place{"2000.5", "2"}, place{"0", "3"})
-	c.add(t, c.issued, "9", "1", "8") // 1 is issued and not cleaned up yet
-	c.add(t, c.rejected, "6", "8")
+	c.markIssued(t, "9", "1", "8") // 1 is issued and not cleaned up yet
+	c.markRejected(t, "6", "8")
 	const reason = `{"cause":"BAD_ROW","note":"no","retryable":true,"attempts":3,"run":8}`
 	_, err := c.rdb.HSet(t.Context(), c.reason, "5", reason, "4", "no JSON", "7", `{"cause":"OF_NO_ENTRY"}`).Result()
 	require.NoError(t, err)
@@ -99,26 +100,31 @@ func TestFindUnderReview_FindsWhatAWalkFinds(t *testing.T) {
 func TestWatch_HasThePromises(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t)
-	lost, err := c.Watch(t.Context(), c.id, 0, 7)
-	require.NoError(t, err)
-	require.Equal(t, Line{}, lost.Line, "redis has no window")
+	watch := func(users ...coupon.UserID) coupon.Line {
+		t.Helper()
+		w, err := c.Watch(t.Context(), c.id, 0, users...)
+		require.NoError(t, err)
+		return w.Line
+	}
+	require.Equal(t, coupon.Line{}, watch(7), "the server is new to the coupon")
 
 	c.open(t)
-	receipts := c.accept(t, 1, 2, 3)
-	_, err = c.moveToDLQ(t.Context(), c.id,
-		[]failed{{Application: coupon.Application{Member: "1", Arrival: receipts[0].Arrival,
-			Source: coupon.SourceQueue}}})
+	at := c.accept(t, 1, 2, 3)
+	c.review(t, failed{Application: entry("1", at[0].Arrival, coupon.SourceQueue)})
+	require.Len(t, c.handOver(t, coupon.Answer{User: 9, Arrival: 9}), 1)
+	want := coupon.Line{Since: µs(noon), Accepted: 3, Last: at[2].Arrival, Waiting: 2, DLQ: 1, Returned: 1}
+	require.Equal(t, want, watch(7))
+	ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: c.observe(t).Epoch, Settled: 1, InBoth: 0, Began: 1})
 	require.NoError(t, err)
-	require.NoError(t, c.rdb.HSet(t.Context(), c.state, "base", 2, "twice", 1, "restored", 5, "missing", 4).Err())
-	got, err := c.Watch(t.Context(), c.id, 0, 7)
-	require.NoError(t, err)
-	require.Positive(t, got.Line.Since)
-	require.Equal(t, Line{Window: true, Last: receipts[2].Arrival, Since: got.Line.Since, Restored: 5, Accepted: 3,
-		Twice: 1, Base: 2, Missing: 4,
-		Waiting: 2, DLQ: 1}, got.Line)
-	lines, err := c.Lines(t.Context(), []coupon.CouponID{c.id})
-	require.NoError(t, err)
-	require.Equal(t, lines[c.id], got.Line)
+	require.True(t, ended.Done)
+	c.set(t, "left", 5)
+	want.Restored, want.Restores, want.Left, want.Accepted = true, 1, 5, 4
+	require.Equal(t, want, watch(7))
+
+	c.set(t, "run_id", strings.Repeat("a", 40))
+	require.Equal(t, want, watch(2, 1), "nobody asks the server while all users are found")
+	want.Since, want.Restored = 0, false
+	require.Equal(t, want, watch(2, 7), "another server has written the state")
 }
 
 func TestWatchCountsEntriesUpToAnArrival(t *testing.T) {

@@ -16,11 +16,11 @@ func TestPublishOpensTheWindow(t *testing.T) {
 	c := newCoupon(t)
 	c.freeze(noon)
 	w := coupon.Window{Coupon: c.id, Version: 7, Opens: noon.Add(-time.Hour), Closes: noon.Add(time.Hour)}
-	require.Equal(t, Published{coupon.Promise{Since: µs(noon)}, coupon.Reading{Now: noon}}, c.publish(t, w))
+	epoch := c.runID(t) + ":" + decimal(µs(noon))
+	require.Equal(t, Published{coupon.Reading{Now: noon}, coupon.Line{Epoch: epoch, Since: µs(noon)}}, c.publish(t, w))
 	require.Equal(t, map[string]string{
 		"version": "7", "opens": decimal(µs(w.Opens)), "closes": decimal(µs(w.Closes)), "status": "OPEN",
-		"accepted": "0", "last": "0",
-		"run_id": c.get(t, "run_id"), "since": decimal(µs(noon)), "base": "0", "base_twice": "0",
+		"run_id": c.runID(t), "replid": c.replid(t), "since": decimal(µs(noon)), "restored": "0", "left": "0",
 		"version_at": decimal(µs(noon)),
 	}, c.rdb.HGetAll(t.Context(), c.state).Val())
 
@@ -49,7 +49,7 @@ func TestPublishReadsTheQueueAndTheSoldMark(t *testing.T) {
 		require.Equal(t, coupon.Reading{Waiting: 3, Sold: sold, Now: later}, c.publish(t, w).Reading)
 	}
 	w.Version--
-	now, published, err := c.Publish(t.Context(), w, coupon.Promise{})
+	now, published, err := c.Publish(t.Context(), w, 0)
 	require.NoError(t, err)
 	require.False(t, published)
 	require.Equal(t, coupon.Reading{Waiting: 3, Now: later}, now.Reading)
@@ -94,7 +94,7 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 			present, next := window(tc.present, 10), window(tc.next, 15)
 			present.Coupon, next.Coupon = c.id, c.id
 			c.publish(t, present)
-			_, published, err := c.Publish(t.Context(), next, coupon.Promise{})
+			_, published, err := c.Publish(t.Context(), next, 0)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, published)
 			want, status := present, "OPEN"
@@ -111,22 +111,16 @@ func TestPublishPrefersTheNewerVersion(t *testing.T) {
 	}
 }
 
-// Each counter rises on its own, also with an older window.
-func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
+// No later arrival is at or below what MySQL or the process knows, whichever version the window has.
+func TestPublishRaisesTheLastArrival(t *testing.T) {
 	t.Parallel()
 	at := µs(noon)
-	for name, tc := range map[string]struct{ inRedis, known, want coupon.Promise }{
-		"nothing anywhere": {coupon.Promise{}, coupon.Promise{}, coupon.Promise{}},
-		"redis knows more": {coupon.Promise{Accepted: 9, LastArrival: at + 9},
-			coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"mysql knows more": {coupon.Promise{Accepted: 3, LastArrival: at + 3},
-			coupon.Promise{Accepted: 9, LastArrival: at + 9}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"each knows one": {coupon.Promise{Accepted: 3, LastArrival: at + 9},
-			coupon.Promise{Accepted: 9, LastArrival: at + 3}, coupon.Promise{Accepted: 9, LastArrival: at + 9}},
-		"the same": {coupon.Promise{Accepted: 3, LastArrival: at + 3},
-			coupon.Promise{Accepted: 3, LastArrival: at + 3}, coupon.Promise{Accepted: 3, LastArrival: at + 3}},
-		"16 digits survive": {coupon.Promise{}, coupon.Promise{Accepted: 8999999999999999,
-			LastArrival: 8999999999999999}, coupon.Promise{Accepted: 8999999999999999, LastArrival: 8999999999999999}},
+	for name, tc := range map[string]struct{ inRedis, known, seen, want coupon.Arrival }{
+		"nothing anywhere":       {0, 0, 0, 0},
+		"redis knows more":       {at + 9, at + 3, at + 4, at + 9},
+		"mysql knows more":       {at + 3, at + 9, at + 4, at + 9},
+		"the process knows more": {at + 3, at + 4, at + 9, at + 9},
+		"16 digits survive":      {0, 8999999999999999, 0, 8999999999999999},
 	} {
 		for _, version := range []int64{1, 3} {
 			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
@@ -135,64 +129,85 @@ func TestPublishRaisesCountsToTheMaximum(t *testing.T) {
 				c.freeze(noon)
 				w := coupon.Window{Coupon: c.id, Version: 2, Opens: noon, Closes: noon.Add(time.Hour)}
 				c.publish(t, w)
-				c.set(t, "accepted", tc.inRedis.Accepted)
-				c.set(t, "last", tc.inRedis.LastArrival)
+				if tc.inRedis > 0 {
+					c.set(t, "last", tc.inRedis)
+				}
+				c.record().seen = tc.seen
 				w.Version = version
-				tc := tc
-				tc.known.Since, tc.want.Since = µs(noon), µs(noon) // the counts of MySQL are of this epoch
 				now, published, err := c.Publish(t.Context(), w, tc.known)
 				require.NoError(t, err)
 				require.Equal(t, version == 3, published)
-				require.Equal(t, tc.want, now.Promise)
-				require.Equal(t, decimal(tc.want.Accepted), c.get(t, "accepted"))
-				require.Equal(t, decimal(tc.want.LastArrival), c.get(t, "last"))
+				require.Equal(t, tc.want, now.Last)
+				require.Equal(t, tc.want, c.observe(t).Last)
 			})
 		}
 	}
 }
 
-// Counts of a later epoch are ignored.
-func TestPublishAddsCountsOfAnEarlierEpoch(t *testing.T) {
+// A coupon without promises has nobody to restore.
+func TestPublishBeforeTheOpeningOfAnUnknownCouponNeedsNoRestore(t *testing.T) {
 	t.Parallel()
-	c := newCoupon(t)
-	w := c.open(t) // the epoch begins without applications
-	c.accept(t, 1, 2)
-	for _, step := range []struct {
-		accepted int64
-		since    coupon.Arrival
-		want     int64
+	soon, past := noon.Add(time.Microsecond), noon
+	for name, tc := range map[string]struct {
+		accepted    int64
+		known, seen coupon.Arrival
+		row, redis  time.Time // start of the window; zero: Redis has none
+		want        bool
 	}{
-		{5, µs(noon) - 1, 7}, {5, µs(noon) - 1, 7}, {6, µs(noon) - 2, 8}, {8, µs(noon), 8}, {9, µs(noon), 9},
-		{100, µs(noon) + 1, 9},
+		"nobody can have applied":           {row: soon, want: true},
+		"published earlier":                 {row: soon, redis: soon, want: true},
+		"somebody was accepted":             {accepted: 1, row: soon, redis: soon},
+		"mysql knows an arrival":            {known: 1, row: soon},
+		"the process was told an arrival":   {seen: 1, row: soon},
+		"the window is open by the row":     {row: past, redis: soon},
+		"open by the published window":      {row: soon, redis: past},
+		"it opens, and Redis has no window": {row: past},
 	} {
-		now, _, err := c.Publish(t.Context(), w, coupon.Promise{Accepted: step.accepted, Since: step.since})
-		require.NoError(t, err)
-		require.Equal(t, step.want, now.Accepted, step)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.freeze(noon)
+			if tc.accepted > 0 {
+				c.set(t, "accepted", tc.accepted)
+			}
+			if !tc.redis.IsZero() {
+				c.set(t, "opens", µs(tc.redis))
+			}
+			recorded := c.record()
+			recorded.seen = tc.seen
+			w := coupon.Window{Coupon: c.id, Version: 1, Opens: tc.row, Closes: noon.Add(time.Hour)}
+			now, _, err := c.Publish(t.Context(), w, tc.known)
+			require.NoError(t, err)
+			require.Equal(t, coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)), Since: µs(noon), Restored: tc.want,
+				Accepted: tc.accepted, Last: max(tc.known, tc.seen)}, now.Line)
+			require.Equal(t, []Reply{{Epoch: now.Epoch}}, recorded.replies)
+			require.Equal(t, now.Line.Restored, c.observe(t).Restored)
+
+			c.freeze(noon.Add(time.Second))
+			again, _, err := c.Publish(t.Context(), w, tc.known)
+			require.NoError(t, err)
+			require.Equal(t, now.Line, again.Line, "the epoch goes on")
+		})
 	}
 }
 
-func TestApplyCarriesPublishedPromise(t *testing.T) {
+// The reply has what a pod must know to notice another server and a restore, also to a window that is not written.
+func TestPublishRepliesWithEpochAndRestores(t *testing.T) {
 	t.Parallel()
-	for name, learn := range map[string]func(*fixture, coupon.Window){
-		"from mysql": func(c *fixture, w coupon.Window) {
-			_, _, err := c.Publish(t.Context(), w, coupon.Promise{Accepted: 41, LastArrival: µs(noon) + 999})
-			require.NoError(t, err)
-		},
-		"from redis": func(c *fixture, w coupon.Window) {
-			c.set(t, "accepted", 41)
-			c.set(t, "last", µs(noon)+999)
-			c.publish(t, w)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCoupon(t)
-			c.recorder()
-			w := c.open(t)
-			learn(c, w)
-			require.NoError(t, c.rdb.HDel(t.Context(), c.state, "accepted", "last").Err())
-			require.Equal(t, µs(noon)+1000, c.accept(t, 7)[0].Arrival)
-			require.Equal(t, "42", c.get(t, "accepted"))
-		})
+	c := newCoupon(t)
+	w := c.open(t)
+	recorded := c.record()
+	at := c.accept(t, 1, 2)
+	c.endRestore(t)
+	epoch := c.observe(t).Epoch
+	for _, version := range []int64{0, 1, 2} {
+		w.Version = version
+		now, published, err := c.Publish(t.Context(), w, 0)
+		require.NoError(t, err)
+		require.Equal(t, version > 0, published)
+		require.Equal(t, coupon.Line{Epoch: epoch, Since: µs(noon), Restored: true, Restores: 1, Accepted: 2,
+			Waiting: 2, Last: at[1].Arrival}, now.Line)
+		require.Equal(t, Reply{Epoch: epoch, Restores: 1}, recorded.replies[len(recorded.replies)-1])
 	}
 }
 
@@ -236,16 +251,17 @@ func TestRenewRestoresFullTTL(t *testing.T) {
 			c.addByHand(t, c.queue, place{"1", "1"})
 			c.addByHand(t, c.dlq, place{"2", "2"})
 			c.set(t, "last", 1)
-			c.add(t, c.issued, "3")
-			c.add(t, c.rejected, "4")
+			c.markIssued(t, "3")
+			c.markRejected(t, "4")
+			c.addByHand(t, c.returned, place{"5", "5"})
 			require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "2", "{}").Err())
-			for _, key := range []string{c.queue, c.state, c.issued, c.rejected} {
+			for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.returned} {
 				require.NoError(t, c.rdb.Expire(t.Context(), key, time.Minute).Err())
 			}
 			want := max(noon.Unix(), closes.Unix()) + int64(testTTL/time.Second)
 			for range 2 {
 				require.NoError(t, c.Renew(t.Context(), c.id, closes))
-				for _, key := range []string{c.queue, c.state, c.issued, c.rejected} {
+				for _, key := range []string{c.queue, c.state, c.issued, c.rejected, c.returned} {
 					require.Equal(t, want, c.expires(t, key), key)
 				}
 				for _, key := range []string{c.dlq, c.reason} {
@@ -263,7 +279,7 @@ func TestSetSoldStopsAndResumesApplying(t *testing.T) {
 	c.accept(t, 1)
 	for _, sold := range []bool{false, true, true, false} {
 		require.NoError(t, c.SetSold(t.Context(), c.id, sold))
-		require.Equal(t, sold, c.counts(t).Sold)
+		require.Equal(t, sold, c.observe(t).Sold)
 		require.Equal(t, Duplicate, c.apply(t, 1).Code)
 		if sold {
 			require.Equal(t, SoldOut, c.apply(t, 2).Code)
@@ -288,8 +304,8 @@ func TestSweepUnlinksKeysOfFinalisedCoupon(t *testing.T) {
 	c := newCoupon(t)
 	c.open(t)
 	closes := noon.Add(time.Hour)
-	c.add(t, c.issued, "1")
-	c.add(t, c.rejected, "2")
+	c.markIssued(t, "1")
+	c.markRejected(t, "2")
 	require.NoError(t, c.rdb.HSet(t.Context(), c.reason, "9", "{}").Err(), "a reason without an entry")
 	c.freeze(closes)
 	for range 2 {
@@ -306,9 +322,10 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 	closes := noon.Add(time.Hour)
 	for name, tc := range map[string]struct {
 		now, published, given time.Time
-		queue, dlq            []place
+		queue, dlq, returned  []place
 	}{
 		"an entry in the queue":          {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
+		"handed over to a restore":       {now: closes, published: closes, given: closes, returned: []place{{"0", "0"}}},
 		"an entry in the DLQ":            {now: closes, published: closes, given: closes, dlq: []place{{"1", "7"}}},
 		"the window is open":             {now: closes.Add(-1000), published: closes, given: closes},
 		"the window was extended":        {now: closes, published: closes.Add(time.Microsecond), given: closes},
@@ -323,7 +340,8 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 			c.publish(t, coupon.Window{Coupon: c.id, Opens: noon.Add(-time.Hour), Closes: tc.published})
 			c.addByHand(t, c.queue, tc.queue...)
 			c.addByHand(t, c.dlq, tc.dlq...)
-			c.add(t, c.issued, "1")
+			c.addByHand(t, c.returned, tc.returned...)
+			c.markIssued(t, "1")
 			before := c.content(t)
 			c.sweep(t, false, tc.given)
 			require.Equal(t, before, c.content(t))

@@ -5,7 +5,8 @@
 //	row in MySQL ── Refresh ──▶ memory of this process: Lookup
 //	                   ├──────▶ window in Redis, unless the coupon is finalised
 //	                   ├──────▶ snapshot of all coupons in Redis
-//	promise row  ◀── Refresh ──▶ promise in Redis: each side gets the higher of both values
+//	journal row  ── Refresh ──▶ package handover: which answers the process may forget
+//	             ◀── Refresh ── count of Redis, if the journal is late
 //
 // The catalog has a coupon from 30 days before it opens until 30 days after it closes. A refresh writes only what has
 // changed. The time in a snapshot is therefore the time when its content was first read.
@@ -13,9 +14,18 @@
 // # Authority
 //
 // MySQL is the source of truth. Only a process that cannot reach MySQL loads the snapshot. A snapshot never replaces a
-// newer reading of MySQL, and no window is published from it. The numbers of a promise only rise. A Redis that lost
-// data gets them back at the next refresh, which also detects a failover: see package candidates. If fewer applications
-// wait than were accepted, package missing finds out whether any are lost.
+// newer reading of MySQL, and no window is published from it.
+//
+// # Journal
+//
+// `settle serve` copies the line of each coupon into the journal once a second, and notes the count of accepted
+// applications. Publishing a window lifts the arrivals of Redis above those that MySQL knows. The reply tells the
+// process's memory whether another server has taken over, or a restore has ended. Only then does the memory learn how
+// far the journal came, so that it forgets nobody whom it has to hand over first.
+//
+// If the journal is more than five seconds old, refreshes note the count, so that a loss is noticed although nobody
+// copied the line. If it is more than a minute old, only the memory of the processes has what it lacks: JournalLate
+// says so, and the log.
 //
 // # Order of changes
 //
@@ -45,8 +55,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/missing"
-	"github.com/jajeong/jajeong/internal/recall"
+	"github.com/jajeong/jajeong/internal/handover"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 const (
@@ -57,18 +67,13 @@ const (
 	// selectCoupons has it, too.
 	Ahead = 30 * 24 * time.Hour
 
-	// soonInterval is the time until the next refresh while a loss is suspected, or may have ended.
-	soonInterval = 2 * time.Second
-
 	// MaxCoupons bounds memory and the snapshot (about 3 MB). Open coupons come first, then those that closed last.
 	MaxCoupons = 10_000
-	_          = uint(recall.MaxCoupons - 2*MaxCoupons) // compiles only if recall remembers twice as many coupons
+	_          = uint(handover.MaxCoupons - 2*MaxCoupons) // compiles only if handover remembers twice as many coupons
 
 	// readTimeout is shorter than refreshTimeout, so that time is left for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second
 	refreshTimeout = 12 * time.Second
-	// After recallAfter without MySQL, a refresh puts back lost applications. A settlement waits only 10 s for them.
-	recallAfter = time.Second
 	// publishTimeout and snapshotTimeout bound one call to Redis: a shard that hangs must leave time for the others.
 	publishTimeout  = time.Second
 	snapshotTimeout = 2 * time.Second
@@ -81,29 +86,22 @@ const (
 
 type Store interface {
 	Publish(ctx context.Context, w coupon.Window,
-		known coupon.Promise) (now candidates.Published, published bool, err error)
+		known coupon.Arrival) (now candidates.Published, published bool, err error)
 	SaveCatalog(ctx context.Context, snapshot []byte) error
 	CatalogHead(ctx context.Context, bytes int64) ([]byte, error)
 	LoadCatalog(ctx context.Context) ([]byte, error)
 }
 
-// Memory remembers which applications this process has seen accepted, and puts back lost ones.
+// Memory remembers what this process has told applicants. handover.Memory implements it.
 type Memory interface {
-	Recall(ctx context.Context) error
-	Seen(couponID coupon.CouponID) candidates.Seen
-}
-
-// Finder looks for accepted applications that are missing.
-type Finder interface {
-	Find(ctx context.Context, looks []missing.Look) error
-	Open() bool
+	Journalled(couponID coupon.CouponID, mark promise.Mark) // how far the journal came, as MySQL says now
+	Forget(couponID coupon.CouponID)                        // all applications of the coupon have their outcomes
 }
 
 type Options struct {
 	DB       *sql.DB // opened by package connect
 	Store    Store
-	Memory   Memory // remembers applications in Store
-	Missing  Finder // nil: nobody looks for missing applications
+	Memory   Memory // the Recorder of Store
 	Logger   *zap.Logger
 	Interval time.Duration    // time between refreshes; zero: DefaultInterval
 	Now      func() time.Time // for Age and Reading.SeenAt only
@@ -116,6 +114,7 @@ type Catalog struct {
 	sent    atomic.Bool // see Published
 
 	refreshing sync.Mutex
+	late       bool // the last refresh found that a journal is late; guarded by refreshing
 }
 
 type reading struct {
@@ -125,7 +124,8 @@ type reading struct {
 	Zone    string          `json:"zone"` // time zone of the nights
 	Coupons []coupon.Coupon `json:"coupons"`
 
-	zone *time.Location // named Zone
+	zone     *time.Location                 // named Zone
+	journals map[coupon.CouponID]journalRow // of coupons that are not finalised
 }
 
 // content is what a Catalog has in memory. It is never changed, only replaced as a whole.
@@ -135,6 +135,7 @@ type content struct {
 	zone   *time.Location                     // time zone of the nights
 	readAt time.Time                          // time of the reading by MySQL's clock
 	seenAt time.Time                          // when this process last read MySQL, by its own clock; zero: never
+	behind map[coupon.CouponID]time.Time      // since when a journal lacks applications, by the clock of the process
 }
 
 func New(o Options) *Catalog {
@@ -200,72 +201,56 @@ func (c *Catalog) Age() (time.Duration, bool) {
 func (c *Catalog) Run(ctx context.Context) {
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
-	soon := time.NewTimer(c.Interval)
-	defer soon.Stop()
 	for {
 		if err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("catalog refresh failed", zap.Error(err))
-		}
-		if soon.Stop(); c.Missing != nil && c.Missing.Open() {
-			soon.Reset(soonInterval)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-soon.C:
 		}
 	}
 }
 
-// Refresh copies the coupons from MySQL to memory and Redis, and the promises both ways. Without MySQL, it loads the
-// snapshot and returns an error. A coupon that fails does not stop the others. Refresh is safe to repeat.
+// Refresh copies the coupons from MySQL to memory and Redis. Without MySQL, it loads the snapshot and returns an error.
+// A coupon that fails does not stop the others. Refresh is safe to repeat.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refreshing.Lock()
 	defer c.refreshing.Unlock()
+	defer c.logLateJournal()
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 
-	now, err := c.readOrRecall(ctx)
+	now, err := c.read(ctx)
 	if now == nil {
 		return errors.Join(err, c.loadSnapshot(ctx))
 	}
-	// Windows go first: this process must not take applications before Redis has the window and the promise of MySQL.
-	risen, read, looks, publishErr := c.publish(ctx, now)
-	c.replace(now, read, c.Now())
-	return errors.Join(err, publishErr, c.raisePromises(ctx, risen), c.findMissing(ctx, looks),
-		c.saveSnapshot(ctx, now))
+	// Windows go first: this process must not take applications before Redis has the window and the arrivals of MySQL.
+	published, publishErr := c.publish(ctx, now)
+	c.replace(now, published)
+	c.tellMemory(now, published)
+	return errors.Join(err, publishErr, c.raiseAccepted(ctx, now, published), c.saveSnapshot(ctx, now))
 }
 
-// findMissing comes after raisePromises: what was accepted before this refresh is then in MySQL, too.
-func (c *Catalog) findMissing(ctx context.Context, looks []missing.Look) error {
-	if c.Missing == nil {
-		return nil
+// replace replaces what is in memory by what MySQL and Redis have said now.
+func (c *Catalog) replace(r *reading, published map[coupon.CouponID]candidates.Published) {
+	read := c.earlier(r)
+	for id, now := range published {
+		read[id] = now.Reading
 	}
-	return c.Missing.Find(ctx, looks)
+	at := c.Now()
+	c.store(r, content{read: read, seenAt: at, behind: c.behind(r, published, at)})
 }
 
-// readOrRecall reads the coupons. If MySQL fails or is slow, it puts back lost applications; else publish does so.
-func (c *Catalog) readOrRecall(ctx context.Context) (now *reading, err error) {
-	recalled := make(chan error, 1)
-	recall := time.AfterFunc(recallAfter, func() { recalled <- c.Memory.Recall(ctx) })
-	now, err = c.read(ctx)
-	switch {
-	case !recall.Stop():
-		return now, errors.Join(err, <-recalled)
-	case now == nil:
-		return nil, errors.Join(err, c.Memory.Recall(ctx))
-	default:
-		return now, err
-	}
-}
-
-func (c *Catalog) replace(r *reading, read map[coupon.CouponID]coupon.Reading, at time.Time) {
-	byID := make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
+// store replaces what is in memory by r and rest.
+func (c *Catalog) store(r *reading, rest content) {
+	rest.byID = make(map[coupon.CouponID]coupon.Coupon, len(r.Coupons))
 	for _, one := range r.Coupons {
-		byID[one.ID] = one
+		rest.byID[one.ID] = one
 	}
-	c.content.Store(&content{zone: r.zone, readAt: r.At, byID: byID, read: read, seenAt: at})
+	rest.zone, rest.readAt = r.zone, r.At
+	c.content.Store(&rest)
 }
 
 func (c *Catalog) loadSnapshot(ctx context.Context) error {
@@ -279,67 +264,48 @@ func (c *Catalog) loadSnapshot(ctx context.Context) error {
 	h := c.content.Load()
 	switch {
 	case h == nil:
-		c.replace(r, nil, time.Time{})
+		c.store(r, content{})
 	case r.At.After(h.readAt):
-		c.replace(r, h.read, h.seenAt)
+		c.store(r, content{read: h.read, seenAt: h.seenAt, behind: h.behind})
 	}
 	return nil
 }
 
-// publish sends every window to Redis. It returns the promises that are higher than those in MySQL, and what Redis said
-// of each coupon. A coupon that fails keeps its older reading.
+// publish sends every window to Redis, and returns what Redis said of each coupon.
 func (c *Catalog) publish(ctx context.Context,
-	r *reading) (risen []raised, read map[coupon.CouponID]coupon.Reading, looks []missing.Look, err error) {
-	read = c.earlier(r)
-	var mu sync.Mutex // guards failed, risen, read and looks
+	r *reading) (published map[coupon.CouponID]candidates.Published, err error) {
+	published = make(map[coupon.CouponID]candidates.Published, len(r.Coupons))
+	var mu sync.Mutex // guards failed and published
 	var failed failures
 	var workers errgroup.Group
 	workers.SetLimit(publishers)
-	var late []raised // promises of coupons that were finalised before this process wrote the promise
 	sending := 0
 	for _, one := range r.Coupons {
 		if one.Finalised() {
-			if seen := c.Memory.Seen(one.ID).Promise(); seen.Accepted > one.Promise.Accepted {
-				late = append(late, raised{one.ID, seen})
-			}
 			continue
 		}
 		sending++
 		workers.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 			defer cancel()
-			known := one.Promise
 			began := c.Now()
-			now, _, err := c.Store.Publish(ctx, one.Window(), known)
+			now, _, err := c.Store.Publish(ctx, one.Window(), one.Known)
 			now.SeenAt = began.Add(c.Now().Sub(began) / 2)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				failed.add(err)
-				looks = append(looks, missing.Look{Coupon: one.ID, Unread: true})
 				return nil
 			}
-			read[one.ID] = now.Reading
-			looks = append(looks, missing.Look{Coupon: one.ID, Suspected: now.Accepted-now.Twice > now.Waiting,
-				Now: now.Reading.Now})
-			if now.Accepted > known.Accepted || now.LastArrival > known.LastArrival || now.Twice > known.Twice ||
-				now.Accepted > 0 && now.Since > known.Since {
-				risen = append(risen, raised{one.ID, now.Promise})
-			}
+			published[one.ID] = now
 			return nil
 		})
 	}
 	_ = workers.Wait() // failed has the errors
-	for _, l := range late {
-		c.Logger.Error(
-			"a coupon was finalised without applications that this process has seen accepted; "+
-				"settle verify counts them",
-			zap.Uint64("coupon_id", uint64(l.coupon)), zap.Int64("accepted", l.promise.Accepted))
-	}
 	if sending == 0 || failed.count < sending {
 		c.sent.Store(true)
 	}
-	return append(risen, late...), read, looks, failed.join()
+	return published, failed.join()
 }
 
 // earlier returns the readings of the coupons that are published now.

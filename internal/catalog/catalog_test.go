@@ -12,8 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/testenv"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 )
@@ -89,7 +89,7 @@ type slow struct {
 	once              sync.Once
 }
 
-func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
+func (s *slow) Publish(ctx context.Context, w coupon.Window, p coupon.Arrival) (candidates.Published, bool, error) {
 	s.once.Do(func() { close(s.reached) })
 	<-s.released
 	return s.Store.Publish(context.WithoutCancel(ctx), w, p) // its time is over
@@ -115,107 +115,29 @@ func TestRefresh_OlderWindowNeverReplacesNewer(t *testing.T) {
 	require.Equal(t, candidates.Paused, w.apply(1, 7).Code)
 }
 
-func TestRefresh_PromiseNeverFalls(t *testing.T) {
+// A process that has seen nothing continues above what MySQL knows.
+func TestRefresh_RestoresWindowAndLiftsArrivalsOfEmptiedRedis(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
 	w.refresh()
-	w.apply(1, 7)
-	last := w.apply(1, 8)
-	w.refresh()
-	require.Equal(t, coupon.Promise{Accepted: 2, LastArrival: last.Arrival}, w.promise(1))
-
-	w.exec("UPDATE promise SET accepted = 5, written_off = 1 WHERE coupon_id = 1") // another process knows more
-	w.refresh()
-	require.Equal(t, coupon.Promise{Accepted: 5, LastArrival: last.Arrival}, w.promise(1))
-	last = w.apply(1, 9)
-	w.refresh()
-	require.Equal(t, coupon.Promise{Accepted: 6, LastArrival: last.Arrival}, w.promise(1))
-	var writtenOff int
-	require.NoError(t, w.db.QueryRowContext(t.Context(),
-		"SELECT written_off FROM promise WHERE coupon_id = 1").Scan(&writtenOff))
-	require.Equal(t, 1, writtenOff, "an operator's decision stays")
-
-	var rows int
-	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM promise").Scan(&rows))
-	require.Equal(t, 1, rows, "coupon 2 has no accepted application")
-}
-
-// raiser raises the promise row after the refresh has read it.
-type raiser struct {
-	*candidates.Store
-	raise func()
-}
-
-func (r *raiser) SaveCatalog(context.Context, []byte) error { return nil }
-
-func (r *raiser) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
-	now, published, err := r.Store.Publish(ctx, w, p)
-	r.raise()
-	return now, published, err
-}
-
-func TestRefresh_KeepsPromiseRaisedByAnotherProcess(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	w.refresh()
-	w.apply(1, 7)
-	behind := w.catalogOver(&raiser{w.store, func() {
-		w.exec("REPLACE INTO promise (coupon_id, accepted, last_arrival) VALUES (1, 100, 1900000000000000)")
-	}})
-	require.NoError(t, w.refreshOf(behind))
-	require.Equal(t, coupon.Promise{Accepted: 100, LastArrival: 1900000000000000}, w.promise(1))
-}
-
-func TestRefresh_RestoresWindowAndPromiseOfEmptiedRedis(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	w.refresh()
-	w.apply(1, 7)
-	last := w.apply(1, 8)
-	w.refresh()
+	journalled, settled := w.apply(1, 7), w.apply(2, 8)
+	w.journal(1, promise.Mark{UpTo: journalled.Arrival + 3_000_000}, 0, 0)
+	w.exec("INSERT INTO settled (coupon_id, settled_up_to) VALUES (2, ?)", settled.Arrival+60_000_000)
 	w.forget(1)
+	w.forget(2)
 
-	w.store, w.catalog = w.process() // a new process without a memory
+	w.store, w.catalog = w.process()
 	require.Equal(t, candidates.NoWindow, w.apply(1, 9).Code)
 	w.refresh()
-	next := w.apply(1, 9)
-	require.Equal(t, candidates.Accepted, next.Code)
-	require.Greater(t, next.Arrival, last.Arrival)
-	counts, err := w.store.Counts(t.Context(), 1, 0)
-	require.NoError(t, err)
-	require.Equal(t, int64(3), counts.Accepted, "lost applications stay counted")
-	require.Equal(t, int64(1), counts.Waiting)
-	w.refresh()
-	require.Equal(t, coupon.Promise{Accepted: 3, LastArrival: next.Arrival}, w.promise(1))
-}
-
-func TestRefresh_WritesPromisesInBatches(t *testing.T) {
-	w := newWorld(t)
-	const coupons = 501 // two batches
-	values := make([]string, coupons)
-	for i := range values {
-		values[i] = fmt.Sprintf("(%d, 'c', 1, UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, UTC_TIMESTAMP(6) + INTERVAL 1 DAY)",
-			i+1)
+	for id, known := range map[coupon.CouponID]coupon.Arrival{
+		1: journalled.Arrival + 3_000_000, 2: settled.Arrival + 60_000_000,
+	} {
+		look, err := w.store.Look(t.Context(), id, coupon.Known{})
+		require.NoError(t, err)
+		require.Equal(t, known, look.Last)
 	}
-	w.exec("INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES " +
-		strings.Join(values, ","))
-	w.refresh()
-	for id := range coupon.CouponID(coupons) {
-		require.Equal(t, candidates.Accepted, w.apply(id+1, 7).Code)
-	}
-	// No process may fail, or lower the counts of another one.
-	var others sync.WaitGroup
-	for range 2 {
-		_, other := w.process()
-		others.Go(func() { assert.NoError(t, w.refreshOf(other)) })
-	}
-	others.Wait()
-	var rows, accepted int
-	require.NoError(t, w.db.QueryRowContext(t.Context(), "SELECT COUNT(*), SUM(accepted) FROM promise").Scan(&rows,
-		&accepted))
-	require.Equal(t, coupons, rows)
-	require.Equal(t, coupons, accepted)
+	require.Equal(t, candidates.ClockBehind, w.apply(2, 9).Code)
 }
 
 // broken fails for one coupon, and for the snapshot.
@@ -226,11 +148,20 @@ type broken struct {
 
 var errBroken = errors.New("broken")
 
-func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Promise) (candidates.Published, bool, error) {
+func (b broken) Publish(ctx context.Context, w coupon.Window, p coupon.Arrival) (candidates.Published, bool, error) {
 	if w.Coupon == b.coupon || b.coupon == 0 {
 		return candidates.Published{}, false, fmt.Errorf("coupon %d: %w", w.Coupon, errBroken)
 	}
 	return b.Store.Publish(ctx, w, p)
+}
+
+// Somebody has written an up_to that no clock has reached. It stops nobody from applying.
+func TestRefresh_LiftsArrivalsByNoUpToAheadOfTheClock(t *testing.T) {
+	w := newWorld(t)
+	w.coupon(1)
+	w.journal(1, promise.Mark{Epoch: "before:1", UpTo: coupon.ArrivalAt(time.Now().Add(time.Hour))}, 1, 0)
+	w.refresh()
+	require.Equal(t, candidates.Accepted, w.apply(1, 7).Code)
 }
 
 func TestRefresh_FailureOfOneCouponStopsNoOther(t *testing.T) {
@@ -313,7 +244,7 @@ func TestRefresh_UnreadableRowStopsNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
 	w.coupon(2)
-	w.exec("INSERT INTO promise (coupon_id, accepted) VALUES (1, 18446744073709551615)")
+	w.exec("UPDATE coupon SET version = 18446744073709551615 WHERE id = 1")
 	require.ErrorContains(t, w.refreshOf(w.catalog), "read a coupon: coupon 1: ")
 	_, ok := w.catalog.Lookup(1)
 	require.False(t, ok)
@@ -371,46 +302,9 @@ func TestRefresh_LoadsSnapshotWithoutMySQL(t *testing.T) {
 	require.True(t, known)
 }
 
-// The process gets no other sign of the failover: no applications, and no windows from MySQL.
-func TestRefresh_RestoresLostApplicationsWithoutMySQL(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	w.refresh()
-	w.apply(1, 7)
-	receipt := w.apply(1, 8)
-	w.refresh()
-	require.NoError(t, w.db.Close())
-
-	queue := w.redis.Prefix + "candidates:coupon:1"
-	require.NoError(t, w.redis.Client.ZRem(t.Context(), queue, "8").Err())
-	require.NoError(t, w.redis.Client.HSet(t.Context(), "state:{"+queue+"}", "run_id", "the-primary-before").Err())
-
-	require.Error(t, w.refreshOf(w.catalog))
-	testenv.Eventually(t, "the user is in the queue again", func() bool {
-		arrival, err := w.redis.Client.ZScore(t.Context(), queue, "8").Result()
-		return err == nil && coupon.Arrival(arrival) == receipt.Arrival
-	})
-}
-
-// A process was cut off during a failover and the end of the coupon. It has seen applications that MySQL does not
-// count.
-func TestRefresh_WritesPromisesThatAFinalisedCouponLacks(t *testing.T) {
-	w := newWorld(t)
-	w.coupon(1)
-	w.refresh()
-	w.apply(1, 7)
-	w.refresh()
-	w.apply(1, 8)
-	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 1")
-	require.EqualValues(t, 1, w.promise(1).Accepted)
-
-	w.refresh()
-	require.EqualValues(t, 2, w.promise(1).Accepted)
-}
-
 func TestRefresh_IsNotLoadedWithoutMySQLAndSnapshot(t *testing.T) {
 	w := newWorld(t)
-	require.NoError(t, w.db.Close())
+	require.NoError(t, w.catalog.DB.Close())
 	require.Error(t, w.refreshOf(w.catalog))
 	require.False(t, w.catalog.Loaded())
 }

@@ -27,15 +27,21 @@ type Stats interface {
 	QueueStats(ctx context.Context, coupons []coupon.CouponID) map[coupon.CouponID]candidates.QueueStats
 }
 
-func (c *Catalog) Metrics() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jajeong_catalog_age_seconds", Help: "Time since the coupons were last read from MySQL; +Inf: never.",
-	}, func() float64 {
-		if since, ok := c.Age(); ok {
-			return since.Seconds()
-		}
-		return math.Inf(1)
-	})
+func (c *Catalog) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "jajeong_catalog_age_seconds", Help: "Time since the coupons were last read from MySQL; +Inf: never.",
+		}, func() float64 {
+			if since, ok := c.Age(); ok {
+				return since.Seconds()
+			}
+			return math.Inf(1)
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "jajeong_journal_age_seconds",
+			Help: "Age of the journal that is furthest behind its queue in Redis; 0: none is behind.",
+		}, func() float64 { _, age := c.journalAge(); return age.Seconds() }),
+	}
 }
 
 var openDesc = prometheus.NewDesc("jajeong_coupons_open",

@@ -172,7 +172,7 @@ func TestQueues_AreBounded(t *testing.T) {
 func TestQueues_AreMissingWithoutRedis(t *testing.T) {
 	w := newWorld(t)
 	w.coupon(1)
-	require.InDelta(t, 1, testutil.CollectAndCount(w.catalog.Metrics(), "jajeong_catalog_age_seconds"), 0)
+	require.InDelta(t, 1, testutil.CollectAndCount(w.catalog.Metrics()[0], "jajeong_catalog_age_seconds"), 0)
 	before := time.Now()
 	w.refresh()
 	require.Zero(t, testutil.CollectAndCount(w.queues(storeAt(t, "127.0.0.1:1"))))
@@ -206,24 +206,24 @@ func TestIdleRefreshesWriteNothing(t *testing.T) {
 		_, pod := w.process()
 		pods = append(pods, pod)
 	}
-	state := func() (file string, promises string) {
+	state := func() (file string, journals string) {
 		info, err := client.Info(t.Context(), "persistence").Result()
 		require.NoError(t, err)
 		err = w.db.QueryRowContext(t.Context(),
-			"SELECT CONCAT_WS(' ', COUNT(*), SUM(accepted), MAX(seen_at)) FROM promise").Scan(&promises)
+			"SELECT CONCAT_WS(' ', COUNT(*), SUM(accepted), MAX(written_at)) FROM journal").Scan(&journals)
 		require.NoError(t, err)
-		return regexp.MustCompile(`aof_current_size:\d+`).FindString(info), promises
+		return regexp.MustCompile(`aof_current_size:\d+`).FindString(info), journals
 	}
-	file, promises := state()
+	file, journals := state()
 	require.NotEmpty(t, file)
 	for range 4 {
 		for _, pod := range pods {
 			require.NoError(t, w.refreshOf(pod))
 		}
 	}
-	fileNow, promisesNow := state()
+	fileNow, journalsNow := state()
 	require.Equal(t, file, fileNow)
-	require.Equal(t, promises, promisesNow)
+	require.Equal(t, journals, journalsNow)
 
 	// What changes is written, also over a snapshot that is not this one.
 	w.exec("UPDATE coupon SET issued_count = 1 WHERE id = 1")

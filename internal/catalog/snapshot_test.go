@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +18,7 @@ func FuzzSnapshot(f *testing.F) {
 		}
 		require.False(t, r.At.IsZero(), "%q has no time", snapshot)
 		c := New(Options{})
-		c.replace(r, nil, time.Time{})
+		c.store(r, content{})
 		for _, one := range r.Coupons {
 			found, ok := c.Lookup(one.ID)
 			require.True(t, ok && found.Free() <= found.TotalQuantity, "coupon %d of %q is %+v", one.ID, snapshot,

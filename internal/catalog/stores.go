@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -94,8 +93,8 @@ func decodeSnapshot(snapshot []byte) (*reading, error) {
 
 // selectCoupons gets the limit MaxCoupons+1, so that a surplus of coupons is noticed.
 const selectCoupons = `
-SELECT ` + coupon.Columns + ", " + coupon.PromiseColumns + `
-  FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id
+SELECT ` + coupon.ColumnsWithKnown + ", " + journalColumns + `
+  FROM coupon c LEFT JOIN journal w ON w.coupon_id = c.id
  WHERE c.apply_opens_at <= UTC_TIMESTAMP(6) + INTERVAL 30 DAY
    AND c.apply_closes_at >= UTC_TIMESTAMP(6) - INTERVAL 30 DAY
  ORDER BY c.apply_closes_at < UTC_TIMESTAMP(6),
@@ -113,7 +112,7 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	defer conn.Close()
 
 	// The clock is read first, so that the coupons are at least as new as r.At.
-	r := new(reading)
+	r := &reading{journals: map[coupon.CouponID]journalRow{}}
 	if r.At, err = mysqltx.Now(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -129,11 +128,15 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 	var failed failures
 	for rows.Next() {
 		var one coupon.Coupon
-		if err := rows.Scan(one.FieldsWithPromise()...); err != nil {
+		var journal journalRow
+		if err := rows.Scan(append(one.FieldsWithKnown(), journal.fields()...)...); err != nil {
 			failed.add(fmt.Errorf("read a coupon: coupon %d: %w", one.ID, err))
 			continue
 		}
 		r.Coupons = append(r.Coupons, one)
+		if !one.Finalised() {
+			r.journals[one.ID] = journal
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read coupons: %w", err)
@@ -144,41 +147,4 @@ func (c *Catalog) read(ctx context.Context) (*reading, error) {
 		r.Coupons = r.Coupons[:MaxCoupons]
 	}
 	return r, failed.join()
-}
-
-type raised struct {
-	coupon  coupon.CouponID
-	promise coupon.Promise
-}
-
-const promiseBatch = 500 // rows per statement, so that rows are not locked for long
-
-// MariaDB has no row alias, hence VALUES(). Another process may have written higher values, hence GREATEST.
-const (
-	insertPromise   = "INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES "
-	promiseRow      = "(?, ?, ?, ?, ?, UTC_TIMESTAMP(6))"
-	onHigherPromise = ` ON DUPLICATE KEY UPDATE accepted = GREATEST(accepted, VALUES(accepted)),
- last_arrival = GREATEST(last_arrival, VALUES(last_arrival)), twice = GREATEST(twice, VALUES(twice)),
- counted_since = GREATEST(counted_since, VALUES(counted_since)), seen_at = VALUES(seen_at)`
-)
-
-// raisePromises writes rows in the order of coupon ids, so that two processes cannot deadlock.
-func (c *Catalog) raisePromises(ctx context.Context, risen []raised) error {
-	slices.SortFunc(risen, func(a, b raised) int { return cmp.Compare(a.coupon, b.coupon) })
-	var failed failures
-	for batch := range slices.Chunk(risen, promiseBatch) {
-		args := make([]any, 0, 5*len(batch))
-		for _, r := range batch {
-			args = append(args, r.coupon, r.promise.Accepted, r.promise.LastArrival, r.promise.Twice, r.promise.Since)
-		}
-		statement := insertPromise + strings.Repeat(promiseRow+", ", len(batch)-1) + promiseRow + onHigherPromise
-		n, err := mysqltx.Affected(c.DB.ExecContext(ctx, statement, args...))
-		if err == nil && n < len(batch) { // n also counts unchanged rows
-			err = fmt.Errorf("only %d of %d rows were written", n, len(batch))
-		}
-		if err != nil {
-			failed.add(fmt.Errorf("raise promises of %d coupons from %d on: %w", len(batch), batch[0].coupon, err))
-		}
-	}
-	return failed.join()
 }

@@ -8,14 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/recall"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
 )
@@ -32,14 +34,18 @@ type world struct {
 	db      *sql.DB
 	redis   testenv.RedisHandle
 	store   *candidates.Store
-	memory  *recall.Memory // of the newest process
+	memory  *handover.Memory // of the newest process
+	logger  *zap.Logger
+	dsn     string // of apply-api
 	catalog *catalog.Catalog
 }
 
 func newWorld(t *testing.T) *world {
 	t.Parallel()
-	db, err := (&connect.MySQLSettings{MySQLDSN: migrated.Database(t).DSN}).Open(connect.Patient, zaptest.NewLogger(t))
-	w := &world{t: t, db: testenv.Opened(t, db, err), redis: testenv.RedisFor(t)}
+	database := migrated.Database(t)
+	db, err := (&connect.MySQLSettings{MySQLDSN: database.DSN}).Open(connect.Patient, zaptest.NewLogger(t))
+	w := &world{t: t, db: testenv.Opened(t, db, err), redis: testenv.RedisFor(t), logger: zaptest.NewLogger(t),
+		dsn: database.Accounts["jajeong_api"]}
 	w.store, w.catalog = w.process()
 	return w
 }
@@ -48,13 +54,20 @@ func newWorld(t *testing.T) *world {
 func (w *world) process() (*candidates.Store, *catalog.Catalog) {
 	store, err := candidates.NewStore(w.redis.Client, candidates.Options{KeyPrefix: w.redis.Prefix})
 	require.NoError(w.t, err)
-	w.memory = recall.New(store)
+	w.memory = handover.New(store, candidates.HandOverTime, time.Now, zap.NewNop())
+	store.Recorder = w.memory
 	return store, w.catalogOver(store)
 }
 
 func (w *world) catalogOver(store catalog.Store) *catalog.Catalog {
-	return catalog.New(catalog.Options{DB: w.db, Store: store, Memory: w.memory, Logger: zaptest.NewLogger(w.t),
-		Now: time.Now})
+	return catalog.New(w.options(store))
+}
+
+// options are those of a process with the rights of apply-api.
+func (w *world) options(store catalog.Store) catalog.Options {
+	db, err := (&connect.MySQLSettings{MySQLDSN: w.dsn}).Open(connect.Brief, zap.NewNop())
+	return catalog.Options{DB: testenv.Opened(w.t, db, err), Store: store, Memory: w.memory, Logger: w.logger,
+		Now: time.Now}
 }
 
 func storeAt(t *testing.T, addr string) *candidates.Store {
@@ -107,13 +120,34 @@ func (w *world) apply(couponID coupon.CouponID, user coupon.UserID) candidates.R
 	return receipt
 }
 
-func (w *world) promise(couponID coupon.CouponID) (p coupon.Promise) {
+// journal makes the coupon's row of the journal, as if the task had written it that long ago.
+func (w *world) journal(couponID coupon.CouponID, mark promise.Mark, accepted int64, age time.Duration) {
 	w.t.Helper()
-	err := w.db.QueryRowContext(w.t.Context(), "SELECT accepted, last_arrival FROM promise WHERE coupon_id = ?",
-		couponID).
-		Scan(&p.Accepted, &p.LastArrival)
+	w.exec(`REPLACE INTO journal (coupon_id, epoch, up_to, accepted, written_at)
+VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND)`, uint64(couponID), mark.Epoch, mark.UpTo, accepted,
+		age.Microseconds())
+}
+
+func (w *world) accepted(couponID coupon.CouponID) (n int64) {
+	w.t.Helper()
+	require.NoError(w.t, w.db.QueryRowContext(w.t.Context(), "SELECT accepted FROM journal WHERE coupon_id = ?",
+		uint64(couponID)).Scan(&n))
+	return n
+}
+
+func (w *world) epoch(couponID coupon.CouponID) string {
+	w.t.Helper()
+	look, err := w.store.Look(w.t.Context(), couponID, coupon.Known{})
 	require.NoError(w.t, err)
-	return p
+	return look.Epoch
+}
+
+// restored marks the server of a coupon as compared with the journal.
+func (w *world) restored(couponID coupon.CouponID) {
+	w.t.Helper()
+	ended, err := w.store.EndRestore(w.t.Context(), couponID, candidates.Ending{Epoch: w.epoch(couponID)})
+	require.NoError(w.t, err)
+	require.True(w.t, ended.Done)
 }
 
 // forget removes a coupon from Redis, as a failover to an empty replica does.

@@ -114,7 +114,7 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	Version        string
 	Now            func() time.Time
-	PutBackTime    time.Duration // see candidates.Options; tests set it
+	HandOverTime   time.Duration // see candidates.Options; tests set it
 	Grace          time.Duration // how long an open settlement, and a page, may continue after ctx has ended
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
@@ -36,12 +35,12 @@ type reading struct {
 }
 
 // line returns the figures of a coupon. After the first error of Redis, its counts in Redis are unknown.
-func (r *reading) line(ctx context.Context, c history.Coupon) (history.CouponFigures, candidates.Counts) {
+func (r *reading) line(ctx context.Context, c history.Coupon) (history.CouponFigures, coupon.Look) {
 	l := history.CouponFigures{Coupon: c, Left: c.Free()}
 	if r.failed != nil {
-		return l, candidates.Counts{}
+		return l, coupon.Look{}
 	}
-	f, err := r.store.Counts(ctx, c.ID, 0)
+	f, err := r.store.Observe(ctx, c.ID, 0)
 	if r.failed = err; err == nil {
 		l.Waiting, l.DLQ = &f.Waiting, &f.DLQ
 	}
@@ -101,7 +100,7 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 		return err
 	}
 	var shown history.CouponDetails
-	var f candidates.Counts
+	var f coupon.Look
 	shown.CouponFigures, f = r.line(ctx, found)
 	if r.failed == nil {
 		shown.SoldOut = &f.Sold
@@ -111,7 +110,7 @@ func (c *couponShowCmd) read(ctx context.Context, p *program, s *servers) error 
 	}
 	switch {
 	case r.failed == nil:
-		shown.Outcomes.Accepted = new(max(*shown.Outcomes.Accepted, f.Accepted-f.Twice))
+		shown.Outcomes.Accepted = new(max(*shown.Outcomes.Accepted, f.Accepted))
 	case found.FinalisedAt == nil: // MySQL follows Redis
 		shown.Outcomes.Accepted = nil
 	}

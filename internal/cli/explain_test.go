@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -81,7 +82,7 @@ func TestExplain_UserWithoutApplication(t *testing.T) {
 	w.must(over, 1, explain.StateNeverClosed)
 	paused := w.AddCoupon(2)
 	_, _, err := w.Store.Publish(t.Context(), coupon.Window{Coupon: paused, Version: 2, Opens: now.Add(-time.Hour),
-		Closes: now.Add(time.Hour), Paused: true}, coupon.Promise{})
+		Closes: now.Add(time.Hour), Paused: true}, 0)
 	require.NoError(t, err)
 	w.must(paused, 1, explain.StateNeverPaused)
 	sold := w.AddCoupon(1)
@@ -241,7 +242,7 @@ func TestExplain_NotSelected(t *testing.T) {
 	// The conclusions stay after the coupon is finalised and swept from Redis.
 	w.Exec("UPDATE coupon SET apply_closes_at = UTC_TIMESTAMP(6) WHERE id = ?", couponID)
 	_, _, err := w.Store.Publish(t.Context(),
-		coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, coupon.Promise{})
+		coupon.Window{Coupon: couponID, Version: 2, Opens: w.Now().Add(-time.Hour), Closes: w.Now()}, 0)
 	require.NoError(t, err)
 	w.SettleNow()
 	require.NoError(t, w.Redis.Del(t.Context(), w.Key("state", couponID)).Err())
@@ -283,8 +284,8 @@ func TestExplain_LostApplications(t *testing.T) {
 	require.Contains(t, w.must(couponID, 2, explain.StateIssued, explain.NoteUsable), "KST; the coupon",
 		"the number of earlier applications is unknown")
 
-	// 4 is in the set of issued users, without a coupon.
-	require.NoError(t, w.Redis.SAdd(t.Context(), w.Key("issued", intact), 4).Err())
+	// 4 is marked as issued, without a coupon.
+	require.NoError(t, w.Redis.ZAdd(t.Context(), w.Key("issued", intact), redis.Z{Member: 4}).Err())
 	w.must(intact, 4, explain.StateContradiction)
 	// The coupon of a holder was deleted.
 	w.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) VALUES "+

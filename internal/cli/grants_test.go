@@ -17,7 +17,7 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 	w.Exec("ALTER TABLE `user` ADD COLUMN phone VARCHAR(20) NOT NULL DEFAULT ''") // a column that Jajeong does not need
 	// Statements that only the migrating account may execute.
 	var nobody []string
-	for _, table := range []string{"audit_event", "audit_head", "coupon", "user_coupon", "promise", "settlement",
+	for _, table := range []string{"audit_event", "audit_head", "coupon", "user_coupon", "settlement",
 		"settlement_run", "`user`"} {
 		nobody = append(nobody, "DELETE FROM "+table)
 	}
@@ -63,14 +63,17 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"UPDATE coupon SET discount_won = 9",
 			"DELETE FROM coupon_log", "UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_order",
 			"SELECT id FROM application_outcome",
-			"SELECT id FROM `user`", "SELECT accepted FROM promise", "SELECT id FROM settlement_run",
+			"SELECT id FROM `user`", "SELECT accepted FROM journal", "SELECT id FROM settlement_run",
 			"INSERT INTO audit_event (actor, action) VALUES ('kim', 'x')",
 		},
 		"jajeong_api": {
 			"UPDATE user_coupon SET status = 'USED'", "UPDATE coupon_order SET state = 'USED'",
 			"SELECT id FROM coupon_log",
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",
-			"UPDATE promise SET written_off = 7", "INSERT INTO promise (coupon_id, written_off) VALUES (7, 7)",
+			"UPDATE settled SET written_off = 7", "INSERT INTO settled (coupon_id, written_off) VALUES (7, 7)",
+			"INSERT INTO journal (coupon_id) VALUES (7)", "UPDATE journal SET up_to = 0", "UPDATE journal SET epoch = ''",
+			"UPDATE journal SET unfound = 0", "DELETE FROM journal", "SELECT user_id FROM line_journal",
+			"UPDATE line_journal SET user_id = 7", "DELETE FROM line_journal",
 			"DELETE FROM application_outcome",
 			"INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (1, 7, NOW(6), " +
 				"'REJECTED')",

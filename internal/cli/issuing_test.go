@@ -127,6 +127,8 @@ func TestGoldenIssuing(t *testing.T) {
 		does("create", "--name=3회차", "--seats=2", open, "--closes="+at(time.Hour), "--campaign=7")
 		does("create", "--name=4회차", "--seats=2", open, "--closes="+at(time.Hour), "--cadence=hourly", "--line-limit=0")
 		s.Refresh()
+		s.Restore(1) // as `settle serve` does for an open coupon without people
+		s.Restore(2)
 		applied := s.Now()
 		// By a clock that was ahead, so that no machine is too slow for it.
 		s.ApplyAt(1, "1", applied.Add(30*time.Minute))

@@ -32,7 +32,7 @@ func (w *world) purgeAs(ctx context.Context, args ...string) (code int, stdout, 
 	all := append([]string{"purge", "--before=" + purgeDate(), "--operator=kim", "--reason=P-2"}, args...)
 	code = Run(ctx, Process{Args: append(all, w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out,
 		Stderr: &errs, Version: "test", Now: later,
-		PutBackTime: jajeongtest.PutBackTime})
+		HandOverTime: jajeongtest.HandOverTime})
 	return code, out.String(), errs.String()
 }
 
@@ -62,8 +62,8 @@ func (w *world) ended() coupon.CouponID {
 }
 
 // tablesOf are the tables with rows of a coupon.
-var tablesOf = []string{"user_coupon", "application_outcome", "promise", "settled", "settlement", "run_coupon",
-	"audit_event", "audit_head", "purged_coupon"}
+var tablesOf = []string{"user_coupon", "application_outcome", "line_journal", "journal", "settled", "settlement",
+	"run_coupon", "audit_event", "audit_head", "purged_coupon"}
 
 // rows counts the rows of a coupon. Orders and changes are counted for all coupons.
 func (w *world) rows(couponID coupon.CouponID) map[string]int64 {
@@ -379,11 +379,10 @@ func TestPurge_RunsLeaveTheCouponAlone(t *testing.T) {
 	require.Equal(t, begun, w.rows(id))
 
 	// A person can be forgotten in a coupon whose purge was interrupted.
-	w.Exec("DELETE FROM promise WHERE coupon_id = ?", id)
 	w.Exec("DELETE FROM settled WHERE coupon_id = ?", id)
 	done := w.forgets("6") // rejected, and named by the audit event of the drop
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{id}, Applications: 1, AuditEvents: 1}, done)
-	require.Zero(t, w.rows(id)["promise"])
+	require.Zero(t, w.rows(id)["settled"])
 	_, stdout, _ := w.settle("coupon", "list", "--lang=en")
 	require.Contains(t, stdout, "finalised, being purged")
 

@@ -96,7 +96,7 @@ func TestRun_PushesMetrics(t *testing.T) {
 	}
 
 	// A manual run keeps the metrics of the nightly run, and a failed run keeps the time of the last success.
-	n.Exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", n.coupons[1])
+	n.AddPromises(n.coupons[1], 3)
 	n.Exec("UPDATE coupon SET total_quantity = total_quantity + 1 WHERE id = ?", n.coupons[1])
 	code, _, _ := n.settle("run", "--cutoff=now", "--operator=kim", "--reason=test", "--push-gateway="+gateway)
 	require.Equal(t, exitInvariant, code)
@@ -178,7 +178,7 @@ func TestVerify_PushesFindings(t *testing.T) {
 	require.NotEmpty(t, first)
 
 	for _, couponID := range n.coupons {
-		n.Exec("UPDATE promise SET accepted = accepted + 3 WHERE coupon_id = ?", couponID)
+		n.AddPromises(couponID, 3)
 	}
 	code, found = verify()
 	require.Equal(t, exitInvariant, code)
@@ -186,13 +186,13 @@ func TestVerify_PushesFindings(t *testing.T) {
 	require.NotEqual(t, first, found[success], "a check with findings is a success")
 	second := found[success]
 
-	n.Exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[0])
+	n.AddPromises(n.coupons[0], -3)
 	code, found = verify(fmt.Sprintf("--coupon=%d", n.coupons[0]))
 	require.Zero(t, code)
 	require.Equal(t, "2", found[findings])
 
 	// Another deployment at the same gateway overwrites nothing.
-	n.Exec("UPDATE promise SET accepted = accepted - 3 WHERE coupon_id = ?", n.coupons[1])
+	n.AddPromises(n.coupons[1], -3)
 	code, found = verify("--push-namespace=other")
 	require.Zero(t, code)
 	require.Equal(t, "0", found[findings+" other"])

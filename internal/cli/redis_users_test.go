@@ -59,7 +59,7 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 		"HSET state:{shop:candidates:coupon:1} status PAUSED",
 		"HDEL state:{shop:candidates:coupon:1} status", "EXPIREAT state:{shop:candidates:coupon:1} 1",
 		"EXPIREAT shop:candidates:coupon:1 1",
-		"HDEL dlq:reason:{shop:candidates:coupon:1} 7", "SET shop:catalog:coupons x",
+		"ZADD returned:{shop:candidates:coupon:1} LT 1 7", "SET shop:catalog:coupons x",
 		"GETRANGE shop:catalog:coupons 0 1", "GET shop:catalog:coupons",
 	} {
 		may(api, command)
@@ -81,6 +81,8 @@ func TestRedisUsers_RefuseEverythingElse(t *testing.T) {
 			"SET shop:candidates:coupon:1 x", "SET state:{shop:candidates:coupon:1} x",
 			"SET issued:{shop:candidates:coupon:1} x", "SET dlq:{shop:candidates:coupon:1} x",
 			"HSET shop:candidates:coupon:1 a 1", "HSET dlq:reason:{shop:candidates:coupon:1} 1 x",
+			"HDEL dlq:reason:{shop:candidates:coupon:1} 7", "ZREM returned:{shop:candidates:coupon:1} 7",
+			"ZADD issued:{shop:candidates:coupon:1} 1 7",
 			"HSET shop:catalog:coupons a 1",
 			"ZADD dlq:{shop:candidates:coupon:1} 1 1", "ZADD state:{shop:candidates:coupon:1} 1 1",
 			"ZADD shop:catalog:coupons 1 1",

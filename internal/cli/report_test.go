@@ -34,7 +34,6 @@ func finance(w *world) {
 	w.Exec("UPDATE run_coupon SET duration_ms = 12")
 	// A gap below zero.
 	require.NoError(w.T, w.Redis.HIncrBy(w.T.Context(), "state:{"+w.Queue(second)+"}", "accepted", -3).Err())
-	w.Exec("UPDATE promise SET accepted = 0 WHERE coupon_id = ?", second)
 }
 
 func kst(text string) time.Time {

@@ -11,8 +11,7 @@ import (
 
 type restoreCmd struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
-	FromMarks     bool
-	DryRun        bool `xor:"approval"`
+	DryRun        bool            `xor:"approval"`
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
@@ -41,8 +40,7 @@ func (c *restoreCmd) run(ctx context.Context, p *program) error {
 	last := int64(0)
 	restorer.Progress = func(compared, _ int64) { bar.Add("", int(compared-last)); last = compared }
 	done, err := restorer.Restore(ctx, journal.Order{Coupon: c.Coupon, Operator: c.Operator, Reason: c.Reason,
-		DryRun: c.DryRun || c.Ask, FromMarks: c.FromMarks,
-		Ticket: c.ticket(p, c.operatorFlags)})
+		DryRun: c.DryRun || c.Ask, Ticket: c.ticket(p, c.operatorFlags)})
 	bar.End()
 	if err != nil {
 		return p.printRefusal(err)

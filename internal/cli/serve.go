@@ -171,7 +171,7 @@ func (c *serveCmd) issue(p *program, s *settler, brief *mysqltx.DB) (*serve.Issu
 
 func (c *serveCmd) journal(p *program, s *settler, brief *mysqltx.DB) (*serve.Journal, error) {
 	return serve.NewJournal(serve.JournalConfig{
-		DB: brief, Store: s.store, Restorer: s.restorer(p.Now), RowsPerSecond: c.JournalRowsPerSecond,
+		DB: brief, Store: s.store, Restorer: s.restorer(p.Now), Cleaner: s, RowsPerSecond: c.JournalRowsPerSecond,
 		Now: p.Now, Logger: p.logger.Named(journalTask),
 	})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -54,23 +53,7 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	w := newWorld(t)
 	ctx, users := t.Context(), between(1, 60)
 	w.AddUsers(users...)
-	missing := func(id coupon.CouponID) string { return w.Redis.HGet(ctx, w.Key("state", id), "missing").Val() }
-
-	// User 60 of this coupon was younger than the journal, and comes back by a receipt.
-	honoured := w.AddCoupon(10)
-	w.Apply(honoured, users[:59]...)
-	w.Journal(honoured)
-	w.Apply(honoured, 60)
-	young := w.Arrivals(honoured)["60"]
-	w.Refresh()
-	w.PodsDie()
-	w.LoseRedis(honoured)
-	w.serveJournal(2)
-	testenv.Eventually(t, "the restore ends", func() bool { return missing(honoured) == "1" })
-	_, err := w.Store.PutBack(ctx, honoured, []candidates.Answer{{User: 60, Arrival: young}})
-	require.NoError(t, err)
-	testenv.Eventually(t, "none is missing", func() bool { return missing(honoured) == "0" })
-	w.awaitJournalled(honoured, len(users))
+	late := lateHandOver(w, users)
 
 	var lossy [6]coupon.CouponID
 	for i := range lossy {
@@ -82,28 +65,29 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	w.SettleNow(marks)
 	w.Refresh()
 
-	// No promise of this coupon reaches MySQL: only the journal knows that there were any.
-	uncounted := w.AddCoupon(10)
-	before, err := w.Redis.Dump(ctx, w.Key("state", uncounted)).Result()
+	// The new server serves this coupon as it was before its opening.
+	empty := w.AddCoupon(10)
+	before, err := w.Redis.Dump(ctx, w.Key("state", empty)).Result()
 	require.NoError(t, err)
-	w.Apply(uncounted, users...)
-	w.awaitJournalled(uncounted, len(users))
+	w.Apply(empty, users...)
+	w.awaitJournalled(empty, len(users))
 
 	w.PodsDie()
-	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(honoured), 5).Err(), "as many as were missing before")
+	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(late), 5).Err(), "as many as were missing before")
 	require.NoError(t, w.Redis.ZRem(ctx, w.Queue(some), 5, 50, 60).Err())
-	w.LoseRedis(everything, uncounted)
-	require.NoError(t, w.Redis.RestoreReplace(ctx, w.Key("state", uncounted), 0, before).Err())
+	w.LoseRedis(everything, empty)
+	require.NoError(t, w.Redis.RestoreReplace(ctx, w.Key("state", empty), 0, before).Err())
+	require.NoError(t, w.Redis.HSet(ctx, w.Key("state", empty), "run_id", strings.Repeat("0", 40)).Err())
 	for _, key := range []string{w.Queue(queue), w.Key("state", state), w.Queue(both), w.Key("state", both),
 		w.Key("issued", marks)} {
 		require.NoError(t, w.Redis.Del(ctx, key).Err())
 	}
-	waiting := []coupon.CouponID{honoured, everything, queue, state, both, some, uncounted}
+	waiting := []coupon.CouponID{late, everything, queue, state, both, some, empty}
 	for _, id := range waiting {
 		w.awaitLine(id, membersOf(users))
 	}
 	testenv.Eventually(t, "the marks are back",
-		func() bool { return w.Redis.SCard(ctx, w.Key("issued", marks)).Val() == 10 })
+		func() bool { return w.Redis.ZCard(ctx, w.Key("issued", marks)).Val() == 10 })
 	w.SettleNow()
 	for _, id := range append(waiting, marks) {
 		require.Equal(t, users[:10], w.Issued(id), "coupon %d", id)
@@ -111,7 +95,30 @@ func TestServe_PutsBackWhatRedisHasLost(t *testing.T) {
 	w.verify()
 }
 
-// Rows are bounded in a second, and none is left out.
+// lateHandOver adds a coupon that has lost its line. A user who is younger than the journal is handed over after the
+// restore.
+func lateHandOver(w *world, users []coupon.UserID) coupon.CouponID {
+	w.T.Helper()
+	ctx, last := w.T.Context(), users[len(users)-1]
+	id := w.AddCoupon(10)
+	w.Apply(id, users[:len(users)-1]...)
+	w.Journal(id)
+	w.Apply(id, last)
+	young := w.Arrivals(id)[last.Member()]
+	w.PodsDie()
+	w.LoseRedis(id)
+	w.serveJournal(2)
+	w.awaitLine(id, membersOf(users[:len(users)-1]))
+	look, err := w.Store.Observe(ctx, id, 0)
+	require.NoError(w.T, err)
+	_, handed, err := w.Store.HandOver(ctx, id, look.Epoch, true, []coupon.Answer{{User: last, Arrival: young}})
+	require.NoError(w.T, err)
+	require.Len(w.T, handed, 1)
+	w.awaitLine(id, membersOf(users))
+	w.awaitJournalled(id, len(users))
+	return id
+}
+
 // A lock keeps MySQL from storing some new rows of table journal. Only the coupons of these rows are not journalled.
 func TestServe_JournalsOthersThanLockedCoupons(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type servers struct {
 }
 
 func (s *servers) verifier() *verify.Verifier {
-	return &verify.Verifier{Store: s.store, Users: s.users}
+	return &verify.Verifier{Store: s.store, Users: s.users, RestoreTime: verify.RestoreTime}
 }
 
 func (s *servers) ledger() *ledger.Ledger {
@@ -75,7 +75,7 @@ func (p *program) connect() (*servers, error) {
 	}
 	both.RetryRefused()
 	options := p.Candidates
-	options.PutBackTime = p.PutBackTime
+	options.HandOverTime = p.HandOverTime
 	store, err := candidates.NewStore(both.Redis, options)
 	if err != nil {
 		both.Close()

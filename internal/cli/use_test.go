@@ -165,11 +165,11 @@ func TestMigrate_RepeatedAndConcurrent(t *testing.T) {
 		return stdout
 	}
 	require.Contains(t, migrate(), "up to date")
-	_, err := db.Exec("DROP TABLE promise")
+	_, err := db.Exec("DROP TABLE settled")
 	require.NoError(t, err)
 	code, _, stderr := settleBare(t, "migrate", "--lang=en", "--mysql-dsn="+m.DSN)
 	require.Equal(t, exitUse, code)
-	require.Regexp(t, "promise.*restore the tables from a backup", stderr)
+	require.Regexp(t, "settled.*restore the tables from a backup", stderr)
 
 	// A migration may be killed at any step, and a user table may exist.
 	for name, killed := range map[string][]string{
@@ -197,7 +197,7 @@ func TestMigrate_BesideAnother(t *testing.T) {
 }
 
 // ourTables are the tables of the migration but that of the users, those that refer to others first.
-const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, promise, settlement_run, " +
+const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, settlement_run, " +
 	"settlement, settled, run_coupon, " +
 	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, purged_coupon"
 

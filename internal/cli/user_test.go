@@ -86,7 +86,7 @@ func TestUser_IsForgottenAndTheAccountsAddUp(t *testing.T) {
 	require.Len(t, w.person("3").Applications, 2)
 	done := w.forgets("3")
 	require.Equal(t, privacy.Forgotten{Coupons: []coupon.CouponID{first, second}, Applications: 2}, done)
-	require.EqualValues(t, 2, w.Number("SELECT SUM(erased) FROM promise"))
+	require.EqualValues(t, 2, w.Number("SELECT SUM(erased) FROM settled"))
 	require.EqualValues(t, 2,
 		w.Number(
 			"SELECT COUNT(*) FROM audit_event WHERE action = 'USER_FORGOTTEN' AND actor = 'kim' AND reason = 'P-1' "+
@@ -167,6 +167,11 @@ func (s settling) Watch(ctx context.Context, id coupon.CouponID, upTo coupon.Arr
 	return s.Store.Watch(ctx, id, upTo, users...)
 }
 
+func (s settling) Returned(ctx context.Context, id coupon.CouponID,
+	after uint64) ([]coupon.Application, uint64, error) {
+	return s.Store.Returned(ctx, id, after)
+}
+
 // An application that leaves Redis while a person is read is found in MySQL: it may still get a seat, and the person is
 // not forgotten.
 func TestUser_IsReadWhileASettlementRuns(t *testing.T) {
@@ -239,7 +244,7 @@ func TestUser_ForgetSurvivesALostCommit(t *testing.T) {
 	done := through.forgets("2")
 	require.True(t, lost)
 	require.Equal(t, 1, done.Applications)
-	require.EqualValues(t, 1, w.Number("SELECT erased FROM promise WHERE coupon_id = ?", couponID))
+	require.EqualValues(t, 1, w.Number("SELECT erased FROM settled WHERE coupon_id = ?", couponID))
 	w.verify()
 }
 
@@ -271,7 +276,8 @@ func TestGrants_OfThePrivacyAccount(t *testing.T) {
 		"UPDATE audit_event SET reason = ''", "UPDATE audit_event SET user_hash = NULL",
 		"UPDATE audit_event SET hash = ''", "UPDATE user_coupon SET user_id = 7",
 		"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE application_outcome SET note = ''",
-		"UPDATE promise SET accepted = 0",
+		"UPDATE journal SET accepted = 0", "UPDATE settled SET written_off = 0",
+		"INSERT INTO settled (coupon_id, erased) VALUES (1, 7)",
 		"UPDATE coupon SET total_quantity = 9", "SELECT id FROM `user`", "UPDATE settled SET issued = 0",
 		"DELETE FROM purged_coupon", "UPDATE purged_coupon SET used_count = 0",
 		"UPDATE coupon_order SET state = 'USED'", "UPDATE coupon_log SET actor = ''",

@@ -36,8 +36,8 @@ var hangul = regexp.MustCompile(`\p{Hangul}`)
 // run runs the program in this process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return Run(ctx, Process{Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Version: "test", Now: time.Now,
-		Grace:       Grace,
-		PutBackTime: jajeongtest.PutBackTime})
+		Grace:        Grace,
+		HandOverTime: jajeongtest.HandOverTime})
 }
 
 // world is a deployment with the flags that lead the program to it.

@@ -195,11 +195,7 @@ func argsOfPlan(plan approval.Plan) []string {
 		}
 		return args
 	case approval.Restore:
-		args := []string{"restore", "--coupon=" + id}
-		if plan.Arguments["from-marks"] == "true" {
-			args = append(args, "--from-marks")
-		}
-		return args
+		return []string{"restore", "--coupon=" + id}
 	case approval.Grant:
 		return []string{"coupon", "grant", id, fmt.Sprint("--user=", plan.User)}
 	case approval.Revoke:

@@ -75,7 +75,8 @@ var Causes = []Cause{CauseUnknownUser, CauseInactiveUser, CauseMalformed, CauseP
 // Cursor is a position among a coupon's applications in Redis. It stays valid if applications are removed.
 type Cursor struct {
 	Score, Member string
-	End           bool // the last entry has been read
+	End           bool   // the last entry has been read
+	Epoch         string // of the server that gave the page; empty: it is new to the coupon
 }
 
 // Standing is where a user's application for a coupon is. Package standing decides it.

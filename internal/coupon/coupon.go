@@ -27,8 +27,9 @@ type Coupon struct {
 	LineLimit int     `json:"lineLimit,omitzero"` // while so many wait in the queue, nobody joins it; 0: no limit
 	Frozen    bool    `json:"frozen,omitzero"`    // runs change nothing; applying goes on
 
-	// Promise is the coupon's row of table promise; zero if there is no row.
-	Promise Promise `json:"-"`
+	// Known is the highest arrival that MySQL knows: that the journal has, or that was settled. 0: none, or not read.
+	// A journal that claims arrivals more than five seconds ahead of the clock of MySQL is not believed.
+	Known Arrival `json:"-"`
 }
 
 // Columns are the columns that Fields scans. Table coupon has the alias c.
@@ -45,17 +46,16 @@ func (c *Coupon) Fields() []any {
 		&c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
 }
 
-// LockSQL begins every transaction that changes a coupon. A join with promise would lock the row of promise, too.
-const LockSQL = "SELECT " + ColumnsWithPromise + " FROM coupon c WHERE c.id = ? FOR UPDATE"
+// LockSQL begins every transaction that changes a coupon. A join would lock the rows of other tables, too.
+const LockSQL = "SELECT " + ColumnsWithKnown + " FROM coupon c WHERE c.id = ? FOR UPDATE"
 
-// ColumnsWithPromise are the columns that FieldsWithPromise scans, in a query that does not join table promise.
-const ColumnsWithPromise = Columns + `,
-       COALESCE((SELECT p.accepted FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.last_arrival FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.twice FROM promise p WHERE p.coupon_id = c.id), 0),
-       COALESCE((SELECT p.counted_since FROM promise p WHERE p.coupon_id = c.id), 0)`
+// ColumnsWithKnown are the columns that FieldsWithKnown scans.
+const ColumnsWithKnown = Columns + `,
+       GREATEST(COALESCE((SELECT LEAST(j.up_to, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + 5000000)
+                  FROM journal j WHERE j.coupon_id = c.id), 0),
+                COALESCE((SELECT s.settled_up_to FROM settled s WHERE s.coupon_id = c.id), 0))`
 
-func (c *Coupon) FieldsWithPromise() []any { return append(c.Fields(), c.Promise.Fields()...) }
+func (c *Coupon) FieldsWithKnown() []any { return append(c.Fields(), &c.Known) }
 
 func (c Coupon) Free() int { return max(0, c.TotalQuantity-c.IssuedCount) }
 
@@ -85,20 +85,6 @@ type Window struct {
 
 	LineLimit int // while so many wait in the queue, nobody joins it; 0: no limit
 }
-
-// Promise has the number of accepted applications of a coupon, and the highest arrival.
-type Promise struct {
-	Accepted    int64
-	LastArrival Arrival
-	Twice       int64   // applications that two Redis servers counted, because a user applied again after a failover
-	Since       Arrival // when the Redis server that counted Accepted and Twice began to count; 0: unknown
-}
-
-// PromiseColumns are the columns that Promise.Fields scans; 0 if there is no row. Table promise has the alias p.
-const PromiseColumns = "COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.twice, 0), " +
-	"COALESCE(p.counted_since, 0)"
-
-func (p *Promise) Fields() []any { return []any{&p.Accepted, &p.LastArrival, &p.Twice, &p.Since} }
 
 // Reading is what a process has read of a coupon in Redis.
 type Reading struct {

@@ -34,14 +34,13 @@ type Redis interface {
 	// StopApplying makes Redis refuse new applications: it closes the window, or pauses the coupon. The caller has
 	// locked the row, and writes the returned version into it. end is later than every arrival. If the caller
 	// does not commit, the catalog restores the window.
-	StopApplying(ctx context.Context, w coupon.Window, known coupon.Promise,
+	StopApplying(ctx context.Context, w coupon.Window, known coupon.Arrival,
 		pause bool) (version int64, end time.Time, err error)
 	// Announce publishes a window and renews the expiry of the coupon's keys. soldOut is set if Redis answers SOLD_OUT.
-	Announce(ctx context.Context, w coupon.Window, known coupon.Promise) (soldOut bool, err error)
+	Announce(ctx context.Context, w coupon.Window, known coupon.Arrival) (soldOut bool, err error)
 	// CountMarked returns how many users Redis answers ALREADY_ISSUED, and how many it answers REJECTED.
 	CountMarked(ctx context.Context, couponID coupon.CouponID) (issued, rejected int64, err error)
-	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. No entry has the arrival that is
-	// given.
+	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. Arrival 0 says: given by hand.
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
 		entries []coupon.Application) (removed int64, err error)
 	// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
@@ -128,7 +127,7 @@ func (a *Admin) change(ctx context.Context, couponID coupon.CouponID, op operati
 	}
 	// A change that changed nothing is announced, too: Redis may lack an earlier one.
 	if !op.rowOnly && !made.After.Finalised() && made.PublishErr == nil {
-		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Promise)
+		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, made.After.Window(), made.After.Known)
 		made.announced = made.PublishErr == nil
 	}
 	return &made, nil
@@ -209,7 +208,7 @@ func (a *Admin) permit(ctx context.Context, tx *sql.Tx, plan approval.Plan, orig
 // let users apply after the count. It reads the clock again, because the lock may have been waited for.
 func (a *Admin) readQueue(ctx context.Context, made *Change, f *facts) error {
 	if !made.Before.Finalised() {
-		if _, err := a.Redis.Announce(ctx, made.Before.Window(), made.Before.Promise); err != nil {
+		if _, err := a.Redis.Announce(ctx, made.Before.Window(), made.Before.Known); err != nil {
 			return err
 		}
 	}
@@ -234,7 +233,7 @@ func timeOfMySQL(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (time.Time, e
 	if err := tx.QueryRowContext(ctx, journalledSQL, c.ID).Scan(&journalled); err != nil {
 		return now, fmt.Errorf("read the journal of coupon %d: %w", c.ID, err)
 	}
-	last := max(c.Promise.LastArrival, journalled)
+	last := max(c.Known, journalled)
 	return max(coupon.ArrivalAt(now), last+1).Time(), nil
 }
 
@@ -267,7 +266,7 @@ func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change,
 	if err := rehearse(); err != nil {
 		return time.Time{}, err
 	}
-	version, end, err := a.Redis.StopApplying(ctx, was.Window(), was.Promise, pauses)
+	version, end, err := a.Redis.StopApplying(ctx, was.Window(), was.Known, pauses)
 	switch {
 	case err != nil && pauses:
 		return time.Time{}, nil
@@ -338,7 +337,7 @@ const purgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = 
 // lock reads the coupon and locks its row, which keeps settlements of this coupon out. A coupon that is being purged is
 // refused.
 func lock(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (c coupon.Coupon, err error) {
-	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithKnown()...)
 	purged, missing := false, errors.Is(err, sql.ErrNoRows)
 	if err == nil || missing {
 		if failed := tx.QueryRowContext(ctx, purgedSQL, id).Scan(&purged); failed != nil {
@@ -412,10 +411,9 @@ func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, c coupon.Coupon, hold
 
 // markIssued makes Redis answer ALREADY_ISSUED to users, and leaves the queue as it is.
 func (a *Admin) markIssued(ctx context.Context, c coupon.Coupon, users ...coupon.UserID) error {
-	const noArrival = -1 // no application has it
 	entries := make([]coupon.Application, len(users))
 	for i, user := range users {
-		entries[i] = coupon.Application{Member: user.Member(), Arrival: noArrival}
+		entries[i] = coupon.Application{Member: user.Member()}
 	}
 	_, err := a.Redis.Remove(ctx, c.ID, c.ClosesAt, coupon.MarkIssued, entries)
 	return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -28,11 +29,11 @@ type unreachable struct {
 	err error
 }
 
-func (u unreachable) StopApplying(context.Context, coupon.Window, coupon.Promise, bool) (int64, time.Time, error) {
+func (u unreachable) StopApplying(context.Context, coupon.Window, coupon.Arrival, bool) (int64, time.Time, error) {
 	return 0, time.Time{}, u.err
 }
 
-func (u unreachable) Announce(context.Context, coupon.Window, coupon.Promise) (bool, error) {
+func (u unreachable) Announce(context.Context, coupon.Window, coupon.Arrival) (bool, error) {
 	return false, u.err
 }
 
@@ -221,13 +222,14 @@ func TestExtend_TellsHoldersByHandFromLostMarks(t *testing.T) {
 	d.changed(d.grant(couponID, 2))
 	d.changed(d.grant(couponID, 3))
 	issued := d.Key("issued", couponID)
-	require.EqualValues(t, 3, d.Redis.SCard(ctx, issued).Val())
+	require.EqualValues(t, 3, d.Redis.ZCard(ctx, issued).Val())
 
-	require.NoError(t, d.Redis.SRem(ctx, issued, "1").Err())
+	one := redis.Z{Member: "1", Score: d.Redis.ZScore(ctx, issued, "1").Val()}
+	require.NoError(t, d.Redis.ZRem(ctx, issued, "1").Err())
 	d.refused(text.RefusedForgotten)(d.admin.Extend(ctx, couponID, later))
 
-	require.NoError(t, d.Redis.SAdd(ctx, issued, "1").Err())
-	require.NoError(t, d.Redis.SRem(ctx, issued, "2", "3").Err())
+	require.NoError(t, d.Redis.ZAdd(ctx, issued, one).Err())
+	require.NoError(t, d.Redis.ZRem(ctx, issued, "2", "3").Err())
 	d.done(d.admin.Extend(ctx, couponID, later))
 	for user := range coupon.UserID(3) {
 		require.Equal(t, candidates.AlreadyIssued, d.Answer(couponID, user+1))

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -120,6 +121,9 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	}
 	made, err := lock(ctx, tx, coupon.CouponID(id))
 	if err != nil {
+		return coupon.Coupon{}, err
+	}
+	if err := promise.Begin(ctx, tx, made.ID); err != nil {
 		return coupon.Coupon{}, err
 	}
 	payload := audit.NewCoupon{Name: n.Name, Seats: n.Seats, Opens: n.Opens.UTC(), Closes: n.Closes.UTC(),

@@ -343,7 +343,7 @@ func (a *Admin) publishHolder(ctx context.Context, made *HolderChange, op holder
 		}
 	}
 	if is.TotalQuantity != made.Before.TotalQuantity {
-		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, is.Window(), is.Promise)
+		made.SoldOut, made.PublishErr = a.Redis.Announce(ctx, is.Window(), is.Known)
 		made.announced = made.PublishErr == nil
 	}
 }

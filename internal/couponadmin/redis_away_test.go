@@ -42,7 +42,7 @@ func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 			d.Journal(id)
 			d.Refresh()
 			if c.rolledBack { // Redis has a version that no row has
-				_, _, err := d.Store.StopApplying(t.Context(), couponOf(d, id).Window(), coupon.Promise{}, true)
+				_, _, err := d.Store.StopApplying(t.Context(), couponOf(d, id).Window(), 0, true)
 				require.NoError(t, err)
 			}
 			last := d.Arrivals(id)["2"]
@@ -75,7 +75,7 @@ func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 
 func couponOf(d *jajeongtest.Deployment, id coupon.CouponID) (c coupon.Coupon) {
 	d.T.Helper()
-	require.NoError(d.T, d.DB.QueryRow("SELECT "+coupon.ColumnsWithPromise+" FROM coupon c WHERE c.id = ?",
-		id).Scan(c.FieldsWithPromise()...))
+	require.NoError(d.T, d.DB.QueryRow("SELECT "+coupon.ColumnsWithKnown+" FROM coupon c WHERE c.id = ?",
+		id).Scan(c.FieldsWithKnown()...))
 	return c
 }

@@ -29,8 +29,9 @@ const (
 type Application struct {
 	coupon.Application
 	Verdict Verdict
-	Holds   bool   // whether the user holds the coupon
-	Status  string // the user's status, for InactiveUser
+	Holds   bool           // whether the user holds the coupon
+	HeldAt  coupon.Arrival // arrival of the coupon that the user holds; 0: given by hand
+	Status  string         // the user's status, for InactiveUser
 }
 
 // Failure returns the reason why this application cannot be settled. ok is false if nothing prevents it.
@@ -88,6 +89,9 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 		}
 		c := &all[order[n-1]]
 		c.Holds = holds && c.User() != 0 // every malformed member is user 0
+		if issued.Valid && c.Holds {
+			c.HeldAt = coupon.ArrivalAt(issued.Time)
+		}
 		// A NOT_SELECTED application is itself a recorded outcome, which does not make it Settled.
 		switch {
 		case c.Verdict == Settled: // an earlier row of this user has decided

@@ -4,9 +4,9 @@ import "github.com/jajeong/jajeong/internal/coupon"
 
 // Decisions are the results of one page. An application in none of the lists stays where it is.
 type Decisions struct {
-	IssuedBefore   []coupon.Application // the user got the coupon by this application
 	RecordedBefore []coupon.Application // MySQL has the outcome already
 	AlreadyIssued  []coupon.Application // the user holds the coupon by another application, or got it by hand
+	Holders        []coupon.Application // of both: the users who hold the coupon, with its arrival; 0: given by hand
 	NotSelected    []coupon.Application
 	Review         []coupon.Failure
 }
@@ -24,10 +24,11 @@ func Decide(all []Application, free int, boundary coupon.Arrival, stays func(cou
 			}
 			continue
 		}
+		if c.Holds && (c.Verdict == Settled || c.Verdict == HoldsAlready) {
+			d.Holders = append(d.Holders, coupon.Application{Member: c.Member, Arrival: c.HeldAt})
+		}
 		rejection, rejected := c.Failure()
 		switch {
-		case c.Verdict == Settled && c.Holds:
-			d.IssuedBefore = append(d.IssuedBefore, c.Application)
 		case c.Verdict == Settled:
 			d.RecordedBefore = append(d.RecordedBefore, c.Application)
 		case c.Source == coupon.SourceHeld: // stays until an operator decides

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 // State says about a user's applications for one coupon only what is certain. Missing facts have their own states.
@@ -362,20 +363,26 @@ func (f *Facts) decided(a *Application) Conclusion {
 	return c
 }
 
+// restoreDue reports whether a restore may find applications. Gap says whether it has to.
+func (f *Facts) restoreDue() bool {
+	cause := f.Account.RestoreDue()
+	return cause != promise.NotDue && cause != promise.Missing
+}
+
 func (f *Facts) unrecorded() Conclusion {
 	c := Conclusion{State: StateNeverOpen}
 	opens, closes, paused := f.window()
 	// Redis knows every coupon that has opened and is not finalised. If it does not know this one, it has lost data.
-	lost := f.Published != nil && !f.Published.Known && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
+	serving := f.Published != nil && f.Coupon.FinalisedAt == nil && !f.At.Before(opens)
 	switch {
 	case f.Published == nil:
 		c.State = StateUnknown
 	case f.MarkedIssued, f.MarkedRejected:
 		c.State = StateContradiction
-	case f.Gap > 0, f.Coupon.WrittenOff > 0:
+	case f.Gap > 0, f.Coupon.Unfound > 0, f.Coupon.WrittenOff > 0:
 		c.State = StateMaybeLost
 		c.note(NoteAccountUnknown, !f.UserKnown)
-	case f.Account == nil, lost:
+	case f.Account == nil, serving && (!f.Published.Known || f.restoreDue()):
 		c.State = StateNotSure
 		c.note(NoteAccountUnknown, !f.UserKnown)
 	case !f.UserKnown:

@@ -28,7 +28,7 @@ func blank() *explain.Facts {
 				CouponWindow: explain.CouponWindow{OpensAt: *hence(-2 * time.Hour), ClosesAt: *hence(2 * time.Hour)}},
 			Published: &explain.PublishedWindow{Known: true, OpensAt: hence(-2 * time.Hour),
 				ClosesAt: hence(2 * time.Hour), Waiting: 9},
-			Account: &ledger.Account{},
+			Account: &ledger.Account{Line: coupon.Line{Since: 1, Restored: true}},
 		},
 	}
 }
@@ -72,6 +72,14 @@ func rejected(cause coupon.Cause) func(a *explain.Application) {
 	return func(a *explain.Application) {
 		outcome("REJECTED")(a)
 		a.Cause, a.Note = cause, "BAD_ROW: words of somebody"
+	}
+}
+
+// decidedAt sets the cutoff of the run that decided the last application.
+func decidedAt(later time.Duration) change {
+	return func(f *explain.Facts) {
+		a := &f.Applications[len(f.Applications)-1]
+		a.Cutoff = a.AppliedAt.Add(later)
 	}
 }
 
@@ -192,6 +200,15 @@ func TestConclusions(t *testing.T) {
 		{"not published yet", with(swept, func(f *explain.Facts) { f.Coupon.OpensAt = *hence(time.Hour) }),
 			explain.StateNeverNotOpen, nil},
 		{"not in Redis", with(swept), explain.StateNotSure, nil},
+		{"a restore is due", with(func(f *explain.Facts) { f.Account.Line.Restored = false }), explain.StateNotSure,
+			nil},
+		{"users were handed over", with(func(f *explain.Facts) { f.Account.Line.Returned = 1 }), explain.StateNotSure,
+			nil},
+		{"a restore is due, not open yet", with(func(f *explain.Facts) {
+			f.Account.Line, f.Published.OpensAt = coupon.Line{}, hence(time.Minute)
+		}), explain.StateNeverNotOpen, nil},
+		{"a restore is due, finalised", with(finalised, func(f *explain.Facts) { f.Account.Line = coupon.Line{} }),
+			explain.StateNeverOpen, nil},
 		{"the coupon's row is locked", with(func(f *explain.Facts) { f.Account, f.NoAccount = nil, "busy" }),
 			explain.StateNotSure, nil},
 		{"promises lost", with(gap), explain.StateMaybeLost, nil},
@@ -203,6 +220,9 @@ func TestConclusions(t *testing.T) {
 		{"dropped, of which the journal has a later row", with(dropped, application(time.Minute, lost)),
 			explain.StateRejectedByPerson, nil},
 		{"promises lost and written off", with(writtenOff), explain.StateMaybeLost, nil},
+		{"promises unknown", with(func(f *explain.Facts) { f.Coupon.Unfound = 1 }), explain.StateMaybeLost, nil},
+		{"not selected by a run after the row of the journal", with(full, notSelected, decidedAt(time.Hour),
+			application(time.Minute, lost)), explain.StateNotSelected, nil},
 		{"promises lost, unknown user", with(gap, unknownUser), explain.StateMaybeLost,
 			notes(explain.NoteAccountUnknown)},
 		{"unknown user, no application", with(unknownUser), explain.StateNoSuchUser, nil},

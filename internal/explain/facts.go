@@ -61,7 +61,7 @@ type CouponFacts struct {
 	ByHand int64  `json:"byHand"` // how many of Issued were given by hand
 	CouponWindow
 	Issuing
-	Promised   int64          `json:"promised"` // applications ever accepted; Redis may already have counted more
+	Unfound    int64          `json:"unfound"` // accepted applications that no restore has found
 	WrittenOff int64          `json:"writtenOff"`
 	LastSeated coupon.Arrival `json:"lastSeated,omitempty"` // last arrival that got a seat from a run
 }
@@ -130,6 +130,7 @@ type Decision struct {
 	Note       string       `json:"note,omitempty"` // the operator's words; with Cause, the note of the failure
 	Run        coupon.RunID `json:"run,omitempty"`
 	RecordedAt *time.Time   `json:"recordedAt,omitempty"`
+	Cutoff     time.Time    `json:"-"` // of Run; zero: the run has not decided, or issued
 }
 
 // Missed tells how far the last NOT_SELECTED application was from a seat.
@@ -226,7 +227,9 @@ func (f *Facts) application(arrival coupon.Arrival) *Application {
 }
 
 // standing says where the application is, by the order of precedence of package standing.
-func (f *Facts) standing() standing.Conclusion {
+func (f *Facts) standing() standing.Conclusion { return f.known().Conclude() }
+
+func (f *Facts) known() standing.Facts {
 	facts := standing.Facts{Asked: f.Coupon != nil}
 	facts.MarkedIssued, facts.MarkedRejected = f.MarkedIssued, f.MarkedRejected
 	if f.UserCoupon != nil {
@@ -243,10 +246,14 @@ func (f *Facts) standing() standing.Conclusion {
 			facts.Journalled = []coupon.Arrival{a.Arrival}
 		}
 		if a.Outcome != "" {
-			facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome, Arrival: a.Arrival})
+			o := standing.Outcome{Outcome: a.Outcome, Arrival: a.Arrival}
+			if !a.Cutoff.IsZero() {
+				o.Cutoff = coupon.ArrivalAt(a.Cutoff)
+			}
+			facts.Outcomes = append(facts.Outcomes, o)
 		}
 	}
-	return facts.Conclude()
+	return facts
 }
 
 // at returns the application of an arrival, or nil.

@@ -30,6 +30,9 @@ func (p Phrasing) Print(w io.Writer, x *Explanation) {
 	if f.Gap > 0 {
 		p.Fprintln(w, text.AcceptedMissing, f.Gap, f.Account.Accepted)
 	}
+	if f.Coupon != nil && f.Coupon.Unfound > 0 {
+		p.Fprintln(w, text.UnfoundCount, f.Coupon.Unfound)
+	}
 	if f.Coupon != nil && f.Coupon.WrittenOff > 0 {
 		p.Fprintln(w, text.WrittenOffCount, f.Coupon.WrittenOff)
 	}
@@ -363,7 +366,7 @@ func (p Phrasing) neverApplied(f *Facts, s State) string {
 	opens, closes, _ := f.window()
 	switch s {
 	case StateMaybeLost:
-		return none + p.Sprintf(text.MaybeLost, f.Gap+f.Coupon.WrittenOff)
+		return none + p.Sprintf(text.MaybeLost, f.Gap+f.Coupon.Unfound+f.Coupon.WrittenOff)
 	case StateNeverNotOpen:
 		return none + p.Sprintf(text.ApplicationsOpenAt, p.Instant(opens))
 	case StateNeverClosed:

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -60,11 +61,13 @@ func bounded[T any](r *reader, rows []T, limit int) []T {
 const couponSQL = `
 SELECT c.name, c.total_quantity, c.issued_count, c.apply_opens_at, c.apply_closes_at, c.status = 'PAUSED',
     c.finalised_at,
-       {id} IS NOT NULL, {active}, {status}, COALESCE(p.accepted, 0), COALESCE(p.written_off, 0),
+       {id} IS NOT NULL, {active}, {status},
+       COALESCE(j.unfound, 0), COALESCE(s.written_off, 0),
        COALESCE((SELECT MAX(last_arrival) FROM settlement WHERE coupon_id = c.id), 0),
        (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = c.id AND run_id IS NULL), c.cadence, c.frozen,
          COALESCE(c.line_limit, 0)
-FROM coupon c LEFT JOIN promise p ON p.coupon_id = c.id LEFT JOIN {users} ON {id} = ? AND ? <= {last} WHERE c.id = ?`
+FROM coupon c LEFT JOIN journal j ON j.coupon_id = c.id LEFT JOIN settled s ON s.coupon_id = c.id
+LEFT JOIN {users} ON {id} = ? AND ? <= {last} WHERE c.id = ?`
 
 func (r *reader) readCoupon(ctx context.Context) error {
 	directory, err := r.Users.Table(ctx, r.tx)
@@ -75,7 +78,7 @@ func (r *reader) readCoupon(ctx context.Context) error {
 	err = r.tx.QueryRowContext(ctx, directory.SQL(couponSQL), user, user, r.CouponID).Scan(
 		&c.Name, &c.Seats, &c.Issued, &c.OpensAt, &c.ClosesAt, &c.Paused, &c.FinalisedAt, &r.UserKnown, &r.UserActive,
 		&r.UserStatus,
-		&c.Promised, &c.WrittenOff, &c.LastSeated, &c.ByHand, &c.Cadence, &c.Frozen, &c.LineLimit)
+		&c.Unfound, &c.WrittenOff, &c.LastSeated, &c.ByHand, &c.Cadence, &c.Frozen, &c.LineLimit)
 	if errors.Is(err, sql.ErrNoRows) {
 		return text.MissingErrorf(text.NoSuchCoupon, r.CouponID)
 	}
@@ -87,12 +90,13 @@ func (r *reader) readCoupon(ctx context.Context) error {
 }
 
 const outcomesSQL = `
-SELECT o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.run_id, o.recorded_at
-FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at DESC LIMIT ?`
+SELECT o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.run_id, o.recorded_at, COALESCE(r.cutoff, o.applied_at)
+FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
+WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at DESC LIMIT ?`
 
 func (r *reader) readOutcomes(ctx context.Context) error {
 	outcomes, err := mysqltx.Collect(ctx, r.tx, func(a *Application) []any {
-		return []any{&a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.Run, &a.RecordedAt}
+		return []any{&a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.Run, &a.RecordedAt, &a.Cutoff}
 	}, outcomesSQL, r.CouponID, r.UserID, maxOutcomes+1)
 	for _, o := range bounded(r, outcomes, maxOutcomes) {
 		// An application with a coupon and another outcome counts as issued. `settle verify` reports it.
@@ -103,22 +107,19 @@ func (r *reader) readOutcomes(ctx context.Context) error {
 	return err
 }
 
-const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival > ? AND " +
+const journalledSQL = "SELECT COALESCE(MIN(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival >= ? AND " +
 	"user_id = ?"
 
-// readJournal looks into the journal for an application that is found nowhere else: it is later than all that are
-// found.
+// readJournal looks into the journal for an application that is accounted for nowhere.
 func (r *reader) readJournal(ctx context.Context) error {
 	is := r.standing().Is
 	if r.Published == nil || r.Coupon.FinalisedAt != nil || is != coupon.StandingNone &&
 		is != coupon.StandingNotSelected {
 		return nil
 	}
-	var after, arrival coupon.Arrival
-	if n := len(r.Applications); n > 0 {
-		after = r.Applications[n-1].Arrival
-	}
-	err := r.tx.QueryRowContext(ctx, journalledSQL, r.CouponID, after, r.UserID).Scan(&arrival)
+	var arrival coupon.Arrival
+	below := standing.AccountedBelow(r.known().Outcomes)
+	err := r.tx.QueryRowContext(ctx, journalledSQL, r.CouponID, below, r.UserID).Scan(&arrival)
 	if err == nil && arrival > 0 {
 		r.application(arrival).Lost = true
 	}
@@ -145,8 +146,8 @@ func (r *reader) readPlace(ctx context.Context) error {
 			Scan(&settled); err != nil {
 			return err
 		}
-		if counts, err := r.Redis.Counts(ctx, r.CouponID, a.Arrival); err == nil { // after an error Order stays 0
-			a.Order = settled + counts.Waiting - counts.WaitingAfter + counts.DLQ - counts.DLQAfter
+		if look, err := r.Redis.Observe(ctx, r.CouponID, a.Arrival); err == nil { // after an error Order stays 0
+			a.Order = settled + look.Waiting - look.WaitingAfter + look.DLQ - look.DLQAfter
 		}
 	}
 	if a.Outcome != coupon.OutcomeNotSelected {

@@ -105,7 +105,7 @@ type Outcomes struct {
 	NotSelected   int64 `json:"notSelected"`
 	Rejected      int64 `json:"rejected"`
 	AlreadyIssued int64 `json:"alreadyIssued"`
-	// Accepted applications, each once, as MySQL knows them; null: it cannot know them all.
+	// Accepted applications, as MySQL knows them; null: it cannot know them all.
 	Accepted   *int64 `json:"accepted"`
 	WrittenOff int64  `json:"writtenOff"` // lost promises that an operator has accepted
 }
@@ -116,11 +116,13 @@ SELECT (SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT N
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'NOT_SELECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'REJECTED'),
        (SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? AND outcome = 'ALREADY_ISSUED'),
-       COALESCE(MAX(CAST(accepted AS SIGNED) - CAST(twice AS SIGNED)), 0), COALESCE(MAX(written_off), 0) FROM promise
-         WHERE coupon_id = ?`
+       GREATEST(COALESCE(MAX(s.issued + s.concluded + s.written_off + s.erased), 0),
+                (SELECT COALESCE(MAX(j.accepted), 0) FROM journal j WHERE j.coupon_id = ?)),
+       COALESCE(MAX(s.written_off), 0)
+FROM settled s WHERE s.coupon_id = ?`
 
 func (r Reader) Outcomes(ctx context.Context, id coupon.CouponID) (o Outcomes, err error) {
-	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id).
+	err = r.DB.QueryRowContext(ctx, outcomesSQL, id, id, id, id, id, id, id).
 		Scan(&o.Issued, &o.ByHand, &o.NotSelected, &o.Rejected, &o.AlreadyIssued, &o.Accepted, &o.WrittenOff)
 	return o, mysqltx.Wrap(err, "count outcomes of coupon %d", id)
 }

@@ -31,11 +31,14 @@ func (d *Deployment) AddCouponBetween(seats int, opens, closes time.Time) coupon
 	require.NoError(d.T, err)
 	id, err := added.LastInsertId()
 	require.NoError(d.T, err)
-	_, published, err := d.Store.Publish(d.T.Context(),
-		coupon.Window{Coupon: coupon.CouponID(id), Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+	window := coupon.Window{Coupon: coupon.CouponID(id), Version: 1, Opens: d.Now().Add(time.Hour), Closes: closes}
+	_, _, err = d.Store.Publish(d.T.Context(), window, 0) // as it was before its opening
+	require.NoError(d.T, err)
+	window.Opens = opens
+	_, published, err := d.Store.Publish(d.T.Context(), window, 0)
 	require.NoError(d.T, err)
 	require.True(d.T, published)
-	return coupon.CouponID(id)
+	return window.Coupon
 }
 
 // SetSeats sets the seats of a coupon in the database, with the audit event of an operator.
@@ -92,7 +95,7 @@ func (d *Deployment) SetWindow(couponID coupon.CouponID, opens, closes time.Time
 	d.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ? WHERE id = ?", opens.UTC(), closes.UTC(),
 		couponID)
 	_, _, err := d.Store.Publish(d.T.Context(),
-		coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, coupon.Promise{})
+		coupon.Window{Coupon: couponID, Version: 1, Opens: opens, Closes: closes}, 0)
 	require.NoError(d.T, err)
 }
 
@@ -314,7 +317,8 @@ func (d *Deployment) Snapshot() (rows []string) {
 			"''), run_id) FROM application_outcome ORDER BY 1",
 		"SELECT CONCAT_WS('|', run_id, coupon_id, issued_count, under_review_count, ended_count, not_selected_count, " +
 			"winners_digest, cleaned_at) FROM settlement ORDER BY 1",
-		"SELECT CONCAT_WS('|', coupon_id, accepted, written_off) FROM promise ORDER BY 1",
+		"SELECT CONCAT_WS('|', coupon_id, issued, concluded, settled_up_to, last_issued, written_off) " +
+			"FROM settled ORDER BY 1",
 	} {
 		rows = append(rows, Column[string](d, query)...)
 	}

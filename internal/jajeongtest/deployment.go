@@ -25,7 +25,7 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
-	"github.com/jajeong/jajeong/internal/recall"
+	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/hostile"
 	"github.com/jajeong/jajeong/internal/testenv/migrated"
@@ -33,9 +33,9 @@ import (
 	migrations "github.com/jajeong/jajeong/sql"
 )
 
-// PutBackTime is the time that pods have to put lost applications back, for what runs in the process of a test. It is
+// HandOverTime is the time that pods have to hand lost applications over, for what runs in the process of a test. It is
 // short, because many tests lose them for good. Programs have the time of the product.
-const PutBackTime = 100 * time.Millisecond
+const HandOverTime = 100 * time.Millisecond
 
 // Main runs the tests on a database server with hostile defaults and exits. For TestMain.
 func Main(m *testing.M) { testenv.MainHostile(m) }
@@ -196,16 +196,21 @@ func (d *Deployment) open(dsn string) *sql.DB {
 	return db
 }
 
-// newStore is the store of a process that has just started.
-func (d *Deployment) newStore(client redis.UniversalClient) *candidates.Store {
+// NewStore is the store of a process that has just started.
+func (d *Deployment) NewStore(client redis.UniversalClient) *candidates.Store {
 	d.T.Helper()
-	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, PutBackTime: PutBackTime})
+	store, err := candidates.NewStore(client, candidates.Options{KeyPrefix: d.Prefix, HandOverTime: HandOverTime})
 	require.NoError(d.T, err)
 	return store
 }
 
+// remember gives Store the memory of a pod that has just started.
+func (d *Deployment) remember() {
+	d.Store.Recorder = handover.New(d.Store, HandOverTime, time.Now, zap.NewNop())
+}
+
 // Memory is the memory of Store.
-func (d *Deployment) Memory() *recall.Memory { return d.Store.Recorder.(*recall.Memory) }
+func (d *Deployment) Memory() *handover.Memory { return d.Store.Recorder.(*handover.Memory) }
 
 // Now is the Redis clock.
 func (d *Deployment) Now() time.Time {

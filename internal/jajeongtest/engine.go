@@ -55,7 +55,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	servers.RetryRefused()
-	store := d.newStore(servers.Redis)
+	store := d.NewStore(servers.Redis)
 	directory := d.UserTable.Settings().Directory()
 	s, err = settle.New(settle.Config{
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,

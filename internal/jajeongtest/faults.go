@@ -10,7 +10,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
@@ -44,8 +43,8 @@ func (d *Deployment) Proxied(rule faultproxy.Rule) ([]*faultproxy.Proxy, *Deploy
 // PodsDie replaces Store by that of a new pod, which remembers no accepted application.
 func (d *Deployment) PodsDie() {
 	d.T.Helper()
-	d.Store = d.newStore(d.Redis)
-	recall.New(d.Store)
+	d.Store = d.NewStore(d.Redis)
+	d.remember()
 }
 
 // RefuseRows adds a trigger that refuses new rows of these users, or of all, as one of another team might.

@@ -20,14 +20,13 @@ func (d *Deployment) Journal(coupons ...coupon.CouponID) {
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	defer servers.Close()
-	store := d.newStore(servers.Redis)
+	store := d.NewStore(servers.Redis)
 	j := &journal.Journal{DB: mysqltx.New(servers.MySQL), Store: store}
 	for _, id := range coupons {
 		require.NoError(d.T, j.Begin(d.T.Context(), id))
+		var progress journal.Progress
 		for more := true; more; {
-			lines, err := store.Lines(d.T.Context(), []coupon.CouponID{id})
-			require.NoError(d.T, err)
-			copied, err := j.Copy(d.T.Context(), id, lines[id])
+			copied, err := j.Copy(d.T.Context(), id, &progress)
 			require.NoError(d.T, err)
 			more = copied.More || copied.Busy
 		}
@@ -40,7 +39,7 @@ func (d *Deployment) Restorer() *journal.Restorer {
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Settling, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
-	store := d.newStore(servers.Redis)
+	store := d.NewStore(servers.Redis)
 	return &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store,
 		Ledger: &ledger.Ledger{Store: store}, Now: time.Now}
 }
@@ -53,13 +52,24 @@ func (d *Deployment) Restore(couponID coupon.CouponID) journal.Restored {
 	return done
 }
 
+// Look is what Redis says of a coupon, which stays unchanged.
+func (d *Deployment) Look(couponID coupon.CouponID) coupon.Look {
+	d.T.Helper()
+	found, err := d.Store.Observe(d.T.Context(), couponID, 0)
+	require.NoError(d.T, err)
+	return found
+}
+
+// SetLast writes the highest arrival of a coupon into Redis.
+func (d *Deployment) SetLast(couponID coupon.CouponID, last coupon.Arrival) {
+	d.T.Helper()
+	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", couponID), "last", int64(last)).Err())
+}
+
 // LoseRedis deletes all keys of coupons.
 func (d *Deployment) LoseRedis(coupons ...coupon.CouponID) {
 	d.T.Helper()
 	for _, id := range coupons {
-		for _, kind := range []string{"state", "issued", "rejected", "dlq", "dlq:reason"} {
-			require.NoError(d.T, d.Redis.Del(d.T.Context(), d.Key(kind, id)).Err())
-		}
-		require.NoError(d.T, d.Redis.Del(d.T.Context(), d.Queue(id)).Err())
+		require.NoError(d.T, d.Redis.Del(d.T.Context(), d.Keys(id)...).Err())
 	}
 }

@@ -1,45 +1,81 @@
-// Package journal copies the line of every open coupon from Redis to MySQL, and puts applications back that Redis has
+// Package journal copies to MySQL who was accepted, and enters again whom Redis has lost. This page says why nobody is
 // lost.
 //
-// # Journal
+// # The promise
 //
-// Applying never waits for the journal: Copy reads queue and DLQ by arrival, at most a second behind. Table
-// line_journal has one row for each application and each arrival at which it ever stood. Rows are only added, until the
-// coupon is finalised.
+// Whoever was told ACCEPTED or DUPLICATE stands at an arrival. The journal, table line_journal, has everybody who was
+// accepted, at every arrival at which they were told to stand. Whoever is in the journal and accounted for nowhere is
+// entered in Redis again. A pod hands over whom the journal may lack (package handover); one restore enters people;
+// nothing else does.
 //
-// Two numbers say how far the journal came. journal.up_to is written in the same transaction as the rows. The field
-// `journalled` of the coupon's state in Redis follows after COMMIT. Everybody who stood at the lower of them or before
-// it is in the journal. Redis may fall back to an older state, and MySQL may be restored from a backup: the lower
-// number is right. A script that enters somebody at an arrival of the past lowers `journalled`, unless the journal has
-// that arrival of the user. Copy moves it on only if it is still what Copy had read. Copy also raises the promise to
-// what the same epoch has counted, so that a loss is known before any process refreshes its catalog. If Redis has lost
-// it, Restore sets it to journal.up_to, provided that nobody stands there or before; else Copy reads the whole line
-// again.
+// Accounted for is who stands in queue or DLQ at this arrival or an earlier one, has the coupon from a run, was
+// REJECTED, or has an outcome of a run whose cutoff lies above this arrival. A coupon given by hand answers no
+// application.
 //
-// Processes share the coupons without a leader: who copies a coupon holds the lock on its row of table journal, and
-// others skip it.
+// # Epochs
+//
+// An epoch, "<run_id>:<since>", is one Redis server with one state of a coupon. It begins when a script finds no state,
+// or a state that INFO says is not this server's (candidates/lua/epoch.lua). Each change of servers, each restart and
+// each loss of the state begins one. Counts of two epochs are never merged: a server that has lost its last seconds has
+// lost them in the queue and in `accepted` alike.
+//
+// # Copy
+//
+// Copy runs once a second for each coupon. It locks the coupon's row of table journal, reads the line by arrival from
+// up_to on, and commits rows and up_to together. Then everybody who stood on the server of `epoch` at up_to or before
+// it is in the journal, or was settled. Pods forget what they know of ten seconds later.
+//
+//   - Each page tells its epoch. A page of another epoch is discarded.
+//   - A new epoch is read from ten seconds before the lower of up_to and its start. epoch and up_to stay as they were
+//     until all of it is read: pods that remember the server before still count on them.
+//   - up_to stays while a restore is due, and while a clean-up is pending.
+//   - MySQL has fallen back if the row is older than a copy of this process has left it. up_to becomes 0, and the whole
+//     line is read again, also by a process that starts meanwhile. A restore that enters users from their marks sets
+//     up_to to 0 as well.
+//   - up_to is at most five seconds ahead of the clock. A `last` beyond that was written by hand.
+//   - An up_to ahead of the clock, or of the `last` of its epoch, was written by hand. It counts as a fall of MySQL,
+//     and lifts `last` to five seconds ahead of the clock at most.
+//   - Whoever is entered at an arrival of the past is in the journal first: by a restore, a receipt, or a NOT_SELECTED
+//     row that becomes a DLQ entry.
 //
 // # Restore
 //
-// Restore holds the lock of the coupon's row, so that no settlement moves anybody meanwhile. It compares each row of
-// the journal with Redis, and then with MySQL. Whoever stands in neither is put back at the lowest arrival of the
-// journal. Users who have the coupon or were rejected get back their marks in Redis, too. Restore is safe to repeat,
-// and to kill at any step. It begins again, at most three times, if another Redis server takes over meanwhile.
+// A restore is due (promise.Books.Due) if
 //
-// Accounted for is who stands in Redis, has the coupon from a run, was rejected, or has an outcome of that arrival or a
-// later one. Entries of a lost DLQ return to the queue, where the next run judges them again. Who comes back is not
-// written off any more. More applications than promises are added to the promise: an excess would hide as many losses.
+//  1. the server, or its state, was not compared with the journal yet
+//  2. more promises are missing than the last restore has left
+//  3. fewer users are marked as issued than have the coupon
+//  4. pods have handed over somebody
+//  5. a program that did not reach Redis has asked for it
 //
-// A loss is found by comparing persons; counts only show that there may be one. A restore is due
+// and for `settle serve` also (promise.Books.Ahead), at most once a minute, if
 //
-//   - if Redis took over promises of an earlier epoch, or its state is older than the journal, and it was not compared
-//     since
-//   - if the coupon's state is gone
-//   - if Redis marks fewer users as issued than have the coupon
-//   - if not as many promises are missing as the last restore has left. See package missing
+//  6. somebody has written `last`: it is more than five seconds ahead of the clock, and above all arrivals that queue,
+//     DLQ and MySQL know. Redis accepts nobody then, until the end of a restore sets it back
 //
-// After MySQL was restored to before a settlement whose winners know it, Restore by marks enters again, at their first
-// arrival, the users whom Redis marks as issued. It lists those whose arrival the journal does not know.
+// `settle serve` looks for this once a second, and a settlement under its lock and again before its COMMIT. Restore
+// begins ten seconds after an epoch has begun, not earlier: pods notice a change of servers within that time. Under the
+// coupon's lock it
+//
+//   - waits for a copy under way, and commits those handed over to the journal, but for those outside the window
+//   - walks the journal by arrival, looks for everybody in Redis first and then in MySQL, and enters who is accounted
+//     for nowhere. Who stands at a later arrival moves forward
+//   - marks again who has the coupon or was rejected
+//   - enters, if people are still missing, those marked as issued who have no coupon: MySQL has lost their settlement
+//   - commits what was done and what is unknown, and takes the lock again
+//   - removes from `returned` exactly whom it has handled, and notes in Redis that the epoch was compared, and what is
+//     still missing
+//
+// It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile,
+// nothing is noted, and it begins again, up to three times. It enters nobody before the opening, after the closing or
+// ahead of the clock.
+//
+// # What is left
+//
+// What is missing after a restore is a gap. It holds the coupon until an operator accepts it. If a new server and the
+// journal together know fewer than the journal has seen accepted, the difference is unknown: a warning by name
+// (PROMISE_UNKNOWN), since nobody can be held up for it. It takes the loss of Redis and of the pods that knew, within a
+// second. ACCEPT_AFTER=journal closes that.
 //
 // A member that is no user id was written into Redis by hand. The journal does not have it.
 package journal

@@ -5,9 +5,9 @@ import (
 	"database/sql"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
 )
 
@@ -60,10 +60,8 @@ type proof struct {
 // Honour puts a lost application back at its arrival, and moves one that stands at a later arrival to its own. Every
 // other application is left alone.
 //
-// The audit event is committed first; Redis and the promise follow in a second transaction. Both hold the coupon's
-// lock. After a crash in between, the operator's order is recorded but not carried out. A repetition finds the
-// application as lost as before: it records another event, and carries it out. After a crash later on, it sets the
-// promise right.
+// The row of the journal and the audit event are committed first; Redis follows in a second transaction. Both hold the
+// coupon's lock. After a crash in between, the next restore enters the application, as any that is in the journal.
 func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID coupon.CouponID, user coupon.UserID,
 	arrival coupon.Arrival) (w Whereabouts, err error) {
 	p := proof{user, arrival}
@@ -74,7 +72,7 @@ func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID cou
 	if err == nil && (w.Fate == Lost || w.Fate == Waiting) {
 		done := w.Fate
 		err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-			w, err = r.carryOut(ctx, tx, origin, couponID, p)
+			w, err = r.carryOut(ctx, tx, couponID, p)
 			if w.Fate == PutBack || w.Fate == Moved {
 				done = w.Fate
 			} else if w.Fate == Waiting && done != Lost { // an earlier attempt has put it back
@@ -103,62 +101,67 @@ func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, i
 			return w, err
 		}
 	}
+	if err := promise.AddRows(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}}); err != nil {
+		return w, err
+	}
 	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id,
 		audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
 }
 
-// carryOut puts the application back, if it is not yet, and keeps the promises in line with what is found.
-func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID,
-	p proof) (Whereabouts, error) {
+// carryOut enters the application, if it does not stand yet, and raises the promises to what is found.
+func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, id coupon.CouponID, p proof) (Whereabouts, error) {
 	c, err := records.Lock(ctx, tx, id)
 	if err != nil {
 		return Whereabouts{}, err
 	}
 	w, err := r.find(ctx, tx, c, p)
-	if err == nil && w.honourable(p.arrival) {
-		w, err = r.putBack(ctx, tx, c, p)
-	}
-	if err != nil || w.Fate == Final {
+	if err != nil || !w.honourable(p.arrival) {
 		return w, err
+	}
+	if _, _, err := r.Line.Publish(ctx, c.Window(), c.Known); err != nil {
+		return w, err
+	}
+	look, err := r.Line.Look(ctx, id, coupon.Known{Highest: c.Known, Opens: c.OpensAt})
+	if err != nil {
+		return w, err
+	}
+	lost, err := unsettled(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}})
+	if err != nil {
+		return w, err
+	}
+	put, err := r.Line.Enter(ctx, id, look.Epoch, lost)
+	switch {
+	case err != nil:
+		return w, err
+	case put.Epoch != look.Epoch:
+		return w, errTakenOver
+	}
+	if w, err = r.find(ctx, tx, c, p); err != nil {
+		return w, err
+	}
+	if put.Moved > 0 {
+		w.Fate = Moved
+	} else if put.Entered > 0 {
+		w.Fate = PutBack
 	}
 	account, err := r.Ledger.Account(ctx, tx, id)
 	if err != nil {
 		return w, err
 	}
-	return w, r.keep(ctx, tx, id, account, Order{Operator: origin.Actor, Reason: origin.Reason, at: origin.At},
-		audit.ReceiptHonoured, Restored{})
-}
-
-func (r *Restorer) putBack(ctx context.Context, tx *sql.Tx, c coupon.Coupon, p proof) (Whereabouts, error) {
-	epoch, err := r.begin(ctx, c)
-	if err != nil {
-		return Whereabouts{}, err
-	}
-	if epoch == "" {
-		return Whereabouts{Fate: Final}, nil
-	}
-	put, err := r.Line.PutBack(ctx, c.ID, []candidates.Answer{{User: p.user, Arrival: p.arrival}})
-	if err != nil {
-		return Whereabouts{}, err
-	}
-	w, err := r.find(ctx, tx, c, p)
-	switch {
-	case err != nil:
-	case w.honourable(p.arrival):
-		err = &coupon.Error{Class: coupon.Infrastructure, Err: errTakenOver}
-	case put.Moved > 0:
-		w.Fate = Moved
-	case put.Back > 0:
-		w.Fate = PutBack
+	done, err := r.Line.AddExcess(ctx, id, look.Epoch, account.Settled()-account.InBoth)
+	if err == nil && !done {
+		err = errTakenOver
 	}
 	return w, err
 }
 
 const (
 	hasCouponSQL = "SELECT EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ? AND user_id = ?)"
-	outcomesSQL  = `
-SELECT outcome = 'REJECTED', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome
-WHERE coupon_id = ? AND user_id = ? ORDER BY applied_at`
+	fatesSQL     = `
+SELECT o.outcome = 'REJECTED', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at),
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(r.cutoff, o.applied_at + INTERVAL 1 MICROSECOND))
+FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
+WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at`
 )
 
 // find looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
@@ -177,16 +180,16 @@ func (r *Restorer) find(ctx context.Context, q mysqltx.Querier, c coupon.Coupon,
 	}
 	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var rejected bool
-		var at coupon.Arrival
-		err := rows.Scan(&rejected, &at)
+		var at, cutoff coupon.Arrival
+		err := rows.Scan(&rejected, &at, &cutoff)
 		switch {
 		case rejected:
 			w = Whereabouts{Fate: Rejected, Arrival: at}
-		case w.Fate != Rejected && at >= p.arrival:
+		case w.Fate != Rejected && cutoff > p.arrival:
 			w = Whereabouts{Fate: NotSelected, Arrival: at}
 		}
 		return err
-	}, outcomesSQL, c.ID, p.user)
+	}, fatesSQL, c.ID, p.user)
 	if err != nil || w.Fate == Rejected || w.Fate == NotSelected {
 		return w, err
 	}

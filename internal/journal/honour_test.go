@@ -3,7 +3,6 @@ package journal_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -12,52 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
-var errCrash = errors.New("the process crashes")
-
-// crashing is a Redis that a process leaves before or after it puts somebody back.
-type crashing struct {
-	journal.Line
-	after bool
-}
-
-func (c crashing) PutBack(ctx context.Context, id coupon.CouponID,
-	lost []candidates.Answer) (candidates.Restored, error) {
-	if len(lost) > 0 && !c.after {
-		return candidates.Restored{}, errCrash
-	}
-	done, err := c.Line.PutBack(ctx, id, lost)
-	if len(lost) > 0 && err == nil {
-		err = errCrash
-	}
-	return done, err
-}
-
 // honours lets an operator honour user 2's arrival of coupon 1.
 func honours(d *jajeongtest.Deployment, r *journal.Restorer, arrival coupon.Arrival) (journal.Whereabouts, error) {
 	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "lee", Reason: "CS-310"}
 	return r.Honour(d.T.Context(), origin, 1, 2, arrival)
-}
-
-// loseWrittenOff has a coupon of which Redis has lost everybody, user 2 among them. An operator has accepted the gap.
-func loseWrittenOff(t *testing.T) (d *jajeongtest.Deployment, arrival coupon.Arrival) {
-	t.Helper()
-	d = jajeongtest.New(t)
-	id := d.AddQueue(5, 1, 2)
-	arrival = d.Arrivals(id)["2"]
-	d.Refresh()
-	d.PodsDie()
-	d.LoseRedis(id)
-	d.Refresh()
-	d.AcceptGap()
-	require.EqualValues(t, 2, d.Number("SELECT written_off FROM promise"))
-	return d, arrival
 }
 
 // A process may crash at each step. The next one carries the order out, and the account adds up.
@@ -66,14 +29,26 @@ func TestHonour_IsSafeToKillAndRepeat(t *testing.T) {
 	for name, after := range map[string]bool{"before Redis": false, "after Redis": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, arrival := loseWrittenOff(t)
+			d := jajeongtest.New(t)
+			id := d.AddQueue(5, 1, 2)
+			arrival := d.Arrivals(id)["2"]
+			d.PodsDie()
+			vanish(d, id, "1", "2")
+			d.AcceptGap()
+			require.EqualValues(t, 2, d.Number("SELECT written_off FROM settled"))
 			r := d.Restorer()
 			line := r.Line
-			r.Line = crashing{line, after}
+			r.Line = stumbling{line, func(_ context.Context, call string, ended bool) error {
+				if call == "Enter" && ended == after {
+					return errCrash
+				}
+				return nil
+			}}
 			_, err := honours(d, r, arrival)
 			require.ErrorIs(t, err, errCrash)
 			require.EqualValues(t, 1,
 				d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'RECEIPT_HONOURED' AND user_id = 2"))
+			require.Equal(t, []coupon.UserID{2}, rows(d, id), "the next restore would enter it, too")
 
 			r.Line = line
 			w, err := honours(d, r, arrival)
@@ -84,16 +59,51 @@ func TestHonour_IsSafeToKillAndRepeat(t *testing.T) {
 			}
 			require.Equal(t, journal.Whereabouts{Fate: want, Arrival: arrival, Position: 1}, w)
 			require.Equal(t, map[string]coupon.Arrival{"2": arrival}, d.Arrivals(1))
-			require.EqualValues(t, 1, d.Number("SELECT written_off FROM promise"), "user 2 is not written off any more")
+			d.Restore(id)
+			requireRestored(d, id, 0)
+			require.EqualValues(t, 3, d.Look(id).Accepted, "two were written off, and one is back")
 
 			events := d.Number("SELECT COUNT(*) FROM audit_event")
 			w, err = honours(d, r, arrival)
 			require.NoError(t, err)
 			require.Equal(t, journal.Whereabouts{Fate: journal.Waiting, Arrival: arrival, Position: 1}, w)
 			require.Equal(t, events, d.Number("SELECT COUNT(*) FROM audit_event"), "twice changes nothing")
-			d.Verify()
 		})
 	}
+}
+
+// Who stands at a later arrival moves to the one that the receipt proves.
+func TestHonour_MovesForward(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	arrival := d.Arrivals(id)["1"] - 1
+	w, err := honours(d, d.Restorer(), arrival)
+	require.NoError(t, err)
+	require.Equal(t, journal.Whereabouts{Fate: journal.Moved, Arrival: arrival, Position: 1}, w)
+	require.Equal(t, []string{"2", "1"}, d.Waiting(id))
+	require.Equal(t, []coupon.UserID{2}, rows(d, id))
+}
+
+// Another server takes over before the application is entered: nothing is entered there, and the journal has the row.
+func TestHonour_EntersNobodyOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1)
+	d.AddUsers(2)
+	arrival := d.Arrivals(id)["1"] - 1
+	r := d.Restorer()
+	r.Line = stumbling{r.Line, func(_ context.Context, call string, after bool) error {
+		if call == "Enter" && !after {
+			d.FailOver(id)
+		}
+		return nil
+	}}
+	_, err := honours(d, r, arrival)
+	require.ErrorContains(t, err, "Redis was replaced, restarted or emptied meanwhile")
+	require.Equal(t, []string{"1"}, d.Waiting(id))
+	require.EqualValues(t, 1, d.Restore(id).Back)
+	require.Equal(t, arrival, d.Arrivals(id)["2"])
 }
 
 // A promise goes before a limit, a pause and the closing.
@@ -131,7 +141,7 @@ func TestHonour_WaitsForTheCouponsLock(t *testing.T) {
 	require.Equal(t, journal.PutBack, (<-done).Fate)
 }
 
-// A position is found in Redis; an outcome counts only for its arrival and earlier ones.
+// A position is found in Redis; an outcome counts for arrivals below the cutoff of its run.
 func TestFind_Outcomes(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
@@ -145,7 +155,9 @@ func TestFind_Outcomes(t *testing.T) {
 	}
 	require.Equal(t, journal.Whereabouts{Fate: journal.NotSelected, Arrival: arrival}, find(arrival))
 	require.Equal(t, journal.Whereabouts{Fate: journal.NotSelected, Arrival: arrival}, find(arrival-1))
-	require.Equal(t, journal.Whereabouts{Fate: journal.Lost}, find(arrival+1))
+	require.Equal(t, journal.Whereabouts{Fate: journal.NotSelected, Arrival: arrival}, find(arrival+1))
+	cutoff := jajeongtest.Column[time.Time](d, "SELECT cutoff FROM settlement_run")[0]
+	require.Equal(t, journal.Whereabouts{Fate: journal.Lost}, find(coupon.ArrivalAt(cutoff)))
 	_, err := d.Restorer().Find(t.Context(), 9, 2, arrival)
 	require.ErrorContains(t, err, "coupon 9 does not exist")
 }

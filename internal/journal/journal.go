@@ -4,20 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strconv"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
-// Store is the part of Redis that the journal reads and writes. candidates.Store implements it.
+// Store is the part of Redis that the journal reads. candidates.Store implements it.
 type Store interface {
-	Lines(ctx context.Context, coupons []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error)
+	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Known) (coupon.Look, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application,
 		coupon.Cursor, error)
-	MoveJournalled(ctx context.Context, couponID coupon.CouponID, line candidates.Line, to coupon.Arrival) (moved bool,
-		err error)
 }
 
 // Journal copies lines from Redis to MySQL.
@@ -34,156 +33,244 @@ type Pace interface {
 	Written(rows int)
 }
 
-// MaxRows bounds the rows of one transaction.
-const MaxRows = 5000
-
-// redisTimeout bounds the calls of Redis in one transaction: others wait for its locks.
-const redisTimeout = 3 * time.Second
+const (
+	// MaxRows bounds the rows of one transaction.
+	MaxRows = 5000
+	// redisTimeout bounds the calls of Redis in one transaction: others wait for its locks.
+	redisTimeout = 3 * time.Second
+	// before is how far before the start of an epoch it is read: as long as pods remember what the journal has.
+	before = 10 * time.Second
+)
 
 const (
-	addCouponSQL = "INSERT INTO journal (coupon_id, written_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE " +
-		"coupon_id = coupon_id"
-	claimSQL    = "SELECT up_to FROM journal WHERE coupon_id = ? FOR UPDATE SKIP LOCKED"
-	addRowsSQL  = "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES "
-	keepRowsSQL = " ON DUPLICATE KEY UPDATE user_id = user_id"
-	moveSQL     = "UPDATE journal SET up_to = ?, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
-
-	// promiseSQL raises the promise to the counts of the same epoch, or of the first one. Counts of different epochs
-	// must be merged by Redis. The assignments have an effect on those behind them.
-	promiseSQL = `
-INSERT INTO promise (coupon_id, accepted, last_arrival, twice, counted_since, seen_at) VALUES (?, ?, ?, ?, ?,
-    UTC_TIMESTAMP(6))
-ON DUPLICATE KEY UPDATE counted_since = IF(accepted = 0, GREATEST(counted_since, ?), counted_since),
-    last_arrival = GREATEST(last_arrival, ?),
-       accepted = IF(counted_since = ?, GREATEST(accepted, ?), accepted),
-         twice = IF(counted_since = ?, GREATEST(twice, ?), twice)`
+	claimSQL = `
+SELECT epoch, up_to, written_at, UTC_TIMESTAMP(6) FROM journal WHERE coupon_id = ? FOR UPDATE SKIP LOCKED`
+	// moveSQL bounds accepted as table journal does: somebody may have written the count of Redis by hand.
+	moveSQL = `
+UPDATE journal SET epoch = ?, up_to = ?, accepted = LEAST(GREATEST(accepted, ?), 9007199254740991), written_at = ?
+WHERE coupon_id = ?`
 )
+
+// Begin makes the coupon's row of table journal, for a coupon that was inserted by SQL.
+func (j *Journal) Begin(ctx context.Context, id coupon.CouponID) error {
+	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error { return promise.Begin(ctx, q, id) })
+}
+
+// Progress is what a process remembers of its copies of one coupon. Its zero value remembers nothing.
+type Progress struct {
+	epoch string         // of the server that was copied last
+	to    coupon.Arrival // everybody who stands there at this arrival or before it was copied
+	seen  row            // table journal as the last copy has left it
+	whole bool           // MySQL has fallen back: the whole line is being read again
+}
+
+// row is a row of table journal.
+type row struct {
+	promise.Mark
+	writtenAt time.Time
+}
+
+// olderThan reports whether MySQL has fallen back since a copy left another row, or whether a restore from marks asks
+// for the whole line.
+func (r row) olderThan(left row) bool {
+	return r.UpTo < left.UpTo || r.writtenAt.Before(left.writtenAt)
+}
 
 // Copied is the result of Copy.
 type Copied struct {
 	Rows int
-	UpTo coupon.Arrival // the journal has everybody up to this arrival
-	More bool           // the line goes on, or somebody was entered meanwhile
-	Busy bool           // another process copies the coupon, or its row of table journal does not exist
+	More bool // the line goes on, or another server has taken over
+	Busy bool // another process copies the coupon, or its row of table journal does not exist
 }
 
-// Begin makes the coupon's row of table journal.
-func (j *Journal) Begin(ctx context.Context, id coupon.CouponID) error {
-	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-		return mysqltx.Upsert(ctx, q, addCouponSQL, id)
-	})
-}
-
-// Copy copies up to MaxRows applications of a coupon that the journal may lack. line is what Redis said of the coupon.
-func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, line candidates.Line) (copied Copied, err error) {
-	var to coupon.Arrival
+// Copy copies up to MaxRows applications of a coupon that the journal may lack, and keeps p.
+func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, p *Progress) (copied Copied, err error) {
 	if j.Pace != nil {
 		if err := j.Pace.Wait(ctx); err != nil {
 			return Copied{}, err
 		}
 	}
+	now := *p
 	err = j.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		copied, to, err = j.copy(ctx, tx, id, line)
+		now = *p
+		copied, err = j.copy(ctx, tx, id, &now)
 		return err
 	})
 	if j.Pace != nil {
 		j.Pace.Written(copied.Rows)
 	}
-	if err != nil || copied.Busy || to == line.Journalled {
-		return copied, mysqltx.Wrap(err, "write the journal of coupon %d", id)
+	if err == nil {
+		*p = now
 	}
-	moved, err := j.Store.MoveJournalled(ctx, id, line, to)
-	copied.More = copied.More || !moved
-	return copied, err
+	return copied, mysqltx.Wrap(err, "write the journal of coupon %d", id)
 }
 
-func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
-	line candidates.Line) (copied Copied, to coupon.Arrival, err error) {
-	var upTo coupon.Arrival
-	switch err := tx.QueryRowContext(ctx, claimSQL, id).Scan(&upTo); {
+func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, p *Progress) (copied Copied, err error) {
+	var is row
+	var now time.Time
+	switch err := tx.QueryRowContext(ctx, claimSQL, id).Scan(&is.Epoch, &is.UpTo, &is.writtenAt, &now); {
 	case errors.Is(err, sql.ErrNoRows):
-		return Copied{Busy: true}, 0, nil
+		return Copied{Busy: true}, nil
 	case err != nil:
-		return Copied{}, 0, err
+		return Copied{}, err
 	}
-	from := min(line.Journalled, upTo)
-	reading, cancel := context.WithTimeout(ctx, redisTimeout)
-	defer cancel()
-	page, to, more, err := j.read(reading, id, from, max(line.Last, from))
+	r, fell, err := j.read(ctx, id, is, p)
 	if err != nil { // a repetition at once would lock the row for as long again
-		return Copied{}, 0, &coupon.Error{Class: mysqltx.ClassOf(err), Err: err}
+		return Copied{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: err}
 	}
-	if err := j.add(ctx, tx, id, page); err != nil {
-		return Copied{}, 0, err
+	left := is
+	if fell { // what was entered at an arrival of the past may lack its row: no pod may count on it
+		left.UpTo = 0
 	}
-	copied = Copied{Rows: len(page), UpTo: to, More: more}
-	if err := mysqltx.Exec(ctx, tx, 1, moveSQL, to, id); err != nil {
-		return copied, to, err
+	accepted := int64(0)
+	copied.More = !r.same || r.more
+	if r.same {
+		if err := promise.AddRows(ctx, tx, id, r.rows); err != nil {
+			return Copied{}, err
+		}
+		copied.Rows = len(r.rows)
+		stays, err := markStays(ctx, tx, id, r.last.Line)
+		if err != nil {
+			return copied, err
+		}
+		if !stays && (r.goesOn || !r.more) {
+			left.Mark = promise.Mark{Epoch: r.first.Epoch, UpTo: r.to}
+		}
+		if r.first.Restored {
+			accepted = r.first.Accepted
+		}
+		*p = Progress{epoch: r.first.Epoch, to: r.to, whole: p.whole && r.more}
+	} else {
+		*p = Progress{whole: p.whole}
 	}
-	return copied, to, promise(ctx, tx, id, line)
+	if p.seen = left; left == is && copied.Rows == 0 {
+		return copied, nil
+	}
+	p.seen.writtenAt = now
+	return copied, mysqltx.Exec(ctx, tx, 1, moveSQL, left.Epoch, left.UpTo, accepted, now, id)
 }
 
-// promise makes a loss of Redis known by count before any pod has refreshed its catalog: a settlement then restores
-// first, and users are not told that they have not applied.
-func promise(ctx context.Context, tx *sql.Tx, id coupon.CouponID, l candidates.Line) error {
-	err := mysqltx.Upsert(ctx, tx, promiseSQL, id, l.Accepted, l.Last, l.Twice, l.Since, l.Since, l.Last, l.Since,
-		l.Accepted, l.Since, l.Twice)
-	return mysqltx.Wrap(err, "raise the promise of coupon %d", id)
+// reading is what Redis says in one copy.
+type reading struct {
+	first, last coupon.Look
+	same        bool // all of it is of one epoch
+	goesOn      bool // it begins where the mark of this epoch is
+	rows        []coupon.Answer
+	to          coupon.Arrival // everybody up to it was read
+	more        bool
 }
 
-// read reads the applications after from, and says up to which arrival it has all of them.
-func (j *Journal) read(ctx context.Context, id coupon.CouponID, from,
-	last coupon.Arrival) (all []coupon.Application, to coupon.Arrival, more bool, err error) {
+// read reads the applications behind those that the journal has. fell reports that MySQL has fallen back, or that
+// up_to was written by hand: p then begins anew.
+func (j *Journal) read(ctx context.Context, id coupon.CouponID, is row, p *Progress) (r reading, fell bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	known := coupon.Known{Highest: is.UpTo}
+	if r.first, err = j.Store.Look(ctx, id, known); err != nil {
+		return r, false, err
+	}
+	if fell = is.olderThan(p.seen) || ahead(is.Mark, r.first); fell {
+		*p = Progress{whole: true}
+	}
+	r.goesOn = is.Epoch == r.first.Epoch && !p.whole
+	from := coupon.Arrival(0)
+	switch {
+	case p.epoch == r.first.Epoch && r.goesOn:
+		from = max(p.to, is.UpTo)
+	case p.epoch == r.first.Epoch:
+		from = p.to
+	case p.whole:
+	case r.goesOn:
+		from = is.UpTo
+	default:
+		from = max(0, min(is.UpTo, r.first.Since)-coupon.Arrival(before.Microseconds()))
+	}
+	r.to = max(from, min(r.first.Last, r.first.Latest()))
+	if err := j.readPages(ctx, id, from, &r); err != nil || !r.same {
+		return r, fell, err
+	}
+	r.last, err = j.Store.Look(ctx, id, known)
+	r.same = err == nil && r.last.Epoch == r.first.Epoch
+	return r, fell, err
+}
+
+// ahead reports whether a mark claims arrivals that nobody can have yet: it was written by hand, or by a wrong clock.
+func ahead(m promise.Mark, l coupon.Look) bool {
+	return m.UpTo > l.Latest() || m.Epoch == l.Epoch && m.UpTo > l.Last
+}
+
+// readPages reads the applications from one arrival to r.to, or as many as one copy may write.
+func (j *Journal) readPages(ctx context.Context, id coupon.CouponID, from coupon.Arrival, r *reading) error {
 	limit := MaxRows
 	if j.Rows > 0 {
 		limit = min(limit, j.Rows)
 	}
-	for after := candidates.Behind(from); len(all) < limit; {
-		page, next, err := j.Store.Page(ctx, id, after, (last + 1).Time())
+	var all []coupon.Application
+	for after, end := Behind(from), (r.to + 1).Time(); ; {
+		page, next, err := j.Store.Page(ctx, id, after, end)
 		if err != nil {
-			return nil, 0, false, err
+			return err
 		}
-		if all = append(all, page...); len(page) == 0 || next.End {
-			return all, last, false, nil
+		if r.same = next.Epoch == r.first.Epoch; !r.same {
+			return nil
+		}
+		all = append(all, page...)
+		if len(all) >= limit {
+			some := all[:limit]
+			if some[limit-1].Arrival-1 <= from { // more than limit have one arrival, written by hand
+				some = all
+			}
+			// The next entry may have the same arrival as the last one, which is then read again.
+			if last := some[len(some)-1].Arrival; last-1 > from {
+				all, r.to, r.more = some, last-1, true
+				break
+			}
+		}
+		if len(page) == 0 || next.End {
+			break
 		}
 		after = next
 	}
-	all = all[:min(len(all), limit)]
-	to = all[len(all)-1].Arrival
-	if to-1 > from { // the next entry may have the same arrival
-		to--
-	}
-	return all, to, true, nil
-}
-
-// add inserts the users whom the journal lacks at these arrivals.
-func (j *Journal) add(ctx context.Context, tx *sql.Tx, id coupon.CouponID, all []coupon.Application) error {
-	args := make([]any, 0, 3*len(all))
 	for _, a := range all {
 		if user := a.User(); user != 0 {
-			args = append(args, id, a.Arrival, user)
+			r.rows = append(r.rows, coupon.Answer{User: user, Arrival: a.Arrival})
 		}
 	}
-	if len(args) == 0 {
-		return nil
+	return nil
+}
+
+// Behind is a cursor before every entry that arrived after an arrival.
+func Behind(arrival coupon.Arrival) coupon.Cursor {
+	return coupon.Cursor{Score: strconv.FormatInt(int64(arrival)+1, 10)}
+}
+
+const pendingSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)"
+
+// markStays reports whether up_to must stay: a restore is due, or a clean-up is pending. The line was read before.
+func markStays(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line coupon.Line) (bool, error) {
+	books, err := promise.Read(ctx, tx, id)
+	if err != nil || books.Due(line) != promise.NotDue {
+		return true, err
 	}
-	_, err := tx.ExecContext(ctx, addRowsSQL+mysqltx.List("(?, ?, ?)", len(args)/3)+keepRowsSQL, args...)
-	return err
+	pending := false
+	err = tx.QueryRowContext(ctx, pendingSQL, id).Scan(&pending)
+	return pending, mysqltx.Wrap(err, "look for clean-ups of coupon %d", id)
 }
 
 const (
 	endedSQL = `
 SELECT j.coupon_id FROM journal j LEFT JOIN coupon c ON c.id = j.coupon_id
 WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
-	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"
-	forgetSQL = "DELETE FROM journal WHERE coupon_id = ?"
+	isOpen    = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND c.finalised_at IS NULL)"
+	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND NOT " + isOpen + " LIMIT ?"
+	forgetSQL = "DELETE FROM journal WHERE coupon_id = ? AND NOT " + isOpen
 )
 
 // maxEnded bounds the finalised coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of finalised coupons, MaxRows rows at a time. A journal that cannot be deleted keeps no
-// other.
+// Clear deletes the journals of coupons that are finalised or gone, MaxRows rows at a time. A journal that cannot be
+// deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)
@@ -198,12 +285,13 @@ func (j *Journal) Clear(ctx context.Context) error {
 	})
 }
 
+// clearOne deletes nothing of a coupon that is open again: an operator may have extended it.
 func clearOne(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (err error) {
 	for n := MaxRows; n == MaxRows; {
-		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, MaxRows)); err != nil {
+		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, MaxRows)); err != nil {
 			return err
 		}
 	}
-	_, err = q.ExecContext(ctx, forgetSQL, id)
+	_, err = q.ExecContext(ctx, forgetSQL, id, id)
 	return err
 }

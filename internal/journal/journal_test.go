@@ -2,17 +2,413 @@ package journal_test
 
 import (
 	"bytes"
+	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
+
+func TestCopy_CopiesWhatIsNew(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	c := copierOf(d, id)
+	require.Equal(t, journal.Copied{Rows: 3}, c.copy())
+	require.Equal(t, promise.Mark{Epoch: d.Look(id).Epoch, UpTo: d.Arrivals(id)["3"]}, markOf(d, id))
+	require.EqualValues(t, 3, journalField(d, id, "accepted"))
+	require.Zero(t, c.copy().Rows)
+
+	d.AddUsers(4)
+	d.Apply(id, 4)
+	nobody := redis.Z{Score: float64(d.Now().UnixMicro()), Member: "nobody"}
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(id), nobody).Err())
+	require.Equal(t, 1, c.copy().Rows, "a member that is no user is left out")
+	c.restart()
+	require.Zero(t, c.copy().Rows, "another process goes on from the mark")
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, rows(d, id))
+	require.Equal(t, d.Arrivals(id)["4"], markOf(d, id).UpTo)
+}
+
+// An entry of the DLQ stands, too.
+func TestCopy_CopiesTheDLQ(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	d.MoveToReview(id, "2", coupon.Failure{Retryable: true})
+	require.Equal(t, 3, copierOf(d, id).copy().Rows)
+}
+
+func TestCopy_ReadsANewEpochFromTenSecondsBefore(t *testing.T) {
+	t.Parallel()
+	for name, upTo := range map[string]time.Duration{
+		"the mark": -time.Minute, "the start of the epoch": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddCoupon(2)
+			since := d.Look(id).Since.Time()
+			c := copierOf(d, id)
+			d.Exec("UPDATE journal SET epoch = 'other:1', up_to = ? WHERE coupon_id = ?",
+				since.Add(upTo).UnixMicro(), id)
+			lower := since.Add(min(upTo, 0))
+			d.ApplyAt(id, "1", lower.Add(-11*time.Second))
+			d.ApplyAt(id, "2", lower.Add(-9*time.Second))
+			d.ApplyAt(id, "3", lower.Add(-time.Millisecond))
+			require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "last", d.Now().UnixMicro()).Err())
+			require.Equal(t, 2, c.copy().Rows)
+			require.Equal(t, []coupon.UserID{2, 3}, rows(d, id))
+			require.Equal(t, d.Look(id).Epoch, markOf(d, id).Epoch)
+		})
+	}
+}
+
+func TestCopy_GoesOnPageByPage(t *testing.T) {
+	t.Parallel()
+	for name, newEpoch := range map[string]bool{"in the same epoch": false, "in a new epoch": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2, 3, 4, 5)
+			arrivals := d.Arrivals(id)
+			c := copierOf(d, id)
+			if newEpoch {
+				d.Exec("UPDATE journal SET epoch = 'other:1', up_to = ? WHERE coupon_id = ?", arrivals["1"]-1, id)
+			} else {
+				d.Exec("UPDATE journal SET epoch = ? WHERE coupon_id = ?", d.Look(id).Epoch, id)
+			}
+			before := markOf(d, id)
+			c.Rows = 2
+			require.Equal(t, journal.Copied{Rows: 2, More: true}, c.copy())
+			if newEpoch {
+				require.Equal(t, before, markOf(d, id), "until all of it is read")
+			} else {
+				require.Equal(t, arrivals["2"]-1, markOf(d, id).UpTo, "others may have arrived at the same time")
+			}
+			for c.copy().More {
+			}
+			require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, rows(d, id))
+			require.Equal(t, promise.Mark{Epoch: d.Look(id).Epoch, UpTo: arrivals["5"]}, markOf(d, id))
+		})
+	}
+}
+
+// Two servers have given the same arrival, or somebody has written it by hand: more entries than one copy may write.
+func TestCopy_LeavesOutNobodyWithTheSameArrival(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddCoupon(2)
+	at := d.Now().Add(-time.Second)
+	for _, member := range []string{"1", "2", "3", "4"} {
+		d.ApplyAt(id, member, at)
+	}
+	d.ApplyAt(id, "5", at.Add(time.Microsecond))
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "last", at.UnixMicro()+1).Err())
+	c := copierOf(d, id)
+	d.Exec("UPDATE journal SET epoch = ?, up_to = ? WHERE coupon_id = ?", d.Look(id).Epoch, at.UnixMicro()-1, id)
+	c.Rows = 2
+	for n := 0; c.copy().More; n++ {
+		require.Less(t, n, 10)
+	}
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, rows(d, id))
+}
+
+// changing is a Redis of which another server takes over before a call.
+type changing struct {
+	journal.Store
+	change func(call string)
+}
+
+func (s changing) Look(ctx context.Context, id coupon.CouponID, known coupon.Known) (coupon.Look, error) {
+	s.change("look")
+	return s.Store.Look(ctx, id, known)
+}
+
+func (s changing) Page(ctx context.Context, id coupon.CouponID, after coupon.Cursor,
+	cutoff time.Time) ([]coupon.Application, coupon.Cursor, error) {
+	s.change("page")
+	return s.Store.Page(ctx, id, after, cutoff)
+}
+
+func TestCopy_DiscardsPagesOfAnotherEpoch(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]int{"before the page": 2, "after the page": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2)
+			c := copierOf(d, id)
+			before, calls := markOf(d, id), 0
+			c.Store = changing{c.Store, func(string) {
+				if calls++; calls == at {
+					d.FailOver(id)
+				}
+			}}
+			require.Equal(t, journal.Copied{More: true}, c.copy())
+			require.Empty(t, rows(d, id))
+			require.Equal(t, before, markOf(d, id))
+			require.Equal(t, 2, c.copy().Rows, "the new server is read, though it is not restored yet")
+			require.Equal(t, before, markOf(d, id))
+			d.Restore(id)
+			require.Zero(t, c.copy().Rows)
+			require.Equal(t, d.Look(id).Epoch, markOf(d, id).Epoch)
+		})
+	}
+}
+
+// Somebody has written a `last` that no clock has reached. Nobody could apply after it was copied.
+func TestCopy_CopiesNoFarLast(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	d.ApplyAt(id, "3", d.Now().Add(30*time.Minute))
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "last",
+		d.Now().Add(time.Hour).UnixMicro()).Err())
+	c := copierOf(d, id)
+	require.Equal(t, 2, c.copy().Rows)
+	require.LessOrEqual(t, markOf(d, id).UpTo.Time(), d.Now().Add(5*time.Second))
+
+	vanish(d, id, "3")
+	d.Restore(id)
+	require.LessOrEqual(t, d.Look(id).Last.Time(), d.Now().Add(5*time.Second))
+	require.GreaterOrEqual(t, d.Look(id).Last, markOf(d, id).UpTo, "nobody arrives where the journal has been")
+}
+
+// Somebody has written an up_to that no copy has reached. Whoever arrives below it is copied all the same, also by a
+// new process.
+func TestCopy_DoesNotBelieveAnUpToAhead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ahead    time.Duration
+		restarts bool
+	}{
+		"of the clock":                   {ahead: time.Hour},
+		"of the clock, in a new process": {ahead: time.Hour, restarts: true},
+		"of the last arrival":            {ahead: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(5, 1, 2)
+			c := copierOf(d, id)
+			c.copy()
+			d.Exec("UPDATE journal SET up_to = ? WHERE coupon_id = ?", d.Now().Add(test.ahead).UnixMicro(), id)
+			d.AddUsers(3)
+			d.Apply(id, 3)
+			open, err := journal.ListOpen(t.Context(), c.DB)
+			require.NoError(t, err)
+			require.True(t, open[0].Behind(d.Look(id)))
+			if test.restarts {
+				c.restart()
+			}
+			require.Equal(t, 3, c.copy().Rows, "the whole line")
+			require.Equal(t, []coupon.UserID{1, 2, 3}, rows(d, id))
+			c.copy()
+			require.Equal(t, d.Arrivals(id)["3"], markOf(d, id).UpTo)
+		})
+	}
+}
+
+// While up_to claims what nobody can have, pods must go on remembering, though a restore is due.
+func TestCopy_TakesBackAnUpToAheadWhileARestoreIsDue(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	c := copierOf(d, id)
+	c.copy()
+	handOver(d, id, "0", 0)
+	d.Exec("UPDATE journal SET up_to = ? WHERE coupon_id = ?", d.Now().Add(time.Hour).UnixMicro(), id)
+	c.copy()
+	require.Zero(t, markOf(d, id).UpTo)
+	d.Restore(id)
+	c.copy()
+	require.Equal(t, d.Arrivals(id)["2"], markOf(d, id).UpTo)
+}
+
+// Somebody has written a count that table journal does not take.
+func TestCopy_GoesOnWithAFarCount(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "accepted", "9007199254740993").Err())
+	d.Restore(id) // it leaves as many
+	require.Equal(t, 2, copierOf(d, id).copy().Rows)
+	require.EqualValues(t, coupon.MaxArrival, journalField(d, id, "accepted"))
+}
+
+// Pods go on remembering those of whom a restore has not decided yet. Rows are written once all the same.
+func TestCopy_KeepsTheMarkWhileARestoreIsDue(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	c := copierOf(d, id)
+	c.copy()
+	before := markOf(d, id)
+	handOver(d, id, "0", 0)
+	d.AddUsers(3)
+	d.Apply(id, 3)
+	require.Equal(t, journal.Copied{Rows: 1}, c.copy())
+	for range 3 {
+		require.Equal(t, journal.Copied{}, c.copy())
+	}
+	require.Equal(t, before, markOf(d, id))
+	d.Restore(id)
+	require.Zero(t, c.copy().Rows)
+	require.Equal(t, d.Arrivals(id)["3"], markOf(d, id).UpTo)
+}
+
+func TestCopy_KeepsTheMarkWhileACleanUpIsPending(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	d.Exec("INSERT INTO settlement (run_id, coupon_id, settled_at) VALUES (1, ?, NOW(6))", id)
+	c := copierOf(d, id)
+	require.Equal(t, 2, c.copy().Rows)
+	require.Zero(t, markOf(d, id).UpTo)
+	d.Exec("UPDATE settlement SET cleaned_at = NOW(6)")
+	c.copy()
+	require.Equal(t, d.Arrivals(id)["2"], markOf(d, id).UpTo)
+}
+
+// MySQL is back at an earlier instant, in which the journal lacks rows that this process has written.
+func TestCopy_ReadsTheWholeLineAfterMySQLHasFallenBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		due, restarts bool
+	}{
+		"and has lost the last copy":             {},
+		"and has lost a copy that left the mark": {due: true},
+		"and the process restarts meanwhile":     {restarts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2)
+			c := copierOf(d, id)
+			c.copy()
+			kept := markOf(d, id)
+			var written time.Time
+			require.NoError(t, d.DB.QueryRow("SELECT written_at FROM journal WHERE coupon_id = ?", id).Scan(&written))
+			if test.due {
+				handOver(d, id, "0", 0)
+			}
+			d.AddUsers(3, 4)
+			d.Apply(id, 3, 4)
+			require.Equal(t, 2, c.copy().Rows)
+
+			d.Exec("DELETE FROM line_journal WHERE coupon_id = ? AND user_id <> 2", id)
+			d.Exec("UPDATE journal SET epoch = ?, up_to = ?, written_at = ? WHERE coupon_id = ?", kept.Epoch, kept.UpTo,
+				written, id)
+			c.Rows = 2
+			require.True(t, c.copy().More)
+			require.Zero(t, markOf(d, id).UpTo, "what was entered at an arrival of the past may be lost, too")
+			if test.restarts {
+				c.restart()
+			}
+			for c.copy().More {
+			}
+			require.Equal(t, []coupon.UserID{1, 2, 3, 4}, rows(d, id))
+			if test.due {
+				d.Restore(id)
+			}
+			for range 2 {
+				require.Zero(t, c.copy().Rows, "once")
+			}
+			require.Equal(t, promise.Mark{Epoch: kept.Epoch, UpTo: d.Arrivals(id)["4"]}, markOf(d, id))
+		})
+	}
+}
+
+func TestCopy_WritesRowsAndMarkTogether(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	c := copierOf(d, id)
+	d.Exec(`CREATE TRIGGER refuses BEFORE UPDATE ON journal FOR EACH ROW
+		SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'`)
+	_, err := c.Copy(t.Context(), id, &c.progress)
+	require.Error(t, err)
+	require.Empty(t, rows(d, id))
+	d.Exec("DROP TRIGGER refuses")
+	require.Equal(t, 2, c.copy().Rows)
+}
+
+func TestCopy_LeavesALockedCouponToAnotherProcess(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	c := copierOf(d, id)
+	release := lockJournal(d, id)
+	require.Equal(t, journal.Copied{Busy: true}, c.copy())
+	release()
+	require.Equal(t, 2, c.copy().Rows)
+}
+
+type pace struct{ waited, written int }
+
+func (p *pace) Wait(context.Context) error { p.waited++; return nil }
+
+func (p *pace) Written(rows int) { p.written += rows }
+
+func TestCopy_KeepsThePace(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, jajeongtest.Between[coupon.UserID](1, 120)...)
+	c := copierOf(d, id)
+	p := &pace{}
+	c.Rows, c.Pace = 50, p // below a page of Redis
+	require.Equal(t, journal.Copied{Rows: 50, More: true}, c.copy())
+	for c.copy().More {
+	}
+	require.Equal(t, 3, p.waited)
+	require.Equal(t, 122, p.written, "the last of a page is read again")
+}
+
+// Counts of a server that was not compared with the journal are too low, or are those of others.
+func TestCopy_RaisesAcceptedByRestoredServersAlone(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	c := copierOf(d, id)
+	c.copy()
+	d.FailOver(id)
+	d.AddPromises(id, 5)
+	d.AddUsers(3)
+	d.Apply(id, 3)
+	c.copy()
+	require.Len(t, rows(d, id), 3)
+	require.EqualValues(t, 2, journalField(d, id, "accepted"))
+}
+
+// The reply to a COMMIT is lost: nobody is left out.
+func TestCopy_AfterALostCommit(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2)
+	var drops atomic.Bool
+	_, through := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if bytes.HasSuffix(turn.Request, []byte("COMMIT")) && drops.CompareAndSwap(true, false) {
+			return faultproxy.DropReply(nil)
+		}
+		return faultproxy.Pass()
+	})
+	c := copierOf(through, id)
+	drops.Store(true)
+	c.copy()
+	require.False(t, drops.Load())
+	require.Equal(t, []coupon.UserID{1, 2}, rows(d, id))
+	require.Equal(t, d.Arrivals(id)["2"], markOf(d, id).UpTo)
+}
 
 // lockJournal locks a coupon's row of table journal, as another task does.
 func lockJournal(d *jajeongtest.Deployment, id coupon.CouponID) (release func()) {
@@ -43,15 +439,11 @@ func TestCopy_GivesTheRowAwayWhileRedisHangs(t *testing.T) {
 		struck <- struct{}{}
 		return faultproxy.DelayReply(over)
 	})
-	j := journalOf(through)
-	require.NoError(t, j.Begin(t.Context(), id))
-	lines, err := j.Store.Lines(t.Context(), []coupon.CouponID{id})
-	require.NoError(t, err)
-
+	c := copierOf(through, id)
 	hangs.Store(true)
 	copied := make(chan error, 1)
 	go func() {
-		_, err := j.Copy(t.Context(), id, lines[id])
+		_, err := c.Copy(t.Context(), id, &c.progress)
 		copied <- err
 	}()
 	testenv.Receive(t, "the copy asks Redis", struck)
@@ -62,18 +454,19 @@ func TestCopy_GivesTheRowAwayWhileRedisHangs(t *testing.T) {
 
 	hangs.Store(false)
 	d.Journal(id)
-	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", id))
+	require.Equal(t, []coupon.UserID{1, 2, 3}, rows(d, id))
 }
 
 func TestClear_LeavesALockedCouponToTheNextTime(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
-	locked, free, open := d.AddQueue(2, 1), d.AddQueue(2, 2), d.AddQueue(2, 3)
-	d.Journal(locked, free, open)
+	locked, free, open, gone := d.AddQueue(2, 1), d.AddQueue(2, 2), d.AddQueue(2, 3), d.AddCoupon(1)
+	d.Journal(locked, free, open, gone)
 	for _, id := range []coupon.CouponID{locked, free} {
 		d.SetWindow(id, d.Now().Add(-time.Hour), d.Now().Add(-time.Minute))
 	}
-	d.SettleNow()
+	d.SettleNow(locked, free, open)
+	d.Exec("DELETE FROM coupon WHERE id = ?", gone)
 	release := lockJournal(d, locked)
 	j := journalOf(d)
 	require.Error(t, j.Clear(t.Context()))
@@ -83,4 +476,32 @@ func TestClear_LeavesALockedCouponToTheNextTime(t *testing.T) {
 	for _, table := range []string{"journal", "line_journal"} {
 		require.Equal(t, []uint64{uint64(open)}, d.IDs("SELECT coupon_id FROM "+table), "the coupon is not final")
 	}
+}
+
+// An operator extends a coupon after it was found finalised: its journal is needed again.
+func TestClear_KeepsTheRowsOfACouponThatIsExtended(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	final, extended := d.AddQueue(2, 1), d.AddQueue(2, 2) // in the order in which they are found
+	d.Journal(extended, final)
+	d.Exec("UPDATE coupon SET finalised_at = NOW(6)")
+	tx, err := d.DB.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.Exec("SELECT user_id FROM line_journal WHERE coupon_id = ? FOR UPDATE", final)
+	require.NoError(t, err)
+	cleared := make(chan error, 1)
+	j := journalOf(d)
+	go func() { cleared <- j.Clear(t.Context()) }()
+	testenv.Eventually(t, "the rows of the first coupon are waited for", func() bool {
+		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool {
+			return strings.HasPrefix(s.Statement, "DELETE FROM line_journal")
+		}) > 0
+	})
+	d.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", extended)
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, testenv.Receive(t, "the journals are deleted", cleared))
+	require.Empty(t, rows(d, final))
+	require.Len(t, rows(d, extended), 1)
+	require.Equal(t, []uint64{uint64(extended)}, d.IDs("SELECT coupon_id FROM journal"))
 }

@@ -2,59 +2,104 @@ package journal_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
 
-// dump copies what Redis has of a coupon, and load puts it back, as a replica or a file of yesterday does.
-func dump(d *jajeongtest.Deployment, id coupon.CouponID) map[string]string {
-	d.T.Helper()
-	copied := map[string]string{}
-	for _, key := range keys(d, id) {
-		value, err := d.Redis.Dump(d.T.Context(), key).Result()
-		if !errors.Is(err, redis.Nil) {
-			require.NoError(d.T, err)
-			copied[key] = value
-		}
-	}
-	return copied
+// journalled is a coupon in a deployment of its own. The journal has its line.
+func journalled(t *testing.T, seats int, users ...coupon.UserID) (*jajeongtest.Deployment, coupon.CouponID) {
+	t.Helper()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(seats, users...)
+	d.Journal(id)
+	return d, id
 }
 
-// load begins an epoch, because the server that loads a file has a run_id of its own.
-func load(d *jajeongtest.Deployment, id coupon.CouponID, copied map[string]string) {
+// lose makes Redis lose coupons, while every pod dies.
+func lose(d *jajeongtest.Deployment, coupons ...coupon.CouponID) {
 	d.T.Helper()
-	d.LoseRedis(id)
-	for key, value := range copied {
-		require.NoError(d.T, d.Redis.RestoreReplace(d.T.Context(), key, time.Hour, value).Err())
-	}
-	require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", id), "run_id",
-		"0123456789012345678901234567890123456789").Err())
+	d.PodsDie()
+	d.LoseRedis(coupons...)
 }
 
-func keys(d *jajeongtest.Deployment, id coupon.CouponID) []string {
-	all := []string{d.Queue(id)}
-	for _, kind := range []string{"state", "issued", "rejected", "dlq", "dlq:reason"} {
-		all = append(all, d.Key(kind, id))
+// handOver hands over an answer, as a pod does.
+func handOver(d *jajeongtest.Deployment, id coupon.CouponID, member string, arrival coupon.Arrival) {
+	d.T.Helper()
+	require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Key("returned", id),
+		redis.Z{Score: float64(arrival), Member: member}).Err())
+}
+
+// vanish deletes entries of the queue by hand.
+func vanish(d *jajeongtest.Deployment, id coupon.CouponID, members ...any) {
+	d.T.Helper()
+	require.NoError(d.T, d.Redis.ZRem(d.T.Context(), d.Queue(id), members...).Err())
+}
+
+func members(users ...coupon.UserID) (all []string) {
+	for _, user := range users {
+		all = append(all, user.Member())
 	}
 	return all
 }
 
-func answers(arrival coupon.Arrival, user coupon.UserID) []candidates.Answer {
-	return []candidates.Answer{{User: user, Arrival: arrival}}
+// rows are the users in the journal of a coupon, by arrival.
+func rows(d *jajeongtest.Deployment, id coupon.CouponID) []coupon.UserID {
+	d.T.Helper()
+	return jajeongtest.Column[coupon.UserID](d,
+		"SELECT user_id FROM line_journal WHERE coupon_id = ? ORDER BY arrival, user_id", id)
 }
+
+// markOf is how far the journal of a coupon came.
+func markOf(d *jajeongtest.Deployment, id coupon.CouponID) (m promise.Mark) {
+	d.T.Helper()
+	require.NoError(d.T, d.DB.QueryRow("SELECT epoch, up_to FROM journal WHERE coupon_id = ?", id).
+		Scan(&m.Epoch, &m.UpTo))
+	return m
+}
+
+func journalField(d *jajeongtest.Deployment, id coupon.CouponID, column string) int64 {
+	d.T.Helper()
+	return d.Number(fmt.Sprintf("SELECT %s FROM journal WHERE coupon_id = ?", column), id)
+}
+
+// copier is the journal of a `settle serve` and what it remembers of one coupon.
+type copier struct {
+	*journal.Journal
+	d        *jajeongtest.Deployment
+	id       coupon.CouponID
+	progress journal.Progress
+}
+
+func copierOf(d *jajeongtest.Deployment, id coupon.CouponID) *copier {
+	d.T.Helper()
+	c := &copier{Journal: journalOf(d), d: d, id: id}
+	require.NoError(d.T, c.Begin(d.T.Context(), id))
+	return c
+}
+
+// copy copies once.
+func (c *copier) copy() journal.Copied {
+	c.d.T.Helper()
+	copied, err := c.Copy(c.d.T.Context(), c.id, &c.progress)
+	require.NoError(c.d.T, err)
+	return copied
+}
+
+// restart forgets what the process knows.
+func (c *copier) restart() { c.progress = journal.Progress{} }
 
 // journalOf is the journal of a `settle serve`.
 func journalOf(d *jajeongtest.Deployment) *journal.Journal {
@@ -62,8 +107,7 @@ func journalOf(d *jajeongtest.Deployment) *journal.Journal {
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Brief, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
-	store, err := candidates.NewStore(servers.Redis,
-		candidates.Options{KeyPrefix: d.Prefix, PutBackTime: jajeongtest.PutBackTime})
-	require.NoError(d.T, err)
-	return &journal.Journal{DB: mysqltx.NewBrief(servers.MySQL), Store: store}
+	return &journal.Journal{DB: mysqltx.NewBrief(servers.MySQL), Store: d.NewStore(servers.Redis)}
 }
+
+var errCrash = errors.New("the process crashes")

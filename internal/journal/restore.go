@@ -17,31 +17,34 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/sleep"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Line is the part of Redis to which applications return. candidates.Store implements it.
 type Line interface {
 	Publish(ctx context.Context, w coupon.Window,
-		known coupon.Promise) (now candidates.Published, published bool, err error)
-	Missing(ctx context.Context, couponID coupon.CouponID,
-		answers []candidates.Answer) (epoch string, missing []candidates.Answer, err error)
-	PutBack(ctx context.Context, couponID coupon.CouponID, lost []candidates.Answer) (candidates.Restored, error)
-	PutBackJournalled(ctx context.Context, couponID coupon.CouponID,
-		lost []candidates.Answer) (candidates.Restored, error)
-	ResumeJournal(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival) (resumed bool, err error)
-	KeepRestored(ctx context.Context, couponID coupon.CouponID, epoch string, missing int64) (kept bool, err error)
-	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
+		known coupon.Arrival) (now candidates.Published, published bool, err error)
+	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Known) (coupon.Look, error)
+	Absent(ctx context.Context, couponID coupon.CouponID, answers []coupon.Answer) ([]coupon.Answer, error)
+	Enter(ctx context.Context, couponID coupon.CouponID, epoch string,
+		entries []candidates.Entry) (candidates.Entered, error)
+	Returned(ctx context.Context, couponID coupon.CouponID,
+		after uint64) (all []coupon.Application, next uint64, err error)
+	TakeReturned(ctx context.Context, couponID coupon.CouponID, handled []coupon.Application) error
+	EndRestore(ctx context.Context, couponID coupon.CouponID, e candidates.Ending) (candidates.Ended, error)
+	AddExcess(ctx context.Context, couponID coupon.CouponID, epoch string, settled int64) (done bool, err error)
 	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
 		users ...coupon.UserID) (candidates.Watch, error)
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
 		settled []coupon.Application) (removed int64, err error)
 	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
-		after uint64) (users []string, next uint64, err error)
-	Readmit(ctx context.Context, couponID coupon.CouponID, winners []candidates.Answer) (entered int64, err error)
+		after uint64) (users []coupon.Application, next uint64, err error)
 }
 
-// Restorer puts applications back that Redis has lost. All fields but Progress are required.
+// Restorer enters again whom Redis has lost. All fields but Progress are required.
 type Restorer struct {
 	DB       *mysqltx.DB
 	Line     Line
@@ -58,10 +61,6 @@ type Order struct {
 	NoWait   bool // fail with a transient error if the coupon's row is locked
 	DryRun   bool // change nothing, and count what would change
 
-	// FromMarks enters users again whom Redis marks as issued although MySQL has no coupon of theirs: MySQL was
-	// restored to before their settlement.
-	FromMarks bool
-
 	Ticket approval.Ticket // who restores, and the approval if the policy names restores
 
 	at time.Time // of the audit events
@@ -76,357 +75,405 @@ type Restored struct {
 	Missing  int64 `json:"missing"`  // promises that are still missing
 	Accepted int64 `json:"accepted"`
 
-	// Winners who were entered again, because MySQL has forgotten them.
-	FromMarks int64           `json:"fromMarks"`
-	Unknown   []coupon.UserID `json:"unknown,omitempty"` // winners whose arrival the journal does not know
+	// Those of Back whom only their marks knew: MySQL has lost their settlement.
+	FromMarks int64 `json:"fromMarks"`
+	// Promises that the journal has seen accepted, and that neither the new server nor MySQL knows.
+	Unknown int64 `json:"unknown"`
+	// Rows of the journal that cannot be: before the opening, after the closing, or ahead of the clock.
+	Impossible int64 `json:"impossible"`
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
 
 	Plan approval.Plan `json:"-"` // of a dry run
-	// Of a dry run: over the applications that Redis has lost, and the winners whom MySQL has forgotten.
-	lost hash.Hash
-}
-
-// note adds applications to the plan of a dry run.
-func (r Restored) note(applications []candidates.Answer) {
-	for _, a := range applications {
-		fmt.Fprintf(r.lost, "%d %d\n", a.Arrival, a.User)
-	}
+	lost hash.Hash     // of a dry run: over the applications that Redis has lost
 }
 
 func (r *Restored) plan(o Order) {
 	r.Plan = approval.Plan{Action: approval.Restore, Coupon: o.Coupon,
-		Arguments: map[string]string{"from-marks": fmt.Sprint(o.FromMarks)},
 		Changes: []approval.Change{{What: "put back", To: fmt.Sprint(r.Back)},
-			{What: "winners entered again", To: fmt.Sprint(r.FromMarks)},
 			{What: "list", To: "sha256:" + hex.EncodeToString(r.lost.Sum(nil))}}}
 }
 
-// Changed reports whether anybody was put back or moved.
-func (r Restored) Changed() bool { return r.Back+r.Moved+r.FromMarks > 0 }
+// Changed reports whether anybody was entered or moved.
+func (r Restored) Changed() bool { return r.Back+r.Moved > 0 }
+
+// add adds what an attempt has done that another server has ended.
+func (r *Restored) add(before Restored) {
+	r.Back, r.Moved, r.Marked = r.Back+before.Back, r.Moved+before.Moved, r.Marked+before.Marked
+	r.FromMarks, r.Unknown = r.FromMarks+before.FromMarks, r.Unknown+before.Unknown
+}
 
 // maxTakeovers bounds how often a restore begins again because another Redis server took over.
 const maxTakeovers = 3
 
-var errTakenOver = errors.New("another Redis server has taken over; repeat the restore")
+var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.ServerReplaced)}
 
-// Restore puts back, at the lowest arrival that the journal knows, whoever is accounted for neither in Redis nor in
-// MySQL. It is safe to repeat, and to kill at any step.
+// Restore enters again, at the arrival that the journal knows, whoever is accounted for nowhere. It waits until pods
+// have had time to hand over whom they know. It is safe to repeat, and to kill at any step.
 func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err error) {
-	o.at = r.Now().UTC().Truncate(time.Microsecond)
-	lock := records.Lock
-	if o.NoWait {
-		lock = records.LockNow
-	}
-	db := r.DB
+	one := &restore{Restorer: r, db: r.DB, lock: records.Lock, order: o, done: &done}
 	if o.NoWait { // the caller comes again by itself
-		db = mysqltx.NewBrief(db.Pool())
+		one.db, one.lock = mysqltx.NewBrief(r.DB.Pool()), records.LockNow
 	}
-	complete := false // the attempt before reached its COMMIT
-	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-		before := done
-		if complete || o.DryRun {
-			before = Restored{}
+	for n := 1; ; n++ {
+		err = one.attempt(ctx)
+		switch {
+		case !errors.Is(err, errTakenOver):
+			return done, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "restore coupon %d", o.Coupon)
+		case n == maxTakeovers:
+			return done, &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.ServersReplaced, n)}
 		}
-		complete = false
-		defer func() { complete = err == nil }()
-		c, err := lock(ctx, tx, o.Coupon)
-		if err != nil {
-			return err
-		}
-		done = Restored{Finalised: c.Finalised(), Back: before.Back, Moved: before.Moved, Marked: before.Marked,
-			FromMarks: before.FromMarks}
-		if done.Finalised {
-			return nil
-		}
-		if err := r.permit(ctx, tx, c, o); err != nil {
-			return err
-		}
-		o.Ticket.Expect = "" // another attempt finds what this one has put back
-		for n := 1; ; n++ {
-			again, err := r.restore(ctx, tx, c, o, &done)
-			if err != nil || !again {
-				return err
-			}
-			if n == maxTakeovers {
-				return &coupon.Error{Class: coupon.Infrastructure, Err: errTakenOver}
-			}
-		}
-	})
-	return done, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "restore coupon %d", o.Coupon)
+	}
 }
 
-// permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs
-// none.
-func (r *Restorer) permit(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order) error {
-	if o.DryRun || o.Operator == "" {
-		return nil
-	}
-	needed, err := o.Ticket.Needed(ctx, tx, approval.Restore)
-	if err != nil || !needed {
-		return err
-	}
-	// An attempt whose COMMIT got no reply may have used it.
-	if used, err := audit.Recorded(ctx, tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used {
-		return err
-	}
-	dry := o
-	dry.DryRun = true
-	var planned Restored
-	if _, err := r.restore(ctx, tx, c, dry, &planned); err != nil {
-		return err
-	}
-	return o.Ticket.Use(ctx, tx, planned.Plan, o.origin())
+// RestoreCoupon is Restore for a settlement, which has released the coupon's lock.
+func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID) error {
+	_, err := r.Restore(ctx, Order{Coupon: couponID})
+	return err
 }
 
 func (o Order) origin() audit.Origin {
 	return audit.Origin{At: o.at, Actor: o.Operator, SignIn: o.Ticket.Person.SignIn, Reason: o.Reason}
 }
 
-// RestoreCoupon is Restore for a settlement, which has released the coupon's lock.
-func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID, noWait bool) error {
-	_, err := r.Restore(ctx, Order{Coupon: couponID, NoWait: noWait})
-	return err
+// restore is a restore at work.
+type restore struct {
+	*Restorer
+	db    *mysqltx.DB
+	lock  func(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon, error)
+	order Order
+	done  *Restored
+	plan  *approval.Plan // that needs an approval; nil: not made yet
+	begun bool           // a transaction has committed what MySQL keeps of the restore
+
+	tx     *sql.Tx // has the lock of the coupon's row
+	coupon coupon.Coupon
+
+	epoch    string
+	since    coupon.Arrival
+	now      time.Time // on the clock of the coupon's shard, when it began
+	first    bool      // the first restore of the epoch
+	began    int64     // promises that were missing when it began
+	asked    int64     // restores that were asked for when it began
+	accepted int64     // journal.accepted when it began
+	returned []coupon.Application
+	issued   int64 // coupons from runs in MySQL
 }
 
-// restore compares the coupon once. again reports that another Redis server took over meanwhile.
-func (r *Restorer) restore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, o Order,
-	done *Restored) (again bool, err error) {
-	epoch := ""
-	if !o.DryRun {
-		if epoch, err = r.begin(ctx, c); err != nil || epoch == "" {
-			return false, err
-		}
-		if err := r.resume(ctx, tx, c.ID); err != nil {
-			return false, err
-		}
-		marked, err := r.mark(ctx, tx, c)
-		if done.Marked += marked; err != nil {
-			return false, err
+// attempt compares the coupon with one Redis server. The error is errTakenOver if another one takes over meanwhile.
+func (r *restore) attempt(ctx context.Context) error {
+	if !r.order.DryRun {
+		if err := r.wait(ctx); err != nil {
+			return err
 		}
 	}
-	done.Compared, done.lost = 0, sha256.New()
-	of, err := count(ctx, tx, c.ID)
-	if err != nil {
-		return false, err
+	if r.begun { // an event has what was done before
+		before := *r.done
+		*r.done = Restored{}
+		defer func() { r.done.add(before) }()
 	}
-	for last := (row{}); ; {
-		page, err := readRows(ctx, tx, c.ID, last)
-		if err != nil {
-			return false, err
-		}
-		if len(page) == 0 {
-			break
-		}
-		last = page[len(page)-1]
-		if again, err := r.comparePage(ctx, tx, c, page, epoch, o.DryRun, done); err != nil || again {
-			return again, err
-		}
-		done.Compared += int64(len(page))
-		if r.Progress != nil {
-			r.Progress(done.Compared, max(of, done.Compared))
-		}
-	}
-	if o.FromMarks {
-		if err := r.fromMarks(ctx, tx, c, o.DryRun, done); err != nil {
-			return false, err
-		}
-	}
-	account, err := r.Ledger.Account(ctx, tx, c.ID)
-	if err != nil {
-		return false, err
-	}
-	if done.Accepted, done.Missing = account.Accepted, max(account.Gap(), 0); o.DryRun {
-		done.Missing = max(done.Missing-done.Back-done.FromMarks, 0)
-		done.plan(o)
-		return false, nil
-	}
-	if err := r.keep(ctx, tx, c.ID, account, o, audit.ApplicationsRestored, *done); err != nil {
-		return false, err
-	}
-	kept, err := r.Line.KeepRestored(ctx, c.ID, epoch, done.Missing)
-	return !kept, err
-}
-
-// begin publishes the window, so that Redis has the coupon's state, and returns its epoch. The epoch is empty if the
-// coupon was swept from Redis, so that every application has its outcome.
-func (r *Restorer) begin(ctx context.Context, c coupon.Coupon) (epoch string, err error) {
-	if _, _, err := r.Line.Publish(ctx, c.Window(), c.Promise); err != nil {
-		return "", err
-	}
-	begun, err := r.Line.PutBack(ctx, c.ID, nil)
-	if err == nil && begun.Code == candidates.RestoreNoWindow {
-		err = &coupon.Error{Class: coupon.Infrastructure, Err: errTakenOver}
-	}
-	return begun.Epoch, err
-}
-
-const upToSQL = "SELECT COALESCE(MAX(up_to), 0) FROM journal WHERE coupon_id = ?"
-
-// resume keeps the journal from reading again what the restore puts back.
-func (r *Restorer) resume(ctx context.Context, tx *sql.Tx, id coupon.CouponID) error {
-	var upTo coupon.Arrival
-	if err := tx.QueryRowContext(ctx, upToSQL, id).Scan(&upTo); err != nil {
-		return mysqltx.Wrap(err, "read the journal of coupon %d", id)
-	}
-	_, err := r.Line.ResumeJournal(ctx, id, upTo)
-	return err
-}
-
-// row is a row of line_journal.
-type row struct {
-	arrival coupon.Arrival
-	user    coupon.UserID
-}
-
-const (
-	countSQL = "SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?"
-	rowsSQL  = `
-SELECT arrival, user_id FROM line_journal
-WHERE coupon_id = ? AND arrival >= ? AND (arrival > ? OR user_id > ?) ORDER BY arrival, user_id LIMIT ?`
-)
-
-func count(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (n int64, err error) {
-	err = tx.QueryRowContext(ctx, countSQL, id).Scan(&n)
-	return n, mysqltx.Wrap(err, "count the journal of coupon %d", id)
-}
-
-func readRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID, after row) ([]row, error) {
-	page, err := mysqltx.Collect(ctx, tx, func(r *row) []any { return []any{&r.arrival, &r.user} },
-		rowsSQL, id, after.arrival, after.arrival, after.user, MaxRows)
-	return page, mysqltx.Wrap(err, "read the journal of coupon %d", id)
-}
-
-// comparePage looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
-func (r *Restorer) comparePage(ctx context.Context, tx *sql.Tx, c coupon.Coupon, page []row, epoch string, dryRun bool,
-	done *Restored) (again bool, err error) {
-	missing, again, err := r.missing(ctx, c.ID, page, epoch, dryRun)
-	if err != nil || again {
-		return again, err
-	}
-	lost, err := unsettled(ctx, tx, c.ID, missing)
-	if err != nil {
-		return false, err
-	}
-	if dryRun {
-		done.note(lost)
-		done.Back += int64(len(lost))
-		return false, nil
-	}
-	return r.putAllBack(ctx, c.ID, lost, epoch, done)
-}
-
-// missing returns whom of a page of the journal Redis does not have at that arrival.
-func (r *Restorer) missing(ctx context.Context, id coupon.CouponID, page []row, epoch string,
-	dryRun bool) (missing []candidates.Answer, again bool, err error) {
-	ctx, cancel := mysqltx.Meanwhile(ctx)
-	defer cancel()
-	for part := range slices.Chunk(page, candidates.MaxAnswers) {
-		answers := make([]candidates.Answer, len(part))
-		for i, one := range part {
-			answers[i] = candidates.Answer{User: one.user, Arrival: one.arrival}
-		}
-		on, found, err := r.Line.Missing(ctx, id, answers)
-		if err != nil {
-			return nil, false, err
-		}
-		if !dryRun && on != epoch {
-			return nil, true, nil
-		}
-		missing = append(missing, found...)
-	}
-	return missing, false, nil
-}
-
-func (r *Restorer) putAllBack(ctx context.Context, id coupon.CouponID, lost []candidates.Answer, epoch string,
-	done *Restored) (again bool, err error) {
-	ctx, cancel := mysqltx.Meanwhile(ctx)
-	defer cancel()
-	for part := range slices.Chunk(lost, candidates.MaxRestored) {
-		put, err := r.Line.PutBackJournalled(ctx, id, part)
-		if err != nil {
-			return false, err
-		}
-		done.Back, done.Moved = done.Back+int64(put.Back), done.Moved+int64(put.Moved)
-		if put.Epoch != epoch {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-const (
-	settledCouponsSQL = `
-SELECT user_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), FALSE FROM user_coupon
-WHERE coupon_id = ? AND run_id IS NOT NULL AND user_id IN `
-	settledOutcomesSQL = `
-SELECT user_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at), outcome = 'REJECTED' FROM application_outcome
-WHERE coupon_id = ? AND user_id IN `
-)
-
-// unsettled leaves out the users who have the coupon from a run or were rejected, and the applications with an outcome
-// of their arrival or a later one. A user who got the coupon from an operator may still wait: the next run settles
-// that.
-func unsettled(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
-	missing []candidates.Answer) (lost []candidates.Answer, err error) {
-	if len(missing) == 0 {
-		return nil, nil
-	}
-	users := make([]coupon.UserID, len(missing))
-	for i, a := range missing {
-		users[i] = a.User
-	}
-	settledUpTo := make(map[coupon.UserID]coupon.Arrival)
-	read := func(query string, final bool) error {
-		return mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
-			var user coupon.UserID
-			var at coupon.Arrival
-			var rejected bool
-			if err := rows.Scan(&user, &at, &rejected); err != nil {
-				return err
-			}
-			if final || rejected {
-				at = coupon.MaxArrival
-			}
-			settledUpTo[user] = max(settledUpTo[user], at)
-			return nil
-		}, query+mysqltx.In(len(missing)), args(id, users)...)
-	}
-	if err := errors.Join(read(settledCouponsSQL, true), read(settledOutcomesSQL, false)); err != nil {
-		return nil, mysqltx.Wrap(err, "look for outcomes of coupon %d", id)
-	}
-	for _, a := range missing {
-		if settledUpTo[a.User] < a.Arrival {
-			lost = append(lost, a)
-		}
-	}
-	return lost, nil
-}
-
-const lessWrittenOffSQL = "UPDATE promise SET written_off = written_off - ? WHERE coupon_id = ?"
-
-// keep writes what the restore has found out: who came back is not written off any more, and no application that is
-// found lacks a promise. An excess would hide as many losses.
-func (r *Restorer) keep(ctx context.Context, tx *sql.Tx, id coupon.CouponID, a ledger.Account, o Order,
-	action audit.Action, done Restored) error {
-	excess := max(-a.Gap(), 0)
-	less := min(excess, a.WrittenOff)
-	a.Accepted += excess - less
-	if err := records.KeepPromise(ctx, tx, id, a, o.at); err != nil {
+	r.order.at = r.Now().UTC().Truncate(time.Microsecond)
+	if err := r.locked(ctx, r.run); err != nil || r.done.Finalised || r.order.DryRun {
 		return err
 	}
-	if less > 0 {
-		if err := mysqltx.Exec(ctx, tx, 1, lessWrittenOffSQL, less, id); err != nil {
-			return mysqltx.Wrap(err, "lower written_off of coupon %d", id)
-		}
+	r.begun = true // only now Redis may note the end: nobody would come back for what MySQL lacks
+	return r.locked(ctx, r.end)
+}
+
+// wait waits until a restore may begin. Of a finalised coupon, Redis may have nothing any more, and gets nothing.
+func (r *restore) wait(ctx context.Context) error {
+	var c coupon.Coupon
+	err := r.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		c, err = records.Coupon(ctx, q, r.order.Coupon)
+		return err
+	})
+	if err != nil || c.Finalised() {
+		return err
 	}
-	if !done.Changed() && less == 0 {
+	look, err := r.Line.Look(ctx, c.ID, coupon.Known{Highest: c.Known, Opens: c.OpensAt})
+	if err == nil && look.RestoresIn > 0 && !look.Restored {
+		err = sleep.For(ctx, look.RestoresIn)
+	}
+	return err
+}
+
+// locked runs work in a transaction that has the lock of the coupon's row.
+func (r *restore) locked(ctx context.Context, work func(ctx context.Context) error) error {
+	return r.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		if r.coupon, err = r.lock(ctx, tx, r.order.Coupon); err != nil {
+			return err
+		}
+		r.tx = tx
+		if r.done.Finalised = r.coupon.Finalised(); r.done.Finalised {
+			return nil
+		}
+		return work(ctx)
+	})
+}
+
+// run compares the coupon once.
+func (r *restore) run(ctx context.Context) error {
+	if err := r.permit(ctx); err != nil {
+		return err
+	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if r.order.DryRun {
+		return r.foresee(ctx)
+	}
+	if err := r.adopt(ctx); err != nil {
+		return err
+	}
+	if err := r.walk(ctx); err != nil {
+		return err
+	}
+	if err := r.mark(ctx); err != nil {
+		return err
+	}
+	if err := r.enterMarked(ctx); err != nil {
+		return err
+	}
+	return r.record(ctx)
+}
+
+// permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs
+// none. What another attempt finds after this one has begun is as approved.
+func (r *restore) permit(ctx context.Context) error {
+	o := r.order
+	if o.DryRun || o.Operator == "" || r.begun {
 		return nil
 	}
-	payload := audit.Payload(audit.Restored{Back: done.Back, Moved: done.Moved, FromMarks: done.FromMarks,
-		WrittenOff: less, Missing: done.Missing})
-	if action == audit.ReceiptHonoured {
-		payload = audit.Honoured{WrittenOff: less}
+	needed, err := o.Ticket.Needed(ctx, r.tx, approval.Restore)
+	if err != nil || !needed {
+		return err
 	}
-	return audit.Append(ctx, tx, o.origin(), action, id, audit.Entry{Payload: payload})
+	// An attempt whose COMMIT got no reply may have used it.
+	if used, err := audit.Recorded(ctx, r.tx, o.origin(), audit.ApprovalUsed, o.Coupon); err != nil || used {
+		return err
+	}
+	if r.plan == nil {
+		dry, planned := *r, Restored{}
+		dry.order.DryRun, dry.done = true, &planned
+		if err := dry.run(ctx); err != nil {
+			return err
+		}
+		r.plan = &planned.Plan
+	}
+	return o.Ticket.Use(ctx, r.tx, *r.plan, o.origin())
+}
+
+// foresee says what a restore would do.
+func (r *restore) foresee(ctx context.Context) error {
+	*r.done = Restored{lost: sha256.New()}
+	if err := r.walk(ctx); err != nil {
+		return err
+	}
+	account, err := r.Ledger.Account(ctx, r.tx, r.coupon.ID)
+	if err != nil {
+		return err
+	}
+	r.done.Accepted, r.done.Missing = account.Accepted, max(account.Gap()-r.done.Back, 0)
+	r.done.plan(r.order)
+	return nil
+}
+
+// begin publishes the window, so that Redis has the coupon's state, and reads what is missing.
+func (r *restore) begin(ctx context.Context) error {
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	id, dry := r.coupon.ID, r.order.DryRun
+	if !dry {
+		if _, _, err := r.Line.Publish(redis, r.coupon.Window(), r.coupon.Known); err != nil {
+			return err
+		}
+	}
+	look, err := r.Line.Look(redis, id,
+		coupon.Known{Highest: r.coupon.Known, Opens: r.coupon.OpensAt, Observe: dry})
+	switch {
+	case err != nil:
+		return err
+	case !dry && look.RestoresIn > 0 && !look.Restored:
+		return errTakenOver
+	}
+	r.epoch, r.since, r.now, r.first = look.Epoch, look.Since, look.Now, !look.Restored
+	books, err := promise.Read(ctx, r.tx, id)
+	r.began = books.Missing(look.Line)
+	return err
+}
+
+// beside runs work in a transaction of its own, which is committed at once. The session that has the coupon's lock must
+// not be silent meanwhile: work calls alive between two statements that may wait for locks.
+func (r *restore) beside(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
+	return mysqltx.NewBrief(r.DB.Pool()).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		if err := r.alive(ctx); err != nil {
+			return err
+		}
+		if err := promise.Begin(ctx, tx, r.coupon.ID); err != nil { // it locks the row, too
+			return err
+		}
+		return work(ctx, tx)
+	})
+}
+
+const aliveSQL = "SELECT 1"
+
+func (r *restore) alive(ctx context.Context) error {
+	return r.tx.QueryRowContext(ctx, aliveSQL).Scan(new(int))
+}
+
+const lockJournalSQL = "SELECT up_to, accepted, asked FROM journal WHERE coupon_id = ? FOR UPDATE"
+
+// adopt commits those handed over to the journal. It waits for a copy under way: what the copy has read is then in the
+// journal, too.
+func (r *restore) adopt(ctx context.Context) error {
+	return r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var upTo coupon.Arrival
+		if err := tx.QueryRowContext(ctx, lockJournalSQL, r.coupon.ID).Scan(&upTo, &r.accepted, &r.asked); err != nil {
+			return mysqltx.Wrap(err, "lock the journal of coupon %d", r.coupon.ID)
+		}
+		r.returned = nil
+		for cursor, begun := uint64(0), false; !begun || cursor != 0; begun = true {
+			if err := r.alive(ctx); err != nil {
+				return err
+			}
+			page, next, err := r.returnedPage(ctx, cursor)
+			if err != nil {
+				return err
+			}
+			if err := promise.AddRows(ctx, tx, r.coupon.ID, r.answersOf(page)); err != nil {
+				return err
+			}
+			r.returned, cursor = append(r.returned, page...), next
+		}
+		return nil
+	})
+}
+
+func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Application, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
+	defer cancel()
+	page, next, err := r.Line.Returned(ctx, r.coupon.ID, after)
+	if err != nil { // a repetition at once would lock the row for as long again
+		err = &coupon.Error{Class: mysqltx.ClassOf(err), Err: err}
+	}
+	return page, next, err
+}
+
+// answersOf leaves out members that are no users, such as the 0 by which a pod asks for a restore, and arrivals outside
+// the window: nobody could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may
+// have been wrong, and a later restore enters them.
+func (r *restore) answersOf(all []coupon.Application) (answers []coupon.Answer) {
+	for _, a := range all {
+		if user := a.User(); user != 0 && r.inWindow(a.Arrival) {
+			answers = append(answers, coupon.Answer{User: user, Arrival: a.Arrival})
+		}
+	}
+	return answers
+}
+
+// unfoundSQL bounds the sum as table journal does: accepted may have been written by hand.
+const unfoundSQL = `
+UPDATE journal SET accepted = LEAST(accepted, ?), unfound = LEAST(unfound + ?, 9007199254740991) WHERE coupon_id = ?`
+
+// record writes what the restore has done, and how many promises are unknown: those that the journal has seen accepted,
+// that the first restore of an epoch does not find below its start, and that the server does not miss by its own count.
+func (r *restore) record(ctx context.Context) error {
+	id, origin := r.coupon.ID, r.order.origin()
+	account, err := r.Ledger.Account(ctx, r.tx, id)
+	if err != nil {
+		return err
+	}
+	missing := max(account.Gap(), 0)
+	if r.first {
+		redis, cancel := mysqltx.Meanwhile(ctx)
+		defer cancel()
+		look, err := r.Line.Look(redis, id, coupon.Known{After: r.since - 1})
+		if err != nil {
+			return err
+		}
+		older := look.Waiting + look.DLQ - look.WaitingAfter - look.DLQAfter
+		if err := r.warn(ctx, older+account.Settled()-account.InBoth+missing); err != nil {
+			return err
+		}
+	}
+	if !r.done.Changed() {
+		return nil
+	}
+	// An attempt whose COMMIT got no reply may have recorded it.
+	if recorded, err := audit.Recorded(ctx, r.tx, origin, audit.ApplicationsRestored, id); err != nil || recorded {
+		return err
+	}
+	if !r.first {
+		missing -= min(missing, r.done.Moved)
+	}
+	return audit.Append(ctx, r.tx, origin, audit.ApplicationsRestored, id, audit.Entry{Payload: audit.Restored{
+		Back: r.done.Back - r.done.FromMarks, Moved: r.done.Moved, FromMarks: r.done.FromMarks, Missing: missing}})
+}
+
+// warn notes that fewer promises are known than the journal has seen accepted.
+func (r *restore) warn(ctx context.Context, known int64) error {
+	id, unknown := r.coupon.ID, r.accepted-known
+	if unknown <= 0 {
+		return nil
+	}
+	r.done.Unknown = unknown
+	if err := mysqltx.Exec(ctx, r.tx, 1, unfoundSQL, known, unknown, id); err != nil {
+		return mysqltx.Wrap(err, "write the journal of coupon %d", id)
+	}
+	return audit.Append(ctx, r.tx, r.order.origin(), audit.PromiseUnknown, id,
+		audit.Entry{Payload: audit.UnknownPromises{Accepted: r.accepted, Known: known}})
+}
+
+const (
+	highestSQL  = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival <= ?"
+	restoredSQL = `
+UPDATE journal SET asked = asked - LEAST(asked, ?), accepted = LEAST(accepted, ?) WHERE coupon_id = ?`
+)
+
+// end notes in Redis that the server was compared with the journal. No copy is under way then: it would not know of an
+// accepted that is lowered, or of a last that is set back.
+func (r *restore) end(ctx context.Context) error {
+	id := r.coupon.ID
+	var upTo, highest coupon.Arrival
+	if err := r.tx.QueryRowContext(ctx, lockJournalSQL, id).Scan(&upTo, new(int64), new(int64)); err != nil {
+		return mysqltx.Wrap(err, "lock the journal of coupon %d", id)
+	}
+	look, err := r.Line.Look(ctx, id, coupon.Known{Observe: true})
+	if err != nil {
+		return err
+	}
+	last := look.Latest() // a copy may have come as far since the restore began, but no further
+	if err := r.tx.QueryRowContext(ctx, highestSQL, id, last).Scan(&highest); err != nil {
+		return mysqltx.Wrap(err, "read the journal of coupon %d", id)
+	}
+	account, err := r.Ledger.Account(ctx, r.tx, id)
+	if err != nil {
+		return err
+	}
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	for some := range slices.Chunk(r.returned, candidates.MaxTaken) {
+		if err := r.Line.TakeReturned(redis, id, some); err != nil {
+			return err
+		}
+	}
+	ending := candidates.Ending{Epoch: r.epoch, Settled: account.Settled(), InBoth: account.InBoth,
+		Began: r.began, Highest: max(highest, min(max(upTo, r.coupon.Known), last))}
+	ended, err := r.Line.EndRestore(redis, id, ending)
+	switch {
+	case err != nil:
+		return err
+	case !ended.Done:
+		return errTakenOver
+	}
+	r.done.Missing, r.done.Accepted = ended.Missing, ended.Accepted
+	if account.Sums != account.Stored { // rows were changed by hand: by wrong sums, restores would be due for ever
+		if err := records.KeepSums(ctx, r.tx, id, account.Sums); err != nil {
+			return err
+		}
+	}
+	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, r.asked, ended.Accepted, id)
+	r.asked = 0 // a repetition after a lost COMMIT would answer others
+	return mysqltx.Wrap(err, "write the journal of coupon %d", id)
 }

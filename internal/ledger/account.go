@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Store reads what the ledger needs from Redis. candidates.Store implements it.
 type Store interface {
-	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
+	Observe(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (coupon.Look, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
 		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 }
@@ -30,40 +30,24 @@ type Ledger struct {
 // Account counts the accepted applications of one coupon by where they are now. Invariant 4: accepted = waiting + under
 // review + issued by runs + recorded outcomes. An application both in Redis and settled in MySQL counts once.
 type Account struct {
-	Accepted    int64 `json:"accepted"`    // applications ever accepted; if Redis and MySQL differ, the higher count
+	Accepted    int64 `json:"accepted"`    // applications that this state of Redis has accepted
 	Waiting     int64 `json:"waiting"`     // in the queue
 	UnderReview int64 `json:"underReview"` // in the DLQ
 	Issued      int64 `json:"issued"`      // coupons that runs issued; coupons given by hand are not counted
 	Outcomes    int64 `json:"outcomes"`    // rows of application_outcome
-	InBoth      int64 `json:"twice"`       // applications that are settled in MySQL, but still in Redis
+	InBoth      int64 `json:"inBoth"`      // applications that are settled in MySQL, but still in Redis
 	WrittenOff  int64 `json:"writtenOff"`  // lost promises that an operator has accepted
 
 	Erased int64 `json:"erased,omitzero"` // outcomes of people who were forgotten; their rows were deleted
 
-	// AskedAgain is how many applications Accepted counts twice. A failover lost the application, the user applied
-	// again, and an API pod then put back the first arrival.
-	AskedAgain int64 `json:"askedAgain"`
-	Arrivals
+	LastArrival coupon.Arrival `json:"lastArrival"` // highest arrival that the coupon has ever given
 
-	Server Server `json:"-"`
-	Sold   bool   `json:"-"` // Redis answers SOLD_OUT
-	Past   Past   `json:"-"`
-	Sums   Sums   `json:"-"` // counted from the rows, or read
-	Stored Sums   `json:"-"` // the row of table settled
-}
-
-// Server is what the Redis server of a coupon says of the promises that it took over.
-type Server struct {
-	Base     int64          // promises of earlier servers, which this one may lack
-	Since    coupon.Arrival // when it began to count
-	Restored coupon.Arrival // Since of the last server that was compared with the journal
-	Missing  int64          // promises that were missing after that comparison
-	Gone     int64          // accepted applications that it no longer has: they are settled or lost
-}
-
-type Arrivals struct {
-	CountedSince coupon.Arrival `json:"-"`           // start of the epoch in which AskedAgain was counted
-	LastArrival  coupon.Arrival `json:"lastArrival"` // highest arrival that the coupon has ever given
+	Books  promise.Books `json:"-"` // the sums of table settled, and the journal
+	Line   coupon.Line   `json:"-"` // what Redis says
+	Sold   bool          `json:"-"` // Redis answers SOLD_OUT
+	Past   Past          `json:"-"`
+	Sums   Sums          `json:"-"` // counted from the rows, or read
+	Stored Sums          `json:"-"` // the row of table settled
 }
 
 // Past tells which tables in MySQL have rows of a coupon. Before the first settlement most coupons have none.
@@ -75,25 +59,24 @@ type Past struct {
 	Pending  bool  // the clean-up of one of them is pending
 }
 
+// Settled returns how many promises MySQL accounts for.
+func (a Account) Settled() int64 { return a.Issued + a.Outcomes + a.WrittenOff + a.Erased }
+
 // Gap returns the number of lost promises. A negative number counts applications without a promise.
 func (a Account) Gap() int64 {
-	return a.Accepted - a.AskedAgain - a.WrittenOff - (a.Waiting + a.UnderReview + a.Issued + a.Outcomes +
-		a.Erased - a.InBoth)
+	return a.Accepted - (a.Waiting + a.UnderReview + a.Settled() - a.InBoth)
 }
 
-// RestoreDue reports whether promises may have been lost since the journal was last compared with Redis. It is so, too,
-// if those that were missing then are accounted for: as many that are lost later would be taken for them.
-func (a Account) RestoreDue() bool {
-	if a.Server.Restored != a.Server.Since {
-		return a.Server.Base > 0 || a.Gap() > 0
-	}
-	return max(a.Gap(), 0) != a.Server.Missing
-}
+// RestoreDue returns why a restore is due, but for missing marks.
+func (a Account) RestoreDue() promise.Cause { return a.Books.Due(a.Line) }
+
+// LacksMarks reports whether Redis marks fewer users as issued than have the coupon, though no clean-up is pending.
+func (a Account) LacksMarks() bool { return a.Line.Issued < a.Issued && !a.Past.Pending }
 
 // Figures returns the numbers that add up to the gap.
 func (a Account) Figures() audit.Figures {
 	return audit.Figures{Accepted: a.Accepted, Waiting: a.Waiting, UnderReview: a.UnderReview, Issued: a.Issued,
-		Outcomes: a.Outcomes, InBoth: a.InBoth, WrittenOff: a.WrittenOff, AskedAgain: a.AskedAgain, Erased: a.Erased}
+		Outcomes: a.Outcomes, InBoth: a.InBoth, WrittenOff: a.WrittenOff, Erased: a.Erased}
 }
 
 func (a Account) String() string { return a.Figures().In(text.English) }
@@ -102,17 +85,6 @@ func (a Account) String() string { return a.Figures().In(text.English) }
 func (l *Ledger) Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, error) {
 	a, _, err := l.count(ctx, tx, couponID)
 	return a, err
-}
-
-// Vanished returns how many more promises are missing than in a, an earlier account of the same transaction. It counts
-// the rows of MySQL only if Redis has fewer of the accepted applications than then: a clean-up may have removed them.
-func (l *Ledger) Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account) (int64, error) {
-	counts, err := l.Store.Counts(ctx, couponID, 0)
-	if err != nil || gone(counts) <= a.Server.Gone {
-		return 0, err
-	}
-	now, err := l.Account(ctx, tx, couponID)
-	return max(now.Gap()-a.Gap(), 0), err
 }
 
 // UnderLock makes a SELECT lock the coupon's row against settlements and changes until the transaction ends. The lock
@@ -138,26 +110,27 @@ func (l *Ledger) AccountOf(ctx context.Context, db *sql.DB, couponID coupon.Coup
 	return a, mysqltx.Wrap(err, "account for coupon %d", couponID)
 }
 
-const promisedSQL = `
-SELECT COALESCE(p.accepted, 0), COALESCE(p.last_arrival, 0), COALESCE(p.written_off, 0), COALESCE(p.twice, 0),
-    COALESCE(p.counted_since, 0), COALESCE(p.erased, 0),
-       COALESCE(s.issued, 0), COALESCE(s.concluded, 0), COALESCE(s.settled_up_to, 0), COALESCE(s.last_issued, 0),
+const promisedSQL = "SELECT " + promise.Columns + `, COALESCE(s.last_issued, 0),
        EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = o.id), EXISTS (SELECT 1 FROM application_outcome a
          WHERE a.coupon_id = o.id),
        EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id),
        EXISTS (SELECT 1 FROM settlement t WHERE t.coupon_id = o.id AND t.cleaned_at IS NULL)
-FROM (SELECT ? AS id) o LEFT JOIN promise p ON p.coupon_id = o.id LEFT JOIN settled s ON s.coupon_id = o.id`
+FROM (SELECT ? AS id) o LEFT JOIN journal j ON j.coupon_id = o.id LEFT JOIN settled s ON s.coupon_id = o.id`
 
-// readPromised reads the promise, the sums, and which tables have rows of a coupon.
+// readPromised reads the journal, the sums, and which tables have rows of a coupon.
 func readPromised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (a Account, err error) {
-	fields := []any{&a.Accepted, &a.LastArrival, &a.WrittenOff, &a.AskedAgain, &a.CountedSince, &a.Erased}
-	fields = append(append(fields, a.Stored.fields()...), &a.Past.Held, &a.Past.Recorded, &a.Past.Settled,
-		&a.Past.Pending)
-	err = tx.QueryRowContext(ctx, promisedSQL, couponID).Scan(fields...)
-	return a, mysqltx.Wrap(err, "read promise and sums of coupon %d", couponID)
+	b := &a.Books
+	err = tx.QueryRowContext(ctx, promisedSQL, couponID).Scan(append(b.Fields(), &a.Stored.LastIssued, &a.Past.Held,
+		&a.Past.Recorded, &a.Past.Settled, &a.Past.Pending)...)
+	a.Stored.Issued, a.Stored.Concluded, a.Stored.SettledUpTo = b.Issued, b.Concluded, b.SettledUpTo
+	a.WrittenOff, a.Erased = b.WrittenOff, b.Erased
+	return a, mysqltx.Wrap(err, "read journal and sums of coupon %d", couponID)
 }
 
-func (a *Account) useSums(s Sums) { a.Sums, a.Issued, a.Outcomes = s, s.Issued, s.Concluded }
+func (a *Account) useSums(s Sums) {
+	a.Sums, a.Issued, a.Outcomes = s, s.Issued, s.Concluded
+	a.Books.Issued, a.Books.Concluded = s.Issued, s.Concluded
+}
 
 // settledSQL asks for each outcome separately, because an index then gives the highest arrival.
 const settledSQL = `
@@ -190,12 +163,12 @@ func ReadRecorded(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Ac
 	return a, mysqltx.Wrap(err, "count outcomes of coupon %d", couponID)
 }
 
-// count reads MySQL before Redis. Applications arrive even under the coupon's lock, and API pods then raise the promise
-// row. If Redis were read first, applications that arrive between the two reads would look lost.
-func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, candidates.Counts, error) {
+// count reads MySQL before Redis: under the coupon's lock only the clean-up of a settlement moves anybody, and it is
+// seen entry by entry.
+func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (Account, coupon.Look, error) {
 	recorded, err := ReadRecorded(ctx, tx, couponID)
 	if err != nil {
-		return Account{}, candidates.Counts{}, err
+		return Account{}, coupon.Look{}, err
 	}
 	return l.AddUp(ctx, tx, couponID, recorded, func(Entry) {})
 }
@@ -204,31 +177,25 @@ func (l *Ledger) count(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID
 // removes them. Earlier ones can be settled, because the clean-up is pending or Redis fell back to an older state:
 // AddUp compares each of them with MySQL and calls visit for it.
 func (l *Ledger) AddUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account,
-	visit func(Entry)) (Account, candidates.Counts, error) {
-	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
+	visit func(Entry)) (Account, coupon.Look, error) {
+	look, err := l.Store.Observe(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
-		return Account{}, counts, err
+		return Account{}, look, err
 	}
-	a, err = l.addUp(ctx, tx, couponID, a, counts, visit)
-	return a, counts, err
+	a, err = l.addUp(ctx, tx, couponID, a, look, visit)
+	return a, look, err
 }
 
-// lift raises the promise in MySQL to that in Redis.
-func (a *Account) lift(counts candidates.Counts) {
-	a.Accepted, a.LastArrival = max(a.Accepted, counts.Accepted), max(a.LastArrival, counts.LastArrival)
-	a.AskedAgain, a.CountedSince = max(a.AskedAgain, counts.Twice), max(a.CountedSince, counts.Since)
-	a.Sold = counts.Sold
-	a.Server = Server{Base: counts.Base, Since: counts.Since, Restored: counts.Restored, Missing: counts.Missing,
-		Gone: gone(counts)}
+// read takes over what Redis says.
+func (a *Account) read(look coupon.Look) {
+	a.Accepted, a.LastArrival, a.Sold, a.Line = look.Accepted, max(look.Last, a.Books.Highest()), look.Sold, look.Line
 }
 
-func gone(c candidates.Counts) int64 { return c.Accepted - c.Twice - c.Waiting - c.DLQ }
-
-func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, counts candidates.Counts,
+func (l *Ledger) addUp(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, a Account, look coupon.Look,
 	visit func(Entry)) (Account, error) {
-	a.lift(counts)
-	a.Waiting, a.UnderReview = counts.WaitingAfter, counts.DLQAfter
-	if counts.Waiting == counts.WaitingAfter && counts.DLQ == counts.DLQAfter {
+	a.read(look)
+	a.Waiting, a.UnderReview = look.WaitingAfter, look.DLQAfter
+	if look.Waiting == look.WaitingAfter && look.DLQ == look.DLQAfter {
 		return a, nil
 	}
 	err := l.walk(ctx, tx, couponID, a.Sums.SettledUpTo, func(e Entry) {

@@ -2,12 +2,14 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -71,4 +73,39 @@ func TestAccountBySums_ReadsTheDLQAgainWhileACleanUpIsPending(t *testing.T) {
 		VALUES (?, 1, ?, 'NOT_SELECTED', 1, NOW(6))`, id, first.Time())
 	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "2").Err())
 	require.EqualValues(t, 1, gap())
+}
+
+// Everybody who was accepted is counted once, wherever they are.
+func TestAccount_AddsUp(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3)
+	d.Apply(id, 9) // not a user: under review
+	d.SettleNow()
+	d.Exec("UPDATE settled SET written_off = 4, erased = 5")
+	d.AddPromises(id, 9+2)
+	d.ApplyAt(id, "7", d.Now())
+	third := jajeongtest.Column[time.Time](d, "SELECT applied_at FROM application_outcome WHERE user_id = 3")[0]
+	d.ApplyAt(id, "3", third) // an older state of Redis
+	d.AddPromises(id, -1)
+	d.InsertGranted(id, 8) // answers no application
+
+	l := &ledger.Ledger{Store: d.Store}
+	a, err := l.AccountOf(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"accepted": 16, "waiting": 2, "reviewed": 1, "issued": 2, "outcomes": 1, "both": 1,
+		"written off": 4, "erased": 5, "gap": 2}, map[string]int64{"accepted": a.Accepted, "waiting": a.Waiting,
+		"reviewed": a.UnderReview, "issued": a.Issued, "outcomes": a.Outcomes, "both": a.InBoth,
+		"written off": a.WrittenOff, "erased": a.Erased, "gap": a.Gap()})
+	require.EqualValues(t, 12, a.Settled())
+	require.Equal(t, promise.Missing, a.RestoreDue())
+	require.False(t, a.LacksMarks())
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Key("issued", id), "1").Err())
+	a, err = l.AccountOf(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	require.True(t, a.LacksMarks())
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	a, err = l.AccountOf(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	require.False(t, a.LacksMarks(), "a clean-up is about to mark them")
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
@@ -18,8 +17,6 @@ type Sums struct {
 	SettledUpTo coupon.Arrival // highest arrival with such a row; higher if a record of NOT_SELECTED was deleted
 	LastIssued  coupon.Arrival // highest arrival that ever got a seat
 }
-
-func (s *Sums) fields() []any { return []any{&s.Issued, &s.Concluded, &s.SettledUpTo, &s.LastIssued} }
 
 // AccountBySums is Account with the sums of table settled instead of counted rows. seated is the coupon's issued_count.
 // Every ten seconds, the coupons are compared with seated. If anything does not add up, the rows are counted after all.
@@ -54,27 +51,27 @@ const couponsSQL = "SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?"
 // addUpUnlessKnown is AddUp, but does not walk a DLQ that has not changed since the last walk.
 func (l *Ledger) addUpUnlessKnown(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 	a Account) (_ Account, now time.Time, err error) {
-	counts, err := l.Store.Counts(ctx, couponID, a.Sums.SettledUpTo)
+	look, err := l.Store.Observe(ctx, couponID, a.Sums.SettledUpTo)
 	if err != nil {
-		return a, counts.Now, err
+		return a, look.Now, err
 	}
-	if !a.Past.Pending && counts.Waiting == counts.WaitingAfter {
-		if still, known := l.walked.inBoth(couponID, counts); known {
-			a.lift(counts)
-			a.Waiting, a.UnderReview, a.InBoth = counts.Waiting, counts.DLQ, still
-			return a, counts.Now, nil
+	if !a.Past.Pending && look.Waiting == look.WaitingAfter {
+		if still, known := l.walked.inBoth(couponID, look); known {
+			a.read(look)
+			a.Waiting, a.UnderReview, a.InBoth = look.Waiting, look.DLQ, still
+			return a, look.Now, nil
 		}
 	}
 	settledInDLQ := int64(0)
-	a, err = l.addUp(ctx, tx, couponID, a, counts, func(e Entry) {
+	a, err = l.addUp(ctx, tx, couponID, a, look, func(e Entry) {
 		if e.Source != coupon.SourceQueue && e.Settled() {
 			settledInDLQ++
 		}
 	})
 	if err == nil && !a.Past.Pending {
-		l.walked.keep(couponID, counts, settledInDLQ)
+		l.walked.keep(couponID, look, settledInDLQ)
 	}
-	return a, counts.Now, err
+	return a, look.Now, err
 }
 
 // maxWalked bounds the memory: as many coupons as a catalog has.
@@ -115,7 +112,7 @@ type walk struct {
 	inBoth  int64
 }
 
-func (w *walks) inBoth(id coupon.CouponID, now candidates.Counts) (int64, bool) {
+func (w *walks) inBoth(id coupon.CouponID, now coupon.Look) (int64, bool) {
 	if now.DLQ == 0 {
 		return 0, true
 	}
@@ -125,8 +122,8 @@ func (w *walks) inBoth(id coupon.CouponID, now candidates.Counts) (int64, bool) 
 	return last.inBoth, ok && last.since == now.Since && last.changes == now.DLQChanges
 }
 
-func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, inBoth int64) {
-	if counts.Since == 0 { // without a state, changes are not counted
+func (w *walks) keep(id coupon.CouponID, look coupon.Look, inBoth int64) {
+	if look.Since == 0 { // without a state, changes are not counted
 		return
 	}
 	w.mu.Lock()
@@ -134,5 +131,5 @@ func (w *walks) keep(id coupon.CouponID, counts candidates.Counts, inBoth int64)
 	if w.byCoupon == nil || len(w.byCoupon) >= maxWalked {
 		w.byCoupon = map[coupon.CouponID]walk{}
 	}
-	w.byCoupon[id] = walk{counts.Since, counts.DLQChanges, inBoth}
+	w.byCoupon[id] = walk{look.Since, look.DLQChanges, inBoth}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
 
@@ -29,23 +28,26 @@ func TestWalks_CountsRowsAtIntervals(t *testing.T) {
 func TestWalks_KnowAnUnchangedDLQ(t *testing.T) {
 	t.Parallel()
 	var w walks
-	now := candidates.Counts{DLQ: 3, Since: 10, DLQChanges: 5}
+	look := func(since coupon.Arrival, changes int64) coupon.Look {
+		return coupon.Look{Line: coupon.Line{DLQ: 3, Since: since}, DLQChanges: changes}
+	}
+	now := look(10, 5)
 	_, known := w.inBoth(1, now)
 	require.False(t, known)
 	w.keep(1, now, 2)
 	still, known := w.inBoth(1, now)
 	require.True(t, known)
 	require.EqualValues(t, 2, still)
-	for name, other := range map[string]candidates.Counts{
-		"a change":       {DLQ: 3, Since: 10, DLQChanges: 6},
-		"another server": {DLQ: 3, Since: 11, DLQChanges: 5},
+	for name, other := range map[string]coupon.Look{
+		"a change":       look(10, 6),
+		"another server": look(11, 5),
 	} {
 		_, known = w.inBoth(1, other)
 		require.False(t, known, name)
 	}
-	_, known = w.inBoth(2, candidates.Counts{})
+	_, known = w.inBoth(2, coupon.Look{})
 	require.True(t, known, "an empty DLQ")
-	lost := candidates.Counts{DLQ: 1}
+	lost := coupon.Look{Line: coupon.Line{DLQ: 1}}
 	w.keep(3, lost, 0)
 	_, known = w.inBoth(3, lost)
 	require.False(t, known, "without a state, changes are not counted")

@@ -9,17 +9,17 @@
 //	when a stream begins
 //	when the lowest arrival has passed the user's: the application has left the queue, and has an outcome
 //	when something happened that may concern the user: others applied and this user has no application yet, the DLQ
-//	changed and this user is under review, or another Redis server answers
+//	changed and this user is under review, another Redis server answers, or a restore has ended
 //
-// Lookups are batches, in Redis and then, for those whom Redis does not know, in MySQL. Nothing is sent through Redis
-// to the streams, so nothing can be lost on the way.
+// Lookups are batches, in Redis and then, for those whose standing Redis does not give, in MySQL. Nothing is sent
+// through Redis to the streams, so nothing can be lost on the way.
 //
 // # Positions
 //
 // Applications leave the queue from its front. The mark is the highest arrival of the last look; the entries up to it
 // that the next look does not find have left. A position is the one that was looked up, less what has left the queue
-// since. An entry that a process puts back after a failover makes positions ahead of it wrong by one until the next
-// lookup; such a failover makes the room look up everybody anyway.
+// since. An entry that a restore puts back makes the positions behind it wrong by one, until the restore ends and the
+// room looks up everybody.
 //
 // # Slow clients
 //
@@ -36,5 +36,5 @@
 // A room whose looks fail repeats the last states with `delayed`. An application that was told of and is found nowhere,
 // for example because a failover lost it, keeps its last state with `delayed` until it is found again. While
 // applications are restored, whoever is found nowhere is told UNKNOWN with `delayed`, and never NOT_APPLIED: see
-// package missing.
+// standing.Losses.
 package live

@@ -2,6 +2,7 @@ package live
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -22,7 +23,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -39,8 +40,12 @@ type servers struct {
 	last     coupon.Arrival // of those who applied and have left the queue
 	since    coupon.Arrival
 
-	verdict  missing.Verdict // on those who are found nowhere; 0: they have not applied
-	restored candidates.Line // what redis has noted of a restore
+	accepted int64         // applications that Redis counts; 0: those who wait
+	toCome   bool          // the server is new to the coupon, and a restore is due
+	restores int64         // restores that have ended
+	left     int64         // promises that the last one has not found
+	books    promise.Books // of the coupon
+	shown    coupon.Coupon // in the catalog
 
 	redisAway, mysqlAway bool
 	mysqlTakes           time.Duration
@@ -48,8 +53,8 @@ type servers struct {
 	counts               counts
 }
 
-// counts are questions to Redis, users in them, users that MySQL was asked about, and questions about losses.
-type counts struct{ looks, asked, histories, verdicts int }
+// counts are questions to Redis, users in them, and users that MySQL was asked about.
+type counts struct{ looks, asked, histories int }
 
 func (s *servers) count() counts {
 	s.Lock()
@@ -70,8 +75,8 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 		return candidates.Watch{}, errAway
 	}
 	w := candidates.Watch{Now: time.Now(), Sold: s.sold, DLQChanges: s.dlqs,
-		Line: candidates.Line{Window: true, Since: s.since, Waiting: int64(len(s.queue)), Restored: s.restored.Restored,
-			Missing: s.restored.Missing}}
+		Line: coupon.Line{Since: s.since, Waiting: int64(len(s.queue)), Restored: !s.toCome, Restores: s.restores,
+			Left: s.left, Accepted: cmp.Or(s.accepted, int64(len(s.queue)))}}
 	position := map[coupon.UserID]int64{}
 	for i, user := range s.queue {
 		position[user] = int64(i + 1)
@@ -98,12 +103,12 @@ func (s *servers) Watch(_ context.Context, _ coupon.CouponID, upTo coupon.Arriva
 }
 
 func (s *servers) Read(ctx context.Context, _ coupon.CouponID,
-	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error) {
+	users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, promise.Books, error) {
 	s.Lock()
 	defer s.Unlock()
 	s.counts.histories += len(users)
 	if s.mysqlAway {
-		return nil, errAway
+		return nil, promise.Books{}, errAway
 	}
 	if takes := s.mysqlTakes; takes > 0 {
 		s.Unlock()
@@ -113,7 +118,7 @@ func (s *servers) Read(ctx context.Context, _ coupon.CouponID,
 		}
 		s.Lock()
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, promise.Books{}, ctx.Err()
 		}
 	}
 	found := map[coupon.UserID][]standing.Outcome{}
@@ -122,21 +127,11 @@ func (s *servers) Read(ctx context.Context, _ coupon.CouponID,
 			found[user] = []standing.Outcome{{Outcome: coupon.Outcome(is)}}
 		}
 	}
-	return found, nil
-}
-
-func (s *servers) Judge(context.Context, coupon.Coupon, candidates.Line, time.Time) (missing.Verdict, error) {
-	s.Lock()
-	defer s.Unlock()
-	s.counts.verdicts++
-	if s.verdict != 0 && s.mysqlAway {
-		return 0, errAway
-	}
-	return max(s.verdict, missing.NotApplied), nil
+	return found, s.books, nil
 }
 
 func (s *servers) Lookup(id coupon.CouponID) (coupon.Coupon, bool) {
-	return theCoupon, id == theCoupon.ID
+	return s.shown, id == theCoupon.ID
 }
 
 var theCoupon = coupon.Coupon{ID: 42, TotalQuantity: 1000, Cadence: coupon.Nightly}
@@ -170,11 +165,11 @@ func inBubble(t *testing.T, max int, test func(s *site)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake := &servers{state: map[coupon.UserID]coupon.Standing{}, outcomes: map[coupon.UserID]coupon.Standing{},
-			since: 1}
+			shown: theCoupon, since: coupon.ArrivalAt(time.Now())}
 		s := &site{servers: fake, t: t, registry: prometheus.NewRegistry()}
 		s.Hub = New(Options{
-			Store: fake, Records: fake, Losses: fake, Coupons: fake, Max: max, Logger: zap.NewNop(),
-			Metrics: s.registry, Now: time.Now,
+			Store: fake, Records: fake, Losses: standing.NewLosses(time.Now), Coupons: fake, Max: max,
+			Logger: zap.NewNop(), Metrics: s.registry, Now: time.Now,
 			Terms: standing.Terms{Zone: func() *time.Location { return time.UTC }, IssueInterval: time.Second},
 		})
 		test(s)
@@ -212,7 +207,7 @@ func (s *site) newPatron() *patron {
 // open opens a stream.
 func (s *site) open(user coupon.UserID) *patron {
 	c := s.newPatron()
-	s.Serve(c, httptest.NewRequest(http.MethodGet, "/", nil), theCoupon, user)
+	s.Serve(c, httptest.NewRequest(http.MethodGet, "/", nil), s.shown, user)
 	return c
 }
 

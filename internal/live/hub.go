@@ -12,8 +12,8 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/ops"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -23,15 +23,10 @@ type Store interface {
 		users ...coupon.UserID) (candidates.Watch, error)
 }
 
-// Records ask MySQL about users of whom Redis has nothing. standing.Records implements it.
+// Records ask MySQL about users whose standing Redis does not give. standing.Records implements it.
 type Records interface {
 	Read(ctx context.Context, couponID coupon.CouponID,
-		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, error)
-}
-
-// Losses says what to make of applications that are found nowhere.
-type Losses interface {
-	Judge(ctx context.Context, of coupon.Coupon, line candidates.Line, now time.Time) (missing.Verdict, error)
+		users ...coupon.UserID) (map[coupon.UserID][]standing.Outcome, promise.Books, error)
 }
 
 // Coupons are the coupons in the memory of the process.
@@ -43,7 +38,7 @@ type Coupons interface {
 type Options struct {
 	Store   Store
 	Records Records
-	Losses  Losses
+	Losses  *standing.Losses // those of the process
 	Coupons Coupons
 	Terms   standing.Terms
 	Max     int // streams; further ones get one state and end

@@ -263,7 +263,7 @@ func TestAnotherServerMakesEverybodyDue(t *testing.T) {
 		s.line(10)
 		p := s.open(9)
 		pass(2 * time.Second)
-		s.change(func() { s.queue, s.since = s.queue[:5], 2 })
+		s.change(func() { s.queue, s.since = s.queue[:5], s.since+1 })
 		pass(4 * time.Second)
 		p.requireLast(`"delayed":true`)
 		s.change(func() { s.queue = append([]coupon.UserID{}, 1, 2, 3, 4, 5, 9) })
@@ -395,7 +395,7 @@ func TestIssuedBetweenTwoLooks(t *testing.T) {
 	})
 }
 
-// After a failover, a process puts an application back, behind which others wait.
+// After a failover, a restore enters an application, behind which others wait.
 func TestPutBackIsFound(t *testing.T) {
 	inBubble(t, 10, func(s *site) {
 		s.queue = []coupon.UserID{3, 9}

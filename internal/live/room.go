@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/httpapi"
-	"github.com/jajeong/jajeong/internal/missing"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -53,6 +54,7 @@ type room struct {
 
 	looked  bool
 	queue   candidates.Watch
+	since   coupon.Arrival    // start of the last epoch that a look has shown
 	mark    coupon.Arrival    // highest arrival of the last look
 	left    int64             // entries that have left the queue since the room opened
 	failing time.Time         // when looks began to fail; zero: the last one succeeded
@@ -60,7 +62,6 @@ type room struct {
 	someDue bool              // whether a stream was due in the last round
 	greeted time.Time         // when newcomers were welcomed last
 	waited  time.Duration     // time spent waiting for MySQL in this round
-	nowhere []*stream         // streams whose users were found nowhere: it must be judged whether they are lost
 	members []*stream
 }
 
@@ -106,11 +107,10 @@ func (r *room) welcome() {
 	newcomers := slices.DeleteFunc(r.hub.welcomed(r), func(s *stream) bool { return !s.due }) // a round was faster
 	for page := range slices.Chunk(newcomers, candidates.MaxWatched) {
 		if !r.lookUp(page, now) {
-			r.someDue, r.nowhere = true, nil
+			r.someDue = true
 			return
 		}
 	}
-	r.judge(now)
 	for _, s := range newcomers {
 		r.tell(s, now)
 	}
@@ -124,7 +124,6 @@ func (r *room) round() {
 		r.coupon = one
 	}
 	r.lookUpAll()
-	r.judge(r.hub.Now())
 	r.tellAll()
 }
 
@@ -169,7 +168,7 @@ func (r *room) isDue(s *stream) bool {
 	return s.due || s.state.Is == coupon.StandingPending && (r.queue.Lowest == 0 || s.state.Arrival < r.queue.Lowest)
 }
 
-// lookUp asks Redis about the queue and some users, and MySQL about those whom Redis does not know.
+// lookUp asks Redis about the queue and some users, and MySQL about those whose standing Redis does not give.
 func (r *room) lookUp(streams []*stream, now time.Time) bool {
 	users := make([]coupon.UserID, len(streams))
 	for i, s := range streams {
@@ -182,30 +181,36 @@ func (r *room) lookUp(streams []*stream, now time.Time) bool {
 		return false
 	}
 	r.see(queue)
-	var strangers []*stream
+	var open []*stream
+	found := map[coupon.UserID]candidates.Found{} // of users about whom MySQL is asked
 	for i, s := range streams {
-		if is := (standing.Facts{Found: queue.Users[i]}).Conclude(); is.Is != coupon.StandingNone {
+		is := (standing.Facts{Found: queue.Users[i]}).Conclude()
+		switch {
+		case standing.MustAsk(r.coupon, queue, is.Is), is.Is == coupon.StandingNone && s.applied():
+			open, found[s.user] = append(open, s), queue.Users[i]
+		case is.Is == coupon.StandingNone:
+			r.learnNothing(s, now, promise.Books{})
+		default:
 			s.learn(is, is.Position+r.left)
-		} else {
-			strangers = append(strangers, s)
 		}
 	}
-	return r.askHistory(strangers, now)
+	r.askHistory(open, found, now)
+	return true
 }
 
 // see takes over what a look has shown of the queue.
 func (r *room) see(queue candidates.Watch) {
 	before := r.queue
+	// The server is new while Since is 0. Only a look that misses somebody sees it.
+	begun := queue.Since != 0 && queue.Since != r.since
 	switch {
 	case !r.looked:
-	case queue.Since != before.Since: // another server: nobody's position is known any longer
+	case begun || queue.Restores != before.Restores: // nobody's position is known any longer
 		r.wake(coupon.StandingPending, coupon.StandingUnderReview, notApplied)
-	default:
+	case queue.Since == before.Since:
 		r.left += before.Waiting - queue.UpTo
 	}
-	if queue.Restored != before.Restored || queue.Missing != before.Missing { // a restore has ended
-		r.wake(notApplied)
-	}
+	r.since = cmp.Or(queue.Since, r.since)
 	if queue.DLQChanges != before.DLQChanges {
 		r.wake(coupon.StandingUnderReview)
 	}
@@ -225,74 +230,55 @@ func (r *room) wake(standings ...coupon.Standing) {
 	}
 }
 
-// askHistory asks MySQL about users whom Redis does not know.
-func (r *room) askHistory(streams []*stream, now time.Time) bool {
-	var asked []*stream
-	for _, s := range streams {
-		if s.applied() || standing.MayBeSettled(r.coupon, r.queue.Sold) {
-			asked = append(asked, s)
-		} else {
-			r.nowhere = append(r.nowhere, s)
-		}
-	}
-	if len(asked) == 0 {
-		return true
-	}
-	users := make([]coupon.UserID, len(asked))
-	for i, s := range asked {
-		users[i], s.due, s.again = s.user, true, now.Add(againAfter)
-	}
-	found, answered := r.outcomesOf(users)
-	if !answered {
-		for _, s := range asked {
-			s.lost = true
-		}
-		return true // Redis works: the next page may be known there
-	}
-	for _, s := range asked {
-		if is := (standing.Facts{Outcomes: found[s.user], Asked: true}).Conclude(); is.Is != coupon.StandingNone {
-			s.learn(is, 0)
-		} else if s.lost = s.applied(); !s.lost {
-			r.nowhere = append(r.nowhere, s)
-		}
-	}
-	return true
-}
-
-// judge decides what to tell those who were found nowhere, once a round for all of them: it may have to ask MySQL.
-// Whoever may soon be found is not told NOT_APPLIED.
-func (r *room) judge(now time.Time) {
-	nowhere := r.nowhere
-	if r.nowhere = nil; len(nowhere) == 0 {
+// askHistory asks MySQL about users whose standing Redis does not give. found is what Redis has of them.
+func (r *room) askHistory(streams []*stream, found map[coupon.UserID]candidates.Found, now time.Time) {
+	if len(streams) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	verdict, err := r.hub.Losses.Judge(ctx, r.coupon, r.queue.Line, r.queue.Now)
-	if err != nil {
-		r.count(err)
+	users := make([]coupon.UserID, len(streams))
+	for i, s := range streams {
+		users[i], s.due, s.again = s.user, true, now.Add(againAfter)
 	}
-	for _, s := range nowhere {
-		if err != nil || verdict == missing.Restoring {
+	outcomes, books, answered := r.outcomesOf(users)
+	for _, s := range streams {
+		facts := standing.Facts{Found: found[s.user], Asked: answered, Outcomes: outcomes[s.user]}
+		is := facts.Conclude()
+		switch {
+		case answered && is.Is != coupon.StandingNone:
+			s.learn(is, is.Position+r.left)
+		case s.applied(): // it is found again, or MySQL answers
+			s.lost = true
+		case answered:
+			r.learnNothing(s, now, books)
+		default:
 			s.doubt(now)
-		} else {
-			s.learnNothing(now, verdict == missing.MayBeLost)
 		}
+	}
+}
+
+// learnNothing notes that a user was found nowhere. Whoever may soon be found is not told NOT_APPLIED.
+func (r *room) learnNothing(s *stream, now time.Time, books promise.Books) {
+	if verdict := r.hub.Losses.Judge(r.coupon, r.queue, books); verdict == standing.Restoring {
+		s.doubt(now)
+	} else {
+		s.learnNothing(now, verdict == standing.MayBeLost)
 	}
 }
 
 // outcomesOf asks MySQL, unless this round has waited long enough for it.
-func (r *room) outcomesOf(users []coupon.UserID) (found map[coupon.UserID][]standing.Outcome, answered bool) {
+func (r *room) outcomesOf(users []coupon.UserID) (
+	found map[coupon.UserID][]standing.Outcome, books promise.Books, answered bool,
+) {
 	if r.waited >= lookTimeout {
-		return nil, false
+		return nil, books, false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	began := r.hub.Now()
-	found, err := r.hub.Records.Read(ctx, r.coupon.ID, users...)
+	found, books, err := r.hub.Records.Read(ctx, r.coupon.ID, users...)
 	r.waited += r.hub.Now().Sub(began)
 	r.count(err)
-	return found, err == nil
+	return found, books, err == nil
 }
 
 // asked notes whether Redis has answered.

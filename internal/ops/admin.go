@@ -37,6 +37,7 @@ type Config struct {
 	}
 	Catalog interface { // nil: the process has no catalog, and is ready only while MySQL answers
 		Loaded() bool
+		JournalLate() error // returns an error while Redis alone has applications of the last minute
 	}
 	Identity interface { // nil: the process has no users
 		Ready() error // returns an error while the process cannot know who sends a request
@@ -117,7 +118,7 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // check runs all checks. The process stays ready if MySQL is away but a catalog is loaded, if one shard of a Cluster is
-// away, or if Redis is full or cannot save: it still answers earlier applicants.
+// away, if Redis is full or cannot save, or if a journal is late: it still answers earlier applicants.
 func (a *Admin) check(ctx context.Context) readiness {
 	if a.draining.Load() {
 		return readiness{Checks: map[string]check{"serving": {Detail: "shutting down"}}}
@@ -147,6 +148,7 @@ func (a *Admin) check(ctx context.Context) readiness {
 	if a.config.Catalog != nil {
 		required = "catalog"
 		checks[required] = check{OK: a.config.Catalog.Loaded()}
+		checks["journal"] = checked(a.config.Catalog.JournalLate())
 	}
 	ready := checks["maxmemory_policy"].OK && checks[required].OK // the policy is known only if a shard has answered
 	state := readiness{Ready: ready, Checks: checks}

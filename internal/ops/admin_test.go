@@ -25,6 +25,16 @@ type known bool
 
 func (k known) Loaded() bool { return bool(k) }
 
+func (known) JournalLate() error { return nil }
+
+// late is a loaded catalog with a late journal.
+type late struct {
+	known
+	err error
+}
+
+func (l late) JournalLate() error { return l.err }
+
 type pinger struct{ err error }
 
 type keys struct{ err error }
@@ -80,6 +90,8 @@ func TestReadiness(t *testing.T) {
 		{name: "applying without MySQL", change: set("maxmemory", "0"),
 			of:    ops.Config{MySQL: pinger{away}, Catalog: known(true)},
 			ready: true, check: "mysql", detail: "^away$"},
+		{name: "journal is late", of: ops.Config{MySQL: pinger{}, Catalog: late{true, errors.New("late")}}, ready: true,
+			check: "journal", detail: "^late$"},
 		{name: "settling", of: ops.Config{MySQL: pinger{}}, ready: true},
 		{name: "settling without MySQL", of: ops.Config{MySQL: pinger{away}}, check: "mysql", detail: "^away$"},
 		{name: "keys", of: ops.Config{MySQL: pinger{}, Identity: keys{}}, ready: true, check: "identity", ok: true},
@@ -117,7 +129,8 @@ func TestReadiness(t *testing.T) {
 			require.Regexp(t, c.detail, r.Checks[c.check].Detail, c.name)
 		}
 		if c.name == "well" {
-			require.Len(t, r.Checks, 6)
+			require.Len(t, r.Checks, 7)
+			require.True(t, r.Checks["journal"].OK)
 		}
 	}
 }

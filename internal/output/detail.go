@@ -48,10 +48,9 @@ func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 	case audit.Restored:
 		w.restored(is)
 	case audit.Honoured:
-		if is.Arrival > 0 {
-			w.value(text.CSVArrival, l.Instant(is.Arrival.Time()))
-		}
-		w.counted(text.DetailLessWrittenOff, is.WrittenOff)
+		w.value(text.CSVArrival, l.Instant(is.Arrival.Time()))
+	case audit.UnknownPromises:
+		w.say(l.Sprintf(text.DetailUnknown, is.Accepted-is.Known, is.Accepted, is.Known))
 	case audit.UsedApproval:
 		w.say(l.Sprintf(text.DetailApproval, is.Approval, Word(l.Language, is.Action), Printable(is.Maker),
 			Printable(is.Checker), Printable(is.Digest)))
@@ -139,7 +138,6 @@ func (w *words) restored(is audit.Restored) {
 	w.counted(text.DetailPutBack, is.Back)
 	w.counted(text.DetailMoved, is.Moved)
 	w.counted(text.DetailFromMarks, is.FromMarks)
-	w.counted(text.DetailLessWrittenOff, is.WrittenOff)
 	w.counted(text.DetailStillMissing, is.Missing)
 }
 

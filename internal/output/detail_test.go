@@ -77,11 +77,10 @@ func TestDetail(t *testing.T) {
 			"1 application written off: accepted 5, waiting 0, under review 1, issued 2, other outcomes 1, counted " +
 				"twice 0, written off 0; sha256:9"},
 		{audit.GapHeld, audit.MissingPromises{Missing: 1,
-			Account: audit.Figures{Accepted: 5, AskedAgain: 2, Erased: 3}},
-			"접수된 신청 5건 중 1건을 찾을 수 없음: 접수 5, 대기 0, 검토 중 0, 발급 0, 발급 외 결과 0, 중복 집계 0, 유실 인정 0, 페일오버 후 재접수 2, 개인정보 삭제 3",
+			Account: audit.Figures{Accepted: 5, Erased: 3}},
+			"접수된 신청 5건 중 1건을 찾을 수 없음: 접수 5, 대기 0, 검토 중 0, 발급 0, 발급 외 결과 0, 중복 집계 0, 유실 인정 0, 개인정보 삭제 3",
 			"1 of 5 accepted applications cannot be found: accepted 5, waiting 0, under review 0, issued 0, other " +
-				"outcomes 0, counted twice 0, written off 0, " +
-				"accepted again after a failover 2, erased 3"},
+				"outcomes 0, counted twice 0, written off 0, erased 3"},
 		{audit.CountHeld, audit.WrongCount{Recorded: 2, Coupons: 1, Seats: 1},
 			"기록된 발급 수는 2장이지만 실제 발급된 쿠폰은 1장, 수량은 1장", "the recorded count is 2, but 1 coupon is issued, of 1 seat"},
 		{audit.CouponUserExtended, audit.HolderChange{Expires: audit.ChangedTime(at, at.AddDate(0, 0, 30))},

@@ -16,8 +16,8 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/journal"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/report"
 	"github.com/jajeong/jajeong/internal/users"
 )
@@ -110,50 +110,46 @@ func (r *Reader) Tonight(ctx context.Context) (t Tonight, err error) {
 	return t, err
 }
 
-// fill adds what Redis and the journal know of coupons, and what is missing by the sums that pods compare, too. unread
-// is the error of Redis.
+// fill adds what Redis and the journal know of coupons, and how many promises are missing. unread is the error of
+// Redis.
 func (r *Reader) fill(ctx context.Context, all []Due) (unread, err error) {
-	ids := make([]coupon.CouponID, len(all))
-	for i, d := range all {
-		ids[i] = d.ID
+	known := make(map[coupon.CouponID]coupon.Known, len(all))
+	for _, d := range all {
+		known[d.ID] = coupon.Known{Observe: true}
 	}
+	looks, unread := r.Store.Looks(ctx, known)
 	open, err := journal.ListOpen(ctx, mysqltx.New(r.DB))
 	if err != nil {
 		return nil, err
 	}
-	before := make(map[coupon.CouponID]journal.Open, len(open))
+	books := make(map[coupon.CouponID]promise.Books, len(open))
 	for _, o := range open {
-		before[o.ID] = o
-	}
-	lines, unread := r.Store.LinesWithoutMarks(ctx, ids)
-	after, err := missing.ReadBooks(ctx, r.DB, ids...)
-	if err != nil {
-		return nil, err
+		books[o.ID] = o.Books
 	}
 	for i := range all {
 		d := &all[i]
-		line, known := lines[d.ID]
+		look, known := looks[d.ID]
 		if !known {
 			continue
 		}
-		d.Waiting, d.DLQ = &line.Waiting, &line.DLQ
-		d.Journal, d.Behind = journalOf(before[d.ID], line, !r.Now().Before(d.OpensAt))
-		d.Missing = new(max(missing.Missing(before[d.ID].Books, line, after[d.ID]), 0))
+		d.Waiting, d.DLQ = &look.Waiting, &look.DLQ
+		d.Journal, d.Behind = journalOf(books[d.ID], look, !r.Now().Before(d.OpensAt))
+		d.Missing = new(books[d.ID].Missing(look.Line))
 	}
 	return unread, nil
 }
 
-// journalOf compares the journal with the line of a coupon. If Redis has no window of a coupon that has opened,
-// it has also lost how far the line went.
-func journalOf(o journal.Open, line candidates.Line, opened bool) (state Journal, behind time.Duration) {
-	switch has := min(line.Journalled, o.UpTo); {
+// journalOf compares the journal with the line of a coupon. If the server is new to a coupon that has opened, it has
+// perhaps also lost how far the line went.
+func journalOf(b promise.Books, look coupon.Look, opened bool) (state Journal, behind time.Duration) {
+	switch {
 	// opened is what MySQL says, which may hold an opening that was moved later.
-	case !line.Window && (opened || o.Books.Accepted > 0 || o.UpTo > 0):
+	case look.Opens == 0 && (opened || b.Accepted > 0 || b.UpTo > 0), look.Epoch != b.Epoch && b.UpTo > 0:
 		return JournalUnknown, 0
-	case has >= line.Last:
+	case b.UpTo >= look.Last:
 		return JournalWhole, 0
-	case has > 0:
-		return JournalBehind, line.Last.Time().Sub(has.Time())
+	case b.UpTo > 0:
+		return JournalBehind, look.Last.Time().Sub(b.UpTo.Time())
 	default:
 		return JournalNone, 0
 	}

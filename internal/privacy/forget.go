@@ -103,9 +103,8 @@ const (
 	deleteJournalSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND user_id = ?"
 	deleteOutcomesSQL = "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome = ?"
 	addErasedSQL      = `
-INSERT INTO promise (coupon_id, erased, erased_rejected) VALUES (?, ?, ?)
-ON DUPLICATE KEY UPDATE erased = erased + ?, erased_rejected = erased_rejected + ?`
-	lessConcludedSQL = "UPDATE settled SET concluded = concluded - ? WHERE coupon_id = ?"
+UPDATE settled SET concluded = concluded - ?, erased = erased + ?, erased_rejected = erased_rejected + ?
+WHERE coupon_id = ?`
 	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the
 	// plan.
 	forgetApprovalsSQL = "UPDATE approval SET user_id = NULL, plan = '', void_plan = NULL WHERE user_id = ?"
@@ -117,7 +116,7 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 	origin audit.Origin) (outcomes, events int, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
 		var c coupon.Coupon
-		err := tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+		err := tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithKnown()...)
 		if errors.Is(err, sql.ErrNoRows) { // purged
 			return nil
 		}
@@ -162,16 +161,13 @@ func forgetInPurge(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user cou
 	return err
 }
 
-// deleteOutcomes deletes the user's outcomes NOT_SELECTED and REJECTED, and counts them in promise.
+// deleteOutcomes deletes the user's outcomes NOT_SELECTED and REJECTED, and counts them as erased.
 func deleteOutcomes(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID) (outcomes int, err error) {
 	notSelected, rejected, err := deleteRows(ctx, tx, id, user)
 	if outcomes = notSelected + rejected; err != nil || outcomes == 0 {
 		return 0, err
 	}
-	if err := mysqltx.Upsert(ctx, tx, addErasedSQL, id, outcomes, rejected, outcomes, rejected); err != nil {
-		return 0, err
-	}
-	return outcomes, mysqltx.Exec(ctx, tx, 1, lessConcludedSQL, outcomes, id)
+	return outcomes, mysqltx.Exec(ctx, tx, 1, addErasedSQL, outcomes, outcomes, rejected, id)
 }
 
 func deleteRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID,

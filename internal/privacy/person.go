@@ -21,6 +21,8 @@ import (
 type Redis interface {
 	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
 		users ...coupon.UserID) (candidates.Watch, error)
+	Returned(ctx context.Context, couponID coupon.CouponID,
+		after uint64) (all []coupon.Application, next uint64, err error)
 }
 
 // Person is everything that is stored of one user. Its lists are complete, and in the order of the coupons, but
@@ -85,10 +87,13 @@ type Application struct {
 	Note       string          `json:"note"`
 	RecordedAt time.Time       `json:"recordedAt"`
 	Finalised  bool            `json:"finalised"` // the coupon is finalised
+
+	cutoff time.Time // of the run
 }
 
 // Undecided is what Redis has of the user and a coupon that is not finalised. If it has lost an application without
-// outcome, the arrivals are those of the journal: the application will be put back.
+// outcome, the arrival is that of the journal, or the one at which pods have handed the user over: a restore will put
+// the application back.
 type Undecided struct {
 	Coupon         coupon.CouponID `json:"coupon"`
 	Name           string          `json:"name"`
@@ -165,9 +170,10 @@ WHERE user_coupon_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 	// has few applications for one coupon.
 	applicationsSQL = `
 SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at,
-    c.finalised_at IS NOT NULL
+    c.finalised_at IS NOT NULL, COALESCE(r.cutoff, o.applied_at)
 FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c
 STRAIGHT_JOIN application_outcome o ON o.coupon_id = c.id AND o.user_id = ?
+LEFT JOIN settlement_run r ON r.id = o.run_id
 ORDER BY o.coupon_id, o.applied_at`
 
 	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id " +
@@ -189,8 +195,8 @@ SELECT id, coupon_id, action, plan, maker, reason, created_at FROM approval WHER
 )
 
 // Read returns what MySQL and Redis have of the user. The journal is read first, then Redis, then the rest of MySQL: an
-// application comes into Redis before the journal, and is decided in MySQL before it leaves Redis. If Redis cannot be
-// read, Read returns what MySQL has, and the error of Redis.
+// application is in Redis until MySQL has decided it, and a restore enters there whom the journal has. If Redis cannot
+// be read, Read returns what MySQL has, and the error of Redis.
 func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *Person, redisErr, err error) {
 	p = &Person{User: user, Applications: []Application{}, Undecided: []Undecided{}}
 	open, err := readOpen(ctx, db, user)
@@ -261,7 +267,7 @@ func (p *Person) conclude(open []Undecided) {
 	for _, a := range p.Applications {
 		facts := factsOf(open, a.Coupon)
 		facts.Outcomes = append(facts.Outcomes, standing.Outcome{Outcome: a.Outcome,
-			Arrival: coupon.ArrivalAt(a.AppliedAt)})
+			Arrival: coupon.ArrivalAt(a.AppliedAt), Cutoff: coupon.ArrivalAt(a.cutoff)})
 	}
 	for _, u := range open {
 		is, waiting := u.facts.Conclude(), u.facts.Undecided()
@@ -320,7 +326,8 @@ func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
 func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 	for after := coupon.CouponID(0); ; {
 		page, err := mysqltx.Collect(ctx, tx, func(a *Application) []any {
-			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.RecordedAt, &a.Finalised}
+			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.RecordedAt, &a.Finalised,
+				&a.cutoff}
 		}, applicationsSQL, after, rowsPerPage, p.User)
 		if err != nil {
 			return err
@@ -342,6 +349,10 @@ func (p *Person) readRedis(ctx context.Context, redis Redis, open []Undecided) e
 	group.SetLimit(parallelLookups)
 	for n := range open {
 		group.Go(func() error {
+			// Whom a restore takes from there meanwhile stands in the queue afterwards.
+			if err := open[n].readReturned(ctx, redis, p.User); err != nil {
+				return err
+			}
 			w, err := redis.Watch(ctx, open[n].Coupon, 0, p.User)
 			if err == nil {
 				open[n].facts.Found, open[n].facts.Asked = w.Users[0], true
@@ -350,4 +361,23 @@ func (p *Person) readRedis(ctx context.Context, redis Redis, open []Undecided) e
 		})
 	}
 	return group.Wait()
+}
+
+// readReturned adds the arrival at which pods have handed the user over: a restore writes it into the journal.
+func (u *Undecided) readReturned(ctx context.Context, redis Redis, user coupon.UserID) error {
+	for after := uint64(0); ; {
+		page, next, err := redis.Returned(ctx, u.Coupon, after)
+		if err != nil {
+			return err
+		}
+		for _, a := range page {
+			if a.Member == user.Member() {
+				u.facts.Journalled = append(u.facts.Journalled, a.Arrival)
+			}
+		}
+		if after = next; after == 0 {
+			slices.Sort(u.facts.Journalled)
+			return nil
+		}
+	}
 }

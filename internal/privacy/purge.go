@@ -64,10 +64,9 @@ SELECT c.id, c.name, c.campaign_id, c.apply_opens_at, c.apply_closes_at, c.final
          f.rejected + f.erased_rejected,
        COALESCE(h.seq, 0), COALESCE(h.hash, ''), ?, ?, ?
 FROM coupon c LEFT JOIN audit_head h ON h.coupon_id = c.id JOIN (
-  SELECT COALESCE((SELECT CAST(accepted AS SIGNED) - CAST(twice AS SIGNED) FROM promise WHERE coupon_id = ?),
-    0) AS accepted,
-         COALESCE((SELECT erased FROM promise WHERE coupon_id = ?), 0) AS erased,
-         COALESCE((SELECT erased_rejected FROM promise WHERE coupon_id = ?), 0) AS erased_rejected,
+  SELECT COALESCE((SELECT issued + concluded + erased + written_off FROM settled WHERE coupon_id = ?), 0) AS accepted,
+         COALESCE((SELECT erased FROM settled WHERE coupon_id = ?), 0) AS erased,
+         COALESCE((SELECT erased_rejected FROM settled WHERE coupon_id = ?), 0) AS erased_rejected,
          (SELECT COUNT(*) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id WHERE u.coupon_id = ?
            AND o.state = 'USED') AS used_count,
          (SELECT COALESCE(SUM(o.discount_won), 0) FROM user_coupon u JOIN coupon_order o ON o.user_coupon_id = u.id
@@ -126,7 +125,7 @@ func (r *PurgeResult) leave(plan *PurgePlan, id coupon.CouponID, why WhyLeft) {
 // lockPurged locks a coupon's row and reports whether its purge has begun.
 func lockPurged(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (begun bool, err error) {
 	var c coupon.Coupon
-	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithPromise()...)
+	err = tx.QueryRowContext(ctx, coupon.LockSQL, id).Scan(c.FieldsWithKnown()...)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) { // no row: purged, or it never existed
 		return false, err
 	}
@@ -168,7 +167,6 @@ type eraser func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int)
 var erasers = []eraser{
 	deleteIssued,
 	deleteBy("DELETE FROM application_outcome WHERE coupon_id = ? LIMIT ?"),
-	deleteBy("DELETE FROM promise WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM journal WHERE coupon_id = ? LIMIT ?"),

@@ -1,6 +1,6 @@
 // Package promisemodel is an executable specification of how promises are kept. It has no product code and no
 // servers: its tests play everything that may happen to one coupon, in a model, and let recovery end after every
-// step.
+// step. Tests of other packages have it check what they saw on real servers.
 //
 // # What the model has
 //
@@ -30,6 +30,27 @@
 // `make soak` explores for a minute each the second one for nightly settlements, small steps for the most common
 // faults, and two users with a FLUSHALL. Four faults, three arrivals, and what operators do beside faults are only
 // in random walks: 40 choices of faults, or 2,000 in `make soak`.
+//
+// # Traces of real servers
+//
+// A [Trace] has what was seen of one coupon: who was told which arrival in which epoch and by which pod, what pods
+// compared and handed over, what MySQL and Redis had whenever the test looked, losses, and pods that died. Nothing in
+// the product records it; jajeongtest.Trace sees it from outside. Check, in tracecheck.go, demands of it that
+//
+//   - an arrival is above all that the pod told before; a pod's memory knows all that the pod told
+//   - whoever stood while no restore was due, and applies again in the same epoch, is told no later arrival
+//   - nobody stands, is settled or is in the journal at an arrival that nobody was told
+//   - everybody who was told in the journal's epoch up to up_to is in the journal or settled; nobody leaves the journal
+//   - a pod compares with a new server whatever it cannot know to have been in the journal for ten seconds
+//   - while no restore is due, everybody in the journal, and whoever was handed over, stands or is settled
+//   - in the end no seat is given twice or too late, and nobody is passed over, but for whom only dead pods knew
+//
+// The last rule judges the end alone. A request without an answer may have been accepted; so may be whoever was
+// entered by hand. Who was told, but not copied, before a loss within an epoch is no fault of a copy. A look sees what
+// was there at one instant: what comes and goes between two looks is not seen.
+//
+// The storm of random losses (internal/systemtest), the model of pods (internal/handover), and the kill points of a
+// restore (internal/journal) and of a settlement whose Redis is emptied (internal/settle) record traces.
 //
 // # What is left out
 //

@@ -8,11 +8,9 @@ type restoring struct {
 	returned [maxUsers]instant // as read
 	nobody   bool
 	asked    int8
-	first    bool              // of its epoch
 	compares bool              // pods compare their memory afterwards
 	missing  int8              // when it began
 	entering [maxUsers]instant // who is accounted for nowhere
-	moved    int8              // places that moved forward
 }
 
 const (
@@ -37,7 +35,7 @@ func (w *world) restoreBegins(on int8, always bool) bool {
 		return true
 	}
 	w.restoring = restoring{phase: begun, on: on, epoch: e, returned: s.returned, nobody: s.nobody, asked: w.db.asked,
-		first: s.restored != s.since, missing: w.missing(s),
+		missing:  w.missing(s),
 		compares: w.keeps(restoreCompares) && (due != 4 || !w.keeps(takingComparesNothing))}
 	for u, a := range s.returned {
 		if a > 0 && w.keeps(returnedIntoJournal) && !w.db.journal[u].has(a) {
@@ -118,7 +116,9 @@ func (w *world) enter(s *server, user int8, a instant) {
 		}
 	case s.place[user] > a && w.keeps(placesMoveForward):
 		s.place[user] = a
-		w.restoring.moved++
+		if s.restored == s.since || !w.keeps(notInFirstRestore) {
+			s.forward++
+		}
 	}
 	s.last = max(s.last, a)
 	w.happened.podDied.remove(user) // the journal has the row
@@ -181,9 +181,10 @@ func (w *world) restoreEnds(s *server) {
 	if w.keeps(excessIsAdded) {
 		s.accepted += w.excess(s)
 	}
-	if w.keeps(movedLowersAccepted) && (!r.first || !w.keeps(notInFirstRestore)) {
-		s.accepted -= min(w.missing(s), r.moved)
+	if w.keeps(movedLowersAccepted) {
+		s.accepted -= min(w.missing(s), s.forward)
 	}
+	s.forward = 0
 	s.restored = s.since
 	s.left = w.missing(s)
 	if w.keeps(leftAtMostBefore) {

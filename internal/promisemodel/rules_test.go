@@ -204,7 +204,7 @@ const (
 	// Without it: user 1 applies by pod 1; the queue key is deleted; user 1 applies by pod 2. A gap, and nobody is
 	// lost.
 	movedLowersAccepted
-	// The first restore of an epoch lowers nothing.
+	// Places that move in the first restore of an epoch lower nothing.
 	// Without it nothing is found.
 	notInFirstRestore
 	// left is at most what was missing when the restore began.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// action is what can happen. A recorded trace of real servers has the same names.
+// action is what can happen.
 type action int8
 
 const (
@@ -89,14 +89,12 @@ var actionNames = [lastAction]string{
 	databaseFalls: "MySQL falls back to its replica",
 }
 
-// step is an action of somebody. Arrival and epoch are what an applicant was told, for a trace.
+// step is an action of somebody.
 type step struct {
-	action  action
-	user    int8
-	pod     int8
-	on      int8 // the server
-	arrival instant
-	epoch   epoch
+	action action
+	user   int8
+	pod    int8
+	on     int8 // the server
 }
 
 func (s step) isFault() bool { return s.action > firstFault }

@@ -63,6 +63,7 @@ type dataset struct {
 	run, repl             int8 // run_id and replid of the state
 	since, restored, last instant
 	accepted, left        int8
+	forward               int8 // places that moved forward: accepted counts them twice
 }
 
 func (d *dataset) anyReturned() bool { return d.nobody || d.returned != [maxUsers]instant{} }

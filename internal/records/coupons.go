@@ -11,7 +11,7 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-const selectCouponSQL = "SELECT " + coupon.ColumnsWithPromise + " FROM coupon c WHERE c.id = ?"
+const selectCouponSQL = "SELECT " + coupon.ColumnsWithKnown + " FROM coupon c WHERE c.id = ?"
 
 // Coupon reads a coupon. A coupon that does not exist, or whose purge has begun, is a setup error.
 func Coupon(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (coupon.Coupon, error) {
@@ -29,7 +29,7 @@ func LockNow(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (coupon.Coupon
 }
 
 func readCoupon(ctx context.Context, q mysqltx.Querier, query string, id coupon.CouponID) (c coupon.Coupon, err error) {
-	err = q.QueryRowContext(ctx, query, id).Scan(c.FieldsWithPromise()...)
+	err = q.QueryRowContext(ctx, query, id).Scan(c.FieldsWithKnown()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		if err := refusePurged(ctx, q, id); err != nil {
 			return coupon.Coupon{}, mysqltx.Wrap(err, "read coupon %d", id)
@@ -54,12 +54,12 @@ func refusePurged(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) er
 	return err
 }
 
-const selectDueSQL = "SELECT " + coupon.ColumnsWithPromise + ` FROM coupon c
+const selectDueSQL = "SELECT " + coupon.ColumnsWithKnown + ` FROM coupon c
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 
 // Due reads the coupons that opened before the cutoff and are not finalised.
 func Due(ctx context.Context, q mysqltx.Querier, cutoff time.Time) ([]coupon.Coupon, error) {
-	due, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithPromise, selectDueSQL, cutoff)
+	due, err := mysqltx.Collect(ctx, q, (*coupon.Coupon).FieldsWithKnown, selectDueSQL, cutoff)
 	return due, mysqltx.Wrap(err, "read due coupons")
 }
 

@@ -14,9 +14,10 @@ INSERT INTO settled (coupon_id, issued, concluded, settled_up_to, last_issued) V
 ON DUPLICATE KEY UPDATE issued = VALUES(issued), concluded = VALUES(concluded), settled_up_to = VALUES(settled_up_to),
     last_issued = VALUES(last_issued)`
 
-// KeepSums writes the sums of a coupon.
+// KeepSums writes the sums of a coupon. Table settled takes no higher arrival, which a row may have by hand.
 func KeepSums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, s ledger.Sums) error {
-	err := mysqltx.Upsert(ctx, tx, keepSumsSQL, couponID, s.Issued, s.Concluded, s.SettledUpTo, s.LastIssued)
+	err := mysqltx.Upsert(ctx, tx, keepSumsSQL, couponID, s.Issued, s.Concluded,
+		min(s.SettledUpTo, coupon.MaxArrival), min(s.LastIssued, coupon.MaxArrival))
 	return mysqltx.Wrap(err, "keep sums of coupon %d", couponID)
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/report"
@@ -307,10 +306,9 @@ func (h hooked) CountByInterval(ctx context.Context, couponID coupon.CouponID,
 	return h.Store.CountByInterval(ctx, couponID, bounds)
 }
 
-func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID,
-	behind coupon.Arrival) (candidates.Counts, error) {
+func (h hooked) Observe(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (coupon.Look, error) {
 	h.beforeCounts()
-	return h.Store.Counts(ctx, couponID, behind)
+	return h.Store.Observe(ctx, couponID, after)
 }
 
 // A settlement between the reads of MySQL and Redis loses no application and counts none twice.

@@ -47,7 +47,7 @@ func TestPin_LeavesOutCouponsThatPreviewDoesNotShow(t *testing.T) {
 	report := d.SettleAs(order)
 	require.Len(t, report.Coupons, 1)
 	require.Equal(t, []coupon.CouponID{shown},
-		jajeongtest.Column[coupon.CouponID](d, "SELECT coupon_id FROM promise WHERE written_off > 0"))
+		jajeongtest.Column[coupon.CouponID](d, "SELECT coupon_id FROM settled WHERE written_off > 0"))
 	for couponID, want := range map[coupon.CouponID]int{shown: 1, held: 0, created: 0} {
 		require.Len(t, d.Issued(couponID), want)
 	}

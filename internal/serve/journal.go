@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,45 +12,59 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/journal"
-	"github.com/jajeong/jajeong/internal/missing"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/sleep"
 )
 
 const (
 	// journalInterval is how often the lines are looked at: the journal is so far behind at most, while MySQL keeps up.
 	journalInterval = time.Second
-	// listInterval is how often the coupons and their promises are read from MySQL.
-	listInterval = 5 * time.Second
 	// clearInterval is how often the journals of finalised coupons are deleted.
 	clearInterval = time.Minute
 
 	journalTimeout = 10 * time.Second // of one copy, and of one reading of MySQL
-	restoreTimeout = 10 * time.Minute // a million applications take well below a minute
+	restoreTimeout = 10 * time.Minute // and of one clean-up; a million applications take well below a minute
+
+	// aheadInterval is how often a last arrival is set back. Pods may raise it again, by arrivals of a server whose
+	// clock was ahead.
+	aheadInterval = time.Minute
 
 	copiesAtOnce   = 4 // coupons
-	restoresAtOnce = 4 // coupons
+	restoresAtOnce = 4 // coupons, clean-ups included
 )
 
-// Restorer puts back the applications of a coupon that Redis has lost. journal.Restorer implements it.
+// JournalStore is the part of Redis that the task journal reads. candidates.Store implements it.
+type JournalStore interface {
+	journal.Store
+	// Looks looks at many coupons. Those that could not be read are missing.
+	Looks(ctx context.Context, known map[coupon.CouponID]coupon.Known) (map[coupon.CouponID]coupon.Look, error)
+}
+
+// Restorer enters again whom Redis has lost of a coupon. journal.Restorer implements it.
 type Restorer interface {
 	Restore(ctx context.Context, o journal.Order) (journal.Restored, error)
+}
+
+// Cleaner ends clean-ups that a killed run has left. settle.Settler implements it.
+type Cleaner interface {
+	CleanUp(ctx context.Context, couponID coupon.CouponID) error
 }
 
 // JournalConfig is what the task journal needs. Every field is required.
 type JournalConfig struct {
 	DB            *mysqltx.DB
-	Store         journal.Store
+	Store         JournalStore
 	Restorer      Restorer
+	Cleaner       Cleaner
 	RowsPerSecond int // that this process writes at most
 	Now           func() time.Time
 	Logger        *zap.Logger
 }
 
-// Journal is the task that copies the lines of open coupons to MySQL, and puts back whom Redis has lost.
+// Journal is the task that copies the lines of open coupons to MySQL, and enters again whom Redis has lost.
 type Journal struct {
 	JournalConfig
 	journal  *journal.Journal
@@ -57,10 +72,8 @@ type Journal struct {
 	copying  *locks // of rows of table journal
 	restores *locks // of rows of table coupon
 
-	mu        sync.Mutex
-	open      map[coupon.CouponID]*journalled
-	restoring map[coupon.CouponID]bool
-	suspects  bool // the last check has found missing promises that another check must confirm
+	mu   sync.Mutex
+	open map[coupon.CouponID]*journalled
 
 	rows, putBack prometheus.Counter
 }
@@ -68,19 +81,22 @@ type Journal struct {
 // journalled is what the task knows of one coupon.
 type journalled struct {
 	journal.Open
+	progress   journal.Progress
 	completeAt time.Time // when the journal last had the whole line, by the clock of the process
-	suspected  int64     // promises that were missing at the check before
-	unmarked   bool      // users lacked their marks at the check before
-	older      bool      // the state in Redis was older than the journal at the look before
-	failing    bool      // the last restore failed
-	outdated   [2]int64  // promises that were missing after the last restore, and before it, when none was any more
+	issued     int64     // coupons from runs by the list before the look
+	unmarked   bool      // users lacked their marks at the look before
+	busy       bool      // a restore or a clean-up is under way
+	failing    bool      // the last one failed
+	restoredAt time.Time // when a restore last ended, by the clock of the process
+	missing    int64     // promises that were missing at the last look
 }
 
 func NewJournal(c JournalConfig) (*Journal, error) {
-	if c.DB == nil || c.Store == nil || c.Restorer == nil || c.RowsPerSecond < 1 || c.Now == nil || c.Logger == nil {
+	if c.DB == nil || c.Store == nil || c.Restorer == nil || c.Cleaner == nil || c.RowsPerSecond < 1 || c.Now == nil ||
+		c.Logger == nil {
 		return nil, errors.New("serve: a field of JournalConfig is missing")
 	}
-	t := &Journal{JournalConfig: c, open: map[coupon.CouponID]*journalled{}, restoring: map[coupon.CouponID]bool{},
+	t := &Journal{JournalConfig: c, open: map[coupon.CouponID]*journalled{},
 		rows: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_rows_total",
 			Help: "Applications that this process has written to the journal, repetitions included."}),
 		putBack: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_put_back_total",
@@ -93,24 +109,20 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 	return t, nil
 }
 
-// Run keeps the journal until ctx ends, and then waits for the current copies and restores.
+// Run keeps the journal until ctx ends, and then waits for the current copies, restores and clean-ups.
 func (t *Journal) Run(ctx context.Context) error {
-	var background sync.WaitGroup
-	defer background.Wait()
+	var clearing sync.WaitGroup
+	defer clearing.Wait()
 	defer t.copying.watch.Wait()
 	defer t.restores.watch.Wait()
-	background.Go(func() { t.keepClear(ctx) })
-	var restores errgroup.Group
-	restores.SetLimit(restoresAtOnce)
-	defer func() { _ = restores.Wait() }()
+	clearing.Go(func() { t.keepClear(ctx) })
+	var background errgroup.Group
+	background.SetLimit(restoresAtOnce)
+	defer func() { _ = background.Wait() }()
 	var failure journalFailure
-	for listed := (time.Time{}); ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		began := t.Now()
-		fresh := began.Sub(listed) >= listInterval || t.suspects
-		err := recovering(func() error { return t.round(ctx, fresh, &restores) })
-		if err == nil && fresh {
-			listed = began
-		}
+		err := recovering(func() error { return t.round(ctx, &background) })
 		wait := failure.note(t, ctx, err)
 		if wait == 0 {
 			wait = jittered(journalInterval) - t.Now().Sub(began)
@@ -120,31 +132,41 @@ func (t *Journal) Run(ctx context.Context) error {
 	return nil
 }
 
-// round looks at every line once, copies what the journal lacks, and begins the restores that are due. The order of its
-// readings is that of package missing.
-func (t *Journal) round(ctx context.Context, fresh bool, restores *errgroup.Group) error {
+// round looks at every line once, begins the restores that are due and the clean-ups that were abandoned, and copies
+// what the journal lacks. Redis is read before MySQL: see promise.Books.Missing.
+func (t *Journal) round(ctx context.Context, background *errgroup.Group) error {
 	began := t.Now()
-	if fresh {
-		if err := t.list(ctx); err != nil {
-			return err
-		}
+	looks, looked := t.look(ctx)
+	if err := t.list(ctx); err != nil {
+		return errors.Join(looked, err)
 	}
-	lines, looked := t.look(ctx, t.ids())
-	due := t.uncompared(lines)
-	if fresh {
-		due = append(due, t.unmarked(lines)...)
-		suspected, err := t.missing(ctx, lines)
-		if err != nil {
-			return errors.Join(looked, err)
-		}
-		due = append(due, suspected...)
-	}
+	due, abandoned := t.due(looks)
 	for _, id := range due {
-		t.restore(ctx, id, restores)
+		t.begin(ctx, id, background, t.restore)
 	}
-	return errors.Join(looked, t.copyAll(ctx, lines, began))
+	for _, id := range abandoned { // the journal does not go on before
+		t.begin(ctx, id, background, t.Cleaner.CleanUp)
+	}
+	return errors.Join(looked, t.copyAll(ctx, looks, began))
 }
 
+// look looks at the coupons of the last list.
+func (t *Journal) look(ctx context.Context) (map[coupon.CouponID]coupon.Look, error) {
+	t.mu.Lock()
+	known := make(map[coupon.CouponID]coupon.Known, len(t.open))
+	for id, one := range t.open {
+		known[id] = one.Known
+	}
+	t.mu.Unlock()
+	if len(known) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return t.Store.Looks(ctx, known)
+}
+
+// list reads the coupons. Users who have the coupon by the list before, and lack their marks, are noted by due.
 func (t *Journal) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
@@ -159,201 +181,130 @@ func (t *Journal) list(ctx context.Context) error {
 		known := t.open[one.ID]
 		if known == nil {
 			known = &journalled{completeAt: t.Now()}
+			known.Books.Issued = one.Books.Issued
 		}
-		known.Open = one
+		known.issued, known.Open = known.Books.Issued, one
 		open[one.ID] = known
 	}
 	t.open = open
 	return nil
 }
 
-func (t *Journal) ids() (all []coupon.CouponID) {
+// due returns the coupons that need a restore, those with people first: of an empty coupon nobody is missed. And it
+// returns those with an abandoned clean-up.
+func (t *Journal) due(looks map[coupon.CouponID]coupon.Look) (due, abandoned []coupon.CouponID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id := range t.open {
-		all = append(all, id)
-	}
-	return all
-}
-
-func (t *Journal) look(ctx context.Context, ids []coupon.CouponID) (map[coupon.CouponID]candidates.Line, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	return t.Store.Lines(ctx, ids)
-}
-
-// uncompared returns the coupons whose Redis server has not been compared with the journal since it may have lost
-// somebody.
-func (t *Journal) uncompared(lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, line := range lines {
-		known := t.open[id]
-		if known == nil {
+	var empty []coupon.CouponID
+	for _, id := range slices.Sorted(maps.Keys(looks)) {
+		one, look := t.open[id], looks[id]
+		if one == nil {
 			continue
 		}
-		before := known.older
-		known.older = known.Older(line)
-		if known.Uncompared(line) || before && known.older {
-			due = append(due, id)
+		one.missing = 0
+		if look.Restored {
+			one.missing = one.Books.Missing(look.Line)
 		}
-	}
-	return due
-}
-
-// unmarked returns the coupons whose users with the coupon Redis has forgotten, at two checks in a row.
-func (t *Journal) unmarked(lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, line := range lines {
-		known := t.open[id]
-		if known == nil {
+		before := one.unmarked
+		one.unmarked = look.Issued < one.issued && !one.Pending
+		if one.busy {
 			continue
 		}
-		before := known.unmarked
-		if known.unmarked = known.Unmarked(line); before && known.unmarked {
-			due = append(due, id)
-		}
-	}
-	return due
-}
-
-// missing returns the coupons with missing promises that no restore has looked for. The number must not fall between
-// two checks: pods may be putting applications back.
-func (t *Journal) missing(ctx context.Context,
-	lines map[coupon.CouponID]candidates.Line) (due []coupon.CouponID, err error) {
-	var suspects []coupon.CouponID
-	t.mu.Lock()
-	t.suspects = false
-	for id, line := range lines {
-		known := t.open[id]
-		if known != nil && missing.Missing(known.Books, line, known.Books) > 0 {
-			suspects = append(suspects, id)
-		} else if known != nil {
-			known.suspected = 0
-			if known.isOutdated(line) {
+		switch isDue := one.Books.Due(look.Line) != promise.NotDue || before && one.unmarked || t.ahead(one, look); {
+		case isDue && (look.Restored || look.RestoresIn == 0):
+			if look.Accepted+look.Returned+int64(one.Books.UpTo) > 0 {
 				due = append(due, id)
+			} else {
+				empty = append(empty, id)
 			}
+		case one.Abandoned:
+			abandoned = append(abandoned, id)
 		}
 	}
-	t.mu.Unlock()
-	for some := range slices.Chunk(suspects, missing.MaxRead) {
-		books, err := missing.ReadBooks(ctx, t.DB.Pool(), some...)
-		if err != nil {
-			return nil, err
-		}
-		t.mu.Lock()
-		for _, id := range some {
-			known, line := t.open[id], lines[id]
-			if known == nil {
-				continue
-			}
-			n := missing.Missing(known.Books, line, books[id])
-			switch {
-			case !missing.IsDue(line, n):
-			case known.suspected > 0 && n >= known.suspected:
-				due = append(due, id)
-			default:
-				t.suspects = true
-			}
-			known.suspected = n
-		}
-		t.mu.Unlock()
-	}
-	return due, nil
+	return append(due, empty...), abandoned
 }
 
-// isOutdated reports whether a restore must note that none is missing any more: as many that are lost later would be
-// taken for those of the last restore. It asks once: an account may count more exactly than Missing, so that some are
-// missing still.
-func (known *journalled) isOutdated(line candidates.Line) bool {
-	if line.Missing == 0 || line.Restored != line.Since {
-		known.outdated = [2]int64{}
-		return false
-	}
-	before := known.outdated
-	known.outdated = [2]int64{line.Missing, missing.Missing(known.Books, line, known.Books)}
-	return known.outdated != before
+// ahead reports whether the last arrival is to be set back, which a restore does.
+func (t *Journal) ahead(one *journalled, look coupon.Look) bool {
+	return one.Books.Ahead(look) && t.Now().Sub(one.restoredAt) >= aheadInterval
 }
 
-// restore begins to restore a coupon, unless as many restores are under way as may be.
-func (t *Journal) restore(ctx context.Context, id coupon.CouponID, restores *errgroup.Group) {
+// begin begins work on a coupon in the background, unless as much is under way as may be.
+func (t *Journal) begin(ctx context.Context, id coupon.CouponID, background *errgroup.Group,
+	work func(ctx context.Context, id coupon.CouponID) error) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	known := t.open[id]
-	busy := t.restoring[id] || known == nil
-	if !busy {
-		t.restoring[id] = true
-	}
-	t.mu.Unlock()
-	if busy {
-		return
-	}
-	begun := restores.TryGo(func() error {
-		defer t.restored(id)
+	known.busy = background.TryGo(func() error {
 		timed, cancel := context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
-		var done journal.Restored
-		err := recovering(func() (err error) {
-			done, err = t.Restorer.Restore(timed, journal.Order{Coupon: id, NoWait: true})
-			return err
-		})
-		t.noteRestore(ctx, id, known, done, err)
+		err := recovering(func() error { return work(timed, id) })
+		if mysqltx.IsLockWait(err) { // somebody else has the coupon: the next round sees what became of it
+			t.restores.found(ctx, id)
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		known.busy = false
+		if mysqltx.IsLockWait(err) {
+			return nil
+		}
+		if err != nil && !known.failing && ctx.Err() == nil {
+			t.Logger.Error("applications not restored, or a clean-up not ended; another attempt follows",
+				zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
+		}
+		known.failing = err != nil
 		return nil
 	})
-	if !begun {
-		t.restored(id)
-	}
 }
 
-func (t *Journal) restored(id coupon.CouponID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.restoring, id)
-}
-
-func (t *Journal) noteRestore(ctx context.Context, id coupon.CouponID, known *journalled, done journal.Restored,
-	err error) {
-	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back),
-		zap.Int64("moved", done.Moved), zap.Int64("missing", done.Missing))
+func (t *Journal) restore(ctx context.Context, id coupon.CouponID) error {
+	done, err := t.Restorer.Restore(ctx, journal.Order{Coupon: id, NoWait: true})
 	t.putBack.Add(float64(done.Back))
-	if mysqltx.IsLockWait(err) {
-		t.restores.found(ctx, id)
+	if err != nil {
+		return err
 	}
 	t.mu.Lock()
-	failing := known.failing
-	if !mysqltx.IsLockWait(err) { // somebody else has the coupon: the next round sees what became of it
-		known.failing = err != nil
+	if one := t.open[id]; one != nil {
+		one.restoredAt = t.Now()
 	}
 	t.mu.Unlock()
+	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back),
+		zap.Int64("moved", done.Moved), zap.Int64("missing", done.Missing))
+	if done.Unknown > 0 {
+		logger.Error("a new redis server knows fewer applications than were accepted; who they are is not known",
+			zap.Int64("unknown", done.Unknown))
+	}
+	if done.Impossible > 0 {
+		logger.Error("the journal has rows that cannot be; settle verify names them",
+			zap.Int64("rows", done.Impossible))
+	}
 	switch {
-	case mysqltx.IsLockWait(err):
-	case err != nil && !failing:
-		logger.Error("applications not put back from the journal; another attempt follows", zap.Error(err))
-	case err != nil:
 	case done.Missing > 0:
 		logger.Error("promises are missing that the journal does not have")
-	case done.Changed() || failing:
+	case done.Changed():
 		logger.Warn("Redis had lost applications; they were put back from the journal")
 	}
+	return nil
 }
 
 // copyAll copies what the journal lacks, coupon by coupon, so that a long line keeps no other waiting.
-func (t *Journal) copyAll(ctx context.Context, lines map[coupon.CouponID]candidates.Line, began time.Time) error {
+func (t *Journal) copyAll(ctx context.Context, looks map[coupon.CouponID]coupon.Look, began time.Time) error {
 	var mu sync.Mutex
 	var problems error
-	for len(lines) > 0 && ctx.Err() == nil && problems == nil {
-		var again []coupon.CouponID
+	var again []coupon.CouponID
+	for id, look := range looks {
+		if t.behind(id, look, began) {
+			again = append(again, id)
+		}
+	}
+	for len(again) > 0 && ctx.Err() == nil && problems == nil {
+		some := again
+		again = nil
 		var workers errgroup.Group
 		workers.SetLimit(copiesAtOnce)
-		for id, line := range lines {
-			if !t.behind(id, line, began) {
-				continue
-			}
+		for _, id := range some {
 			workers.Go(func() error {
-				more, err := t.copy(ctx, id, line, began)
+				more, err := t.copy(ctx, id, began)
 				mu.Lock()
 				defer mu.Unlock()
 				if more {
@@ -367,37 +318,40 @@ func (t *Journal) copyAll(ctx context.Context, lines map[coupon.CouponID]candida
 		if t.Now().Sub(began) >= journalInterval { // the next round looks at the other lines, too
 			break
 		}
-		var err error
-		if lines, err = t.look(ctx, again); err != nil {
-			problems = errors.Join(problems, err)
-		}
 	}
 	return problems
 }
 
 // behind reports whether the journal may lack an application, and notes it if it lacks none.
-func (t *Journal) behind(id coupon.CouponID, line candidates.Line, at time.Time) bool {
+func (t *Journal) behind(id coupon.CouponID, look coupon.Look, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.open[id]
 	if known == nil {
 		return false
 	}
-	behind := known.Behind(line)
-	if !behind && line.Window {
+	behind := known.Behind(look)
+	if !behind {
 		known.completeAt = at
 	}
 	return behind
 }
 
-func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.Line,
-	at time.Time) (more bool, err error) {
+func (t *Journal) copy(ctx context.Context, id coupon.CouponID, at time.Time) (more bool, err error) {
+	t.mu.Lock()
+	known := t.open[id]
+	t.mu.Unlock()
+	if known == nil {
+		return false, nil
+	}
 	timed, cancel := context.WithTimeout(ctx, journalTimeout)
 	defer cancel()
-	var copied journal.Copied
-	if err = t.begin(timed, id); err == nil {
-		copied, err = t.journal.Copy(timed, id, line)
+	if !known.Begun {
+		if err := t.journal.Begin(timed, id); err != nil {
+			return false, err
+		}
 	}
+	copied, err := t.journal.Copy(timed, id, &known.progress)
 	t.rows.Add(float64(copied.Rows))
 	if copied.Busy || mysqltx.IsLockWait(err) {
 		t.copying.found(ctx, id)
@@ -410,31 +364,10 @@ func (t *Journal) copy(ctx context.Context, id coupon.CouponID, line candidates.
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known := t.open[id]; known != nil {
-		known.UpTo = max(known.UpTo, copied.UpTo)
-		if !copied.More && !copied.Busy {
-			known.completeAt = at
-		}
+	if !copied.More && !copied.Busy {
+		known.completeAt = at
 	}
 	return copied.More, nil
-}
-
-// begin makes the coupon's row of table journal, if the list found none.
-func (t *Journal) begin(ctx context.Context, id coupon.CouponID) error {
-	t.mu.Lock()
-	known := t.open[id]
-	begun := known == nil || known.Begun
-	t.mu.Unlock()
-	if begun {
-		return nil
-	}
-	if err := t.journal.Begin(ctx, id); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known.Begun = true
-	return nil
 }
 
 func (t *Journal) keepClear(ctx context.Context) {
@@ -479,12 +412,23 @@ func (f *journalFailure) note(t *Journal, ctx context.Context, err error) time.D
 var journalLagDesc = prometheus.NewDesc("jajeong_journal_lag_seconds",
 	"Time since the journal last had the whole line, of the open coupon that is furthest behind.", nil, nil)
 
+var (
+	missingDesc = prometheus.NewDesc("jajeong_promises_missing",
+		"Accepted applications that are neither in Redis nor settled, by coupon; only of coupons that miss some.",
+		[]string{"coupon_id"}, nil)
+	unknownDesc = prometheus.NewDesc("jajeong_promises_unknown",
+		"Accepted applications of which a new Redis server, the journal and MySQL know nothing, by coupon; only of "+
+			"coupons that miss some.", []string{"coupon_id"}, nil)
+)
+
 func (t *Journal) Describe(to chan<- *prometheus.Desc) {
 	t.rows.Describe(to)
 	t.putBack.Describe(to)
 	t.copying.gauge.Describe(to)
 	t.restores.gauge.Describe(to)
 	to <- journalLagDesc
+	to <- missingDesc
+	to <- unknownDesc
 }
 
 func (t *Journal) Collect(to chan<- prometheus.Metric) {
@@ -495,9 +439,16 @@ func (t *Journal) Collect(to chan<- prometheus.Metric) {
 	t.mu.Lock()
 	now := t.Now()
 	oldest := now
-	for _, known := range t.open {
+	for id, known := range t.open {
 		if known.completeAt.Before(oldest) {
 			oldest = known.completeAt
+		}
+		if known.missing > 0 {
+			to <- prometheus.MustNewConstMetric(missingDesc, prometheus.GaugeValue, float64(known.missing), id.String())
+		}
+		if known.Books.Unfound > 0 {
+			to <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(known.Books.Unfound),
+				id.String())
 		}
 	}
 	t.mu.Unlock()

@@ -145,7 +145,7 @@ func TestSettle_RecognisesEveryErrorOfARow(t *testing.T) {
 			[]string{"1365"}},
 		"a subquery": {trigger("SET NEW.position = (SELECT id FROM `user`)"), "DROP TRIGGER minds",
 			[]string{"1242"}},
-		"a duplicate": {trigger("INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)"),
+		"a duplicate": {trigger("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (1, 1, 1), (1, 1, 1)"),
 			"DROP TRIGGER minds", []string{"1062"}},
 		"a CHECK of the table": {"ALTER TABLE user_coupon ADD CONSTRAINT small_users CHECK (user_id < 5000000000)",
 			"ALTER TABLE user_coupon DROP CONSTRAINT small_users", []string{"4025", "3819"}},
@@ -200,6 +200,25 @@ func TestSettle_RefusedRowOfUserNotSelectedBefore(t *testing.T) {
 	requireSettled(d, couponID, results{issued: []coupon.UserID{1, 3, 4, 2}, notSelected: []coupon.UserID{5}})
 }
 
+// A NOT_SELECTED row becomes a DLQ entry at an arrival of the past, where no copy looks. The journal has it, so that it
+// survives a loss of Redis.
+func TestSettle_RefusedRowOfUserNotSelectedIsInTheJournal(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SettleNow()
+	d.Journal(id)
+	d.RefuseRows("user_coupon", 2)
+	d.SetSeats(id, 2)
+	require.Equal(t, 1, d.SettleNow().Total.UnderReview)
+	before := d.UnderReview(id)
+	d.Journal(id)
+	d.PodsDie()
+	d.LoseRedis(id)
+	require.EqualValues(t, 1, d.Restore(id).Back)
+	require.Equal(t, before, d.Arrivals(id))
+}
+
 // The transaction fails after the refused row. Nothing has moved, neither in MySQL nor in Redis.
 func TestSettle_RefusedRowInFailedTransaction(t *testing.T) {
 	t.Parallel()
@@ -230,7 +249,7 @@ func TestSettle_RefusedOutcome(t *testing.T) {
 	t.Parallel()
 	for message, does := range map[string]string{
 		"an odd user":     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'an odd user'",
-		"Duplicate entry": "INSERT INTO promise (coupon_id) VALUES (NEW.coupon_id), (NEW.coupon_id)",
+		"Duplicate entry": "INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (1, 1, 1), (1, 1, 1)",
 	} {
 		t.Run(message, func(t *testing.T) {
 			t.Parallel()

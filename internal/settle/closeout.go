@@ -170,11 +170,10 @@ func (s *settlement) leave(ctx context.Context, done closedPage) (tally, error) 
 	if err != nil {
 		return moved, err
 	}
-	holders := slices.Concat(done.IssuedBefore, done.AlreadyIssued)
-	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, holders); err != nil {
+	if _, err := s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkIssued, done.Holders); err != nil {
 		return moved, err
 	}
-	others := slices.Concat(done.RecordedBefore, done.NotSelected)
+	others := slices.Concat(done.RecordedBefore, done.AlreadyIssued, done.NotSelected)
 	_, err = s.Line.Remove(ctx, s.coupon.ID, s.coupon.ClosesAt, coupon.MarkNone, others)
 	return moved, err
 }

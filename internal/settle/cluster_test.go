@@ -138,11 +138,11 @@ func (d *hangingDoor) Renew(ctx context.Context, couponID coupon.CouponID, close
 	return err
 }
 
-func (d *hangingDoor) Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
-	known coupon.Promise) (wait, forPods time.Duration, err error) {
-	wait, forPods, err = d.Door.Fence(ctx, couponID, cutoff, known)
+func (d *hangingDoor) Look(ctx context.Context, couponID coupon.CouponID,
+	known coupon.Known) (coupon.Look, error) {
+	look, err := d.Door.Look(ctx, couponID, known)
 	d.note(err)
-	return wait, forPods, err
+	return look, err
 }
 
 // Far more coupons are on the hanging master than are settled concurrently. The other coupons do not wait for all of

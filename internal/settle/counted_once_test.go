@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
@@ -28,7 +29,7 @@ func TestSettle_RecordsApplicationInQueueAndDLQOnce(t *testing.T) {
 	require.Empty(t, d.Waiting(couponID))
 	require.Len(t, d.UnderReview(couponID), 1)
 	require.Equal(t, "BY_HAND", d.Reason(couponID, "3").Cause)
-	d.Verify()
+	require.Equal(t, []verify.Code{verify.PromiseLost}, d.Findings(), "they counted as two applications")
 }
 
 func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {

@@ -39,9 +39,9 @@
 //
 // The cost of a run does not grow with the coupon. It walks the DLQ only if the field dlqs of the state has changed or
 // a clean-up is pending. Every ten seconds it compares issued_count with the number of issued coupons, and holds the
-// coupon if one was given by hand and not counted. An excess of applications is added to the promise. If too many rows
-// are refused within a minute, `settle serve` lets the coupon rest. After errors it tries again in pauses of 0.2 to 5
-// s.
+// coupon if one was given by hand and not counted. If more applications are accounted for than `accepted` counts, it
+// raises `accepted`. If too many rows are refused within a minute, `settle serve` lets the coupon rest. After errors it
+// tries again in pauses of 0.2 to 5 s.
 //
 // # Previews
 //

@@ -136,9 +136,6 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 			return err
 		}
 	}
-	if err := records.KeepPromise(ctx, tx, c.ID, account, at); err != nil {
-		return err
-	}
 	s.begin(StepSweep)
 	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
 	if err != nil || !swept || c.Finalised() {

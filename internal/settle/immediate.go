@@ -24,15 +24,15 @@ type Issuance struct {
 
 // IssueNow settles one immediate coupon up to the newest arrival. It is the same settlement as that of a nightly run,
 // by the rules of coupon.ImmediateRun. The cutoff is the highest arrival plus 1, read from Redis; no new arrival can be
-// below it. It reads the queue alone: nightly runs and operators retry the DLQ. While pods put applications back, its
-// status is BUSY.
+// below it. It reads the queue alone: nightly runs and operators retry the DLQ. While a restore is due, or the highest
+// arrival is too far ahead of the clock of the coupon's shard, its status is BUSY. The run starts by that clock, too.
 //
 // It never fails for good: the next call continues. After stop is cancelled, it has Grace to finish.
 func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done Issuance) {
 	ctx, release := outlive(stop, s.Grace)
 	defer release()
 	one := *s
-	one.DB, one.Door, one.Line = mysqltx.NewBrief(s.DB.Pool()), looking{s.Door}, queueAlone{s.Line}
+	one.DB, one.Line = mysqltx.NewBrief(s.DB.Pool()), queueAlone{s.Line}
 	one.Observer, one.Progress = unobserved{}, nil
 	var now looked
 	r := run{Order: Order{Trigger: coupon.ImmediateRun}, rules: rulesOf(coupon.ImmediateRun), stop: stop,
@@ -42,7 +42,7 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 		if t.run.zone, err = one.Zone(ctx); err != nil {
 			return settled{}, err
 		}
-		if now, err = t.look(ctx); err != nil {
+		if now, err = t.lookNow(ctx); err != nil {
 			return settled{}, err
 		}
 		if !t.coupon.Immediate() || t.coupon.Finalised() { // changed since the caller read it
@@ -67,8 +67,8 @@ type looked struct {
 	at    time.Time      // the same moment by the clock of this process
 }
 
-// look reads the coupon, and chooses the cutoff.
-func (s *settlement) look(ctx context.Context) (now looked, err error) {
+// lookNow reads the coupon, and chooses the cutoff.
+func (s *settlement) lookNow(ctx context.Context) (now looked, err error) {
 	err = s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
 		read, err := records.Coupon(ctx, q, s.coupon.ID)
 		if err == nil {
@@ -79,13 +79,13 @@ func (s *settlement) look(ctx context.Context) (now looked, err error) {
 	if err != nil {
 		return now, err
 	}
-	last, shard, forPods, err := s.Door.Look(ctx, s.coupon.ID, s.coupon.Promise)
+	look, err := s.look(ctx)
 	if err != nil {
 		return now, err
 	}
-	now = looked{shard, s.Now()}
-	s.run.cutoff, s.run.startedAt = (last + 1).Time(), now.at.UTC().Truncate(time.Microsecond)
-	if forPods > 0 {
+	now = looked{coupon.ArrivalAt(look.Now), s.Now()}
+	s.epoch, s.run.cutoff, s.run.startedAt = look.Epoch, (look.Last + 1).Time(), look.Now
+	if !look.Restored || look.Last > look.Latest() { // no application can have that arrival
 		err = errBusy
 	}
 	return now, err
@@ -98,15 +98,6 @@ func (s *settlement) recordRun(ctx context.Context, tx *sql.Tx) (err error) {
 		s.run.id, err = history.BeginImmediate(ctx, tx, s.run.start(), s.run.settledAt())
 	}
 	return err
-}
-
-// looking is a Door whose Fence only looks: no new arrival can be below the cutoff of an immediate run.
-type looking struct{ Door }
-
-func (d looking) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time,
-	known coupon.Promise) (wait, forPods time.Duration, err error) {
-	_, _, forPods, err = d.Look(ctx, couponID, known)
-	return 0, forPods, err
 }
 
 // queueAlone is a Line whose pages have no DLQ entries.

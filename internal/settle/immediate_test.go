@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -111,17 +112,29 @@ func TestIssueNow_WaitsForNobody(t *testing.T) {
 		require.Equal(t, coupon.Settled, d.IssueNow(couponID).Status)
 		d.Verify()
 	})
-	t.Run("PodsPutApplicationsBack", func(t *testing.T) {
+	t.Run("ARestoreIsDue", func(t *testing.T) {
 		t.Parallel()
 		d := jajeongtest.NewOnPrivateRedis(t)
 		couponID := d.AddImmediate(2, 1, 2)
-		d.Refresh()
-		d.Exec("UPDATE promise SET counted_since = 1 WHERE coupon_id = ?", couponID)
 		require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", couponID), "run_id",
 			"0123456789012345678901234567890123456789").Err())
 		done := d.IssueNow(couponID)
 		require.Equal(t, coupon.Busy, done.Status)
 		require.Empty(t, d.Issued(couponID))
+		d.Restore(couponID)
+		require.Equal(t, coupon.Settled, d.IssueNow(couponID).Status)
+		d.Verify()
+	})
+	t.Run("TheLastArrivalIsAheadOfTheClock", func(t *testing.T) { // the coupons would be issued in 2255
+		t.Parallel()
+		d := jajeongtest.New(t)
+		couponID := d.AddImmediate(2, 1, 2)
+		d.SetLast(couponID, coupon.MaxArrival)
+		require.Equal(t, coupon.Busy, d.IssueNow(couponID).Status)
+		require.Empty(t, d.Issued(couponID))
+		d.Restore(couponID)
+		require.Equal(t, coupon.Settled, d.IssueNow(couponID).Status)
+		d.Verify()
 	})
 }
 
@@ -149,6 +162,40 @@ func TestIssueNow_PutsRefusedRowsUnderReview(t *testing.T) {
 	d.Retry(alone)
 	require.Equal(t, []coupon.UserID{5, 2}, d.Issued(alone))
 	d.Verify()
+}
+
+// losingLine loses applications before they move to the DLQ.
+type losingLine struct {
+	settle.Line
+	lose func()
+}
+
+func (l losingLine) Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time,
+	failed []coupon.Failure) (int64, error) {
+	if len(failed) > 0 {
+		l.lose()
+	}
+	return l.Line.Review(ctx, couponID, run, at, failed)
+}
+
+// A user who cannot have the coupon applied before a winner, and vanishes after the COMMIT and before the move to the
+// DLQ. A restore enters them below the winner.
+func TestIssueNow_LeavesNobodyBelowAWinnerBehind(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddImmediate(1)
+	d.AddUsers(1)
+	d.Apply(id, 5, 1) // 5 is not a user
+	before := arrivalsOf(d, id, 5)
+	d.Journal(id)
+	d.PodsDie()
+	s := d.Settler()
+	s.Line = losingLine{s.Line, func() { assert.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "5").Err()) }}
+	require.Equal(t, 1, s.IssueNow(t.Context(), id).Issued)
+	require.Empty(t, d.Waiting(id))
+	require.Empty(t, d.UnderReview(id))
+	require.EqualValues(t, 1, d.Restore(id).Back)
+	require.Equal(t, before, d.Arrivals(id))
 }
 
 func TestIssueNow_ContinuesAfterACrash(t *testing.T) {
@@ -309,6 +356,8 @@ func TestIssueNow_CountsRowsIfSumsDoNotAddUp(t *testing.T) {
 	d.AddPromises(couponID, 1)
 	d.AddUsers(8)
 	d.Apply(couponID, 8)
+	require.Equal(t, coupon.Busy, d.IssueNow(couponID).Status)
+	require.EqualValues(t, 1, d.Restore(couponID).Missing)
 	require.Equal(t, coupon.HeldBack, d.IssueNow(couponID).Status)
 	require.Zero(t, d.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'GAP_HELD'"),
 		"the nightly run records it")
@@ -325,13 +374,15 @@ func TestIssueNow_CountsWhatNoServerHasCounted(t *testing.T) {
 			d := jajeongtest.New(t)
 			couponID := d.AddImmediate(9, 1, 2)
 			require.Equal(t, 2, d.IssueNow(couponID).Issued)
-			require.NoError(t, d.Redis.SRem(t.Context(), d.Key("issued", couponID), "1").Err()) // lost by a failover
+			require.NoError(t, d.Redis.ZRem(t.Context(), d.Key("issued", couponID), "1").Err()) // lost by a failover
 			if newcomer == 3 {
 				d.AddUsers(3)
 			}
 			d.Apply(couponID, newcomer)
 			d.PodsDie() // else they would restore their own count
 			require.NoError(t, d.Redis.HIncrBy(t.Context(), d.Key("state", couponID), "accepted", -1).Err())
+			require.Equal(t, coupon.Busy, d.IssueNow(couponID).Status)
+			require.EqualValues(t, 1, d.Restore(couponID).Marked)
 			require.Empty(t, d.IssueNow(couponID).Error)
 			d.Refresh()
 			d.Verify()

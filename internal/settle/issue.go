@@ -16,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/line"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
@@ -47,70 +48,76 @@ func (s seated) row() records.Settlement {
 // underReview counts the applications that the transaction decides to move to the DLQ, before and after the commit.
 func (s seated) underReview() int { return s.tally.UnderReview + len(s.refusedOf(false)) }
 
-// waitForFence waits until the clock of the coupon's shard has passed the cutoff and pods have had time to put back the
-// applications that a failover lost. After that, no new arrival is below the cutoff.
+// waitForFence waits until the clock of the coupon's shard has passed the cutoff and, if the server is new to the
+// coupon, until pods have handed over whom they know. After that, no new arrival is below the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
-	if !s.run.rules.fences {
+	if !s.run.rules.fences { // an immediate run has looked already
 		return nil
 	}
-	for {
-		wait, forPods, err := s.fence(ctx)
-		if err != nil || wait+forPods == 0 {
+	for servers := 0; ; {
+		look, err := s.look(ctx)
+		if err != nil {
 			return err
 		}
-		if forPods > 0 {
-			s.logger.Warn(
-				"redis is new to this coupon, or another server took over: pods put lost applications back first",
-				zap.Duration("wait", forPods))
-			wait = forPods
+		if look.Epoch != s.epoch {
+			s.epoch = look.Epoch
+			if servers++; servers > maxTakeovers {
+				return errTakenOver
+			}
 		}
-		if err := s.run.stopped(); err != nil {
-			return err
+		wait := max(0, s.run.cutoff.Sub(look.Now))
+		if !look.Restored && look.RestoresIn > 0 && !s.coupon.Finalised() {
+			s.logger.Warn("redis is new to this coupon, or another server took over: pods hand over whom it may lack",
+				zap.Duration("wait", look.RestoresIn))
+			wait = look.RestoresIn
 		}
-		if wait > calendar.MaxEarliness {
+		switch {
+		case wait == 0:
+			return nil
+		case s.run.stopped() != nil:
+			return s.run.stopped()
+		case wait > calendar.MaxEarliness:
 			return setupError(text.CutoffTooFar, s.run.cutoff.In(s.run.zone).Format(time.RFC3339),
 				wait.Round(time.Second))
-		}
-		if sleep.For(s.run.stop, wait) != nil {
+		case sleep.For(s.run.stop, wait) != nil:
 			return s.run.stopped()
 		}
 	}
 }
 
-func (s *settlement) fence(ctx context.Context) (wait, forPods time.Duration, err error) {
-	if s.coupon.Finalised() { // nothing is accepted or put back any more
-		wait, _, err = s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, coupon.Promise{})
-		return wait, 0, err
+// look looks at the coupon in Redis. In a run that fences, it fences the cutoff.
+func (s *settlement) look(ctx context.Context) (coupon.Look, error) {
+	known := coupon.Known{Highest: s.coupon.Known, Opens: s.coupon.OpensAt}
+	if s.run.rules.fences {
+		known.Cutoff = s.run.cutoff
 	}
-	return s.Door.Fence(ctx, s.coupon.ID, s.run.cutoff, s.coupon.Promise)
+	return s.Door.Look(ctx, s.coupon.ID, known)
 }
 
-var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.TakenOver)}
+// errTakenOver rolls a transaction back, because another Redis server may have lost applications.
+var errTakenOver = &coupon.Error{Class: coupon.Infrastructure,
+	Err: text.Errorf(text.ServersReplaced, maxTakeovers)}
 
-// sameServer returns an error if, since the fence, another Redis server took over or the coupon's state was lost.
-func (s *settlement) sameServer(ctx context.Context) error {
-	_, forPods, err := s.fence(ctx)
-	if err == nil && forPods > 0 {
-		return errTakenOver
-	}
-	return err
-}
-
-var errVanished = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.Vanished)}
-
-// sameLine returns an error if Redis has lost applications since the account: those with seats may have arrived after
-// them.
+// sameLine returns an error if Redis has changed or lost applications since the account: those with seats may have
+// arrived after them.
 func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Account) error {
-	if err := s.sameServer(ctx); err != nil {
+	look, err := s.look(ctx)
+	if err != nil {
 		return err
 	}
-	vanished, err := s.Auditor.Vanished(ctx, tx, s.coupon.ID, account)
-	if err == nil && vanished > 0 {
-		s.restored = false
-		return errVanished
+	now, err := promise.Read(ctx, tx, s.coupon.ID)
+	account.Line, account.Books.Asked = look.Line, now.Asked
+	switch {
+	case err != nil || s.coupon.Finalised():
+		return err
+	case look.Epoch != s.epoch:
+		return errTakenOver
+	case account.RestoreDue() != promise.NotDue:
+		return errRestoreDue
+	default:
+		return nil
 	}
-	return err
 }
 
 // seat gives the free seats of a locked coupon to the first eligible applications of the line.
@@ -272,6 +279,11 @@ func (s *settlement) reviewReturned(ctx context.Context, tx *sql.Tx, seats seate
 	defer cancel()
 	for _, f := range seats.refusedOf(true) {
 		seats.recorded-- // the caller has deleted the record
+		// Redis gets the application at an arrival of the past: the journal would not look there.
+		told := coupon.Answer{User: f.User(), Arrival: f.Arrival}
+		if err := promise.AddRows(ctx, tx, s.coupon.ID, []coupon.Answer{told}); err != nil {
+			return seats, err
+		}
 		moved, err := s.Line.Review(redis, s.coupon.ID, s.run.id, s.run.settledAt(), []coupon.Failure{f})
 		if err != nil {
 			return seats, err

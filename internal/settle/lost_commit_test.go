@@ -139,7 +139,7 @@ func TestSettle_ReportsWhatLostCommitDid(t *testing.T) {
 				d.Apply(couponID, users...)
 				d.AddPromises(couponID, 3)
 			}
-			lost := commit{after: "SET written_off"}
+			lost := commit{after: "written_off + VALUES"}
 			writesOff := 0
 			_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 				if bytes.Contains(turn.Request, []byte(lost.after)) {

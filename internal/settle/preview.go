@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -46,14 +45,6 @@ type Rejection struct {
 	Note    string         `json:"note,omitempty"`
 }
 
-// unfenced is a Door for previews: its Fence does not wait for the cutoff.
-type unfenced struct{ Door }
-
-func (unfenced) Fence(context.Context, coupon.CouponID, time.Time,
-	coupon.Promise) (wait, forPods time.Duration, err error) {
-	return 0, 0, nil
-}
-
 // errRolledBack makes the transaction of a preview roll back.
 var errRolledBack = &coupon.Error{Class: coupon.Setup, Err: errors.New("a preview is rolled back")}
 
@@ -65,7 +56,6 @@ func (s *Settler) Preview(stop context.Context, order Order) (*Report, error) {
 	defer release()
 	order.dryRun = true
 	planner := *s.withFreshDB()
-	planner.Door = unfenced{s.Door}
 	r, err := planner.newRun(ctx, stop, order, (*settlement).plan)
 	if err != nil {
 		return nil, err

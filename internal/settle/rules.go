@@ -13,9 +13,8 @@ type rules struct {
 	fences         bool // waits until the coupon's shard has passed the cutoff; else the shard has given the cutoff
 	waitsForLock   bool // waits for a coupon that another session has locked; else the coupon is BUSY at once
 	attempts       int  // how often the transaction is tried if Redis servers take over or lose applications meanwhile
-	restoresFrozen bool // compares the journal with Redis even if the coupon is frozen
+	restores       bool // enters again whom Redis has lost, also if the coupon is frozen; else the coupon is BUSY
 	countsRows     bool // counts the rows of MySQL for the account; else it reads the sums of table settled
-	liftsAll       bool // lifts a promise that is too low on any Redis server, see lifts
 	looksAgain     bool // looks again soon: rolls back if nothing changes, and a settlement of 0 is no result
 	recordsLate    bool // inserts its row of settlement_run with the first change, and finds it by its nonce
 	asksApproval   bool // needs an approval if the policy names runs
@@ -41,7 +40,7 @@ const maxTakeovers = 3
 // rulesOf is the table of the rules: what all runs but the immediate ones do, and what each trigger adds. Immediate
 // runs have rules of their own; a nightly run does for their coupons what they leave out.
 func rulesOf(trigger coupon.Trigger) rules {
-	r := rules{fences: true, waitsForLock: true, attempts: maxTakeovers, restoresFrozen: true, countsRows: true,
+	r := rules{fences: true, waitsForLock: true, attempts: maxTakeovers, restores: true, countsRows: true,
 		auditsHold: true, readsDLQ: true, postpones: true, reopens: true, finalises: true, logsWinners: true}
 	switch trigger {
 	case coupon.Cron:
@@ -51,7 +50,7 @@ func rulesOf(trigger coupon.Trigger) rules {
 	case coupon.DLQRetry:
 		r.asksForOthers, r.keepsEntries = true, true
 	case coupon.ImmediateRun:
-		return rules{attempts: 1, liftsAll: true, looksAgain: true, recordsLate: true, keepsWinners: true}
+		return rules{attempts: 1, looksAgain: true, recordsLate: true, keepsWinners: true}
 	}
 	return r
 }

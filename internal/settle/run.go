@@ -216,7 +216,7 @@ type task struct {
 	err         error
 }
 
-// settleAll first prepares every coupon. No key can then expire before its coupon is settled, and pods put back the
+// settleAll first prepares every coupon. No key can then expire before its coupon is settled, and pods hand over the
 // lost applications of all coupons at the same time. All coupons are issued before the close-out of a long line begins.
 func (s *Settler) settleAll(ctx context.Context, r run, coupons []coupon.Coupon, report *Report) error {
 	all := make([]*task, len(coupons))
@@ -272,12 +272,12 @@ func (s *Settler) each(all []*task, do func(t *task)) {
 	_ = group.Wait()
 }
 
-// prepare renews the TTL of the coupon's keys. By calling fence, it makes Redis note which server serves the coupon.
+// prepare renews the TTL of the coupon's keys. By looking, it makes Redis note which server serves the coupon.
 func (s *settlement) prepare(ctx context.Context) error {
 	if err := s.Door.Renew(ctx, s.coupon.ID, s.coupon.ClosesAt); err != nil || !s.due() {
 		return err
 	}
-	_, _, err := s.fence(ctx)
+	_, err := s.look(ctx)
 	return err
 }
 

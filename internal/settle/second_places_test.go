@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,8 @@ func newSecondPlace(t *testing.T) (*jajeongtest.Deployment, coupon.CouponID) {
 	d.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) SELECT " +
 		"coupon_id, 2, applied_at + INTERVAL 1 MICROSECOND, outcome, run_id, recorded_at " +
 		"FROM application_outcome WHERE user_id = 4") // as after Redis lost that the coupon is sold out
-	d.Exec(fmt.Sprintf("UPDATE promise SET accepted = accepted + 1 WHERE coupon_id = %d", couponID))
+	d.AddPromises(couponID, 1)
+	d.Exec("UPDATE settled SET concluded = concluded + 1 WHERE coupon_id = ?", couponID)
 	return d, couponID
 }
 

@@ -104,14 +104,10 @@ type Line interface {
 type Door interface {
 	// Renew gives the coupon's keys their full TTL again.
 	Renew(ctx context.Context, couponID coupon.CouponID, closes time.Time) error
-	// Fence returns how long to wait for the cutoff, and for pods to put back the applications that a failover lost.
-	// After that, nothing arrives below the cutoff. known is MySQL's promise, the zero Promise for a finalised coupon.
-	Fence(ctx context.Context, couponID coupon.CouponID, cutoff time.Time,
-		known coupon.Promise) (wait, forPods time.Duration, err error)
-	// Look returns the highest arrival that the coupon ever gave and the time, by the shard's clock, and how long pods
-	// may still put applications back. No new arrival is at or below last.
-	Look(ctx context.Context, couponID coupon.CouponID,
-		known coupon.Promise) (last, now coupon.Arrival, forPods time.Duration, err error)
+	// Look looks at the coupon. With a cutoff, nothing arrives below it once the shard's clock has passed it.
+	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Known) (coupon.Look, error)
+	// AddExcess raises accepted to what is accounted for. It reports false if another epoch has begun.
+	AddExcess(ctx context.Context, couponID coupon.CouponID, epoch string, settled int64) (done bool, err error)
 	// SetSold makes Redis answer SOLD_OUT to new applications, or accept them again.
 	SetSold(ctx context.Context, couponID coupon.CouponID, sold bool) error
 	// Sweep removes the keys of a coupon whose window is over. If applications are left, it returns false.
@@ -137,15 +133,12 @@ type Auditor interface {
 	Account(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (ledger.Account, error)
 	// AccountBySums does not count the rows of MySQL unless the sums of table settled do not add up.
 	AccountBySums(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seated int) (ledger.Account, error)
-	// Vanished returns how many more applications are missing than in an earlier account of the same transaction.
-	Vanished(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, before ledger.Account) (int64, error)
 }
 
 // Journal is the copy of the lines in MySQL.
 type Journal interface {
-	// RestoreCoupon puts back the applications of a coupon that Redis has lost. It takes the lock of the coupon's row;
-	// noWait makes it fail with a transient error if the row is locked.
-	RestoreCoupon(ctx context.Context, couponID coupon.CouponID, noWait bool) error
+	// RestoreCoupon enters again whom Redis has lost of a coupon. It takes the lock of the coupon's row.
+	RestoreCoupon(ctx context.Context, couponID coupon.CouponID) error
 }
 
 type Order struct {

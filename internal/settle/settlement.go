@@ -14,12 +14,13 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// settlement settles one coupon in one run. Each phase returns a value. Its fields change only in an immediate run:
-// look chooses coupon and cutoff, and recordRun sets run.id.
+// settlement settles one coupon in one run. Each phase returns a value. Of its fields, only an immediate run changes
+// coupon and run.
 type settlement struct {
 	*Settler
 	run    run
@@ -27,7 +28,8 @@ type settlement struct {
 	steps  *stepTimer
 	logger *zap.Logger // adds run_id and coupon_id
 
-	restored bool // the journal was compared with Redis during this settlement
+	epoch    string // of the Redis server behind whose fence it works
+	searched bool   // a restore has searched for the promises that are missing
 }
 
 // settled is the progress of a settlement. Each phase sets its own field once.
@@ -105,9 +107,8 @@ func (s *settlement) due() bool {
 	return pinned || s.run.Approvals[s.coupon.ID] > 0 || s.coupon.OpensAt.Before(s.run.cutoff)
 }
 
-// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over or applications
-// vanish meanwhile, it starts again: the line may lack applications that are about to be put back. If promises may be
-// missing, it puts back from the journal whom Redis has lost, and starts again.
+// issueBehindFence waits for the fence and runs the transaction. If another Redis server takes over meanwhile, or a
+// restore is due, it enters again whom Redis has lost, and starts again: those with seats may have arrived after them.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
 	for n := 1; ; n++ {
@@ -125,12 +126,18 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 		switch {
 		case err == nil || errors.Is(err, errUnchanged):
 			return done, nil
-		case errors.Is(err, errRestoreDue):
-			if err := s.restore(ctx); err != nil {
-				return done.rolledBack(), err
-			}
+		case errors.Is(err, errSearch): // once
+			s.searched = true
 			n--
-		case n == s.run.rules.attempts || !errors.Is(err, errTakenOver) && !errors.Is(err, errVanished):
+		case !errors.Is(err, errTakenOver) && !errors.Is(err, errRestoreDue):
+			return done.rolledBack(), err
+		case !s.run.rules.restores:
+			return issued{coupon: s.coupon, seatsLeft: s.coupon.Free()}, errors.Join(errBusy, err)
+		case n == s.run.rules.attempts:
+			return done.rolledBack(), err
+		}
+		s.begin(StepRestore)
+		if err := s.Journal.RestoreCoupon(ctx, s.coupon.ID); err != nil {
 			return done.rolledBack(), err
 		}
 	}
@@ -139,25 +146,38 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 // frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops
 // settlements alone.
 func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) error {
-	if !errors.Is(err, errFrozen) || s.restored || !s.run.rules.restoresFrozen || s.run.dryRun {
+	if !errors.Is(err, errFrozen) || !s.run.rules.restores || s.run.dryRun {
 		return nil
 	}
 	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
-	if err == nil && account.RestoreDue() {
-		err = errRestoreDue
+	if err == nil {
+		err = s.restored(ctx, account)
 	}
 	return err
 }
 
-// errRestoreDue rolls a transaction back, because Redis may have lost applications that the journal has.
-var errRestoreDue = errors.New("the journal was not compared with Redis yet")
+var (
+	// errRestoreDue rolls a transaction back, because Redis may have lost applications.
+	errRestoreDue = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.RestoreDue)}
+	// errSearch does so, because promises are missing that no restore of this settlement has searched for.
+	errSearch = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.RestoreDue)}
+)
 
-func (s *settlement) restore(ctx context.Context) error {
-	s.begin(StepRestore)
-	s.restored = true
-	err := s.Journal.RestoreCoupon(ctx, s.coupon.ID, !s.run.rules.waitsForLock)
-	if !s.run.rules.waitsForLock && mysqltx.IsLockWait(err) {
-		return errors.Join(errBusy, err)
+// restored returns an error if the Redis server is not that of the fence, or if a restore is due.
+func (s *settlement) restored(ctx context.Context, account ledger.Account) error {
+	switch {
+	case s.coupon.Finalised(): // every application has its outcome
+		return nil
+	case account.Line.Epoch != s.epoch:
+		return errTakenOver
+	case account.RestoreDue() != promise.NotDue:
+		return errRestoreDue
+	case !account.LacksMarks():
+		return nil
+	}
+	again, err := s.look(ctx) // a clean-up may have marked them meanwhile
+	if account.Line = again.Line; err == nil && account.LacksMarks() {
+		err = errRestoreDue
 	}
 	return err
 }
@@ -191,7 +211,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 			return done, err
 		}
 	}
-	if s.run.rules.looksAgain && !done.changed() && !s.lifts(done.account) {
+	if s.run.rules.looksAgain && !done.changed() {
 		return done, errUnchanged
 	}
 	if err := s.permit(ctx, tx, done); err != nil {
@@ -201,13 +221,6 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 		return done, err
 	}
 	if err := s.sameLine(ctx, tx, done.account); err != nil {
-		return done, err
-	}
-	if s.lifts(done.account) {
-		done.account.Accepted -= done.account.Gap()
-	}
-	// The promise row is locked as late as possible, because the catalog waits for it.
-	if err := records.KeepPromise(ctx, tx, locked.ID, done.account, s.run.settledAt()); err != nil {
 		return done, err
 	}
 	if done.account.Gap() > 0 {
@@ -233,14 +246,6 @@ func (s *settlement) keepSums(ctx context.Context, tx *sql.Tx, done issued) erro
 		return nil
 	}
 	return records.KeepSums(ctx, tx, s.coupon.ID, now)
-}
-
-// lifts reports whether the run raises the promise to the applications that are accounted for. After a failover no
-// server may have counted some that put back or a restore has entered: an excess would hide as many losses. On a server
-// that took over no promises, an excess was written by hand, and settle verify warns of it; a run by sums cannot leave
-// it.
-func (s *settlement) lifts(a ledger.Account) bool {
-	return a.Gap() < 0 && (s.run.rules.liftsAll || a.Server.Base > 0)
 }
 
 // committed reports whether an earlier attempt, whose COMMIT got no reply, was committed. The row of an immediate run
@@ -284,8 +289,10 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 	if err != nil {
 		return account, err
 	}
-	if account.RestoreDue() && !s.restored && !s.run.dryRun {
-		return account, errRestoreDue
+	if !s.run.dryRun {
+		if err := s.restored(ctx, account); err != nil {
+			return account, err
+		}
 	}
 	if int64(c.IssuedCount) != account.Past.Coupons {
 		return account,
@@ -294,18 +301,32 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 				audit.WrongCount{Recorded: int64(c.IssuedCount), Coupons: account.Past.Coupons,
 					Seats: int64(c.TotalQuantity)}})
 	}
-	if account.Gap() <= 0 {
+	switch {
+	case account.Gap() == 0:
 		return account, nil
-	}
-	if err := s.sameServer(ctx); err != nil {
-		return account, err
-	}
-	if !s.run.AcceptGap {
+	case account.Gap() < 0 && s.run.dryRun: // a run raises the promises
+		account.Accepted -= account.Gap()
+		return account, nil
+	case account.Gap() < 0:
+		return s.addExcess(ctx, account)
+	case s.run.rules.restores && !s.searched && !s.run.dryRun:
+		return account, errSearch
+	case !s.run.AcceptGap:
 		why := text.Errorf(text.GapHeld, account.Gap(), account.Accepted, account.Figures())
 		missing := audit.MissingPromises{Missing: account.Gap(), Account: account.Figures()}
 		return account, invariant(&hold{why, audit.GapHeld, missing})
 	}
 	return account, nil
+}
+
+// addExcess raises the promises to what is accounted for: an excess would hide as many losses.
+func (s *settlement) addExcess(ctx context.Context, account ledger.Account) (ledger.Account, error) {
+	done, err := s.Door.AddExcess(ctx, s.coupon.ID, s.epoch, account.Settled()-account.InBoth)
+	if err == nil && !done {
+		err = errTakenOver
+	}
+	account.Accepted -= account.Gap()
+	return account, err
 }
 
 // record deletes the records of refused NOT_SELECTED applications and counts the seats. If anything changed, it also
@@ -322,7 +343,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued) ([]rec
 			return nil, err
 		}
 	}
-	if !done.changed() && !s.run.rules.looksAgain { // else issue has rolled back, unless the promise is lifted
+	if !done.changed() {
 		return done.pending, nil
 	}
 	s.begin(StepRecord)

@@ -25,23 +25,21 @@ type quietDoor struct{ Door }
 
 func (quietDoor) SetSold(context.Context, coupon.CouponID, bool) error { return nil }
 
-func (quietDoor) Fence(context.Context, coupon.CouponID, time.Time,
-	coupon.Promise) (wait, forPods time.Duration, err error) {
-	return 0, 0, nil
+// aLine is that of a server which was compared with the journal.
+var aLine = coupon.Line{Epoch: "a:1", Since: 1, Restored: true}
+
+func (quietDoor) Look(context.Context, coupon.CouponID, coupon.Known) (coupon.Look, error) {
+	return coupon.Look{Line: aLine, Now: time.Now()}, nil
 }
 
 type balanced struct{}
 
 func (balanced) Account(context.Context, *sql.Tx, coupon.CouponID) (ledger.Account, error) {
-	return ledger.Account{}, nil
+	return ledger.Account{Line: aLine}, nil
 }
 
 func (balanced) AccountBySums(context.Context, *sql.Tx, coupon.CouponID, int) (ledger.Account, error) {
-	return ledger.Account{}, nil
-}
-
-func (balanced) Vanished(context.Context, *sql.Tx, coupon.CouponID, ledger.Account) (int64, error) {
-	return 0, nil
+	return ledger.Account{Line: aLine}, nil
 }
 
 func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlement {
@@ -61,7 +59,9 @@ func newSettlement(t *testing.T, seats int, line ...coupon.Application) *settlem
 	require.NoError(t, err)
 	settler := &Settler{Config{DB: mysqltx.New(db), Line: memoryLine{all: line, size: 2}, Door: quietDoor{},
 		Auditor: balanced{}, Now: time.Now, Logger: zap.NewNop(), Observer: unobserved{}}}
-	return settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
+	s := settler.newSettlement(r, coupon.Coupon{ID: 1, TotalQuantity: seats})
+	s.epoch = aLine.Epoch
+	return s
 }
 
 // attempt issues in a transaction, after an earlier attempt has sent its COMMIT or none has.
@@ -156,14 +156,14 @@ func (d *watchedDoor) Renew(context.Context, coupon.CouponID, time.Time) error {
 
 const watchedCoupons = 40
 
-// Fence delays each coupon at its second call, which is that of its settlement.
-func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ time.Time,
-	_ coupon.Promise) (wait, forPods time.Duration, err error) {
+// Look delays each coupon at its second call, which is that of its settlement.
+func (d *watchedDoor) Look(ctx context.Context, couponID coupon.CouponID,
+	_ coupon.Known) (coupon.Look, error) {
 	d.mu.Lock()
 	if !d.fenced[couponID] {
 		d.fenced[couponID] = true
 		d.mu.Unlock()
-		return 0, 0, nil
+		return coupon.Look{}, nil
 	}
 	d.early = d.early || d.renewed < watchedCoupons
 	d.current++
@@ -173,7 +173,7 @@ func (d *watchedDoor) Fence(ctx context.Context, couponID coupon.CouponID, _ tim
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.current--
-	return 0, 0, errors.New("no further")
+	return coupon.Look{}, errors.New("no further")
 }
 
 func TestSettleAll_RenewsKeysFirstAndBoundsConcurrency(t *testing.T) {

@@ -4,7 +4,7 @@
 // # Facts
 //
 // Redis is read first, and then MySQL: an application that leaves Redis is in MySQL already. Two reads are enough for
-// any number of users of a coupon: candidates.Store.Watch, and Records.Read for those of whom Redis has nothing.
+// any number of users of a coupon: candidates.Store.Watch, and Records.Read for those about whom MustAsk says so.
 //
 // # Precedence
 //
@@ -22,8 +22,14 @@
 //	NONE
 //
 // MySQL is the source of truth: a mark that it does not confirm counts for nothing. An outcome that was not read cannot
-// count either: until the clean-up, an applicant is told PENDING. A restore puts back the first application that is
-// later than every outcome, unless an outcome is REJECTED or Redis has a mark of the user.
+// count either: until the clean-up, an applicant is told PENDING. A restore enters a user at the first arrival of the
+// journal that is accounted for nowhere: no coupon is from a run, no outcome is REJECTED, and no run with an outcome of
+// the user had a cutoff above the arrival.
+//
+// # Nowhere
+//
+// What NONE means depends on the coupon: Losses.Judge says whether a restore may find the user, or the application may
+// be lost for good.
 package standing
 
 import (
@@ -45,6 +51,7 @@ type Facts struct {
 type Outcome struct {
 	Outcome coupon.Outcome
 	Arrival coupon.Arrival // 0: unknown
+	Cutoff  coupon.Arrival // of the run; 0: not read
 }
 
 // Conclusion is the standing of an application, with its arrival and its position.
@@ -54,10 +61,20 @@ type Conclusion struct {
 	Position int64          // position in the queue, from 1; 0: not in the queue
 }
 
-// MayBeSettled reports whether MySQL may have an application of which Redis has nothing. sold says that Redis answers
-// SOLD_OUT.
-func MayBeSettled(of coupon.Coupon, sold bool) bool {
-	return sold || of.Finalised() || of.IssuedCount > 0
+// MustAsk reports whether MySQL must be asked about a user whose standing Redis gives: it may have settled an
+// application of which Redis has nothing, or promises may be missing. While marks are written again in a server that is
+// new to the coupon, a user in the queue may have the coupon.
+func MustAsk(of coupon.Coupon, w candidates.Watch, is coupon.Standing) bool {
+	isNew := w.Since == 0 || !w.Restored
+	switch is {
+	case coupon.StandingNone:
+		gone := w.Accepted > w.Waiting+w.DLQ || w.Returned > 0
+		return isNew || gone || w.Restores > 0 || w.Sold || of.IssuedCount > 0 || of.Finalised()
+	case coupon.StandingPending, coupon.StandingUnderReview:
+		return isNew && of.IssuedCount > 0
+	default:
+		return false
+	}
 }
 
 // Conclude returns the standing that follows from the facts.
@@ -106,18 +123,24 @@ func (f Facts) Undecided() []coupon.Application {
 	})
 }
 
-// lost returns the arrival at which a restore will put the application back; 0: it puts nothing back.
+// lost returns the arrival at which a restore will enter the user; 0: it enters nobody.
 func (f Facts) lost() coupon.Arrival {
-	after := coupon.Arrival(0)
-	for _, o := range f.Outcomes {
-		if after = max(after, o.Arrival); o.Outcome == coupon.OutcomeRejected {
-			return 0
-		}
-	}
+	below := AccountedBelow(f.Outcomes)
 	for _, arrival := range f.Journalled {
-		if arrival > after && !f.MarkedIssued && !f.MarkedRejected {
+		if arrival >= below {
 			return arrival
 		}
 	}
 	return 0
+}
+
+// AccountedBelow returns the arrival below which the user of the outcomes is accounted for.
+func AccountedBelow(outcomes []Outcome) (below coupon.Arrival) {
+	for _, o := range outcomes {
+		if o.Outcome == coupon.OutcomeRejected {
+			return coupon.MaxArrival
+		}
+		below = max(below, o.Cutoff, o.Arrival+1)
+	}
+	return below
 }

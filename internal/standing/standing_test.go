@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -27,6 +28,11 @@ const (
 
 func had(outcome coupon.Outcome, at coupon.Arrival) standing.Outcome {
 	return standing.Outcome{Outcome: outcome, Arrival: at}
+}
+
+// decided has an outcome of a run with this cutoff.
+func decided(outcome coupon.Outcome, at, cutoff coupon.Arrival) standing.Outcome {
+	return standing.Outcome{Outcome: outcome, Arrival: at, Cutoff: cutoff}
 }
 
 func record(outcomes ...standing.Outcome) []standing.Outcome { return outcomes }
@@ -67,7 +73,8 @@ func TestConclude(t *testing.T) {
 			nil}, isIssued, early},
 		"marked as issued":          {standing.Facts{issuedInQueue, notAsked, nil, nil}, isIssued, 0},
 		"unconfirmed mark, waiting": {standing.Facts{issuedInQueue, asked, nil, nil}, isPending, late},
-		"unconfirmed marks":         {standing.Facts{marks, asked, nil, journal}, isNone, 0},
+		"unconfirmed marks":         {standing.Facts{marks, asked, nil, nil}, isNone, 0},
+		"lost, unconfirmed marks":   {standing.Facts{marks, asked, nil, journal}, isLost, early},
 		"in queue and DLQ":          {standing.Facts{inBoth, notAsked, nil, nil}, isPending, late},
 		"in both, MySQL asked":      {standing.Facts{inBoth, asked, nil, nil}, isPending, late},
 		"in both, one decided": {standing.Facts{inBoth, asked, record(had(already, late)), nil}, isUnderReview,
@@ -90,6 +97,10 @@ func TestConclude(t *testing.T) {
 		"not selected, then lost": {standing.Facts{found{}, asked, record(had(notSelected, early)), journal},
 			isLost, late},
 		"journalled, decided later": {standing.Facts{found{}, asked, record(had(already, late)), journal}, isNone, 0},
+		"journalled, below the cutoff": {standing.Facts{found{}, asked, record(decided(notSelected, early, late+1)),
+			journal}, isNotSelected, early},
+		"lost, at the cutoff": {standing.Facts{found{}, asked, record(decided(notSelected, early, late)), journal},
+			isLost, late},
 		"journalled, rejected before": {standing.Facts{found{}, asked, record(had(rejected, early)), journal},
 			isRejected, early},
 	} {
@@ -113,12 +124,20 @@ func TestRecords_HaveEveryOutcome(t *testing.T) {
 	d.InsertGranted(other, 5)
 	api, err := d.API.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	testenv.Opened(t, api, err)
-	got, err := standing.Records{DB: api}.Read(t.Context(), id, 1, 2, 3, 4)
+	got, books, err := standing.Records{DB: api}.Read(t.Context(), id, 1, 2, 3, 4)
 	require.NoError(t, err)
+	want, err := promise.Read(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, books.Settled())
+	require.Equal(t, want, books)
 	require.Equal(t, map[coupon.UserID][]standing.Outcome{
 		1: record(had(issued, at["1"])), 2: record(had(notSelected, at["2"])), 3: record(had(rejected, at["3"])),
 	}, got)
-	got, err = standing.Records{DB: api}.Read(t.Context(), other, 5)
+	got, _, err = standing.Records{DB: api}.Read(t.Context(), other, 5)
 	require.NoError(t, err)
 	require.Equal(t, record(had(issued, 0)), got[5], "given by hand")
+	got, books, err = standing.Records{DB: api}.Read(t.Context(), id, 9)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	require.Equal(t, want, books, "also if nobody has an outcome")
 }

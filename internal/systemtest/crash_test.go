@@ -82,9 +82,9 @@ func (s *crashingStore) Renew(ctx context.Context, id coupon.CouponID, closes ti
 	return s.do(func() error { return s.Store.Renew(ctx, id, closes) })
 }
 
-func (s *crashingStore) Fence(ctx context.Context, id coupon.CouponID, cutoff time.Time,
-	known coupon.Promise) (wait, forPods time.Duration, err error) {
-	return call2(s, func() (time.Duration, time.Duration, error) { return s.Store.Fence(ctx, id, cutoff, known) })
+func (s *crashingStore) Look(ctx context.Context, id coupon.CouponID,
+	known coupon.Known) (coupon.Look, error) {
+	return call1(s, func() (coupon.Look, error) { return s.Store.Look(ctx, id, known) })
 }
 
 func (s *crashingStore) SetSold(ctx context.Context, id coupon.CouponID, sold bool) error {

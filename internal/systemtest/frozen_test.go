@@ -24,9 +24,9 @@ func TestServe_FrozenProcessLetsAnotherWork(t *testing.T) {
 		statement string // with which the process freezes: it sends it, and never gets the reply
 		lost      bool   // Redis has lost the line, which the journal has
 	}{
-		"journal claims":  {"journal", "SELECT up_to FROM journal", false},
-		"journal writes":  {"journal", "INSERT INTO line_journal", false},
-		"journal moves":   {"journal", "UPDATE journal SET up_to", false},
+		"journal claims":  {"journal", "SELECT epoch, up_to, written_at", false},
+		"journal writes":  {"journal", "INTO line_journal", false},
+		"journal moves":   {"journal", "UPDATE journal SET epoch", false},
 		"restore locks":   {"journal", "FOR UPDATE NOWAIT", true},
 		"restore reads":   {"journal", "SELECT arrival, user_id FROM line_journal", true},
 		"restore ends":    {"journal", commit, true},

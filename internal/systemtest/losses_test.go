@@ -17,13 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
-	"github.com/jajeong/jajeong/internal/missing"
-	"github.com/jajeong/jajeong/internal/recall"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/verify"
 )
@@ -38,9 +37,9 @@ var (
 )
 
 // TestLoss_RandomLosses loses data of Redis in random ways at random moments. Afterwards everybody who was told
-// ACCEPTED has a place or an outcome, at the first arrival; except those who are younger than the journal and whose pod
-// died at the same moment: their receipts bring them back. Nobody is passed over, and no coupon is held with nobody
-// missing. JAJEONG_SEED=N repeats the loss whose name begins with N, first.
+// ACCEPTED has a place or an outcome, at the first arrival. If a pod dies with Redis, those whom it told, and whom the
+// journal did not have yet, may be lost: their receipts bring them back. Nobody is passed over, and a coupon is held
+// only if somebody is missing. JAJEONG_SEED=N plays the loss first whose name begins with N.
 func TestLoss_RandomLosses(t *testing.T) {
 	t.Parallel()
 	first, rounds := testenv.Seed(t), testenv.Rounds(6, 200)
@@ -76,6 +75,7 @@ type loss struct {
 	mysql        *testenv.MySQL // nil: the shared server
 	id           coupon.CouponID
 	seats        int
+	trace        *jajeongtest.Trace
 	serving      []*testenv.Program
 	snapshot     map[string]string
 
@@ -96,7 +96,7 @@ type told struct {
 
 // lossPod is a pod in this process.
 type lossPod struct {
-	store  *candidates.Store
+	*jajeongtest.TracedPod
 	client redis.UniversalClient
 	end    context.CancelFunc
 	ended  sync.WaitGroup
@@ -118,6 +118,7 @@ func newLoss(t *testing.T, random *rand.Rand, kind, moment string) *loss {
 	if moment == "immediate runs" {
 		l.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", l.id)
 	}
+	l.trace = l.Trace(l.id, candidates.HandOverTime)
 	l.addPods()
 	l.serve()
 	return l
@@ -140,14 +141,13 @@ func (l *loss) newPod() *lossPod {
 	require.NoError(l.t, err)
 	store, err := candidates.NewStore(servers.Redis, candidates.Options{})
 	require.NoError(l.t, err)
-	memory := recall.New(store)
-	finder := missing.New(missing.Options{DB: servers.MySQL, Store: store, Memory: memory, Logger: zap.NewNop(),
-		Now: time.Now})
-	one := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: memory, Missing: finder,
-		Logger: zap.NewNop(), Now: time.Now, Interval: lossRefresh})
+	traced := l.trace.Pod(store)
+	one := catalog.New(catalog.Options{DB: servers.MySQL, Store: store, Memory: traced.Memory, Logger: zap.NewNop(),
+		Now: time.Now, Interval: lossRefresh})
 	ctx, end := context.WithCancel(context.Background())
-	p := &lossPod{store: store, client: servers.Redis, end: end}
+	p := &lossPod{TracedPod: traced, client: servers.Redis, end: end}
 	p.ended.Go(func() { one.Run(ctx) })
+	p.ended.Go(func() { traced.Memory.Run(ctx) })
 	l.t.Cleanup(func() { p.die(); servers.Close() })
 	return p
 }
@@ -203,7 +203,7 @@ func (l *loss) apply(random *rand.Rand, user coupon.UserID) {
 	if p == nil {
 		return
 	}
-	receipt, err := p.store.Apply(l.t.Context(), l.id, user)
+	receipt, err := p.Apply(l.t.Context(), user)
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -258,6 +258,7 @@ func (l *loss) wait(longest time.Duration) {
 }
 
 func (l *loss) play() {
+	defer l.trace.Watch()()
 	l.applyAll(1, 200)
 	if l.random.IntN(2) == 0 && l.moment != "immediate runs" {
 		code, output := l.settle()
@@ -284,7 +285,7 @@ func (l *loss) play() {
 		l.wait(400 * time.Millisecond)
 	case "a restore":
 		// The restore stops here, and is killed.
-		release = l.lock([]string{"line_journal WRITE", "promise READ"}[l.random.IntN(2)])
+		release = l.lock([]string{"line_journal WRITE", "journal READ"}[l.random.IntN(2)])
 	case "a journal that is behind":
 		release = l.lock("line_journal READ")
 		upTo := l.journalled()
@@ -372,7 +373,7 @@ func (l *loss) keepSnapshot() {
 
 func (l *loss) keys() []string {
 	all := []string{l.Queue(l.id)}
-	for _, kind := range []string{"state", "issued", "rejected", "dlq", "dlq:reason"} {
+	for _, kind := range []string{"state", "issued", "rejected", "dlq", "dlq:reason", "returned"} {
 		all = append(all, l.Key(kind, l.id))
 	}
 	return all
@@ -381,6 +382,8 @@ func (l *loss) keys() []string {
 // lose loses what the kind says. No pod, one or every pod dies at the same moment, and then others take their place.
 func (l *loss) lose() {
 	ctx := l.t.Context()
+	lost := l.trace.Loses()
+	defer lost()
 	l.lostAt = coupon.ArrivalAt(l.Now())
 	l.upTo = l.journalled()
 	if l.mysql != nil {
@@ -396,6 +399,7 @@ func (l *loss) lose() {
 	l.mu.Unlock()
 	for _, p := range l.dying {
 		p.die()
+		p.Dies()
 	}
 	defer l.addPods()
 	switch l.kind {
@@ -434,6 +438,7 @@ func (l *loss) lose() {
 
 // lock makes everybody else wait for a table until release, as a MySQL that is overloaded does.
 func (l *loss) lock(table string) (release func()) {
+	shown := l.trace.Hides()
 	conn, err := l.DB.Conn(context.Background())
 	require.NoError(l.t, err)
 	_, err = conn.ExecContext(l.t.Context(), "LOCK TABLES "+table)
@@ -441,42 +446,43 @@ func (l *loss) lock(table string) (release func()) {
 	return sync.OnceFunc(func() {
 		_, _ = conn.ExecContext(context.Background(), "UNLOCK TABLES")
 		_ = conn.Close()
+		shown()
 	})
 }
 
-// places returns the lowest arrival at which each user stands or has an outcome.
-func (l *loss) places() map[coupon.UserID]coupon.Arrival {
+// placesOf returns the lowest arrival at which each user of a coupon stands or has an outcome.
+func placesOf(d *jajeongtest.Deployment, id coupon.CouponID) map[coupon.UserID]coupon.Arrival {
 	found := map[coupon.UserID]coupon.Arrival{}
 	note := func(user coupon.UserID, at coupon.Arrival) {
 		if before, ok := found[user]; !ok || at < before {
 			found[user] = at
 		}
 	}
-	for member, at := range l.Arrivals(l.id) { // before MySQL: what is settled leaves Redis afterwards
+	for member, at := range d.Arrivals(id) { // before MySQL: what is settled leaves Redis afterwards
 		note(coupon.ParseUserID(member), at)
 	}
-	for member, at := range l.UnderReview(l.id) {
+	for member, at := range d.UnderReview(id) {
 		note(coupon.ParseUserID(member), at)
 	}
 	rows, err :=
-		l.DB.Query(
+		d.DB.Query(
 			"SELECT user_id, applied_at FROM user_coupon WHERE coupon_id = ? UNION ALL SELECT user_id, applied_at "+
-				"FROM application_outcome WHERE coupon_id = ?", l.id, l.id)
-	require.NoError(l.t, err)
+				"FROM application_outcome WHERE coupon_id = ?", id, id)
+	require.NoError(d.T, err)
 	defer rows.Close()
 	for rows.Next() {
 		var user coupon.UserID
 		var at time.Time
-		require.NoError(l.t, rows.Scan(&user, &at))
+		require.NoError(d.T, rows.Scan(&user, &at))
 		note(user, coupon.ArrivalAt(at))
 	}
-	require.NoError(l.t, rows.Err())
+	require.NoError(d.T, rows.Err())
 	return found
 }
 
 // displaced returns the users who are nowhere, or later than they were told.
 func (l *loss) displaced() (all []coupon.UserID) {
-	places := l.places()
+	places := placesOf(l.Deployment, l.id)
 	for user, is := range l.told {
 		if at, ok := places[user]; !ok || at > is.arrival {
 			all = append(all, user)
@@ -502,7 +508,7 @@ func (l *loss) check() {
 		if !l.t.Failed() {
 			return
 		}
-		standing := l.places()
+		standing := placesOf(l.Deployment, l.id)
 		for _, user := range l.displaced() {
 			l.t.Logf("user %d was told %v before the loss, by %d pods; young: %t; stands at %d", user,
 				(l.lostAt - l.told[user].arrival).Time().Sub(time.UnixMicro(0)), len(l.told[user].by), l.young(user),
@@ -513,11 +519,14 @@ func (l *loss) check() {
 		return !slices.ContainsFunc(l.displaced(), func(user coupon.UserID) bool { return !l.young(user) })
 	})
 	lost := l.displaced()
-	for _, user := range lost { // they have receipts
-		_, err := l.pods[0].store.PutBack(l.t.Context(), l.id,
-			[]candidates.Answer{{User: user, Arrival: l.told[user].arrival, Counted: true}})
+	shown := l.trace.Hides() // who has a receipt is in the journal before they stand
+	for _, user := range lost {
+		_, err := l.Restorer().Honour(l.t.Context(),
+			audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "test"}, l.id, user,
+			l.told[user].arrival)
 		require.NoError(l.t, err)
 	}
+	shown()
 	require.Empty(l.t, l.displaced())
 	code, output := l.settle()
 	// Redis accepted them, their pod died before it said so, and Redis lost them.
@@ -526,6 +535,7 @@ func (l *loss) check() {
 		code, output = l.settle("--accept-gap")
 	}
 	require.Zero(l.t, code, output)
+	l.trace.Check()
 
 	winners := l.Issued(l.id)
 	require.LessOrEqual(l.t, len(winners), l.seats)
@@ -542,8 +552,8 @@ func (l *loss) check() {
 		passed := is.arrival < last && !slices.Contains(winners, user) && !slices.Contains(lost, user)
 		require.False(l.t, passed, "user %d was told %d, the last winner had arrived at %d", user, is.arrival, last)
 	}
-	for _, code := range l.Findings(l.id) {
-		require.Equal(l.t, verify.CleanUpToDo, code, "settle serve is about to do it")
+	for _, code := range l.Findings(l.id) { // settle serve is about to clean up; who needed a receipt was unknown
+		require.Contains(l.t, []verify.Code{verify.CleanUpToDo, verify.PromiseUnknown}, code)
 	}
 	l.t.Logf("%d of %d users needed their receipts, %d pods died; %d winners", len(lost), len(l.told), len(l.dying),
 		len(winners))

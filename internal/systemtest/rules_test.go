@@ -197,7 +197,7 @@ type couponModel struct {
 	immediate bool              // immediate runs settle it, too
 	frozen    bool              // no run changes anything
 	lineLimit int               // while so many wait, newcomers are refused; 0: no limit
-	backup    *state            // at the backup of Redis
+	backup    *couponModel      // at the backup of Redis
 	dumps     map[string]string // the backup of Redis by key
 }
 
@@ -446,6 +446,51 @@ func (c *couponModel) loseRedis() {
 	}
 	clear(c.markedIssued)
 	clear(c.markedRejected)
+	c.accepted, c.highest = 0, 0
+	c.settledTo = 0 // a cutoff that was ahead of the clock is known to nobody who accepts
+	for a := range c.applications {
+		c.highest = max(c.highest, a.arrival) // MySQL knows what was settled
+	}
+}
+
+// restore is what a restore does after each loss: it enters whom only the journal knows, marks all whom MySQL has
+// decided, and accepts what is known.
+func (c *couponModel) restore(journal []applicationKey) {
+	for _, a := range journal {
+		if is := c.applications[a]; is.outcome == undecided && is.place == absent {
+			c.applications[a] = record{place: waiting}
+		}
+	}
+	for user := range c.byHand {
+		c.markedIssued[user] = true
+	}
+	for a, is := range c.applications {
+		switch is.outcome {
+		case issued:
+			c.markedIssued[a.user] = true
+		case rejected:
+			c.markedRejected[a.user] = true
+		}
+	}
+	c.accepted = max(c.accepted, len(c.applications)+c.writtenOff)
+}
+
+// removeMarked removes whom a restore of a new server marks, as a clean-up does: from the queue up to their last
+// arrival, from the DLQ at it.
+func (c *couponModel) removeMarked() {
+	last := map[coupon.UserID]coupon.Arrival{}
+	for a, is := range c.applications {
+		if is.outcome == issued || is.outcome == rejected {
+			last[a.user] = max(last[a.user], a.arrival)
+		}
+	}
+	for a, is := range c.applications {
+		at := last[a.user]
+		if is.place == waiting && a.arrival <= at || is.place.underReview() && a.arrival == at {
+			is.place, is.cause = absent, ""
+			c.applications[a] = is
+		}
+	}
 }
 
 func (c *couponModel) loseFromRedis(a applicationKey, is record) {
@@ -470,4 +515,5 @@ func (c *couponModel) restoreRedis() {
 	}
 	c.soldOut = c.backup.soldOut
 	c.markedIssued, c.markedRejected = maps.Clone(c.backup.markedIssued), maps.Clone(c.backup.markedRejected)
+	c.accepted, c.highest = c.backup.accepted, max(c.highest, c.backup.highest)
 }

@@ -30,7 +30,7 @@ func (m *machine) readMySQL(couponID coupon.CouponID, s *state) {
 	m.T.Helper()
 	var issuedCount int
 	require.NoError(m.T, m.DB.QueryRow(`SELECT total_quantity, issued_count, finalised_at IS NOT NULL,
-		COALESCE((SELECT written_off FROM promise WHERE coupon_id = id), 0) FROM coupon WHERE id = ?`, couponID).
+		COALESCE((SELECT written_off FROM settled WHERE coupon_id = id), 0) FROM coupon WHERE id = ?`, couponID).
 		Scan(&s.seats, &issuedCount, &s.finalised, &s.writtenOff))
 	m.eachRow(func(scan func(...any) error) error {
 		var user coupon.UserID
@@ -86,7 +86,7 @@ func (m *machine) readRedis(couponID coupon.CouponID, s *state) {
 	queue := all.ZRangeWithScores(ctx, m.Queue(couponID), 0, -1)
 	dlq := all.ZRangeWithScores(ctx, m.Key("dlq", couponID), 0, -1)
 	reasons := all.HGetAll(ctx, m.Key("dlq:reason", couponID))
-	issued := all.SMembers(ctx, m.Key("issued", couponID))
+	issued := all.ZRange(ctx, m.Key("issued", couponID), 0, -1)
 	rejected := all.SMembers(ctx, m.Key("rejected", couponID))
 	sold := all.HGet(ctx, m.Key("state", couponID), "sold")
 	if _, err := all.Exec(ctx); err != redis.Nil {

@@ -14,12 +14,13 @@ var (
 		"the recorded count is %d, but %d coupon{|s} {is|are} issued, of %d seat{|s}"}
 	DetailForgotten = Message{"삭제한 신청 결과 %d건, 고객번호를 지운 감사 기록 %d건",
 		"%d outcome{|s} deleted, %d audit event{|s} without the user"}
-	DetailPutBack        = Message{"저널에서 되돌린 신청 %d건", "%d put back from the journal"}
-	DetailMoved          = Message{"처음 신청한 자리로 옮긴 신청 %d건", "%d moved to their first arrival"}
-	DetailFromMarks      = Message{"당첨 표시로 다시 넣은 당첨자 %d명", "%d winner{|s} entered again from their marks"}
-	DetailLessWrittenOff = Message{"더 이상 유실로 치지 않는 신청 %d건", "%d no longer written off"}
-	DetailStillMissing   = Message{"아직 찾지 못한 신청 %d건", "%d still missing"}
-	DetailApproval       = Message{"승인 요청 %d번(%s): %s 요청, %s 승인, %s", "approval %d (%s), asked by %s, approved by %s, %s"}
+	DetailPutBack   = Message{"저널에서 되돌린 신청 %d건", "%d put back from the journal"}
+	DetailMoved     = Message{"처음 신청한 자리로 옮긴 신청 %d건", "%d moved to their first arrival"}
+	DetailFromMarks = Message{"발급받았다는 표시에 따라 다시 넣은 고객 %d명", "%d winner{|s} entered again from their marks"}
+	DetailUnknown   = Message{"접수된 신청 %[2]d건 중 %[3]d건만 확인, 신청자를 알 수 없는 유실 %[1]d건",
+		"%[1]d unknown: of %[2]d accepted, %[3]d {was|were} found"}
+	DetailStillMissing = Message{"아직 찾지 못한 신청 %d건", "%d still missing"}
+	DetailApproval     = Message{"승인 요청 %d번(%s): %s 요청, %s 승인, %s", "approval %d (%s), asked by %s, approved by %s, %s"}
 
 	// DetailFigures are the figures that a gap is counted from.
 	DetailFigures = Message{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 발급 외 결과 %d, 중복 집계 %d, 유실 인정 %d",

@@ -28,7 +28,7 @@ var examples = map[string][]string{
 	"settle serve": {
 		"settle serve",
 		"settle serve --admin-listen :9090",
-		"settle serve --tasks issue --issue-interval 50ms",
+		"settle serve --tasks issue,journal --issue-interval 50ms",
 		`settle serve --tasks nights --settle-schedule "0 0 * * *"`,
 	},
 	"settle dlq list": {

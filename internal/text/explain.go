@@ -6,6 +6,7 @@ var (
 	SeatsTaken      = Message{"수량 %d장 중 %d장 발급", "%[2]d of %[1]d seat{|s} taken"}
 	UserNumber      = Message{"; 고객 %d", "; user %d"}
 	AcceptedMissing = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다", "missing: %d of %d accepted application{|s}"}
+	UnfoundCount    = Message{"복구하지 못한 신청: %d건", "%d accepted application{|s} that no restore has found"}
 	WrittenOffCount = Message{"유실 인정: %d건", "%d application{|s} written off as lost"}
 	EventsLeftOut   = Message{"오래된 내역을 %d건 이상 생략했습니다", "%d or more of the oldest events are left out"}
 	RedisNotRead    = Message{"Redis를 읽지 못해 대기 중이거나 검토 중인 신청을 확인할 수 없습니다",

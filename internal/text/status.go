@@ -66,19 +66,19 @@ var words = map[string]Message{
 	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효 기한 연장", "extended an issued coupon"},
 	"USER_FORGOTTEN":       {"고객 정보 삭제", "forgot a user"},
 
-	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"},
-	"REQUESTED":             {"승인 대기 (REQUESTED)", "REQUESTED"},
-	"APPROVED":              {"승인됨 (APPROVED)", "APPROVED"},
-	"REFUSED":               {"반려됨 (REFUSED)", "REFUSED"},
-	"VOID":                  {"무효 (VOID)", "VOID"},
+	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"}, "PROMISE_UNKNOWN": {"신청자를 알 수 없는 유실 확인", "found that promises of unknown users are lost"},
+	"REQUESTED": {"승인 대기 (REQUESTED)", "REQUESTED"},
+	"APPROVED":  {"승인됨 (APPROVED)", "APPROVED"},
+	"REFUSED":   {"반려됨 (REFUSED)", "REFUSED"},
+	"VOID":      {"무효 (VOID)", "VOID"},
 
 	"run": {"수동 실행", "run by hand"}, "accept-gap": {"유실 인정", "accept a gap"}, "add-seats": {"수량 추가", "add seats"}, "drop": {"검토 중인 신청 종료", "drop"},
 	"restore": {"신청 복구", "restore"}, "grant": {"쿠폰 지급", "grant"}, "revoke": {"쿠폰 회수", "revoke"}, "policy": {"승인 정책", "policy"},
 
 	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"고객의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
-	"put back": {"되돌릴 신청", "put back"}, "winners entered again": {"다시 넣을 당첨자", "winners entered again"},
-	"cutoff": {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"}, "from-marks": {"당첨 표시로 복구", "from marks"},
+	"put back": {"되돌릴 신청", "put back"},
+	"cutoff":   {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"},
 	"seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
 	"version": {"판", "version"}, "persons": {"콘솔 담당자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
 

@@ -9,7 +9,6 @@ var (
 	FirstCome          = Message{"신청한 순서대로 발급", "first come"}
 	IssuedInOrder      = Message{"신청한 순서대로 발급 %d건, 대기 %d건", "%d issued in order of arrival, %d waiting"}
 	NoBrokenPromise    = Message{"접수된 신청의 유실 없음", "no broken promise"}
-	AcceptedAgain      = Message{", 페일오버 후 재접수 %d", ", accepted again after a failover %d"}
 	AccountFigures     = Message{"접수 %d, 대기 %d, 검토 중 %d, 발급 %d, 발급 외 결과 %d, 중복 집계 %d, 유실 인정 %d%s: 유실 %d",
 		"accepted %d, waiting %d, under review %d, issued %d, other outcomes %d, counted twice %d, written off %d%s: gap %d"}
 	OneClock             = Message{"기준 시계는 하나", "one clock"}
@@ -37,5 +36,7 @@ var (
 	No             = Message{"아니요", "NO"}
 	StrayFinding   = Message{"쿠폰에 속하지 않는 기록: %s", "no coupon: %s"}
 	Violated       = Message{"위반", "VIOLATED"}
-	Finding        = Message{"%s %s (불변식 %d): %s", "%s %s (invariant %d): %s"}
+	// Finding ends with FindingUsers, or with nothing.
+	Finding      = Message{"%s %s (불변식 %d): %s%s", "%s %s (invariant %d): %s%s"}
+	FindingUsers = Message{", 고객: %s", "; users: %s"}
 )

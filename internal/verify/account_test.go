@@ -10,7 +10,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/verify"
 )
@@ -50,30 +50,27 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 		}, 1, func(a *verify.Account) { a.Outcomes, a.UnderReview = a.Outcomes+1, a.UnderReview+2 }},
 		"other arrivals of settled users": {func(c *fixture) {
 			c.add(c.queue(), c.member(1), c.appliedAt(2))
-			c.add(c.queue(), c.member(19), c.appliedAt(19).Add(-time.Microsecond))
-		}, 0, func(a *verify.Account) { a.Waiting += 2 }},
+			c.add(c.queue(), c.member(19), c.appliedAt(19).Add(-time.Microsecond)) // moved forward by a restore
+		}, 1, func(a *verify.Account) { a.Waiting += 2 }},
 		"the arrival of a coupon by hand": {func(c *fixture) {
 			at := c.Now()
 			alter("user_coupon", byHandAlone, "applied_at = ?", at)(c)
 			c.add(c.queue(), c.member(byHandAlone), at)
 		}, 0, func(a *verify.Account) { a.Waiting++ }},
-		"more promises in MySQL, some written off": {
-			write(1, "UPDATE promise SET accepted = ?, written_off = 2 WHERE coupon_id = ?", populatedAccepted+5),
-			0, func(a *verify.Account) { a.Accepted, a.WrittenOff = a.Accepted+5, 2 }},
+		"some written off": {write(1, "UPDATE settled SET written_off = 2 WHERE coupon_id = ?"), 0,
+			func(a *verify.Account) { a.WrittenOff = 2 }},
 		"more promises in Redis": {addPromises(5), 0, func(a *verify.Account) { a.Accepted += 5 }},
-		"a later arrival in MySQL": {write(1, "UPDATE promise SET last_arrival = 1 << 52 WHERE coupon_id = ?"), 0,
+		"a later arrival in MySQL": {write(1, "UPDATE journal SET up_to = 1 << 52 WHERE coupon_id = ?"), 0,
 			func(a *verify.Account) { a.LastArrival = 1 << 52 }},
-		"no promises in MySQL": {write(1, "DELETE FROM promise WHERE coupon_id = ?"), 0, func(*verify.Account) {}},
-		"Redis emptied":        {emptyRedis, 0, func(a *verify.Account) { a.Waiting, a.UnderReview = 0, 0 }},
+		"no journal": {write(1, "DELETE FROM journal WHERE coupon_id = ?"), 0, func(*verify.Account) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := d.populated(t)
-			figures, err := c.Store.Counts(t.Context(), c.id, 0)
-			require.NoError(t, err)
+			figures := c.look()
 			test.do(c)
 			want := populatedAccount
-			want.LastArrival, want.InBoth = figures.LastArrival, test.twice
+			want.LastArrival, want.InBoth = figures.Last, test.twice
 			test.want(&want)
 			require.Equal(t, want, c.check().Account)
 			got := c.account(c.Store)
@@ -84,25 +81,26 @@ func TestAccountCountsEachApplicationOnce(t *testing.T) {
 	}
 }
 
-// hooked calls a function after each read of the counts in Redis.
+// hooked calls a function after each look at Redis.
 type hooked struct {
 	*candidates.Store
-	afterCounts func()
+	afterLook func()
 }
 
-func (h hooked) Counts(ctx context.Context, couponID coupon.CouponID,
-	behind coupon.Arrival) (candidates.Counts, error) {
-	figures, err := h.Store.Counts(ctx, couponID, behind)
-	h.afterCounts()
-	return figures, err
+func (h hooked) Observe(ctx context.Context, couponID coupon.CouponID,
+	after coupon.Arrival) (coupon.Look, error) {
+	look, err := h.Store.Observe(ctx, couponID, after)
+	h.afterLook()
+	return look, err
 }
 
-// withHook is a verifier that calls do after each read of the counts, with the number of reads so far.
-func (c *fixture) withHook(do func(reads int)) *verify.Verifier {
-	reads := 0
+// withHook is a verifier that calls do after each look at Redis, with the number of looks so far. Between the first
+// check and the one under the lock, a verifier that has found a loss looks whether a restore is due.
+func (c *fixture) withHook(do func(looks int)) *verify.Verifier {
+	looks := 0
 	return &verify.Verifier{Users: c.Users, Store: hooked{c.Store, func() {
-		reads++
-		do(reads)
+		looks++
+		do(looks)
 	}}}
 }
 
@@ -115,7 +113,7 @@ func (c *fixture) checkWith(l *verify.Verifier) *verify.Verdict {
 	return v
 }
 
-// The catalog stores the promises of applications that arrive meanwhile. No lock prevents it.
+// Users apply, and the journal has them, while a check reads. No lock prevents it.
 func TestPromisesMadeDuringTheCountAreNotLost(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
@@ -125,7 +123,7 @@ func TestPromisesMadeDuringTheCountAreNotLost(t *testing.T) {
 	l := c.withHook(func(int) {
 		c.apply(next, next)
 		next++
-		c.storePromises(c.Now())
+		c.journal()
 	})
 	require.Zero(t, c.account(l.Store).Gap())
 	require.Empty(t, c.checkWith(l).Findings)
@@ -136,36 +134,74 @@ func TestCheckIgnoresASettlementThatCommitsMeanwhile(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.addApplicants(9)
-	checks := 0
-	v := c.checkWith(c.withHook(func(reads int) {
-		if checks = reads; reads == 1 {
+	c.journal()
+	looks := 0
+	v := c.checkWith(c.withHook(func(n int) {
+		if looks = n; n == 1 {
 			c.settleNow()
 		}
 	}))
 	require.Empty(t, v.Findings)
-	require.Equal(t, 2, checks)
+	require.Equal(t, 2, looks)
 	require.EqualValues(t, 5, v.Coupons)
 	require.Zero(t, v.Account.Waiting)
 }
 
-// After a failover API pods put lost applications back.
-func TestCheckWaitsForPodsToPutApplicationsBack(t *testing.T) {
+// Whatever makes a restore due, settle serve gets time to begin it. The loss is a finding if nobody restores.
+func TestCheckWaitsForTheRestore(t *testing.T) {
+	t.Parallel()
+	lost := redis(1, "ZREM", "queue", 3)
+	known := redis(1, "HSET", "state", "left", "1") // the last restore has left the loss
+	for name, test := range map[string]struct {
+		do    func(c *fixture)
+		found verify.Code
+	}{
+		"a new server": {all(lost, known, redis(0, "HSET", "state", "run_id", "of-the-old-primary")),
+			verify.PromiseLost},
+		"missing promises":     {lost, verify.PromiseLost},
+		"somebody handed over": {all(lost, known, redis(1, "ZADD", "returned", "0", "0")), verify.PromiseLost},
+		"a restore that was asked for": {all(lost, known, write(1, "UPDATE journal SET asked = 1 WHERE coupon_id = ?")),
+			verify.PromiseLost},
+		"fewer marks": {redis(1, "ZREM", "issued", 1), verify.MarkWrong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t, 5)
+			c.addUsers(1, 3)
+			c.apply(1, 2)
+			c.settleNow()
+			c.apply(3, 3)
+			c.journal()
+			c.redis(1, "HDEL", c.key("state"), "left")
+			test.do(c)
+			v := c.check()
+			requireFindings(t, found{test.found: 1}, v)
+			require.Len(t, v.Findings[0].Users, 1)
+
+			var restored error
+			c.verifier = c.withHook(func(looks int) {
+				if looks == 3 && !c.locked() { // it has waited
+					_, restored = c.Restorer().Restore(t.Context(), journal.Order{Coupon: c.id})
+				}
+			})
+			c.verifier.RestoreTime = time.Minute
+			c.requireHealthy()
+			require.NoError(t, restored)
+			require.Contains(t, c.Waiting(c.id), c.member(3))
+		})
+	}
+}
+
+// If no restore is due, nobody waits for one: a loss that the last restore has left, and places that were moved.
+func TestCheckWaitsForNoRestoreThatIsNotDue(t *testing.T) {
 	t.Parallel()
 	c := newCoupon(t, 5)
 	c.addApplicants(3)
-	c.storePromises(c.Now())
-	arrival := c.Arrivals(c.id)[c.member(3)]
-	redis(1, "ZREM", "queue", 3)(c)
-	redis(0, "HSET", "state", "run_id", "of-the-old-primary")(c)
-	var reads []time.Time
-	v := c.checkWith(c.withHook(func(int) {
-		if reads = append(reads, time.Now()); len(reads) == 1 {
-			redis(1, "ZADD", "queue", int64(arrival), c.member(3))(c)
-		}
-	}))
-	require.Empty(t, v.Findings)
-	require.Len(t, reads, 2)
-	require.GreaterOrEqual(t, reads[1].Sub(reads[0]), jajeongtest.PutBackTime)
+	c.journal()
+	moveBehind(2)(c)
+	all(redis(1, "ZREM", "queue", 3), redis(0, "HSET", "state", "left", "1"))(c)
+	c.verifier.RestoreTime = time.Hour
+	requireFindings(t, found{verify.PromiseLost: 2}, c.check())
 }
 
 // Only the check that reports a finding holds the coupon's lock.
@@ -176,7 +212,9 @@ func TestCheckRepeatsUnderTheCouponsLock(t *testing.T) {
 	var locked []bool
 	v := c.checkWith(c.withHook(func(int) { locked = append(locked, c.locked()) }))
 	requireFindings(t, found{verify.PromiseLost: 1}, v)
-	require.Equal(t, []bool{false, true}, locked)
+	last := len(locked) - 1
+	require.True(t, locked[last])
+	require.NotContains(t, locked[:last], true)
 	require.False(t, c.locked())
 }
 

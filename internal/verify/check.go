@@ -5,9 +5,13 @@
 // MySQL. It counts again the sums that settlements keep. It compares each run with its record, its rows and its audit
 // events. It also finds applications that no run will settle: their coupon is finalised, or exists in Redis only.
 //
+// It walks the journal of each open coupon, and names the users who are accounted for nowhere. The sums alone can be
+// wrong: who may write to Redis may also change its counts.
+//
 // Applications arrive and settlements commit during a check. A check with a finding is therefore repeated under the
-// coupon's row lock: no settlement commits, but applications still arrive. The order of reads is the promises in MySQL,
-// its coupons and outcomes, then Redis. An application that arrives meanwhile has raised the count of Redis, too.
+// coupon's row lock: no settlement commits, but applications still arrive. MySQL is read before Redis: the journal,
+// coupons and outcomes. An application that arrives meanwhile has raised the count of Redis, too. Before a check is
+// repeated, a restore that is due gets time to begin. It holds the same lock.
 //
 // A check changes nothing. It is safe to repeat and to stop.
 package verify
@@ -30,14 +34,16 @@ import (
 
 // Store reads what a check needs from Redis. candidates.Store implements it.
 type Store interface {
-	Counts(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (candidates.Counts, error)
+	Observe(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (coupon.Look, error)
+	Watch(ctx context.Context, couponID coupon.CouponID, upTo coupon.Arrival,
+		users ...coupon.UserID) (candidates.Watch, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor,
 		cutoff time.Time) ([]coupon.Application, coupon.Cursor, error)
 	UnderReview(ctx context.Context, couponID coupon.CouponID,
 		after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)
 	Reasons(ctx context.Context, couponID coupon.CouponID, members []string) (map[string]candidates.Reason, error)
 	Marked(ctx context.Context, couponID coupon.CouponID, mark coupon.Mark,
-		after uint64) (users []string, next uint64, err error)
+		after uint64) (users []coupon.Application, next uint64, err error)
 	Inspect(ctx context.Context, couponID coupon.CouponID) (candidates.Inspection, error)
 	ScanCoupons(ctx context.Context, visit func(coupons []coupon.CouponID) error) error
 	Now(ctx context.Context) (time.Time, error)
@@ -48,7 +54,10 @@ type Verifier struct {
 	Store Store
 	Users *users.Directory
 
-	until atomic.Pointer[time.Time] // when waitForPods stops waiting; nil before the first wait
+	// RestoreTime is how long `settle serve` may take to begin a restore that is due. 0: nothing restores.
+	RestoreTime time.Duration
+
+	until atomic.Pointer[time.Time] // when waitForRestore stops waiting for `settle serve`; nil before the first wait
 }
 
 // couponIDsSQL leaves out coupons that are being purged: some of their rows are already deleted.
@@ -70,7 +79,7 @@ const underLock = " LOCK IN SHARE MODE"
 func (r *Verifier) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
 	c, err := r.check(ctx, db, couponID, checkedSQL)
 	if err == nil && slices.ContainsFunc(c.Findings, func(f Finding) bool { return !f.OfCreation() }) {
-		if err = r.waitForPods(ctx, c); err == nil {
+		if err = r.waitForRestore(ctx, db, c); err == nil {
 			c, err = r.check(ctx, db, couponID, checkedSQL+underLock)
 		}
 	}
@@ -83,50 +92,38 @@ func (r *Verifier) Check(ctx context.Context, db *sql.DB, couponID coupon.Coupon
 	return &c.Verdict, nil
 }
 
-// waitForPods waits until API pods have had time to put back applications that a failover lost. All coupons of a
-// Verifier share the end of the wait, so that their waits do not add up. All times are of the Redis clock.
-func (r *Verifier) waitForPods(ctx context.Context, c *check) error {
-	if c.Gap <= 0 || c.counts.PutBackWait == 0 {
-		return nil
-	}
-	until := c.counts.Now.Add(c.counts.MaxPutBackWait)
-	if !r.until.CompareAndSwap(nil, &until) {
-		until = *r.until.Load()
-	}
-	wait, end := context.WithTimeout(ctx, min(c.counts.PutBackWait, until.Sub(c.counts.Now)))
-	defer end()
-	<-wait.Done()
-	return context.Cause(ctx)
-}
-
 type check struct {
 	Verdict
 	verifier *Verifier
 	tx       *sql.Tx
 
 	row         coupon.Coupon
-	counts      candidates.Counts // counts of Redis; countRedis sets it
-	lastIssued  coupon.Arrival    // highest arrival that got a seat; 0: none did; checkIssued sets it
-	lastOutcome coupon.Arrival    // highest arrival with an outcome; 0: there is none; countOutcomes sets it
-	byRuns      int64             // coupons that runs issued; checkIssued sets it
-	seats       seatFaults        // checkRecords sets it
-	invalid     int64             // changed coupons with a wrong time of issue or expiry; checkLogs sets it
-	events      runEvents         // what the audit chain says about runs; checkAudit fills it
+	books       books          // what MySQL keeps about promises; readBooks sets it
+	look        coupon.Look    // what Redis says; countRedis sets it
+	lastIssued  coupon.Arrival // highest arrival that got a seat; 0: none did; checkIssued sets it
+	lastOutcome coupon.Arrival // highest arrival with an outcome; 0: there is none; countOutcomes sets it
+	byRuns      int64          // coupons that runs issued; checkIssued sets it
+	seats       seatFaults     // checkRecords sets it
+	invalid     int64          // changed coupons with a wrong time of issue or expiry; checkLogs sets it
+	pending     int64          // settlements whose clean-up is pending; checkRedis sets it
+	journal     journalled     // checkJournal sets it
+	events      auditEvents    // what the audit chain says; checkAudit fills it
 }
 
 const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
-	(*check).readPromise, (*check).checkIssued, (*check).countOutcomes, (*check).countRedis,
+	(*check).readBooks, (*check).checkIssued, (*check).countOutcomes, (*check).countRedis,
 	(*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity,
-	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkPromises,
+	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkJournal,
+	(*check).checkPromises, (*check).checkLine,
 	(*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
 }
 
 func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {
 	c := &check{Verdict: Verdict{Coupon: couponID, Findings: []Finding{}}, verifier: r,
-		events: runEvents{runs: map[coupon.RunID]runIdentity{}, dropped: map[droppedApplication]string{}}}
+		events: auditEvents{runs: map[coupon.RunID]runIdentity{}, dropped: map[droppedApplication]string{}}}
 	return c, mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
 		c.tx = tx
 		err := tx.QueryRowContext(ctx, query, couponID).Scan(c.row.Fields()...)

@@ -47,7 +47,7 @@ var columnCorruptions = map[string]corruption{
 		codes: found{verify.NeverSettled: undecided + 2}, seats: 2, alone: true},
 	"opens after applications arrived": {
 		do:    alterCoupon("apply_opens_at = apply_closes_at - INTERVAL 1 SECOND"),
-		codes: found{verify.NeverSettled: undecided}, alone: true},
+		codes: found{verify.NeverSettled: undecided, verify.ArrivalWrong: populatedAccepted}, alone: true},
 	"a DLQ that expires": {do: redis(1, "EXPIRE", "dlq", "3600"), codes: found{verify.Expiring: 1},
 		alone: true},
 	"DLQ reasons that expire": {do: redis(1, "EXPIRE", "dlq:reason", "3600"), codes: found{verify.Expiring: 1},
@@ -89,7 +89,7 @@ var columnCorruptions = map[string]corruption{
 
 	// Invariant 6: the rows of outcomes.
 	"an outcome of no user": {do: alter("application_outcome", 22, "user_id = 0"),
-		codes: found{verify.OutcomeWrong: 1}, alone: true},
+		codes: found{verify.OutcomeWrong: 1}, lost: 1, alone: true},
 	"an outcome that repeats a member": {do: alter("application_outcome", 22, "member = 'x'"),
 		codes: found{verify.OutcomeWrong: 1}, alone: true},
 	"NOT_SELECTED with a note": {do: alter("application_outcome", 24, "note = 'for a friend'"),
@@ -101,7 +101,7 @@ var columnCorruptions = map[string]corruption{
 		codes: found{verify.OutcomeWrong: 1, verify.ArrivalWrong: 1, verify.RecordWrong: 0}, alone: true},
 	"ALREADY_ISSUED without a coupon": {
 		do:    func(c *fixture) { alter("application_outcome", byHand, "user_id = ?", c.user(idle))(c) },
-		codes: found{verify.OutcomeWrong: 1}, alone: true},
+		codes: found{verify.OutcomeWrong: 1}, lost: 1, alone: true},
 	"REJECTED without an audit event": {
 		do:    alter("application_outcome", 24, "outcome = 'REJECTED', note = 'BAD_ROW: for a friend'"),
 		codes: found{verify.OutcomeWrong: 1, verify.RecordWrong: 0}, alone: true},
@@ -135,7 +135,7 @@ var columnCorruptions = map[string]corruption{
 	"settled up to a higher arrival": {do: alterSums("settled_up_to = settled_up_to + 1"), alone: true},
 	"settled up to the last cutoff": {
 		do:    alterSums("settled_up_to = settled_up_to + 3600000000"),
-		codes: found{verify.SumWrong: 1}, alone: true},
+		codes: found{verify.SumWrong: 1, verify.ClockAhead: 1}, alone: true},
 	"all sums wrong": {
 		do:    alterSums("issued = 0, concluded = 0, settled_up_to = 0, last_issued = 0"),
 		codes: found{verify.SumWrong: 4}, alone: true},

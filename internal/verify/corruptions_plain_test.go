@@ -9,15 +9,12 @@ import (
 )
 
 var (
-	longAgo          = (*fixture).longAgo
-	justBefore       = (*fixture).justBefore
-	withTheLastSeat  = func(c *fixture) time.Time { return c.appliedAt(thirdRunEnds) }
-	now              = func(c *fixture) time.Time { return c.Now() }
-	inAnHour         = func(c *fixture) time.Time { return c.Now().Add(time.Hour) }
-	storePromisesFor = func(ahead time.Duration) func(*fixture) {
-		return func(c *fixture) { c.storePromises(c.Now().Add(ahead)) }
-	}
-	emptyRedis = func(c *fixture) { c.redis(5, "DEL", c.keys()...) }
+	longAgo         = (*fixture).longAgo
+	justBefore      = (*fixture).justBefore
+	withTheLastSeat = func(c *fixture) time.Time { return c.appliedAt(thirdRunEnds) }
+	now             = func(c *fixture) time.Time { return c.Now() }
+	inAnHour        = func(c *fixture) time.Time { return c.Now().Add(time.Hour) }
+	emptyRedis      = func(c *fixture) { c.redis(5, "DEL", c.keys()...) }
 )
 
 // Each mixable corruption has users of its own. The digest of a run is right or wrong once: RECORD_WRONG counts the
@@ -25,11 +22,11 @@ var (
 var plainCorruptions = map[string]corruption{
 	// Invariant 1.
 	"a coupon removed": {
-		do:    all(remove("user_coupon", 2), redis(1, "SREM", "issued", 2)),
-		codes: found{verify.RecordWrong: 1}, gap: 1, coupons: -1, issued: -1},
+		do:    all(remove("user_coupon", 2), redis(1, "ZREM", "issued", 2)),
+		codes: found{verify.RecordWrong: 1}, gap: 1, lost: 1, coupons: -1, issued: -1},
 	"a coupon removed, not its mark": {
 		do:    remove("user_coupon", 3),
-		codes: found{verify.RecordWrong: 1, verify.MarkedWithoutCoupon: 1}, gap: 1, coupons: -1, issued: -1},
+		codes: found{verify.RecordWrong: 1, verify.MarkedWithoutCoupon: 1}, gap: 1, lost: 1, coupons: -1, issued: -1},
 	"a coupon by hand removed": {do: remove("user_coupon", byHandAlone), coupons: -1},
 	"a coupon by hand, not counted": {
 		do: func(c *fixture) {
@@ -86,7 +83,7 @@ var plainCorruptions = map[string]corruption{
 			remove("application_outcome", 20)(c)
 		},
 		codes: found{verify.RecordMissing: 1, verify.PassedOver: 2, verify.RecordWrong: 0,
-			verify.MarkedWithoutCoupon: 1}, alone: true},
+			verify.MarkedWithoutCoupon: 1, verify.MarkWrong: 1}, alone: true},
 	"not selected before the last seat": {do: all(moveOutcome(19, longAgo), moveOutcome(20, justBefore)),
 		codes: found{verify.PassedOver: 2}},
 	"not selected with the last seat's arrival": {do: moveOutcome(21, withTheLastSeat)},
@@ -99,16 +96,17 @@ var plainCorruptions = map[string]corruption{
 		codes: found{verify.PassedOver: 2}},
 	"waiting with the last seat's arrival": {do: enqueue(withTheLastSeat, idle+9)},
 	"not active, waiting since before the last seat": {do: func(c *fixture) {
-		c.addUsers(unknown+1, unknown+1)
-		c.setStatus("WITHDRAWN", unknown+1, unknown+1)
-		enqueue(longAgo, unknown, unknown+1)(c)
+		c.addUsers(unknown+8, unknown+8)
+		c.setStatus("WITHDRAWN", unknown+8, unknown+8)
+		enqueue(longAgo, unknown+7, unknown+8)(c)
 		c.ApplyAt(c.id, "kim", c.longAgo())
 	}},
 	"in the DLQ since before the last seat": {do: func(c *fixture) {
 		c.add(c.key("dlq"), c.member(idle+4), c.longAgo())
 		c.AddPromises(c.id, 1)
 	}, unexplained: 1},
-	"two arrivals exchanged": {do: exchange("applied_at", 8, 9), codes: found{verify.OrderWrong: 1}},
+	"two arrivals exchanged": {do: exchange("applied_at", 8, 9),
+		codes: found{verify.OrderWrong: 1, verify.MarkWrong: 2}},
 	"two seats exchanged": {do: exchange("position", 16, 17),
 		codes: found{verify.OrderWrong: 1, verify.RecordWrong: 0}},
 	"the seats of a run in reverse": {
@@ -119,26 +117,17 @@ var plainCorruptions = map[string]corruption{
 		codes: found{verify.SeatWrong: 6, verify.OrderWrong: 5, verify.RecordWrong: 0}, alone: true},
 
 	// Invariant 4.
-	"lost from the queue": {do: redis(2, "ZREM", "queue", waiting, waiting+1), gap: 2},
-	"the queue lost":      {do: redis(1, "DEL", "queue"), gap: 6, alone: true},
-	"Redis emptied":       {do: all(storePromisesFor(0), emptyRedis), gap: 7, alone: true},
-	"lost from the DLQ":   {do: redis(1, "ZREM", "dlq", blocked), gap: 1, unexplained: -1},
-	"an outcome removed":  {do: remove("application_outcome", 24), gap: 1, concluded: -1},
+	"lost from the queue": {do: redis(2, "ZREM", "queue", waiting, waiting+1), gap: 2, lost: 2},
+	"the queue lost":      {do: redis(1, "DEL", "queue"), gap: 6, lost: 6, alone: true},
+	"Redis emptied":       {do: emptyRedis, gap: 7, lost: 7, alone: true},
+	"lost from the DLQ":   {do: redis(1, "ZREM", "dlq", blocked), gap: 1, lost: 1, unexplained: -1},
+	"an outcome removed":  {do: remove("application_outcome", 24), gap: 1, lost: 1, concluded: -1},
 	"an outcome without an application": {
 		do: func(c *fixture) {
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) "+
 				"VALUES (?, ?, ?, 'REJECTED', 0, NOW(6))", c.id, c.user(unknown), c.Now())
 		}, codes: found{verify.OutcomeWrong: 1, verify.RecordMissing: 1}, gap: -1, concluded: 1, later: true},
-	"more promises in Redis": {do: addPromises(4), gap: 4},
-	"more promises in MySQL": {
-		do: write(1, "UPDATE promise SET accepted = ? WHERE coupon_id = ?", populatedAccepted+3), gap: 3, alone: true},
-	"fewer promises in Redis": {do: addPromises(-2), alone: true}, // MySQL has them
-	"fewer promises in both": {
-		do: func(c *fixture) {
-			c.AddPromises(c.id, -2)
-			c.change(1, "UPDATE promise SET accepted = 0 WHERE coupon_id = ?", c.id)
-		}, gap: -2, alone: true},
-	"written off, but not lost":  {do: write(1, "UPDATE promise SET written_off = 2 WHERE coupon_id = ?"), gap: -2},
+	"more promises in Redis":     {do: addPromises(4), gap: 4},
 	"added to the queue by hand": {do: func(c *fixture) { c.add(c.queue(), c.member(idle+5), c.Now()) }, gap: -1},
 	"in the queue and the DLQ": {do: func(c *fixture) {
 		c.add(c.key("dlq"), c.member(waiting+2), c.Arrivals(c.id)[c.member(waiting+2)].Time())
@@ -167,14 +156,15 @@ var plainCorruptions = map[string]corruption{
 			require.NoError(c.T, c.Redis.HSet(c.T.Context(), c.key("state"), "last", inAnHour(c).UnixMicro()).Err())
 		},
 		codes: found{verify.ClockAhead: 1}, alone: true},
-	"the last arrival in MySQL ahead of the clock": {do: storePromisesFor(time.Minute),
-		codes: found{verify.ClockAhead: 1}, alone: true},
-	"the last arrival a little ahead of the clock": {do: storePromisesFor(4 * time.Second), alone: true},
+	"the last arrival a little ahead of the clock": {
+		do: func(c *fixture) {
+			c.redis(0, "HSET", c.key("state"), "last", c.Now().Add(4*time.Second).UnixMicro())
+		}, alone: true},
 	"the last arrival ahead with an application": {
 		do: func(c *fixture) {
 			at := inAnHour(c)
 			c.ApplyAt(c.id, c.member(idle+6), at)
-			c.storePromises(at)
+			c.redis(0, "HSET", c.key("state"), "last", at.UnixMicro())
 		},
 		codes: found{verify.ClockAhead: 1}, alone: true},
 	"settled with an arrival at the cutoff": {
@@ -186,10 +176,10 @@ var plainCorruptions = map[string]corruption{
 	"not selected with an arrival after the cutoff": {do: moveOutcome(24, now), codes: found{verify.ArrivalWrong: 1},
 		later: true, alone: true},
 	"a coupon within a run without an arrival": {do: alter("user_coupon", 9, "applied_at = NULL"),
-		codes: found{verify.ArrivalWrong: 1}, alone: true},
+		codes: found{verify.ArrivalWrong: 1, verify.MarkWrong: 1}, alone: true},
 	"a seat for an arrival in the future": {
 		do: alter("user_coupon", thirdRunEnds, "applied_at = applied_at + INTERVAL 2 HOUR"),
-		codes: found{verify.ArrivalWrong: 1, verify.LineRewound: 1, verify.RecordWrong: 0,
+		codes: found{verify.ArrivalWrong: 1, verify.LineRewound: 1, verify.RecordWrong: 0, verify.MarkWrong: 1,
 			verify.PassedOver: notSelectedEnds - notSelected + 1 + waitingEnds - waiting + 1}, alone: true},
 
 	// Invariant 6: records of runs.
@@ -248,16 +238,17 @@ var plainCorruptions = map[string]corruption{
 	"a coupon of a missing run": {
 		do: alter("user_coupon", 1, "run_id = 1000000"), codes: found{verify.RecordWrong: 1, verify.RecordMissing: 1}},
 	"a coupon of no run": {do: alter("user_coupon", 6, "run_id = NULL"),
-		codes: found{verify.RecordWrong: 1, verify.CouponUnexplained: 1}, gap: 1, issued: -1},
+		codes: found{verify.RecordWrong: 1, verify.CouponUnexplained: 1, verify.MarkWrong: 1}, gap: 1, lost: 1,
+		issued: -1},
 	"a coupon with another arrival than recorded": {
 		do:    alter("user_coupon", secondRun, "applied_at = applied_at - INTERVAL 1 MICROSECOND"),
-		codes: found{verify.RecordWrong: 0}, alone: true},
+		codes: found{verify.RecordWrong: 0, verify.MarkWrong: 1}, alone: true},
 	"a coupon without an arrival": {
 		do:    alter("user_coupon", secondRunEnds, "applied_at = NULL"),
-		codes: found{verify.ArrivalWrong: 1, verify.RecordWrong: 0}, alone: true},
+		codes: found{verify.ArrivalWrong: 1, verify.RecordWrong: 0, verify.MarkWrong: 1}, alone: true},
 	"a coupon of another user": {
 		do:    func(c *fixture) { alter("user_coupon", secondRun+1, "user_id = ?", c.user(idle+7))(c) },
-		codes: found{verify.RecordWrong: 0, verify.MarkedWithoutCoupon: 1}, alone: true},
+		codes: found{verify.RecordWrong: 0, verify.MarkedWithoutCoupon: 1, verify.MarkWrong: 1}, lost: 1, alone: true},
 
 	// Invariant 6: settled applications in Redis, marks and clean-ups.
 	"a winner in the queue": {do: returned("queue", 10), codes: found{verify.StillStanding: 1}},
@@ -266,17 +257,16 @@ var plainCorruptions = map[string]corruption{
 	"ALREADY_ISSUED, in the queue": {do: returned("queue", byHand), codes: found{verify.StillStanding: 1}},
 	"the last arrival is settled and waits": {
 		do: func(c *fixture) {
-			figures, err := c.Store.Counts(c.T.Context(), c.id, 0)
-			require.NoError(c.T, err)
-			require.Equal(c.T, figures.LastArrival, figures.Highest)
+			figures := c.look()
+			require.Equal(c.T, figures.Last, figures.Highest)
 			c.Exec("INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome, run_id, recorded_at) "+
 				"VALUES (?, ?, ?, 'NOT_SELECTED', 0, NOW(6))",
 				c.id, c.user(waitingEnds), figures.Highest.Time())
 		},
 		codes: found{verify.RecordMissing: 1, verify.StillStanding: 1}, concluded: 1, later: true, alone: true},
-	"marks without a coupon": {do: redis(3, "SADD", "issued", idle+8, unknown+2, "park"),
+	"marks without a coupon": {do: redis(3, "ZADD", "issued", "0", idle+8, "0", unknown+2, "0", "park"),
 		codes: found{verify.MarkedWithoutCoupon: 3}},
-	"marks removed": {do: redis(1, "DEL", "issued"), alone: true}, // MySQL answers from the next settlement on
+	"marks removed": {do: redis(1, "DEL", "issued"), codes: found{verify.MarkWrong: thirdRunEnds}, alone: true},
 	"pending clean-ups": {
 		do: func(c *fixture) {
 			c.change(2, "UPDATE settlement SET cleaned_at = NULL WHERE coupon_id = ? AND run_id <> ?", c.id,

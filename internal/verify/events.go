@@ -11,12 +11,15 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// runEvents has what the audit chain says about runs and about the applications that operators dropped.
-type runEvents struct {
+// auditEvents has what the audit chain says about the coupon, its runs and the applications that operators dropped.
+type auditEvents struct {
 	runs    map[coupon.RunID]runIdentity
 	dropped map[droppedApplication]string // value: the operator's reason
 	created bool                          // the chain has the creation of the coupon
-	seats   int64                         // what the events of the chain add up to
+
+	// What the events of the chain add up to: seats, lost promises that operators have accepted, and outcomes of users
+	// who were forgotten.
+	seats, writtenOff, erased int64
 }
 
 // runIdentity has the fields of a run that audit events repeat. An event may lack the cutoff and the trigger.
@@ -32,8 +35,15 @@ type droppedApplication struct {
 	arrival coupon.Arrival
 }
 
-func (r *runEvents) add(e audit.Event) {
+func (r *auditEvents) add(e audit.Event) {
 	r.seats += e.Seats
+	switch is := e.Payload().(type) {
+	case audit.WrittenOff:
+		r.writtenOff += is.Missing
+	case audit.Forgotten:
+		r.erased += int64(is.Outcomes)
+	default: // events of other actions do not change these sums
+	}
 	r.created = r.created || e.Action == audit.CouponCreated
 	if e.Run == nil {
 		return
@@ -59,7 +69,8 @@ func (r *runEvents) add(e audit.Event) {
 	r.runs[*e.Run] = run
 }
 
-// checkAudit checks invariant 6: the audit chain is complete and unchanged, and explains the seats.
+// checkAudit checks invariant 6: the audit chain is complete and unchanged, and explains the seats and whose promises
+// count as kept although nobody has them.
 func (c *check) checkAudit(ctx context.Context) error {
 	chain, err := audit.Check(ctx, c.tx, c.Coupon, c.events.add)
 	if err != nil {
@@ -79,6 +90,16 @@ func (c *check) checkAudit(ctx context.Context) error {
 	if seats := c.events.seats; whole && chain.Head.Seq > 0 && seats != c.TotalQuantity {
 		c.find(6, SeatsUnexplained, c.TotalQuantity-seats,
 			"the audit events add up to %d seats, but total_quantity is %d", seats, c.TotalQuantity)
+	}
+	if w, e := c.books.writtenOff, c.books.erased; whole && (w != c.events.writtenOff || e != c.events.erased) {
+		n := int64(0)
+		for _, differs := range []bool{w != c.events.writtenOff, e != c.events.erased} {
+			if differs {
+				n++
+			}
+		}
+		c.find(6, SumWrong, n, "table settled has %d promises written off and %d outcomes erased, the audit events "+
+			"add up to %d and %d", w, e, c.events.writtenOff, c.events.erased)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"testing"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/verify"
@@ -38,6 +39,13 @@ func (c *fixture) addImmediateRuns(n int) {
 			VALUES(settled_up_to)),
 			last_issued = GREATEST(last_issued, VALUES(last_issued))`, c.id, n, end, end)
 	c.AddPromises(c.id, int64(n))
+	pipe := c.Redis.Pipeline()
+	for i := int64(1); i <= int64(n); i++ {
+		pipe.ZAdd(c.T.Context(), c.key("issued"), goredis.Z{Score: float64(last + 1000*i),
+			Member: c.member(uint64(seated + i))})
+	}
+	_, err := pipe.Exec(c.T.Context())
+	require.NoError(c.T, err)
 }
 
 const digits = "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL " +
@@ -58,6 +66,10 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 		"a run that failed":    {do: alterImmediate("status = 'FAILED'"), codes: found{verify.RunWrong: 1}},
 		"a run without an end": {do: alterImmediate("finished_at = NULL"), codes: found{verify.RunWrong: 1}},
 		"a run of two coupons": {do: alterImmediate("coupons = 2"), codes: found{verify.RunWrong: 1}},
+		"a cutoff as far ahead as can be": {do: alterImmediate(
+			"started_at = cutoff - INTERVAL 5000001 MICROSECOND"), codes: found{verify.RecordWrong: 0, verify.ValidityWrong: 1}},
+		"a cutoff ahead of the clock": {do: alterImmediate("started_at = cutoff - INTERVAL 5000002 MICROSECOND"),
+			codes: found{verify.RunWrong: 1, verify.RecordWrong: 0, verify.ValidityWrong: 1}},
 		"a cutoff at the arrival": {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"),
 			codes: found{verify.ArrivalWrong: 1}},
 		"a seat taken by the next run": {do: alter("user_coupon", 2, "position = 3"),

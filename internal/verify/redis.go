@@ -21,12 +21,13 @@ const pendingSQL = "SELECT COUNT(*) FROM settlement WHERE coupon_id = ? AND clea
 // applications and move failed ones to the DLQ.
 func (c *check) checkRedis(ctx context.Context) error {
 	pending, err := c.number(ctx, pendingSQL, c.Coupon)
+	c.pending = pending
 	c.findAny(6, CleanUpToDo, pending,
 		"settlements whose clean-up in Redis is pending: %d; the next `settle run` does it")
-	if err != nil || c.counts.Waiting+c.counts.DLQ == 0 {
+	if err != nil || c.look.Waiting+c.look.DLQ == 0 {
 		return err
 	}
-	upTo, settledUpTo := max(c.Account.LastArrival, c.counts.Highest), c.settledUpTo()
+	upTo, settledUpTo := max(c.Account.LastArrival, c.look.Highest), c.settledUpTo()
 	if pending > 0 {
 		upTo = settledUpTo
 	}
@@ -79,9 +80,9 @@ func (c *check) checkExpiry(kept candidates.Inspection) {
 		c.find(4, Expiring, kept.DLQ, "DLQ entries that expire in %s, or whose reasons do: %d", kept.ReviewLife,
 			kept.DLQ)
 	}
-	earliest := min(c.counts.Highest, coupon.ArrivalAt(c.counts.Now)).Time().Add(candidates.MinTTL - time.Minute)
+	earliest := min(c.look.Highest, coupon.ArrivalAt(c.look.Now)).Time().Add(candidates.MinTTL - time.Minute)
 	if kept.QueueLife >= 0 && kept.Now.Add(kept.QueueLife).Before(earliest) {
-		c.findAny(4, Expiring, c.counts.Waiting,
+		c.findAny(4, Expiring, c.look.Waiting,
 			"waiting applications: %d; they expire in %s, less than %s after the last application", kept.QueueLife,
 			candidates.MinTTL)
 	}
@@ -104,7 +105,7 @@ WHERE coupon_id = ? AND cleaned_at IS NOT NULL
 // clean-up has ended, the record is not exact. The time tells a run from one whose number MySQL gave twice, because it
 // had lost the first.
 func (c *check) checkReviews(ctx context.Context) error {
-	if c.counts.DLQ == 0 {
+	if c.look.DLQ == 0 {
 		return nil
 	}
 	moved, runs := map[attempt]int64{}, map[coupon.RunID]bool{}
@@ -158,7 +159,7 @@ const notSelectedSQL = "SELECT COUNT(*) FROM application_outcome WHERE coupon_id
 // checkDue checks two rules. A coupon with undecided applications has opened and is not finalised. A finalised coupon
 // has closed and has no free seat for a user who was not selected.
 func (c *check) checkDue(ctx context.Context) error {
-	a, latest := c.Account, c.counts.Now.Add(maxAhead)
+	a, latest := c.Account, c.look.Now.Add(coupon.MaxAhead)
 	undecided := a.Waiting + a.UnderReview - a.InBoth
 	if c.row.OpensAt.After(latest) {
 		c.findAny(4, NeverSettled, undecided,
@@ -180,79 +181,7 @@ func (c *check) checkDue(ctx context.Context) error {
 	return err
 }
 
-const markedUsers = "SELECT COUNT(*) FROM JSON_TABLE(?, '$[*]' COLUMNS (user_id BIGINT UNSIGNED PATH '$')) AS j " +
-	"WHERE NOT EXISTS "
-
-const (
-	issuedMarksSQL   = markedUsers + "(SELECT 1 FROM user_coupon c WHERE c.coupon_id = ? AND c.user_id = j.user_id)"
-	rejectedMarksSQL = markedUsers +
-		"(SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = j.user_id AND o.outcome = " +
-		"'REJECTED')"
-)
-
-// checkMarks checks invariant 6. Redis marks a user as issued or rejected after the commit: MySQL must have the row.
-func (c *check) checkMarks(ctx context.Context) error {
-	n, err := c.countUnfounded(ctx, coupon.MarkIssued, issuedMarksSQL)
-	if err != nil {
-		return err
-	}
-	c.findAny(6, MarkedWithoutCoupon, n,
-		"users without the coupon whose applications Redis answers with ALREADY_ISSUED: %d")
-	n, err = c.countUnfounded(ctx, coupon.MarkRejected, rejectedMarksSQL)
-	c.findAny(6, MarkedWithoutRejection, n,
-		"users without a REJECTED outcome whose applications Redis answers with REJECTED: %d")
-	return err
-}
-
-// countUnfounded counts the marks without a row in MySQL. A mark that Redis returns twice counts twice.
-func (c *check) countUnfounded(ctx context.Context, mark coupon.Mark, query string) (unfounded int64, err error) {
-	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		members, next, err := c.verifier.Store.Marked(ctx, c.Coupon, mark, cursor)
-		if err != nil {
-			return 0, err
-		}
-		cursor = next
-		users := []coupon.UserID{}
-		for _, member := range members {
-			if user := coupon.ParseUserID(member); user != 0 {
-				users = append(users, user)
-			} else {
-				unfounded++
-			}
-		}
-		if len(users) == 0 {
-			continue
-		}
-		n, err := c.number(ctx, query, jsonArray(users), c.Coupon)
-		if err != nil {
-			return 0, err
-		}
-		unfounded += n
-	}
-	return unfounded, nil
-}
-
 func jsonArray[ID coupon.CouponID | coupon.UserID | coupon.RunID](ids []ID) string {
 	text, _ := json.Marshal(ids) // integers can always be encoded
 	return string(text)
-}
-
-// maxAhead is how far the last arrival can be ahead of the Redis clock before Redis refuses applications.
-const maxAhead = 5 * time.Second
-
-// checkPromises checks invariants 4 and 5: no promise is lost, and the next arrival is higher than all others.
-func (c *check) checkPromises(context.Context) error {
-	c.Gap = c.Account.Gap()
-	c.findAny(4, PromiseLost, c.Gap, "promises lost: %d; %s", c.Account)
-	c.findAny(4, Excess, -c.Gap, "applications without a promise: %d; %s", c.Account)
-	highest := max(c.counts.Highest, c.lastIssued)
-	if next := max(c.Account.LastArrival+1, coupon.ArrivalAt(c.counts.Now)); highest >= next {
-		c.find(5, LineRewound, 1, "arrival %d is in Redis or has a seat, but the next arrival can be %d", highest, next)
-	}
-	if ahead := c.Account.LastArrival.Time().Sub(c.counts.Now); ahead > maxAhead {
-		c.find(5, ClockAhead, 1,
-			"the last arrival is %s ahead of the Redis clock; Redis accepts no application until the clock has "+
-				"caught up", ahead.Round(time.Millisecond))
-	}
-	return nil
 }

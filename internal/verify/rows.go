@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -66,12 +67,13 @@ AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = o.run_id AND s.coupo
 	// settledAt is the time that run r writes into all its rows: its start, or a cutoff that comes after its start.
 	settledAt = "GREATEST(r.started_at, r.cutoff)"
 
-	// immediateWrongSQL counts immediate runs that did not end when they began, or were to settle or settled another
-	// coupon, too. An arrival at or above the cutoff is found in the rows, as for every run.
+	// immediateWrongSQL counts immediate runs that did not end when they began, were to settle or settled another
+	// coupon, too, or have a cutoff too far ahead of their start: both are of one clock. An arrival at or above the
+	// cutoff is found in the rows, as for every run.
 	immediateWrongSQL = `
 SELECT COUNT(*) FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE' AND (r.status <> 'SUCCEEDED' OR r.finished_at IS NULL
-    OR r.coupons <> 1
+    OR r.coupons <> 1 OR r.cutoff > r.started_at + INTERVAL ? MICROSECOND
 	OR EXISTS (SELECT 1 FROM settlement o WHERE o.run_id = r.id AND o.coupon_id <> s.coupon_id))`
 
 	// outcomesWrongSQL: ALREADY_ISSUED outcomes are as many as recorded. NOT_SELECTED and REJECTED ones are not more.
@@ -83,7 +85,7 @@ SELECT COUNT(*) FROM settlement s LEFT JOIN (
 		SUM(outcome = 'REJECTED') AS rejected
 	FROM application_outcome WHERE coupon_id = ? GROUP BY run_id
 ) o ON o.run_id = s.run_id CROSS JOIN (
-	SELECT COALESCE(MAX(erased), 0) AS erased, COALESCE(MAX(erased_rejected), 0) AS rejected FROM promise
+	SELECT COALESCE(MAX(erased), 0) AS erased, COALESCE(MAX(erased_rejected), 0) AS rejected FROM settled
 		WHERE coupon_id = ?
 ) forgotten CROSS JOIN (
 	SELECT SUM(read_count) AS anew FROM settlement WHERE coupon_id = ?
@@ -134,8 +136,9 @@ func (c *check) checkRows(ctx context.Context) error {
 	for _, r := range []rule{
 		{6, RecordMissing, "coupons and outcomes of a run without a record of this coupon: %d", unrecordedSQL,
 			[]any{c.seats.unrecorded, id}},
-		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end, or with another coupon: %d",
-			immediateWrongSQL, []any{id}},
+		{6, RunWrong, "immediate runs with another status than SUCCEEDED, without an end, with another coupon, or " +
+			"with a cutoff more than 5 s after their start: %d",
+			immediateWrongSQL, []any{id, (coupon.MaxAhead + time.Microsecond).Microseconds()}},
 		{6, RecordWrong, "records that differ from the outcomes of their run: %d", outcomesWrongSQL,
 			[]any{id, id, id, id}},
 		{6, OutcomeWrong, "outcomes with a run, time, user or reason that no run records: %d", outcomesAlteredSQL,

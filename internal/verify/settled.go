@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -20,30 +19,20 @@ func (s sums) String() string {
 		s.settledUpTo, s.lastIssued)
 }
 
-const (
-	storedSumsSQL = "SELECT issued, concluded, settled_up_to, last_issued FROM settled WHERE coupon_id = ?"
-
-	// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many
-	// records name a run that does not exist, or another time than that of their run.
-	settlementsSQL = `
+// settlementsSQL returns the highest arrival with a seat, the highest cutoff of the coupon's runs, and how many records
+// name a run that does not exist, or another time than that of their run.
+const settlementsSQL = `
 SELECT COALESCE(MAX(s.last_arrival), 0), MAX(r.cutoff), COUNT(*) - COUNT(r.id),
     COALESCE(SUM(s.settled_at <> ` + settledAt + `), 0)
 FROM settlement s LEFT JOIN settlement_run r ON r.id = s.run_id WHERE s.coupon_id = ?`
-)
 
 // checkSums checks invariant 6: the sums that settlements keep are right, and records agree with their runs.
 func (c *check) checkSums(ctx context.Context) error {
-	var stored sums
-	counted := sums{issued: c.byRuns, concluded: c.Account.Outcomes}
+	stored, counted := c.books.sums, sums{issued: c.byRuns, concluded: c.Account.Outcomes}
 	var lastCutoff sql.NullTime
 	var withoutRun, otherTime int64
-	err := c.tx.QueryRowContext(ctx, storedSumsSQL, c.Coupon).Scan(&stored.issued, &stored.concluded,
-		&stored.settledUpTo, &stored.lastIssued)
-	if err == nil || errors.Is(err, sql.ErrNoRows) { // without a row, all sums are 0
-		err = c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.lastIssued, &lastCutoff, &withoutRun,
-			&otherTime)
-	}
-	if err != nil {
+	if err := c.tx.QueryRowContext(ctx, settlementsSQL, c.Coupon).Scan(&counted.lastIssued, &lastCutoff, &withoutRun,
+		&otherTime); err != nil {
 		return err
 	}
 	c.findAny(6, RunMissing, withoutRun, "records of a run that does not exist: %d")

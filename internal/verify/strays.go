@@ -19,7 +19,6 @@ const (
 	couponsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM user_coupon)" + missing
 	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome)" + missing
 	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement)" + missing
-	promisesMissingSQL = missingOf + "promise" + missing + " AND t.accepted > 0"
 	sumsMissingSQL     = missingOf + "settled" + missing
 
 	logsMissingSQL = `
@@ -75,8 +74,6 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 			outcomesMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d",
 			recordsMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in promise: %d; the first is coupon %d",
-			promisesMissingSQL, nil},
 		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d",
 			sumsMissingSQL, nil},
 		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d",
@@ -128,11 +125,11 @@ func (r *Verifier) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) erro
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(unknown)) {
-		counts, err := r.Store.Counts(ctx, id, 0)
+		look, err := r.Store.Observe(ctx, id, 0)
 		if err != nil {
 			return err
 		}
-		v.findAny(4, NeverSettled, counts.Waiting+counts.DLQ,
+		v.findAny(4, NeverSettled, look.Waiting+look.DLQ,
 			"applications in Redis: %d; coupon %d does not exist, and no run settles them", id)
 	}
 	return nil

@@ -20,11 +20,11 @@ const (
 	SettledTwice Code = "SETTLED_TWICE" // 2: one application has both a coupon and another outcome
 	PassedOver   Code = "PASSED_OVER"   // 3: a later arrival got a seat, an eligible one did not
 	OrderWrong   Code = "ORDER_WRONG"   // 3: within a run, a later arrival has an earlier seat
-	PromiseLost  Code = "PROMISE_LOST"  // 4: accepted applications cannot be found
+	PromiseLost  Code = "PROMISE_LOST"  // 4: accepted applications cannot be found, or stand behind their arrival
 	NeverSettled Code = "NEVER_SETTLED" // 4: no run will settle these applications
 	Expiring     Code = "EXPIRING"      // 4: applications in Redis expire too early
 	LineRewound  Code = "LINE_REWOUND"  // 5: the next arrival could be lower than an earlier one
-	ArrivalWrong Code = "ARRIVAL_WRONG" // 5: a run settled an arrival that is not below its cutoff
+	ArrivalWrong Code = "ARRIVAL_WRONG" // 5: a run or the journal has an arrival that no application can have
 	NightAhead   Code = "NIGHT_AHEAD"   // 5: a run ended before its cutoff
 	// 6: a record differs from the coupons and outcomes of its run.
 	RecordWrong   Code = "RECORD_WRONG"
@@ -36,6 +36,8 @@ const (
 	// 6: Redis answers ALREADY_ISSUED to a user without the coupon.
 	MarkedWithoutCoupon    Code = "MARKED_WITHOUT_COUPON"
 	MarkedWithoutRejection Code = "MARKED_WITHOUT_REJECTION" // 6: Redis answers REJECTED to a user who was not rejected
+	// 6: a mark has another arrival than the user's coupon, or a user with a coupon from a run has no mark.
+	MarkWrong Code = "MARK_WRONG"
 	// 6: a DLQ entry without a reason, or a reason without an entry.
 	ReasonMissing     Code = "REASON_MISSING"
 	ValidityWrong     Code = "VALIDITY_WRONG"     // 6: a coupon has a wrong time of issue or expiry
@@ -43,7 +45,7 @@ const (
 	RunWrong          Code = "RUN_WRONG"          // 6: a run contradicts its audit events or itself
 	SeatsUnexplained  Code = "SEATS_UNEXPLAINED"  // 6: total_quantity is not what the audit events add up to
 	CouponUnexplained Code = "COUPON_UNEXPLAINED" // 6: a user has a coupon from no run that no operator gave
-	SumWrong          Code = "SUM_WRONG"          // 6: a sum in table settled is not that of the rows
+	SumWrong          Code = "SUM_WRONG"          // 6: a sum in table settled is not that of rows or audit events
 	CouponMissing     Code = "COUPON_MISSING"     // 6: rows name coupons that do not exist
 	DoorDiffers       Code = "DOOR_DIFFERS"       // 6: a window was published, but Redis has another
 	AuditChanged      Code = "AUDIT_CHANGED"      // 6: an audit event was changed
@@ -64,8 +66,11 @@ const (
 
 // Warnings. They break no invariant; the number is the invariant that they are about.
 const (
-	Excess      Code = "EXCESS"         // 4: more applications than promises; Redis was written by hand
-	ClockAhead  Code = "CLOCK_AHEAD"    // 5: the last arrival is more than 5 s ahead of the Redis clock
+	Excess Code = "EXCESS" // 4: more applications than promises; Redis was written by hand
+	// 4: a new Redis server and the journal together knew fewer promises than the journal had seen.
+	PromiseUnknown Code = "PROMISE_UNKNOWN"
+	// 5: the last arrival is more than 5 s ahead of the Redis clock. A violation if nobody has it: somebody wrote it.
+	ClockAhead  Code = "CLOCK_AHEAD"
 	CleanUpToDo Code = "CLEAN_UP_TO_DO" // 6: the clean-up of a settlement is pending
 	// 6: no audit event tells who created the coupon; its seats count from its first event.
 	CreatedBySQL Code = "CREATED_BY_SQL"
@@ -77,6 +82,8 @@ type Finding struct {
 	Warning   bool   `json:"warning,omitempty"`
 	Count     int64  `json:"count"` // what was found, or the signed difference of two counts
 	Detail    string `json:"detail"`
+
+	Users []coupon.UserID `json:"users,omitempty"` // the users that were found; 100 at most
 }
 
 // OfCreation reports whether the finding is the lasting warning about a coupon that SQL has created.
@@ -111,8 +118,9 @@ func (v *Verdict) Violated() bool {
 }
 
 func (v *Verdict) find(invariant int, code Code, count int64, format string, args ...any) {
-	warning := slices.Contains([]Code{Excess, ClockAhead, CleanUpToDo, CreatedBySQL}, code)
-	v.Findings = append(v.Findings, Finding{invariant, code, warning, count, fmt.Sprintf(format, args...)})
+	warning := slices.Contains([]Code{Excess, PromiseUnknown, ClockAhead, CleanUpToDo, CreatedBySQL}, code)
+	v.Findings = append(v.Findings, Finding{Invariant: invariant, Code: code, Warning: warning, Count: count,
+		Detail: fmt.Sprintf(format, args...)})
 }
 
 // findAny adds a finding if n is above zero. n is also the first argument of the format.

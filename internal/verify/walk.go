@@ -14,10 +14,15 @@ type entry struct {
 	active    bool // the user exists and is active
 	hasCoupon bool // the user has the coupon, from a run or given by hand
 	issued    bool // a run issued a coupon for this application
+	later     bool // MySQL has settled the user at a later arrival
 	outcome   string
 }
 
-func (e entry) settled() bool { return e.issued || e.outcome != "" }
+// settled reports whether MySQL has decided the application. In the queue, an earlier arrival is that of the same
+// application: a restore has moved it forward.
+func (e entry) settled() bool {
+	return e.issued || e.outcome != "" || e.later && e.Source == coupon.SourceQueue
+}
 
 // halfMoved reports whether a run moved the application to the DLQ, but did not commit the change in MySQL.
 func (e entry) halfMoved() bool {
@@ -30,7 +35,12 @@ SELECT j.n, {active}, EXISTS (SELECT 1 FROM user_coupon h WHERE h.coupon_id = ? 
        ` + mysqltx.AppliedAt + ` IN (SELECT u.applied_at FROM user_coupon u WHERE u.coupon_id = ?
          AND u.user_id = j.user_id
                                      AND u.run_id IS NOT NULL AND u.applied_at IS NOT NULL),
-       COALESCE(o.outcome, ''), COALESCE(o.member, '')
+       COALESCE(o.outcome, ''), COALESCE(o.member, ''),
+       j.user_id > 0 AND GREATEST(
+         COALESCE((SELECT MAX(a.applied_at) FROM user_coupon a WHERE a.coupon_id = ? AND a.user_id = j.user_id
+                   AND a.run_id IS NOT NULL), '1970-01-01'),
+         COALESCE((SELECT MAX(b.applied_at) FROM application_outcome b WHERE b.coupon_id = ? AND b.user_id = j.user_id),
+                  '1970-01-01')) > ` + mysqltx.AppliedAt + `
 FROM ` + mysqltx.ApplicationsTable + `
 LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON o.coupon_id = ? AND o.user_id = j.user_id
@@ -54,7 +64,7 @@ func (c *check) walk(ctx context.Context, upTo coupon.Arrival, visit func(entry)
 			var n int
 			var member string
 			var e entry
-			if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.outcome, &member); err != nil {
+			if err := rows.Scan(&n, &e.active, &e.hasCoupon, &e.issued, &e.outcome, &member, &e.later); err != nil {
 				return err
 			}
 			e.Application = page[n-1]
@@ -63,7 +73,7 @@ func (c *check) walk(ctx context.Context, upTo coupon.Arrival, visit func(entry)
 			}
 			visit(e)
 			return nil
-		}, query, c.Coupon, c.Coupon, mysqltx.ApplicationsJSON(page), c.Coupon)
+		}, query, c.Coupon, c.Coupon, c.Coupon, c.Coupon, mysqltx.ApplicationsJSON(page), c.Coupon)
 		if err != nil {
 			return mysqltx.Wrap(err, "compare applications")
 		}

@@ -1,6 +1,9 @@
 package view
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/output"
@@ -9,15 +12,12 @@ import (
 )
 
 func (v View) account(t verify.Total) string {
-	a, again := t.Account, ""
-	if a.AskedAgain > 0 {
-		again = v.Sprintf(text.AcceptedAgain, a.AskedAgain)
-	}
+	a, erased := t.Account, ""
 	if a.Erased > 0 {
-		again += v.Sprintf(text.OutcomesErased, a.Erased)
+		erased = v.Sprintf(text.OutcomesErased, a.Erased)
 	}
 	return v.Sprintf(text.AccountFigures, a.Accepted, a.Waiting, a.UnderReview, a.Issued, a.Outcomes, a.InBoth,
-		a.WrittenOff, again, t.Gap)
+		a.WrittenOff, erased, t.Gap)
 }
 
 func (v View) Verdicts(s verify.Summary) {
@@ -88,5 +88,9 @@ func (v View) finding(f verify.Finding) string {
 	if f.Warning {
 		kind = text.Warning
 	}
-	return v.Sprintf(text.Finding, kind, f.Code, f.Invariant, output.Printable(f.Detail))
+	users := ""
+	if len(f.Users) > 0 {
+		users = v.Sprintf(text.FindingUsers, strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Users), " ", ", "), "[]"))
+	}
+	return v.Sprintf(text.Finding, kind, f.Code, f.Invariant, output.Printable(f.Detail), users)
 }

@@ -54,7 +54,7 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	d := deploySettle(t, coupons...)
 	keys := filepath.Join(t.TempDir(), "service-keys")
 	require.NoError(t, os.WriteFile(keys, fmt.Appendf(nil, "checkout %x\n", sha256.Sum256([]byte(serviceKey))), 0o600))
-	d.api, d.serve = d.Start(d.env, "./cmd/apply-api"),
+	d.api, d.serve = d.Start(append(d.env, "ACCEPT_AFTER=journal"), "./cmd/apply-api"),
 		d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve")
 	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
 

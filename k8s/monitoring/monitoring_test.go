@@ -86,6 +86,7 @@ func TestMetricsAndQueries(t *testing.T) {
 	d.Lock(lockedID)
 	d.apply(lockedID, 1)       // has a lag from now on
 	d.AddPromises(lockedID, 1) // nobody can restore it
+	d.Exec("INSERT INTO journal (coupon_id, unfound) VALUES (?, 1) ON DUPLICATE KEY UPDATE unfound = 1", couponID)
 
 	t.Run("Metrics", d.testMetrics)
 	t.Run("Queries", d.testQueries)

@@ -1,46 +1,41 @@
--- Shared by several scripts: the epochs of a coupon, and its counts of accepted applications ("promises"). An epoch
--- begins when a server sees the coupon's state for the first time, and when the server has restarted, has lost counts,
--- or had its clock put back. The state has the fields run_id (the server), since (the start of the epoch, µs), and base
--- and base_twice: the parts of accepted and twice that were counted in earlier epochs. A caller passes the last epoch
--- that it has seen, as "<run_id>:<since>" or '', and the counts that it has seen in that epoch.
-local EPOCH_FIELDS = {'run_id', 'since', 'accepted', 'twice', 'base', 'base_twice'}
+-- Shared by several scripts: the epoch of a coupon, which is the time of one server with one state of the coupon. Only
+-- INFO tells whose state it is: the state alone may be that of another server, or written by anybody.
+-- A caller reads EPOCH_FIELDS of the state, and passes them on in this order.
+local EPOCH_FIELDS = {'run_id', 'replid', 'since', 'restored', 'accepted', 'opens'}
+local MAX_AHEAD = 5000000 -- µs by which a server's clock may be behind that of the one before
+local NOBODY = string.rep('0', 40)
 
--- Merges the counts of this server with those of the caller and of MySQL. s has the values of EPOCH_FIELDS in the
--- state, seen is {epoch, accepted, twice} of the caller, and known is {since, accepted, twice} of MySQL.
--- Returns a table with epoch, since, accepted, twice, base and changes; changes are fields and values for HSET. If the
--- caller or MySQL saw more than `base` in an earlier epoch, the difference is added: the maximum would hide a loss.
--- Counts of a later epoch are ignored: this server is no longer the primary, and its successor started with its counts.
-local function promises(now, s, seen, known)
-  local p = {run = s[1], since = tonumber(s[2]), accepted = tonumber(s[3]) or 0, twice = tonumber(s[4]) or 0,
-    base = tonumber(s[5]) or 0, base_twice = tonumber(s[6]) or 0, changes = {}}
-  local function set(field, value)
-    p[field] = value
-    p.changes[#p.changes + 1], p.changes[#p.changes + 2] = field, whole(value)
-  end
+-- Says whose state it is. s has the values of EPOCH_FIELDS.
+-- Returns the epoch '<run_id>:<since>' and since (µs) if the state is that of this server, else nil and the text of
+-- INFO. The third value is a replid that the server has now: its first replica came, or it has freed its backlog.
+local function current(now, s)
+  local info, since = redis.call('INFO', 'server', 'replication'), tonumber(s[3]) or 0
+  local function says(field, value) return string.find(info, field .. ':' .. value .. '\r\n', 1, true) end
+  local byScript = s[3] == whole(since) and since > 0 and since <= now + MAX_AHEAD
+  if not byScript or not s[1] or not says('run_id', s[1]) then return nil, info end
+  if s[2] and says('master_replid', s[2]) then return s[1] .. ':' .. s[3], since end
+  if not says('master_replid2', NOBODY) then return nil, info end
+  return s[1] .. ':' .. s[3], since, string.match(info, 'master_replid:(%x+)')
+end
 
-  local info = redis.call('INFO', 'server')
-  local continues = p.run and p.since and p.since <= now + 5000000 and string.find(info, 'run_id:' .. p.run, 1, true)
-  p.epoch = continues and p.run .. ':' .. whole(p.since)
-  if not continues or p.epoch == seen[1] and p.accepted < tonumber(seen[2]) then -- a new epoch begins
-    p.run, p.since = string.match(info, 'run_id:(%x+)'), now == p.since and now + 1 or now
-    p.epoch = p.run .. ':' .. whole(p.since)
-    p.changes = {'run_id', p.run}
-    set('since', p.since)
-    set('base', p.accepted)
-    set('base_twice', p.twice)
+-- Begins an epoch if the state is not that of this server. seen is the highest arrival that the caller and the journal
+-- know, opens the start of the window by the coupon's row (µs; 0: unknown), and ttl that of a state without one (s).
+-- Without promises before the opening, there is nobody to restore.
+-- Returns the epoch, since, and whether the server has been compared with the journal.
+local function begin(now, s, seen, opens, ttl)
+  local epoch, since, replid = current(now, s)
+  if epoch then
+    if replid then redis.call('HSET', state, 'replid', replid) end
+    return epoch, since, tonumber(s[4]) == since
   end
-  local function lift(field, base, since, count)
-    local earlier = since > 0 and since < p.since -- 0: the epoch is unknown
-    local more = count - (earlier and p[base] or p[field])
-    if more <= 0 or since > p.since then return end
-    set(field, p[field] + more)
-    set(base, p[base] + more)
-  end
-  local since = tonumber(string.match(seen[1], ':(%d+)$') or 0)
-  lift('accepted', 'base', since, seen[2])
-  lift('twice', 'base_twice', since, seen[3])
-  since = tonumber(known[1])
-  lift('accepted', 'base', since, known[2])
-  lift('twice', 'base_twice', since, known[3])
-  return p
+  local info = since
+  local before = tonumber(s[3]) or 0
+  if before > now + MAX_AHEAD then before = 0 end
+  since = math.max(now, before + 1)
+  local run = string.match(info, 'run_id:(%x+)')
+  local restored = (tonumber(s[5]) or 0) == 0 and seen == 0 and opens > now and (tonumber(s[6]) or opens) > now
+  redis.call('HSET', state, 'run_id', run, 'replid', string.match(info, 'master_replid:(%x+)'), 'since', whole(since),
+    'restored', restored and whole(since) or 0, 'left', 0)
+  if redis.call('PTTL', state) < 0 then redis.call('EXPIREAT', state, expiry(now, ttl)) end
+  return run .. ':' .. whole(since), since, restored
 end

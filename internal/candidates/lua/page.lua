@@ -3,8 +3,8 @@
 -- ARGV  1 cutoff (µs, exclusive)  2 limit of queue entries; 0: the queue is not read  3 limit of DLQ entries, likewise
 --       4 score and 5 member of the cursor; the score '' stands for the start
 --       6 cutoff as a text, in the form of `night` in DLQ reasons
--- Returns {score, member, more, sources, {member, score, …}}. Score and member are the next cursor. more is 1 if
--- further entries may follow, else 0. sources has one letter per entry:
+-- Returns {score, member, more, epoch, sources, {member, score, …}}. Score and member are the next cursor. more is 1 if
+-- further entries may follow, else 0. epoch is '' if the server is new to the coupon. sources has one letter per entry:
 --   Q  the entry is in the queue
 --   R  the entry is in the DLQ and retryable
 --   B  like R, and MySQL has refused the applicant's row before
@@ -12,6 +12,7 @@
 --   H  the entry is in the DLQ and held for an operator
 local cutoff = tonumber(ARGV[1])
 local after_score, after_member, night = ARGV[4], ARGV[5], ARGV[6]
+local epoch = current(clock(), redis.call('HMGET', state, unpack(EPOCH_FIELDS))) or ''
 
 -- Redis orders members byte by byte. The operator < cannot be used, because in Lua it depends on the locale.
 local function precedes(a, b)
@@ -55,7 +56,7 @@ local more = (waiting_cut or reviewed_cut) and '1' or '0'
 local apart = reviewed_n == 0 or waiting_cut and tonumber(waiting[2 * waiting_n]) < tonumber(reviewed[2])
 if waiting_n > 0 and apart then -- the usual case: a page of queue entries only
   for i = #waiting, 2 * waiting_n + 1, -1 do waiting[i] = nil end
-  return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, string.rep('Q', waiting_n), waiting}
+  return {waiting[2 * waiting_n], waiting[2 * waiting_n - 1], more, epoch, string.rep('Q', waiting_n), waiting}
 end
 
 local reviewed_reasons = {}
@@ -94,4 +95,5 @@ while w <= waiting_n or h <= reviewed_n do
   page[#page + 1] = entries[2 * i]
   sources[#sources + 1] = source
 end
-return {page[#page] or after_score, page[#page - 1] or after_member, more, table.concat(sources), page}
+return {page[#page] or after_score, page[#page - 1] or after_member, more, epoch,
+  table.concat(sources), page}

@@ -8,15 +8,19 @@
 local n = tonumber(ARGV[4])
 local from = redis.call('ZRANK', queue, ARGV[5])
 if not from then return -1 end
-local members = redis.call('ZRANGE', queue, from, from + n - 1)
+local entries = redis.call('ZRANGE', queue, from, from + n - 1, 'WITHSCORES')
+local members, arrivals = {}, {}
+for i = 1, #entries, 2 do
+  members[#members + 1], arrivals[#arrivals + 1] = entries[i], entries[i + 1]
+end
 if redis.sha1hex(table.concat(members, '\n') .. '\n') ~= ARGV[8] then return -1 end
 -- The two ends suffice: a user who applied again has the highest arrival, and can only be the last member.
-if redis.call('ZSCORE', queue, members[1]) ~= ARGV[6] or redis.call('ZSCORE', queue, members[n]) ~= ARGV[7] then return -1 end
+if arrivals[1] ~= ARGV[6] or arrivals[n] ~= ARGV[7] then return -1 end
 
 local reviewed = {}
 if redis.call('EXISTS', dlq) == 1 then
   for i, score in ipairs(redis.call('ZMSCORE', dlq, unpack(members))) do
-    if score and score == redis.call('ZSCORE', queue, members[i]) then reviewed[#reviewed + 1] = members[i] end
+    if score == arrivals[i] then reviewed[#reviewed + 1] = members[i] end
   end
 end
-return finish(redis.call('ZREMRANGEBYRANK', queue, from, from + n - 1), members, reviewed)
+return finish(redis.call('ZREMRANGEBYRANK', queue, from, from + n - 1), members, arrivals, reviewed)

@@ -56,7 +56,6 @@ for i = 3, #ARGV, 4 do
     -- The DLQ may have the entry already: from a run that died before its commit, or from an earlier call by this run.
     local old = has(dlq, member, at) and retryable(member)
     if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
-      journalAgain(tonumber(at))
       redis.call('HSET', reasons, member, counted(reason))
       anew = anew + 1
     elseif old and old.run ~= cjson.decode(reason).run then

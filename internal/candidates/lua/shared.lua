@@ -1,6 +1,6 @@
 -- This text is part of every script.
--- KEYS  all keys of the coupon: 1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons
-local queue, state, issued, rejected, dlq, reasons = unpack(KEYS)
+-- KEYS  all keys of the coupon: 1 queue  2 state  3 issued  4 rejected  5 dlq  6 dlq reasons  7 returned
+local queue, state, issued, rejected, dlq, reasons, returned = unpack(KEYS)
 
 local function clock() -- µs since 1970
   local time = redis.call('TIME')
@@ -11,21 +11,14 @@ end
 local function whole(n) return string.format('%.0f', n) end
 
 -- Returns the arrival (µs) of a score; false if there is no score. A score written by hand may exceed these limits.
-local function arrivalOf(score) return score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991)) end
+local function arrivalOf(score)
+  return score and math.max(0, math.min(math.floor(tonumber(score)), 9007199254740991))
+end
 
 -- Counts a change of the DLQ, so that immediate runs need not read an unchanged DLQ.
 local function dlqChanged()
   if redis.call('EXISTS', state) == 1 then
     redis.call('HSET', state, 'dlqs', whole((tonumber(redis.call('HGET', state, 'dlqs')) or 0) + 1))
-  end
-end
-
--- Makes the journal read again from an arrival at which somebody was entered. `journalled` falls in any case: a journal
--- that read the queue before this call does not move it on.
-local function journalAgain(arrival)
-  local journalled = tonumber(redis.call('HGET', state, 'journalled'))
-  if journalled and journalled > 0 then
-    redis.call('HSET', state, 'journalled', whole(math.min(journalled, arrival) - 1))
   end
 end
 

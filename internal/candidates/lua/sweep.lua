@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Deletes the keys of a finalised coupon if its window has closed and its queue and DLQ are empty.
+-- Deletes the keys of a finalised coupon if its window has closed, its queue and DLQ are empty, and a restore has
+-- handled everybody who was handed over.
 -- ARGV  1 closes (µs)  2 how long the state is kept (s)
 -- Returns 1 if the keys were deleted, else 0.
 local closes = tonumber(redis.call('HGET', state, 'closes')) or 0
 if clock() < math.max(closes, tonumber(ARGV[1])) then return 0 end
-if redis.call('ZCARD', queue) > 0 or redis.call('ZCARD', dlq) > 0 then return 0 end
+if redis.call('ZCARD', queue) + redis.call('ZCARD', dlq) + redis.call('ZCARD', returned) > 0 then return 0 end
 redis.call('UNLINK', queue, issued, rejected, dlq, reasons)
-if redis.call('EXPIRE', state, ARGV[2]) == 1 then redis.call('HSET', state, 'final', 1) end -- stops restore.lua
+if redis.call('EXPIRE', state, ARGV[2]) == 1 then redis.call('HSET', state, 'final', 1) end
 return 1

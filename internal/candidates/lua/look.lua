@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- Looks at a coupon: all of it at the same instant. It begins an epoch if the server is new to the coupon. With a
+-- cutoff it also fences a settlement: once the server's clock has passed the cutoff, no application can arrive below
+-- it.
+-- ARGV  1 highest arrival that the caller and the journal know (µs)  2 start of the window by the coupon's row (µs; 0:
+--       unknown)  3 an arrival (µs): entries above it are counted separately  4 cutoff (µs; 0: none)
+--       5 ttl (s) for a state that this script creates
+--       6 how many promises MySQL accounts for; 0: unknown. left falls if fewer are missing than the last restore has
+--       left
+-- Returns what line.lua says.
+local now = clock()
+local s = redis.call('HMGET', state, unpack(LINE_FIELDS))
+local epoch, since, restored = begin(now, {unpack(s, 8)}, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5])
+local cutoff = tonumber(ARGV[4])
+if now >= cutoff and (tonumber(s[3]) or 0) < cutoff - 1 then
+  s[3] = whole(cutoff - 1)
+  redis.call('HSET', state, 'last', s[3])
+end
+local here = redis.call('ZCARD', queue) + redis.call('ZCARD', dlq)
+local missing = math.max(0, (tonumber(s[12]) or 0) - ARGV[6] - here)
+if restored and missing < (tonumber(s[2]) or 0) then -- as many that are lost later would be taken for those
+  s[2] = whole(missing)
+  redis.call('HSET', state, 'left', s[2])
+end
+return line(now, epoch, since, restored, s, ARGV[3])

@@ -1,0 +1,244 @@
+package handover
+
+import (
+	"sync"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/promise"
+)
+
+// line is the memory of one coupon.
+type line struct {
+	mu       sync.Mutex
+	gone     bool           // nobody finds it any more
+	epoch    string         // of the last server seen; empty: none was
+	changed  time.Time      // when another server was last seen than before; zero: never
+	restores int64          // as last seen in that epoch
+	seen     coupon.Arrival // highest arrival that this process was told
+
+	told      []told // in the order of the answers
+	known     map[coupon.Answer]struct{}
+	forgotten int // how many answers were forgotten from the front of told
+
+	mark  promise.Mark // as last read
+	marks []timedMark  // read less than keep ago, none of which lies behind the one before
+	ripe  promise.Mark // the last that was read longer ago; no later one lies behind it
+
+	changes   int  // how often todo was set
+	todo      bool // the answers must be compared with the present server; until then none is forgotten
+	again     bool // in the same epoch, because a restore has ended
+	comparing bool // a goroutine compares them now
+
+	handed     int       // answers with the place handed
+	emptySince time.Time // since when nobody is handed over in the present epoch; zero: somebody is, or unknown
+}
+
+// told is an answer that a user got.
+type told struct {
+	coupon.Answer
+	place place
+}
+
+// place is where the application of an answer is.
+type place uint8
+
+const (
+	elsewhere place = iota // on a server before the present one, which was not asked yet
+	standing               // on the present server
+	handed                 // handed over in the present epoch
+	done                   // in the journal, by a restore: it was handed over before
+)
+
+type timedMark struct {
+	promise.Mark
+	at time.Time // when it was read, by the clock of this process
+}
+
+func newLine() *line { return &line{known: map[coupon.Answer]struct{}{}} }
+
+// unknownRestores is the number of ended restores when it is not known. It is below every number that a server tells.
+const unknownRestores = -1
+
+// learn takes over what a reply says of the server. Replies of one epoch may come in any order.
+func (l *line) learn(epoch string, restores int64, now time.Time) {
+	switch {
+	case l.epoch == "":
+	case l.epoch != epoch:
+		l.todo, l.again = len(l.told) > 0, false
+		l.changes, l.changed = l.changes+1, now
+		l.handed, l.emptySince = 0, time.Time{}
+		for i := range l.told {
+			if l.told[i].place != done {
+				l.told[i].place = elsewhere
+			}
+		}
+	case restores > l.restores:
+		l.again = len(l.told) > 0 && (l.again || !l.todo)
+		l.todo = len(l.told) > 0
+		l.changes++
+	default:
+		return
+	}
+	l.epoch, l.restores = epoch, restores
+}
+
+// remember keeps an answer of the present server once, unless the journal has had it for long enough. It reports
+// whether the answer is new.
+func (l *line) remember(a coupon.Answer) bool {
+	l.seen = max(l.seen, a.Arrival)
+	if l.ripe.Covers(l.epoch, a.Arrival) {
+		return false
+	}
+	before := len(l.known)
+	l.known[a] = struct{}{}
+	if len(l.known) == before {
+		return false
+	}
+	l.told = append(l.told, told{a, standing})
+	return true
+}
+
+// comparison is a comparison of all answers with one server.
+type comparison struct {
+	epoch   string
+	again   bool
+	changes int
+	at, end int // the next answer and the end, counted with those forgotten
+	total   int // how many were handed over
+}
+
+func (l *line) beginComparison() comparison {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return comparison{epoch: l.epoch, again: l.again, changes: l.changes, at: l.forgotten,
+		end: l.forgotten + len(l.told)}
+}
+
+// next returns the next answers to compare, and their numbers. valid is false if another comparison is due.
+func (l *line) next(c *comparison) (answers []coupon.Answer, numbers []int, valid bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone || l.changes != c.changes {
+		return nil, nil, false
+	}
+	for c.at = max(c.at, l.forgotten); c.at < c.end && len(answers) < candidates.MaxAnswers; c.at++ {
+		// Who was handed over in this epoch is in the journal by now, or will be: once is enough. A restore that found
+		// them settled would otherwise have them handed over again, and be followed by another.
+		if t := l.told[c.at-l.forgotten]; t.place != done && !(c.again && t.place == handed) {
+			answers, numbers = append(answers, t.Answer), append(numbers, c.at)
+		}
+	}
+	return answers, numbers, true
+}
+
+// note notes what the server has said of answers: all stand there, but for those handed over, which are indexes of
+// numbers.
+func (l *line) note(c *comparison, numbers, handedOver []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.total += len(handedOver); l.gone {
+		return
+	}
+	places := make([]place, len(numbers))
+	for i := range places {
+		places[i] = standing
+	}
+	for _, i := range handedOver {
+		places[i] = handed
+	}
+	for i, number := range numbers {
+		if number < l.forgotten { // there was no room
+			continue
+		}
+		t := &l.told[number-l.forgotten]
+		l.handed += count(places[i]) - count(t.place)
+		t.place = places[i]
+	}
+	if len(handedOver) > 0 {
+		l.emptySince = time.Time{}
+	}
+}
+
+func count(p place) int {
+	if p == handed {
+		return 1
+	}
+	return 0
+}
+
+// endComparison notes that all answers were compared, unless the server has changed meanwhile.
+func (l *line) endComparison(c comparison) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.changes == c.changes {
+		l.todo, l.again = false, false
+	}
+}
+
+// noteMark notes how far the journal came. If it lies behind an earlier mark, MySQL has fallen back, or another server
+// is copied: earlier marks count no more.
+func (l *line) noteMark(mark promise.Mark, now time.Time, keep time.Duration) {
+	if mark.Epoch != l.mark.Epoch || mark.UpTo < l.mark.UpTo {
+		l.marks, l.ripe = nil, promise.Mark{}
+	}
+	l.mark = mark
+	l.marks = append(l.marks, timedMark{mark, now})
+	for len(l.marks) > 0 && now.Sub(l.marks[0].at) >= keep {
+		l.ripe, l.marks = l.marks[0].Mark, l.marks[1:]
+	}
+}
+
+// noteReturned notes whether somebody is handed over. Once nobody has been for long enough, a restore has dealt with
+// all whom this process has handed over: the journal has them.
+func (l *line) noteReturned(look coupon.Look, now time.Time, keep time.Duration) {
+	switch {
+	case look.Returned > 0 || l.todo || l.comparing:
+		l.emptySince = time.Time{}
+		return
+	case l.emptySince.IsZero():
+		l.emptySince = now
+	}
+	if l.handed == 0 || now.Sub(l.emptySince) < keep {
+		return
+	}
+	for i := range l.told {
+		if l.told[i].place == handed {
+			l.told[i].place = done
+		}
+	}
+	l.handed = 0
+}
+
+// forgetSome forgets up to most of the oldest answers, as far as the journal has had them for long enough.
+func (l *line) forgetSome(most int) int {
+	if l.todo || l.comparing {
+		return 0
+	}
+	n := 0
+	for n < min(most, len(l.told)) {
+		t := l.told[n]
+		if t.place != done && (t.place != standing || !l.ripe.Covers(l.epoch, t.Arrival)) {
+			break
+		}
+		n++
+	}
+	l.drop(n)
+	return n
+}
+
+// drop removes the first n answers.
+func (l *line) drop(n int) {
+	for _, t := range l.told[:n] {
+		delete(l.known, t.Answer)
+		l.handed -= count(t.place)
+	}
+	l.told, l.forgotten = l.told[n:], l.forgotten+n
+	switch {
+	case len(l.told) == 0:
+		l.told, l.known = nil, map[coupon.Answer]struct{}{} // a map does not shrink
+	case cap(l.told) > 4*len(l.told):
+		l.told = append(make([]told, 0, 2*len(l.told)), l.told...)
+	}
+}

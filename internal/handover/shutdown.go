@@ -1,0 +1,113 @@
+package handover
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
+)
+
+// What Close may take of the 30 s that a process has after a signal.
+const (
+	lastLook  = 3 * time.Second
+	lastWrite = 5 * time.Second
+)
+
+// Close hands over what must be handed over before the process ends. What Redis does not take, or no restore has taken
+// yet, is written into the journal, which then asks for a restore. Nobody uses the Memory any more.
+func (m *Memory) Close(ctx context.Context, db *sql.DB) error {
+	left := m.lastLook(ctx)
+	ctx, cancel := context.WithTimeout(ctx, lastWrite)
+	defer cancel()
+	var problems []error
+	lines := m.lines()
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		all := lines[id].answers()
+		err := askForRestore(ctx, mysqltx.NewBrief(db), id, all)
+		logger := m.logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int("applications", len(all)))
+		if err == nil {
+			logger.Warn("redis may lack what this process has told applicants; it was written into the journal")
+		} else if len(problems) < maxProblems {
+			problems = append(problems,
+				fmt.Errorf("write %d applications into the journal of coupon %d: %w", len(all), id, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// maxProblems bounds the coupons that an error names.
+const maxProblems = 5
+
+// lastLook compares what must be compared, and returns the coupons of which Redis, or a restore, has not taken
+// everybody.
+func (m *Memory) lastLook(ctx context.Context) (left map[coupon.CouponID]bool) {
+	ctx, cancel := context.WithTimeout(ctx, lastLook)
+	defer cancel()
+	left = map[coupon.CouponID]bool{}
+	maps.Copy(left, m.look(ctx))
+	stop := context.AfterFunc(ctx, m.end)
+	m.work.Wait()
+	stop()
+	m.end()
+	for id, l := range m.lines() {
+		if todo, _ := l.due(); todo && !left[id] {
+			_ = m.compare(ctx, id, l) // it has logged the error
+		}
+		if todo, handed := l.due(); todo || handed {
+			left[id] = true
+		}
+	}
+	return left
+}
+
+// due reports whether answers must be compared, and whether a restore may not have taken those handed over yet.
+func (l *line) due() (todo, handed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.todo, l.handed > 0
+}
+
+// answers returns what the journal may lack.
+func (l *line) answers() (all []coupon.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.told {
+		if t.place != done {
+			all = append(all, t.Answer)
+		}
+	}
+	return all
+}
+
+// askSQL stays at the highest number that table journal takes. The rows of the same transaction must not be refused.
+const askSQL = "UPDATE journal SET asked = LEAST(asked + 1, 9007199254740991) WHERE coupon_id = ?"
+
+// rowsAtOnce bounds the rows of one transaction, so that those before it stay if the time is over.
+const rowsAtOnce = 5000
+
+// askForRestore writes answers into the journal, and asks for a restore in each transaction that does so.
+func askForRestore(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, all []coupon.Answer) error {
+	for some := range slices.Chunk(all, rowsAtOnce) {
+		err := db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+			if err := promise.AddRows(ctx, tx, id, some); err != nil {
+				return err
+			}
+			// The task journal has made the row, unless the coupon was inserted a moment ago.
+			_, err := tx.ExecContext(ctx, askSQL, id)
+			return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/jajeong/jajeong/internal/candidates"
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
+)
+
+const (
+	countSQL = "SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?"
+	rowsSQL  = `
+SELECT arrival, user_id FROM line_journal
+WHERE coupon_id = ? AND arrival BETWEEN ? AND ? AND (arrival > ? OR user_id > ?) AND user_id > 0
+ORDER BY arrival, user_id LIMIT ?`
+)
+
+// walk compares everybody in the journal, by arrival, with Redis and then with MySQL: a settled application is in MySQL
+// before it leaves Redis. It enters who is accounted for nowhere.
+func (r *restore) walk(ctx context.Context) error {
+	var of int64
+	if err := r.tx.QueryRowContext(ctx, countSQL, r.coupon.ID).Scan(&of); err != nil {
+		return mysqltx.Wrap(err, "count the journal of coupon %d", r.coupon.ID)
+	}
+	r.done.Compared, r.done.Impossible = 0, 0
+	for last := (coupon.Answer{}); ; {
+		page, err := mysqltx.Collect(ctx, r.tx, func(a *coupon.Answer) []any { return []any{&a.Arrival, &a.User} },
+			rowsSQL, r.coupon.ID, last.Arrival, coupon.MaxArrival, last.Arrival, last.User, MaxRows)
+		if err != nil || len(page) == 0 {
+			return mysqltx.Wrap(err, "read the journal of coupon %d", r.coupon.ID)
+		}
+		last = page[len(page)-1]
+		if err := r.compare(ctx, page); err != nil {
+			return err
+		}
+		r.done.Compared += int64(len(page))
+		if r.Progress != nil {
+			r.Progress(r.done.Compared, max(of, r.done.Compared))
+		}
+	}
+}
+
+func (r *restore) compare(ctx context.Context, page []coupon.Answer) error {
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	absent, err := r.absent(redis, page)
+	if err != nil {
+		return err
+	}
+	lost, err := unsettled(ctx, r.tx, r.coupon.ID, absent)
+	if err != nil {
+		return err
+	}
+	return r.enter(ctx, r.possibleOf(lost))
+}
+
+// absent returns those who do not stand in Redis at their arrival or an earlier one.
+func (r *restore) absent(ctx context.Context, page []coupon.Answer) (all []coupon.Answer, err error) {
+	for part := range slices.Chunk(page, candidates.MaxCompared) {
+		some, err := r.Line.Absent(ctx, r.coupon.ID, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// possibleOf leaves out arrivals at which nobody can have applied. `settle verify` names them.
+func (r *restore) possibleOf(lost []candidates.Entry) []candidates.Entry {
+	return slices.DeleteFunc(lost, func(e candidates.Entry) bool {
+		impossible := !r.possible(e.Arrival)
+		if impossible {
+			r.done.Impossible++
+		}
+		return impossible
+	})
+}
+
+// possible reports whether somebody can have applied at an arrival: in the window, and not ahead of the clock.
+func (r *restore) possible(a coupon.Arrival) bool {
+	return r.inWindow(a) && a <= coupon.ArrivalAt(r.now.Add(coupon.MaxAhead))
+}
+
+func (r *restore) inWindow(a coupon.Arrival) bool {
+	return coupon.ArrivalAt(r.coupon.OpensAt) <= a && a < coupon.ArrivalAt(r.coupon.ClosesAt)
+}
+
+// enter enters applications that are in the journal.
+func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
+	if r.order.DryRun {
+		for _, e := range lost {
+			fmt.Fprintf(r.done.lost, "%d %d\n", e.Arrival, e.User)
+		}
+		r.done.Back += int64(len(lost))
+		return nil
+	}
+	ctx, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	for part := range slices.Chunk(lost, candidates.MaxEntered) {
+		put, err := r.Line.Enter(ctx, r.coupon.ID, r.epoch, part)
+		if err != nil {
+			return err
+		}
+		if put.Epoch != r.epoch {
+			return errTakenOver
+		}
+		r.done.Back, r.done.Moved = r.done.Back+put.Entered, r.done.Moved+put.Moved
+	}
+	return nil
+}
+
+const (
+	holdersSQL  = "SELECT user_id, run_id IS NULL FROM user_coupon WHERE coupon_id = ? AND user_id IN "
+	outcomesSQL = `
+SELECT o.user_id, o.outcome = 'REJECTED',
+       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(r.cutoff, o.applied_at + INTERVAL 1 MICROSECOND))
+FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id WHERE o.coupon_id = ? AND o.user_id IN `
+)
+
+// unsettled leaves out those whom MySQL accounts for: users with the coupon from a run, users who were rejected, and
+// applications with an outcome of a run whose cutoff lies above their arrival.
+func unsettled(ctx context.Context, q mysqltx.Querier, id coupon.CouponID,
+	absent []coupon.Answer) (lost []candidates.Entry, err error) {
+	for some := range slices.Chunk(absent, MaxRows) {
+		settledBelow, byHand := map[coupon.UserID]coupon.Arrival{}, map[coupon.UserID]bool{}
+		users := args(id, some)
+		err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+			var user coupon.UserID
+			var hand bool
+			if err := rows.Scan(&user, &hand); err != nil {
+				return err
+			}
+			if hand {
+				byHand[user] = true
+			} else {
+				settledBelow[user] = coupon.MaxArrival + 1
+			}
+			return nil
+		}, holdersSQL+mysqltx.In(len(some)), users...)
+		if err != nil {
+			return nil, mysqltx.Wrap(err, "look for the holders of coupon %d", id)
+		}
+		err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+			var user coupon.UserID
+			var rejected bool
+			var cutoff coupon.Arrival
+			if err := rows.Scan(&user, &rejected, &cutoff); err != nil {
+				return err
+			}
+			if rejected {
+				cutoff = coupon.MaxArrival + 1
+			}
+			settledBelow[user] = max(settledBelow[user], cutoff)
+			return nil
+		}, outcomesSQL+mysqltx.In(len(some)), users...)
+		if err != nil {
+			return nil, mysqltx.Wrap(err, "look for outcomes of coupon %d", id)
+		}
+		for _, a := range some {
+			if a.Arrival >= settledBelow[a.User] {
+				lost = append(lost, candidates.Entry{Answer: a, ByHand: byHand[a.User]})
+			}
+		}
+	}
+	return lost, nil
+}
+
+func args(id coupon.CouponID, answers []coupon.Answer) []any {
+	all := make([]any, 0, 1+len(answers))
+	all = append(all, id)
+	for _, a := range answers {
+		all = append(all, a.User)
+	}
+	return all
+}

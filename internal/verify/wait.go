@@ -1,0 +1,62 @@
+package verify
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/jajeong/jajeong/internal/sleep"
+)
+
+// RestoreTime is how long a program waits for `settle serve`, which looks every second whether a restore is due.
+const RestoreTime = 5 * time.Second
+
+const (
+	// lookInterval is the time between two looks whether a restore is still due.
+	lookInterval = 200 * time.Millisecond
+	// maxLooks bounds the wait, also if Redis changes its server again and again.
+	maxLooks = 150
+)
+
+// waitForRestore waits while a restore is due that would end a finding. Pods get time to hand over whom they know, and
+// then `settle serve` to begin. All coupons of a Verifier share the latter time, so that their waits do not add up. All
+// times are of the Redis clock.
+func (r *Verifier) waitForRestore(ctx context.Context, db *sql.DB, c *check) error {
+	if !slices.ContainsFunc(c.Findings, Finding.endsByRestore) {
+		return nil
+	}
+	for range maxLooks {
+		look, err := r.Store.Observe(ctx, c.Coupon, 0)
+		if err != nil {
+			return err
+		}
+		b, err := readBooks(ctx, db, c.Coupon) // after Redis: who is settled meanwhile counts twice, and not as missing
+		if err != nil {
+			return err
+		}
+		missing := look.Accepted - look.Waiting - look.DLQ - b.issued - b.concluded - b.writtenOff - b.erased
+		if look.Since > 0 && look.Restored && look.Returned == 0 && b.asked == 0 && missing <= look.Left &&
+			look.Issued >= b.issued {
+			return nil
+		}
+		wait := look.RestoresIn
+		if wait == 0 {
+			until := look.Now.Add(r.RestoreTime)
+			if !r.until.CompareAndSwap(nil, &until) {
+				until = *r.until.Load()
+			}
+			wait = until.Sub(look.Now)
+		}
+		if wait <= 0 {
+			return nil
+		}
+		if err := sleep.For(ctx, min(wait, lookInterval)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endsByRestore reports whether a restore may end the finding.
+func (f Finding) endsByRestore() bool { return f.Code == PromiseLost || f.Code == MarkWrong }
