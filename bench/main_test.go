@@ -34,9 +34,10 @@ func TestSubjects(t *testing.T) {
 		args string
 		rows []string
 	}{
-		"apply": {"-contenders nothing,api,hs256-again,plain,pipeliner,row-lock -scenes= -rounds 1 -seconds 0.4 " +
-			"-connections 4",
-			[]string{"an empty handler", "Jajeong", "a row lock per request", "go-redis's automatic pipeliner"}},
+		"apply": {"-contenders nothing,api,journal,hs256-again,plain,pipeliner,row-lock -scenes= -rounds 1 " +
+			"-seconds 0.4 -connections 4",
+			[]string{"an empty handler", "Jajeong", "Jajeong, ACCEPT_AFTER=journal", "a row lock per request",
+				"go-redis's automatic pipeliner"}},
 		"settle": {"-seats 1000 -scenes small,events,reads -rounds 1 -coupons 2 -big 1000",
 			[]string{"1000 | settle run", "1000 | LOAD DATA", "1000 | INSERT of 1 row", "settle verify",
 				"the relay publishes"}},

@@ -18,6 +18,7 @@ type contender struct {
 	name, title string
 	own         bool // a role of this program, instead of apply-api
 	inMySQL     bool // it stores its applications in MySQL
+	journal     bool // ACCEPT_AFTER=journal: it stores them in Redis and MySQL
 	receipts    bool
 	again       int    // as in applicants.Load
 	tokens      string // algorithm; empty: requests have X-User-ID
@@ -43,6 +44,7 @@ var contenders = []contender{
 		tokens: applicants.HS256, base: "again"},
 	{name: "rs256-again", title: "Jajeong, users come again with RS256 tokens", again: comeAgain,
 		tokens: applicants.RS256, base: "again"},
+	{name: "journal", title: "Jajeong, ACCEPT_AFTER=journal", journal: true},
 	{name: "receipts", title: "Jajeong with receipts", receipts: true},
 	{name: other, title: "another build of Jajeong"},
 	{name: plainest, title: "one EVALSHA per request", own: true},
@@ -96,6 +98,9 @@ func (m *measurement) startPod(ctx context.Context, v *server) (*testenv.Program
 	if v.again > 0 {
 		args = append(args, "--user-rate=0")
 	}
+	if v.journal {
+		args = append(args, "--accept-after=journal")
+	}
 	if v.receipts {
 		path := filepath.Join(m.Dir, "receipt-keys")
 		secret := base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -119,7 +124,7 @@ func (m *measurement) startPod(ctx context.Context, v *server) (*testenv.Program
 type sample struct {
 	applicants.Outcome
 	memory                   int64         // peak of the server since its start, in bytes
-	server, store, generator time.Duration // CPU time per answer; store is Redis or MySQL
+	server, store, generator time.Duration // CPU time per answer; store is Redis, MySQL or both
 	unloaded                 time.Duration // p99 of the yardstick at the same rate
 }
 
@@ -143,8 +148,11 @@ func (v *server) take(ctx context.Context, l applicants.Load, warmUp, length tim
 	}
 	answers := time.Duration(r.Answered)
 	r.server, r.store, r.generator = used.Own/answers, used.Redis/answers, r.CPU/answers
-	if v.inMySQL {
+	switch {
+	case v.inMySQL:
 		r.store = used.MySQL / answers
+	case v.journal:
+		r.store += used.MySQL / answers
 	}
 	r.memory, _ = stage.PeakMemory(v.Process.Pid)
 	v.accepted = append(v.accepted, r.Accepted...)
@@ -176,14 +184,20 @@ func (v *server) verify(ctx context.Context) (accepted int, err error) {
 	return accepted, nil
 }
 
-// stored returns the users in the store, and how many it counts.
+// stored returns the users in the store, and how many it counts. With ACCEPT_AFTER=journal, all whom Redis counts must
+// be in the journal.
 func (v *server) stored(ctx context.Context) (users map[uint64]bool, counted int, err error) {
 	var all []uint64
-	if v.inMySQL {
+	switch {
+	case v.inMySQL:
 		if counted, err = v.Number(ctx, "SELECT issued_count FROM coupon WHERE id = ?", couponID); err == nil {
 			all, err = stage.Column[uint64](ctx, v.DB, "SELECT user_id FROM user_coupon WHERE coupon_id = ?", couponID)
 		}
-	} else {
+	case v.journal:
+		if counted, err = v.RDB.HGet(ctx, stage.StateKey(couponID), "accepted").Int(); err == nil {
+			all, err = stage.Column[uint64](ctx, v.DB, "SELECT user_id FROM line_journal WHERE coupon_id = ?", couponID)
+		}
+	default:
 		counted, err = v.RDB.HGet(ctx, stage.StateKey(couponID), "accepted").Int()
 		const page = 10_000
 		for more := err == nil; more && err == nil; {
