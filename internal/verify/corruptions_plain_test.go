@@ -88,7 +88,7 @@ var plainCorruptions = map[string]corruption{
 		codes: found{verify.PassedOver: 2}},
 	"not selected with the last seat's arrival": {do: moveOutcome(21, withTheLastSeat)},
 	"not selected before the last seat, since blocked": {do: all(moveOutcome(22, longAgo),
-		func(c *fixture) { c.setStatus("BLOCKED", 22, 22) })},
+		func(c *fixture) { c.setStatus("BLOCKED", 22, 22) }), alone: true},
 	"rejected before the last seat": { // the run counted another outcome
 		do:    all(moveOutcome(23, longAgo), alter("application_outcome", 23, "outcome = 'REJECTED'")),
 		codes: found{verify.OutcomeWrong: 1, verify.RecordWrong: 0}},
