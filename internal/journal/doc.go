@@ -66,9 +66,9 @@
 //   - removes from `returned` exactly whom it has handled, and notes in Redis that the epoch was compared, and what is
 //     still missing
 //
-// It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile,
-// nothing is noted, and it begins again, up to three times. It enters nobody before the opening, after the closing or
-// ahead of the clock.
+// It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile, it
+// fails and nothing is noted: `settle serve` comes again by itself, a settlement up to three times. It enters nobody
+// before the opening, after the closing or ahead of the clock.
 //
 // # What is left
 //

@@ -134,7 +134,7 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
 	case err != nil:
 		return w, err
 	case put.Epoch != look.Epoch:
-		return w, errTakenOver
+		return w, promise.ErrTakenOver
 	}
 	if w, err = r.find(ctx, tx, c, p); err != nil {
 		return w, err
@@ -150,7 +150,7 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
 	}
 	done, err := r.Line.AddExcess(ctx, id, look.Epoch, account.Settled()-account.InBoth)
 	if err == nil && !done {
-		err = errTakenOver
+		err = promise.ErrTakenOver
 	}
 	return w, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 )
 
@@ -100,7 +101,7 @@ func TestHonour_EntersNobodyOnAnotherServer(t *testing.T) {
 		return nil
 	}}
 	_, err := honours(d, r, arrival)
-	require.ErrorContains(t, err, "Redis was replaced, restarted or emptied meanwhile")
+	require.ErrorIs(t, err, promise.ErrTakenOver)
 	require.Equal(t, []string{"1"}, d.Waiting(id))
 	require.EqualValues(t, 1, d.Restore(id).Back)
 	require.Equal(t, arrival, d.Arrivals(id)["2"])

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/sleep"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Line is the part of Redis to which applications return. candidates.Store implements it.
@@ -97,33 +95,15 @@ func (r *Restored) plan(o Order) {
 // Changed reports whether anybody was entered or moved.
 func (r Restored) Changed() bool { return r.Back+r.Moved > 0 }
 
-// add adds what an attempt has done that another server has ended.
-func (r *Restored) add(before Restored) {
-	r.Back, r.Moved, r.Marked = r.Back+before.Back, r.Moved+before.Moved, r.Marked+before.Marked
-	r.FromMarks, r.Unknown = r.FromMarks+before.FromMarks, r.Unknown+before.Unknown
-}
-
-// maxTakeovers bounds how often a restore begins again because another Redis server took over.
-const maxTakeovers = 3
-
-var errTakenOver = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.ServerReplaced)}
-
 // Restore enters again, at the arrival that the journal knows, whoever is accounted for nowhere. It waits until pods
-// have had time to hand over whom they know. It is safe to repeat, and to kill at any step.
+// have had time to hand over whom they know. It is safe to repeat, and to kill at any step. The error is
+// promise.ErrTakenOver if another Redis server takes over meanwhile.
 func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err error) {
 	one := &restore{Restorer: r, db: r.DB, lock: records.Lock, order: o, done: &done}
 	if o.NoWait { // the caller comes again by itself
 		one.db, one.lock = mysqltx.NewBrief(r.DB.Pool()), records.LockNow
 	}
-	for n := 1; ; n++ {
-		err = one.attempt(ctx)
-		switch {
-		case !errors.Is(err, errTakenOver):
-			return done, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "restore coupon %d", o.Coupon)
-		case n == maxTakeovers:
-			return done, &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.ServersReplaced, n)}
-		}
-	}
+	return done, mysqltx.Wrap(approval.Void(ctx, r.DB, one.phases(ctx)), "restore coupon %d", o.Coupon)
 }
 
 // RestoreCoupon is Restore for a settlement, which has released the coupon's lock.
@@ -144,7 +124,6 @@ type restore struct {
 	order Order
 	done  *Restored
 	plan  *approval.Plan // that needs an approval; nil: not made yet
-	begun bool           // a transaction has committed what MySQL keeps of the restore
 
 	tx     *sql.Tx // has the lock of the coupon's row
 	coupon coupon.Coupon
@@ -160,23 +139,18 @@ type restore struct {
 	issued   int64 // coupons from runs in MySQL
 }
 
-// attempt compares the coupon with one Redis server. The error is errTakenOver if another one takes over meanwhile.
-func (r *restore) attempt(ctx context.Context) error {
+// phases waits, compares the coupon with the Redis server, and lets Redis note the end.
+func (r *restore) phases(ctx context.Context) error {
 	if !r.order.DryRun {
 		if err := r.wait(ctx); err != nil {
 			return err
 		}
 	}
-	if r.begun { // an event has what was done before
-		before := *r.done
-		*r.done = Restored{}
-		defer func() { r.done.add(before) }()
-	}
 	r.order.at = r.Now().UTC().Truncate(time.Microsecond)
 	if err := r.locked(ctx, r.run); err != nil || r.done.Finalised || r.order.DryRun {
 		return err
 	}
-	r.begun = true // only now Redis may note the end: nobody would come back for what MySQL lacks
+	// Only now may Redis note the end: nobody would come back for what MySQL lacks.
 	return r.locked(ctx, r.end)
 }
 
@@ -211,7 +185,7 @@ func (r *restore) locked(ctx context.Context, work func(ctx context.Context) err
 	})
 }
 
-// run compares the coupon once.
+// run compares the coupon.
 func (r *restore) run(ctx context.Context) error {
 	if err := r.permit(ctx); err != nil {
 		return err
@@ -238,10 +212,10 @@ func (r *restore) run(ctx context.Context) error {
 }
 
 // permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs
-// none. What another attempt finds after this one has begun is as approved.
+// none.
 func (r *restore) permit(ctx context.Context) error {
 	o := r.order
-	if o.DryRun || o.Operator == "" || r.begun {
+	if o.DryRun || o.Operator == "" {
 		return nil
 	}
 	needed, err := o.Ticket.Needed(ctx, r.tx, approval.Restore)
@@ -294,7 +268,7 @@ func (r *restore) begin(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !dry && look.RestoresIn > 0 && !look.Restored:
-		return errTakenOver
+		return promise.ErrTakenOver
 	}
 	r.epoch, r.since, r.now, r.first = look.Epoch, look.Since, look.Now, !look.Restored
 	books, err := promise.Read(ctx, r.tx, id)
@@ -465,7 +439,7 @@ func (r *restore) end(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !ended.Done:
-		return errTakenOver
+		return promise.ErrTakenOver
 	}
 	r.done.Missing, r.done.Accepted = ended.Missing, ended.Accepted
 	if account.Sums != account.Stored { // rows were changed by hand: by wrong sums, restores would be due for ever

@@ -9,6 +9,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 const (
@@ -107,7 +108,7 @@ func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
 			return err
 		}
 		if put.Epoch != r.epoch {
-			return errTakenOver
+			return promise.ErrTakenOver
 		}
 		r.done.Back, r.done.Moved = r.done.Back+put.Entered, r.done.Moved+put.Moved
 	}

@@ -48,32 +48,25 @@ func (s seated) row() records.Settlement {
 // underReview counts the applications that the transaction decides to move to the DLQ, before and after the commit.
 func (s seated) underReview() int { return s.tally.UnderReview + len(s.refusedOf(false)) }
 
-// waitForFence waits until the clock of the coupon's shard has passed the cutoff and, if the server is new to the
-// coupon, until pods have handed over whom they know. After that, no new arrival is below the cutoff.
+// waitForFence waits until the clock of the coupon's shard has passed the cutoff. After that, no new arrival is below
+// the cutoff.
 func (s *settlement) waitForFence(ctx context.Context) error {
 	s.begin(StepFence)
 	if !s.run.rules.fences { // an immediate run has looked already
 		return nil
 	}
-	for servers := 0; ; {
+	for {
 		look, err := s.look(ctx)
 		if err != nil {
 			return err
 		}
-		if look.Epoch != s.epoch {
-			s.epoch = look.Epoch
-			if servers++; servers > maxTakeovers {
-				return errTakenOver
-			}
-		}
-		wait := max(0, s.run.cutoff.Sub(look.Now))
-		if !look.Restored && look.RestoresIn > 0 && !s.coupon.Finalised() {
+		s.epoch = look.Epoch
+		if !look.Restored && look.RestoresIn > 0 {
 			s.logger.Warn("redis is new to this coupon, or another server took over: pods hand over whom it may lack",
 				zap.Duration("wait", look.RestoresIn))
-			wait = look.RestoresIn
 		}
-		switch {
-		case wait == 0:
+		switch wait := s.run.cutoff.Sub(look.Now); {
+		case wait <= 0:
 			return nil
 		case s.run.stopped() != nil:
 			return s.run.stopped()
@@ -95,10 +88,6 @@ func (s *settlement) look(ctx context.Context) (coupon.Look, error) {
 	return s.Door.Look(ctx, s.coupon.ID, known)
 }
 
-// errTakenOver rolls a transaction back, because another Redis server may have lost applications.
-var errTakenOver = &coupon.Error{Class: coupon.Infrastructure,
-	Err: text.Errorf(text.ServersReplaced, maxTakeovers)}
-
 // sameLine returns an error if Redis has changed or lost applications since the account: those with seats may have
 // arrived after them.
 func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Account) error {
@@ -112,7 +101,7 @@ func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Ac
 	case err != nil || s.coupon.Finalised():
 		return err
 	case look.Epoch != s.epoch:
-		return errTakenOver
+		return promise.ErrTakenOver
 	case account.RestoreDue() != promise.NotDue:
 		return errRestoreDue
 	default:

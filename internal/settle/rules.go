@@ -12,7 +12,7 @@ type rules struct {
 	mayBeEarly     bool
 	fences         bool // waits until the coupon's shard has passed the cutoff; else the shard has given the cutoff
 	waitsForLock   bool // waits for a coupon that another session has locked; else the coupon is BUSY at once
-	attempts       int  // how often the transaction is tried if Redis servers take over or lose applications meanwhile
+	attempts       int  // how often it is tried if Redis servers take over or lose applications meanwhile
 	restores       bool // enters again whom Redis has lost, also if the coupon is frozen; else the coupon is BUSY
 	countsRows     bool // counts the rows of MySQL for the account; else it reads the sums of table settled
 	looksAgain     bool // looks again soon: rolls back if nothing changes, and a settlement of 0 is no result
@@ -34,13 +34,13 @@ type rules struct {
 	warns          bool // logs a coupon that was not settled as a warning; else an operator sees it in the report
 }
 
-// maxTakeovers bounds the attempts at a settlement if other Redis servers take over during it.
-const maxTakeovers = 3
+// maxAttempts bounds the attempts at a settlement if other Redis servers take over during it, or lose applications.
+const maxAttempts = 3
 
 // rulesOf is the table of the rules: what all runs but the immediate ones do, and what each trigger adds. Immediate
 // runs have rules of their own; a nightly run does for their coupons what they leave out.
 func rulesOf(trigger coupon.Trigger) rules {
-	r := rules{fences: true, waitsForLock: true, attempts: maxTakeovers, restores: true, countsRows: true,
+	r := rules{fences: true, waitsForLock: true, attempts: maxAttempts, restores: true, countsRows: true,
 		auditsHold: true, readsDLQ: true, postpones: true, reopens: true, finalises: true, logsWinners: true}
 	switch trigger {
 	case coupon.Cron:

@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -111,36 +112,51 @@ func (s *settlement) due() bool {
 // restore is due, it enters again whom Redis has lost, and starts again: those with seats may have arrived after them.
 func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) (done issued, err error) {
 	done.coupon = s.coupon
-	for n := 1; ; n++ {
-		if err := s.waitForFence(ctx); err != nil {
-			return done.rolledBack(), err
+	for n, restores := 1, false; ; n++ {
+		if err = s.prepareIssue(ctx, restores); err == nil {
+			done, err = s.transact(ctx, winners)
 		}
-		var sent *issued // result of the last attempt that reached its COMMIT
-		err = s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-			if done, err = s.issue(ctx, tx, sent, winners); err == nil {
-				sent = new(done)
-			}
-			return err
-		})
-		done.at = s.Now()
 		switch {
 		case err == nil || errors.Is(err, errUnchanged):
 			return done, nil
 		case errors.Is(err, errSearch): // once
 			s.searched = true
 			n--
-		case !errors.Is(err, errTakenOver) && !errors.Is(err, errRestoreDue):
+		case !errors.Is(err, promise.ErrTakenOver) && !errors.Is(err, errRestoreDue):
 			return done.rolledBack(), err
 		case !s.run.rules.restores:
 			return issued{coupon: s.coupon, seatsLeft: s.coupon.Free()}, errors.Join(errBusy, err)
 		case n == s.run.rules.attempts:
 			return done.rolledBack(), err
 		}
+		restores = true
+	}
+}
+
+// prepareIssue enters again whom Redis has lost, if restores is set, and waits for the fence. A request to stop ends the
+// restore at once: another one does the rest.
+func (s *settlement) prepareIssue(ctx context.Context, restores bool) error {
+	if restores {
 		s.begin(StepRestore)
-		if err := s.Journal.RestoreCoupon(ctx, s.coupon.ID); err != nil {
-			return done.rolledBack(), err
+		if err := s.Journal.RestoreCoupon(s.run.stop, s.coupon.ID); err != nil {
+			return cmp.Or(s.run.stopped(), err)
 		}
 	}
+	return s.waitForFence(ctx)
+}
+
+// transact runs the transaction.
+func (s *settlement) transact(ctx context.Context, winners *remembered) (done issued, err error) {
+	done.coupon = s.coupon
+	var sent *issued // result of the last attempt that reached its COMMIT
+	err = s.transaction(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if done, err = s.issue(ctx, tx, sent, winners); err == nil {
+			sent = new(done)
+		}
+		return err
+	})
+	done.at = s.Now()
+	return done, err
 }
 
 // frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops
@@ -168,8 +184,8 @@ func (s *settlement) restored(ctx context.Context, account ledger.Account) error
 	switch {
 	case s.coupon.Finalised(): // every application has its outcome
 		return nil
-	case account.Line.Epoch != s.epoch:
-		return errTakenOver
+	case account.Line.Epoch != s.epoch || account.RestoreDue() == promise.NewServer:
+		return promise.ErrTakenOver
 	case account.RestoreDue() != promise.NotDue:
 		return errRestoreDue
 	case !account.LacksMarks():
@@ -323,7 +339,7 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 func (s *settlement) addExcess(ctx context.Context, account ledger.Account) (ledger.Account, error) {
 	done, err := s.Door.AddExcess(ctx, s.coupon.ID, s.epoch, account.Settled()-account.InBoth)
 	if err == nil && !done {
-		err = errTakenOver
+		err = promise.ErrTakenOver
 	}
 	account.Accepted -= account.Gap()
 	return account, err

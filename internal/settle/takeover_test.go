@@ -3,6 +3,7 @@ package settle_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/journal"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -83,9 +85,9 @@ func TestSettle_GivesUpDuringRepeatedFailovers(t *testing.T) {
 			disturb(s, func() { failovers++; d.FailOver(couponID) })
 			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
 			require.NoError(t, err)
-			require.ErrorContains(t, report.Err(), "Redis was replaced, restarted or emptied 3 times")
+			require.ErrorContains(t, report.Err(), promise.ErrTakenOver.Error())
 			require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes(), "exit code 1")
-			require.LessOrEqual(t, failovers, 5)
+			require.LessOrEqual(t, failovers, 4)
 			requireResults(d, couponID, results{waiting: []string{"1", "2", "3"}})
 			d.SettleNow()
 			requireSettled(d, couponID, results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2, 3}})
@@ -173,4 +175,28 @@ func TestSettle_WaitsForPodsOnceForAllCoupons(t *testing.T) {
 	require.Len(t, met, len(coupons))
 	require.NotContains(t, met, "", "noted before the first is settled")
 	d.Verify()
+}
+
+// A process that is to end does not wait for a restore, which is safe to end anywhere.
+func TestSettle_EndsARestoreIfItIsToStop(t *testing.T) {
+	t.Parallel()
+	d, couponID := takenOver(t)
+	d.FailOver(couponID)
+	s := d.Settler()
+	s.Grace = time.Hour
+	ctx, stop := context.WithCancel(t.Context())
+	s.Journal = endlessRestore(stop)
+	report, err := s.RunOnce(ctx, jajeongtest.Manual())
+	require.ErrorContains(t, err, "stopped by a signal")
+	require.ErrorContains(t, report.Err(), "stopped by a signal")
+	requireResults(d, couponID, results{waiting: []string{"1", "2", "3"}})
+}
+
+// endlessRestore is a restore that ends by its context. It calls what it is when it begins.
+type endlessRestore func()
+
+func (begun endlessRestore) RestoreCoupon(ctx context.Context, _ coupon.CouponID) error {
+	begun()
+	<-ctx.Done()
+	return context.Cause(ctx)
 }

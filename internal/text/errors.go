@@ -11,10 +11,8 @@ var (
 	MoreStay   = Message{"그 밖에 %d건이 검토 중 상태로 남습니다", "%d more {stays|stay} under review"}
 	CouponBusy = Message{"다른 정산 또는 세션이 이 쿠폰의 행이나 테이블을 잠그고 있습니다. 추가로 변경된 것은 없으니 다시 실행하세요",
 		"busy: another settlement or session holds this coupon's row or its tables; nothing more was changed, run again"}
-	ServerReplaced = Message{"작업하는 동안 Redis가 교체되었거나 재시작되었거나 비워졌습니다. 다시 실행하세요",
-		"Redis was replaced, restarted or emptied meanwhile; run again"}
-	ServersReplaced = Message{"작업하는 동안 Redis가 %d번 교체되었거나 재시작되었거나 비워졌습니다. 유실된 신청을 찾으려면 Redis가 10초 넘게 그대로 있어야 합니다. Redis가 안정된 뒤 다시 실행하세요",
-		"Redis was replaced, restarted or emptied %d times meanwhile, and looking for what it has lost takes more than ten quiet seconds; run again when Redis is stable"}
+	ServerReplaced = Message{"작업하는 동안 Redis가 교체되었거나 재시작되었거나 비워졌습니다. 유실된 신청을 찾으려면 Redis가 10초 넘게 그대로 있어야 합니다. Redis가 안정된 뒤 다시 실행하세요. 다시 실행해도 유실되는 신청은 없습니다",
+		"Redis was replaced, restarted or emptied meanwhile, and looking for what it has lost takes more than ten quiet seconds; run again when Redis is stable: nothing is lost by that"}
 	RestoreDue = Message{"복구가 필요합니다. Redis가 이 쿠폰을 새로 맡았거나 신청을 잃었을 수 있습니다. 아무것도 발급하지 않았으니 다시 실행하세요",
 		"a restore is due: Redis is new to the coupon, or may have lost applications; nothing was issued, run again"}
 
