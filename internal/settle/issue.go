@@ -90,15 +90,15 @@ func (s *settlement) look(ctx context.Context) (coupon.Look, error) {
 
 // sameLine returns an error if Redis has changed or lost applications since the account: those with seats may have
 // arrived after them.
-func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, account ledger.Account) error {
+func (s *settlement) sameLine(ctx context.Context, tx *sql.Tx, c coupon.Coupon, account ledger.Account) error {
 	look, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := promise.Read(ctx, tx, s.coupon.ID)
+	now, err := promise.Read(ctx, tx, c.ID)
 	account.Line, account.Books.Asked = look.Line, now.Asked
 	switch {
-	case err != nil || s.coupon.Finalised():
+	case err != nil || c.Finalised():
 		return err
 	case look.Epoch != s.epoch:
 		return promise.ErrTakenOver

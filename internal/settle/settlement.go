@@ -161,13 +161,13 @@ func (s *settlement) transact(ctx context.Context, winners *remembered) (done is
 
 // frozenRestore returns errRestoreDue for a locked coupon that is frozen, if a restore is due: a freeze stops
 // settlements alone.
-func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, err error) error {
+func (s *settlement) frozenRestore(ctx context.Context, tx *sql.Tx, c coupon.Coupon, err error) error {
 	if !errors.Is(err, errFrozen) || !s.run.rules.restores || s.run.dryRun {
 		return nil
 	}
-	account, err := s.Auditor.Account(ctx, tx, s.coupon.ID)
+	account, err := s.Auditor.Account(ctx, tx, c.ID)
 	if err == nil {
-		err = s.restored(ctx, account)
+		err = s.restored(ctx, c, account)
 	}
 	return err
 }
@@ -179,10 +179,11 @@ var (
 	errSearch = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.RestoreDue)}
 )
 
-// restored returns an error if the Redis server is not that of the fence, or if a restore is due.
-func (s *settlement) restored(ctx context.Context, account ledger.Account) error {
+// restored returns an error if the Redis server is not that of the fence, or if a restore is due. c is the locked row:
+// another run may have finalised and swept the coupon.
+func (s *settlement) restored(ctx context.Context, c coupon.Coupon, account ledger.Account) error {
 	switch {
-	case s.coupon.Finalised(): // every application has its outcome
+	case c.Finalised(): // every application has its outcome
 		return nil
 	case account.Line.Epoch != s.epoch || account.RestoreDue() == promise.NewServer:
 		return promise.ErrTakenOver
@@ -209,7 +210,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	s.begin(StepLock)
 	locked, err := s.lock(ctx, tx)
 	if err != nil {
-		return issued{coupon: s.coupon}, errors.Join(s.frozenRestore(ctx, tx, err), err)
+		return issued{coupon: s.coupon}, errors.Join(s.frozenRestore(ctx, tx, locked, err), err)
 	}
 	if sent != nil {
 		if found, err := s.committed(ctx, tx); err != nil || found {
@@ -236,7 +237,7 @@ func (s *settlement) issue(ctx context.Context, tx *sql.Tx, sent *issued, winner
 	if done.pending, err = s.record(ctx, tx, done); err != nil {
 		return done, err
 	}
-	if err := s.sameLine(ctx, tx, done.account); err != nil {
+	if err := s.sameLine(ctx, tx, locked, done.account); err != nil {
 		return done, err
 	}
 	if done.account.Gap() > 0 {
@@ -306,7 +307,7 @@ func (s *settlement) account(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (
 		return account, err
 	}
 	if !s.run.dryRun {
-		if err := s.restored(ctx, account); err != nil {
+		if err := s.restored(ctx, c, account); err != nil {
 			return account, err
 		}
 	}

@@ -177,6 +177,25 @@ func TestSettle_WaitsForPodsOnceForAllCoupons(t *testing.T) {
 	d.Verify()
 }
 
+// Another run finalises the coupon, and sweeps it from Redis, while this one waits. No restore is due any more.
+func TestSettle_LeavesACouponThatIsFinalisedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SetWindow(id, d.Now().Add(-2*time.Hour), d.Now())
+	s := d.Settler()
+	s.Hook = onStep(func(step settle.Step, times int) {
+		if step == settle.StepFence && times == 1 {
+			d.SettleNow()
+			assert.EqualValues(t, 1, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
+		}
+	})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	requireSettled(d, id, results{issued: []coupon.UserID{1}, notSelected: []coupon.UserID{2}})
+}
+
 // A process that is to end does not wait for a restore, which is safe to end anywhere.
 func TestSettle_EndsARestoreIfItIsToStop(t *testing.T) {
 	t.Parallel()
