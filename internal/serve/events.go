@@ -17,8 +17,6 @@ const (
 	idlePause = 200 * time.Millisecond
 	// standbyPause is the wait before a process looks again whether the relay that worked has stopped.
 	standbyPause = time.Second
-	// reminderEvery is how often a failure that lasts is logged again.
-	reminderEvery = time.Minute
 )
 
 // Relay publishes events.
@@ -86,12 +84,17 @@ func (t *Events) Run(ctx context.Context) error {
 		var wait time.Duration
 		switch {
 		case err != nil:
-			wait = failure.note(t, err)
+			var log bool
+			if wait, log = failure.next(t.Now()); log {
+				t.Logger.Error(unpublished(err), zap.Error(err))
+			}
 		case round.Standby:
-			failure.forget()
+			failure.end()
 			wait = jittered(standbyPause)
 		default:
-			failure.end(t)
+			if failure.end() {
+				t.Logger.Info("events published again")
+			}
 			if !round.More {
 				wait = jittered(idlePause)
 			}
@@ -116,34 +119,12 @@ func resultOf(round events.Round, err error) string {
 	}
 }
 
-// failure is a row of failed rounds.
-type failure struct {
-	pause  pause
-	logged time.Time // zero: the last round did not fail
-}
-
-// note logs the error if it is the first one, or the last was logged long ago. It returns the wait before the next
-// round.
-func (f *failure) note(t *Events, err error) time.Duration {
-	wait := f.pause.next(maxPause)
-	if now := t.Now(); f.logged.IsZero() || now.Sub(f.logged) >= reminderEvery {
-		f.logged = now
-		message := "events not published; they wait in MySQL"
-		if errors.Is(err, events.ErrFull) {
-			message = "events wait in MySQL, because the sink's memory is needed for applications"
-		}
-		t.Logger.Error(message, zap.Error(err))
+// unpublished says what an error of a round means.
+func unpublished(err error) string {
+	if errors.Is(err, events.ErrFull) {
+		return "events wait in MySQL, because the sink's memory is needed for applications"
 	}
-	return wait
-}
-
-func (f *failure) forget() { *f = failure{} }
-
-func (f *failure) end(t *Events) {
-	if !f.logged.IsZero() {
-		t.Logger.Info("events published again")
-	}
-	f.forget()
+	return "events not published; they wait in MySQL"
 }
 
 var (

@@ -119,15 +119,21 @@ func (t *Journal) Run(ctx context.Context) error {
 	var background errgroup.Group
 	background.SetLimit(restoresAtOnce)
 	defer func() { _ = background.Wait() }()
-	var failure journalFailure
+	var failure failure
 	for ctx.Err() == nil {
 		began := t.Now()
 		err := recovering(func() error { return t.round(ctx, &background) })
-		wait := failure.note(t, ctx, err)
-		if wait == 0 {
-			wait = jittered(journalInterval) - t.Now().Sub(began)
+		wait, log := jittered(journalInterval)-t.Now().Sub(began), false
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if wait, log = failure.next(t.Now()); log {
+				t.Logger.Error("journal not written; applications that Redis loses now would be lost", zap.Error(err))
+			}
+		case failure.end():
+			t.Logger.Info("journal written again")
 		}
-		_ = sleep.For(ctx, max(wait, 0))
+		_ = sleep.For(ctx, wait)
 	}
 	return nil
 }
@@ -384,29 +390,6 @@ func (t *Journal) keepClear(ctx context.Context) {
 		}
 		_ = sleep.For(ctx, wait)
 	}
-}
-
-// journalFailure is a row of failed rounds.
-type journalFailure struct {
-	pause  pause
-	logged time.Time // zero: the last round did not fail
-}
-
-// note logs the first error and then one a minute. It returns the wait before the next round; 0 after a round without
-// error.
-func (f *journalFailure) note(t *Journal, ctx context.Context, err error) time.Duration {
-	switch now := t.Now(); {
-	case err == nil && f.logged.IsZero(), ctx.Err() != nil:
-		return 0
-	case err == nil:
-		t.Logger.Info("journal written again")
-		*f = journalFailure{}
-		return 0
-	case f.logged.IsZero() || now.Sub(f.logged) >= reminderEvery:
-		f.logged = now
-		t.Logger.Error("journal not written; applications that Redis loses now would be lost", zap.Error(err))
-	}
-	return f.pause.next(maxPause)
 }
 
 var journalLagDesc = prometheus.NewDesc("jajeong_journal_lag_seconds",

@@ -35,6 +35,30 @@ func (p *pause) next(longest time.Duration) time.Duration {
 
 func (p *pause) reset() { p.last = 0 }
 
+// reminderEvery is how often a failure that lasts is logged again.
+const reminderEvery = time.Minute
+
+// failure is a row of failed rounds. Its zero value has seen none.
+type failure struct {
+	pause  pause
+	logged time.Time // zero: the last round did not fail
+}
+
+// next returns the wait after a failed round, and whether to log the error: the first one, and then one a minute.
+func (f *failure) next(now time.Time) (wait time.Duration, log bool) {
+	if log = f.logged.IsZero() || now.Sub(f.logged) >= reminderEvery; log {
+		f.logged = now
+	}
+	return f.pause.next(maxPause), log
+}
+
+// end forgets the failures before a round that did not fail. It reports whether there were any.
+func (f *failure) end() (failed bool) {
+	failed = !f.logged.IsZero()
+	*f = failure{}
+	return failed
+}
+
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
