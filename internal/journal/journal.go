@@ -23,14 +23,7 @@ type Store interface {
 type Journal struct {
 	DB    *mysqltx.DB
 	Store Store
-	Pace  Pace // nil: rows are written as fast as they can be
-	Rows  int  // of one copy at most; 0: MaxRows
-}
-
-// Pace bounds the rows that are written in a second.
-type Pace interface {
-	Wait(ctx context.Context) error // returns when rows may be written
-	Written(rows int)
+	Rows  int // of one copy at most; 0: MaxRows
 }
 
 const (
@@ -85,20 +78,12 @@ type Copied struct {
 
 // Copy copies up to MaxRows applications of a coupon that the journal may lack, and keeps p.
 func (j *Journal) Copy(ctx context.Context, id coupon.CouponID, p *Progress) (copied Copied, err error) {
-	if j.Pace != nil {
-		if err := j.Pace.Wait(ctx); err != nil {
-			return Copied{}, err
-		}
-	}
 	now := *p
 	err = j.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		now = *p
 		copied, err = j.copy(ctx, tx, id, &now)
 		return err
 	})
-	if j.Pace != nil {
-		j.Pace.Written(copied.Rows)
-	}
 	if err == nil {
 		*p = now
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/journal"
@@ -68,9 +69,9 @@ type JournalConfig struct {
 type Journal struct {
 	JournalConfig
 	journal  *journal.Journal
-	rate     rate
-	copying  *locks // of rows of table journal
-	restores *locks // of rows of table coupon
+	pace     *rate.Limiter // of rows
+	copying  *locks        // of rows of table journal
+	restores *locks        // of rows of table coupon
 
 	mu   sync.Mutex
 	open map[coupon.CouponID]*journalled
@@ -102,8 +103,8 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 		putBack: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_put_back_total",
 			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
 	}
-	t.rate = rate{perSecond: float64(c.RowsPerSecond), now: c.Now}
-	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Pace: &t.rate, Rows: c.RowsPerSecond}
+	t.pace = rate.NewLimiter(rate.Limit(c.RowsPerSecond), c.RowsPerSecond)
+	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Rows: c.RowsPerSecond}
 	t.copying = newLocks(c.DB.Pool(), "journal", lockJournalSQL, c.Now, c.Logger)
 	t.restores = newLocks(c.DB.Pool(), "restore", lockCouponSQL, c.Now, c.Logger)
 	return t, nil
@@ -343,6 +344,7 @@ func (t *Journal) behind(id coupon.CouponID, look coupon.Look, at time.Time) boo
 	return behind
 }
 
+// copy copies a coupon once, and then gives the rows their time.
 func (t *Journal) copy(ctx context.Context, id coupon.CouponID, at time.Time) (more bool, err error) {
 	t.mu.Lock()
 	known := t.open[id]
@@ -368,12 +370,12 @@ func (t *Journal) copy(ctx context.Context, id coupon.CouponID, at time.Time) (m
 		}
 		return false, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if !copied.More && !copied.Busy {
+		t.mu.Lock()
 		known.completeAt = at
+		t.mu.Unlock()
 	}
-	return copied.More, nil
+	return copied.More, t.pace.WaitN(ctx, min(copied.Rows, t.RowsPerSecond)) // more rows may have one arrival
 }
 
 func (t *Journal) keepClear(ctx context.Context) {
@@ -436,34 +438,4 @@ func (t *Journal) Collect(to chan<- prometheus.Metric) {
 	}
 	t.mu.Unlock()
 	to <- prometheus.MustNewConstMetric(journalLagDesc, prometheus.GaugeValue, now.Sub(oldest).Seconds())
-}
-
-// rate bounds how many rows are written in a second, on the average: copies that wait together write together, and then
-// wait for all of their rows.
-type rate struct {
-	perSecond float64
-	now       func() time.Time
-	mu        sync.Mutex
-	next      time.Time // when the next rows may be written
-}
-
-// Wait returns when the rows before have had their time.
-func (r *rate) Wait(ctx context.Context) error {
-	r.mu.Lock()
-	wait := r.next.Sub(r.now())
-	r.mu.Unlock()
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	return sleep.For(ctx, wait)
-}
-
-// Written gives rows their time.
-func (r *rate) Written(rows int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := r.now(); r.next.Before(now) {
-		r.next = now
-	}
-	r.next = r.next.Add(time.Duration(float64(rows) / r.perSecond * float64(time.Second)))
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
@@ -434,20 +435,12 @@ func TestJournal_SaysWhatFails(t *testing.T) {
 	require.Error(t, task.round(t.Context(), &background))
 }
 
-// Rows have their time after they were written, however many were written at once.
-func TestRate_BoundsRowsOnTheAverage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		r := rate{perSecond: 100, now: time.Now}
-		began := time.Now()
-		for _, rows := range []int{100, 50, 0, 10} {
-			require.NoError(t, r.Wait(t.Context()))
-			r.Written(rows)
-		}
-		require.NoError(t, r.Wait(t.Context()))
-		require.Equal(t, 1600*time.Millisecond, time.Since(began))
-		<-time.After(time.Hour)
-		r.Written(100) // an idle hour is no credit
-		require.NoError(t, r.Wait(t.Context()))
-		require.Equal(t, time.Hour+2600*time.Millisecond, time.Since(began))
-	})
+func TestJournal_KeepsThePace(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddQueue(5, 1, 2, 3)
+	task := newJournalTask(d)
+	task.pace = rate.NewLimiter(0, 5)
+	task.rounds(3)
+	require.EqualValues(t, 2, task.pace.Tokens())
 }
