@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/promise"
@@ -125,11 +126,8 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
 	if err != nil {
 		return w, err
 	}
-	lost, err := unsettled(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}})
-	if err != nil {
-		return w, err
-	}
-	put, err := r.Line.Enter(ctx, id, look.Epoch, lost)
+	entry := candidates.Entry{Answer: coupon.Answer{User: p.user, Arrival: p.arrival}}
+	put, err := r.Line.Enter(ctx, id, look.Epoch, []candidates.Entry{entry})
 	switch {
 	case err != nil:
 		return w, err
@@ -155,43 +153,31 @@ func (r *Restorer) carryOut(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
 	return w, err
 }
 
-const (
-	hasCouponSQL = "SELECT EXISTS (SELECT 1 FROM user_coupon WHERE coupon_id = ? AND user_id = ?)"
-	fatesSQL     = `
-SELECT o.outcome = 'REJECTED', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at),
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(r.cutoff, o.applied_at + INTERVAL 1 MICROSECOND))
-FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
-WHERE o.coupon_id = ? AND o.user_id = ? ORDER BY o.applied_at`
-)
-
 // find looks into Redis first, and then into MySQL: a settled application is in MySQL before it leaves Redis.
 func (r *Restorer) find(ctx context.Context, q mysqltx.Querier, c coupon.Coupon, p proof) (w Whereabouts, err error) {
 	found, err := r.Line.Watch(ctx, c.ID, 0, p.user)
 	if err != nil {
 		return w, err
 	}
-	var has bool
-	if err := q.QueryRowContext(ctx, hasCouponSQL, c.ID, p.user).Scan(&has); err != nil || has {
+	pasts, err := readPasts(ctx, q, c.ID, p.user)
+	past := pasts[p.user]
+	if err != nil || past.byRun || past.byHand {
 		return Whereabouts{Fate: Issued}, err
+	}
+	for _, o := range past.outcomes {
+		switch {
+		case o.Outcome == coupon.OutcomeRejected:
+			w = Whereabouts{Fate: Rejected, Arrival: o.Arrival}
+		case w.Fate != Rejected && p.arrival < past.accountedBelow() && o.Arrival >= w.Arrival:
+			w = Whereabouts{Fate: NotSelected, Arrival: o.Arrival}
+		}
+	}
+	if w.Fate != "" {
+		return w, nil
 	}
 	w.Fate = Lost
 	if c.Finalised() {
 		w.Fate = Final
-	}
-	err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
-		var rejected bool
-		var at, cutoff coupon.Arrival
-		err := rows.Scan(&rejected, &at, &cutoff)
-		switch {
-		case rejected:
-			w = Whereabouts{Fate: Rejected, Arrival: at}
-		case w.Fate != Rejected && cutoff > p.arrival:
-			w = Whereabouts{Fate: NotSelected, Arrival: at}
-		}
-		return err
-	}, fatesSQL, c.ID, p.user)
-	if err != nil || w.Fate == Rejected || w.Fate == NotSelected {
-		return w, err
 	}
 	for _, entry := range found.Users[0].Entries {
 		if entry.Source != coupon.SourceQueue {

@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/promise"
+	"github.com/jajeong/jajeong/internal/standing"
 )
 
 const (
@@ -115,67 +116,75 @@ func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
 	return nil
 }
 
+// past is what MySQL has of a user for a coupon.
+type past struct {
+	byRun, byHand bool               // the user has the coupon, from a run or given by hand
+	outcomes      []standing.Outcome // rows of table application_outcome
+}
+
+// accountedBelow returns the arrival below which the user is accounted for. A coupon given by hand answers no
+// application.
+func (p past) accountedBelow() coupon.Arrival {
+	if p.byRun {
+		return coupon.MaxArrival + 1
+	}
+	return standing.AccountedBelow(p.outcomes)
+}
+
 const (
-	holdersSQL  = "SELECT user_id, run_id IS NULL FROM user_coupon WHERE coupon_id = ? AND user_id IN "
+	couponsSQL  = "SELECT user_id, 'ISSUED', run_id IS NULL, 0, 0 FROM user_coupon WHERE coupon_id = ? AND user_id IN "
 	outcomesSQL = `
-SELECT o.user_id, o.outcome = 'REJECTED',
-       TIMESTAMPDIFF(MICROSECOND, '1970-01-01', COALESCE(r.cutoff, o.applied_at + INTERVAL 1 MICROSECOND))
+UNION ALL
+SELECT o.user_id, o.outcome, FALSE, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at),
+       COALESCE(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.cutoff), 0)
 FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id WHERE o.coupon_id = ? AND o.user_id IN `
 )
 
-// unsettled leaves out those whom MySQL accounts for: users with the coupon from a run, users who were rejected, and
-// applications with an outcome of a run whose cutoff lies above their arrival.
+// readPasts reads what MySQL has of up to MaxRows users. It has nothing of those who are missing.
+func readPasts(ctx context.Context, q mysqltx.Querier, id coupon.CouponID,
+	users ...coupon.UserID) (map[coupon.UserID]past, error) {
+	args := []any{id}
+	for _, user := range users {
+		args = append(args, user)
+	}
+	all, in := map[coupon.UserID]past{}, mysqltx.In(len(users))
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+		var user coupon.UserID
+		var o standing.Outcome
+		var byHand bool
+		err := rows.Scan(&user, &o.Outcome, &byHand, &o.Arrival, &o.Cutoff)
+		p := all[user]
+		switch {
+		case o.Outcome != coupon.OutcomeIssued:
+			p.outcomes = append(p.outcomes, o)
+		case byHand:
+			p.byHand = true
+		default:
+			p.byRun = true
+		}
+		all[user] = p
+		return err
+	}, couponsSQL+in+outcomesSQL+in, slices.Concat(args, args)...)
+	return all, mysqltx.Wrap(err, "look for coupons and outcomes of coupon %d", id)
+}
+
+// unsettled leaves out those whom MySQL accounts for.
 func unsettled(ctx context.Context, q mysqltx.Querier, id coupon.CouponID,
 	absent []coupon.Answer) (lost []candidates.Entry, err error) {
 	for some := range slices.Chunk(absent, MaxRows) {
-		settledBelow, byHand := map[coupon.UserID]coupon.Arrival{}, map[coupon.UserID]bool{}
-		users := args(id, some)
-		err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
-			var user coupon.UserID
-			var hand bool
-			if err := rows.Scan(&user, &hand); err != nil {
-				return err
-			}
-			if hand {
-				byHand[user] = true
-			} else {
-				settledBelow[user] = coupon.MaxArrival + 1
-			}
-			return nil
-		}, holdersSQL+mysqltx.In(len(some)), users...)
-		if err != nil {
-			return nil, mysqltx.Wrap(err, "look for the holders of coupon %d", id)
+		users := make([]coupon.UserID, len(some))
+		for i, a := range some {
+			users[i] = a.User
 		}
-		err = mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
-			var user coupon.UserID
-			var rejected bool
-			var cutoff coupon.Arrival
-			if err := rows.Scan(&user, &rejected, &cutoff); err != nil {
-				return err
-			}
-			if rejected {
-				cutoff = coupon.MaxArrival + 1
-			}
-			settledBelow[user] = max(settledBelow[user], cutoff)
-			return nil
-		}, outcomesSQL+mysqltx.In(len(some)), users...)
+		pasts, err := readPasts(ctx, q, id, users...)
 		if err != nil {
-			return nil, mysqltx.Wrap(err, "look for outcomes of coupon %d", id)
+			return nil, err
 		}
 		for _, a := range some {
-			if a.Arrival >= settledBelow[a.User] {
-				lost = append(lost, candidates.Entry{Answer: a, ByHand: byHand[a.User]})
+			if p := pasts[a.User]; a.Arrival >= p.accountedBelow() {
+				lost = append(lost, candidates.Entry{Answer: a, ByHand: p.byHand})
 			}
 		}
 	}
 	return lost, nil
-}
-
-func args(id coupon.CouponID, answers []coupon.Answer) []any {
-	all := make([]any, 0, 1+len(answers))
-	all = append(all, id)
-	for _, a := range answers {
-		all = append(all, a.User)
-	}
-	return all
 }

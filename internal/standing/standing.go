@@ -138,7 +138,7 @@ func (f Facts) lost() coupon.Arrival {
 func AccountedBelow(outcomes []Outcome) (below coupon.Arrival) {
 	for _, o := range outcomes {
 		if o.Outcome == coupon.OutcomeRejected {
-			return coupon.MaxArrival
+			return coupon.MaxArrival + 1
 		}
 		below = max(below, o.Cutoff, o.Arrival+1)
 	}
