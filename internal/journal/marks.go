@@ -29,32 +29,31 @@ WHERE coupon_id = ? AND outcome = 'REJECTED' AND user_id > ? GROUP BY user_id OR
 )
 
 // mark makes Redis answer ALREADY_ISSUED and REJECTED again. In the first restore of an epoch, numbers tell nothing:
-// Redis may mark others, whose settlement MySQL has lost.
-func (r *restore) mark(ctx context.Context) error {
-	var issued, byHand, rejected int64
+// Redis may mark others, whose settlement MySQL has lost. It returns the number of coupons from runs.
+func (r *restore) mark(ctx context.Context) (issued int64, err error) {
+	var byHand, rejected int64
 	id := r.coupon.ID
 	if err := r.tx.QueryRowContext(ctx, countMarksSQL, id, id, id).Scan(&issued, &byHand, &rejected); err != nil {
-		return mysqltx.Wrap(err, "count the outcomes of coupon %d", id)
+		return 0, mysqltx.Wrap(err, "count the outcomes of coupon %d", id)
 	}
 	redis, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	before, err := r.Line.Look(redis, r.coupon.ID, coupon.Known{})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if r.first || before.Issued < issued || before.ByHand < byHand {
+	if r.first() || before.Issued < issued || before.ByHand < byHand {
 		if err := r.markAll(ctx, coupon.MarkIssued, issuedSQL); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if r.first || before.Rejected < rejected {
+	if r.first() || before.Rejected < rejected {
 		if err := r.markAll(ctx, coupon.MarkRejected, rejectedSQL); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	r.issued = issued
 	r.done.Marked += max(issued-before.Issued, 0) + max(byHand-before.ByHand, 0) + max(rejected-before.Rejected, 0)
-	return nil
+	return issued, nil
 }
 
 // markAll marks the users that a query finds, as the clean-up of their settlement does.
@@ -87,10 +86,10 @@ const (
 )
 
 // enterMarked enters those marked as issued who have no coupon from a run, if people are missing or if more are marked
-// than have a coupon: MySQL has lost their settlement. Their rows are in the journal before.
-func (r *restore) enterMarked(ctx context.Context) error {
+// than have such a coupon: MySQL has lost their settlement. Their rows are in the journal before.
+func (r *restore) enterMarked(ctx context.Context, issued int64) error {
 	account, err := r.Ledger.Account(ctx, r.tx, r.coupon.ID)
-	if err != nil || account.Gap() <= 0 && account.Line.Issued <= r.issued {
+	if err != nil || account.Gap() <= 0 && account.Line.Issued <= issued {
 		return err
 	}
 	forgotten, err := r.forgotten(ctx)

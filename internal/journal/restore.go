@@ -128,16 +128,15 @@ type restore struct {
 	tx     *sql.Tx // has the lock of the coupon's row
 	coupon coupon.Coupon
 
-	epoch    string
-	since    coupon.Arrival
-	now      time.Time // on the clock of the coupon's shard, when it began
-	first    bool      // the first restore of the epoch
-	began    int64     // promises that were missing when it began
-	asked    int64     // restores that were asked for when it began
-	accepted int64     // journal.accepted when it began
-	returned []coupon.Application
-	issued   int64 // coupons from runs in MySQL
+	// When it began:
+	look     coupon.Look          // at the server with which it compares the journal
+	missing  int64                // promises
+	asked    int64                // restores that were asked for
+	returned []coupon.Application // users who were handed over
 }
+
+// first reports whether no restore of the epoch has ended before.
+func (r *restore) first() bool { return !r.look.Restored }
 
 // phases waits, compares the coupon with the Redis server, and lets Redis note the end.
 func (r *restore) phases(ctx context.Context) error {
@@ -196,19 +195,21 @@ func (r *restore) run(ctx context.Context) error {
 	if r.order.DryRun {
 		return r.foresee(ctx)
 	}
-	if err := r.adopt(ctx); err != nil {
+	accepted, err := r.adopt(ctx)
+	if err != nil {
 		return err
 	}
 	if err := r.walk(ctx); err != nil {
 		return err
 	}
-	if err := r.mark(ctx); err != nil {
+	issued, err := r.mark(ctx)
+	if err != nil {
 		return err
 	}
-	if err := r.enterMarked(ctx); err != nil {
+	if err := r.enterMarked(ctx, issued); err != nil {
 		return err
 	}
-	return r.record(ctx)
+	return r.record(ctx, accepted)
 }
 
 // permit refuses a restore by an operator that needs an approval and has none. A restore by the program itself needs
@@ -262,17 +263,17 @@ func (r *restore) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	look, err := r.Line.Look(redis, id,
+	var err error
+	r.look, err = r.Line.Look(redis, id,
 		coupon.Known{Highest: r.coupon.Known, Opens: r.coupon.OpensAt, Observe: dry})
 	switch {
 	case err != nil:
 		return err
-	case !dry && look.RestoresIn > 0 && !look.Restored:
+	case !dry && r.look.RestoresIn > 0 && r.first():
 		return promise.ErrTakenOver
 	}
-	r.epoch, r.since, r.now, r.first = look.Epoch, look.Since, look.Now, !look.Restored
 	books, err := promise.Read(ctx, r.tx, id)
-	r.began = books.Missing(look.Line)
+	r.missing = books.Missing(r.look.Line)
 	return err
 }
 
@@ -298,12 +299,12 @@ func (r *restore) alive(ctx context.Context) error {
 
 const lockJournalSQL = "SELECT up_to, accepted, asked FROM journal WHERE coupon_id = ? FOR UPDATE"
 
-// adopt commits those handed over to the journal. It waits for a copy under way: what the copy has read is then in the
-// journal, too.
-func (r *restore) adopt(ctx context.Context) error {
-	return r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
+// adopt commits those handed over to the journal, and returns its count of accepted. It waits for a copy under way: what
+// the copy has read is then in the journal, too.
+func (r *restore) adopt(ctx context.Context) (accepted int64, err error) {
+	err = r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var upTo coupon.Arrival
-		if err := tx.QueryRowContext(ctx, lockJournalSQL, r.coupon.ID).Scan(&upTo, &r.accepted, &r.asked); err != nil {
+		if err := tx.QueryRowContext(ctx, lockJournalSQL, r.coupon.ID).Scan(&upTo, &accepted, &r.asked); err != nil {
 			return mysqltx.Wrap(err, "lock the journal of coupon %d", r.coupon.ID)
 		}
 		r.returned = nil
@@ -322,6 +323,7 @@ func (r *restore) adopt(ctx context.Context) error {
 		}
 		return nil
 	})
+	return accepted, err
 }
 
 func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Application, uint64, error) {
@@ -352,22 +354,22 @@ UPDATE journal SET accepted = LEAST(accepted, ?), unfound = LEAST(unfound + ?, 9
 
 // record writes what the restore has done, and how many promises are unknown: those that the journal has seen accepted,
 // that the first restore of an epoch does not find below its start, and that the server does not miss by its own count.
-func (r *restore) record(ctx context.Context) error {
+func (r *restore) record(ctx context.Context, accepted int64) error {
 	id, origin := r.coupon.ID, r.order.origin()
 	account, err := r.Ledger.Account(ctx, r.tx, id)
 	if err != nil {
 		return err
 	}
 	missing := max(account.Gap(), 0)
-	if r.first {
+	if r.first() {
 		redis, cancel := mysqltx.Meanwhile(ctx)
 		defer cancel()
-		look, err := r.Line.Look(redis, id, coupon.Known{After: r.since - 1})
+		look, err := r.Line.Look(redis, id, coupon.Known{After: r.look.Since - 1})
 		if err != nil {
 			return err
 		}
 		older := look.Waiting + look.DLQ - look.WaitingAfter - look.DLQAfter
-		if err := r.warn(ctx, older+account.Settled()-account.InBoth+missing); err != nil {
+		if err := r.warn(ctx, accepted, older+account.Settled()-account.InBoth+missing); err != nil {
 			return err
 		}
 	}
@@ -378,7 +380,7 @@ func (r *restore) record(ctx context.Context) error {
 	if recorded, err := audit.Recorded(ctx, r.tx, origin, audit.ApplicationsRestored, id); err != nil || recorded {
 		return err
 	}
-	if !r.first {
+	if !r.first() {
 		missing -= min(missing, r.done.Moved)
 	}
 	return audit.Append(ctx, r.tx, origin, audit.ApplicationsRestored, id, audit.Entry{Payload: audit.Restored{
@@ -386,8 +388,8 @@ func (r *restore) record(ctx context.Context) error {
 }
 
 // warn notes that fewer promises are known than the journal has seen accepted.
-func (r *restore) warn(ctx context.Context, known int64) error {
-	id, unknown := r.coupon.ID, r.accepted-known
+func (r *restore) warn(ctx context.Context, accepted, known int64) error {
+	id, unknown := r.coupon.ID, accepted-known
 	if unknown <= 0 {
 		return nil
 	}
@@ -396,7 +398,7 @@ func (r *restore) warn(ctx context.Context, known int64) error {
 		return mysqltx.Wrap(err, "write the journal of coupon %d", id)
 	}
 	return audit.Append(ctx, r.tx, r.order.origin(), audit.PromiseUnknown, id,
-		audit.Entry{Payload: audit.UnknownPromises{Accepted: r.accepted, Known: known}})
+		audit.Entry{Payload: audit.UnknownPromises{Accepted: accepted, Known: known}})
 }
 
 const (
@@ -432,8 +434,8 @@ func (r *restore) end(ctx context.Context) error {
 			return err
 		}
 	}
-	ending := candidates.Ending{Epoch: r.epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: r.began, Highest: max(highest, min(max(upTo, r.coupon.Known), last))}
+	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
+		Began: r.missing, Highest: max(highest, min(max(upTo, r.coupon.Known), last))}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:

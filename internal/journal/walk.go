@@ -85,7 +85,7 @@ func (r *restore) possibleOf(lost []candidates.Entry) []candidates.Entry {
 
 // possible reports whether somebody can have applied at an arrival: in the window, and not ahead of the clock.
 func (r *restore) possible(a coupon.Arrival) bool {
-	return r.inWindow(a) && a <= coupon.ArrivalAt(r.now.Add(coupon.MaxAhead))
+	return r.inWindow(a) && a <= coupon.ArrivalAt(r.look.Now.Add(coupon.MaxAhead))
 }
 
 func (r *restore) inWindow(a coupon.Arrival) bool {
@@ -104,11 +104,11 @@ func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for part := range slices.Chunk(lost, candidates.MaxEntered) {
-		put, err := r.Line.Enter(ctx, r.coupon.ID, r.epoch, part)
+		put, err := r.Line.Enter(ctx, r.coupon.ID, r.look.Epoch, part)
 		if err != nil {
 			return err
 		}
-		if put.Epoch != r.epoch {
+		if put.Epoch != r.look.Epoch {
 			return promise.ErrTakenOver
 		}
 		r.done.Back, r.done.Moved = r.done.Back+put.Entered, r.done.Moved+put.Moved
