@@ -90,6 +90,14 @@ func copierOf(d *jajeongtest.Deployment, id coupon.CouponID) *copier {
 	return c
 }
 
+// copying is a coupon in a deployment of its own, and its copier.
+func copying(t *testing.T, seats int, users ...coupon.UserID) (*jajeongtest.Deployment, coupon.CouponID, *copier) {
+	t.Helper()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(seats, users...)
+	return d, id, copierOf(d, id)
+}
+
 // copy copies once.
 func (c *copier) copy() journal.Copied {
 	c.d.T.Helper()
