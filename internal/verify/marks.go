@@ -58,7 +58,12 @@ func (c *check) checkMarks(ctx context.Context) error {
 		})
 	}
 	if err == nil && holders != c.byRuns && c.marksAll() {
-		err = c.eachUnmarked(ctx, unmarked.add)
+		if c.sweptRightly() {
+			c.find(6, CleanUpToDo, 1,
+				"the coupon was swept from Redis, but is not finalised; the next `settle run` does it")
+		} else {
+			err = c.eachUnmarked(ctx, unmarked.add)
+		}
 	}
 	if err != nil {
 		return mysqltx.Wrap(err, "compare marks")
@@ -91,6 +96,15 @@ func (c *check) eachMark(ctx context.Context, mark coupon.Mark, visit func([]cou
 // that was asked for and no clean-up is still to come, and the keys of the coupon are not swept.
 func (c *check) marksAll() bool {
 	return !c.row.Finalised() && c.pending == 0 && c.compared() && c.look.Returned == 0 && c.books.asked == 0
+}
+
+// sweptRightly reports whether a run has swept the coupon, and was stopped before it finalised it. Anybody who writes
+// to Redis can claim that. So no mark may be left, and the next run must be about to sweep the coupon: by its row it
+// has closed, nobody is undecided, and nobody is missing.
+func (c *check) sweptRightly() bool {
+	l := c.look
+	return c.swept && l.Issued+l.ByHand+l.Rejected == 0 && !c.row.ClosesAt.After(l.Now) && l.Waiting+l.DLQ == 0 &&
+		c.Account.Gap() <= 0
 }
 
 // eachUnmarked visits the users with a coupon from a run whom Redis does not mark as issued.
