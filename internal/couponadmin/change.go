@@ -221,20 +221,23 @@ func (a *Admin) readQueue(ctx context.Context, made *Change, f *facts) error {
 	return err
 }
 
-const journalledSQL = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ?"
+const journalledSQL = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival <= ?"
 
-// timeOfMySQL returns the time of MySQL, or the instant after the last arrival that MySQL knows, whichever is later.
+// timeOfMySQL returns the time of MySQL, or the instant after the last arrival that MySQL knows, whichever is later. It
+// is not after the end of the window. A row of the journal more than coupon.MaxAhead ahead of the clock was written by
+// hand.
 func timeOfMySQL(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (time.Time, error) {
 	now, err := mysqltx.Now(ctx, tx)
 	if err != nil {
 		return now, err
 	}
 	var journalled coupon.Arrival
-	if err := tx.QueryRowContext(ctx, journalledSQL, c.ID).Scan(&journalled); err != nil {
+	if err := tx.QueryRowContext(ctx, journalledSQL, c.ID,
+		coupon.ArrivalAt(now.Add(coupon.MaxAhead))).Scan(&journalled); err != nil {
 		return now, fmt.Errorf("read the journal of coupon %d: %w", c.ID, err)
 	}
 	last := max(c.Known, journalled)
-	return max(coupon.ArrivalAt(now), last+1).Time(), nil
+	return min(max(coupon.ArrivalAt(now), last+1), coupon.ArrivalAt(c.ClosesAt)).Time(), nil
 }
 
 // rehearse writes what will be written, and undoes it except for its locks: MySQL refuses a change, or lets it wait,

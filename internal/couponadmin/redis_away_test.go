@@ -2,7 +2,10 @@ package couponadmin_test
 
 import (
 	"context"
+	"errors"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,6 +74,48 @@ func TestDoor_IsShutWhileRedisIsAway(t *testing.T) {
 			d.Verify()
 		})
 	}
+}
+
+// Redis is away. A row that lies further ahead than an arrival can does not move the end of the window.
+func TestClose_BelievesNoArrivalFromTheFuture(t *testing.T) {
+	t.Parallel()
+	server := testenv.PrivateRedis(t, testenv.RedisOptions{})
+	d := jajeongtest.NewWith(t, jajeongtest.Options{Redis: jajeongtest.RedisAt(t, server.Addr())})
+	admin, inWindow := d.CouponAdmin(), coupon.ArrivalAt(d.Now().Add(30*time.Minute))
+	journalled := []coupon.CouponID{}
+	for _, arrival := range []uint64{uint64(inWindow), uint64(coupon.MaxArrival), math.MaxUint64} {
+		id := d.AddCoupon(1)
+		d.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, 1)", id, arrival)
+		d.Exec("INSERT INTO journal (coupon_id, up_to) VALUES (?, ?)", id, min(arrival, uint64(coupon.MaxArrival)))
+		journalled = append(journalled, id)
+	}
+	require.NoError(t, server.Kill())
+
+	for _, id := range journalled {
+		made, err := admin.Close(t.Context(), id)
+		require.NoError(t, err)
+		require.True(t, made.After.ClosesAt.Before(inWindow.Time()), made.After.ClosesAt)
+	}
+}
+
+// awayAtTheEnd is a Redis that goes away before it closes a window.
+type awayAtTheEnd struct{ couponadmin.Redis }
+
+func (awayAtTheEnd) StopApplying(context.Context, coupon.Window, coupon.Arrival, bool) (int64, time.Time, error) {
+	return 0, time.Time{}, &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("away")}
+}
+
+// An arrival that MySQL knows, or a clock that has passed the end meanwhile, lets no closed coupon open again.
+func TestClose_MovesNoEndToALaterInstant(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	admin, id := d.CouponAdmin(), d.AddCoupon(1)
+	admin.Redis = awayAtTheEnd{admin.Redis}
+	d.Exec("INSERT INTO settled (coupon_id, settled_up_to) VALUES (?, ?)", id,
+		coupon.ArrivalAt(couponOf(d, id).ClosesAt.Add(time.Second)))
+	made, err := admin.Close(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, made.Before.ClosesAt, made.After.ClosesAt)
 }
 
 func couponOf(d *jajeongtest.Deployment, id coupon.CouponID) (c coupon.Coupon) {
