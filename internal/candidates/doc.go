@@ -29,7 +29,7 @@
 //
 //   - Publish: opens, closes, status, version, version_at and line_limit; sold, if the state was lost. An operator's
 //     change of the window is published in the same way.
-//   - Settlements: sold, dlqs and moved:<run id>. Finalising sets final; an extended window and a restore remove it.
+//   - Settlements: sold, dlqs and moved:<run>. Finalising sets final; an extended window and a restore remove it.
 //   - Applying: accepted and last. Publish lifts last to what MySQL knows, and a Look with a cutoff to the cutoff.
 //   - Whichever script first meets a new server: run_id, replid, since, restored and left.
 //   - Restores: restored, restores and left. They lift last to whom they enter, set it back if it was ahead of the

@@ -75,7 +75,7 @@ func (s *Store) Review(ctx context.Context, couponID coupon.CouponID, run coupon
 // moveToDLQ expects reasons of one run.
 func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []failed) (moved int64, err error) {
 	for chunk := range slices.Chunk(all, reviewMembers) {
-		args := append(make([]any, 0, 2+4*len(chunk)), maxRefusals, uint64(chunk[0].Reason.Run))
+		args := append(make([]any, 0, 2+4*len(chunk)), maxRefusals, runOf(chunk[0].Reason.Run, chunk[0].Reason.At))
 		for _, f := range chunk {
 			reason, err := json.Marshal(f.Reason)
 			if err != nil {
@@ -102,14 +102,17 @@ func (s *Store) moveToDLQ(ctx context.Context, couponID coupon.CouponID, all []f
 
 // Moved returns how many applications a run has moved to the DLQ or tried again there. The script that moves
 // them also counts them: the count of a killed run is right.
-func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error) {
-	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, fmt.Sprintf("moved:%d", run)).Int()
+func (s *Store) Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time) (int, error) {
+	n, err := s.rdb.HGet(ctx, s.names.coupon(couponID).state, "moved:"+runOf(run, at)).Int()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("read what run %d moved to the DLQ of coupon %d: %w", run, couponID,
 			rediserr.Classify(err))
 	}
 	return n, nil
 }
+
+// runOf names a run by its id and its time: MySQL gives an id again if it has lost the run.
+func runOf(run coupon.RunID, at time.Time) string { return fmt.Sprintf("%d:%d", run, at.UnixMicro()) }
 
 // reviewLetters maps a source to its letter in lua/review.lua.
 var reviewLetters = map[coupon.Source]string{

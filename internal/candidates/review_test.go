@@ -93,6 +93,40 @@ func TestReviewNotesAFurtherAttempt(t *testing.T) {
 	require.Empty(t, c.scores(t, c.queue))
 }
 
+// An application that only MySQL has is in the DLQ already. A repeated call of the same run changes nothing. Another
+// run has tried once more, also one that got the id of a run that MySQL has lost.
+func TestReviewTellsRunsByIDAndTime(t *testing.T) {
+	t.Parallel()
+	again := because(1)
+	otherID, otherTime := again, again
+	otherID.Run++
+	otherTime.At = otherTime.At.Add(time.Microsecond)
+	for name, test := range map[string]struct {
+		reason   Reason
+		attempts int
+	}{
+		"the same run":     {again, 1},
+		"another run":      {otherID, 2},
+		"another, same id": {otherTime, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCoupon(t)
+			c.open(t)
+			for _, reason := range []Reason{again, test.reason} {
+				require.EqualValues(t, 1, c.review(t, failed{Application: entry("7", 4000, coupon.SourceNotSelected),
+					Reason: reason}))
+			}
+			require.Equal(t, test.attempts, c.reasons(t, "7")["7"].Attempts)
+			for _, reason := range []Reason{again, test.reason} {
+				moved, err := c.Moved(t.Context(), c.id, reason.Run, reason.At)
+				require.NoError(t, err)
+				require.Equal(t, 1, moved)
+			}
+		})
+	}
+}
+
 // A failure of the system does not replace the cause that an operator has to fix.
 func TestReviewKeepsCauseWhenAsked(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ func (s *Settler) CleanUp(ctx context.Context, couponID coupon.CouponID) error {
 	}
 	for _, p := range pending {
 		for _, mark := range []coupon.Mark{coupon.MarkIssued, coupon.MarkRejected} {
-			if err := t.removePages(ctx, p.Run, mark); err != nil {
+			if err := t.removePages(ctx, p.ID, mark); err != nil {
 				return err
 			}
 		}

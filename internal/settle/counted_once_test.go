@@ -49,6 +49,28 @@ func TestSettle_RejectsBlockedUserWhoWasNotSelectedBefore(t *testing.T) {
 	d.Verify()
 }
 
+// MySQL is put back to the instant before a run, and gives its id again. Redis still knows what the lost run has moved.
+func TestSettle_CountsNothingOfALostRunWithTheSameID(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddQueue(2, 1)
+	d.SetStatus(jajeongtest.Blocked, 1)
+	lost := d.SettleNow().Run
+	for _, table := range []string{"settlement", "run_coupon", "settlement_run", "audit_event", "audit_head",
+		"settled"} {
+		d.Exec("DELETE FROM " + table)
+	}
+	d.Exec("ALTER TABLE settlement_run AUTO_INCREMENT = 1")
+
+	d.AddUsers(2)
+	d.SetStatus(jajeongtest.Blocked, 2)
+	d.Apply(couponID, 2)
+	report := d.SettleNow()
+	require.Equal(t, lost, report.Run)
+	require.EqualValues(t, 1, d.Number("SELECT under_review_count FROM settlement"), "user 2")
+	d.Verify()
+}
+
 func TestSettle_FailedCouponDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

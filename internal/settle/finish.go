@@ -56,7 +56,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 	// If another run moved some of them, this run did not. It may have ended the clean-up of this one too early, as
 	// well.
 	if counts.UnderReview > 0 || done.tally().UnderReview > 0 {
-		moved, err := s.Line.Moved(ctx, s.coupon.ID, s.run.id)
+		moved, err := s.Line.Moved(ctx, s.coupon.ID, s.run.id, s.run.settledAt())
 		if err != nil {
 			return finished{}, err
 		}
@@ -81,15 +81,15 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 
 // endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the
 // DLQ. What it decided to move, but did not, this run has moved.
-func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of coupon.RunID, at time.Time) error {
-	if of == s.run.id {
+func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of records.Run, at time.Time) error {
+	if of.ID == s.run.id {
 		return nil
 	}
-	moved, err := s.Line.Moved(ctx, s.coupon.ID, of)
+	moved, err := s.Line.Moved(ctx, s.coupon.ID, of.ID, of.At)
 	if err != nil {
 		return err
 	}
-	return records.MarkCleaned(ctx, q, of, s.coupon.ID, moved, at)
+	return records.MarkCleaned(ctx, q, of.ID, s.coupon.ID, moved, at)
 }
 
 // reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.

@@ -141,7 +141,7 @@ func (s *settlement) drop(ctx context.Context, members []string) (settled, error
 func (s *settlement) recordDrop(ctx context.Context, tx *sql.Tx, locked coupon.Coupon,
 	members []string) (done dropped, err error) {
 	done.issued = issued{coupon: locked, seatsLeft: locked.Free(),
-		pending: []records.Pending{{Run: s.run.id, Covered: true}}}
+		pending: []records.Pending{{Run: s.run.rows(), Covered: true}}}
 	all, err := s.underReview(ctx, locked.ID, members, s.run.MayBeGone)
 	if err != nil {
 		return done, err

@@ -90,7 +90,7 @@ type Line interface {
 	Review(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time,
 		failed []coupon.Failure) (int64, error)
 	// Moved returns how many applications a run has moved to the DLQ or tried again there, over all its attempts.
-	Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID) (int, error)
+	Moved(ctx context.Context, couponID coupon.CouponID, run coupon.RunID, at time.Time) (int, error)
 	// UnderReview reads, by arrival, the next DLQ entries after the cursor. It returns none at the end.
 	UnderReview(ctx context.Context, couponID coupon.CouponID,
 		after coupon.Cursor) ([]coupon.Application, coupon.Cursor, error)

@@ -367,7 +367,7 @@ func (s *settlement) record(ctx context.Context, tx *sql.Tx, done issued) ([]rec
 	if err := records.InsertSettlement(ctx, tx, s.run.rows(), id, seats.row()); err != nil {
 		return nil, err
 	}
-	pending := append(done.pending, records.Pending{Run: s.run.id, Covered: true})
+	pending := append(done.pending, records.Pending{Run: s.run.rows(), Covered: true})
 	if !s.run.rules.auditsOperator {
 		return pending, nil
 	}
@@ -404,7 +404,7 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 	}
 	s.begin(StepCleanUp)
 	for _, p := range done.pending {
-		switch own := p.Run == s.run.id; {
+		switch own := p.ID == s.run.id; {
 		case own && winners.complete:
 			if err := s.removeRemembered(ctx, winners); err != nil {
 				return tally{}, err
@@ -413,13 +413,13 @@ func (s *settlement) cleanUp(ctx context.Context, done issued, winners *remember
 				continue
 			}
 		case own || s.run.rules.readsDLQ:
-			if err := s.removePages(ctx, p.Run, coupon.MarkIssued); err != nil {
+			if err := s.removePages(ctx, p.ID, coupon.MarkIssued); err != nil {
 				return tally{}, err
 			}
 		case !p.Covered: // the close-out finds in the queue what other runs have issued
 			continue
 		}
-		if err := s.removePages(ctx, p.Run, coupon.MarkRejected); err != nil {
+		if err := s.removePages(ctx, p.ID, coupon.MarkRejected); err != nil {
 			return tally{}, err
 		}
 	}

@@ -87,7 +87,7 @@ func TestIssue_GivesNothingTwiceAfterLostCommit(t *testing.T) {
 	s := newSettlement(t, 2, threeInLine...)
 	first := s.attempt(t, t.Context(), nil)
 	require.Equal(t, Counts{Issued: 2}, first.seated.tally.Counts)
-	require.Equal(t, []records.Pending{{Run: s.run.id, Covered: true}}, first.pending)
+	require.Equal(t, []records.Pending{{Run: s.run.rows(), Covered: true}}, first.pending)
 	for _, statement := range []string{"UPDATE settlement SET cleaned_at = settled_at",
 		"UPDATE coupon SET total_quantity = 3"} {
 		_, err := s.DB.Pool().Exec(statement)

@@ -2,13 +2,13 @@
 -- Records failed applications in the DLQ: moves them from the queue, adds those that only MySQL has, and counts one
 -- more attempt of those that are in the DLQ already.
 -- ARGV  1 number of refusals of the applicant's row after which an entry is held
---       2 id of the run
+--       2 '<id of the run>:<its time (µs)>': MySQL gives an id again if it has lost the run
 --       3… member, arrival (µs), source, reason (JSON), …
 --       Sources: Q the queue, R the DLQ, K the DLQ (the old cause and note stay), N only MySQL
 -- Returns how many applications were recorded. An application is skipped if its source does not have it at that
 -- arrival, if it is held, or if its user has another DLQ entry, since two applications must not become one. refused = 1
 -- in a reason means that MySQL refused the applicant's row. The script adds up the refusals, and keeps the last night.
--- Field moved:<run> of the state counts what the run has recorded here; a repeated call adds nothing of Q and N.
+-- Field moved:<ARGV 2> of the state counts what the run has recorded here; a repeated call adds nothing of Q and N.
 local maxRefusals, run = tonumber(ARGV[1]), ARGV[2]
 local n, anew = 0, 0
 
@@ -53,12 +53,13 @@ for i = 3, #ARGV, 4 do
       n, anew = n + 1, anew + 1
     end
   elseif source == 'N' then
+    local new = cjson.decode(reason)
     -- The DLQ may have the entry already: from a run that died before its commit, or from an earlier call by this run.
     local old = has(dlq, member, at) and retryable(member)
     if redis.call('ZADD', dlq, 'NX', at, member) == 1 then
       redis.call('HSET', reasons, member, counted(reason))
       anew = anew + 1
-    elseif old and old.run ~= cjson.decode(reason).run then
+    elseif old and (old.run ~= new.run or old.at ~= new.at) then
       redis.call('HSET', reasons, member, counted(reason, old))
       anew = anew + 1
     end
