@@ -184,7 +184,7 @@ CREATE TABLE IF NOT EXISTS run_coupon (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- The journal has everybody who was accepted, at every arrival at which they were told to stand. Whoever is in the journal and
--- accounted for nowhere is entered in Redis again. Rows of finalised coupons are deleted.
+-- accounted for nowhere is entered in Redis again. Rows of finalised and of missing coupons are deleted.
 CREATE TABLE IF NOT EXISTS line_journal (
     coupon_id BIGINT UNSIGNED NOT NULL,
     arrival   BIGINT UNSIGNED NOT NULL,

@@ -243,19 +243,22 @@ func markStays(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line coupon.
 }
 
 const (
+	// endedSQL reads one entry of the index for each coupon of line_journal. Its rows alone tell of a coupon that never
+	// existed, or of one whose journal was deleted before.
 	endedSQL = `
-SELECT j.coupon_id FROM journal j LEFT JOIN coupon c ON c.id = j.coupon_id
+SELECT j.coupon_id FROM (SELECT coupon_id FROM journal UNION SELECT DISTINCT coupon_id FROM line_journal) j
+    LEFT JOIN coupon c ON c.id = j.coupon_id
 WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
 	isOpen    = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND c.finalised_at IS NULL)"
 	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND NOT " + isOpen + " LIMIT ?"
 	forgetSQL = "DELETE FROM journal WHERE coupon_id = ? AND NOT " + isOpen
 )
 
-// maxEnded bounds the finalised coupons that one call of Clear finds.
+// maxEnded bounds the coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of coupons that are finalised or gone, MaxRows rows at a time. A journal that cannot be
-// deleted keeps no other.
+// Clear deletes the journals of coupons that are finalised or do not exist, MaxRows rows at a time. A journal that
+// cannot be deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)
