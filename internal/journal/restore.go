@@ -361,7 +361,8 @@ func (r *restore) record(ctx context.Context, accepted int64) error {
 		return err
 	}
 	missing := max(account.Gap(), 0)
-	if r.first() {
+	// With the epoch in the journal, the server was compared before: somebody has written in Redis that it was not.
+	if r.first() && account.Books.Epoch != r.look.Epoch {
 		redis, cancel := mysqltx.Meanwhile(ctx)
 		defer cancel()
 		look, err := r.Line.Look(redis, id, coupon.Known{After: r.look.Since - 1})

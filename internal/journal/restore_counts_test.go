@@ -65,6 +65,20 @@ func TestRestore_HidesNoGapOfANewServer(t *testing.T) {
 	requireRestored(d, id, 1)
 }
 
+// Somebody writes that the server was not compared. The journal has copied from its epoch: it was. Those who applied in
+// this epoch are not unknown.
+func TestRestore_KnowsAnEpochThatTheJournalHasCopied(t *testing.T) {
+	t.Parallel()
+	d, id := journalled(t, 5, 1, 2, 3)
+	require.Equal(t, d.Look(id).Epoch, markOf(d, id).Epoch)
+	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "restored", 0).Err())
+	require.False(t, d.Look(id).Restored)
+	require.Zero(t, d.Restore(id).Unknown)
+	requireRestored(d, id, 0)
+	require.EqualValues(t, 3, journalField(d, id, "accepted"))
+	require.Zero(t, journalField(d, id, "unfound"))
+}
+
 // Who is missing after a restore is left: no further restore is due for them, but one is for as many who vanish later.
 func TestRestore_LeavesAGap(t *testing.T) {
 	t.Parallel()
