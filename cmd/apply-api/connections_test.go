@@ -404,7 +404,8 @@ func TestConnectionsThatDoNotFitAreRefused(t *testing.T) {
 	require.Equal(t,
 		"apply-api: MAX_STREAMS is 5000, but this process may open 1024 files, 224 of them are kept for connections "+
 			"to databases and for the admin port, and streams get at most half of the others, or what a given "+
-			"MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n", p.stderr.String())
+			"MAX_CONNECTIONS leaves: want at most 375, or raise the limit (ulimit -n, LimitNOFILE)\n",
+		p.stderr.String())
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_CONNECTIONS=100", "MAX_STREAMS=600")
 	p.await(adminOpen)
 	p = limited(t, 1024, "MYSQL_DSN=u@tcp(127.0.0.1:1)/d", "MAX_STREAMS=375")

@@ -75,7 +75,9 @@ func TestPodWaitsForKeysOfTokens(t *testing.T) {
 func TestStartSaysWhoIsBelieved(t *testing.T) {
 	t.Parallel()
 	for want, flags := range map[string][]string{
-		`"msg":"users are identified by X-User-ID from these addresses","trusted_proxies":["192.0.2.1/32","10.0.0.0/8"]`: {"--trusted-proxies=192.0.2.1,10.0.0.0/8"},
+		`"msg":"users are identified by X-User-ID from these addresses",` +
+			`"trusted_proxies":["192.0.2.1/32","10.0.0.0/8"]`: {
+			"--trusted-proxies=192.0.2.1,10.0.0.0/8"},
 		`"msg":"users are identified by tokens","issuer":"` + provider.Issuer +
 			`","audience":"coupons","user_claim":"uid"`: append(provider.Flags,
 			"--jwt-jwks-url=https://127.0.0.1:1/keys"),

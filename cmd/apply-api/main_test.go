@@ -207,8 +207,9 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 			`apply-api: ADMIN_LISTEN is ":99999": want host:port or :port, with a port up to 65535`,
 			"apply-api: RECEIPT_KEYS_FILE cannot be read: no regular file",
 			"apply-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
-			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, scheme://host[:port] in ` +
-				"lower case, without path, * or the usual port, such as https://shop.example.com",
+			`apply-api: CORS_ORIGINS has "https://shop.example.com/": want origins as browsers send them, ` +
+				"scheme://host[:port] in lower case, without path, * or the usual port, " +
+				"such as https://shop.example.com",
 			"apply-api: JWT_ISSUER is set, but IDENTITY is header: set IDENTITY=jwt, or remove it",
 			"apply-api: MAX_CONNECTIONS is 2000000: want 1 to 1000000",
 			"apply-api: MAX_STREAMS is 0: want 1 to 1000000",

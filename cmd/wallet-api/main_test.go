@@ -349,8 +349,8 @@ func TestWrongSettingsAreReportedTogether(t *testing.T) {
 		`wallet-api: WALLET_LISTEN is "http": want host:port or :port, with a port up to 65535`,
 		"wallet-api: RESERVE_TTL is 9s: want 10s to 24h0m0s, such as 15m",
 		"wallet-api: USER_RATE is -1: want 0.001 to 1000000 requests a second, or 0 for any number",
-		`wallet-api: CORS_ORIGINS has "*": want origins as browsers send them, scheme://host[:port] in lower case, without path, * or ` +
-			"the usual port, such as https://shop.example.com",
+		`wallet-api: CORS_ORIGINS has "*": want origins as browsers send them, scheme://host[:port] in lower case, ` +
+			"without path, * or the usual port, such as https://shop.example.com",
 		"wallet-api: SERVICE_KEYS_FILE: line 2 is wrong: want the name of a service (up to 64 of A-Z a-z 0-9 . _ -), " +
 			"a space, " +
 			"and the SHA-256 of its key in 64 hexadecimal digits",

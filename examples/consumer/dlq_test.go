@@ -103,8 +103,8 @@ func TestDLQ_IsReplayedAtIntervals(t *testing.T) {
 // Without later events, a replayed event shows.
 func TestReplay_AppliesTheState(t *testing.T) {
 	s := newShopTest(t)
-	s.publishRaw(`{"specversion":"1.0","type":"kr.jajeong.coupon.issued.v1","source":"/coupons/42","id":"issued-7","subject":"7",
-"sequence":0,"time":"seven"}`)
+	s.publishRaw(`{"specversion":"1.0","type":"kr.jajeong.coupon.issued.v1","source":"/coupons/42","id":"issued-7",
+"subject":"7","sequence":0,"time":"seven"}`)
 	counts, _ := s.drain("a", claimNever)
 	require.Equal(t, map[string]int{"failed": 1, "dlq": 1}, counts)
 	entry := s.redis.XRange(t.Context(), s.dlq, "-", "+").Val()[0]

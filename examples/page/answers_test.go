@@ -157,8 +157,8 @@ func TestPage_ShowsEveryState(t *testing.T) {
 		live: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		me: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(now.Load().http)
-			fmt.Fprint(w, strings.Replace(now.Load().body, `"detail"}`, `"detail in `+r.Header.Get("Accept-Language")+`"}`,
-				1))
+			fmt.Fprint(w, strings.Replace(now.Load().body, `"detail"}`,
+				`"detail in `+r.Header.Get("Accept-Language")+`"}`, 1))
 		}, apply: notApplied}.serve(t), 1, 7)
 	axe := testenv.Content(t, "../../internal/console/testdata/axe.min.js")
 	browser.Read[bool](page, string(axe)+"; true")

@@ -55,7 +55,9 @@ func draw(moments []moment) string {
 	var b strings.Builder
 	all := len(moments)*(width+gap) + gap
 	fmt.Fprintf(&b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="'Apple SD Gothic Neo','NanumGothic','Noto Sans KR',sans-serif" text-anchor="middle">`+"\n", all, height+2*gap)
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+			`font-family="'Apple SD Gothic Neo','NanumGothic','Noto Sans KR',sans-serif" text-anchor="middle">`+"\n",
+		all, height+2*gap)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#eef1f5"/>`+"\n", all, height+2*gap)
 	for i, m := range moments {
 		fmt.Fprintf(&b,

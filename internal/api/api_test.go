@@ -47,7 +47,8 @@ func TestAcceptedAndDuplicate(t *testing.T) {
 	require.True(t, strings.HasSuffix(settlesAt, "T00:00:00.000000+09:00"))
 	require.Equal(t,
 		fmt.Sprintf(
-			`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"withinSeats":true,"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s","detail":"%s"}`+"\n",
+			`{"status":"ACCEPTED","couponId":7,"userId":%s,"position":1,"seats":7,"withinSeats":true,`+
+				`"appliedAt":"%s","cadence":"NIGHTLY","settlesAt":"%s","detail":"%s"}`+"\n",
 			largest, first.body["appliedAt"], settlesAt,
 			"신청이 접수되었습니다. 자정이 지나면 신청 순서대로 발급되며, 지금 순번은 남은 수량 안에 있지만 아직 발급이 확정된 것은 아닙니다."), first.text)
 

@@ -63,8 +63,9 @@ func TestCoupon_HasWhatAPageShows(t *testing.T) {
 	got := s.get("/v1/coupons/42?utm_source=push", nil)
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t,
-		`{"couponId":42,"name":"블랙 \"프라이데이\" \u003c쿠폰\u003e","status":"OPEN","opensAt":"2026-11-20T14:00:00.000000+09:00",`+
-			`"closesAt":"2026-11-20T15:00:00.000000+09:00","seats":100,"waiting":1234,"cadence":"NIGHTLY","discountWon":5000,"minimumWon":0,`+
+		`{"couponId":42,"name":"블랙 \"프라이데이\" \u003c쿠폰\u003e","status":"OPEN",`+
+			`"opensAt":"2026-11-20T14:00:00.000000+09:00","closesAt":"2026-11-20T15:00:00.000000+09:00","seats":100,`+
+			`"waiting":1234,"cadence":"NIGHTLY","discountWon":5000,"minimumWon":0,`+
 			`"asOf":"2026-11-20T14:01:00.000000+09:00"}`+"\n", got.text)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 	require.Equal(t, "public, max-age=1", got.header.Get("Cache-Control"))

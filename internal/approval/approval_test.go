@@ -14,7 +14,8 @@ func TestDigest_CoversWhatIsApproved(t *testing.T) {
 	plan := Plan{Action: AddSeats, Coupon: 42, Arguments: map[string]string{"seats": "3", "a": "b"},
 		Changes: []Change{{"total_quantity", "2", "5"}}}
 	require.JSONEq(t,
-		`{"action":"add-seats","coupon":42,"arguments":{"a":"b","seats":"3"},"changes":[{"what":"total_quantity","from":"2","to":"5"}]}`, plan.JSON())
+		`{"action":"add-seats","coupon":42,"arguments":{"a":"b","seats":"3"},`+
+			`"changes":[{"what":"total_quantity","from":"2","to":"5"}]}`, plan.JSON())
 	require.Equal(t, plan.Digest(), Plan{Action: AddSeats, Coupon: 42,
 		Arguments: map[string]string{"a": "b", "seats": "3"}, Changes: plan.Changes}.Digest(),
 		"the order of arguments does not matter")

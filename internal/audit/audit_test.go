@@ -149,7 +149,8 @@ func TestAppendContinuesTheChainInBatches(t *testing.T) {
 	require.Equal(t, audit.Verdict{Head: audit.Head{Seq: 451, Hash: v.Head.Hash}}, v)
 	require.Equal(t, audit.Event{Seq: 1, At: at, Actor: audit.NightlyActor, Action: audit.GapHeld, Coupon: 7,
 		Run: new(coupon.RunID(3)), Account: account,
-		Detail: `{"missing":3,"account":{"accepted":0,"waiting":0,"underReview":0,"issued":0,"outcomes":0,"inBoth":0,"writtenOff":0,"erased":0}}`}, intact[0])
+		Detail: `{"missing":3,"account":{"accepted":0,"waiting":0,"underReview":0,"issued":0,"outcomes":0,"inBoth":0,` +
+			`"writtenOff":0,"erased":0}}`}, intact[0])
 	hidden := intact[1]
 	require.Len(t, hidden.UserSalt, 16)
 	require.NotEqual(t, hidden.UserSalt, intact[2].UserSalt)

@@ -30,8 +30,8 @@ func TestLookOfEverything(t *testing.T) {
 	c.review(t, failed{Application: entry("7", at[6].Arrival, coupon.SourceQueue)})
 	c.handOver(t, coupon.Answer{User: 8, Arrival: 8}, coupon.Answer{User: 9, Arrival: 9})
 	want := coupon.Look{
-		Line: coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)), Since: µs(noon), Accepted: 7, Last: at[6].Arrival,
-			Waiting: 2, DLQ: 1, Issued: 2, Returned: 2},
+		Line: coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)), Since: µs(noon), Accepted: 7,
+			Last: at[6].Arrival, Waiting: 2, DLQ: 1, Issued: 2, Returned: 2},
 		Now: noon, WaitingAfter: 2, DLQAfter: 1, Rejected: 1, Highest: at[6].Arrival, DLQChanges: 1, Opens: µs(w.Opens),
 		Closes: µs(w.Closes), RestoresIn: HandOverTime,
 	}
@@ -81,8 +81,8 @@ func TestObserveBeginsNoEpoch(t *testing.T) {
 	require.Zero(t, look.RestoresIn)
 
 	look = c.look(t, coupon.Known{})
-	require.Equal(t, coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)+1), Since: µs(noon) + 1, Restores: 1, Accepted: 1,
-		Last: known.Last, Waiting: 1}, look.Line, "a later epoch, of which nothing is known")
+	require.Equal(t, coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)+1), Since: µs(noon) + 1, Restores: 1,
+		Accepted: 1, Last: known.Last, Waiting: 1}, look.Line, "a later epoch, of which nothing is known")
 	require.Equal(t, look.Line, c.observe(t).Line)
 }
 

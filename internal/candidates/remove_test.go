@@ -83,8 +83,8 @@ func TestRemoveMarksWithTheArrival(t *testing.T) {
 			c.open(t)
 			at := c.accept(t, 1, 2, 3)
 			c.addByHand(t, c.issued, place{"900", "1"}, place{"0", "2"})
-			settled := []coupon.Application{{Member: "1", Arrival: at[0].Arrival}, {Member: "2", Arrival: at[1].Arrival},
-				{Member: "3", Arrival: at[2].Arrival}}
+			settled := []coupon.Application{{Member: "1", Arrival: at[0].Arrival},
+				{Member: "2", Arrival: at[1].Arrival}, {Member: "3", Arrival: at[2].Arrival}}
 			if !neighbours {
 				slices.Reverse(settled)
 			}
@@ -232,8 +232,8 @@ func TestRemoveRangeRemovesNoOtherEntry(t *testing.T) {
 		}, false, []string{"1", "4"}, nil},
 		"the first has moved forward": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "2") }, false,
 			[]string{"1", "5"}, nil},
-		"one between has moved past another": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "3") }, false,
-			[]string{"1", "5"}, nil},
+		"one between has moved past another": {func(c *fixture, at []Receipt) { add(c, c.queue, at[0].Arrival, "3") },
+			false, []string{"1", "5"}, nil},
 		"a handwritten score": {func(c *fixture, at []Receipt) { add(c, c.queue, at[1].Arrival-1, "1"); gone(c, "5") },
 			true, []string{"1"}, nil},
 		"an older one in the DLQ": {func(c *fixture, at []Receipt) {

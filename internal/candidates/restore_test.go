@@ -45,14 +45,15 @@ func TestEnterOfOneWhoStands(t *testing.T) {
 		wantQueue, wantDLQ string
 		moved              int64
 	}{
-		"at the arrival":                     {queue: "1000", wantQueue: "1000"},
-		"earlier":                            {queue: "999", wantQueue: "999"},
-		"later":                              {queue: "1001", wantQueue: "1000", moved: 1},
-		"in the DLQ at the arrival":          {dlq: "1000", wantDLQ: "1000"},
-		"in the DLQ earlier":                 {dlq: "999", wantDLQ: "999"},
-		"in the DLQ later":                   {dlq: "1001", wantDLQ: "1000", moved: 1},
-		"in both, one of them earlier":       {queue: "1001", dlq: "999", wantQueue: "1001", wantDLQ: "999"},
-		"in both, and later in both":         {queue: "1001", dlq: "1002", wantQueue: "1000", wantDLQ: "1002", moved: 1},
+		"at the arrival":               {queue: "1000", wantQueue: "1000"},
+		"earlier":                      {queue: "999", wantQueue: "999"},
+		"later":                        {queue: "1001", wantQueue: "1000", moved: 1},
+		"in the DLQ at the arrival":    {dlq: "1000", wantDLQ: "1000"},
+		"in the DLQ earlier":           {dlq: "999", wantDLQ: "999"},
+		"in the DLQ later":             {dlq: "1001", wantDLQ: "1000", moved: 1},
+		"in both, one of them earlier": {queue: "1001", dlq: "999", wantQueue: "1001", wantDLQ: "999"},
+		"in both, and later in both": {queue: "1001", dlq: "1002", wantQueue: "1000", wantDLQ: "1002",
+			moved: 1},
 		"at a fraction that is rounded down": {queue: "1000.5", wantQueue: "1000.5"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,8 @@ func TestEnterOfOneWhoStands(t *testing.T) {
 			require.Equal(t, before.Last, after.Last)
 			require.Equal(t, before.Accepted, after.Accepted)
 			require.Equal(t, []string{"7"}, c.marked(t, coupon.MarkRejected), "a mark of one who stands is left alone")
-			require.Equal(t, tc.dlq != "", c.rdb.HExists(t.Context(), c.reason, "7").Val(), "reasons without an entry go")
+			require.Equal(t, tc.dlq != "", c.rdb.HExists(t.Context(), c.reason, "7").Val(),
+				"reasons without an entry go")
 			moved := tc.dlq != tc.wantDLQ
 			require.Equal(t, moved, after.DLQChanges > before.DLQChanges, "runs read the DLQ again")
 		})
@@ -111,11 +113,12 @@ func TestEnterOfOneWhoIsLost(t *testing.T) {
 	byHand.ByHand = true
 	entries := []Entry{entryOf(2, at-1), entryOf(3, at+2), byHand, entryOf(5, at+4), entryOf(1, at), entryOf(2, at)}
 	require.Equal(t, Entered{before.Epoch, 4, 0}, c.enter(t, entries...))
-	require.Equal(t, map[string]float64{"2": float64(at - 1), "1": float64(at), "3": float64(at + 2), "4": float64(at + 3),
-		"5": float64(at + 4)}, c.scores(t, c.queue))
+	require.Equal(t, map[string]float64{"2": float64(at - 1), "1": float64(at), "3": float64(at + 2),
+		"4": float64(at + 3), "5": float64(at + 4)}, c.scores(t, c.queue))
 	require.Equal(t, []string{"4"}, c.marked(t, coupon.MarkIssued))
 	require.Equal(t, []string{"9"}, c.marked(t, coupon.MarkRejected))
-	require.Equal(t, map[string]string{"8": "{}"}, c.rdb.HGetAll(t.Context(), c.reason).Val(), "of a DLQ entry that is lost")
+	require.Equal(t, map[string]string{"8": "{}"}, c.rdb.HGetAll(t.Context(), c.reason).Val(),
+		"of a DLQ entry that is lost")
 	after := c.observe(t)
 	require.Equal(t, at+4, after.Last, "no later arrival is below one that exists")
 	require.EqualValues(t, 1, after.Accepted, "nobody is accepted anew")
@@ -263,13 +266,15 @@ func TestEndRestoreSetsBackALastArrivalAheadOfTheClock(t *testing.T) {
 		last, highest, want coupon.Arrival
 		queue, dlq          []place
 	}{
-		"as it is":                    {last: last, highest: last + 99, want: last},
-		"a little ahead":              {last: µs(noon) + 5000000, want: µs(noon) + 5000000},
-		"ahead":                       {last: µs(noon) + 5000001, highest: 1, want: µs(noon) + 5}, // that of the DLQ
-		"above all arrivals":          {last: coupon.MaxArrival, highest: 1, want: µs(noon) + 5},
-		"journal or mysql know more":  {last: µs(noon) + 3600e6, highest: last, want: last},
-		"the queue has a later entry": {last: µs(noon) + 3600e6, queue: []place{{decimal(last + 7), "x"}}, want: last + 7},
-		"the DLQ has a later entry":   {last: µs(noon) + 3600e6, dlq: []place{{decimal(last + 8), "x"}}, want: last + 8},
+		"as it is":                   {last: last, highest: last + 99, want: last},
+		"a little ahead":             {last: µs(noon) + 5000000, want: µs(noon) + 5000000},
+		"ahead":                      {last: µs(noon) + 5000001, highest: 1, want: µs(noon) + 5}, // that of the DLQ
+		"above all arrivals":         {last: coupon.MaxArrival, highest: 1, want: µs(noon) + 5},
+		"journal or mysql know more": {last: µs(noon) + 3600e6, highest: last, want: last},
+		"the queue has a later entry": {last: µs(noon) + 3600e6, queue: []place{{decimal(last + 7), "x"}},
+			want: last + 7},
+		"the DLQ has a later entry": {last: µs(noon) + 3600e6, dlq: []place{{decimal(last + 8), "x"}},
+			want: last + 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -178,8 +178,8 @@ func TestPublishBeforeTheOpeningOfAnUnknownCouponNeedsNoRestore(t *testing.T) {
 			w := coupon.Window{Coupon: c.id, Version: 1, Opens: tc.row, Closes: noon.Add(time.Hour)}
 			now, _, err := c.Publish(t.Context(), w, tc.known)
 			require.NoError(t, err)
-			require.Equal(t, coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)), Since: µs(noon), Restored: tc.want,
-				Accepted: tc.accepted, Last: max(tc.known, tc.seen)}, now.Line)
+			require.Equal(t, coupon.Line{Epoch: c.runID(t) + ":" + decimal(µs(noon)), Since: µs(noon),
+				Restored: tc.want, Accepted: tc.accepted, Last: max(tc.known, tc.seen)}, now.Line)
 			require.Equal(t, []Reply{{Epoch: now.Epoch}}, recorded.replies)
 			require.Equal(t, now.Line.Restored, c.observe(t).Restored)
 
@@ -324,8 +324,9 @@ func TestSweepKeepsUnfinishedCoupons(t *testing.T) {
 		now, published, given time.Time
 		queue, dlq, returned  []place
 	}{
-		"an entry in the queue":          {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
-		"handed over to a restore":       {now: closes, published: closes, given: closes, returned: []place{{"0", "0"}}},
+		"an entry in the queue": {now: closes, published: closes, given: closes, queue: []place{{"1", "7"}}},
+		"handed over to a restore": {now: closes, published: closes, given: closes,
+			returned: []place{{"0", "0"}}},
 		"an entry in the DLQ":            {now: closes, published: closes, given: closes, dlq: []place{{"1", "7"}}},
 		"the window is open":             {now: closes.Add(-1000), published: closes, given: closes},
 		"the window was extended":        {now: closes, published: closes.Add(time.Microsecond), given: closes},

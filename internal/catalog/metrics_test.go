@@ -118,7 +118,8 @@ jajeong_dlq_oldest_timestamp_seconds{coupon_id="2"} %d
 # HELP jajeong_settlement_due_timestamp_seconds Midnight that settles the oldest application in any queue, frozen coupons left out; in the past: its settlement is late.
 # TYPE jajeong_settlement_due_timestamp_seconds gauge
 jajeong_settlement_due_timestamp_seconds %v
-`, since.Unix(), float64(calendar.NextCutoff(first.Arrival.Time(), time.UTC).Unix()))), "jajeong_dlq_length", "jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
+`, since.Unix(), float64(calendar.NextCutoff(first.Arrival.Time(), time.UTC).Unix()))), "jajeong_dlq_length",
+		"jajeong_dlq_oldest_timestamp_seconds", "jajeong_settlement_due_timestamp_seconds"))
 
 	leastTTL := func() float64 {
 		stats := w.store.QueueStats(t.Context(), []coupon.CouponID{1, 2})

@@ -457,7 +457,8 @@ func TestVerify_FindsBrokenApprovals(t *testing.T) {
 		"used, but no event": {seats, func(_ coupon.CouponID, a asked) {
 			w.Exec("INSERT INTO approval (action, coupon_id, plan, digest, reason, maker, maker_sign_in, "+
 				"maker_account, created_at, expires_at, used_at) SELECT action, coupon_id, plan, digest, reason, "+
-				"maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?", a.Approval)
+				"maker, maker_sign_in, maker_account, created_at, expires_at, used_at FROM approval WHERE id = ?",
+				a.Approval)
 		}, verify.ApprovalWrong},
 		"one account": {seats, set("checker_account = maker_account"), verify.ApprovalWrong},
 		"one sign-in": {seats, atConsole("maker_sign_in = 'x', checker_sign_in = 'x'", "maker",
@@ -532,7 +533,8 @@ func TestApprovals_OfRestoresLeaveReceipts(t *testing.T) {
 	require.EqualValues(t, 2, w.Number("SELECT COALESCE(MAX(written_off), 0) FROM settled WHERE coupon_id = ?", id))
 	w.setPolicy("restore")
 	require.Equal(t, journal.PutBack, r.story(exitDone, "honour", tokens[1], honouredBy...).Fate)
-	require.EqualValues(t, 2, w.Number("SELECT COALESCE(MAX(written_off), 0) FROM settled WHERE coupon_id = ?", id), "it stays on record")
+	require.EqualValues(t, 2, w.Number("SELECT COALESCE(MAX(written_off), 0) FROM settled WHERE coupon_id = ?", id),
+		"it stays on record")
 	w.Verify(id)
 }
 

@@ -71,8 +71,9 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"SELECT id FROM coupon_log",
 			"INSERT INTO user_coupon (coupon_id, user_id) VALUES (1, 7)", "UPDATE coupon SET issued_count = 0",
 			"UPDATE settled SET written_off = 7", "INSERT INTO settled (coupon_id, written_off) VALUES (7, 7)",
-			"INSERT INTO journal (coupon_id) VALUES (7)", "UPDATE journal SET up_to = 0", "UPDATE journal SET epoch = ''",
-			"UPDATE journal SET unfound = 0", "DELETE FROM journal", "SELECT user_id FROM line_journal",
+			"INSERT INTO journal (coupon_id) VALUES (7)", "UPDATE journal SET up_to = 0",
+			"UPDATE journal SET epoch = ''", "UPDATE journal SET unfound = 0", "DELETE FROM journal",
+			"SELECT user_id FROM line_journal",
 			"UPDATE line_journal SET user_id = 7", "DELETE FROM line_journal",
 			"DELETE FROM application_outcome",
 			"INSERT INTO application_outcome (coupon_id, user_id, applied_at, outcome) VALUES (1, 7, NOW(6), " +

@@ -159,7 +159,8 @@ func TestPurge_TakesWholeCoupons(t *testing.T) {
 func (w *world) requireSaidOfPurged(couponID coupon.CouponID) {
 	w.T.Helper()
 	id := couponID.String()
-	const summary = `by kim, reason "P-2": 7 applications, 4 issued, 1 used (3000 won), 1 revoked, 2 not selected, 1 rejected`
+	const summary = `by kim, reason "P-2": 7 applications, 4 issued, 1 used (3000 won), 1 revoked, 2 not selected, ` +
+		`1 rejected`
 	for _, c := range []struct {
 		says string
 		args []string

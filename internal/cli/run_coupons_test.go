@@ -34,7 +34,9 @@ func (w *world) couponsOfEachResult() (results map[coupon.CouponID]coupon.Result
 	require.NoError(w.T, w.Redis.Del(w.T.Context(), state).Err())
 	require.NoError(w.T, w.Redis.Set(w.T.Context(), state, "taken by something else", 0).Err())
 	w.Exec(fmt.Sprintf(`CREATE TRIGGER waits BEFORE INSERT ON user_coupon FOR EACH ROW
-		IF NEW.coupon_id = %d THEN SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'Lock wait timeout exceeded'; END IF`, busy))
+		IF NEW.coupon_id = %d THEN
+			SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'Lock wait timeout exceeded';
+		END IF`, busy))
 	return map[coupon.CouponID]coupon.ResultStatus{settled: coupon.Settled, closed: coupon.Settled,
 		unchanged: coupon.Unchanged, finalised: coupon.Unchanged,
 		held: coupon.HeldBack, failed: coupon.Failed, busy: coupon.Busy, frozen: coupon.Frozen, ahead: coupon.NotDue}

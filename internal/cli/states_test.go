@@ -50,11 +50,11 @@ func TestStates_AllReadersAgree(t *testing.T) {
 		user, order := i+1, ""
 		if row.status == coupon.CouponReserved || row.status == coupon.CouponUsed {
 			order = fmt.Sprint("A-", user)
-			w.Exec("INSERT INTO coupon_order SELECT ?, id, user_id, 9000, 0, ?, "+row.until+" FROM user_coupon WHERE coupon_id = ? AND user_id = ?",
-				order, row.status, id, user)
+			w.Exec("INSERT INTO coupon_order SELECT ?, id, user_id, 9000, 0, ?, "+row.until+
+				" FROM user_coupon WHERE coupon_id = ? AND user_id = ?", order, row.status, id, user)
 		}
-		w.Exec("UPDATE user_coupon SET status = ?, order_id = NULLIF(?, ''), expires_at = "+row.expires+" WHERE coupon_id = ? AND user_id = ?",
-			row.status, order, id, user)
+		w.Exec("UPDATE user_coupon SET status = ?, order_id = NULLIF(?, ''), expires_at = "+row.expires+
+			" WHERE coupon_id = ? AND user_id = ?", row.status, order, id, user)
 		state := coupon.StateAt(row.status, instants[row.until], instants[row.expires], time.Unix(2, 0))
 		want[coupon.UserID(user)] = state
 		counts[state]++

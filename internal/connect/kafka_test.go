@@ -49,7 +49,8 @@ func TestKafkaSettings_Problems(t *testing.T) {
 			want: []string{"KAFKA_TLS_CA_FILE needs KAFKA_TLS=true, too"}},
 		"unknown mechanism": {args: []string{at, "--kafka-sasl-mechanism=GSSAPI"},
 			want: []string{
-				`KAFKA_SASL_MECHANISM (--kafka-sasl-mechanism) is "GSSAPI": want one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`}},
+				`KAFKA_SASL_MECHANISM (--kafka-sasl-mechanism) is "GSSAPI": want one of PLAIN, SCRAM-SHA-256, ` +
+					`SCRAM-SHA-512`}},
 		"login without mechanism": {args: append(login, at),
 			want: []string{mechanismMissing("KAFKA_SASL_USERNAME"), mechanismMissing("KAFKA_SASL_PASSWORD_FILE")}},
 		"mechanism without login": {args: []string{at, "--kafka-sasl-mechanism=SCRAM-SHA-256"},

@@ -129,7 +129,9 @@ func draw(t *testing.T, pages ...string) string {
 			"border-bottom: 1px solid var(--line); }</style>\n")
 	for i, page := range pages {
 		fmt.Fprintf(&b,
-			`<foreignObject x="0" y="%d" width="%d" height="%d"><div xmlns="http://www.w3.org/1999/xhtml" class="page">`, i*heightOfPage, pictureWidth, heightOfPage)
+			`<foreignObject x="0" y="%d" width="%d" height="%d">`+
+				`<div xmlns="http://www.w3.org/1999/xhtml" class="page">`,
+			i*heightOfPage, pictureWidth, heightOfPage)
 		b.WriteString(steady(mainOf(t, page)))
 		b.WriteString("</div></foreignObject>\n")
 	}

@@ -77,14 +77,16 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+",
 		"/do/policy": "---+",
 		"/do/run":    "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id):       "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id): "--++",
-		fmt.Sprintf("/do/drop?coupon=%d&user=x", id):         "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2", id):        "-+++", fmt.Sprintf("/do/drop?coupon=%d&user=2", id): "-+++",
+		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id):        "--++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id):              "--++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id):        "--++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=x", id):                "--++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2", id):               "-+++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=2", id):                "-+++",
 		fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--422422",
-		fmt.Sprintf("/do/grant?coupon=%d&user=3", id):               "-+-+", fmt.Sprintf("/do/revoke?coupon=%d&user=1", id): "-+-+",
-		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id): "-+-+", "/do/honour": "-+-+",
+		fmt.Sprintf("/do/grant?coupon=%d&user=3", id):               "-+-+",
+		fmt.Sprintf("/do/revoke?coupon=%d&user=1", id):              "-+-+",
+		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id):         "-+-+", "/do/honour": "-+-+",
 	} {
 		got := ""
 		for _, group := range roles {

@@ -31,7 +31,8 @@ func TestTonight_SaysWhatIsWrong(t *testing.T) {
 	_, page, _ = kim.ask(http.MethodGet, "/", nil)
 	require.Contains(t, page,
 		fmt.Sprintf(
-			`<tr><td><a href="/coupons/%d">%d</a></td><td>잘되는 쿠폰</td><td>신청 중</td><td class="n">5</td><td class="n">2</td><td class="n">1</td><td class="n">0</td>`, good, good))
+			`<tr><td><a href="/coupons/%d">%d</a></td><td>잘되는 쿠폰</td><td>신청 중</td><td class="n">5</td>`+
+				`<td class="n">2</td><td class="n">1</td><td class="n">0</td>`, good, good))
 	require.Contains(t, page, "접수한 신청 2건을 찾을 수 없습니다")
 	require.NotContains(t, page, "/people/", "a viewer sees figures without persons")
 

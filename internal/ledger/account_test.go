@@ -93,9 +93,9 @@ func TestAccount_AddsUp(t *testing.T) {
 	l := &ledger.Ledger{Store: d.Store}
 	a, err := l.AccountOf(t.Context(), d.DB, id)
 	require.NoError(t, err)
-	require.Equal(t, map[string]int64{"accepted": 16, "waiting": 2, "reviewed": 1, "issued": 2, "outcomes": 1, "both": 1,
-		"written off": 4, "erased": 5, "gap": 2}, map[string]int64{"accepted": a.Accepted, "waiting": a.Waiting,
-		"reviewed": a.UnderReview, "issued": a.Issued, "outcomes": a.Outcomes, "both": a.InBoth,
+	require.Equal(t, map[string]int64{"accepted": 16, "waiting": 2, "reviewed": 1, "issued": 2, "outcomes": 1,
+		"both": 1, "written off": 4, "erased": 5, "gap": 2}, map[string]int64{"accepted": a.Accepted,
+		"waiting": a.Waiting, "reviewed": a.UnderReview, "issued": a.Issued, "outcomes": a.Outcomes, "both": a.InBoth,
 		"written off": a.WrittenOff, "erased": a.Erased, "gap": a.Gap()})
 	require.EqualValues(t, 12, a.Settled())
 	require.Equal(t, promise.Missing, a.RestoreDue())

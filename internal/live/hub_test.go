@@ -441,7 +441,8 @@ func TestLastEventID(t *testing.T) {
 		for id, want := range map[string]int{
 			"7-ISSUED": http.StatusNoContent, "7-NOT_SELECTED": http.StatusNoContent,
 			"7-REJECTED": http.StatusNoContent,
-			"":           http.StatusOK, "8-ISSUED": http.StatusOK, "7-PENDING-5": http.StatusOK, "77-ISSUED": http.StatusOK,
+			"":           http.StatusOK, "8-ISSUED": http.StatusOK, "7-PENDING-5": http.StatusOK,
+			"77-ISSUED":  http.StatusOK,
 			"7-ISSUED-1": http.StatusOK,
 		} {
 			request, p := httptest.NewRequest(http.MethodGet, "/", nil), s.newPatron()

@@ -199,7 +199,8 @@ func (s *scene) mustBeSettled() {
 	s.T.Helper()
 	want, found := s.expected(), s.found()
 	for i, couponID := range s.coupons() { // a restore marks those, too, who have the coupon by hand
-		if all := s.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", couponID); found[i].DoorIssued == all {
+		all := s.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ?", couponID)
+		if found[i].DoorIssued == all {
 			want[i].DoorIssued = all
 		}
 	}

@@ -214,7 +214,8 @@ func (f *fire) check() {
 		place, ok := places[user]
 		require.True(f.t, ok, "user %d was told %d and is lost", user, at)
 		require.LessOrEqual(f.t, place, at, "user %d", user)
-		require.True(f.t, place > last || slices.Contains(winners, user), "user %d was told %d and is passed over", user, at)
+		require.True(f.t, place > last || slices.Contains(winners, user),
+			"user %d was told %d and is passed over", user, at)
 	}
 	f.verify()
 }

@@ -138,7 +138,8 @@ func TestCheckTellsAWrittenLastArrivalFromAClock(t *testing.T) {
 
 func window(column string, more time.Duration) func(*fixture) time.Time {
 	return func(c *fixture) time.Time {
-		return jajeongtest.Column[time.Time](c.Deployment, "SELECT "+column+" FROM coupon WHERE id = ?", c.id)[0].Add(more)
+		at := jajeongtest.Column[time.Time](c.Deployment, "SELECT "+column+" FROM coupon WHERE id = ?", c.id)[0]
+		return at.Add(more)
 	}
 }
 
@@ -194,7 +195,8 @@ var promiseCorruptions = map[string]corruption{
 				c.id, c.user(strangers+4), c.id, uint64(math.MaxUint64), uint64(math.MaxUint64), c.id,
 				c.arrival(waiting))
 		}, codes: found{verify.ArrivalWrong: 3}},
-	"the last arrival in 2255":     {do: setLast(int64(coupon.MaxArrival)), codes: found{verify.ClockAhead: 1}, alone: true},
+	"the last arrival in 2255": {do: setLast(int64(coupon.MaxArrival)), codes: found{verify.ClockAhead: 1},
+		alone: true},
 	"the last arrival beyond":      {do: setLast("1e30"), codes: found{verify.ClockAhead: 1}, alone: true},
 	"the last arrival without end": {do: setLast("inf"), codes: found{verify.ClockAhead: 1}, alone: true},
 	"the last arrival at the end, with an empty queue": {

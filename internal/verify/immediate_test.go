@@ -25,7 +25,8 @@ func (c *fixture) addImmediateRuns(n int) {
 			`+at+" + INTERVAL 1 MICROSECOND, "+at+" + INTERVAL 100 MICROSECOND, NOW(6), "+at+
 		" + INTERVAL 200 MICROSECOND, 'SUCCEEDED' FROM "+numbers, before, before, last, last, last, n)
 	c.Exec(`INSERT INTO user_coupon (coupon_id, user_id, position, applied_at, issued_at, expires_at, run_id)
-		SELECT ?, ? + x.n, ? + x.n, `+at+", "+at+" + INTERVAL 100 MICROSECOND, DATE("+at+" + INTERVAL 100 MICROSECOND) + INTERVAL 31 DAY, ? + x.n FROM "+numbers,
+		SELECT ?, ? + x.n, ? + x.n, `+at+", "+at+" + INTERVAL 100 MICROSECOND, DATE("+at+
+		" + INTERVAL 100 MICROSECOND) + INTERVAL 31 DAY, ? + x.n FROM "+numbers,
 		c.id, c.user(uint64(seated)), seated, last, last, last, before, n)
 	c.Exec(`INSERT INTO settlement (run_id, coupon_id, issued_count, first_arrival, last_arrival, winners_digest,
 		settled_at, cleaned_at)
@@ -67,7 +68,8 @@ func TestCheckFindsCorruptionsOfImmediateRuns(t *testing.T) {
 		"a run without an end": {do: alterImmediate("finished_at = NULL"), codes: found{verify.RunWrong: 1}},
 		"a run of two coupons": {do: alterImmediate("coupons = 2"), codes: found{verify.RunWrong: 1}},
 		"a cutoff as far ahead as can be": {do: alterImmediate(
-			"started_at = cutoff - INTERVAL 5000001 MICROSECOND"), codes: found{verify.RecordWrong: 0, verify.ValidityWrong: 1}},
+			"started_at = cutoff - INTERVAL 5000001 MICROSECOND"),
+			codes: found{verify.RecordWrong: 0, verify.ValidityWrong: 1}},
 		"a cutoff ahead of the clock": {do: alterImmediate("started_at = cutoff - INTERVAL 5000002 MICROSECOND"),
 			codes: found{verify.RunWrong: 1, verify.RecordWrong: 0, verify.ValidityWrong: 1}},
 		"a cutoff at the arrival": {do: alterImmediate("cutoff = cutoff - INTERVAL 1 MICROSECOND"),

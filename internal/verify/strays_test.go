@@ -29,7 +29,8 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 	remove := write(1, "DELETE FROM coupon WHERE id = ?")
 	run := func(cutoff time.Duration, columns, values string) func(*fixture) {
 		return func(c *fixture) {
-			c.Exec("INSERT INTO settlement_run (started_at, heartbeat_at, nonce, cutoff"+columns+") VALUES (NOW(6), NOW(6), 'n', ?"+values+")", c.Now().Add(cutoff))
+			c.Exec("INSERT INTO settlement_run (started_at, heartbeat_at, nonce, cutoff"+columns+
+				") VALUES (NOW(6), NOW(6), 'n', ?"+values+")", c.Now().Add(cutoff))
 		}
 	}
 	events := func(c *fixture) {

@@ -33,8 +33,8 @@ var groups = map[string]string{adminUser: "system:masters", controllerUser: "", 
 
 // controllers are the controllers that the manifests need. There is no cloud and no metrics server.
 const controllers = "namespace-controller,serviceaccount-controller,serviceaccount-token-controller," +
-	"garbage-collector-controller,pod-garbage-collector-controller,ttl-after-finished-controller,disruption-controller," +
-	"job-controller,cronjob-controller,deployment-controller,replicaset-controller"
+	"garbage-collector-controller,pod-garbage-collector-controller,ttl-after-finished-controller," +
+	"disruption-controller,job-controller,cronjob-controller,deployment-controller,replicaset-controller"
 
 // cluster is a Kubernetes control plane: etcd, API server, controller manager and scheduler as child processes.
 type cluster struct {

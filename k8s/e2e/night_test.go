@@ -127,7 +127,8 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 				append(patches,
 					map[string]any{
 						"patch": fmt.Sprintf(
-							`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, "$patch": "delete"}`, server)})
+							`{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": %q}, `+
+								`"$patch": "delete"}`, server)})
 		}
 	}
 	secret := func(name, account string, more ...string) map[string]any {

@@ -27,7 +27,8 @@ const (
 
 func problem(status int, code, more string) string {
 	return fmt.Sprintf(
-		`{"type":"urn:jajeong:problem:%s","title":"t","status":%d,"detail":"d","code":%[1]q,"instance":"urn:jajeong:request:r"%[3]s}`,
+		`{"type":"urn:jajeong:problem:%s","title":"t","status":%d,"detail":"d","code":%[1]q,`+
+			`"instance":"urn:jajeong:request:r"%[3]s}`,
 		code, status, more)
 }
 
