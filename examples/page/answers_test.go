@@ -195,11 +195,12 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 		status     int
 		retryAfter string
 		code       string
+		said       any // as "status"
 	}
-	// A gateway sends the third one.
-	answers := []answer{{503, "", "UNAVAILABLE"}, {429, "60", "TOO_MANY_REQUESTS"},
-		{503, "Wed, 21 Oct 2015 07:28:00 GMT", ""},
-		{409, "1", "LINE_FULL"}, {409, "3600", "LINE_FULL"}, {409, "", "SOLD_OUT"}}
+	// A gateway sends the third one, and means another status.
+	answers := []answer{{503, "", "UNAVAILABLE", 503}, {429, "60", "TOO_MANY_REQUESTS", 429},
+		{503, "Wed, 21 Oct 2015 07:28:00 GMT", "", `"UNAVAILABLE"`},
+		{409, "1", "LINE_FULL", 409}, {409, "3600", "LINE_FULL", 409}, {409, "", "SOLD_OUT", 409}}
 	var pressed atomic.Int32
 	page := openHasty(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
 		n := pressed.Add(1)
@@ -208,7 +209,7 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 			w.Header().Set("Retry-After", one.retryAfter)
 		}
 		w.WriteHeader(one.status)
-		fmt.Fprintf(w, `{"code":%q,"status":%d,"detail":"answer %d in %s"}`, one.code, one.status, n,
+		fmt.Fprintf(w, `{"code":%q,"status":%v,"detail":"answer %d in %s"}`, one.code, one.said, n,
 			r.Header.Get("Accept-Language"))
 	}}.serve(t), 1, 7)
 	apply(page)

@@ -79,8 +79,9 @@ customElements.define('jajeong-coupon', class extends HTMLElement {
     }
   }
 
-  // Returns the members of an answer, or of the last event of a stream. Without any, the status is that of HTTP, or 0. What tells
-  // of the application is shown at once. Silence for 20 to 40 s ends it: streams have a comment every 15 s.
+  // Returns the members of an answer, or of the last event of a stream. Without any, the status is that of HTTP, or 0. So it is in
+  // refusals: a gateway may send JSON with a status of its own. What tells of the application is shown at once. Silence for 20 to
+  // 40 s ends it: streams have a comment every 15 s.
   async ask(path, method) {
     const answer = { status: 0 }, cut = this.cut = new AbortController
     let text = '', part = {}, silent = 0
@@ -100,6 +101,7 @@ customElements.define('jajeong-coupon', class extends HTMLElement {
         for (const line of lines) {
           const said = JSON.parse(line.match(/{.*/) || '{}')
           Object.assign(answer, said)
+          if (!response.ok) answer.status = response.status
           if (said.userId && cut == this.cut) this.learn(said)
         }
       }
