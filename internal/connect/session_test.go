@@ -244,13 +244,27 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 		require.Equal(t, []int{want, want, want}, []int{silent, sends, receives})
 		require.NoError(t, db.Close())
 	}
-	require.Zero(t, Patient.Answer, "a statement that rebuilds a table is silent for as long as it takes")
 
 	db := open(t, config.FormatDSN())
 	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)
 	require.NoError(t, err)
 	_, err = Migrate(t.Context(), db, "Asia/Seoul", nil)
 	require.NoError(t, err, "the lock of the first migration is free")
+}
+
+// A statement that rebuilds a table is silent for as long as it takes, and a migration waits for it.
+func TestPatience_BoundsAnswers(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.MySQLFor(t).DSN
+	require.Zero(t, Patient.Answer)
+	for answer, waits := range map[time.Duration]bool{time.Second: false, Patient.Answer: true} {
+		db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(Patience{Locks: time.Second, Silent: time.Minute,
+			Answer: answer}, zap.NewNop())
+		require.NoError(t, err)
+		_, err = db.ExecContext(t.Context(), "DO SLEEP(2)")
+		require.Equal(t, waits, err == nil, "%s: %v", answer, err)
+		require.NoError(t, db.Close())
+	}
 }
 
 func TestMetrics_CountConnections(t *testing.T) {
