@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -295,9 +296,9 @@ func (l *loss) play() {
 	l.lose()
 	if l.moment == "a restore" {
 		testenv.Eventually(l.t, "somebody waits for the table", func() bool {
-			return l.Number(
-				"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE LIKE 'Waiting "+
-					"for table%'") > 0
+			return testenv.Sessions(l.t, l.DB, func(s testenv.Session) bool {
+				return strings.HasPrefix(s.State, "Waiting for table")
+			}) > 0
 		})
 		l.wait(time.Second)
 		for _, p := range l.serving {
