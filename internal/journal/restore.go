@@ -299,8 +299,8 @@ func (r *restore) alive(ctx context.Context) error {
 
 const lockJournalSQL = "SELECT up_to, accepted, asked FROM journal WHERE coupon_id = ? FOR UPDATE"
 
-// adopt commits those handed over to the journal, and returns its count of accepted. It waits for a copy under way: what
-// the copy has read is then in the journal, too.
+// adopt commits those handed over to the journal, and returns its count of accepted. It waits for a copy under way:
+// what the copy has read is then in the journal, too.
 func (r *restore) adopt(ctx context.Context) (accepted int64, err error) {
 	err = r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var upTo coupon.Arrival

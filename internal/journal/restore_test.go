@@ -63,8 +63,8 @@ func TestRestore_EntersEverybodyAheadOfNewcomers(t *testing.T) {
 	require.Equal(t, users[:100], d.Issued(id))
 }
 
-// Pods have time to hand over whom they know. If another server takes over meanwhile, the restore ends, and the next one
-// gives them time again.
+// Pods have time to hand over whom they know. If another server takes over meanwhile, the restore fails, and the next
+// one gives them time again.
 func TestRestore_WaitsForPods(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]bool{"a new server": false, "another one meanwhile": true} {

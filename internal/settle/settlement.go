@@ -133,8 +133,8 @@ func (s *settlement) issueBehindFence(ctx context.Context, winners *remembered) 
 	}
 }
 
-// prepareIssue enters again whom Redis has lost, if restores is set, and waits for the fence. A request to stop ends the
-// restore at once: another one does the rest.
+// prepareIssue enters again whom Redis has lost, if restores is set, and waits for the fence. A request to stop ends
+// the restore at once: another one does the rest.
 func (s *settlement) prepareIssue(ctx context.Context, restores bool) error {
 	if restores {
 		s.begin(StepRestore)
