@@ -40,7 +40,7 @@ func TestSettle_FrozenRunsLetTheNightlyRunWork(t *testing.T) {
 	d := jajeongtest.New(t)
 	lock, committed := toMySQL("FOR UPDATE"), toMySQL(commit)
 	seat, outcome := toMySQL("INTO user_coupon (coupon_id"), toMySQL("INTO application_outcome")
-	putBack := []request{toMySQL("o.outcome = 'REJECTED'"), toRedis, toRedis} // two calls of three
+	putBack := []request{toMySQL("o.outcome, FALSE"), toRedis, toRedis} // two calls of three
 	runs := []*frozenRun{
 		{step: "begins", path: []request{toMySQL("START TRANSACTION")}},
 		{step: "locks", path: []request{lock}},
