@@ -86,10 +86,6 @@ func TestHandOverNamesThoseHandedOver(t *testing.T) {
 		{User: 3, Arrival: 1000}, {User: 4, Arrival: 1000}, {User: 18446744073709551615, Arrival: 8}}...))
 	require.Equal(t, []int{0, 1}, c.handOver(t, []coupon.Answer{{User: 1, Arrival: 999}, {User: 3, Arrival: 1001}}...))
 	require.Equal(t, map[string]float64{"1": 999, "3": 1000, "18446744073709551615": 8}, c.scores(t, c.returned))
-	require.Equal(t, coupon.Answer{}, coupon.Answer{User: 0}, "the member that asks for a restore")
-	require.Equal(t, []int{0}, c.handOver(t, coupon.Answer{}))
-	require.Equal(t, 0.0, c.scores(t, c.returned)["0"])
-	require.Contains(t, c.scores(t, c.returned), "0")
 }
 
 func TestHandOverInAnotherEpochChangesNothing(t *testing.T) {

@@ -148,9 +148,10 @@ func TestOperationsRejectInvalidReplies(t *testing.T) {
 		require.Error(t, calls["hand over"](), name)
 	}
 	for name, answer := range map[string][]any{
-		"unknown marks":     {int64(4), int64(-1), int64(0), int64(-1)},
-		"no reason":         {int64(0), int64(-1), int64(0), int64(9)},
-		"a reason too many": {int64(0), int64(-1), int64(0), int64(-1), "{}"},
+		"unknown marks":     {int64(4), int64(-1), int64(0), int64(-1), "run:1"},
+		"no reason":         {int64(0), int64(-1), int64(0), int64(9), "run:1"},
+		"a reason too many": {int64(0), int64(-1), int64(0), int64(-1), "{}", "run:1"},
+		"no epoch":          {int64(0), int64(-1), int64(0), int64(-1)},
 	} {
 		c.on.answer.Store(ptr(any(append(slices.Repeat([]any{int64(0)}, watchHead), answer...))))
 		require.Error(t, calls["watch"](), name)

@@ -45,7 +45,7 @@ func (s *Store) HandOver(ctx context.Context, couponID coupon.CouponID, epoch st
 }
 
 // Returned pages through the users whom pods have handed over, in no order. Cursor 0 begins, and marks the last page. A
-// user may appear twice. The member 0 is no user.
+// user may appear twice.
 func (s *Store) Returned(ctx context.Context, couponID coupon.CouponID,
 	after uint64) (all []coupon.Application, next uint64, err error) {
 	all, next, err = s.scan(ctx, s.names.coupon(couponID).returned, after)

@@ -210,7 +210,7 @@ func (f *fake) restore() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for user, at := range f.returned {
-		if now, ok := f.queue[user]; user != 0 && (!ok || now > at) {
+		if now, ok := f.queue[user]; !ok || now > at {
 			f.queue[user] = at
 		}
 	}

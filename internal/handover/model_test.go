@@ -150,9 +150,7 @@ func (w *world) restores() {
 	}
 	counts := w.due
 	for user, at := range r.returned {
-		if user != 0 {
-			w.row(coupon.Answer{User: user, Arrival: at})
-		}
+		w.row(coupon.Answer{User: user, Arrival: at})
 	}
 	for a := range w.journal {
 		if at, ok := r.queue[a.User]; w.settled[a.User] == 0 && (!ok || at > a.Arrival) {
@@ -160,7 +158,9 @@ func (w *world) restores() {
 		}
 	}
 	clear(r.returned)
-	w.due = false
+	if w.due = false; w.mark.Epoch != r.epoch {
+		w.mark = promise.Mark{Epoch: r.epoch}
+	}
 	if counts {
 		r.restores++
 	}

@@ -26,9 +26,12 @@
 // it is in the journal, or was settled. Pods forget what they know of ten seconds later.
 //
 //   - Each page tells its epoch. A page of another epoch is discarded.
-//   - A new epoch is read from ten seconds before the lower of up_to and its start. epoch and up_to stay as they were
-//     until all of it is read: pods that remember the server before still count on them.
-//   - up_to stays while a restore is due, and while a clean-up is pending.
+//   - epoch and up_to stay while a restore is due, and while a clean-up is pending. The end of a restore writes a new
+//     epoch. up_to is then ten seconds before the lower of up_to and the start of the epoch, and a new epoch is read
+//     from there.
+//   - A copy that reads somebody from a server that was not compared yet asks for a restore: the server before may
+//     serve again, and lack them.
+//   - While nobody has applied, no epoch is written: the next one may be born compared.
 //   - MySQL has fallen back if the row is older than a copy of this process has left it. up_to becomes 0, and the whole
 //     line is read again, also by a process that starts meanwhile. A restore that enters users from their marks sets
 //     up_to to 0 as well.
@@ -42,11 +45,12 @@
 //
 // A restore is due (promise.Books.Due) if
 //
-//  1. the server, or its state, was not compared with the journal yet
+//  1. the server, or its state, was not compared with the journal yet, or the journal was last copied from another
+//     epoch: another server has served meanwhile
 //  2. more promises are missing than the last restore has left
 //  3. fewer users are marked as issued than have the coupon
 //  4. pods have handed over somebody
-//  5. a program that did not reach Redis has asked for it
+//  5. a program that did not reach Redis, or a copy, has asked for it
 //
 // and for `settle serve` also (promise.Books.Ahead), at most once a minute, if
 //
@@ -63,8 +67,8 @@
 //   - marks again who has the coupon or was rejected
 //   - enters, if people are still missing, those marked as issued who have no coupon: MySQL has lost their settlement
 //   - commits what was done and what is unknown, and takes the lock again
-//   - removes from `returned` exactly whom it has handled, and notes in Redis that the epoch was compared, and what is
-//     still missing
+//   - removes from `returned` exactly whom it has handled, and notes in Redis and in the journal that the epoch was
+//     compared, and what is still missing
 //
 // It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile, it
 // fails and nothing is noted: `settle serve` comes again by itself, a settlement up to three times. It enters nobody

@@ -40,8 +40,8 @@ const (
 SELECT epoch, up_to, written_at, UTC_TIMESTAMP(6) FROM journal WHERE coupon_id = ? FOR UPDATE SKIP LOCKED`
 	// moveSQL bounds accepted as table journal does: somebody may have written the count of Redis by hand.
 	moveSQL = `
-UPDATE journal SET epoch = ?, up_to = ?, accepted = LEAST(GREATEST(accepted, ?), 9007199254740991), written_at = ?
-WHERE coupon_id = ?`
+UPDATE journal SET epoch = ?, up_to = ?, accepted = LEAST(GREATEST(accepted, ?), 9007199254740991),
+    asked = GREATEST(asked, ?), written_at = ? WHERE coupon_id = ?`
 )
 
 // Begin makes the coupon's row of table journal, for a coupon that was inserted by SQL.
@@ -54,7 +54,6 @@ type Progress struct {
 	epoch string         // of the server that was copied last
 	to    coupon.Arrival // everybody who stands there at this arrival or before it was copied
 	seen  row            // table journal as the last copy has left it
-	whole bool           // MySQL has fallen back: the whole line is being read again
 }
 
 // row is a row of table journal.
@@ -64,9 +63,9 @@ type row struct {
 }
 
 // olderThan reports whether MySQL has fallen back since a copy left another row, or whether a restore from marks asks
-// for the whole line.
+// for the whole line. The end of a restore begins another epoch at a lower arrival.
 func (r row) olderThan(left row) bool {
-	return r.UpTo < left.UpTo || r.writtenAt.Before(left.writtenAt)
+	return r.Epoch == left.Epoch && r.UpTo < left.UpTo || r.writtenAt.Before(left.writtenAt)
 }
 
 // Copied is the result of Copy.
@@ -107,46 +106,47 @@ func (j *Journal) copy(ctx context.Context, tx *sql.Tx, id coupon.CouponID, p *P
 	if fell { // what was entered at an arrival of the past may lack its row: no pod may count on it
 		left.UpTo = 0
 	}
-	accepted := int64(0)
+	accepted, asks := int64(0), int64(0)
 	copied.More = !r.same || r.more
+	*p = Progress{}
 	if r.same {
 		if err := promise.AddRows(ctx, tx, id, r.rows); err != nil {
 			return Copied{}, err
 		}
 		copied.Rows = len(r.rows)
-		stays, err := markStays(ctx, tx, id, r.last.Line)
+		stays, due, err := markStays(ctx, tx, id, r.last.Line)
 		if err != nil {
 			return copied, err
 		}
-		if !stays && (r.goesOn || !r.more) {
+		if !stays && r.to > 0 { // 0: nobody has applied yet
 			left.Mark = promise.Mark{Epoch: r.first.Epoch, UpTo: r.to}
 		}
 		if r.first.Restored {
 			accepted = r.first.Accepted
 		}
-		*p = Progress{epoch: r.first.Epoch, to: r.to, whole: p.whole && r.more}
-	} else {
-		*p = Progress{whole: p.whole}
+		if due == promise.NewServer && copied.Rows > 0 { // the server before may serve again, and lack them
+			asks = 1
+		}
+		*p = Progress{epoch: r.first.Epoch, to: r.to}
 	}
 	if p.seen = left; left == is && copied.Rows == 0 {
 		return copied, nil
 	}
 	p.seen.writtenAt = now
-	return copied, mysqltx.Exec(ctx, tx, 1, moveSQL, left.Epoch, left.UpTo, accepted, now, id)
+	return copied, mysqltx.Exec(ctx, tx, 1, moveSQL, left.Epoch, left.UpTo, accepted, asks, now, id)
 }
 
 // reading is what Redis says in one copy.
 type reading struct {
 	first, last coupon.Look
 	same        bool // all of it is of one epoch
-	goesOn      bool // it begins where the mark of this epoch is
 	rows        []coupon.Answer
 	to          coupon.Arrival // everybody up to it was read
 	more        bool
 }
 
 // read reads the applications behind those that the journal has. fell reports that MySQL has fallen back, or that
-// up_to was written by hand: p then begins anew.
+// up_to was written by hand: the whole line is read again then.
 func (j *Journal) read(ctx context.Context, id coupon.CouponID, is row, p *Progress) (r reading, fell bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -154,21 +154,12 @@ func (j *Journal) read(ctx context.Context, id coupon.CouponID, is row, p *Progr
 	if r.first, err = j.Store.Look(ctx, id, known); err != nil {
 		return r, false, err
 	}
-	if fell = is.olderThan(p.seen) || ahead(is.Mark, r.first); fell {
-		*p = Progress{whole: true}
-	}
-	r.goesOn = is.Epoch == r.first.Epoch && !p.whole
+	fell = is.olderThan(p.seen) || ahead(is.Mark, r.first)
 	from := coupon.Arrival(0)
-	switch {
-	case p.epoch == r.first.Epoch && r.goesOn:
-		from = max(p.to, is.UpTo)
-	case p.epoch == r.first.Epoch:
-		from = p.to
-	case p.whole:
-	case r.goesOn:
-		from = is.UpTo
-	default:
-		from = max(0, min(is.UpTo, r.first.Since)-coupon.Arrival(before.Microseconds()))
+	if !fell {
+		if from = begin(is.Mark, r.first.Epoch, r.first.Since).UpTo; p.epoch == r.first.Epoch {
+			from = max(from, p.to)
+		}
 	}
 	r.to = max(from, min(r.first.Last, r.first.Latest()))
 	if err := j.readPages(ctx, id, from, &r); err != nil || !r.same {
@@ -177,6 +168,15 @@ func (j *Journal) read(ctx context.Context, id coupon.CouponID, is row, p *Progr
 	r.last, err = j.Store.Look(ctx, id, known)
 	r.same = err == nil && r.last.Epoch == r.first.Epoch
 	return r, fell, err
+}
+
+// begin returns how far the journal has an epoch that a restore has compared: as far as it has the epoch before, but
+// for the last ten seconds.
+func begin(m promise.Mark, epoch string, since coupon.Arrival) promise.Mark {
+	if m.Epoch == epoch {
+		return m
+	}
+	return promise.Mark{Epoch: epoch, UpTo: max(0, min(m.UpTo, since)-coupon.Arrival(before.Microseconds()))}
 }
 
 // ahead reports whether a mark claims arrivals that nobody can have yet: it was written by hand, or by a wrong clock.
@@ -232,14 +232,17 @@ func Behind(arrival coupon.Arrival) coupon.Cursor {
 const pendingSQL = "SELECT EXISTS (SELECT 1 FROM settlement WHERE coupon_id = ? AND cleaned_at IS NULL)"
 
 // markStays reports whether up_to must stay: a restore is due, or a clean-up is pending. The line was read before.
-func markStays(ctx context.Context, tx *sql.Tx, id coupon.CouponID, line coupon.Line) (bool, error) {
+func markStays(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
+	line coupon.Line) (stays bool, due promise.Cause, err error) {
 	books, err := promise.Read(ctx, tx, id)
-	if err != nil || books.Due(line) != promise.NotDue {
-		return true, err
+	if err != nil {
+		return true, promise.NotDue, err
 	}
-	pending := false
-	err = tx.QueryRowContext(ctx, pendingSQL, id).Scan(&pending)
-	return pending, mysqltx.Wrap(err, "look for clean-ups of coupon %d", id)
+	if due = books.Due(line); due != promise.NotDue {
+		return true, due, nil
+	}
+	err = tx.QueryRowContext(ctx, pendingSQL, id).Scan(&stays)
+	return stays, due, mysqltx.Wrap(err, "look for clean-ups of coupon %d", id)
 }
 
 const (

@@ -47,7 +47,37 @@ func TestCopy_CopiesTheDLQ(t *testing.T) {
 	require.Equal(t, 3, copierOf(d, id).copy().Rows)
 }
 
-func TestCopy_ReadsANewEpochFromTenSecondsBefore(t *testing.T) {
+// The server before may serve again, and lack whom this one has accepted.
+func TestCopy_OfANewServerAsksForARestore(t *testing.T) {
+	t.Parallel()
+	d, id := journalled(t, 2, 1)
+	before := markOf(d, id)
+	d.FailOver(id)
+	c := copierOf(d, id)
+	d.AddUsers(2)
+	d.Apply(id, 2)
+	for range 2 {
+		c.copy()
+		require.EqualValues(t, 1, journalField(d, id, "asked"), "once")
+	}
+	require.Equal(t, []coupon.UserID{1, 2}, rows(d, id))
+	require.Equal(t, before, markOf(d, id), "while a restore is due")
+	d.Restore(id)
+	c.copy()
+	require.Zero(t, journalField(d, id, "asked"))
+	require.Equal(t, promise.Mark{Epoch: d.Look(id).Epoch, UpTo: d.Arrivals(id)["2"]}, markOf(d, id))
+}
+
+// Nobody has to be compared with a server that serves before anybody has applied.
+func TestCopy_OfAnEmptyLineKeepsNoEpoch(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := copierOf(d, d.AddCoupon(2))
+	require.Zero(t, c.copy())
+	require.Zero(t, markOf(d, c.id))
+}
+
+func TestRestore_BeginsTheMarkOfANewEpochTenSecondsBefore(t *testing.T) {
 	t.Parallel()
 	for name, upTo := range map[string]time.Duration{
 		"the mark": -time.Minute, "the start of the epoch": 3 * time.Second} {
@@ -55,7 +85,8 @@ func TestCopy_ReadsANewEpochFromTenSecondsBefore(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
 			id := d.AddCoupon(2)
-			since := d.Look(id).Since.Time()
+			look := d.Look(id)
+			since := look.Since.Time()
 			c := copierOf(d, id)
 			d.Exec("UPDATE journal SET epoch = 'other:1', up_to = ? WHERE coupon_id = ?",
 				since.Add(upTo).UnixMicro(), id)
@@ -66,39 +97,29 @@ func TestCopy_ReadsANewEpochFromTenSecondsBefore(t *testing.T) {
 			require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "last", d.Now().UnixMicro()).Err())
 			require.Equal(t, 2, c.copy().Rows)
 			require.Equal(t, []coupon.UserID{2, 3}, rows(d, id))
-			require.Equal(t, d.Look(id).Epoch, markOf(d, id).Epoch)
+			require.Equal(t, "other:1", markOf(d, id).Epoch, "while a restore is due")
+			d.Restore(id)
+			begun := promise.Mark{Epoch: look.Epoch, UpTo: coupon.ArrivalAt(lower.Add(-10 * time.Second))}
+			require.Equal(t, begun, markOf(d, id))
+			require.Zero(t, c.copy().Rows, "the process knows what it has copied")
+			require.Equal(t, promise.Mark{Epoch: look.Epoch, UpTo: d.Look(id).Last}, markOf(d, id))
 		})
 	}
 }
 
 func TestCopy_GoesOnPageByPage(t *testing.T) {
 	t.Parallel()
-	for name, newEpoch := range map[string]bool{"in the same epoch": false, "in a new epoch": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := jajeongtest.New(t)
-			id := d.AddQueue(2, 1, 2, 3, 4, 5)
-			arrivals := d.Arrivals(id)
-			c := copierOf(d, id)
-			if newEpoch {
-				d.Exec("UPDATE journal SET epoch = 'other:1', up_to = ? WHERE coupon_id = ?", arrivals["1"]-1, id)
-			} else {
-				d.Exec("UPDATE journal SET epoch = ? WHERE coupon_id = ?", d.Look(id).Epoch, id)
-			}
-			before := markOf(d, id)
-			c.Rows = 2
-			require.Equal(t, journal.Copied{Rows: 2, More: true}, c.copy())
-			if newEpoch {
-				require.Equal(t, before, markOf(d, id), "until all of it is read")
-			} else {
-				require.Equal(t, arrivals["2"]-1, markOf(d, id).UpTo, "others may have arrived at the same time")
-			}
-			for c.copy().More {
-			}
-			require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, rows(d, id))
-			require.Equal(t, promise.Mark{Epoch: d.Look(id).Epoch, UpTo: arrivals["5"]}, markOf(d, id))
-		})
+	d := jajeongtest.New(t)
+	id := d.AddQueue(2, 1, 2, 3, 4, 5)
+	arrivals := d.Arrivals(id)
+	c := copierOf(d, id)
+	c.Rows = 2
+	require.Equal(t, journal.Copied{Rows: 2, More: true}, c.copy())
+	require.Equal(t, arrivals["2"]-1, markOf(d, id).UpTo, "others may have arrived at the same time")
+	for c.copy().More {
 	}
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4, 5}, rows(d, id))
+	require.Equal(t, promise.Mark{Epoch: d.Look(id).Epoch, UpTo: arrivals["5"]}, markOf(d, id))
 }
 
 // Two servers have given the same arrival, or somebody has written it by hand: more entries than one copy may write.

@@ -50,5 +50,6 @@ func ListOpen(ctx context.Context, db *mysqltx.DB) (all []Open, err error) {
 
 // Behind reports whether the journal may lack an application.
 func (o Open) Behind(l coupon.Look) bool {
-	return o.Books.Epoch != l.Epoch || min(l.Last, l.Latest()) > o.Books.UpTo || ahead(o.Books.Mark, l)
+	to := max(o.Books.UpTo, min(l.Last, l.Latest()))
+	return to > o.Books.UpTo || to > 0 && o.Books.Epoch != l.Epoch || ahead(o.Books.Mark, l)
 }

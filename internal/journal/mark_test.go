@@ -149,7 +149,8 @@ func TestCopy_ReadsTheWholeLineAfterMySQLHasFallenBack(t *testing.T) {
 				written, id)
 			c.Rows = 2
 			require.True(t, c.copy().More)
-			require.Zero(t, markOf(d, id).UpTo, "what was entered at an arrival of the past may be lost, too")
+			require.Less(t, markOf(d, id).UpTo, d.Arrivals(id)["2"],
+				"what was entered at an arrival of the past may be lost, too")
 			if test.restarts {
 				c.restart()
 			}

@@ -297,14 +297,16 @@ func (r *restore) alive(ctx context.Context) error {
 	return r.tx.QueryRowContext(ctx, aliveSQL).Scan(new(int))
 }
 
-const lockJournalSQL = "SELECT up_to, accepted, asked FROM journal WHERE coupon_id = ? FOR UPDATE"
+const lockJournalSQL = "SELECT epoch, up_to, accepted, asked FROM journal WHERE coupon_id = ? FOR UPDATE"
 
 // adopt commits those handed over to the journal, and returns its count of accepted. It waits for a copy under way:
 // what the copy has read is then in the journal, too.
 func (r *restore) adopt(ctx context.Context) (accepted int64, err error) {
 	err = r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var upTo coupon.Arrival
-		if err := tx.QueryRowContext(ctx, lockJournalSQL, r.coupon.ID).Scan(&upTo, &accepted, &r.asked); err != nil {
+		var mark promise.Mark
+		err := tx.QueryRowContext(ctx, lockJournalSQL, r.coupon.ID).
+			Scan(&mark.Epoch, &mark.UpTo, &accepted, &r.asked)
+		if err != nil {
 			return mysqltx.Wrap(err, "lock the journal of coupon %d", r.coupon.ID)
 		}
 		r.returned = nil
@@ -336,9 +338,9 @@ func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Appl
 	return page, next, err
 }
 
-// answersOf leaves out members that are no users, such as the 0 by which a pod asks for a restore, and arrivals outside
-// the window: nobody could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may
-// have been wrong, and a later restore enters them.
+// answersOf leaves out members that are no users, which were written by hand, and arrivals outside the window: nobody
+// could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may have been wrong, and
+// a later restore enters them.
 func (r *restore) answersOf(all []coupon.Application) (answers []coupon.Answer) {
 	for _, a := range all {
 		if user := a.User(); user != 0 && r.inWindow(a.Arrival) {
@@ -405,15 +407,18 @@ func (r *restore) warn(ctx context.Context, accepted, known int64) error {
 const (
 	highestSQL  = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival <= ?"
 	restoredSQL = `
-UPDATE journal SET asked = asked - LEAST(asked, ?), accepted = LEAST(accepted, ?) WHERE coupon_id = ?`
+UPDATE journal SET epoch = ?, up_to = ?, asked = asked - LEAST(asked, ?), accepted = LEAST(accepted, ?)
+WHERE coupon_id = ?`
 )
 
-// end notes in Redis that the server was compared with the journal. No copy is under way then: it would not know of an
-// accepted that is lowered, or of a last that is set back.
+// end notes in Redis, and in table journal, that the server was compared with the journal. No copy is under way then: it
+// would not know of an accepted that is lowered, or of a last that is set back.
 func (r *restore) end(ctx context.Context) error {
 	id := r.coupon.ID
-	var upTo, highest coupon.Arrival
-	if err := r.tx.QueryRowContext(ctx, lockJournalSQL, id).Scan(&upTo, new(int64), new(int64)); err != nil {
+	var mark promise.Mark
+	var highest coupon.Arrival
+	err := r.tx.QueryRowContext(ctx, lockJournalSQL, id).Scan(&mark.Epoch, &mark.UpTo, new(int64), new(int64))
+	if err != nil {
 		return mysqltx.Wrap(err, "lock the journal of coupon %d", id)
 	}
 	look, err := r.Line.Look(ctx, id, coupon.Known{Observe: true})
@@ -436,7 +441,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: r.missing, Highest: max(highest, min(max(upTo, r.coupon.Known), last))}
+		Began: r.missing, Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:
@@ -450,7 +455,8 @@ func (r *restore) end(ctx context.Context) error {
 			return err
 		}
 	}
-	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, r.asked, ended.Accepted, id)
+	mark = begin(mark, r.look.Epoch, r.look.Since)
+	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, mark.Epoch, mark.UpTo, r.asked, ended.Accepted, id)
 	r.asked = 0 // a repetition after a lost COMMIT would answer others
 	return mysqltx.Wrap(err, "write the journal of coupon %d", id)
 }

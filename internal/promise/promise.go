@@ -85,17 +85,17 @@ type Cause string
 
 const (
 	NotDue     Cause = ""
-	NewServer  Cause = "NEW_SERVER"  // the server, or its state, was not compared with the journal yet
+	NewServer  Cause = "NEW_SERVER"  // the server, or its state, was not compared with the journal since another served
 	Missing    Cause = "MISSING"     // more promises are missing than the last restore has left
 	HandedOver Cause = "HANDED_OVER" // pods have handed over users who may be missing
-	AskedFor   Cause = "ASKED_FOR"   // a program that did not reach Redis has asked for a restore
+	AskedFor   Cause = "ASKED_FOR"   // a program that did not reach Redis, or a copy, has asked for a restore
 )
 
 // Due returns why a restore is due. The line must have been read before the books. Only two looks can tell whether
 // users lack their marks: a clean-up may be about to mark them.
 func (b Books) Due(l coupon.Line) Cause {
 	switch {
-	case l.Since == 0 || !l.Restored:
+	case l.Since == 0 || !l.Restored || b.Epoch != "" && b.Epoch != l.Epoch:
 		return NewServer
 	case b.Missing(l) > l.Left:
 		return Missing

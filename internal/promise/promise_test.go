@@ -30,8 +30,12 @@ func TestBooks_KnowWhenARestoreIsDue(t *testing.T) {
 		change(&l, &b)
 		require.Equal(t, want, b.Due(l))
 	}
+	line.Epoch, books.Epoch = "a:1", "a:1"
+	require.Equal(t, promise.NotDue, books.Due(line))
+	books.Epoch = "b:2"
+	require.Equal(t, promise.NewServer, books.Due(line), "another server was copied last")
 	line.Since = 0
-	require.Equal(t, promise.NewServer, books.Due(line), "without a state")
+	require.Equal(t, promise.NewServer, promise.Books{}.Due(line), "without a state")
 	require.Zero(t, books.Missing(coupon.Line{Accepted: 3, Waiting: 3}), "more are accounted for")
 }
 

@@ -3,12 +3,13 @@ package promisemodel
 // copying is a copy of the line into the journal. It reads the line in two pages.
 type copying struct {
 	phase  int8
-	on     int8 // the server
-	epoch  epoch
+	on     int8    // the server
 	after  instant // of the second page
-	mark   mark    // to be
+	begin  mark    // where it begins
+	upTo   instant // to be
 	rows   [maxUsers]instant
 	behind bool // epoch and up_to stay as they are
+	asks   bool // for a restore
 }
 
 const (
@@ -22,23 +23,30 @@ func (w *world) copyBegins(on int8) bool {
 		return false
 	}
 	e := w.begin(on, max(w.db.upTo, w.db.settledUpTo))
-	from := w.db.upTo
-	if w.keeps(fallbackReadsAll) && from < w.readUpTo || w.keeps(fallbackByWritten) && w.db.written < w.written {
-		from = 0 // MySQL has fallen back
-	}
+	from := w.db.mark
 	if e != w.db.epoch {
-		if from > s.since && w.keeps(lowerOfUpToAndSince) {
-			from = s.since
-		}
-		if w.keeps(tenSecondsBefore) {
-			from = w.tenBefore(from)
-		}
+		from = w.firstMark(s)
 	}
-	c := copying{phase: firstPage, on: on, epoch: e, mark: mark{e, s.last}}
-	c.after = s.nextAfter(from)
-	c.read(s, from, c.after)
+	if w.keeps(fallbackReadsAll) && w.db.upTo < w.readUpTo || w.keeps(fallbackByWritten) && w.db.written < w.written {
+		from.upTo = 0 // MySQL has fallen back
+	}
+	c := copying{phase: firstPage, on: on, begin: from, upTo: s.last}
+	c.after = s.nextAfter(from.upTo)
+	c.read(s, from.upTo, c.after)
 	w.copying = c
 	return true
+}
+
+// firstMark is the mark of an epoch that is new to the journal: ten seconds before the lower of up_to and since.
+func (w *world) firstMark(s *server) mark {
+	upTo := w.db.upTo
+	if w.keeps(lowerOfUpToAndSince) {
+		upTo = min(upTo, s.since)
+	}
+	if w.keeps(tenSecondsBefore) {
+		upTo = w.tenBefore(upTo)
+	}
+	return mark{s.epochNow(), upTo}
 }
 
 // nextAfter is the lowest arrival after another one at which somebody stands; without one, the highest.
@@ -67,16 +75,17 @@ func (w *world) copyReads() bool {
 		return false
 	}
 	s := &w.servers[c.on]
-	if w.keeps(pagesCarryEpoch) && !w.sees(c.on, c.epoch) {
+	if w.keeps(pagesCarryEpoch) && !w.sees(c.on, c.begin.epoch) {
 		*c = copying{}
 		return true
 	}
 	c.read(s, c.after, 127)
 	if !w.keeps(upToOfFirstReply) {
-		c.mark.upTo = s.last
+		c.upTo = s.last
 	}
 	due := w.due(s)
 	c.behind = w.keeps(upToStaysWhileDue) && due != 0 || w.keeps(upToStaysWhileUnclean) && w.db.unclean != 0
+	c.asks = due == 1 && w.keeps(copyAsks)
 	c.phase, c.after = allPages, 0
 	return true
 }
@@ -91,8 +100,14 @@ func (w *world) copyCommits() bool {
 			w.enterJournal(int8(u), a)
 		}
 	}
-	if !c.behind {
-		w.db.mark = c.mark
+	switch {
+	case !c.behind:
+		w.db.mark = mark{c.begin.epoch, c.upTo}
+	case w.db.epoch == c.begin.epoch:
+		w.db.mark = c.begin
+	}
+	if c.asks {
+		w.db.asked = max(w.db.asked, 1)
 	}
 	w.readUpTo, w.written, w.journalWaits = w.db.upTo, w.db.written, false
 	*c = copying{}

@@ -138,7 +138,6 @@ func (w *world) look(p *pod) bool {
 
 // handOver puts whoever does not stand, at this arrival or an earlier one, into returned.
 func (w *world) handOver(p *pod, s *server) {
-	none := true
 	for u := range int8(maxUsers) {
 		for i := range p.answers[u] {
 			known := &p.answers[u][i]
@@ -154,14 +153,13 @@ func (w *world) handOver(p *pod, s *server) {
 				if r := &s.returned[u]; *r == 0 || *r > known.arrival {
 					*r = known.arrival
 				}
-				known.handedOver, none = true, false
+				known.handedOver = true
 				if !w.keeps(keepsUntilTaken) {
 					*known = answer{}
 				}
 			}
 		}
 	}
-	s.nobody = s.nobody || none && p.newEpoch && w.keeps(nobodyAsks)
 	p.newEpoch, p.newRestore = false, false
 }
 

@@ -6,7 +6,6 @@ type restoring struct {
 	on       int8 // the server
 	epoch    epoch
 	returned [maxUsers]instant // as read
-	nobody   bool
 	asked    int8
 	compares bool              // pods compare their memory afterwards
 	missing  int8              // when it began
@@ -34,7 +33,7 @@ func (w *world) restoreBegins(on int8, always bool) bool {
 	if due == 0 && !always || w.keeps(restoreWaits) && !s.tenSeconds {
 		return true
 	}
-	w.restoring = restoring{phase: begun, on: on, epoch: e, returned: s.returned, nobody: s.nobody, asked: w.db.asked,
+	w.restoring = restoring{phase: begun, on: on, epoch: e, returned: s.returned, asked: w.db.asked,
 		missing:  w.missing(s),
 		compares: w.keeps(restoreCompares) && (due != 4 || !w.keeps(takingComparesNothing))}
 	for u, a := range s.returned {
@@ -177,7 +176,6 @@ func (w *world) restoreEnds(s *server) {
 			s.returned[u] = 0
 		}
 	}
-	s.nobody = s.nobody && !r.nobody
 	if w.keeps(excessIsAdded) {
 		s.accepted += w.excess(s)
 	}
@@ -191,6 +189,9 @@ func (w *world) restoreEnds(s *server) {
 		s.left = min(s.left, r.missing)
 	}
 	w.db.asked -= min(w.db.asked, r.asked)
+	if w.db.epoch != r.epoch {
+		w.db.mark, w.readUpTo = w.firstMark(s), 0
+	}
 	for i := range w.pods {
 		if p := &w.pods[i]; w.serverOf(p) == r.on {
 			p.newRestore = p.newRestore || r.compares && p.epoch == r.epoch

@@ -88,9 +88,6 @@ const (
 	// At another epoch a mark is no answer.
 	// Without it nothing is found: a restore enters marks that MySQL does not know.
 	markIsNoAnswer
-	// A pod with nobody to hand over asks for a restore by the member 0.
-	// Without it nothing is found: the first restore of an epoch is due anyway.
-	nobodyAsks
 	// A pod that writes its memory into the journal raises asked.
 	// Without it: the replica stops to follow; user 1 applies by pod 1; the replica is promoted; pod 1 is cut off;
 	// pod 2 looks; ten seconds pass; a restore begins; the restore goes on; pod 1 is told to end, and writes its
@@ -109,6 +106,11 @@ const (
 	// A page of another epoch discards the copy.
 	// Without it nothing is found: pods compare at a new epoch before they forget. It keeps the meaning of up_to.
 	pagesCarryEpoch
+	// A copy of a server that was not compared yet asks for a restore.
+	// Without it: the replica is promoted, and the former server still serves; the former server ends; user 1
+	// applies by pod 2; the journal reads its first page; pod 2 dies; the former server serves again. Lost, and
+	// nobody notices, though the journal has the row.
+	copyAsks
 	// up_to becomes the last of the first reply.
 	// Without it: the journal reads its first page; user 2 applies by pod 1; user 1 applies by pod 2; the journal
 	// reads its second page; the journal commits; ten seconds pass; the queue key is deleted. Lost, and seen as a
@@ -136,7 +138,7 @@ const (
 	// checks again; user 1 is cleaned up; MySQL falls back to its replica; pod 1 dies; a restore begins; the restore
 	// goes on; Redis is flushed. Lost, and nobody notices.
 	journalFirst
-	// An up_to lower than this process has read is 0 once.
+	// An up_to lower than this process has left it, in the same epoch, is 0 once.
 	// Without it nothing is found: a snapshot of MySQL has the rows that its up_to promises, but for those of a
 	// restore.
 	fallbackReadsAll
@@ -195,10 +197,9 @@ const (
 	// restore begins; pod 1 looks. Somebody stands behind the arrival that was told.
 	removesExactly
 	// A restore ends only if the epoch is the same.
-	// Without it: the journal reads its first page; user 1 applies by pod 1; pod 2 looks; Redis is flushed; pod 2
-	// looks; pod 1 looks; ten seconds pass; the journal reads its second page; a restore begins; the restore goes
-	// on; the restore goes on; Redis is flushed; pod 2 looks; pod 1 looks. Lost, and nobody notices, though the
-	// journal has the row.
+	// Without it: user 1 applies by pod 2; Redis is flushed; pod 2 looks; pod 1 looks; ten seconds pass; a restore
+	// begins; the restore goes on; the restore goes on; Redis is flushed; pod 2 looks. Lost, and nobody notices,
+	// though the journal has the row.
 	endSeesEpoch
 	// Places that moved forward lower accepted, if people are missing.
 	// Without it: user 1 applies by pod 1; the queue key is deleted; user 1 applies by pod 2. A gap, and nobody is
@@ -229,6 +230,12 @@ const (
 
 	// When a restore is due.
 
+	// A restore is due if the journal was last copied from another epoch.
+	// Without it: the replica is promoted, and the former server still serves; the former server ends; pod 2 looks;
+	// user 1 applies by pod 1; ten seconds pass; a restore begins; the restore goes on; the journal reads its first
+	// page; pod 1 looks; pod 2 looks; ten seconds pass; the former server serves again. Lost, and nobody notices,
+	// though the journal has the row.
+	dueOtherEpoch
 	// A restore is due if more are missing than left.
 	// Without it: user 1 applies by pod 1; the queue key is deleted. Lost, and seen as a gap.
 	dueMissing
@@ -302,11 +309,11 @@ var ruleNames = [lastRule]string{
 	takingComparesNothing:   "takingComparesNothing",
 	whoStandsGetsEpoch:      "whoStandsGetsEpoch",
 	markIsNoAnswer:          "markIsNoAnswer",
-	nobodyAsks:              "nobodyAsks",
 	terminatingAsks:         "terminatingAsks",
 	podsPassSeen:            "podsPassSeen",
 	catalogLiftsLast:        "catalogLiftsLast",
 	pagesCarryEpoch:         "pagesCarryEpoch",
+	copyAsks:                "copyAsks",
 	upToOfFirstReply:        "upToOfFirstReply",
 	lowerOfUpToAndSince:     "lowerOfUpToAndSince",
 	tenSecondsBefore:        "tenSecondsBefore",
@@ -332,6 +339,7 @@ var ruleNames = [lastRule]string{
 	leftIsLowered:           "leftIsLowered",
 	restoreWaits:            "restoreWaits",
 	bornBeforeOpening:       "bornBeforeOpening",
+	dueOtherEpoch:           "dueOtherEpoch",
 	dueMissing:              "dueMissing",
 	dueMarks:                "dueMarks",
 	handMarksNotCounted:     "handMarksNotCounted",

@@ -83,13 +83,15 @@ var searches = map[rule]search{
 	forgetsAfterTenSeconds: {law: oneUser.faulty(2), kinds: kinds(loss, fallback)},
 	silenceForgetsNothing: {law: oneUser.faulty(2), after: of(0, applies, podCutOff, queueDeleted, restoreBegin,
 		restoreContinue)},
-	keepsUntilTaken:       {law: twoUsers.faulty(2), kinds: loss},
-	newEpochCompares:      {law: twoUsers.faulty(1), kinds: loss},
+	keepsUntilTaken: {law: twoUsers.faulty(2), kinds: loss},
+	newEpochCompares: {law: twoUsers.faulty(1), after: steps(of(0, replicaStops, applies, failover), applying(1, 0),
+		applying(0, 1))},
 	restoreCompares:       {law: twoUsers.faulty(1), kinds: and(queueDeleted)},
 	takingComparesNothing: {law: twoUsers.faulty(1), kinds: loss},
 	terminatingAsks:       {law: oneUser.faulty(2), after: late},
 	podsPassSeen:          {law: twoUsers.faulty(1), kinds: lateLoss},
 
+	copyAsks:          {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies)},
 	upToOfFirstReply:  {law: twoUsers.faulty(2).fine(), kinds: and(queueDeleted)},
 	upToStaysWhileDue: {law: twoUsers.faulty(2), kinds: kinds(loss, and(queueDeleted))},
 	upToStaysWhileUnclean: {law: twoUsers.faulty(2).operated(1).fine(), after: steps(of(0, applies, settleImmediately,
@@ -121,10 +123,11 @@ var searches = map[rule]search{
 		restoreBegin))},
 	bornBeforeOpening: {law: twoUsers.faulty(1), kinds: and(flushed)},
 
-	dueMissing:  {law: oneUser.faulty(1), kinds: and(queueDeleted)},
-	dueMarks:    {law: oneUser.faulty(1), kinds: and(marksDeleted)},
-	dueReturned: {law: oneUser.faulty(2), after: late[:len(late)-3]},
-	dueAsked:    {law: oneUser.faulty(2), after: late},
+	dueOtherEpoch: {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies)},
+	dueMissing:    {law: oneUser.faulty(1), kinds: and(queueDeleted)},
+	dueMarks:      {law: oneUser.faulty(1), kinds: and(marksDeleted)},
+	dueReturned:   {law: oneUser.faulty(2), after: late[:len(late)-3]},
+	dueAsked:      {law: oneUser.faulty(2), after: late},
 	handMarksNotCounted: {law: twoUsers.atNight().operated(2), after: steps(applying(0, 0), applying(1, 1),
 		of(0, settleNightly, checkAgain, cleanUp, closeOut, closeOut), of(1, cleanUp, forgetUser))},
 
@@ -138,7 +141,7 @@ var searches = map[rule]search{
 }
 
 // notShown are rules without which nothing was found; doc.go and the rules say why.
-var notShown = []rule{whoStandsGetsEpoch, markIsNoAnswer, nobodyAsks, catalogLiftsLast, pagesCarryEpoch,
+var notShown = []rule{whoStandsGetsEpoch, markIsNoAnswer, catalogLiftsLast, pagesCarryEpoch,
 	lowerOfUpToAndSince, tenSecondsBefore, fallbackReadsAll, marksReadAll, unknownMarkGoes, notInFirstRestore}
 
 // run returns the shortest sequence to a violation in a world without a rule.

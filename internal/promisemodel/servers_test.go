@@ -168,8 +168,9 @@ func (w *world) due(s *server) int {
 		}
 	}
 	_, _, _, issued := w.account(s)
+	other := w.db.epoch != epoch{} && w.db.epoch != s.epochNow()
 	switch {
-	case !w.sameServer(s) || s.restored != s.since:
+	case !w.sameServer(s) || s.restored != s.since || other && w.keeps(dueOtherEpoch):
 		return 1
 	case w.keeps(dueMissing) && w.missing(s) > s.left:
 		return 2

@@ -51,6 +51,7 @@ const (
 	failoverLate // to a server whose clock is late
 	failoverBoth // while the former one still serves
 	failoverBothLate
+	formerReturns
 	demoted // and promoted again
 	replicaComes
 	flushed
@@ -83,6 +84,7 @@ var actionNames = [lastAction]string{
 	failoverLate:     "the replica is promoted, and its clock is late",
 	failoverBoth:     "the replica is promoted, and the former server still serves",
 	failoverBothLate: "the replica is promoted, its clock is late, and the former server still serves",
+	formerReturns:    "the former server serves again",
 	demoted:          "the server is demoted and promoted again", replicaComes: "a first replica comes",
 	flushed: "Redis is flushed", queueDeleted: "the queue key is deleted", marksDeleted: "the key of marks is deleted",
 	databaseStops: "MySQL's replica stops to follow",
@@ -144,7 +146,7 @@ func (w *world) do(s step) bool {
 	switch {
 	case s.isFault():
 		follows := w.replicaBehind && s.action >= failover && s.action <= demoted ||
-			w.dbBehind && s.action == databaseFalls
+			w.dbBehind && s.action == databaseFalls || s.action == formerReturns
 		if !follows {
 			if w.faults >= w.law.faults {
 				return false
@@ -354,6 +356,8 @@ func (w *world) fault(s step) bool {
 		w.replica, w.replicaBehind = r.dataset, true
 	case failover, failoverLate, failoverBoth, failoverBothLate, demoted:
 		w.promote(s.action)
+	case formerReturns:
+		return w.formerReturns()
 	case replicaComes: // not before a script has seen a promotion: the backlog lives for a minute at least
 		if !w.sameServer(r) {
 			return false
@@ -400,11 +404,7 @@ func (w *world) promote(how action) {
 	if w.replicaBehind {
 		r.dataset = w.replica
 	}
-	for u, a := range r.place {
-		if a > 0 && w.accounted(int8(u), a) && !w.settledPlace(int8(u), a, true) {
-			w.happened.again.add(int8(u))
-		}
-	}
+	w.findAgain()
 	w.replica, w.replicaBehind = dataset{}, false
 	w.repls++
 	r.serverRepl, r.replacedNone = w.repls, false
@@ -423,12 +423,42 @@ func (w *world) promote(how action) {
 	w.settling.normalise()
 }
 
-// formerEnds ends the former server, and what used it.
+// findAgain finds who stands on a server that does not know their outcome.
+func (w *world) findAgain() {
+	for u, a := range w.servers[primary].place {
+		if a > 0 && w.accounted(int8(u), a) && !w.settledPlace(int8(u), a, true) {
+			w.happened.again.add(int8(u))
+		}
+	}
+}
+
+// formerReturns lets the server before serve again, with its state and its replid, and ends the other one.
+func (w *world) formerReturns() bool {
+	if !w.servers[former].exists {
+		return false
+	}
+	w.servers[primary] = w.servers[former]
+	w.servers[former], w.formerServes = server{}, false
+	for i := range w.pods {
+		w.pods[i].onFormer = false
+	}
+	if w.copying.on == primary && w.copying.phase == firstPage {
+		w.copying = copying{}
+	}
+	w.copying.on, w.restoring.on, w.settling.on = primary, primary, primary
+	w.replica, w.replicaBehind = dataset{}, false
+	w.findAgain()
+	return true
+}
+
+// formerEnds ends the former server, and what used it. It may come back.
 func (w *world) formerEnds() bool {
 	if !w.formerServes {
 		return false
 	}
-	w.servers[former], w.formerServes = server{}, false
+	if w.formerServes = false; !w.law.kinds[formerReturns] {
+		w.servers[former] = server{}
+	}
 	if w.copying.on == former && w.copying.phase == firstPage {
 		w.copying = copying{}
 	}

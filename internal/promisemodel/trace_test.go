@@ -62,7 +62,7 @@ func goodTrace() Trace {
 		loses:      Lost{},
 		dies:       Died{Pod: 2},
 		compares:   Compared{Pod: 1, Epoch: "b:9", Answers: rows, HandedOver: []int{0, 1}, At: at(9)},
-		adopts:     Committed{Epoch: "a:1", UpTo: 15, Rows: rows, At: at(20)},
+		adopts:     Committed{Epoch: "b:9", UpTo: 5, Rows: rows, At: at(20)},
 		restores: Looked{Server: "b", Epoch: "b:9", Restored: true, Accepted: 2, Places: places(rows...),
 			At: at(21)},
 		tellsNewcomer: Told{Answer: an(4, 40), Pod: 1, Epoch: "b:9", New: true, Asked: at(22), At: at(23)},
@@ -171,7 +171,7 @@ func TestTrace_OfALossWithinAnEpoch(t *testing.T) {
 	require.ErrorContains(t, trace.Check(), "user 2 stood at 20, and was told 25")
 	trace.Events = slices.Insert(trace.Events, tellsAgain, Event(Lost{}))
 	require.NoError(t, trace.Check())
-	trace = corrupt(goodTrace(), adopts, func(e *Committed) { e.UpTo, e.Rows = 20, e.Rows[:1] })
+	trace = corrupt(goodTrace(), adopts, func(e *Committed) { e.Epoch, e.UpTo, e.Rows = "a:1", 20, e.Rows[:1] })
 	require.NoError(t, trace.Check())
 	trace.Events = slices.Delete(trace.Events, loses, loses+1)
 	require.ErrorContains(t, trace.Check(), "complete up to 20, and lacks user 2")

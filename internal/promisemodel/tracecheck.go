@@ -201,7 +201,7 @@ func (m Compared) check(c *checker) error {
 		if k := p.known[a]; k != nil { // nil: the user is being told
 			*k = remembered{epoch: m.Epoch, handed: handed[i]}
 		}
-		if handed[i] && a.User != 0 {
+		if handed[i] {
 			c.handed = append(c.handed, handing{a, m.Epoch})
 		}
 	}
@@ -316,7 +316,8 @@ func (c *checker) due(l Looked) bool {
 			accounted++
 		}
 	}
-	return !strings.HasPrefix(l.Epoch, l.Server+":") || !l.Restored || l.Returned > 0 || c.db.Asked > 0 ||
+	other := c.db.Epoch != "" && c.db.Epoch != l.Epoch
+	return !strings.HasPrefix(l.Epoch, l.Server+":") || !l.Restored || other || l.Returned > 0 || c.db.Asked > 0 ||
 		l.Accepted-accounted > l.Left
 }
 

@@ -57,7 +57,6 @@ type dataset struct {
 	marks    [maxUsers]instant // ZSET issued
 	rejected users             // SET rejected
 	returned [maxUsers]instant // handed over
-	nobody   bool              // the member 0 of returned
 
 	exists, soldOut       bool
 	run, repl             int8 // run_id and replid of the state
@@ -66,7 +65,7 @@ type dataset struct {
 	forward               int8 // places that moved forward: accepted counts them twice
 }
 
-func (d *dataset) anyReturned() bool { return d.nobody || d.returned != [maxUsers]instant{} }
+func (d *dataset) anyReturned() bool { return d.returned != [maxUsers]instant{} }
 
 // server is a Redis server.
 type server struct {
@@ -147,7 +146,7 @@ type world struct {
 	copying   copying
 	restoring restoring
 	settling  settling
-	readUpTo  instant // highest up_to that the journal task has read
+	readUpTo  instant // as the journal task has left it, in the same epoch
 	written   int8    // db.written, as the process that wrote it knows
 
 	replica       dataset // that has stopped to follow the primary, until it is promoted

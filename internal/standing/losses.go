@@ -88,6 +88,6 @@ func (l *Losses) waits(of coupon.Coupon, w candidates.Watch, cause promise.Cause
 		d = due{w.Since, w.Restores, now}
 		l.due[of.ID] = d
 	}
-	began := cause == promise.NewServer && w.Since > 0
+	began := !w.Restored && w.Since > 0
 	return now.Before(d.seen.Add(patience)) && (!began || w.Now.Before(w.Since.Time().Add(patience)))
 }

@@ -133,6 +133,23 @@ func TestNowhere_RedisHasLostEverything(t *testing.T) {
 	p.tells(3, notApplied)
 }
 
+// Another server has served meanwhile, and accepted users whom this one, which served before, does not know.
+func TestNowhere_AServerServesAgain(t *testing.T) {
+	t.Parallel()
+	p := newPod(t, 5, 1)
+	p.AddUsers(1)
+	p.SettleNow(p.ID)
+	p.IssuedCount = 1
+	p.Journal(p.ID)
+	p.tells(9, notApplied)
+	since := p.Look(p.ID).Since - coupon.Arrival(time.Hour.Microseconds())
+	require.NoError(t, p.Redis.HSet(t.Context(), p.Key("state", p.ID), "since", int64(since), "restored",
+		int64(since)).Err())
+	p.tells(9, restoring)
+	p.Restore(p.ID)
+	p.tells(9, notApplied)
+}
+
 // Who has the coupon is told so in every state of a server that is new to it, and never PENDING.
 func TestNowhere_IssuedWhileMarksAreRestored(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ var promiseCorruptions = map[string]corruption{
 	"emptied, the epoch set back": {
 		do: all(emptied, setBack), gap: 6, lost: 6, alone: true},
 	"emptied, the count and the epoch set back": {
-		do: all(emptied, setBack, acceptFewer(6)), lost: 6, alone: true},
+		do: all(emptied, setBack, acceptFewer(6)), gap: 6, lost: 6, alone: true},
 	"the epoch set back": {do: setBack, alone: true},
 	"lost, and written off by hand": {do: all(byJob(1, "ZREM", "queue", waiting+5),
 		alterBooks("settled", "written_off = 3")), gap: -2, lost: 1, unaudited: 1},

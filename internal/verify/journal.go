@@ -149,13 +149,16 @@ func (c *check) judge(ctx context.Context, page []told, now time.Time) error {
 	return nil
 }
 
-// compared reports whether the server of the coupon was compared with the journal. Before, its count may be too low.
-func (c *check) compared() bool { return c.look.Since > 0 && c.look.Restored }
+// compared reports whether the server of the coupon was compared with the journal, and no other one was since. Before,
+// its count may be too low.
+func (b books) compared(l coupon.Look) bool {
+	return l.Since > 0 && l.Restored && (b.epoch == "" || b.epoch == l.Epoch)
+}
 
 // checkPromises checks invariant 4: no promise is lost. A sum tells how many are missing, the journal who. Who stands
 // behind their place is in no sum.
 func (c *check) checkPromises(context.Context) error {
-	if !c.compared() {
+	if !c.books.compared(c.look) {
 		c.Account.Accepted = max(c.Account.Accepted, c.books.accepted, c.Account.found())
 	}
 	c.Gap = c.Account.Gap()

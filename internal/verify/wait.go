@@ -36,7 +36,7 @@ func (r *Verifier) waitForRestore(ctx context.Context, db *sql.DB, c *check) err
 			return err
 		}
 		missing := look.Accepted - look.Waiting - look.DLQ - b.issued - b.concluded - b.writtenOff - b.erased
-		if look.Since > 0 && look.Restored && look.Returned == 0 && b.asked == 0 && missing <= look.Left &&
+		if b.compared(look) && look.Returned == 0 && b.asked == 0 && missing <= look.Left &&
 			look.Issued >= b.issued {
 			return nil
 		}

@@ -4,7 +4,7 @@
 -- ARGV  1 epoch that the process knows  2 1: a mark with an arrival is an answer, too  3 ttl (s)  4… user, arrival
 --       (µs), …
 -- Returns {index, …, {epoch}}. An index is the number of a user in ARGV who was handed over, starting at 1. Nobody is
--- handed over if another epoch has begun, or the coupon was swept. The member 0 is no user: it asks for a restore.
+-- handed over if another epoch has begun, or the coupon was swept.
 local now = clock()
 local s = redis.call('HMGET', state, 'closes', 'final', unpack(EPOCH_FIELDS))
 local epoch = begin(now, {unpack(s, 3)}, 1, 0, ARGV[3]) -- whoever hands over has seen an arrival

@@ -5,8 +5,8 @@
 -- highest arrival ever given, accepted, restored (1: the server was compared with the journal), restores, left, opens,
 -- closes, open (1: status is OPEN), dlq, returned}. since and restored are 0 if a member was not found and the server
 -- is new to the coupon. Of each member follow: marks (1 issued, 2 rejected, 3 both), arrival in the queue, position,
--- arrival in the DLQ. The reasons of the members in the DLQ come last. A missing number is 0, a missing arrival of a
--- member -1, a missing reason ''.
+-- arrival in the DLQ; then the reasons of the members in the DLQ, and the epoch, which is '' whenever since is 0. A
+-- missing number is 0, a missing arrival of a member -1, a missing reason ''.
 local members = {unpack(ARGV, 2)}
 local s = redis.call('HMGET', state, 'sold', 'dlqs', 'last', 'restores', 'left', 'closes', 'status',
   unpack(EPOCH_FIELDS))
@@ -20,7 +20,11 @@ local reply = {clock(), tonumber(s[1]) or 0, tonumber(s[2]) or 0, since, waiting
   tonumber(s[3]) or 0, tonumber(fields[5]) or 0, tonumber(fields[4]) == since and 1 or 0, tonumber(s[4]) or 0,
   tonumber(s[5]) or 0, tonumber(fields[6]) or 0, tonumber(s[6]) or 0, s[7] == 'OPEN' and 1 or 0,
   redis.call('ZCARD', dlq), redis.call('ZCARD', returned)}
-if #members == 0 then return reply end
+local epoch = since > 0 and fields[1] and fields[1] .. ':' .. whole(since) or ''
+if #members == 0 then
+  reply[#reply + 1] = epoch
+  return reply
+end
 
 local isIssued = redis.call('ZMSCORE', issued, unpack(members))
 local isRejected = redis.call('SMISMEMBER', rejected, unpack(members))
@@ -37,5 +41,6 @@ for i, member in ipairs(members) do
   if reviewedAt then texts[#texts + 1] = redis.call('HGET', reasons, member) or '' end
 end
 for _, text in ipairs(texts) do reply[#reply + 1] = text end
-if not found and not current(reply[1], fields) then reply[4], reply[11] = 0, 0 end
+if not found and not current(reply[1], fields) then reply[4], reply[11], epoch = 0, 0, '' end
+reply[#reply + 1] = epoch
 return reply
