@@ -55,7 +55,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
-	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/promise"
 )
 
@@ -69,7 +68,6 @@ const (
 
 	// MaxCoupons bounds memory and the snapshot (about 3 MB). Open coupons come first, then those that closed last.
 	MaxCoupons = 10_000
-	_          = uint(handover.MaxCoupons - 2*MaxCoupons) // compiles only if handover remembers twice as many coupons
 
 	// readTimeout is shorter than refreshTimeout, so that time is left for Redis when MySQL hangs.
 	readTimeout    = 4 * time.Second

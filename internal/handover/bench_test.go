@@ -38,9 +38,9 @@ func BenchmarkAnswered(b *testing.B) {
 		p.Answered(id, candidates.Reply{Epoch: "a:1", Answers: answers})
 		longest = max(longest, time.Since(began))
 		if next%(5*perSecond) < batch { // a refresh
-			p.line().mu.Lock()
+			p.mu.Lock()
 			p.clock = p.clock.Add(5 * time.Second)
-			p.line().mu.Unlock()
+			p.mu.Unlock()
 			forgetting <- promise.Mark{Epoch: "a:1", UpTo: next - 1}
 		}
 	}

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"sync"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -9,10 +8,9 @@ import (
 	"github.com/jajeong/jajeong/internal/promise"
 )
 
-// line is the memory of one coupon.
+// line is the memory of one coupon. The mutex of the Memory guards it.
 type line struct {
-	mu       sync.Mutex
-	gone     bool           // nobody finds it any more
+	used     time.Time      // when its last reply came
 	epoch    string         // of the last server seen; empty: none was
 	changed  time.Time      // when another server was last seen than before; zero: never
 	restores int64          // as last seen in that epoch
@@ -106,23 +104,15 @@ type comparison struct {
 	again   bool
 	changes int
 	at, end int // the next answer and the end, counted with those forgotten
-	total   int // how many were handed over
 }
 
 func (l *line) beginComparison() comparison {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return comparison{epoch: l.epoch, again: l.again, changes: l.changes, at: l.forgotten,
 		end: l.forgotten + len(l.told)}
 }
 
-// next returns the next answers to compare, and their numbers. valid is false if another comparison is due.
-func (l *line) next(c *comparison) (answers []coupon.Answer, numbers []int, valid bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone || l.changes != c.changes {
-		return nil, nil, false
-	}
+// next returns the next answers to compare, and their numbers.
+func (l *line) next(c *comparison) (answers []coupon.Answer, numbers []int) {
 	for c.at = max(c.at, l.forgotten); c.at < c.end && len(answers) < candidates.MaxAnswers; c.at++ {
 		// Who was handed over in this epoch is in the journal by now, or will be: once is enough. A restore that found
 		// them settled would otherwise have them handed over again, and be followed by another.
@@ -130,17 +120,12 @@ func (l *line) next(c *comparison) (answers []coupon.Answer, numbers []int, vali
 			answers, numbers = append(answers, t.Answer), append(numbers, c.at)
 		}
 	}
-	return answers, numbers, true
+	return answers, numbers
 }
 
 // note notes what the server has said of answers: all stand there, but for those handed over, which are indexes of
 // numbers.
-func (l *line) note(c *comparison, numbers, handedOver []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.total += len(handedOver); l.gone {
-		return
-	}
+func (l *line) note(numbers, handedOver []int) {
 	places := make([]place, len(numbers))
 	for i := range places {
 		places[i] = standing
@@ -149,7 +134,7 @@ func (l *line) note(c *comparison, numbers, handedOver []int) {
 		places[i] = handed
 	}
 	for i, number := range numbers {
-		if number < l.forgotten { // there was no room
+		if number < l.forgotten { // there was no room, or the coupon was forgotten
 			continue
 		}
 		t := &l.told[number-l.forgotten]
@@ -166,15 +151,6 @@ func count(p place) int {
 		return 1
 	}
 	return 0
-}
-
-// endComparison notes that all answers were compared, unless the server has changed meanwhile.
-func (l *line) endComparison(c comparison) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.changes == c.changes {
-		l.todo, l.again = false, false
-	}
 }
 
 // noteMark notes how far the journal came. If it lies behind an earlier mark, MySQL has fallen back, or another server
@@ -211,12 +187,11 @@ func (l *line) noteReturned(look coupon.Look, now time.Time, keep time.Duration)
 	l.handed = 0
 }
 
-// forgetSome forgets up to most of the oldest answers, as far as the journal has had them for long enough.
-func (l *line) forgetSome(most int) int {
+// forgettable returns how many of the oldest answers the journal has had for long enough, most at most.
+func (l *line) forgettable(most int) (n int) {
 	if l.todo || l.comparing {
 		return 0
 	}
-	n := 0
 	for n < min(most, len(l.told)) {
 		t := l.told[n]
 		if t.place != done && (t.place != standing || !l.ripe.Covers(l.epoch, t.Arrival)) {
@@ -224,21 +199,21 @@ func (l *line) forgetSome(most int) int {
 		}
 		n++
 	}
-	l.drop(n)
 	return n
 }
 
 // drop removes the first n answers.
 func (l *line) drop(n int) {
+	l.forgotten += n
+	if n == len(l.told) {
+		l.told, l.known, l.handed = nil, map[coupon.Answer]struct{}{}, 0 // a map does not shrink
+		return
+	}
 	for _, t := range l.told[:n] {
 		delete(l.known, t.Answer)
 		l.handed -= count(t.place)
 	}
-	l.told, l.forgotten = l.told[n:], l.forgotten+n
-	switch {
-	case len(l.told) == 0:
-		l.told, l.known = nil, map[coupon.Answer]struct{}{} // a map does not shrink
-	case cap(l.told) > 4*len(l.told):
+	if l.told = l.told[n:]; cap(l.told) > 4*len(l.told) {
 		l.told = append(make([]told, 0, 2*len(l.told)), l.told...)
 	}
 }

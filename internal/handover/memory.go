@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -26,18 +25,17 @@ import (
 )
 
 const (
-	// MaxCoupons is how many coupons a Memory remembers. The catalog has at most half as many: it forgets none of them.
-	MaxCoupons = 20_000
-
 	// maxAnswers is how many answers a process remembers, for all coupons together. An answer takes about 70 bytes.
 	maxAnswers = 1 << 20
 	// roomShare is the share of the oldest answers that is forgotten if there is no room.
 	roomShare = 64
-	// forgetAtOnce bounds the answers that are forgotten while applicants of the coupon wait: about 0.1 ms.
+	// forgetAtOnce bounds the answers that are forgotten while applicants wait: about 0.1 ms.
 	forgetAtOnce = 1000
 
 	// lookInterval is how often the coupons with remembered answers are looked at.
 	lookInterval = 2 * time.Second
+	// unusedAfter is when a coupon without answers is forgotten: the clocks of two servers differ by seconds.
+	unusedAfter = time.Minute
 	// lookTimeout bounds one look at all of them.
 	lookTimeout = time.Second
 	// handOverTimeout bounds one call of a comparison. The look after a comparison that failed begins another.
@@ -64,9 +62,11 @@ type Memory struct {
 	keep   time.Duration // how long an answer is remembered after the journal is known to have it
 	limit  int64         // answers in all
 
-	coupons *lru.Cache[coupon.CouponID, *line]
-	slots   chan struct{} // one for each comparison under way
-	room    sync.Mutex    // held while room is made
+	slots chan struct{} // one for each comparison under way
+
+	mu         sync.Mutex // nobody waits for a server, or for more than forgetAtOnce answers, while it is held
+	lines      map[coupon.CouponID]*line
+	makingRoom bool
 
 	work  sync.WaitGroup  // comparisons in the background
 	until context.Context // of all comparisons in the background
@@ -83,47 +83,19 @@ type counters struct {
 // New returns a Memory of what store answers. It must be closed. keep is candidates.HandOverTime, but for tests.
 func New(store Store, keep time.Duration, now func() time.Time, logger *zap.Logger) *Memory {
 	m := &Memory{store: store, logger: logger, now: now, keep: keep, limit: maxAnswers,
-		slots: make(chan struct{}, comparisons)}
+		slots: make(chan struct{}, comparisons), lines: map[coupon.CouponID]*line{}}
 	m.until, m.end = context.WithCancel(context.Background())
-	var err error
-	m.coupons, err = lru.NewWithEvict(MaxCoupons, func(_ coupon.CouponID, l *line) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		m.remembered.Add(-int64(len(l.told)))
-		l.told, l.known, l.gone, l.todo = nil, nil, true, false
-	})
-	if err != nil {
-		panic(err) // happens only for a size below 1
-	}
 	return m
-}
-
-// lock returns the locked memory of a coupon.
-func (m *Memory) lock(id coupon.CouponID) *line {
-	for {
-		l, ok := m.coupons.Get(id)
-		if !ok {
-			added := newLine()
-			if l, ok, _ = m.coupons.PeekOrAdd(id, added); !ok {
-				l = added
-			}
-		}
-		if l.mu.Lock(); !l.gone {
-			return l
-		}
-		l.mu.Unlock()
-	}
 }
 
 // Seen returns the highest arrival of the coupon that this process has seen.
 func (m *Memory) Seen(id coupon.CouponID) coupon.Arrival {
-	l, ok := m.coupons.Peek(id)
-	if !ok {
-		return 0
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.lines[id]; l != nil {
+		return l.seen
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.seen
+	return 0
 }
 
 // replyTimeout is longer than a reply of Redis may take.
@@ -132,13 +104,10 @@ const replyTimeout = 5 * time.Second
 // InJournal reports whether the journal is known to have what a reply has just told: an application at this arrival. If
 // another server was seen a moment ago, the reply may be of either.
 func (m *Memory) InJournal(id coupon.CouponID, arrival coupon.Arrival) bool {
-	l, ok := m.coupons.Peek(id)
-	if !ok {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ripe.Covers(l.epoch, arrival) && m.now().Sub(l.changed) >= replyTimeout
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lines[id]
+	return l != nil && l.ripe.Covers(l.epoch, arrival) && m.now().Sub(l.changed) >= replyTimeout
 }
 
 // Answered remembers the answers of a reply, and begins a comparison if the server has changed or a restore has ended.
@@ -146,9 +115,15 @@ func (m *Memory) Answered(id coupon.CouponID, r candidates.Reply) {
 	if r.Epoch == "" {
 		return
 	}
-	l := m.lock(id)
-	defer l.mu.Unlock()
-	l.learn(r.Epoch, r.Restores, m.now())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lines[id]
+	if l == nil {
+		l = newLine()
+		m.lines[id] = l
+	}
+	l.used = m.now()
+	l.learn(r.Epoch, r.Restores, l.used)
 	added := int64(0)
 	for _, a := range r.Answers {
 		if l.remember(a) {
@@ -156,72 +131,78 @@ func (m *Memory) Answered(id coupon.CouponID, r candidates.Reply) {
 		}
 	}
 	m.compareOnce(id, l)
-	if m.remembered.Add(added) > m.limit && m.room.TryLock() {
-		m.work.Go(func() {
-			defer m.room.Unlock()
-			m.makeRoom()
-		})
+	if m.remembered.Add(added) > m.limit && !m.makingRoom {
+		m.makingRoom = true
+		m.work.Go(m.makeRoom)
 	}
 }
 
 // makeRoom forgets the oldest answers.
 func (m *Memory) makeRoom() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for m.remembered.Load() > m.limit {
 		oldest := m.oldest()
-		if oldest == nil {
-			return
-		}
-		for left := int(m.limit/roomShare) + 1; left > 0; {
-			oldest.mu.Lock()
+		for left := int(m.limit/roomShare) + 1; left > 0 && len(oldest.told) > 0; {
 			n := min(left, forgetAtOnce, len(oldest.told))
 			for _, t := range oldest.told[:n] {
 				if t.place != done {
 					m.dropped.Add(1)
 				}
 			}
-			oldest.drop(n)
-			m.remembered.Add(-int64(n))
-			oldest.mu.Unlock()
-			if left -= n; n == 0 {
-				break
-			}
+			m.drop(oldest, n)
+			left -= n
+			m.mu.Unlock() // applicants come first
+			m.mu.Lock()
 		}
 	}
+	m.makingRoom = false
 }
 
-// oldest returns the line with the oldest answer; nil: there is none.
+// oldest returns the line with the oldest answer. There is one.
 func (m *Memory) oldest() (oldest *line) {
 	lowest := coupon.MaxArrival
-	for _, l := range m.coupons.Values() {
-		l.mu.Lock()
+	for _, l := range m.lines {
 		if len(l.told) > 0 && l.told[0].Arrival <= lowest {
 			oldest, lowest = l, l.told[0].Arrival
 		}
-		l.mu.Unlock()
 	}
 	return oldest
+}
+
+// drop forgets the first n answers of a coupon.
+func (m *Memory) drop(l *line, n int) {
+	l.drop(n)
+	m.remembered.Add(-int64(n))
 }
 
 // Journalled notes how far the journal came, as MySQL says now, and forgets what has been there for long enough. What
 // Redis said before must be known already: nobody may be forgotten who has to be handed over.
 func (m *Memory) Journalled(id coupon.CouponID, mark promise.Mark) {
-	l, ok := m.coupons.Peek(id)
-	if !ok {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lines[id]
+	if l == nil {
 		return
 	}
-	l.mu.Lock()
 	l.noteMark(mark, m.now(), m.keep)
-	l.mu.Unlock()
 	for n := forgetAtOnce; n == forgetAtOnce; {
-		l.mu.Lock()
-		n = l.forgetSome(forgetAtOnce)
-		m.remembered.Add(-int64(n))
-		l.mu.Unlock()
+		n = l.forgettable(forgetAtOnce)
+		m.drop(l, n)
+		m.mu.Unlock() // applicants come first
+		m.mu.Lock()
 	}
 }
 
 // Forget forgets a coupon whose applications all have their outcomes.
-func (m *Memory) Forget(id coupon.CouponID) { m.coupons.Remove(id) }
+func (m *Memory) Forget(id coupon.CouponID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.lines[id]; l != nil {
+		m.drop(l, len(l.told)) // a comparison under way finds no more answers
+		delete(m.lines, id)
+	}
+}
 
 // Run looks at the coupons with remembered answers until ctx ends: without applicants and MySQL, nothing else would
 // notice another server.
@@ -233,47 +214,47 @@ func (m *Memory) Run(ctx context.Context) {
 
 // look returns the coupons with remembered answers that Redis did not answer about.
 func (m *Memory) look(ctx context.Context) (silent map[coupon.CouponID]bool) {
-	asked := map[coupon.CouponID]coupon.Known{}
-	for id, l := range m.lines() {
-		l.mu.Lock()
-		if len(l.told) > 0 {
-			asked[id] = coupon.Known{}
-		}
-		l.mu.Unlock()
-	}
+	asked := m.toLookAt()
 	if len(asked) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	looks, _ := m.store.Looks(ctx, asked) // those that are missing are silent
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	silent = map[coupon.CouponID]bool{}
 	for id := range asked {
 		look, ok := looks[id]
-		if !ok {
+		l := m.lines[id]
+		switch {
+		case !ok:
 			silent[id] = true
-			continue
+		case l != nil:
+			l.learn(look.Epoch, look.Restores, m.now())
+			l.noteReturned(look, m.now(), m.keep)
+			m.compareOnce(id, l)
 		}
-		l := m.lock(id)
-		l.learn(look.Epoch, look.Restores, m.now())
-		l.noteReturned(look, m.now(), m.keep)
-		m.compareOnce(id, l)
-		l.mu.Unlock()
 	}
 	return silent
 }
 
-func (m *Memory) lines() map[coupon.CouponID]*line {
-	lines := map[coupon.CouponID]*line{}
-	for _, id := range m.coupons.Keys() {
-		if l, ok := m.coupons.Peek(id); ok {
-			lines[id] = l
+// toLookAt returns the coupons with remembered answers. It forgets those without, once they are not used any more.
+func (m *Memory) toLookAt() map[coupon.CouponID]coupon.Known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	asked := map[coupon.CouponID]coupon.Known{}
+	for id, l := range m.lines {
+		if len(l.told) > 0 {
+			asked[id] = coupon.Known{}
+		} else if m.now().Sub(l.used) > unusedAfter {
+			delete(m.lines, id)
 		}
 	}
-	return lines
+	return asked
 }
 
-// compareOnce begins a comparison if one is due and none is under way. The caller holds l.mu.
+// compareOnce begins a comparison if one is due and none is under way. The caller holds m.mu.
 func (m *Memory) compareOnce(id coupon.CouponID, l *line) {
 	if !l.todo || l.comparing || m.until.Err() != nil {
 		return
@@ -287,8 +268,8 @@ func (m *Memory) compareOnce(id coupon.CouponID, l *line) {
 	m.work.Go(func() {
 		defer func() { <-m.slots }()
 		_ = m.compare(m.until, id, l) // it has logged the error
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		l.comparing = false
 	})
 }
@@ -296,53 +277,55 @@ func (m *Memory) compareOnce(id coupon.CouponID, l *line) {
 // compare compares all answers with the present server, and logs what came of it. If another server takes over
 // meanwhile, the next look begins again.
 func (m *Memory) compare(ctx context.Context, id coupon.CouponID, l *line) error {
-	c := l.beginComparison()
-	err := m.compareAll(ctx, id, l, &c)
-	m.handed.Add(int64(c.total))
-	logger := m.logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int("handed_over", c.total))
+	total, err := m.compareAll(ctx, id, l)
+	m.handed.Add(int64(total))
+	logger := m.logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int("handed_over", total))
 	switch {
 	case err != nil:
 		logger.Error("answers not compared with redis; another attempt follows", zap.Error(err))
-	case c.total > 0:
+	case total > 0:
 		logger.Warn("redis may have lost applications; they were handed over to a restore")
 	}
 	return err
 }
 
-func (m *Memory) compareAll(ctx context.Context, id coupon.CouponID, l *line, c *comparison) error {
-	for {
-		answers, numbers, valid := l.next(c)
-		switch {
-		case !valid:
-			return nil
-		case len(answers) == 0:
-			l.endComparison(*c)
-			return nil
+// compareAll returns how many were handed over.
+func (m *Memory) compareAll(ctx context.Context, id coupon.CouponID, l *line) (total int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := l.beginComparison()
+	for l.changes == c.changes { // else another comparison is due
+		answers, numbers := l.next(&c)
+		if len(answers) == 0 {
+			l.todo, l.again = false, false
+			return total, nil
 		}
-		handedOver, same, err := m.handOver(ctx, id, l, c, answers)
-		if err != nil || !same {
-			return err
+		m.mu.Unlock()
+		epoch, handedOver, err := m.handOver(ctx, id, c, answers)
+		m.mu.Lock()
+		if err != nil {
+			return total, err
 		}
-		l.note(c, numbers, handedOver)
-		if err := sleep.For(ctx, pauseBetween); err != nil {
-			return err
+		if epoch != c.epoch { // nobody was handed over
+			l.learn(epoch, unknownRestores, m.now())
+			return total, nil
+		}
+		total += len(handedOver)
+		l.note(numbers, handedOver)
+		m.mu.Unlock()
+		err = sleep.For(ctx, pauseBetween)
+		m.mu.Lock()
+		if err != nil {
+			return total, err
 		}
 	}
+	return total, nil
 }
 
-// handOver calls Redis once. same is false if the server serves another epoch: then nobody was handed over.
-func (m *Memory) handOver(ctx context.Context, id coupon.CouponID, l *line, c *comparison,
-	answers []coupon.Answer) (handedOver []int, same bool, err error) {
+// handOver calls Redis once, and returns the epoch that the server serves.
+func (m *Memory) handOver(ctx context.Context, id coupon.CouponID, c comparison,
+	answers []coupon.Answer) (epoch string, handedOver []int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 	defer cancel()
-	epoch, handedOver, err := m.store.HandOver(ctx, id, c.epoch, c.again, answers)
-	if err != nil {
-		return nil, false, err
-	}
-	if epoch != c.epoch {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.learn(epoch, unknownRestores, m.now())
-	}
-	return handedOver, epoch == c.epoch, nil
+	return m.store.HandOver(ctx, id, c.epoch, c.again, answers)
 }

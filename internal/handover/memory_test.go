@@ -8,6 +8,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/promise"
 )
 
 func TestRemembersEachAnswerOnce(t *testing.T) {
@@ -343,11 +344,13 @@ func TestOldestAnswersGoIfThereIsNoRoom(t *testing.T) {
 	require.LessOrEqual(t, p.remembered.Load(), int64(1000))
 	require.GreaterOrEqual(t, p.remembered.Load(), int64(1000-1000/roomShare-1))
 	require.Equal(t, 1200-p.remembered.Load(), p.dropped.Load())
-	first, _ := p.coupons.Peek(1)
-	last, _ := p.coupons.Peek(3)
-	require.Len(t, last.told, 400)
+	first := p.lines[1]
+	require.Len(t, p.lines[3].told, 400)
 	require.Equal(t, coupon.Arrival(p.dropped.Load()+1), first.told[0].Arrival)
 	require.Len(t, first.known, len(first.told))
+	p.Answered(4, candidates.Reply{Epoch: "a:1", Answers: answersFrom(4001, 400)})
+	p.work.Wait()
+	require.LessOrEqual(t, p.remembered.Load(), int64(1000), "again")
 }
 
 // Room is made while answers are compared.
@@ -360,10 +363,9 @@ func TestRoomIsMadeDuringAComparison(t *testing.T) {
 	r.failover("b:2", 1000, 1260, 1999)
 	r.during = func() {
 		if r.calls == 2 {
-			p.line().mu.Lock()
-			p.line().drop(270)
-			p.line().mu.Unlock()
-			p.remembered.Add(-270)
+			p.mu.Lock()
+			p.drop(p.line(), 270)
+			p.mu.Unlock()
 		}
 	}
 	p.looks()
@@ -408,20 +410,28 @@ func TestFinalisedDuringAComparison(t *testing.T) {
 	p.looks()
 	require.Equal(t, 1, r.calls)
 	require.Zero(t, p.remembered.Load())
+	require.Empty(t, p.lines)
 }
 
-func TestUnusedCouponsAreEvictedWithTheirAnswers(t *testing.T) {
+// A reply may come late, after the coupon was forgotten.
+func TestCouponsWithoutAnswersAreForgottenOnceTheyAreUnused(t *testing.T) {
 	t.Parallel()
 	p := newPod(t, &fake{state: newState("a:1")})
-	reply := candidates.Reply{Epoch: "a:1", Answers: []coupon.Answer{answer(7, 100), answer(8, 101)}}
-	p.Answered(1, reply)
-	p.Answered(2, reply)
-	for other := coupon.CouponID(3); other < 3+MaxCoupons; other++ {
+	for other := range coupon.CouponID(3) {
 		p.Answered(other, candidates.Reply{Epoch: "a:1"})
-		p.Answered(1, candidates.Reply{Epoch: "a:1"})
 	}
-	require.Equal(t, MaxCoupons, p.coupons.Len())
-	require.EqualValues(t, 2, p.remembered.Load())
-	require.EqualValues(t, 101, p.Seen(1))
-	require.Zero(t, p.Seen(2))
+	p.apply(answer(7, 100))
+	p.clock = p.clock.Add(unusedAfter)
+	p.Answered(1, candidates.Reply{Epoch: "a:1", Answers: []coupon.Answer{answer(8, 101)}})
+	p.Journalled(1, promise.Mark{Epoch: "a:1", UpTo: 101})
+	p.looks()
+	require.Len(t, p.lines, 4)
+	p.clock = p.clock.Add(time.Microsecond)
+	p.looks()
+	require.Len(t, p.lines, 2)
+	p.clock = p.clock.Add(unusedAfter)
+	p.Journalled(1, promise.Mark{Epoch: "a:1", UpTo: 101})
+	p.looks()
+	require.Len(t, p.lines, 1, "only 7 is remembered")
+	p.remembers(answer(7, 100))
 }

@@ -29,9 +29,8 @@ func (m *Memory) Close(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, lastWrite)
 	defer cancel()
 	var problems []error
-	lines := m.lines()
 	for _, id := range slices.Sorted(maps.Keys(left)) {
-		all := lines[id].answers()
+		all := m.answers(id)
 		err := askForRestore(ctx, mysqltx.NewBrief(db), id, all)
 		logger := m.logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int("applications", len(all)))
 		if err == nil {
@@ -58,29 +57,20 @@ func (m *Memory) lastLook(ctx context.Context) (left map[coupon.CouponID]bool) {
 	m.work.Wait()
 	stop()
 	m.end()
-	for id, l := range m.lines() {
-		if todo, _ := l.due(); todo && !left[id] {
+	for id, l := range m.lines { // nobody else uses it any more
+		if l.todo && !left[id] {
 			_ = m.compare(ctx, id, l) // it has logged the error
 		}
-		if todo, handed := l.due(); todo || handed {
+		if l.todo || l.handed > 0 {
 			left[id] = true
 		}
 	}
 	return left
 }
 
-// due reports whether answers must be compared, and whether a restore may not have taken those handed over yet.
-func (l *line) due() (todo, handed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.todo, l.handed > 0
-}
-
 // answers returns what the journal may lack.
-func (l *line) answers() (all []coupon.Answer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, t := range l.told {
+func (m *Memory) answers(id coupon.CouponID) (all []coupon.Answer) {
+	for _, t := range m.lines[id].told {
 		if t.place != done {
 			all = append(all, t.Answer)
 		}

@@ -32,7 +32,7 @@ func TestLastLook_LeavesWhatWasNotCompared(t *testing.T) {
 	r.failover("b:2", 1000, 1599)
 	r.silentOn = 2
 	require.Equal(t, map[coupon.CouponID]bool{id: true}, p.lastLook(t.Context()))
-	require.Equal(t, answersFrom(1000, 600), p.line().answers(), "also who stands, and who was handed over")
+	require.Equal(t, answersFrom(1000, 600), p.answers(id), "also who stands, and who was handed over")
 }
 
 // Whoever was handed over is written, too, until a restore has dealt with them: the server may be lost before.
@@ -43,9 +43,9 @@ func TestAnswers_HandedOver(t *testing.T) {
 	p.apply(answer(7, 100), answer(8, 100), answer(9, 101))
 	r.failover("b:2", 7)
 	p.looks()
-	require.Equal(t, []coupon.Answer{answer(7, 100), answer(8, 100), answer(9, 101)}, p.line().answers())
+	require.Equal(t, []coupon.Answer{answer(7, 100), answer(8, 100), answer(9, 101)}, p.answers(id))
 	r.restore()
 	p.looks()
 	p.waits()
-	require.Equal(t, []coupon.Answer{answer(8, 100), answer(9, 101)}, p.line().answers())
+	require.Equal(t, []coupon.Answer{answer(8, 100), answer(9, 101)}, p.answers(id))
 }
