@@ -95,8 +95,8 @@ func readWatch(reply []any, members []string) (Watch, error) {
 	w := Watch{Now: time.UnixMicro(n[0]).UTC(), Sold: n[1] == 1, DLQChanges: n[2], Lowest: coupon.Arrival(n[5]),
 		Highest: coupon.Arrival(n[6]), UpTo: n[7], Opens: coupon.Arrival(n[13]), Closes: coupon.Arrival(n[14]),
 		Paused: n[15] != 1, Users: make([]Found, len(members)),
-		Line: coupon.Line{Epoch: epoch[0], Since: coupon.Arrival(n[3]), Waiting: n[4], Last: coupon.Arrival(n[8]), Accepted: n[9],
-			Restored: n[10] == 1, Restores: n[11], Left: n[12], DLQ: n[16], Returned: n[17]}}
+		Line: coupon.Line{Epoch: epoch[0], Since: coupon.Arrival(n[3]), Waiting: n[4], Last: coupon.Arrival(n[8]),
+			Accepted: n[9], Restored: n[10] == 1, Restores: n[11], Left: n[12], DLQ: n[16], Returned: n[17]}}
 	reasons := reply[numbers:last]
 	for i, member := range members {
 		if reasons, err = w.Users[i].read(n[watchHead+watchFound*i:], member, reasons); err != nil {
