@@ -112,7 +112,8 @@ func TestWatch_HasThePromises(t *testing.T) {
 	at := c.accept(t, 1, 2, 3)
 	c.review(t, failed{Application: entry("1", at[0].Arrival, coupon.SourceQueue)})
 	require.Len(t, c.handOver(t, coupon.Answer{User: 9, Arrival: 9}), 1)
-	want := coupon.Line{Epoch: c.observe(t).Epoch, Since: µs(noon), Accepted: 3, Last: at[2].Arrival, Waiting: 2, DLQ: 1, Returned: 1}
+	want := coupon.Line{Epoch: c.observe(t).Epoch, Since: µs(noon), Accepted: 3, Last: at[2].Arrival, Waiting: 2,
+		DLQ: 1, Returned: 1}
 	require.Equal(t, want, watch(7))
 	ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: c.observe(t).Epoch, Settled: 1, InBoth: 0, Began: 1})
 	require.NoError(t, err)

@@ -339,8 +339,8 @@ func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Appl
 }
 
 // answersOf leaves out members that are no users, which were written by hand, and arrivals outside the window: nobody
-// could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may have been wrong, and
-// a later restore enters them.
+// could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may have been wrong,
+// and a later restore enters them.
 func (r *restore) answersOf(all []coupon.Application) (answers []coupon.Answer) {
 	for _, a := range all {
 		if user := a.User(); user != 0 && r.inWindow(a.Arrival) {
@@ -411,8 +411,8 @@ UPDATE journal SET epoch = ?, up_to = ?, asked = asked - LEAST(asked, ?), accept
 WHERE coupon_id = ?`
 )
 
-// end notes in Redis, and in table journal, that the server was compared with the journal. No copy is under way then: it
-// would not know of an accepted that is lowered, or of a last that is set back.
+// end notes in Redis, and in table journal, that the server was compared with the journal. No copy is under way then:
+// it would not know of an accepted that is lowered, or of a last that is set back.
 func (r *restore) end(ctx context.Context) error {
 	id := r.coupon.ID
 	var mark promise.Mark

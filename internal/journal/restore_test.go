@@ -177,45 +177,6 @@ func TestRestore_EntersHoldersByHand(t *testing.T) {
 	require.Equal(t, map[string]coupon.Arrival{"2": 0}, marks(d, id))
 }
 
-// Another server took over, accepted users, and the one before serves again as if nothing had been. No pod remembers
-// anything.
-func TestRestore_OfAServerThatServesAgain(t *testing.T) {
-	t.Parallel()
-	for name, compared := range map[string]bool{
-		"after the other one was compared": true, "before the other one was compared": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d, id := journalled(t, 5, 1)
-			d.AddUsers(2, 3)
-			first, err := d.CopyLine(t.Context(), id)
-			require.NoError(t, err)
-			d.FailOver(id)
-			d.Apply(id, 2, 3)
-			told := d.Arrivals(id)
-			if compared {
-				d.Restore(id)
-			}
-			d.Journal(id)
-			d.PodsDie()
-			for range 2 { // it is safe to repeat
-				d.PutLineBack(id, first)
-				d.Journal(id)
-				require.Equal(t, members(1), d.Waiting(id))
-				require.NotEqual(t, promise.NotDue, due(d, id))
-				d.Restore(id)
-				require.Equal(t, told, d.Arrivals(id))
-				requireRestored(d, id, 0)
-				d.FailOver(id)
-				d.Restore(id)
-				d.Journal(id)
-			}
-			d.PutLineBack(id, first)
-			d.SettleNow()
-			require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
-		})
-	}
-}
-
 // Redis is back at an older state, of which MySQL has settled some since.
 func TestRestore_ComparesAnOlderState(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,8 @@
 // Pods that remember their answers. Two Redis servers, of which the former may serve on for a while, or serve again,
 // and a replica that may lack the last ten seconds. MySQL and a replica that may lack the last ten seconds. The
 // journal, which reads the line in two pages. What pods hand over, and the restore in steps. Nightly, immediate and
-// retrying settlements, with close-out and clean-up, refused rows, the DLQ, and NOT_SELECTED rows that get a seat later.
-// Coupons given by hand, added seats, gaps that are written off, people who are forgotten. A Redis server whose
+// retrying settlements, with close-out and clean-up, refused rows, the DLQ, and NOT_SELECTED rows that get a seat
+// later. Coupons given by hand, added seats, gaps that are written off, people who are forgotten. A Redis server whose
 // clock is late.
 //
 // world_test.go has the state, servers_test.go what scripts do and what follows from Redis and MySQL together. A

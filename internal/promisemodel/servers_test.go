@@ -72,6 +72,91 @@ func (w *world) tenBefore(t instant) instant {
 	return 0
 }
 
+// promote lets the replica serve.
+func (w *world) promote(how action) {
+	w.formerEnds()
+	r := &w.servers[primary]
+	if both := how == failoverBoth || how == failoverBothLate; both {
+		w.servers[former], w.formerServes, w.happened.bothServed = *r, true, true
+		w.copying.on, w.restoring.on, w.settling.on = former, former, former
+		for i := range w.pods {
+			w.pods[i].onFormer = true
+		}
+	}
+	if w.replicaBehind {
+		r.dataset = w.replica
+	}
+	w.findAgain()
+	w.replica, w.replicaBehind = dataset{}, false
+	w.repls++
+	r.serverRepl, r.replacedNone = w.repls, false
+	if how != demoted {
+		w.runs++
+		r.serverRun = w.runs
+	}
+	r.late = how == failoverLate || how == failoverBothLate
+	r.clock, r.began = 0, 0
+	if r.late {
+		r.clock = w.tenAgo[0]
+	}
+	r.tenSeconds, w.happened.redisLost = false, true
+	w.copying.normalise()
+	w.restoring.normalise()
+	w.settling.normalise()
+}
+
+// findAgain finds who stands on a server that does not know their outcome.
+func (w *world) findAgain() {
+	for u, a := range w.servers[primary].place {
+		if a > 0 && w.accounted(int8(u), a) && !w.settledPlace(int8(u), a, true) {
+			w.happened.again.add(int8(u))
+		}
+	}
+}
+
+// formerReturns lets the server before serve again, with its state and its replid, and ends the other one.
+func (w *world) formerReturns() bool {
+	if !w.servers[former].exists {
+		return false
+	}
+	w.servers[primary] = w.servers[former]
+	w.servers[former], w.formerServes = server{}, false
+	for i := range w.pods {
+		w.pods[i].onFormer = false
+	}
+	if w.copying.on == primary && w.copying.phase == firstPage {
+		w.copying = copying{}
+	}
+	w.copying.on, w.restoring.on, w.settling.on = primary, primary, primary
+	w.replica, w.replicaBehind = dataset{}, false
+	w.findAgain()
+	return true
+}
+
+// formerEnds ends the former server, and what used it. It may come back.
+func (w *world) formerEnds() bool {
+	if !w.formerServes {
+		return false
+	}
+	if w.formerServes = false; !w.law.kinds[formerReturns] {
+		w.servers[former] = server{}
+	}
+	if w.copying.on == former && w.copying.phase == firstPage {
+		w.copying = copying{}
+	}
+	w.copying.on = primary
+	if w.restoring.on == former {
+		w.restoring = restoring{}
+	}
+	if w.settling.on == former {
+		w.settling = settling{}
+	}
+	for i := range w.pods {
+		w.pods[i].onFormer = false
+	}
+	return true
+}
+
 // Facts.
 
 func (w *world) freeSeats() int8 {

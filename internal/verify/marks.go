@@ -95,7 +95,8 @@ func (c *check) eachMark(ctx context.Context, mark coupon.Mark, visit func([]cou
 // marksAll reports whether Redis must mark every user with a coupon from a run: it was compared with MySQL, no restore
 // that was asked for and no clean-up is still to come, and the keys of the coupon are not swept.
 func (c *check) marksAll() bool {
-	return !c.row.Finalised() && c.pending == 0 && c.books.compared(c.look) && c.look.Returned == 0 && c.books.asked == 0
+	return !c.row.Finalised() && c.pending == 0 && c.books.compared(c.look) && c.look.Returned == 0 &&
+		c.books.asked == 0
 }
 
 // sweptRightly reports whether a run has swept the coupon, and was stopped before it finalised it. Anybody who writes
