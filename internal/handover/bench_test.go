@@ -13,7 +13,7 @@ import (
 // an operation is that of one answer. max-hold-µs is the longest time of a batch.
 func BenchmarkAnswered(b *testing.B) {
 	const batch, perSecond = 250, 40_000
-	p := newPod(b, &fake{state: newState("a:1")})
+	_, p := onePod(b)
 	var longest time.Duration
 	next := coupon.Arrival(1)
 	forgetting := make(chan promise.Mark)

@@ -126,12 +126,13 @@ func newPod(t require.TestingT, redis *fake) *pod {
 	return p
 }
 
-// failedOver is a pod that has told 7. Then another server took over, which has lost nobody.
-func failedOver(t require.TestingT) (*fake, *pod) {
+// onePod is a pod that has told users, and the server of its coupon.
+func onePod(t require.TestingT, users ...coupon.Answer) (*fake, *pod) {
 	r := &fake{state: newState("a:1")}
 	p := newPod(t, r)
-	p.apply(answer(7, 100))
-	r.failover("b:2")
+	if len(users) > 0 {
+		p.apply(users...)
+	}
 	return r, p
 }
 

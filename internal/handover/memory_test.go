@@ -13,8 +13,7 @@ import (
 
 func TestRemembersEachAnswerOnce(t *testing.T) {
 	t.Parallel()
-	p := newPod(t, &fake{state: newState("a:1")})
-	p.apply(answer(7, 100), answer(8, 101))
+	_, p := onePod(t, answer(7, 100), answer(8, 101))
 	p.apply(answer(7, 100))
 	p.remembers(answer(7, 100), answer(8, 101))
 	p.apply(answer(7, 105)) // another place of the same user
@@ -27,8 +26,7 @@ func TestRemembersEachAnswerOnce(t *testing.T) {
 
 func TestForgetsWhatTheJournalIsKnownToHaveForTenSeconds(t *testing.T) {
 	t.Parallel()
-	p := newPod(t, &fake{state: newState("a:1")})
-	p.apply(answer(7, 100), answer(8, 101), answer(9, 102))
+	_, p := onePod(t, answer(7, 100), answer(8, 101), answer(9, 102))
 	p.reads("b:1", 900) // of another server
 	p.clock = p.clock.Add(keep)
 	p.reads("a:1", 101)
@@ -46,8 +44,7 @@ func TestForgetsWhatTheJournalIsKnownToHaveForTenSeconds(t *testing.T) {
 // A reply that came a moment after a change of servers may be of either.
 func TestInJournal(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
+	r, p := onePod(t)
 	require.False(t, p.InJournal(id, 100))
 	p.apply(answer(7, 100))
 	p.reads("a:1", 100)
@@ -70,8 +67,7 @@ func TestInJournal(t *testing.T) {
 // MySQL that falls back has lost the rows of the last seconds.
 func TestMarkThatFallsBackCountsNoEarlierMark(t *testing.T) {
 	t.Parallel()
-	p := newPod(t, &fake{state: newState("a:1")})
-	p.apply(answer(7, 100), answer(8, 101))
+	_, p := onePod(t, answer(7, 100), answer(8, 101))
 	p.reads("a:1", 101)
 	p.clock = p.clock.Add(keep / 2)
 	p.reads("a:1", 100)
@@ -85,9 +81,7 @@ func TestMarkThatFallsBackCountsNoEarlierMark(t *testing.T) {
 
 func TestAnotherServerGetsWhoIsMissingThere(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100), answer(8, 101), answer(9, 102))
+	r, p := onePod(t, answer(7, 100), answer(8, 101), answer(9, 102))
 	r.failover("b:2", 8)
 	r.queue[9] = 103 // asked again at the new server
 	p.looks()
@@ -114,9 +108,7 @@ func TestAnotherServerGetsWhoIsMissingThere(t *testing.T) {
 // Nobody stands whom the restore has found settled.
 func TestHandedOverIsForgottenOnceNobodyWasForTenSeconds(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100), answer(8, 101))
+	r, p := onePod(t, answer(7, 100), answer(8, 101))
 	r.failover("b:2", 7)
 	p.looks()
 	clear(r.returned)
@@ -138,9 +130,7 @@ func TestHandedOverIsForgottenOnceNobodyWasForTenSeconds(t *testing.T) {
 // A restore may deal with those handed over between two looks.
 func TestTimeBeforeHandingOverDoesNotCount(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100))
+	r, p := onePod(t, answer(7, 100))
 	p.looks()
 	p.clock = p.clock.Add(keep)
 	clear(r.queue)
@@ -165,9 +155,7 @@ func TestTimeBeforeHandingOverDoesNotCount(t *testing.T) {
 // has lost.
 func TestMarksAreAnswersWithinAnEpoch(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100), answer(8, 101))
+	r, p := onePod(t, answer(7, 100), answer(8, 101))
 	r.marked[7] = 100
 	r.marked[8] = 0 // by hand
 	clear(r.queue)
@@ -184,9 +172,7 @@ func TestMarksAreAnswersWithinAnEpoch(t *testing.T) {
 // A restore that ends before another server was compared makes no mark an answer.
 func TestRestoreBeforeTheComparisonWithAnotherServer(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100))
+	r, p := onePod(t, answer(7, 100))
 	r.marked[7] = 100
 	r.failover("b:2", 7)
 	r.silentOn = 1
@@ -201,9 +187,7 @@ func TestRestoreBeforeTheComparisonWithAnotherServer(t *testing.T) {
 // A queue that somebody has deleted is noticed by the restore that finds the gap.
 func TestRestoreThatHasEndedComparesAgainAndForgetsNobodyBefore(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100), answer(8, 101))
+	r, p := onePod(t, answer(7, 100), answer(8, 101))
 	clear(r.queue)
 	p.looks()
 	require.Empty(t, r.returned)
@@ -225,7 +209,8 @@ func TestRestoreThatHasEndedComparesAgainAndForgetsNobodyBefore(t *testing.T) {
 // A call of the server before may last longer than the failover.
 func TestLateReplyOfTheServerBefore(t *testing.T) {
 	t.Parallel()
-	r, p := failedOver(t)
+	r, p := onePod(t, answer(7, 100))
+	r.failover("b:2")
 	p.apply(answer(8, 200))
 	p.told("a:1", answer(9, 101))
 	p.looks()
@@ -242,8 +227,7 @@ func TestLateReplyOfTheServerBefore(t *testing.T) {
 // The server that takes over may have had fewer restores than the one before: its next one is noticed all the same.
 func TestServerWithFewerRestores(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
+	r, p := onePod(t)
 	for range 5 {
 		r.restore()
 	}
@@ -263,9 +247,7 @@ func TestServerWithFewerRestores(t *testing.T) {
 
 func TestSecondFailoverDuringAComparison(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answersFrom(1000, 600)...)
+	r, p := onePod(t, answersFrom(1000, 600)...)
 	r.failover("b:2", 1000)
 	r.during = func() {
 		if r.calls == 2 {
@@ -293,9 +275,7 @@ func TestSecondFailoverDuringAComparison(t *testing.T) {
 // Applicants come while the answers before them are compared.
 func TestAnswersDuringAComparison(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answersFrom(1000, 600)...)
+	r, p := onePod(t, answersFrom(1000, 600)...)
 	r.failover("b:2", 1001)
 	r.during = func() {
 		if r.calls == 1 {
@@ -315,9 +295,7 @@ func TestAnswersDuringAComparison(t *testing.T) {
 
 func TestRedisThatIsSilentForAWhile(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answersFrom(1000, 600)...)
+	r, p := onePod(t, answersFrom(1000, 600)...)
 	r.failover("b:2", 1000, 1599)
 	r.silentOn = 2
 	p.looks()
@@ -335,7 +313,7 @@ func TestRedisThatIsSilentForAWhile(t *testing.T) {
 // Without room, the oldest answers go. Many coupons and two limits.
 func TestOldestAnswersGoIfThereIsNoRoom(t *testing.T) {
 	t.Parallel()
-	p := newPod(t, &fake{state: newState("a:1")})
+	_, p := onePod(t)
 	p.limit = 1000
 	for n := range int64(3) {
 		p.Answered(coupon.CouponID(n+1), candidates.Reply{Epoch: "a:1", Answers: answersFrom(1000*n+1, 400)})
@@ -356,8 +334,7 @@ func TestOldestAnswersGoIfThereIsNoRoom(t *testing.T) {
 // Room is made while answers are compared.
 func TestRoomIsMadeDuringAComparison(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
+	r, p := onePod(t)
 	p.limit = 1000
 	p.apply(answersFrom(1000, 1000)...)
 	r.failover("b:2", 1000, 1260, 1999)
@@ -377,9 +354,7 @@ func TestRoomIsMadeDuringAComparison(t *testing.T) {
 
 func TestFinalisedCouponsAreForgotten(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100))
+	_, p := onePod(t, answer(7, 100))
 	p.Forget(id)
 	require.Zero(t, p.remembered.Load())
 	p.apply(answer(8, 101))
@@ -389,7 +364,8 @@ func TestFinalisedCouponsAreForgotten(t *testing.T) {
 // The last call of a comparison may come before a restore ends.
 func TestRestoreAtTheEndOfAComparison(t *testing.T) {
 	t.Parallel()
-	r, p := failedOver(t)
+	r, p := onePod(t, answer(7, 100))
+	r.failover("b:2")
 	r.during = func() {
 		if r.calls == 1 {
 			p.Answered(id, candidates.Reply{Epoch: "b:2", Restores: 1})
@@ -402,9 +378,7 @@ func TestRestoreAtTheEndOfAComparison(t *testing.T) {
 
 func TestFinalisedDuringAComparison(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answersFrom(1000, 600)...)
+	r, p := onePod(t, answersFrom(1000, 600)...)
 	r.failover("b:2", 1000)
 	r.during = func() { p.Forget(id) }
 	p.looks()
@@ -416,7 +390,7 @@ func TestFinalisedDuringAComparison(t *testing.T) {
 // A reply may come late, after the coupon was forgotten.
 func TestCouponsWithoutAnswersAreForgottenOnceTheyAreUnused(t *testing.T) {
 	t.Parallel()
-	p := newPod(t, &fake{state: newState("a:1")})
+	_, p := onePod(t)
 	for other := range coupon.CouponID(3) {
 		p.Answered(other, candidates.Reply{Epoch: "a:1"})
 	}

@@ -12,8 +12,7 @@ import (
 // More coupons have to be compared than may be in the background.
 func TestLastLook_ComparesEveryCoupon(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
+	r, p := onePod(t)
 	const coupons = 3 * comparisons
 	for n := range int64(coupons) {
 		p.Answered(coupon.CouponID(n+1), candidates.Reply{Epoch: "a:1", Answers: []coupon.Answer{answer(n+1, 100)}})
@@ -26,9 +25,7 @@ func TestLastLook_ComparesEveryCoupon(t *testing.T) {
 // Redis may fall silent after the look.
 func TestLastLook_LeavesWhatWasNotCompared(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answersFrom(1000, 600)...)
+	r, p := onePod(t, answersFrom(1000, 600)...)
 	r.failover("b:2", 1000, 1599)
 	r.silentOn = 2
 	require.Equal(t, map[coupon.CouponID]bool{id: true}, p.lastLook(t.Context()))
@@ -38,9 +35,7 @@ func TestLastLook_LeavesWhatWasNotCompared(t *testing.T) {
 // Whoever was handed over is written, too, until a restore has dealt with them: the server may be lost before.
 func TestAnswers_HandedOver(t *testing.T) {
 	t.Parallel()
-	r := &fake{state: newState("a:1")}
-	p := newPod(t, r)
-	p.apply(answer(7, 100), answer(8, 100), answer(9, 101))
+	r, p := onePod(t, answer(7, 100), answer(8, 100), answer(9, 101))
 	r.failover("b:2", 7)
 	p.looks()
 	require.Equal(t, []coupon.Answer{answer(7, 100), answer(8, 100), answer(9, 101)}, p.answers(id))
