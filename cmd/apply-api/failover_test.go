@@ -104,6 +104,7 @@ func TestReshardingLosesNoApplication(t *testing.T) {
 	require.NoError(t, m.from.ZAdd(t.Context(), "issued:"+tag, redis.Z{Score: 1, Member: "1000001"}).Err())
 	require.NoError(t, m.from.SAdd(t.Context(), "rejected:"+tag, "1000002").Err())
 	require.NoError(t, m.from.ZAdd(t.Context(), "dlq:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
+	require.NoError(t, m.from.ZAdd(t.Context(), "returned:"+tag, redis.Z{Score: 1, Member: "1000003"}).Err())
 	require.NoError(t, m.from.HSet(t.Context(), "dlq:reason:"+tag, "1000003", "{}").Err())
 	require.NoError(t, m.from.HIncrBy(t.Context(), stateKey, "accepted", 1).Err()) // the application under review
 	c.resume()
