@@ -213,10 +213,10 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 			r.Header.Get("Accept-Language"))
 	}}.serve(t), 1, 7)
 	apply(page)
-	awaitText(page, "answer 5 in ko")
+	awaitSaid(page, "answer 5 in ko")
 	require.Greater(t, slices.Max(browser.Read[[]float64](page, "pauses")), 60_000.0, "no other pause is as long")
 	apply(page)
-	awaitText(page, "쿠폰이 모두 소진되었습니다.")
+	awaitSaid(page, "쿠폰이 모두 소진되었습니다.")
 	require.EqualValues(t, len(answers), pressed.Load())
 }
 

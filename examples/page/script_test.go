@@ -23,11 +23,14 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/browser"
 )
 
-// haste makes every pause of a page short. pauses are those that it wanted, in milliseconds.
+// haste makes every pause of a page short. pauses are those that it wanted, in milliseconds. said is every text that it
+// showed: with such pauses, a text is gone before a test looks.
 const haste = `{
 	const later = setTimeout
 	window.pauses = []
+	window.said = []
 	window.setTimeout = (done, ms) => { pauses.push(ms); return later(done, Math.min(ms, 20)) }
+	addEventListener('jajeong', e => said.push(e.target.innerText), true)
 }`
 
 // openHasty is open for a page that has no patience.
@@ -37,6 +40,13 @@ func openHasty(t *testing.T, gateway string, couponID coupon.CouponID, user coup
 	p.Run(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: haste}))
 	signIn(p, gateway, couponID, user)
 	return p
+}
+
+// awaitSaid waits until a page without patience has shown a text.
+func awaitSaid(p browser.Page, text string) {
+	p.T.Helper()
+	testenv.Eventually(p.T, "the page said: "+text,
+		func() bool { return strings.Contains(strings.Join(browser.Read[[]string](p, "said"), "\n"), text) })
 }
 
 // command returns the action that sends a command to the browser and ignores its result.
