@@ -98,7 +98,7 @@ type Ending struct {
 	Epoch   string         // that it has compared with the journal
 	Settled int64          // promises that MySQL accounts for
 	InBoth  int64          // those of them that are in Redis, too
-	Began   int64          // promises that were missing when it began
+	Began   int64          // promises that were missing when it began, without those whom it has entered
 	Highest coupon.Arrival // that journal and MySQL know
 }
 

@@ -78,9 +78,6 @@ func (m *Memory) answers(id coupon.CouponID) (all []coupon.Answer) {
 	return all
 }
 
-// askSQL stays at the highest number that table journal takes. The rows of the same transaction must not be refused.
-const askSQL = "UPDATE journal SET asked = LEAST(asked + 1, 9007199254740991) WHERE coupon_id = ?"
-
 // rowsAtOnce bounds the rows of one transaction, so that those before it stay if the time is over.
 const rowsAtOnce = 5000
 
@@ -91,9 +88,7 @@ func askForRestore(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, all 
 			if err := promise.AddRows(ctx, tx, id, some); err != nil {
 				return err
 			}
-			// The task journal has made the row, unless the coupon was inserted a moment ago.
-			_, err := tx.ExecContext(ctx, askSQL, id)
-			return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
+			return promise.Ask(ctx, tx, id)
 		})
 		if err != nil {
 			return err

@@ -211,7 +211,8 @@ func (t *Trace) look(ctx context.Context) error {
 
 const (
 	tracedSQL = `
-SELECT COALESCE(j.epoch, ''), COALESCE(j.up_to, 0), COALESCE(j.asked, 0), COALESCE(s.written_off + s.erased, 0)
+SELECT COALESCE(j.epoch, ''), COALESCE(j.up_to, 0), COALESCE(j.asked, 0), COALESCE(s.written_off + s.erased, 0),
+    EXISTS (SELECT 1 FROM settlement p WHERE p.coupon_id = c.id AND p.cleaned_at IS NULL)
 FROM coupon c LEFT JOIN journal j ON j.coupon_id = c.id LEFT JOIN settled s ON s.coupon_id = c.id WHERE c.id = ?`
 	tracedRowsSQL     = "SELECT user_id, arrival FROM line_journal WHERE coupon_id = ?"
 	tracedOutcomesSQL = `
@@ -230,7 +231,7 @@ func (d *Deployment) committed(ctx context.Context, id coupon.CouponID) (m promi
 		return m, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	err = tx.QueryRowContext(ctx, tracedSQL, id).Scan(&m.Epoch, &m.UpTo, &m.Asked, &m.WrittenOff)
+	err = tx.QueryRowContext(ctx, tracedSQL, id).Scan(&m.Epoch, &m.UpTo, &m.Asked, &m.WrittenOff, &m.Pending)
 	if err != nil {
 		return m, err
 	}

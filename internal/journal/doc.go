@@ -50,7 +50,7 @@
 //  2. more promises are missing than the last restore has left
 //  3. fewer users are marked as issued than have the coupon
 //  4. pods have handed over somebody
-//  5. a program that did not reach Redis, or a copy, has asked for it
+//  5. a program that did not reach Redis, a copy, or the end of a settlement has asked for it
 //
 // and for `settle serve` also (promise.Books.Ahead), at most once a minute, if
 //

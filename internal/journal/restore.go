@@ -130,7 +130,7 @@ type restore struct {
 
 	// When it began:
 	look     coupon.Look          // at the server with which it compares the journal
-	missing  int64                // promises
+	missing  int64                // promises, with those who were entered in a former attempt
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 }
@@ -273,7 +273,7 @@ func (r *restore) begin(ctx context.Context) error {
 		return promise.ErrTakenOver
 	}
 	books, err := promise.Read(ctx, r.tx, id)
-	r.missing = books.Missing(r.look.Line)
+	r.missing = books.Missing(r.look.Line) + r.done.Back
 	return err
 }
 
@@ -441,7 +441,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: r.missing, Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
+		Began: max(0, r.missing-r.done.Back), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:

@@ -88,7 +88,7 @@ const (
 	NewServer  Cause = "NEW_SERVER"  // the server, or its state, was not compared with the journal since another served
 	Missing    Cause = "MISSING"     // more promises are missing than the last restore has left
 	HandedOver Cause = "HANDED_OVER" // pods have handed over users who may be missing
-	AskedFor   Cause = "ASKED_FOR"   // a program that did not reach Redis, or a copy, has asked for a restore
+	AskedFor   Cause = "ASKED_FOR"   // a pod, a copy or a settlement has asked for a restore
 )
 
 // Due returns why a restore is due. The line must have been read before the books. Only two looks can tell whether

@@ -18,6 +18,7 @@ func judge(w world) string {
 	if !w.happened.redisLost && w.due(&w.servers[primary]) == 1 {
 		return "a restore is due, and the server is the same"
 	}
+	nights := w.law.nightly || w.law.both
 	w.law = w.law.withoutLimits()
 	w.formerEnds()
 	for i := range w.pods {
@@ -25,7 +26,7 @@ func judge(w world) string {
 	}
 	restores := w.recover()
 	s := &w.servers[primary]
-	if w.missing(s) > 0 && w.law.nightly && w.keeps(gapRestoresOnce) { // before the settlement holds the coupon
+	if w.missing(s) > 0 && nights && w.keeps(gapRestoresOnce) { // before a nightly run holds the coupon
 		w.restoreBegins(primary, true)
 		restores += w.recover()
 	}
@@ -35,7 +36,7 @@ func judge(w world) string {
 	if restores > 6 {
 		return "restores follow each other"
 	}
-	for _, found := range []string{w.findsLost(), w.findsStanding(), w.findsBehind(), w.findsMark(), w.findsGap()} {
+	for _, found := range []string{w.findsLost(), w.findsRow(), w.findsStanding(), w.findsBehind(), w.findsMark(), w.findsGap()} {
 		if found != "" {
 			return found
 		}
@@ -50,8 +51,10 @@ func judge(w world) string {
 	if w.due(s) != 0 {
 		return "a restore is due for ever after a settlement"
 	}
-	if found := w.findsLost(); found != "" {
-		return found + ", after a settlement"
+	for _, found := range []string{w.findsLost(), w.findsRow()} {
+		if found != "" {
+			return found + ", after a settlement"
+		}
 	}
 	return w.findsPassedOver()
 }
@@ -150,6 +153,26 @@ func (w *world) findsLost() string {
 	return ""
 }
 
+// findsRow finds a row of the journal that nothing accounts for: PROMISE_LOST.
+func (w *world) findsRow() string {
+	for u := range w.law.users {
+		if w.rowIsLost(u, &w.servers[primary]) && !w.happened.noticed.has(u) {
+			return "nothing accounts for a row of the journal"
+		}
+	}
+	return ""
+}
+
+func (w *world) rowIsLost(user int8, s *server) bool {
+	for a := instant(1); a <= latest; a++ {
+		stands := s.place[user] > 0 && s.place[user] <= a
+		if w.db.journal[user].has(a) && !stands && !w.accounted(user, a) {
+			return true
+		}
+	}
+	return false
+}
+
 // findsStanding finds who is settled and stands again.
 func (w *world) findsStanding() string {
 	if h := &w.happened; h.bothServed || h.keyDeleted && (h.dbFell || w.repls > 1) {
@@ -176,7 +199,7 @@ func (w *world) findsStanding() string {
 func (w *world) findsBehind() string {
 	h, s := &w.happened, &w.servers[primary]
 	for u := range w.law.users {
-		excused := (h.late | h.toldLost | h.placeLost | h.noticed | h.again).has(u) ||
+		excused := (h.late | h.toldLost | h.placeLost | h.noticed | h.again).has(u) || h.seatMoved ||
 			h.keyDeleted && (h.dbFell || w.repls > 1)
 		if h.told[u] > 0 && s.place[u] > h.told[u] && !w.hasRow(u) && !excused {
 			return "somebody stands behind the arrival that was told"

@@ -85,15 +85,16 @@ func TestNoRandomSequenceLosesAnybody(t *testing.T) {
 
 func randomLaw(random *rand.Rand) *law {
 	l := law{users: 1 + int8(min(1, random.IntN(4))), accepts: 3, faults: 1 + int8(random.IntN(4)),
-		acts: int8(max(0, random.IntN(4)-1)), nightly: random.IntN(2) == 0, coarse: random.IntN(2) == 0,
+		acts: int8(max(0, random.IntN(4)-1)), both: random.IntN(2) == 0, coarse: random.IntN(2) == 0,
 		afterJournal: random.IntN(6) == 0, kinds: map[action]bool{}}
+	l.nightly = !l.both
 	for act := firstAct; act < firstFault; act++ {
 		l.kinds[act] = true
 	}
 	for range 4 {
 		switch kind := firstFault + 1 + action(random.IntN(int(lastAction-firstFault-1))); kind {
 		case formerReturns:
-			l.kinds[formerReturns], l.kinds[failoverBoth], l.kinds[podDies] = true, true, true
+			l.kinds[formerReturns], l.kinds[failoverBoth], l.kinds[podDies] = !l.afterJournal, true, true
 		case replicaStops, failover, failoverLate, failoverBoth, failoverBothLate, demoted:
 			l.kinds[kind], l.kinds[replicaStops], l.kinds[failover] = true, true, true
 		case databaseStops, databaseFalls:

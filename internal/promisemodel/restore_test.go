@@ -8,7 +8,7 @@ type restoring struct {
 	returned [maxUsers]instant // as read
 	asked    int8
 	compares bool              // pods compare their memory afterwards
-	missing  int8              // when it began
+	missing  int8              // when it began, but for those whom it has entered
 	entering [maxUsers]instant // who is accounted for nowhere
 }
 
@@ -113,6 +113,9 @@ func (w *world) enter(s *server, user int8, a instant) {
 		if !w.keeps(enteringAddsNothing) {
 			s.accepted++
 		}
+		if w.keeps(leftWithoutEntered) {
+			w.restoring.missing = max(0, w.restoring.missing-1)
+		}
 	case s.place[user] > a && w.keeps(placesMoveForward):
 		s.place[user] = a
 		if s.restored == s.since || !w.keeps(notInFirstRestore) {
@@ -193,8 +196,7 @@ func (w *world) restoreEnds(s *server) {
 		w.db.mark, w.readUpTo = w.firstMark(s), 0
 	}
 	for i := range w.pods {
-		if p := &w.pods[i]; w.serverOf(p) == r.on {
-			p.newRestore = p.newRestore || r.compares && p.epoch == r.epoch
-		}
+		p := &w.pods[i] // it sees the number of restores whenever it reaches this server
+		p.newRestore = p.newRestore || r.compares && p.epoch == r.epoch
 	}
 }

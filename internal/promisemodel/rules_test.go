@@ -214,6 +214,11 @@ const (
 	// journal reads its second page; the journal commits; a restore begins; the restore goes on; the queue key is
 	// deleted. Lost, and seen as a gap, though the journal has the row.
 	leftAtMostBefore
+	// Whom the restore has entered does not count among these.
+	// Without it: user 2 applies by pod 1; the queue key is deleted; a restore begins; the restore goes on; the
+	// restore goes on; the restore goes on; pod 1 looks; a restore begins; user 1 applies by pod 1; the queue key is
+	// deleted. Lost, and seen as a gap.
+	leftWithoutEntered
 	// left is lowered when fewer are missing.
 	// Without it: user 1 applies by pod 1; pod 1 dies; the queue key is deleted; a restore begins; the restore goes
 	// on; the gap is written off; user 2 applies by pod 2; the journal reads its first page; the queue key is
@@ -287,6 +292,13 @@ const (
 	// the settlement checks again; the settlement commits; the close-out goes on; pod 2 reaches Redis again; pod 2
 	// looks; a restore begins. Somebody is settled and stands again.
 	earlierPlacesAreCleaned
+	// A clean-up asks for a restore if the journal has a user of its run at an arrival that the run does not answer.
+	// Without it: the replica stops to follow; user 1 applies by pod 1; an immediate run begins; user 2 applies by
+	// pod 2; the settlement checks again; user 1 is cleaned up; the close-out goes on; the close-out goes on; an
+	// immediate run begins; the settlement checks again; the replica is promoted; pod 2 looks; user 2 applies by pod
+	// 2; pod 1 looks; ten seconds pass; the journal reads its first page; a restore begins; the restore goes on; pod
+	// 2 looks. Nothing accounts for a row of the journal.
+	cleanUpAsks
 	lastRule
 )
 
@@ -336,6 +348,7 @@ var ruleNames = [lastRule]string{
 	movedLowersAccepted:     "movedLowersAccepted",
 	notInFirstRestore:       "notInFirstRestore",
 	leftAtMostBefore:        "leftAtMostBefore",
+	leftWithoutEntered:      "leftWithoutEntered",
 	leftIsLowered:           "leftIsLowered",
 	restoreWaits:            "restoreWaits",
 	bornBeforeOpening:       "bornBeforeOpening",
@@ -350,4 +363,5 @@ var ruleNames = [lastRule]string{
 	gapHolds:                "gapHolds",
 	gapRestoresOnce:         "gapRestoresOnce",
 	earlierPlacesAreCleaned: "earlierPlacesAreCleaned",
+	cleanUpAsks:             "cleanUpAsks",
 }

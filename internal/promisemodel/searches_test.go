@@ -116,6 +116,8 @@ var searches = map[rule]search{
 	endSeesEpoch:        {law: oneUser.faulty(2).fine(), kinds: kinds(loss, and(flushed))},
 	movedLowersAccepted: {law: oneUser.faulty(1), kinds: and(queueDeleted)},
 	leftAtMostBefore:    {law: twoUsers.faulty(2).fine(), kinds: and(queueDeleted)},
+	leftWithoutEntered: {law: twoUsers.faulty(2).fine(), after: steps(applying(1, 0), of(0, queueDeleted), restored,
+		by(0, looks), of(0, restoreBegin), applying(0, 0))},
 	leftIsLowered: {law: twoUsers.faulty(3).operated(1), after: steps(of(0, applies, podDies, queueDeleted,
 		restoreBegin, restoreContinue), by(1, looks), of(0, acceptGap), applying(1, 1),
 		of(0, copyBegin, restoreBegin))},
@@ -138,6 +140,7 @@ var searches = map[rule]search{
 	gapRestoresOnce: {law: oneUser.faulty(2).atNight().promisedInJournal(), after: of(0, applies,
 		queueDeleted, restoreBegin, restoreContinue, commitsPromise)},
 	earlierPlacesAreCleaned: {law: twoUsers.faulty(2).fine(), after: recordedLater},
+	cleanUpAsks:             {law: twoUsers.faulty(1).operated(1), kinds: kinds(loss, and(settlePast))},
 }
 
 // notShown are rules without which nothing was found; doc.go and the rules say why.

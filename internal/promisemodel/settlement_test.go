@@ -20,6 +20,7 @@ type runKind int8
 
 const (
 	nightly runKind = iota
+	past            // by hand, with a cutoff in the past
 	immediate
 	retry // of the DLQ: decides nothing about who gets no seat
 )
@@ -46,8 +47,12 @@ func (w *world) settle(on int8, kind runKind) bool {
 		return false
 	}
 	run := settling{phase: lockHeld, on: on, kind: kind, epoch: e, cutoff: s.last + 1}
-	if kind == nightly { // the fence: no arrival below the cutoff will come
+	switch kind { // the fence: no arrival below the cutoff will come
+	case nightly:
 		run.cutoff = w.tick(s)
+		s.last = max(s.last, run.cutoff-1)
+	case past:
+		run.cutoff = w.tenAgo[0] + 1
 		s.last = max(s.last, run.cutoff-1)
 	}
 	w.settling = run
@@ -66,7 +71,7 @@ func (w *world) readLine() bool {
 
 func (run *settling) read(s *server) {
 	for u, a := range s.place {
-		reads := !s.inDLQ.has(int8(u)) || run.kind == retry || run.kind == nightly && run.phase == lineRead
+		reads := !s.inDLQ.has(int8(u)) || run.kind == retry || run.kind <= past && run.phase == lineRead
 		if a > 0 && a < run.cutoff && reads {
 			run.line[u] = a
 		}
@@ -221,5 +226,8 @@ func (w *world) clean(user int8, on int8) bool {
 		s.rejected.add(user)
 	}
 	w.db.unclean.remove(user)
+	if w.keeps(cleanUpAsks) && w.rowIsLost(user, s) {
+		w.db.asked++
+	}
 	return true
 }

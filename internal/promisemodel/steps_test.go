@@ -38,6 +38,7 @@ const (
 	addSeat
 	acceptGap
 	forgetUser
+	settlePast
 
 	firstFault
 	replyLost
@@ -76,6 +77,7 @@ var actionNames = [lastAction]string{
 	retryDLQ: "an operator retries the DLQ%s", dropDLQ: "an operator drops user %u from the DLQ",
 	grantByHand: "user %u gets a coupon by hand", addSeat: "a seat is added", acceptGap: "the gap is written off",
 	forgetUser: "the coupon is finalised, user %u forgotten, and the window extended",
+	settlePast: "an operator settles what came more than ten seconds ago%s",
 	replyLost:  "user %u applies by pod %p, and the reply is lost", podDies: "pod %p dies",
 	podCutOff:      "pod %p is cut off",
 	settlementDies: "the settlement dies", serveDies: "serve dies",
@@ -298,6 +300,8 @@ func (w *world) act(s step) bool {
 				w.happened.noticed.add(u)
 			}
 		}
+	case settlePast:
+		return w.tenAgo[0] > 0 && w.settle(s.on, past) && (!w.law.coarse || w.readLine())
 	default:
 		return w.finaliseAndForget(u)
 	}

@@ -52,6 +52,7 @@ type Committed struct {
 	UpTo       coupon.Arrival
 	Asked      int64
 	WrittenOff int64 // with those who were erased
+	Pending    bool  // a clean-up is to come
 	Rows       []coupon.Answer
 	Outcomes   []Outcome
 	At         time.Time // before the snapshot

@@ -2,7 +2,6 @@ package promisemodel
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +35,6 @@ type checker struct {
 	quiet   bool                   // no restore was due at redis, and nothing was lost since
 	lost    bool                   // something, since db
 	exposed map[coupon.Answer]bool // were lost before they were in the journal
-	settles map[coupon.Answer]bool // were told before the outcome of an earlier arrival was seen, which answers them
 	handed  []handing
 	mayLack map[coupon.UserID]bool // only pods that died knew them
 }
@@ -66,7 +64,7 @@ type remembered struct {
 func newChecker(t Trace) *checker {
 	c := &checker{Trace: t, told: map[coupon.UserID][]Told{}, lowest: byUser{}, unheard: map[coupon.UserID]bool{},
 		pods: map[int]*memory{}, rows: byUser{}, mayLack: map[coupon.UserID]bool{},
-		exposed: map[coupon.Answer]bool{}, settles: map[coupon.Answer]bool{}}
+		exposed: map[coupon.Answer]bool{}}
 	for _, e := range t.Events {
 		switch e := e.(type) {
 		case Told:
@@ -165,9 +163,6 @@ func (c *checker) lacks(user coupon.UserID) {
 
 // accountsFor reports whether MySQL has an outcome of this application.
 func (c *checker) accountsFor(a coupon.Answer) bool {
-	if c.settles[a] {
-		return true
-	}
 	for _, o := range c.settled[a.User] {
 		if a.Arrival < o.Below {
 			return true
@@ -233,9 +228,6 @@ func (m Committed) check(c *checker) error {
 	}
 	issued := 0
 	for _, o := range m.Outcomes {
-		if !slices.Contains(before.Outcomes, o) {
-			c.settledBy(o)
-		}
 		c.settled[o.User] = append(c.settled[o.User], o)
 		if err := c.wasGiven(o.Kind, o.Answer); err != nil {
 			return err
@@ -249,18 +241,6 @@ func (m Committed) check(c *checker) error {
 	}
 	c.db = m
 	return c.copied(before)
-}
-
-// settledBy notes whom a new outcome answers, though they were told an arrival behind its cutoff: a restore had moved
-// them to the arrival of the outcome.
-func (c *checker) settledBy(o Outcome) {
-	for _, p := range c.pods {
-		for _, t := range p.told {
-			if t.User == o.User && t.Arrival > o.Arrival {
-				c.settles[t.Answer] = true
-			}
-		}
-	}
 }
 
 // exposes notes who was told before a loss that has just happened, and is not in the journal. No copy can read them.
@@ -298,9 +278,10 @@ func (c *checker) copied(before Committed) error {
 	return nil
 }
 
-// If no restore is due, everybody in the journal, and whom pods have handed over, stands or is settled.
+// If no restore is due, and no clean-up is to come, everybody in the journal, and whom pods have handed over, stands or
+// is settled.
 func (l Looked) check(c *checker) error {
-	c.redis, c.quiet = l, !c.due(l)
+	c.redis, c.quiet = l, !c.db.Pending && !c.due(l)
 	for user, at := range l.Places {
 		if err := c.wasGiven("standing", coupon.Answer{User: user, Arrival: at}); err != nil {
 			return err

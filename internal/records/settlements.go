@@ -72,11 +72,12 @@ func ReadProgress(ctx context.Context, q mysqltx.Querier, run coupon.RunID,
 // Pending is a run whose settled applications may still be in Redis.
 type Pending struct {
 	Run
+	Cutoff  time.Time
 	Covered bool // the current run reads every application that it left
 }
 
 const selectPendingSQL = `
-SELECT s.run_id, s.settled_at, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR ?)
+SELECT s.run_id, s.settled_at, r.cutoff, r.cutoff <= ? AND (r.trigger_kind = 'IMMEDIATE' OR ?)
 FROM settlement s JOIN settlement_run r ON r.id = s.run_id
 WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 
@@ -85,7 +86,7 @@ WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 // runs may have left applications there.
 func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time,
 	readsDLQ bool) ([]Pending, error) {
-	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.ID, &p.At, &p.Covered} },
+	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.ID, &p.At, &p.Cutoff, &p.Covered} },
 		selectPendingSQL, cutoff, readsDLQ, couponID)
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
 )
 
@@ -63,6 +64,11 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		counts.UnderReview = moved
 	}
 	if now.Recorded {
+		if counts.AlreadyIssued+counts.NotSelected > 0 {
+			if err := promise.AskAfter(ctx, q, s.run.id, s.run.cutoff, s.coupon.ID); err != nil {
+				return finished{}, err
+			}
+		}
 		if err := records.MarkCleaned(ctx, q, s.run.id, s.coupon.ID, counts.UnderReview, at); err != nil {
 			return finished{}, err
 		}
@@ -71,7 +77,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		if !p.Covered {
 			continue // a run with a later cutoff may have left applications that this run has not read
 		}
-		if err := s.endCleanUp(ctx, q, p.Run, at); err != nil {
+		if err := s.endCleanUp(ctx, q, p, at); err != nil {
 			return finished{}, err
 		}
 	}
@@ -81,12 +87,15 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 
 // endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the
 // DLQ. What it decided to move, but did not, this run has moved.
-func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of records.Run, at time.Time) error {
+func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of records.Pending, at time.Time) error {
 	if of.ID == s.run.id {
 		return nil
 	}
 	moved, err := s.Line.Moved(ctx, s.coupon.ID, of.ID, of.At)
 	if err != nil {
+		return err
+	}
+	if err := promise.AskAfter(ctx, q, of.ID, of.Cutoff, s.coupon.ID); err != nil {
 		return err
 	}
 	return records.MarkCleaned(ctx, q, of.ID, s.coupon.ID, moved, at)
@@ -132,7 +141,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, 
 	redis, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := s.endCleanUp(redis, tx, p.Run, at); err != nil {
+		if err := s.endCleanUp(redis, tx, p, at); err != nil {
 			return err
 		}
 	}

@@ -505,19 +505,10 @@ func (l *loss) young(user coupon.UserID) bool {
 	return user > lossEarly && is.arrival > l.upTo
 }
 
-// checkFindings allows what settle serve is about to clean up, that those who needed a receipt were unknown, and whom
-// a restore had moved before the cutoff of a run that did not select them: they were told an arrival behind it, too.
+// checkFindings allows what settle serve is about to clean up, and that those who needed a receipt were unknown.
 func (l *loss) checkFindings() {
 	l.t.Helper()
 	for _, f := range l.Check(l.id)[0].Findings {
-		if f.Code == verify.PromiseLost {
-			require.Len(l.t, f.Users, int(f.Count))
-			for _, user := range f.Users {
-				require.EqualValues(l.t, 1, l.Number("SELECT COUNT(*) FROM application_outcome WHERE coupon_id = ? "+
-					"AND user_id = ? AND outcome = 'NOT_SELECTED'", l.id, user), "user %d is lost", user)
-			}
-			continue
-		}
 		require.Contains(l.t, []verify.Code{verify.CleanUpToDo, verify.PromiseUnknown}, f.Code)
 	}
 }

@@ -63,15 +63,18 @@ type told struct {
 }
 
 // toldSQL reads a page of the journal by arrival and user. MySQL accounts for users who have the coupon from a run,
-// were rejected, or have an outcome at this arrival or a later one, or of a run whose cutoff lies above it.
+// were rejected, or have an outcome at this arrival or a later one, or of a run whose cutoff lies above it. A run whose
+// clean-up is to come asks for a restore of its users then.
 const toldSQL = `
 SELECT l.arrival, l.user_id,
     EXISTS (SELECT 1 FROM user_coupon u
             WHERE u.coupon_id = l.coupon_id AND u.user_id = l.user_id AND u.run_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM application_outcome o LEFT JOIN settlement_run r ON r.id = o.run_id
+                   LEFT JOIN settlement s ON s.run_id = o.run_id AND s.coupon_id = o.coupon_id
                WHERE o.coupon_id = l.coupon_id AND o.user_id = l.user_id
                  AND (o.outcome = 'REJECTED' OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', o.applied_at) >= l.arrival
-                      OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.cutoff) > l.arrival))
+                      OR TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.cutoff) > l.arrival
+                      OR s.run_id IS NOT NULL AND s.cleaned_at IS NULL))
 FROM line_journal l WHERE l.coupon_id = ? AND l.arrival >= ? AND (l.arrival > ? OR l.user_id > ?)
 ORDER BY l.arrival, l.user_id LIMIT ?`
 

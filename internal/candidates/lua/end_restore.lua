@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Ends a restore: the server has everybody whom the journal has and who is accounted for nowhere else.
 -- ARGV  1 epoch of the restore  2 how many promises MySQL accounts for: issued, concluded, written off and erased
---       3 how many of them are in Redis, too  4 how many were missing as the restore began
+--       3 how many of them are in Redis, too  4 how many were missing as the restore began, without those
+--         whom it has entered: more are a loss that happened meanwhile
 --       5 highest arrival that journal and MySQL know (µs)
 -- Returns {1, missing, accepted}, or {0, 0, 0} if another epoch has begun: then nothing changes.
 local now = clock()
