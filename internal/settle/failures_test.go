@@ -183,7 +183,7 @@ func TestSettle_RepeatsTransactionAfterLockWait(t *testing.T) {
 	requireUnchanged(d, busy, 1, 2, 3)
 	require.NoError(t, long.tx.Rollback())
 
-	testenv.Eventually(t, "both settlements begin again", func() bool { return r.locked.Load() == 4 })
+	testenv.Eventually(t, "both settlements begin again", func() bool { return r.locked.Load() >= 4 })
 	requireUnchanged(d, row, 1, 2, 3)
 	requireUnchanged(d, seat, 1, 2, 3)
 	require.NoError(t, short.tx.Rollback())
