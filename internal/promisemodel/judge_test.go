@@ -36,7 +36,8 @@ func judge(w world) string {
 	if restores > 6 {
 		return "restores follow each other"
 	}
-	for _, found := range []string{w.findsLost(), w.findsRow(), w.findsStanding(), w.findsBehind(), w.findsMark(), w.findsGap()} {
+	for _, found := range []string{w.findsLost(), w.findsRow(), w.findsStanding(), w.findsBehind(), w.findsMark(),
+		w.findsGap()} {
 		if found != "" {
 			return found
 		}

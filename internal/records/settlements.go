@@ -86,8 +86,9 @@ WHERE s.coupon_id = ? AND s.cleaned_at IS NULL ORDER BY s.run_id`
 // runs may have left applications there.
 func PendingCleanUps(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, cutoff time.Time,
 	readsDLQ bool) ([]Pending, error) {
-	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any { return []any{&p.ID, &p.At, &p.Cutoff, &p.Covered} },
-		selectPendingSQL, cutoff, readsDLQ, couponID)
+	pending, err := mysqltx.Collect(ctx, tx, func(p *Pending) []any {
+		return []any{&p.ID, &p.At, &p.Cutoff, &p.Covered}
+	}, selectPendingSQL, cutoff, readsDLQ, couponID)
 	return pending, mysqltx.Wrap(err, "read settlements to clean up of coupon %d", couponID)
 }
 
