@@ -32,8 +32,8 @@
 //   - Settlements: sold, dlqs and moved:<run>. Finalising sets final; an extended window and a restore remove it.
 //   - Applying: accepted and last. Publish lifts last to what MySQL knows, and a Look with a cutoff to the cutoff.
 //   - Whichever script first meets a new server: run_id, replid, since, restored and left.
-//   - Restores: restored, restores and left. They lift last to whom they enter, set it back if it was ahead of the
-//     clock, and bring accepted in line with what they found. A Look lowers left.
+//   - Restores: restored, restores, left and forward. They lift last to whom they enter, set it back if it was ahead of
+//     the clock, and bring accepted in line with what they found. A Look lowers left.
 //
 // # Expiry
 //

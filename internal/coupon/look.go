@@ -4,7 +4,7 @@ import "time"
 
 // Line is what the Redis server of a coupon says of its promises.
 type Line struct {
-	Epoch    string  // "<run_id>:<since>"; empty in a Watch, and if the server is new to the coupon
+	Epoch    string  // "<run_id>:<since>"; empty: the server is new to the coupon
 	Since    Arrival // start of the epoch; 0: the server is new to the coupon
 	Restored bool    // the server was compared with the journal in this epoch
 	Restores int64   // how many restores have ended, in all epochs of this state

@@ -65,7 +65,8 @@
 //   - walks the journal by arrival, looks for everybody in Redis first and then in MySQL, and enters who is accounted
 //     for nowhere. Who stands at a later arrival moves forward
 //   - marks again who has the coupon or was rejected
-//   - enters, if people are still missing, those marked as issued who have no coupon: MySQL has lost their settlement
+//   - enters, if people are still missing or more are marked than have a coupon, those marked as issued who have none:
+//     MySQL has lost their settlement
 //   - commits what was done and what is unknown, and takes the lock again
 //   - removes from `returned` exactly whom it has handled, and notes in Redis and in the journal that the epoch was
 //     compared, and what is still missing

@@ -167,3 +167,22 @@ func TestCopy_ReadsTheWholeLineAfterMySQLHasFallenBack(t *testing.T) {
 		})
 	}
 }
+
+// MySQL is back at an instant before a restore wrote somebody, who stands at an arrival that the journal claims.
+func TestCopy_ReadsTheWholeLineAfterMySQLHasLostARestore(t *testing.T) {
+	t.Parallel()
+	d, id, c := copying(t, 5, 1, 2)
+	d.AddUsers(3, 4)
+	d.Apply(id, 4)
+	c.copy()
+	kept := jajeongtest.Column[string](d, "SELECT CAST(written_at AS CHAR) FROM journal WHERE coupon_id = ?", id)[0]
+	handOver(d, id, "3", d.Arrivals(id)["2"]+1)
+	d.Restore(id)
+	c.copy()
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, rows(d, id))
+
+	d.Exec("DELETE FROM line_journal WHERE coupon_id = ? AND user_id = 3", id)
+	d.Exec("UPDATE journal SET written_at = ? WHERE coupon_id = ?", kept, id)
+	c.copy()
+	require.Equal(t, []coupon.UserID{1, 2, 3, 4}, rows(d, id))
+}

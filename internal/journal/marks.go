@@ -10,7 +10,6 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/sleep"
 )
 
@@ -80,7 +79,7 @@ func (r *restore) markAll(ctx context.Context, mark coupon.Mark, query string) e
 const (
 	// A server says 0 and 1, or OFF and other words.
 	readOnlySQL = "SELECT @@global.read_only NOT IN ('0', 'OFF')"
-	wholeSQL    = "UPDATE journal SET up_to = 0, written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
+	wholeSQL    = "UPDATE journal SET up_to = 0 WHERE coupon_id = ?"
 	// writableAfter is how long a server must have been writable. A primary that was replaced is read-only soon.
 	writableAfter = time.Second
 )
@@ -112,10 +111,10 @@ func (r *restore) enterMarked(ctx context.Context, issued int64) error {
 		answers[i] = e.Answer
 	}
 	err = r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := mysqltx.Exec(ctx, tx, 1, wholeSQL, r.coupon.ID); err != nil {
+		if err := mysqltx.Exec(ctx, tx, 1, wholeSQL, r.coupon.ID); err != nil { // others may be lost there, too
 			return err
 		}
-		return promise.AddRows(ctx, tx, r.coupon.ID, answers)
+		return r.addRows(ctx, tx, answers)
 	})
 	if err != nil {
 		return err

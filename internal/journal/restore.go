@@ -130,7 +130,8 @@ type restore struct {
 
 	// When it began:
 	look     coupon.Look          // at the server with which it compares the journal
-	missing  int64                // promises, with those who were entered in a former attempt
+	missing  int64                // promises
+	back     int64                // how many former attempts have entered
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 }
@@ -273,7 +274,7 @@ func (r *restore) begin(ctx context.Context) error {
 		return promise.ErrTakenOver
 	}
 	books, err := promise.Read(ctx, r.tx, id)
-	r.missing = books.Missing(r.look.Line) + r.done.Back
+	r.missing, r.back = books.Missing(r.look.Line), r.done.Back
 	return err
 }
 
@@ -318,7 +319,7 @@ func (r *restore) adopt(ctx context.Context) (accepted int64, err error) {
 			if err != nil {
 				return err
 			}
-			if err := promise.AddRows(ctx, tx, r.coupon.ID, r.answersOf(page)); err != nil {
+			if err := r.addRows(ctx, tx, r.answersOf(page)); err != nil {
 				return err
 			}
 			r.returned, cursor = append(r.returned, page...), next
@@ -326,6 +327,19 @@ func (r *restore) adopt(ctx context.Context) (accepted int64, err error) {
 		return nil
 	})
 	return accepted, err
+}
+
+const wroteSQL = "UPDATE journal SET written_at = UTC_TIMESTAMP(6) WHERE coupon_id = ?"
+
+// addRows adds applications of the past to the journal. No copy reads them again, unless MySQL falls back to before.
+func (r *restore) addRows(ctx context.Context, tx *sql.Tx, all []coupon.Answer) error {
+	if len(all) == 0 {
+		return nil
+	}
+	if err := promise.AddRows(ctx, tx, r.coupon.ID, all); err != nil {
+		return err
+	}
+	return mysqltx.Exec(ctx, tx, 1, wroteSQL, r.coupon.ID)
 }
 
 func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Application, uint64, error) {
@@ -441,7 +455,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: max(0, r.missing-r.done.Back), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
+		Began: max(0, r.missing-(r.done.Back-r.back)), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:

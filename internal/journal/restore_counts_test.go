@@ -119,6 +119,29 @@ func TestRestore_LeavesNoMoreThanWereMissingWhenItBegan(t *testing.T) {
 	requireRestored(d, id, 0)
 }
 
+// Somebody is lost while a restore moves another one, who was accepted twice. The next look finds it.
+func TestRestore_LeavesNoLossBesideAMovedPlace(t *testing.T) {
+	t.Parallel()
+	d, id := journalled(t, 5, 1, 2, 3)
+	d.PodsDie()
+	vanish(d, id, "1")
+	d.Apply(id, 1)
+	restorer := d.Restorer()
+	restorer.Line = stumbling{restorer.Line, func(_ context.Context, call string, after bool) error {
+		if call == "EndRestore" && !after {
+			vanish(d, id, "2")
+		}
+		return nil
+	}}
+	done, err := restorer.Restore(t.Context(), journal.Order{Coupon: id})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, done.Moved)
+	require.EqualValues(t, 1, done.Missing)
+	require.Zero(t, d.Look(id).Left)
+	require.EqualValues(t, 1, d.Restore(id).Back)
+	requireRestored(d, id, 0)
+}
+
 // A new server and the journal know fewer than were accepted: that is said by name, and once.
 func TestRestore_WarnsOfUnknownPromises(t *testing.T) {
 	t.Parallel()

@@ -21,27 +21,27 @@ func Begin(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) error {
 // askSQL stays at the highest number that table journal takes. The rows of the same transaction must not be refused.
 const askSQL = "UPDATE journal SET asked = LEAST(asked + 1, 9007199254740991) WHERE coupon_id = ?"
 
-// Ask asks for a restore of a coupon. The task journal has made the row, unless the coupon was inserted a moment ago.
+// Ask asks for a restore of a coupon.
 func Ask(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) error {
 	_, err := q.ExecContext(ctx, askSQL, id)
 	return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
 }
 
-// laterSQL reads the journal first: it has few rows, if any, after the cutoff of a run.
+// laterSQL looks at each application after the cutoff of a run. After a nightly one, that is who came since midnight.
 const laterSQL = `
 SELECT EXISTS (SELECT 1 FROM line_journal l STRAIGHT_JOIN application_outcome o
     ON o.coupon_id = l.coupon_id AND o.user_id = l.user_id AND o.run_id = ?
     WHERE l.coupon_id = ? AND l.arrival >= ?)`
 
-// AskAfter asks for a restore if the journal has a user of a run at an arrival that the run does not account for: a
+// AskForLater asks for a restore if the journal has a user of a run at an arrival that the run does not account for: a
 // restore had moved the user to an earlier one. The run must have left nobody in Redis whom it settled.
-func AskAfter(ctx context.Context, q mysqltx.Querier, run coupon.RunID, cutoff time.Time, id coupon.CouponID) error {
-	var later bool
-	err := q.QueryRowContext(ctx, laterSQL, run, id, coupon.ArrivalAt(cutoff)).Scan(&later)
-	if err != nil || !later {
-		return mysqltx.Wrap(err, "look for users of run %d who applied again for coupon %d", run, id)
+func AskForLater(ctx context.Context, q mysqltx.Querier, run coupon.RunID, cutoff time.Time,
+	id coupon.CouponID) (asks bool, err error) {
+	err = q.QueryRowContext(ctx, laterSQL, run, id, coupon.ArrivalAt(cutoff)).Scan(&asks)
+	if err != nil || !asks {
+		return false, mysqltx.Wrap(err, "look for users of run %d who applied again for coupon %d", run, id)
 	}
-	return Ask(ctx, q, id)
+	return true, Ask(ctx, q, id)
 }
 
 // addRowsSQL ignores rows that exist, since the account of a pod may not update them. IGNORE can hide nothing else: the

@@ -163,6 +163,8 @@ func (w *world) enterMarks(s *server) {
 		}
 		if w.keeps(journalFirst) {
 			w.enterJournal(u, a)
+			w.db.written++
+			w.written = w.db.written
 		}
 		if w.keeps(marksReadAll) {
 			w.db.upTo = 0
@@ -182,8 +184,12 @@ func (w *world) restoreEnds(s *server) {
 	if w.keeps(excessIsAdded) {
 		s.accepted += w.excess(s)
 	}
+	moved := min(w.missing(s), s.forward)
 	if w.keeps(movedLowersAccepted) {
-		s.accepted -= min(w.missing(s), s.forward)
+		s.accepted -= moved
+	}
+	if w.keeps(leftWithoutEntered) {
+		r.missing = max(0, r.missing-moved)
 	}
 	s.forward = 0
 	s.restored = s.since

@@ -139,8 +139,9 @@ var searches = map[rule]search{
 	gapHolds: {law: twoUsers.faulty(1), kinds: and(queueDeleted)},
 	gapRestoresOnce: {law: oneUser.faulty(2).atNight().promisedInJournal(), after: of(0, applies,
 		queueDeleted, restoreBegin, restoreContinue, commitsPromise)},
-	earlierPlacesAreCleaned: {law: twoUsers.faulty(2).fine(), after: recordedLater},
-	cleanUpAsks:             {law: twoUsers.faulty(1).operated(1), kinds: kinds(loss, and(settlePast))},
+	finalisesNothingWhileDue: {law: oneUser.faulty(1).operated(1), kinds: and(flushed, finalise)},
+	earlierPlacesAreCleaned:  {law: twoUsers.faulty(2).fine(), after: recordedLater},
+	cleanUpAsks:              {law: twoUsers.faulty(1).operated(1), kinds: kinds(loss, and(settlePast))},
 }
 
 // notShown are rules without which nothing was found; doc.go and the rules say why.

@@ -39,6 +39,7 @@ const (
 	acceptGap
 	forgetUser
 	settlePast
+	finalise
 
 	firstFault
 	replyLost
@@ -77,6 +78,7 @@ var actionNames = [lastAction]string{
 	retryDLQ: "an operator retries the DLQ%s", dropDLQ: "an operator drops user %u from the DLQ",
 	grantByHand: "user %u gets a coupon by hand", addSeat: "a seat is added", acceptGap: "the gap is written off",
 	forgetUser: "the coupon is finalised, user %u forgotten, and the window extended",
+	finalise:   "the coupon is finalised",
 	settlePast: "an operator settles what came more than ten seconds ago%s",
 	replyLost:  "user %u applies by pod %p, and the reply is lost", podDies: "pod %p dies",
 	podCutOff:      "pod %p is cut off",
@@ -142,7 +144,7 @@ func (l *law) allSteps() (steps []step) {
 
 // do lets a step happen. It is false if the step cannot happen.
 func (w *world) do(s step) bool {
-	if s.on == former && !w.formerServes {
+	if s.on == former && !w.formerServes || w.finalised {
 		return false
 	}
 	switch {
@@ -300,11 +302,23 @@ func (w *world) act(s step) bool {
 				w.happened.noticed.add(u)
 			}
 		}
+	case finalise:
+		return w.finalise(r)
 	case settlePast:
 		return w.tenAgo[0] > 0 && w.settle(s.on, past) && (!w.law.coarse || w.readLine())
 	default:
 		return w.finaliseAndForget(u)
 	}
+	return true
+}
+
+// finalise ends a coupon of which nobody is left, as far as Redis knows. Nobody is looked for in its journal any more.
+func (w *world) finalise(s *server) bool {
+	if w.locked() || w.settling.phase > 0 || s.place != [maxUsers]instant{} || w.missing(s) > 0 ||
+		w.keeps(finalisesNothingWhileDue) && w.due(s) != 0 {
+		return false
+	}
+	w.finalised, w.happened.lostAtEnd = true, w.findsRow() != ""
 	return true
 }
 

@@ -154,6 +154,7 @@ type world struct {
 	dbReplica     database
 	dbBehind      bool
 	formerServes  bool
+	finalised     bool
 	journalWaits  bool // MySQL has fallen back, and the journal has not been written since
 
 	now          instant
@@ -186,6 +187,7 @@ type happened struct {
 	redisLost  bool // a server has lost something
 	bothServed bool
 	wentBack   bool // a pod told an arrival below one that it had told
+	lostAtEnd  bool // as the coupon was finalised, nothing accounted for a row of the journal
 	overfull   bool // the bounds of the model are too small for what follows
 }
 

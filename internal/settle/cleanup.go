@@ -86,7 +86,7 @@ func (s *Settler) CleanUp(ctx context.Context, couponID coupon.CouponID) error {
 	}
 	return one.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
 		for _, p := range pending {
-			if err := t.endCleanUp(ctx, q, p, s.Now().UTC()); err != nil {
+			if _, err := t.endCleanUp(ctx, q, p, s.Now().UTC()); err != nil {
 				return err
 			}
 		}

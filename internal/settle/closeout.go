@@ -158,7 +158,8 @@ func (s *settlement) closePage(ctx context.Context, page restPage, before closin
 	if err != nil {
 		return closedPage{}, err
 	}
-	done.tally = tally{Counts: Counts{NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)}}
+	done.tally = tally{Counts: Counts{NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)},
+		before: len(done.RecordedBefore)}
 	return done, nil
 }
 

@@ -28,8 +28,10 @@
 //     classified before its transaction, and leaves Redis while the next page is recorded. If a seat was given or added
 //     in between, or a row is recorded already, the page is classified again under the lock.
 //   - Finish: the settlement is marked as cleaned up, and its count of applications under review becomes final, see
-//     "Counts". If seats are left, Redis accepts applications again. If the window is over and the DLQ is empty, the
-//     coupon is swept from Redis and finalised.
+//     "Counts". It asks for a restore if the journal has somebody at a later arrival whom the run settled at an earlier
+//     one. If seats are left, Redis accepts applications again. If the window is over and nobody is left, the coupon
+//     is swept from Redis and finalised. If a restore is due by then, it comes first; the next run settles whom it
+//     enters.
 //
 // # Immediate runs
 //

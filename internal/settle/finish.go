@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/records"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // finished is the final state of a settlement whose records are complete.
@@ -34,10 +36,7 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	if !mayReopen && !s.mayFinalise(s.coupon) {
 		return &end, nil
 	}
-	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
-		end.seatsLeft = locked.Free()
-		return s.reopenOrFinalise(ctx, tx, locked, done.issued.pending)
-	})
+	end.seatsLeft, err = s.reopenOrFinalise(ctx, done.issued.pending)
 	return &end, err
 }
 
@@ -63,9 +62,14 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		}
 		counts.UnderReview = moved
 	}
+	if done.closed.before > 0 { // the runs that have settled them may have asked before a server lacked the clean-up
+		if err := promise.Ask(ctx, q, s.coupon.ID); err != nil {
+			return finished{}, err
+		}
+	}
 	if now.Recorded {
 		if counts.AlreadyIssued+counts.NotSelected > 0 {
-			if err := promise.AskAfter(ctx, q, s.run.id, s.run.cutoff, s.coupon.ID); err != nil {
+			if _, err := promise.AskForLater(ctx, q, s.run.id, s.run.cutoff, s.coupon.ID); err != nil {
 				return finished{}, err
 			}
 		}
@@ -77,7 +81,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		if !p.Covered {
 			continue // a run with a later cutoff may have left applications that this run has not read
 		}
-		if err := s.endCleanUp(ctx, q, p, at); err != nil {
+		if _, err := s.endCleanUp(ctx, q, p, at); err != nil {
 			return finished{}, err
 		}
 	}
@@ -86,40 +90,60 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 }
 
 // endCleanUp marks the settlement of another run as cleaned up, and corrects how many applications it has moved to the
-// DLQ. What it decided to move, but did not, this run has moved.
-func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of records.Pending, at time.Time) error {
+// DLQ. What it decided to move, but did not, this run has moved. It reports whether it has asked for a restore.
+func (s *settlement) endCleanUp(ctx context.Context, q mysqltx.Querier, of records.Pending,
+	at time.Time) (asks bool, err error) {
 	if of.ID == s.run.id {
-		return nil
+		return false, nil
 	}
 	moved, err := s.Line.Moved(ctx, s.coupon.ID, of.ID, of.At)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := promise.AskAfter(ctx, q, of.ID, of.Cutoff, s.coupon.ID); err != nil {
-		return err
+	if asks, err = promise.AskForLater(ctx, q, of.ID, of.Cutoff, s.coupon.ID); err != nil {
+		return false, err
 	}
-	return records.MarkCleaned(ctx, q, of.ID, s.coupon.ID, moved, at)
+	return asks, records.MarkCleaned(ctx, q, of.ID, s.coupon.ID, moved, at)
 }
 
-// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over.
-func (s *settlement) reopenOrFinalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
-	pending []records.Pending) error {
-	if c.Free() > 0 {
-		left, err := records.AnyNotSelected(ctx, tx, c.ID)
-		if err != nil {
+// reopenOrFinalise lets Redis accept applications if seats are free, and finalises the coupon if its window is over. If
+// Redis was lost after the seats were given, or somebody asks for a restore, it restores first: nobody is looked for in
+// the journal of a finalised coupon.
+func (s *settlement) reopenOrFinalise(ctx context.Context, pending []records.Pending) (seatsLeft int, err error) {
+	var was outlook
+	end := func(pending []records.Pending) error {
+		return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
+			seatsLeft, was = locked.Free(), finalised
+			if err := s.reopen(ctx, tx, locked); err != nil || !s.mayFinalise(locked) {
+				return err
+			}
+			was, err = s.finalise(ctx, tx, locked, pending)
 			return err
-		}
-		if left {
-			return nil // the next run gives the free seats to NOT_SELECTED applications before new ones
-		}
-		if err := s.Door.SetSold(ctx, c.ID, false); err != nil {
-			return err
-		}
+		})
 	}
-	if !s.mayFinalise(c) {
+	if err := end(pending); err != nil || was != restoreDue {
+		return seatsLeft, err
+	}
+	s.begin(StepRestore)
+	if err := s.Journal.RestoreCoupon(s.run.stop, s.coupon.ID); err != nil {
+		return seatsLeft, cmp.Or(s.run.stopped(), err)
+	}
+	if err = end(nil); err == nil && was != finalised {
+		err = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.RestoredLate)}
+	}
+	return seatsLeft, err
+}
+
+// reopen lets Redis accept applications if seats are free. The next run gives them to NOT_SELECTED applications before
+// new ones.
+func (s *settlement) reopen(ctx context.Context, tx *sql.Tx, c coupon.Coupon) error {
+	if c.Free() == 0 {
 		return nil
 	}
-	return s.finalise(ctx, tx, c, pending)
+	if left, err := records.AnyNotSelected(ctx, tx, c.ID); err != nil || left {
+		return err
+	}
+	return s.Door.SetSold(ctx, c.ID, false)
 }
 
 // mayFinalise reports whether the run finalises coupons and the window is over.
@@ -127,28 +151,46 @@ func (s *settlement) mayFinalise(c coupon.Coupon) bool {
 	return s.run.rules.finalises && !c.ClosesAt.After(s.run.cutoff)
 }
 
-// finalise finalises a coupon if no application waits or is in the DLQ, where an operator may still grant it a seat.
-// Keys are removed before the commit: after a crash in between, the coupon is due again with an empty line.
-func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon, pending []records.Pending) error {
+// outlook is what becomes of a coupon whose window is over.
+type outlook int
+
+const (
+	finalised  outlook = iota
+	unsettled          // somebody waits, is in the DLQ, where an operator may still grant a seat, or is missing
+	restoreDue         // nobody is left, as far as Redis knows
+)
+
+// finalise finalises a coupon of which nobody is left. Keys are removed before the commit: after a crash in between,
+// the coupon is due again with an empty line.
+func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
+	pending []records.Pending) (outlook, error) {
 	account, err := s.Auditor.Account(ctx, tx, c.ID)
-	if err != nil {
-		return err
-	}
-	if account.Waiting > 0 || account.UnderReview > 0 || account.Gap() > 0 {
-		return nil
+	due := !c.Finalised() && account.RestoreDue() != promise.NotDue // of a finalised one, Redis may have nothing
+	switch {
+	case err != nil || account.Waiting > 0 || account.UnderReview > 0:
+		return unsettled, err
+	case due:
+		return restoreDue, nil
+	case account.Gap() > 0:
+		return unsettled, nil
 	}
 	at := s.Now().UTC()
 	redis, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	for _, p := range pending { // Redis is empty, so settlements with later cutoffs are clean too
-		if err := s.endCleanUp(redis, tx, p, at); err != nil {
-			return err
+		asks, err := s.endCleanUp(redis, tx, p, at)
+		if err != nil {
+			return unsettled, err
 		}
+		due = due || asks
+	}
+	if due && !c.Finalised() {
+		return restoreDue, nil
 	}
 	s.begin(StepSweep)
 	swept, err := s.Door.Sweep(ctx, c.ID, c.ClosesAt)
 	if err != nil || !swept || c.Finalised() {
-		return err
+		return finalised, err
 	}
-	return records.MarkFinalised(ctx, tx, c.ID, at)
+	return finalised, records.MarkFinalised(ctx, tx, c.ID, at)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -64,4 +65,61 @@ func TestSettle_AsksForThoseWhoAppliedAgainAfterTheCutoff(t *testing.T) {
 			d.Verify(id)
 		})
 	}
+}
+
+// newMoved is a coupon with one seat, which user 1 has. User 2 was told an arrival before the cutoff of a run that did
+// not select them, and one at it. It returns both.
+func newMoved(t *testing.T) (d *jajeongtest.Deployment, id coupon.CouponID, first, later coupon.Arrival) {
+	t.Helper()
+	d = jajeongtest.New(t)
+	id = d.AddCoupon(1)
+	d.AddUsers(1, 2)
+	d.ApplyLine(id, 1, 2)
+	d.Journal(id)
+	cutoff := d.Now().Add(-30 * time.Second)
+	first, later = d.Arrivals(id)["2"], coupon.ArrivalAt(cutoff)
+	d.Exec("INSERT INTO line_journal (coupon_id, user_id, arrival) VALUES (?, 2, ?)", id, later)
+	order := jajeongtest.Manual(id)
+	order.CutoffNow, order.Cutoff = false, cutoff
+	_, err := d.Settle(order)
+	require.NoError(t, err)
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(id, "NOT_SELECTED"))
+	return d, id, first, later
+}
+
+// The run was killed before its end, and the next one is that of the last night.
+func TestSettle_FinalisesNoCouponWhoseCleanUpAsks(t *testing.T) {
+	t.Parallel()
+	d, id, first, later := newMoved(t)
+	d.Exec("UPDATE settlement SET cleaned_at = NULL")
+	d.Exec("UPDATE journal SET asked = 0")
+	d.SetWindow(id, d.Now().Add(-2*time.Hour), d.Now())
+	d.SettleAs(jajeongtest.Manual(id), coupon.Infrastructure)
+	require.Equal(t, map[string]coupon.Arrival{"2": later}, d.Arrivals(id))
+	d.SettleNow(id)
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
+	require.Equal(t, []coupon.Arrival{first, later}, jajeongtest.Column[coupon.Arrival](d,
+		"SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', applied_at) FROM application_outcome ORDER BY applied_at"))
+	d.Verify()
+}
+
+// A replica takes over that lacks the clean-up: the user stands at the settled arrival again. Whoever takes them away
+// asks again.
+func TestSettle_AsksForThoseWhomAServerHadBroughtBack(t *testing.T) {
+	t.Parallel()
+	d, id, first, later := newMoved(t)
+	accepted := d.Look(id).Accepted
+	d.Restore(id)
+	d.PodsDie()
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(id), redis.Z{Score: float64(first), Member: "2"}).Err())
+	d.AddPromises(id, accepted-d.Look(id).Accepted)
+	d.FailOver(id)
+	d.Restore(id)
+	require.Equal(t, map[string]coupon.Arrival{"2": first}, d.Arrivals(id))
+	d.SettleNow(id)
+	require.Empty(t, d.Arrivals(id))
+	require.Positive(t, d.Number("SELECT asked FROM journal"))
+	d.Restore(id)
+	require.Equal(t, map[string]coupon.Arrival{"2": later}, d.Arrivals(id))
+	d.Verify()
 }

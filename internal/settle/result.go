@@ -40,6 +40,7 @@ type causes map[coupon.Cause]int
 type tally struct {
 	Counts
 	causes causes
+	before int // applications that another run had settled, and that only left Redis
 }
 
 func (t tally) plus(u tally) tally {
@@ -49,7 +50,7 @@ func (t tally) plus(u tally) tally {
 			both[cause] += n
 		}
 	}
-	return tally{t.Counts.Plus(u.Counts), both}
+	return tally{t.Counts.Plus(u.Counts), both, t.before + u.before}
 }
 
 // reviewed returns the tally of failures that were moved to the DLQ.

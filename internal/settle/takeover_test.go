@@ -219,3 +219,54 @@ func (begun endlessRestore) RestoreCoupon(ctx context.Context, _ coupon.CouponID
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
+
+// The last night of a coupon. After the seats are given, Redis forgets the coupon, or a pod that ends asks for a
+// restore. The run restores, and leaves the coupon open for those who come back; the next run ends it.
+func TestSettle_FinalisesNoCouponThatIsToBeRestored(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		happens func(d *jajeongtest.Deployment, id coupon.CouponID)
+		late    []coupon.UserID
+	}{
+		"Redis forgets the coupon": {func(d *jajeongtest.Deployment, id coupon.CouponID) { d.LoseRedis(id) },
+			[]coupon.UserID{2, 3}},
+		"a pod asks": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			assert.NoError(d.T, promise.AddRows(d.T.Context(), d.DB, id,
+				[]coupon.Answer{{User: 4, Arrival: coupon.Arrival(d.Number("SELECT MAX(arrival) + 1 FROM line_journal"))}}))
+			assert.NoError(d.T, promise.Ask(d.T.Context(), d.DB, id))
+		}, []coupon.UserID{4}},
+		"somebody asks in vain": {func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			assert.NoError(d.T, promise.Ask(d.T.Context(), d.DB, id))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			d.AddUsers(4)
+			id := d.AddQueue(1, 1, 2, 3)
+			d.Journal(id)
+			d.PodsDie()
+			d.SetWindow(id, d.Now().Add(-2*time.Hour), d.Now())
+			s := d.Settler()
+			s.Hook = onStep(func(step settle.Step, times int) {
+				if step == settle.StepCleanUp && times == 1 {
+					tc.happens(d, id)
+				}
+			})
+			report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+			require.NoError(t, err)
+			if tc.late != nil {
+				require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes(), "exit code 1")
+				require.ErrorContains(t, report.Err(), "a restore was due after the seats had been given")
+				require.Len(t, d.Waiting(id), len(tc.late))
+				d.SettleNow()
+			} else {
+				require.NoError(t, report.Err())
+			}
+			require.EqualValues(t, 1, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
+			require.Equal(t, []coupon.UserID{1}, d.Issued(id))
+			require.Subset(t, d.Outcome(id, "NOT_SELECTED"), append(tc.late, 2, 3))
+			d.Verify()
+		})
+	}
+}

@@ -14,9 +14,10 @@ local here = redis.call('ZCARD', queue) + redis.call('ZCARD', dlq)
 -- An excess would hide as many losses.
 local accepted = math.max(tonumber(fields[5]) or 0, here + ARGV[2] - ARGV[3])
 local function missing() return math.max(0, accepted - ARGV[2] - here) end
-accepted = accepted - math.min(missing(), forward) -- who moved forward was counted twice
+local moved = math.min(missing(), forward) -- who moved forward was counted twice, and as missing
+accepted = accepted - moved
 local changes = {'accepted', whole(accepted), 'restored', whole(since),
-  'left', whole(math.min(missing(), tonumber(ARGV[4]))), 'restores', whole(restores + 1)}
+  'left', whole(math.min(missing(), math.max(0, ARGV[4] - moved))), 'restores', whole(restores + 1)}
 if (tonumber(s[1]) or 0) > now + MAX_AHEAD then -- somebody wrote it: nobody could apply any more
   local function highest(key) return arrivalOf(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]) or 0 end
   changes[#changes + 1] = 'last'
