@@ -69,9 +69,12 @@ func Forget(ctx context.Context, db *mysqltx.DB, redis Redis, user coupon.UserID
 	return done, nil
 }
 
-// erasable are the finalised coupons with rows that may go.
+// erasable are the coupons with rows that may go, if they are finalised. Of one that the user has, that is the journal.
 func (p *Person) erasable() []coupon.CouponID {
 	found := map[coupon.CouponID]bool{}
+	for _, c := range p.Coupons {
+		found[c.Coupon] = true
+	}
 	for _, a := range p.Applications {
 		if a.Finalised && a.Outcome != coupon.OutcomeAlreadyIssued {
 			found[a.Coupon] = true

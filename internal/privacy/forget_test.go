@@ -151,3 +151,18 @@ func TestPurge_TakesEveryPlace(t *testing.T) {
 		require.Zero(t, d.Number("SELECT COUNT(*) FROM `"+table+"` WHERE coupon_id = ?", id), table)
 	}
 }
+
+// The task journal has not yet deleted the journal of a finalised coupon, which the user has.
+func TestForget_TakesAWinnerOutOfTheJournal(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.Journal(id)
+	d.SettleNow()
+	finalise(d, id)
+	done, err := privacy.Forget(t.Context(), erasing(d), settles(d), 1, origin)
+	require.NoError(t, err)
+	require.Empty(t, done.Coupons, "the coupon stays")
+	require.Equal(t, 1, done.Remains.Coupons)
+	require.Equal(t, []coupon.UserID{2}, jajeongtest.Column[coupon.UserID](d, "SELECT user_id FROM line_journal"))
+}
