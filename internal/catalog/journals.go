@@ -61,12 +61,13 @@ UPDATE journal SET accepted = LEAST(GREATEST(accepted, ?), 9007199254740991) WHE
 )
 
 // raiseAccepted notes how many applications Redis has accepted, in journals that nobody has written for some seconds.
+// The count of a server that was not compared yet says nothing of those before it.
 func (c *Catalog) raiseAccepted(ctx context.Context, r *reading,
 	published map[coupon.CouponID]candidates.Published) error {
 	var risen []coupon.CouponID
 	for id, now := range published {
 		journal := r.journals[id]
-		if journal.old() > slowJournal && now.Accepted > journal.accepted {
+		if journal.old() > slowJournal && now.Restored && now.Accepted > journal.accepted {
 			risen = append(risen, id)
 		}
 	}

@@ -254,7 +254,8 @@ func rehearse(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit
 }
 
 // shut sets the version of the new row. For a close or a pause it first makes Redis refuse new applications. A close
-// gets its end from Redis, later than every arrival. If Redis is unreachable, the change is recorded nevertheless.
+// gets its end from Redis, later than every arrival. If Redis is unreachable, the change is recorded nevertheless: then
+// a close lets the pods have their time to publish it, so that nobody is accepted after the end.
 func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change,
 	rehearse func() error) (shutAt time.Time, err error) {
 	was, is := made.Before, &made.After
@@ -274,7 +275,10 @@ func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change,
 	case err != nil && pauses:
 		return time.Time{}, nil
 	case err != nil && mysqltx.ClassOf(err) == coupon.Infrastructure:
-		is.ClosesAt, err = timeOfMySQL(ctx, tx, was)
+		now, err := timeOfMySQL(ctx, tx, was)
+		if is.ClosesAt = now.Add(publishTime); is.ClosesAt.After(was.ClosesAt) {
+			is.ClosesAt = was.ClosesAt
+		}
 		return time.Time{}, err
 	case err != nil:
 		return time.Time{}, &coupon.Error{Class: mysqltx.ClassOf(err), Err: text.Errorf(text.DoorNotShut, was.ID, err)}
@@ -284,6 +288,10 @@ func (a *Admin) shut(ctx context.Context, tx *sql.Tx, made *Change,
 	is.Version, made.At = version, end
 	return end, nil
 }
+
+// publishTime is how long a pod may take applications after a close that Redis did not get: it reads the window every
+// five seconds, and the clocks of Redis and MySQL differ by less than five.
+const publishTime = 10 * time.Second
 
 const updateSQL = `
 UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?,

@@ -13,8 +13,8 @@ import (
 
 var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // well before coupon.MaxArrival, in 2255
 
-// Close ends the window now. While Redis is unreachable, now is the time of MySQL, but after every arrival that MySQL
-// knows; pods that reach Redis may accept later applications, until the catalog publishes the end.
+// Close ends the window now. While Redis is unreachable, it ends ten seconds after the time of MySQL and after every
+// arrival that MySQL knows: pods that reach Redis may accept applications until they have published the end.
 func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
 	return a.change(ctx, couponID, operation{action: audit.CouponClosed, withoutRedis: true, needsTime: true,
 		plan: planClose})

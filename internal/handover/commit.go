@@ -51,6 +51,7 @@ type Committed struct {
 // group is the rows of one statement.
 type group struct {
 	rows []promise.Row
+	asks map[coupon.CouponID]string // of coupons whose server the journal was not copied from: its epoch
 	done chan struct{} // closed after the statement
 	err  error         // of the statement; set before done is closed
 }
@@ -77,7 +78,7 @@ func (c *Committed) Apply(ctx context.Context, id coupon.CouponID, user coupon.U
 		return receipt, err
 	}
 	a := coupon.Answer{User: user, Arrival: receipt.Arrival}
-	if err := c.commit(promise.Row{Coupon: id, Answer: a}); err != nil {
+	if err := c.commit(promise.Row{Coupon: id, Answer: a}, c.memory.NotJournalled(id)); err != nil {
 		c.uncommitted.Inc()
 		return candidates.Receipt{}, err
 	}
@@ -85,10 +86,10 @@ func (c *Committed) Apply(ctx context.Context, id coupon.CouponID, user coupon.U
 }
 
 // commit returns nil once MySQL has committed the row.
-func (c *Committed) commit(row promise.Row) error {
+func (c *Committed) commit(row promise.Row, ask string) error {
 	late := time.NewTimer(CommitTimeout)
 	defer late.Stop()
-	g, err := c.add(row)
+	g, err := c.add(row, ask)
 	if err != nil {
 		return err
 	}
@@ -101,16 +102,19 @@ func (c *Committed) commit(row promise.Row) error {
 }
 
 // add adds a row to the next statement.
-func (c *Committed) add(row promise.Row) (*group, error) {
+func (c *Committed) add(row promise.Row, ask string) (*group, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next == nil {
-		c.next = &group{done: make(chan struct{})}
+		c.next = &group{asks: map[coupon.CouponID]string{}, done: make(chan struct{})}
 	}
 	if len(c.next.rows) == maxUncommitted {
 		return nil, errTooMany
 	}
 	c.next.rows = append(c.next.rows, row)
+	if ask != "" {
+		c.next.asks[row.Coupon] = ask
+	}
 	if !c.writing {
 		c.writing = true
 		go c.write()
@@ -122,7 +126,7 @@ func (c *Committed) add(row promise.Row) (*group, error) {
 func (c *Committed) write() {
 	for g := c.take(); g != nil; g = c.take() {
 		began := c.now()
-		g.err = c.insert(g.rows)
+		g.err = c.insert(g)
 		c.took.Observe(c.now().Sub(began).Seconds())
 		close(g.done)
 	}
@@ -136,11 +140,20 @@ func (c *Committed) take() *group {
 	return g
 }
 
-// insert commits rows by autocommit. If the reply is lost, it tries once more: the rows may be there already.
-func (c *Committed) insert(rows []promise.Row) error {
+// insert commits rows by autocommit. If the reply is lost, it tries once more: the rows may be there already. Another
+// server may serve again before a copy was made of the present one, and then lack them: a restore compares it.
+func (c *Committed) insert(g *group) error {
 	ctx, cancel := context.WithTimeout(context.Background(), CommitTimeout)
 	defer cancel()
 	return c.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		return promise.Add(ctx, q, rows)
+		if err := promise.Add(ctx, q, g.rows); err != nil {
+			return err
+		}
+		for id, epoch := range g.asks {
+			if err := promise.AskIfNew(ctx, q, id, epoch); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

@@ -110,6 +110,16 @@ func (m *Memory) InJournal(id coupon.CouponID, arrival coupon.Arrival) bool {
 	return l != nil && l.ripe.Covers(l.epoch, arrival) && m.now().Sub(l.changed) >= replyTimeout
 }
 
+// NotJournalled returns the epoch of the last reply, if the journal is not known to be a copy of that server.
+func (m *Memory) NotJournalled(id coupon.CouponID) (epoch string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.lines[id]; l != nil && l.mark.Epoch != l.epoch {
+		return l.epoch
+	}
+	return ""
+}
+
 // Answered remembers the answers of a reply, and begins a comparison if the server has changed or a restore has ended.
 func (m *Memory) Answered(id coupon.CouponID, r candidates.Reply) {
 	if r.Epoch == "" {

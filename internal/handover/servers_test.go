@@ -209,6 +209,31 @@ func TestCommitted_WhoeverIsToldIsInTheJournal(t *testing.T) {
 	require.Empty(t, rows(d, closed))
 }
 
+// The journal is a copy of another server, or of none: it may serve again, and lack whom this one has.
+func TestCommitted_AsksForARestoreOfAServerThatWasNotCopied(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddCoupon(5)
+	applier, _ := committed(d, pool(t, d))
+	asked := func(user coupon.UserID) bool {
+		t.Helper()
+		d.Exec("UPDATE journal SET asked = 0")
+		receipt, err := applier.Apply(t.Context(), id, user)
+		require.NoError(t, err)
+		require.Equal(t, candidates.Accepted, receipt.Code)
+		return d.Number("SELECT asked FROM journal WHERE coupon_id = ?", id) > 0
+	}
+	require.NoError(t, promise.Begin(t.Context(), d.DB, id))
+	require.True(t, asked(1), "it was never copied")
+	d.Restore(id)
+	require.False(t, asked(2))
+	d.FailOver(id)
+	require.True(t, asked(3), "another server")
+	d.Restore(id)
+	d.Memory().Journalled(id, promise.Mark{Epoch: mark(t, d, id)})
+	require.False(t, asked(4))
+}
+
 func TestCommitted_LostReplyToTheCommit(t *testing.T) {
 	t.Parallel()
 	var lost atomic.Int64

@@ -27,6 +27,12 @@ func Ask(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) error {
 	return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
 }
 
+// AskIfNew asks for a restore of a coupon if the journal was not last copied from the server of an epoch.
+func AskIfNew(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, epoch string) error {
+	_, err := q.ExecContext(ctx, askSQL+" AND epoch <> ?", id, epoch)
+	return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
+}
+
 // laterSQL looks at each application after the cutoff of a run. After a nightly one, that is who came since midnight.
 const laterSQL = `
 SELECT EXISTS (SELECT 1 FROM line_journal l STRAIGHT_JOIN application_outcome o

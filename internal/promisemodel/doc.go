@@ -75,7 +75,6 @@
 // cut off for ten seconds is late; after a deletion by hand or a fallback of MySQL, people who applied twice may
 // show as a gap, and marks of whom MySQL has forgotten may stay, which verify names; a key deleted within ten
 // seconds of a change of servers can cost a place, or hide behind as many who are entered just then: verify names whom
-// it has lost. With ACCEPT_AFTER=journal, nobody notices that another server has served for less than a second, if all
-// its pods died and the former one serves again. While two servers serve, the order between them is not judged. Who
-// applies again on a server that does not know their outcome may stand below its cutoff.
+// it has lost. While two servers serve, the order between them is not judged. Who applies again on a server that does
+// not know their outcome may stand below its cutoff.
 package promisemodel

@@ -44,7 +44,7 @@ func (w *world) apply(user, podNo int8, lost bool) bool {
 		w.remember(p, user, a, e)
 	}
 	if w.law.afterJournal {
-		w.pending[user] = promise{a, podName(podNo + 1)}
+		w.pending[user] = promise{a, e, podName(podNo + 1)}
 	} else {
 		w.tell(user, a)
 		w.happened.witnesses[podNo].add(user)
@@ -75,6 +75,9 @@ func (w *world) commitPromise(user int8) bool {
 		return false
 	}
 	w.enterJournal(user, held.arrival)
+	if w.db.epoch != held.epoch && w.keeps(commitAsks) {
+		w.db.asked++
+	}
 	w.tell(user, held.arrival)
 	w.happened.witnesses[held.by-1].add(user)
 	w.pending[user] = promise{}

@@ -88,7 +88,7 @@ func randomLaw(random *rand.Rand) *law {
 	for range 4 {
 		switch kind := firstFault + 1 + action(random.IntN(int(lastAction-firstFault-1))); kind {
 		case formerReturns:
-			l.kinds[formerReturns], l.kinds[failoverBoth], l.kinds[podDies] = !l.afterJournal, true, true
+			l.kinds[formerReturns], l.kinds[failoverBoth], l.kinds[podDies] = true, true, true
 		case replicaStops, failover, failoverLate, failoverBoth, failoverBothLate, demoted:
 			l.kinds[kind], l.kinds[replicaStops], l.kinds[failover] = true, true, true
 		case databaseStops, databaseFalls:

@@ -93,6 +93,11 @@ const (
 	// pod 2 looks; ten seconds pass; a restore begins; the restore goes on; pod 1 is told to end, and writes its
 	// memory into the journal. Lost, and nobody notices, though the journal has the row.
 	terminatingAsks
+	// A pod that promises in the journal asks for a restore, unless the journal is a copy of its server.
+	// Without it: the replica is promoted, and the former server still serves; pod 2 dies; user 1 applies by pod 2; the
+	// row of user 1 is committed, and the user told; the former server serves again; pod 2 dies. Lost, and nobody
+	// notices, though the journal has the row.
+	commitAsks
 	// A pod passes the highest arrival that it has seen.
 	// Without it: the replica stops to follow; user 1 applies by pod 1; the replica is promoted, and its clock is
 	// late; user 1 applies by pod 1. An arrival lies below one that was told.
@@ -327,6 +332,7 @@ var ruleNames = [lastRule]string{
 	whoStandsGetsEpoch:       "whoStandsGetsEpoch",
 	markIsNoAnswer:           "markIsNoAnswer",
 	terminatingAsks:          "terminatingAsks",
+	commitAsks:               "commitAsks",
 	podsPassSeen:             "podsPassSeen",
 	catalogLiftsLast:         "catalogLiftsLast",
 	pagesCarryEpoch:          "pagesCarryEpoch",

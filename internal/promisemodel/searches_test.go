@@ -89,7 +89,9 @@ var searches = map[rule]search{
 	restoreCompares:       {law: twoUsers.faulty(1), kinds: and(queueDeleted)},
 	takingComparesNothing: {law: twoUsers.faulty(1), kinds: loss},
 	terminatingAsks:       {law: oneUser.faulty(2), after: late},
-	podsPassSeen:          {law: twoUsers.faulty(1), kinds: lateLoss},
+	commitAsks: {law: oneUser.faulty(3).promisedInJournal(), after: steps(of(0, failoverBoth), by(1, podDies),
+		applying(0, 1), of(0, commitsPromise, formerReturns))},
+	podsPassSeen: {law: twoUsers.faulty(1), kinds: lateLoss},
 
 	copyAsks:          {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies)},
 	upToOfFirstReply:  {law: twoUsers.faulty(2).fine(), kinds: and(queueDeleted)},

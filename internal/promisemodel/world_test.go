@@ -131,6 +131,7 @@ func (m mark) covers(e epoch, a instant) bool { return m.epoch == e && m.upTo >=
 // promise is an application that is accepted, and not told before its row in the journal is committed.
 type promise struct {
 	arrival instant
+	epoch   epoch
 	by      podName
 }
 

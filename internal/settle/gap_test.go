@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
@@ -265,4 +266,28 @@ func TestSettle_RecordsRunThatOnlyAcceptsGap(t *testing.T) {
 	require.EqualValues(t, 3, coupons[0].Gap)
 	d.Verify()
 	require.Equal(t, coupon.Unchanged, d.AcceptGap().Coupons[0].Status)
+}
+
+// Somebody writes a count into Redis that there cannot be. It counts for nothing, and hides nobody.
+func TestSettle_BelievesNoImpossibleCount(t *testing.T) {
+	t.Parallel()
+	for _, count := range []string{"1e300", "inf", "-inf", "nan", "10000000000000000", "-5", "many"} {
+		t.Run(count, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(2, 1, 2, 3)
+			d.Journal(id)
+			require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "accepted", count).Err())
+			d.Refresh()
+			d.AddUsers(4)
+			require.Equal(t, candidates.Accepted, d.Answer(id, 4))
+			require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "1").Err())
+			d.Restore(id)
+			require.Equal(t, []string{"1", "2", "3", "4"}, d.Waiting(id))
+			require.EqualValues(t, 4, d.Look(id).Accepted)
+			d.SettleNow()
+			require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+			d.Verify()
+		})
+	}
 }

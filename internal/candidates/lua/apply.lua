@@ -77,7 +77,7 @@ end
 if count == 0 then return reply end
 
 redis.call('ZADD', queue, 'NX', unpack(accepted))
-redis.call('HSET', state, 'last', whole(first + count - 1), 'accepted', whole((tonumber(fields[5]) or 0) + count))
+redis.call('HSET', state, 'last', whole(first + count - 1), 'accepted', whole(countOf(fields[5]) + count))
 local expires = expiry(math.max(now, closes), ARGV[2])
 redis.call('EXPIREAT', queue, expires)
 redis.call('EXPIREAT', state, expires)

@@ -12,7 +12,7 @@ local epoch, since = current(now, fields)
 if epoch ~= ARGV[1] then return {0, 0, 0} end
 local here = redis.call('ZCARD', queue) + redis.call('ZCARD', dlq)
 -- An excess would hide as many losses.
-local accepted = math.max(tonumber(fields[5]) or 0, here + ARGV[2] - ARGV[3])
+local accepted = math.max(countOf(fields[5]), here + ARGV[2] - ARGV[3])
 local function missing() return math.max(0, accepted - ARGV[2] - here) end
 local moved = math.min(missing(), forward) -- who moved forward was counted twice, and as missing
 accepted = accepted - moved

@@ -5,6 +5,12 @@ local EPOCH_FIELDS = {'run_id', 'replid', 'since', 'restored', 'accepted', 'open
 local MAX_AHEAD = 5000000 -- µs by which a server's clock may be behind that of the one before
 local NOBODY = string.rep('0', 40)
 
+-- Returns the count that a field has; 0 if it can be none: then it was written by hand.
+local function countOf(text)
+  local n = tonumber(text) or 0
+  return n >= 0 and n <= 9007199254740991 and n or 0
+end
+
 -- Says whose state it is. s has the values of EPOCH_FIELDS.
 -- Returns the epoch '<run_id>:<since>' and since (µs) if the state is that of this server, else nil and the text of
 -- INFO. The third value is a replid that the server has now: its first replica came, or it has freed its backlog.
@@ -33,7 +39,7 @@ local function begin(now, s, seen, opens, ttl)
   if before > now + MAX_AHEAD then before = 0 end
   since = math.max(now, before + 1)
   local run = string.match(info, 'run_id:(%x+)')
-  local restored = (tonumber(s[5]) or 0) == 0 and seen == 0 and opens > now and (tonumber(s[6]) or opens) > now
+  local restored = countOf(s[5]) == 0 and seen == 0 and opens > now and (tonumber(s[6]) or opens) > now
   redis.call('HSET', state, 'run_id', run, 'replid', string.match(info, 'master_replid:(%x+)'), 'since', whole(since),
     'restored', restored and whole(since) or 0, 'left', 0)
   if redis.call('PTTL', state) < 0 then redis.call('EXPIREAT', state, expiry(now, ttl)) end

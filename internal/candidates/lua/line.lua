@@ -10,7 +10,7 @@ local function line(now, epoch, since, restored, s, arrival)
   local function highest(key) return arrivalOf(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]) or 0 end
   local above = whole(arrival + 1) -- a fractional score written by hand counts as rounded down
   local byRun = redis.call('ZCOUNT', issued, '(0', '+inf')
-  return {now, since, restored and 1 or 0, number(1), restored and number(2) or 0, number(12), number(3),
+  return {now, since, restored and 1 or 0, number(1), restored and number(2) or 0, countOf(s[12]), number(3),
     redis.call('ZCARD', queue), redis.call('ZCARD', dlq), byRun, redis.call('SCARD', rejected),
     redis.call('ZCARD', returned), number(4), number(5), math.max(highest(queue), highest(dlq)),
     redis.call('ZCOUNT', queue, above, '+inf'), redis.call('ZCOUNT', dlq, above, '+inf'),

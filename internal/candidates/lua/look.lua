@@ -17,7 +17,7 @@ if now >= cutoff and (tonumber(s[3]) or 0) < cutoff - 1 then
   redis.call('HSET', state, 'last', s[3])
 end
 local here = redis.call('ZCARD', queue) + redis.call('ZCARD', dlq)
-local missing = math.max(0, (tonumber(s[12]) or 0) - ARGV[6] - here)
+local missing = math.max(0, countOf(s[12]) - ARGV[6] - here)
 if restored and missing < (tonumber(s[2]) or 0) then -- as many that are lost later would be taken for those
   s[2] = whole(missing)
   redis.call('HSET', state, 'left', s[2])

@@ -44,4 +44,4 @@ if changed or math.abs(expires - redis.call('EXPIRETIME', state)) >= HOUR then
   redis.call('EXPIREAT', state, expires)
 end
 return {published, now, redis.call('ZCARD', queue), tonumber(s[8]) or 0, since, restored and 1 or 0,
-  tonumber(s[9]) or 0, tonumber(s[14]) or 0, last, {epoch}}
+  tonumber(s[9]) or 0, countOf(s[14]), last, {epoch}}

@@ -17,7 +17,7 @@ local waiting = redis.call('ZCARD', queue)
 local above = redis.call('ZRANGE', queue, '(' .. whole(ARGV[1]), '+inf', 'BYSCORE', 'LIMIT', 0, 1)[1]
 local upTo = above and redis.call('ZRANK', queue, above) or waiting
 local reply = {clock(), tonumber(s[1]) or 0, tonumber(s[2]) or 0, since, waiting, edge(0), edge(-1), upTo,
-  tonumber(s[3]) or 0, tonumber(fields[5]) or 0, tonumber(fields[4]) == since and 1 or 0, tonumber(s[4]) or 0,
+  tonumber(s[3]) or 0, countOf(fields[5]), tonumber(fields[4]) == since and 1 or 0, tonumber(s[4]) or 0,
   tonumber(s[5]) or 0, tonumber(fields[6]) or 0, tonumber(s[6]) or 0, s[7] == 'OPEN' and 1 or 0,
   redis.call('ZCARD', dlq), redis.call('ZCARD', returned)}
 local epoch = since > 0 and fields[1] and fields[1] .. ':' .. whole(since) or ''
