@@ -41,7 +41,7 @@ func (w *world) finalise(couponID coupon.CouponID) {
 
 func (w *world) person(user string) (p privacy.Person) {
 	w.T.Helper()
-	stdout := succeeds(w.T)(w.settle("user", "export", "--user="+user))
+	stdout := w.reads("user", "export", "--user="+user)
 	require.NoError(w.T, json.Unmarshal([]byte(stdout), &p), stdout)
 	return p
 }
@@ -119,7 +119,7 @@ func TestUser_IsNotForgottenWhileAnApplicationIsLost(t *testing.T) {
 	lost := w.person("2").Undecided
 	require.Len(t, lost, 1)
 	require.True(t, lost[0].Lost)
-	shown := succeeds(t)(w.settle("user", "show", "--user=2", "--lang=en"))
+	shown := w.reads("user", "show", "--user=2", "--lang=en")
 	require.Contains(t, shown, "lost by Redis; the journal puts it back")
 	require.Len(t, lost[0].AppliedAt, 1)
 	code, _, stderr := w.forget("2")

@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
@@ -114,6 +115,16 @@ func (w *world) settle(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(context.Background(), append(args, w.serversFor(args)...), &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+// reads returns what a command prints that only reads. On a slow machine a server answers too late: then it runs again.
+func (w *world) reads(args ...string) string {
+	w.T.Helper()
+	code, stdout, stderr := w.settle(args...)
+	for code == exitInfrastructure && testenv.Patient(w.T).Err() == nil {
+		code, stdout, stderr = w.settle(args...)
+	}
+	return succeeds(w.T)(code, stdout, stderr)
 }
 
 // succeeds requires that a command has succeeded, and returns what it printed.

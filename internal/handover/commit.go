@@ -52,8 +52,8 @@ type Committed struct {
 type group struct {
 	rows []promise.Row
 	asks map[coupon.CouponID]string // of coupons whose server the journal was not copied from: its epoch
-	done chan struct{} // closed after the statement
-	err  error         // of the statement; set before done is closed
+	done chan struct{}              // closed after the statement
+	err  error                      // of the statement; set before done is closed
 }
 
 // Commit returns an Applier that answers for applier. memory is the Recorder of its store.

@@ -198,16 +198,18 @@ func (w *world) terminate(podNo int8) bool {
 	if !p.cutOff {
 		return false
 	}
+	asks := false
 	for u := range int8(maxUsers) {
 		for _, a := range p.answers[u] {
 			if a.arrival > 0 {
 				w.enterJournal(u, a.arrival)
 				w.happened.podDied.add(u)
-				if w.keeps(terminatingAsks) {
-					w.db.asked = 1
-				}
+				asks = w.keeps(terminatingAsks)
 			}
 		}
+	}
+	if asks {
+		w.db.asked++
 	}
 	w.startPod(podNo)
 	return true
