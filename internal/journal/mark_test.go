@@ -77,15 +77,15 @@ func TestCopy_TakesBackAnUpToAheadWhileARestoreIsDue(t *testing.T) {
 	require.Equal(t, d.Arrivals(id)["2"], markOf(d, id).UpTo)
 }
 
-// Somebody has written a count that table journal does not take.
-func TestCopy_GoesOnWithAFarCount(t *testing.T) {
+// Somebody has written a count that there cannot be, and that table journal does not take.
+func TestCopy_BelievesNoImpossibleCount(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	id := d.AddQueue(2, 1, 2)
 	require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "accepted", "9007199254740993").Err())
-	d.Restore(id) // it leaves as many
+	d.Restore(id)
 	require.Equal(t, 2, copierOf(d, id).copy().Rows)
-	require.EqualValues(t, coupon.MaxArrival, journalField(d, id, "accepted"))
+	require.EqualValues(t, 2, journalField(d, id, "accepted"))
 }
 
 // Pods go on remembering those of whom a restore has not decided yet. Rows are written once all the same.
