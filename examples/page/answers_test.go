@@ -224,12 +224,20 @@ func TestPage_RepeatsAsAnswersAsk(t *testing.T) {
 func TestPage_SendsOneApplicationAtATime(t *testing.T) {
 	t.Parallel()
 	received, answer := make(chan struct{}, 10), make(chan struct{})
-	page := open(t, fake{me: notApplied, apply: func(w http.ResponseWriter, r *http.Request) {
+	var accepted atomic.Bool
+	page := open(t, fake{me: func(w http.ResponseWriter, r *http.Request) {
+		if accepted.Load() { // the answer may come before the page is shown again, which asks then
+			fmt.Fprint(w, `{"status":"PENDING","userId":7,"position":5}`)
+			return
+		}
+		notApplied(w, r)
+	}, apply: func(w http.ResponseWriter, r *http.Request) {
 		received <- struct{}{}
 		select {
 		case <-answer:
 		case <-r.Context().Done():
 		}
+		accepted.Store(true)
 		accept(w)
 	}}.serve(t), 1, 7)
 	apply(page)
