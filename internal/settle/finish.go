@@ -113,8 +113,8 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, pending []records.Pen
 	var was outlook
 	end := func(pending []records.Pending) error {
 		return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
-			seatsLeft, was = locked.Free(), finalised
-			if err := s.reopen(ctx, tx, locked); err != nil || !s.mayFinalise(locked) {
+			seatsLeft, was = locked.Free(), unsettled
+			if left, err := s.reopen(ctx, tx, locked); err != nil || left || !s.mayFinalise(locked) {
 				return err
 			}
 			was, err = s.finalise(ctx, tx, locked, pending)
@@ -134,16 +134,16 @@ func (s *settlement) reopenOrFinalise(ctx context.Context, pending []records.Pen
 	return seatsLeft, err
 }
 
-// reopen lets Redis accept applications if seats are free. The next run gives them to NOT_SELECTED applications before
-// new ones.
-func (s *settlement) reopen(ctx context.Context, tx *sql.Tx, c coupon.Coupon) error {
+// reopen lets Redis accept applications if seats are free. It does not if NOT_SELECTED applications are left: the next
+// run gives them the seats.
+func (s *settlement) reopen(ctx context.Context, tx *sql.Tx, c coupon.Coupon) (left bool, err error) {
 	if c.Free() == 0 {
-		return nil
+		return false, nil
 	}
-	if left, err := records.AnyNotSelected(ctx, tx, c.ID); err != nil || left {
-		return err
+	if left, err = records.AnyNotSelected(ctx, tx, c.ID); err != nil || left {
+		return left, err
 	}
-	return s.Door.SetSold(ctx, c.ID, false)
+	return false, s.Door.SetSold(ctx, c.ID, false)
 }
 
 // mayFinalise reports whether the run finalises coupons and the window is over.

@@ -270,3 +270,26 @@ func TestSettle_FinalisesNoCouponThatIsToBeRestored(t *testing.T) {
 		})
 	}
 }
+
+// A seat is added as the run of the last night ends. It goes to whom the run has not selected.
+func TestSettle_FinalisesNoCouponWhoseAddedSeatIsFree(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SetWindow(id, d.Now().Add(-2*time.Hour), d.Now())
+	s := d.Settler()
+	s.Hook = onStep(func(step settle.Step, times int) {
+		if step == settle.StepFinish && times == 1 {
+			d.SetSeats(id, 2)
+		}
+	})
+	report, err := s.RunOnce(t.Context(), jajeongtest.Manual())
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	require.Equal(t, []coupon.UserID{2}, d.Outcome(id, "NOT_SELECTED"))
+	require.Zero(t, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
+	d.Verify()
+}
