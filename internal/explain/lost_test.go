@@ -63,3 +63,25 @@ func TestExplain_LostAreThoseAccountedForNowhere(t *testing.T) {
 	d.Exec("INSERT IGNORE INTO journal (coupon_id, unfound) VALUES (?, 1)", id)
 	tells(5, explain.StateMaybeLost)
 }
+
+// Redis forgets a coupon some days after it was finalised. Where an application stood is then still known.
+func TestExplain_OrderAfterRedisHasForgottenTheCoupon(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SettleNow(id)
+	explainer := &explain.Explainer{DB: d.DB, Redis: d.Store, Users: d.Users, Now: time.Now,
+		Zone: func(context.Context) (*time.Location, error) { return time.UTC, nil }, IssueInterval: time.Second}
+	order := func() int64 {
+		t.Helper()
+		x, err := explainer.Explain(t.Context(), id, 2)
+		require.NoError(t, err)
+		require.Zero(t, x.Facts.Gap)
+		require.Len(t, x.Facts.Applications, 1)
+		return x.Facts.Applications[0].Order
+	}
+	require.EqualValues(t, 2, order())
+	d.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", id)
+	require.NoError(t, d.Redis.Del(t.Context(), d.Key("state", id), d.Key("issued", id)).Err())
+	require.EqualValues(t, 2, order())
+}

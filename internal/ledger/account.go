@@ -62,9 +62,14 @@ type Past struct {
 // Settled returns how many promises MySQL accounts for.
 func (a Account) Settled() int64 { return a.Issued + a.Outcomes + a.WrittenOff + a.Erased }
 
-// Gap returns the number of lost promises. A negative number counts applications without a promise.
+// Gap returns the number of lost promises. A negative number counts applications without a promise. A server that was
+// not compared with the journal, or whose state has expired, counts too few: there, no such number is known.
 func (a Account) Gap() int64 {
-	return a.Accepted - (a.Waiting + a.UnderReview + a.Settled() - a.InBoth)
+	gap := a.Accepted - (a.Waiting + a.UnderReview + a.Settled() - a.InBoth)
+	if gap < 0 && a.RestoreDue() == promise.NewServer {
+		return 0
+	}
+	return gap
 }
 
 // RestoreDue returns why a restore is due, but for missing marks.
