@@ -16,10 +16,10 @@ if now >= cutoff and (tonumber(s[3]) or 0) < cutoff - 1 then
   s[3] = whole(cutoff - 1)
   redis.call('HSET', state, 'last', s[3])
 end
-local here = redis.call('ZCARD', queue) + redis.call('ZCARD', dlq)
-local missing = math.max(0, countOf(s[12]) - ARGV[6] - here)
-if restored and missing < (tonumber(s[2]) or 0) then -- as many that are lost later would be taken for those
-  s[2] = whole(missing)
-  redis.call('HSET', state, 'left', s[2])
+local found = line(now, epoch, since, restored, s, ARGV[3])
+local missing = math.max(0, found[6] - ARGV[6] - found[8] - found[9])
+if missing < found[5] then -- as many that are lost later would be taken for those
+  found[5] = missing
+  redis.call('HSET', state, 'left', whole(missing))
 end
-return line(now, epoch, since, restored, s, ARGV[3])
+return found
