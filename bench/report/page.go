@@ -28,7 +28,7 @@ func Keep(page, command, tables string, charts Charts) error {
 			endMark)
 	}
 	text := before + mark(command) + "\n" + tables + "\n" + endMark + after
-	if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(text), 0o644); err != nil || charts == nil {
 		return err
 	}
 	for name, chart := range charts(Read(text)) {
@@ -37,7 +37,7 @@ func Keep(page, command, tables string, charts Charts) error {
 	return err
 }
 
-// Charts draws the charts of a page from its tables, by file name.
+// Charts draws the charts of a page from its tables, by file name. nil: the page has none.
 type Charts func(tables []Printed) map[string]string
 
 // Printed is a table of a page.

@@ -56,5 +56,6 @@ func TestKeep(t *testing.T) {
 	chart, err := os.ReadFile(filepath.Join(filepath.Dir(page), "x.svg"))
 	require.NoError(t, err)
 	require.Contains(t, string(chart), ">3</text>")
+	require.NoError(t, Keep(page, "bench x", table, nil), "a page without charts")
 	require.ErrorContains(t, Keep(page, "bench y", table, charts), "no place")
 }
