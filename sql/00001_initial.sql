@@ -24,8 +24,12 @@ CREATE TABLE IF NOT EXISTS coupon (
     version          BIGINT UNSIGNED  NOT NULL DEFAULT 1, -- raised under the row's lock by each change of window or status
     line_limit       INT UNSIGNED     NULL,               -- NULL: none
     frozen           BOOLEAN          NOT NULL DEFAULT FALSE,
+    -- The binary digits of the window's length in days: a window of class n is shorter than 2^n days.
+    window_class     TINYINT UNSIGNED GENERATED ALWAYS AS
+        (LENGTH(BIN(TIMESTAMPDIFF(DAY, apply_opens_at, apply_closes_at)))) STORED,
     PRIMARY KEY (id),
     KEY coupon_due (finalised_at, apply_opens_at),
+    KEY coupon_window (window_class, apply_opens_at),
     KEY coupon_closing (apply_closes_at),
     KEY coupon_campaign (campaign_id),
     CONSTRAINT coupon_never_oversold CHECK (issued_count <= total_quantity),

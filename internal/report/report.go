@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/ahead"
@@ -204,13 +205,37 @@ func (r *Reporter) noCampaign(ctx context.Context, id uint64) error {
 	}
 }
 
-// couponsSQL finds the coupons that can have applications in a period: those that were open in it, that are not
-// finalised, or that have a settled application after its beginning. addAll leaves out those without applications.
-const couponsSQL = `
-SELECT c.id FROM coupon c
-WHERE c.id > ? AND ((c.apply_opens_at < ? AND c.apply_closes_at > ?) OR c.finalised_at IS NULL
-      OR EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?))` + notPurged + `
-ORDER BY c.id LIMIT ?`
+// lateArrivals is how much later than the end of its window the last application of a coupon can arrive: pods may not
+// know of the end yet, and clocks differ.
+const lateArrivals = 24 * time.Hour
+
+// windowClasses is the number of values of coupon.window_class: no window is longer than 2^22 days.
+const windowClasses = 22
+
+// couponsAfter returns the first coupons with a higher id that can have applications in a period: its window overlaps
+// the period, or ended shortly before it and the coupon has late applications. addAll leaves out those without any.
+//
+// No index finds the windows that contain an instant. But a window of class n that reaches the period has opened within
+// 2^n days before it, so that the coupons of a class are one range of coupon_window, at most about twice as long as
+// what is found in it.
+func (r *Reporter) couponsAfter(ctx context.Context, after coupon.CouponID, p Period) ([]coupon.CouponID, error) {
+	from, to := p.From.UTC(), p.To.UTC()
+	args := []any{after, from, from.Add(-lateArrivals), p.From.UnixMicro()}
+	var ranges []string
+	for class := 1; class <= windowClasses; class++ {
+		opens := from.Add(-lateArrivals).AddDate(0, 0, -1<<class)
+		if opens.Before(time.Unix(0, 0)) {
+			opens = time.Unix(0, 0).UTC() // every coupon opens after 1970
+		}
+		ranges = append(ranges, "c.window_class = ? AND c.apply_opens_at > ? AND c.apply_opens_at < ?")
+		args = append(args, class, opens, to)
+	}
+	return mysqltx.Column[coupon.CouponID](ctx, r.DB, "SELECT c.id FROM coupon c FORCE INDEX (coupon_window)"+
+		" WHERE c.id > ? AND (c.apply_closes_at > ? OR c.apply_closes_at > ? AND (c.finalised_at IS NULL OR"+
+		" EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?)))"+
+		" AND ("+strings.Join(ranges, " OR ")+")"+notPurged+" ORDER BY c.id LIMIT ?",
+		append(args, couponsPerPage)...)
+}
 
 const countPurgedSQL = `
 SELECT COUNT(*) FROM purged_coupon WHERE apply_opens_at < ? AND apply_closes_at > ? AND (? = 0 OR campaign_id = ?)`
@@ -239,10 +264,8 @@ func (r *Reporter) applications(ctx context.Context, period Period, coupons []co
 	if len(coupons) > 0 {
 		return report, r.addAll(ctx, report, period, slices.Compact(slices.Sorted(slices.Values(coupons))), true)
 	}
-	from := period.From.UTC()
 	for after := coupon.CouponID(0); ; {
-		page, err := mysqltx.Column[coupon.CouponID](ctx, r.DB, couponsSQL, after, period.To.UTC(), from,
-			period.From.UnixMicro(), couponsPerPage)
+		page, err := r.couponsAfter(ctx, after, period)
 		if err != nil {
 			return nil, fmt.Errorf("read the coupons of the period: %w", err)
 		}

@@ -281,7 +281,27 @@ func TestReportListsAuditEntries(t *testing.T) {
 }
 
 // An application stays in the report of the day on which it arrived.
-func TestReportAfterAWindowWasMoved(t *testing.T) {
+// Redis forgets a coupon some days after it was finalised. What MySQL has is then no excess, which would hide the gaps of
+// other coupons from the total.
+func TestReportOfACouponThatRedisHasForgotten(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	c := opened(d, 2, 100, at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00"))
+	d.AddUsers(1, 2, 3)
+	for user := range coupon.UserID(3) {
+		c.applied(user+1, at("2025-11-20 10:00:00").Add(time.Duration(user)*time.Second))
+	}
+	c.settle(time.Time{})
+	before := read(d, day(t, "2025-11-20")).Total
+	require.EqualValues(t, 3, before.Applications)
+	require.Zero(t, before.Gap)
+	d.Exec("UPDATE coupon SET finalised_at = ? WHERE id = ?", at("2025-11-21 00:00:00").UTC(), c.id)
+	require.NoError(t, d.Redis.Del(t.Context(), d.Key("state", c.id), d.Key("issued", c.id)).Err())
+	require.Equal(t, before, read(d, day(t, "2025-11-20")).Total)
+}
+
+// Applications may arrive after the end that MySQL has.
+func TestReportOfLateApplications(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	c := opened(d, 3, 100, at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00"))
@@ -289,9 +309,10 @@ func TestReportAfterAWindowWasMoved(t *testing.T) {
 	c.applied(1, at("2025-11-20 10:00:00"))
 	c.settle(time.Time{})
 	c.Exec("UPDATE coupon SET apply_opens_at = ?, apply_closes_at = ?, finalised_at = ? WHERE id = ?",
-		at("2026-01-01 00:00:00").UTC(), at("2026-01-02 00:00:00").UTC(), at("2026-01-03 00:00:00").UTC(), c.id)
+		at("2025-11-19 00:00:00").UTC(), at("2025-11-20 00:00:00").UTC(), at("2026-01-03 00:00:00").UTC(), c.id)
 	require.EqualValues(t, 1, read(d, day(t, "2025-11-20")).Total.Issued)
-	require.Empty(t, read(d, day(t, "2025-11-19")).Coupons)
+	require.Empty(t, read(d, day(t, "2025-11-18")).Coupons)
+	require.Empty(t, read(d, day(t, "2025-11-21")).Coupons)
 }
 
 // hooked calls a function before it reads the intervals or the counts.
