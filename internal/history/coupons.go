@@ -60,13 +60,18 @@ const (
 	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED'
      WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
-	listCouponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count,
+	couponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count,
        apply_opens_at, apply_closes_at, status = 'PAUSED', finalised_at, campaign_id,
        validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
        cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
-FROM coupon WHERE id > ? AND (? = '' OR ` + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?)
+FROM coupon `
+	ofCouponFilter = " id > ? AND (? = '' OR " + statusOfCoupon + ` = ?) AND (? = 0 OR campaign_id = ?)
   AND (? = '' OR cadence = ?)
 ORDER BY id LIMIT ?`
+
+	listCouponsSQL = couponsSQL + "WHERE" + ofCouponFilter
+	// Most coupons are finalised. A page of others must not read them.
+	listUnfinishedSQL = couponsSQL + "FORCE INDEX (coupon_due) WHERE finalised_at IS NULL AND" + ofCouponFilter
 )
 
 // CouponFilter restricts List. A zero field does not restrict.
@@ -80,11 +85,15 @@ type CouponFilter struct {
 
 // List returns the first coupons that pass the filter, by id.
 func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
+	query := listCouponsSQL
+	if f.Status != "" && f.Status != Finalised {
+		query = listUnfinishedSQL
+	}
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
 		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
 			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon,
 			&c.MinimumWon, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
-	}, listCouponsSQL, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
+	}, query, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }
 
