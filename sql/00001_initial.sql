@@ -128,7 +128,8 @@ CREATE TABLE IF NOT EXISTS settlement_run (
     UNIQUE KEY settlement_run_nonce (nonce),
     KEY settlement_run_cutoff (cutoff),
     KEY settlement_run_status (status, heartbeat_at),
-    KEY settlement_run_trigger (trigger_kind, cutoff)
+    KEY settlement_run_trigger (trigger_kind, cutoff),
+    KEY settlement_run_newest (trigger_kind, id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- A settlement is what one run did to one coupon. It has a row only if something changed. A count is written in the transaction that
@@ -152,6 +153,7 @@ CREATE TABLE IF NOT EXISTS settlement (
     first_user_coupon_id BIGINT UNSIGNED NULL, -- the relay reads its user_coupon rows from this id on; NULL: it has no events to publish
     published_at         DATETIME(6)     NULL, -- when the relay had published its events; NULL: not yet, or it has none
     PRIMARY KEY (run_id, coupon_id),
+    KEY settlement_newest (coupon_id, run_id),
     KEY settlement_coupon (coupon_id, cleaned_at),
     KEY settlement_last (coupon_id, last_arrival),
     KEY settlement_published (published_at, first_user_coupon_id)

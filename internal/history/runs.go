@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -37,7 +38,6 @@ type Run struct {
 	Coupons int64 `json:"coupons"` // coupons that the run was to settle: due when it began, or named by the operator
 	Counts
 	Unsettled int64 `json:"unsettled"` // how many of Coupons were held, busy or failed
-	Fold
 }
 
 type RunEnd struct {
@@ -66,7 +66,7 @@ type RunFilter struct {
 	From, To time.Time       // the cutoff is after From and not after To
 	Coupon   coupon.CouponID // only runs that changed this coupon or failed to settle it
 	Status   string
-	Trigger  string       // IMMEDIATE: each immediate run for itself
+	Trigger  string       // empty: without a coupon, any but IMMEDIATE
 	Before   coupon.RunID // only runs with lower ids
 	Limit    int          // required
 }
@@ -86,47 +86,47 @@ FROM (SELECT ` + runColumns + RunStatus + ` AS status FROM `
 	ofRuns = `) r LEFT JOIN settlement s ON s.run_id = r.id
 GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
 
-	ofFilter = " AND r.id < ? AND r.cutoff > ? AND r.cutoff <= ? AND (? = '' OR " + RunStatus + " = ?)"
-	newest   = " ORDER BY r.id DESC LIMIT ?"
-
 	oneRunSQL = runsSQL + "settlement_run r WHERE r.id = ?" + ofRuns
 
-	// singleRunsSQL finds nightly and manual runs by an index, because there can be a million immediate runs between
-	// them.
-	singleRunsSQL = runsSQL + `settlement_run r FORCE INDEX (settlement_run_trigger)
-      WHERE r.trigger_kind IN ('CRON', 'MANUAL', 'DLQ_RETRY') AND (? = '' OR r.trigger_kind = ?)` + ofFilter + `
-        AND (? = 0 OR EXISTS (SELECT 1 FROM settlement f WHERE f.run_id = r.id AND f.coupon_id = ?)
-             OR EXISTS (SELECT 1 FROM run_coupon t WHERE t.run_id = r.id AND t.coupon_id = ?))` + newest + ofRuns
-
-	// These find immediate runs: the newest, those of a date, those of a coupon.
-	immediateRunsSQL = runsSQL + "settlement_run r FORCE INDEX (PRIMARY) WHERE r.trigger_kind = 'IMMEDIATE'" +
-		ofFilter + newest + ofRuns
-	immediateRunsOfDateSQL = runsSQL +
-		"settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = 'IMMEDIATE'" +
-		ofFilter + newest + ofRuns
-	immediateRunsOfCouponSQL = runsSQL + `settlement f STRAIGHT_JOIN settlement_run r ON r.id = f.run_id
-      WHERE f.coupon_id = ? AND r.trigger_kind = 'IMMEDIATE'` + ofFilter + newest + ofRuns
+	// An index has the runs in the order of the page, so that a page reads no others: that of each trigger, without or
+	// with a period, or those of the coupon.
+	newestSQL   = "settlement_run r FORCE INDEX (settlement_run_newest) WHERE r.trigger_kind = ?"
+	ofPeriodSQL = "settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = ?"
+	ofRecords   = "settlement f FORCE INDEX (settlement_newest)" + ofCouponSQL
+	ofResults   = "run_coupon f FORCE INDEX (run_coupon_coupon)" + ofCouponSQL
+	ofCouponSQL = " STRAIGHT_JOIN settlement_run r ON r.id = f.run_id WHERE f.coupon_id = ? AND (? = '' OR " +
+		"r.trigger_kind = ?)"
 )
 
-// Runs returns runs, the newest first. Immediate runs are folded, unless the filter asks for them.
+// Runs returns runs, the newest first. An immediate coupon can have a million a day: only a filter of the coupon or the
+// trigger finds them.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
+	var found []string
+	var args []any
 	after, upTo := mysqltx.Period(f.From, f.To)
-	filter := []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status}
-	switch {
-	case f.Trigger != string(coupon.ImmediateRun):
-		runs, err := r.runs(ctx, singleRunsSQL, slices.Concat([]any{f.Trigger, f.Trigger}, filter,
-			[]any{f.Coupon, f.Coupon, f.Coupon, f.Limit})...)
-		if err != nil || f.Trigger != "" || f.Status != "" && f.Status != string(coupon.RunSucceeded) {
-			return runs, err
-		}
-		return r.withFolds(ctx, f, runs)
-	case f.Coupon > 0:
-		return r.runs(ctx, immediateRunsOfCouponSQL, slices.Concat([]any{f.Coupon}, filter, []any{f.Limit})...)
-	case !f.From.IsZero():
-		return r.runs(ctx, immediateRunsOfDateSQL, append(filter, f.Limit)...)
-	default:
-		return r.runs(ctx, immediateRunsSQL, append(filter, f.Limit)...)
+	add := func(source, id string, of ...any) {
+		found = append(found, "(SELECT "+id+" AS id FROM "+source+" AND "+id+" < ? AND r.cutoff > ? AND "+
+			"r.cutoff <= ? AND (? = '' OR "+RunStatus+" = ?) ORDER BY "+id+" DESC LIMIT ?)")
+		args = slices.Concat(args, of, []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status, f.Limit})
 	}
+	if f.Coupon > 0 {
+		add(ofRecords, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
+		add(ofResults, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
+	} else {
+		source := newestSQL
+		if !f.From.IsZero() {
+			source = ofPeriodSQL
+		}
+		triggers := []string{f.Trigger}
+		if f.Trigger == "" {
+			triggers = []string{string(coupon.Cron), string(coupon.Manual), string(coupon.DLQRetry)}
+		}
+		for _, trigger := range triggers {
+			add(source, "r.id", trigger)
+		}
+	}
+	return r.runs(ctx, runsSQL+"("+strings.Join(found, " UNION ")+`) i STRAIGHT_JOIN settlement_run r ON r.id = i.id
+		ORDER BY r.id DESC LIMIT ?`+ofRuns, append(args, f.Limit)...)
 }
 
 // runs executes a query that begins with runsSQL.

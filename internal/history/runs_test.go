@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,104 @@ func TestRunsByFilter(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, s)
 	})
+}
+
+// addImmediate adds an immediate run of a coupon.
+func (d fixture) addImmediate(couponID coupon.CouponID, cutoff time.Time) {
+	d.T.Helper()
+	run := d.addRun("IMMEDIATE", "SUCCEEDED", cutoff, 0)
+	d.addRecord(run, couponID, 1, 0)
+	d.addResult(run, couponID, "SETTLED", "")
+}
+
+func TestRuns_OfImmediateCoupons(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	d.addRecord(d.addRun("CRON", "SUCCEEDED", noon.Add(-24*time.Hour), 0), 7, 1, 0) // 1
+	d.addImmediate(7, noon)                                                         // 2
+	d.addImmediate(8, noon.Add(time.Second))                                        // 3
+	d.addResult(d.addRun("MANUAL", "HELD", noon, 0), 7, "HELD", "missing")          // 4
+	d.addImmediate(7, noon.Add(time.Hour))                                          // 5
+	d.addImmediate(7, noon.Add(-time.Hour))                                         // 6, begun late
+	reader := history.Reader{DB: d.DB}
+	for name, test := range map[string]struct {
+		filter history.RunFilter
+		want   []coupon.RunID
+	}{
+		"left out":           {history.RunFilter{}, []coupon.RunID{4, 1}},
+		"left out of a day":  {history.RunFilter{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, []coupon.RunID{4}},
+		"of a coupon":        {history.RunFilter{Coupon: 7}, []coupon.RunID{6, 5, 4, 2, 1}},
+		"a page of a coupon": {history.RunFilter{Coupon: 7, Limit: 2, Before: 6}, []coupon.RunID{5, 4}},
+		"of a coupon's hour": {history.RunFilter{Coupon: 7, From: noon, To: noon.Add(time.Hour)}, []coupon.RunID{5}},
+		"of another coupon":  {history.RunFilter{Coupon: 8}, []coupon.RunID{3}},
+		"each":               {history.RunFilter{Trigger: "IMMEDIATE"}, []coupon.RunID{6, 5, 3, 2}},
+		"each of a page":     {history.RunFilter{Trigger: "IMMEDIATE", Before: 6, Limit: 2}, []coupon.RunID{5, 3}},
+		"each of a coupon":   {history.RunFilter{Trigger: "IMMEDIATE", Coupon: 7}, []coupon.RunID{6, 5, 2}},
+		"each of an hour": {history.RunFilter{Trigger: "IMMEDIATE", From: noon, To: noon.Add(time.Hour)},
+			[]coupon.RunID{5, 3}},
+		"each of a status": {history.RunFilter{Trigger: "IMMEDIATE", Status: "SUCCEEDED", Limit: 1}, []coupon.RunID{6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.filter.Limit == 0 {
+				test.filter.Limit = 100
+			}
+			runs, err := reader.Runs(t.Context(), test.filter)
+			require.NoError(t, err)
+			require.Equal(t, test.want, runIDs(runs))
+		})
+	}
+}
+
+// A page reads its runs, however many there are.
+func TestRuns_CostAPage(t *testing.T) {
+	t.Parallel()
+	reads := map[string]history.RunFilter{
+		"a page of runs":                 {},
+		"the nights":                     {Trigger: "CRON"},
+		"immediate runs":                 {Trigger: "IMMEDIATE"},
+		"runs of a coupon":               {Coupon: 7},
+		"runs of a day":                  {From: time.Unix(0, 0), To: time.Unix(86_400, 0)},
+		"immediate runs of one coupon":   {Trigger: "IMMEDIATE", Coupon: 7},
+		"runs of a coupon with no night": {Trigger: "CRON", Coupon: 8},
+	}
+	costs := func(nights int) map[string]jajeongtest.Cost {
+		d := newFixture(t)
+		for _, trigger := range []string{"CRON", "MANUAL", "DLQ_RETRY"} {
+			d.addRecord(d.addRun(trigger, "SUCCEEDED", time.Unix(0, 0), 0), 7, 1, 0)
+			id := d.AddFinished(1, coupon.UserID(len(trigger)))
+			d.AddHistory(jajeongtest.History{Of: id, Nights: nights, PerNight: 1})
+			d.Exec("UPDATE settlement_run SET trigger_kind = ? WHERE trigger_kind = 'MANUAL' AND id > ?", trigger,
+				d.Number("SELECT MIN(run_id) FROM settlement WHERE coupon_id = ?", id)-1)
+		}
+		for i := range 30 {
+			d.addImmediate(7, time.Unix(int64(i), 0))
+		}
+		for i := 1; i < nights; i *= 2 { // as many as there are
+			d.Exec(`INSERT INTO settlement_run (trigger_kind, cutoff, started_at, heartbeat_at, nonce, status)
+				SELECT trigger_kind, cutoff + INTERVAL 1 DAY, started_at, heartbeat_at, HEX(UUID_SHORT()), status
+				FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'`)
+		}
+		d.Exec(`INSERT INTO settlement (run_id, coupon_id, settled_at) SELECT id, 7, NOW(6) FROM settlement_run r
+			WHERE trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id)`)
+		for _, table := range []string{"settlement_run", "settlement", "run_coupon"} {
+			d.Analyze(table)
+		}
+		found := map[string]jajeongtest.Cost{}
+		for name, filter := range reads {
+			filter.Limit = 20
+			found[name] = d.CostOf(func(db *sql.DB) {
+				_, err := history.Reader{DB: db}.Runs(t.Context(), filter)
+				require.NoError(t, err)
+			})
+		}
+		return found
+	}
+	tenth, whole := costs(30), costs(300)
+	for name := range reads {
+		jajeongtest.RequireAsCheap(t, name, tenth[name], whole[name])
+	}
 }
 
 // The run of the date is preferred. A run that only dropped applications does not count.

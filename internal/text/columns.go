@@ -105,6 +105,4 @@ var (
 	CSVAuditHash      = Message{"감사 해시", "audit_hash"}
 	CSVReadError      = Message{"조회 실패 사유", "error"}
 	CSVCampaign       = Message{"캠페인", "campaign_id"}
-	CSVRuns           = Message{"실행 수", "runs"}
-	CSVLastRun        = Message{"마지막 실행", "last_run"}
 )

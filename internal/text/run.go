@@ -50,8 +50,4 @@ var (
 		"settle: the run leaves out the coupons that the preview could not show: %v"}
 	RunFoundFrozen = Message{"쿠폰 %d: 발급이 동결되어 정산하지 않았습니다. 대기 중인 신청은 그대로입니다. 해제: settle coupon unfreeze %[1]d --operator … --reason …",
 		"coupon %d: frozen, nothing was settled; the applications keep their places. To let it go on: settle coupon unfreeze %[1]d --operator … --reason …"}
-
-	// An hour of immediate runs of one coupon on one line.
-	RunsFolded = Message{"쿠폰 %d: 즉시 실행 %d회, 실행 #%d부터 #%d까지", "coupon %d: %d immediate run{|s}, %d to %d"}
-	RunsOfHour = Message{"%s부터 1시간", "hour from %s"}
 )

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -22,16 +21,10 @@ func (v View) Runs(runs []history.Run) {
 		text.ColumnRejected,
 		text.ColumnAlreadyHeld, text.ColumnNotSelected, text.ColumnUnsettled, text.ColumnOperator, text.ColumnReason)
 	for _, r := range runs {
-		cutoff, reason := v.Instant(r.Cutoff), output.Printable(r.Reason)
-		if r.Runs > 0 {
-			cutoff = v.Sprintf(text.RunsOfHour, r.Cutoff.Truncate(time.Hour))
-			reason = v.Sprintf(text.RunsFolded, r.Fold.Coupon, r.Runs, r.ID, r.LastRun)
-		}
-		t.AppendRow(table.Row{r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status), cutoff,
-			v.Instant(r.StartedAt),
-			output.Took(r.Millis), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued, r.NotSelected,
-			r.Unsettled,
-			output.Printable(r.Operator), reason})
+		t.AppendRow(table.Row{r.ID, output.Word(v.Language, r.Trigger), output.Word(v.Language, r.Status),
+			v.Instant(r.Cutoff), v.Instant(r.StartedAt), output.Took(r.Millis), r.Coupons, r.Issued, r.UnderReview,
+			r.Rejected, r.AlreadyIssued, r.NotSelected, r.Unsettled, output.Printable(r.Operator),
+			output.Printable(r.Reason)})
 	}
 	t.Render()
 }
@@ -41,23 +34,14 @@ func (v View) RunsCSV(runs []history.Run) error {
 		row(v.Cells(text.ColumnRun, text.ColumnTrigger, text.ColumnStatus, text.ColumnCutoff, text.CSVStartedAt,
 			text.CSVFinishedAt, text.CSVTimeZone, text.CSVDuration, text.ColumnCoupons, text.ColumnIssued,
 			text.CSVMovedToReview, text.ColumnRejected, text.CSVAlreadyIssued, text.CSVNotSelected, text.CSVUnsettled,
-			text.ColumnOperator, text.ColumnReason, text.ColumnCoupon, text.CSVRuns, text.CSVLastRun)...)
+			text.ColumnOperator, text.ColumnReason)...)
 		for _, r := range runs {
 			row(r.ID, r.Trigger, r.Status, v.SheetTime(&r.Cutoff), v.SheetTime(&r.StartedAt), v.SheetTime(r.FinishedAt),
 				v.Zone.String(),
 				output.Known(r.Millis, ""), r.Coupons, r.Issued, r.UnderReview, r.Rejected, r.AlreadyIssued,
-				r.NotSelected, r.Unsettled,
-				r.Operator, r.Reason, orNothing(uint64(r.Fold.Coupon)), orNothing(r.Runs), orNothing(uint64(r.LastRun)))
+				r.NotSelected, r.Unsettled, r.Operator, r.Reason)
 		}
 	})
-}
-
-// orNothing leaves a cell empty that a single run does not have.
-func orNothing[N int64 | uint64](n N) any {
-	if n == 0 {
-		return ""
-	}
-	return n
 }
 
 func (v View) Run(r history.Run, coupons []history.RunCoupon) {
