@@ -171,8 +171,8 @@ var erasers = []eraser{
 	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM approval WHERE coupon_id = ? LIMIT ?"),
-	deleteBy("DELETE FROM run_coupon WHERE coupon_id = ? LIMIT ?"),
-	deleteSettlements,
+	deleteRecords("run_coupon"),
+	deleteRecords("settlement"),
 	deleteBy("DELETE FROM audit_event WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM audit_head WHERE coupon_id = ? LIMIT ?"),
 }
@@ -215,12 +215,10 @@ const (
 	deleteChangesSQL = "DELETE FROM coupon_log WHERE user_coupon_id IN "
 	deleteIssuedSQL  = "DELETE FROM user_coupon WHERE id IN "
 
-	settlementsSQL      = "SELECT run_id FROM settlement WHERE coupon_id = ? ORDER BY run_id LIMIT ?"
-	deleteSettlementSQL = "DELETE FROM settlement WHERE coupon_id = ? AND run_id IN "
-	// deleteRunsSQL leaves nightly and manual runs. An immediate run is recorded only where it changed a coupon.
+	// deleteRunsSQL deletes runs that have no record of a coupon any more.
 	deleteRunsSQL = `
-DELETE FROM settlement_run WHERE trigger_kind = 'IMMEDIATE'
-   AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id) AND id IN `
+DELETE FROM settlement_run WHERE NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id)
+   AND NOT EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = settlement_run.id) AND id IN `
 )
 
 // deleteIssued deletes issued coupons, each together with its orders and changes. Checkout calls lock the issued coupon
@@ -267,25 +265,28 @@ func fitting(page []issuedRow, limit int) (ids []uint64) {
 	return ids
 }
 
-// deleteSettlements deletes the records of runs, and immediate runs that have no other record.
-func deleteSettlements(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
-	for left := limit / 2; left > 0; { // each record can be the last of its run
-		runs, err := mysqltx.Column[uint64](ctx, tx, settlementsSQL, id, min(left, rowsPerPage))
-		if err != nil || len(runs) == 0 {
-			return deleted, err
+// deleteRecords deletes what runs did to the coupon, and the runs that did nothing else.
+func deleteRecords(table string) eraser {
+	return func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
+		for left := limit / 2; left > 0; { // each record can be the last of its run
+			runs, err := mysqltx.Column[uint64](ctx, tx,
+				"SELECT run_id FROM "+table+" WHERE coupon_id = ? ORDER BY run_id LIMIT ?", id, min(left, rowsPerPage))
+			if err != nil || len(runs) == 0 {
+				return deleted, err
+			}
+			n, err := mysqltx.Affected(tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE coupon_id = ? AND run_id IN "+
+				mysqltx.In(len(runs)), append([]any{id}, args(runs)...)...))
+			if err != nil {
+				return deleted, err
+			}
+			ended, err := mysqltx.Affected(tx.ExecContext(ctx, deleteRunsSQL+mysqltx.In(len(runs)), args(runs)...))
+			if err != nil {
+				return deleted, err
+			}
+			deleted, left = deleted+n+ended, left-n
 		}
-		n, err := mysqltx.Affected(tx.ExecContext(ctx, deleteSettlementSQL+mysqltx.In(len(runs)),
-			append([]any{id}, args(runs)...)...))
-		if err != nil {
-			return deleted, err
-		}
-		ended, err := mysqltx.Affected(tx.ExecContext(ctx, deleteRunsSQL+mysqltx.In(len(runs)), args(runs)...))
-		if err != nil {
-			return deleted, err
-		}
-		deleted, left = deleted+n+ended, left-n
+		return limit, nil
 	}
-	return limit, nil
 }
 
 func deleteIn(ctx context.Context, tx *sql.Tx, query string, ids []uint64, limit int) (int, error) {
