@@ -28,7 +28,7 @@ func (c *migrateCmd) Validate() error {
 }
 
 func (c *migrateCmd) run(ctx context.Context, p *program) error {
-	db, err := p.MySQLSettings.Open(connect.Patient, p.logger)
+	db, err := p.MySQLSettings.Open(connect.Migrating, p.logger)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 
+	"github.com/jajeong/jajeong/internal/sleep"
 	"github.com/jajeong/jajeong/internal/text"
 	migrations "github.com/jajeong/jajeong/sql"
 )
@@ -22,7 +25,7 @@ var migrationLockWait = time.Minute
 
 // Migrate brings the schema up to date and returns the applied steps. The nights of a new database are of the given
 // zone. If it is killed, the next call does the rest. It returns a *text.UsageError, and changes nothing, if the tables
-// are not those of this schema. The pool must be opened with Patient. If begun is not nil, it is called with the name
+// are not those of this schema. The pool must be opened with Migrating. If begun is not nil, it is called with the name
 // of each step before the step.
 func Migrate(ctx context.Context, db *sql.DB, zone string,
 	begun func(step string)) (applied []*goose.MigrationResult, err error) {
@@ -34,7 +37,16 @@ func Migrate(ctx context.Context, db *sql.DB, zone string,
 	if err := beginVersions(ctx, db); err != nil {
 		return nil, err
 	}
-	provider, err := goose.NewProvider(goose.DialectMySQL, db, migrations.Files,
+	if applied, err = Apply(ctx, db, migrations.Files, begun); err != nil {
+		return applied, err
+	}
+	return applied, insertFirstRows(ctx, db, zone)
+}
+
+// Apply applies the migrations of a folder that the version table does not have.
+func Apply(ctx context.Context, db *sql.DB, files fs.FS, begun func(step string)) (applied []*goose.MigrationResult,
+	err error) {
+	provider, err := goose.NewProvider(goose.DialectMySQL, db, files,
 		goose.WithTableName(migrations.VersionTable), goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()))
 	if err != nil {
@@ -51,13 +63,36 @@ func Migrate(ctx context.Context, db *sql.DB, zone string,
 		if begun != nil {
 			begun(step.Path)
 		}
-		done, err := provider.UpByOne(ctx)
+		done, err := upByOne(ctx, provider)
 		if err != nil {
 			return applied, fmt.Errorf("migrate: %w", err)
 		}
 		applied = append(applied, done)
 	}
-	return applied, insertFirstRows(ctx, db, zone)
+	return applied, nil
+}
+
+const (
+	lockWaitTimeout = 1205 // ER_LOCK_WAIT_TIMEOUT, also of the lock of a table
+
+	lockAttempts = 300
+	lockPause    = time.Second
+)
+
+// upByOne applies the next migration. A change of a table waits for the transactions on it, and all others wait behind
+// it: also those that one of the former needs, such as the reads of a settlement. The change therefore gives way after
+// the lock wait of Migrating, and is tried again. So a migration changes one table, once.
+func upByOne(ctx context.Context, provider *goose.Provider) (done *goose.MigrationResult, err error) {
+	for range lockAttempts {
+		done, err = provider.UpByOne(ctx)
+		if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != lockWaitTimeout {
+			return done, err
+		}
+		if err := sleep.For(ctx, lockPause); err != nil {
+			return nil, err
+		}
+	}
+	return done, err
 }
 
 // insertFirstRows inserts both rows or none.

@@ -65,8 +65,10 @@ var (
 	Settling = Patience{Locks: 10 * time.Second, Silent: 20 * time.Second, Answer: answer}
 	// Brief is for work that comes again by itself, and for which others wait.
 	Brief = Patience{Locks: 2 * time.Second, Silent: 5 * time.Second, Answer: answer}
-	// Patient is for migrations: while a statement rebuilds a large table, the server sends nothing. An operator
-	// watches them.
+	// Migrating is for migrations: while a statement builds the index of a large table, the server sends nothing. While
+	// it waits for the lock of a table, everybody else waits behind it.
+	Migrating = Patience{Locks: 2 * time.Second, Silent: 5 * time.Minute}
+	// Patient is for benches and tests, which nobody waits for.
 	Patient = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
 )
 

@@ -20,9 +20,10 @@ type History struct {
 	Of       coupon.CouponID
 	Nights   int // one run settles the coupons of a night
 	PerNight int // coupons
+	Before   int // how many nights were added before
 }
 
-// AddFinished adds active users and a finalised coupon of a day in 2020, for which they applied in this order, an hour
+// AddFinished adds active users and a finalised coupon of a day in 2020, for which they applied in this order, a second
 // after another, and which was settled at its end.
 func (d *Deployment) AddFinished(seats int, users ...coupon.UserID) coupon.CouponID {
 	d.T.Helper()
@@ -37,7 +38,7 @@ func (d *Deployment) AddFinishedBetween(seats int, opens time.Time, open time.Du
 	closes := opens.Add(open)
 	id := d.AddCouponBetween(seats, opens, closes)
 	for i, user := range users {
-		d.ApplyAt(id, user.Member(), opens.Add(time.Duration(i)*time.Hour))
+		d.ApplyAt(id, user.Member(), opens.Add(time.Duration(i)*time.Second))
 	}
 	order := Manual(id)
 	order.Cutoff, order.CutoffNow = closes, false
@@ -61,9 +62,9 @@ var copied = []struct{ table, rows string }{
 	{"coupon_order", "t.user_coupon_id IN (SELECT id FROM user_coupon WHERE coupon_id = ?)"},
 }
 
-// numbersSQL is a table of the numbers from 1 to ?. It asks for less recursion than servers allow by default.
+// numbersSQL is a table of so many numbers as the second ? says, after that of the first. It asks for less recursion than servers allow by default.
 const numbersSQL = `WITH RECURSIVE few (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM few WHERE i < 499),
-	numbers (n) AS (SELECT a.i * 500 + b.i + 1 FROM few a CROSS JOIN few b WHERE a.i * 500 + b.i < ?)`
+	numbers (n) AS (SELECT a.i * 500 + b.i + 1 + ? FROM few a CROSS JOIN few b WHERE a.i * 500 + b.i < ?)`
 
 // AddHistory writes the copies, a table in one statement. Their ids follow those of the coupon, which must be the last
 // one that was added and settled.
@@ -94,7 +95,7 @@ func (d *Deployment) AddHistory(h History) {
 		}
 		d.Exec("INSERT "+ignored+"INTO "+c.table+" (`"+strings.Join(columns[c.table], "`, `")+"`) "+numbersSQL+
 			" SELECT "+strings.Join(values, ", ")+" FROM "+c.table+" t CROSS JOIN numbers n WHERE "+c.rows,
-			h.Nights*h.PerNight, h.Of)
+			h.Before*h.PerNight, h.Nights*h.PerNight, h.Of)
 		d.Analyze(c.table)
 	}
 }

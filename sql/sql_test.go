@@ -1,0 +1,69 @@
+package migrations_test
+
+import (
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	migrations "github.com/jajeong/jajeong/sql"
+)
+
+var (
+	comments = regexp.MustCompile(`(?m)--.*$`)
+	changes  = regexp.MustCompile(`(?is)^\s*(ALTER\s+TABLE|(CREATE|DROP)\s+(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?INDEX)\b`)
+	online   = regexp.MustCompile(`(?is)\bALGORITHM\s*=\s*INSTANT\b|\bALGORITHM\s*=\s*INPLACE\s*,?\s*LOCK\s*=\s*NONE\b`)
+)
+
+// changing returns the statements that change a table.
+func changing(text string) (found []string) {
+	for statement := range strings.SplitSeq(comments.ReplaceAllString(text, ""), ";") {
+		if changes.MatchString(statement) {
+			found = append(found, strings.TrimSpace(statement))
+		}
+	}
+	return found
+}
+
+// copying returns the statements that may copy a table, or lock it while they work: those that change one and do not
+// say that the server has to refuse this.
+func copying(text string) []string {
+	return slices.DeleteFunc(changing(text), online.MatchString)
+}
+
+func TestMigrations_CopyNoTable(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(migrations.Files, "*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		text, err := migrations.Files.ReadFile(name)
+		require.NoError(t, err)
+		require.Empty(t, copying(string(text)),
+			"%s: say ALGORITHM=INSTANT, or ALGORITHM=INPLACE, LOCK=NONE", name)
+		require.LessOrEqual(t, len(changing(string(text))), 1,
+			"%s: one change, so that it can be tried again after a lock wait", name)
+	}
+}
+
+func TestCopying(t *testing.T) {
+	t.Parallel()
+	for statement, copies := range map[string]bool{
+		"CREATE TABLE a (id INT)":                                                         false,
+		"ALTER TABLE a ADD b INT":                                                         true,
+		"alter table a add b int, algorithm=copy":                                         true,
+		"ALTER TABLE a ADD b INT, ALGORITHM=INPLACE":                                      true,
+		"ALTER TABLE a ADD b INT -- ALGORITHM=INSTANT":                                    true,
+		"ALTER TABLE a ADD b INT, ALGORITHM=INSTANT":                                      false,
+		"ALTER TABLE a\n    ADD KEY b (b),\n    ALGORITHM = INPLACE, LOCK = NONE":         false,
+		"-- a key\nCREATE UNIQUE INDEX b ON a (b)":                                        true,
+		"CREATE INDEX b ON a (b) ALGORITHM=INPLACE LOCK=NONE":                             false,
+		"DROP INDEX b ON a":                                                               true,
+		"CREATE TABLE a (id INT); ALTER TABLE a ADD b INT; UPDATE a SET b = 1 WHERE id=1": true,
+	} {
+		require.Equal(t, copies, len(copying(statement)) > 0, statement)
+	}
+}
