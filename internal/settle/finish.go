@@ -28,6 +28,9 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 		end, err = s.completeRecords(ctx, q, done)
 		return err
 	})
+	if err == nil && done.issued.account.InBoth > 0 && end.counts.UnderReview > 0 {
+		err = s.countReviewed(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +41,18 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	}
 	end.seatsLeft, err = s.reopenOrFinalise(ctx, done.issued.pending)
 	return &end, err
+}
+
+// countReviewed counts again after somebody left the queue who was settled at a later arrival. In the queue both counted
+// as one; in the DLQ they are two, and the excess would hide a loss.
+func (s *settlement) countReviewed(ctx context.Context) error {
+	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
+		account, err := s.Auditor.Account(ctx, tx, locked.ID)
+		if err == nil && account.Gap() < 0 {
+			_, err = s.addExcess(ctx, account)
+		}
+		return err
+	})
 }
 
 // completeRecords ends the clean-up of the settlement and of earlier ones. The settlement row has the outcomes, also of

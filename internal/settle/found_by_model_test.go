@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -53,6 +54,21 @@ func TestSettle_RefusedRowIsNoHolder(t *testing.T) {
 	d.SettleNow()
 	require.Empty(t, d.Outcome(couponID, "ALREADY_ISSUED"), "user 2 has no coupon")
 	d.Verify()
+}
+
+// A backup of Redis restores an application of a user who is settled at a later arrival: in the queue the two count once.
+// In the DLQ they are two, and the excess would hide a lost application.
+func TestSettle_CountsForItselfWhoIsReviewedBesideALaterOutcome(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	couponID := d.AddQueue(1, 1, 2)
+	first := d.Arrivals(couponID)["1"]
+	d.SettleNow()
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Queue(couponID), redis.Z{Member: "2", Score: float64(first - 1)}).Err())
+	d.SettleNow()
+	require.Contains(t, d.UnderReview(couponID), "2")
+	d.Verify()
+	require.Equal(t, "3", d.Redis.HGet(t.Context(), d.Key("state", couponID), "accepted").Val())
 }
 
 var errDied = &coupon.Error{Class: coupon.Infrastructure, Err: errors.New("the process died")}
