@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS coupon (
     frozen           BOOLEAN          NOT NULL DEFAULT FALSE,
     -- The binary digits of the window's length in days: a window of class n is shorter than 2^n days.
     window_class     TINYINT UNSIGNED GENERATED ALWAYS AS
-        (LENGTH(BIN(TIMESTAMPDIFF(DAY, apply_opens_at, apply_closes_at)))) STORED,
+        (CHAR_LENGTH(BIN(TIMESTAMPDIFF(DAY, apply_opens_at, apply_closes_at)))) STORED,
     PRIMARY KEY (id),
     KEY coupon_due (finalised_at, apply_opens_at),
     KEY coupon_window (window_class, apply_opens_at),

@@ -62,6 +62,9 @@ INSERT IGNORE INTO policy (id, actions, shared_accounts, persons, zone, set_at, 
 VALUES (1, '[]', '[]', '[]', ?, UTC_TIMESTAMP(6), 'settle', '', 'no action needs an approval', NULL, 0, 0)`
 	BeginDeployment = "INSERT IGNORE INTO deployment (id, zone) SELECT 1, zone FROM policy ORDER BY id DESC LIMIT 1"
 
+	// RecordVersion records a migration that is applied.
+	RecordVersion = "INSERT INTO " + VersionTable + " (version_id, is_applied) VALUES (?, TRUE)"
+
 	// BeginVersions inserts the row that goose expects in a table that it finds.
 	BeginVersions = "INSERT INTO " + VersionTable +
 		" (version_id, is_applied) SELECT 0, TRUE FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM " + VersionTable + ")"

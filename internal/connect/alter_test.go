@@ -50,12 +50,22 @@ func TestAlter_OfALargeTable(t *testing.T) {
 		{"00003_issued.sql", "ADD KEY user_coupon_issued (issued_at), ALGORITHM=INPLACE, LOCK=NONE"},
 	} {
 		name, change := step[0], step[1]
-		began, ended := time.Now(), make(chan error)
+		reader, err := d.DB.Begin() // the change has to wait for it, and to give way meanwhile
+		require.NoError(t, err)
+		_, err = reader.Exec("SELECT COUNT(*) FROM user_coupon WHERE id = 0")
+		require.NoError(t, err)
+		began, ended := time.Now(), make(chan error, 1)
 		go func() { ended <- apply(name, change) }()
+		testenv.Eventually(t, "the change waits", func() bool {
+			return d.Number("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE u%'") > 0
+		})
 		settled := 0
 		for working := true; working; settled++ {
 			next++
 			require.Equal(t, 1, d.SettleNow(d.AddQueue(1, next)).Coupons[0].Issued)
+			if settled == 0 {
+				require.NoError(t, reader.Rollback())
+			}
 			select {
 			case err := <-ended:
 				require.NoError(t, err, change)
@@ -65,6 +75,10 @@ func TestAlter_OfALargeTable(t *testing.T) {
 		}
 		t.Logf("%s: %s for %d rows; %d settlements until its end", change, time.Since(began).Round(time.Millisecond), rows,
 			settled)
+		// A process that died before it recorded the change.
+		d.Exec("DELETE FROM jajeong_db_version ORDER BY id DESC LIMIT 1")
+		require.NoError(t, apply(name, change))
+		require.EqualValues(t, step[0][4]-'0', d.Number("SELECT MAX(version_id) FROM jajeong_db_version"))
 	}
 	require.ErrorContains(t, apply("00004_position.sql",
 		"MODIFY COLUMN position BIGINT UNSIGNED NOT NULL DEFAULT 0, ALGORITHM=INPLACE, LOCK=NONE"), "ALGORITHM=COPY")

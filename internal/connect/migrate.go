@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ func Apply(ctx context.Context, db *sql.DB, files fs.FS, begun func(step string)
 		if begun != nil {
 			begun(step.Path)
 		}
-		done, err := upByOne(ctx, provider)
+		done, err := upByOne(ctx, db, provider)
 		if err != nil {
 			return applied, fmt.Errorf("migrate: %w", err)
 		}
@@ -72,27 +73,42 @@ func Apply(ctx context.Context, db *sql.DB, files fs.FS, begun func(step string)
 	return applied, nil
 }
 
+// Errors of an ALTER.
 const (
-	lockWaitTimeout = 1205 // ER_LOCK_WAIT_TIMEOUT, also of the lock of a table
+	lockWaitTimeout = 1205 // also of the lock of a table
+	duplicateColumn = 1060
+	duplicateKey    = 1061
+	nothingToDrop   = 1091
+)
 
-	lockAttempts = 300
-	lockPause    = time.Second
+// maxLockWait bounds the attempts at one migration.
+const (
+	maxLockWait = 15 * time.Minute
+	lockPause   = time.Second
 )
 
 // upByOne applies the next migration. A change of a table waits for the transactions on it, and all others wait behind
 // it: also those that one of the former needs, such as the reads of a settlement. The change therefore gives way after
-// the lock wait of Migrating, and is tried again. So a migration changes one table, once.
-func upByOne(ctx context.Context, provider *goose.Provider) (done *goose.MigrationResult, err error) {
-	for range lockAttempts {
-		done, err = provider.UpByOne(ctx)
-		if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != lockWaitTimeout {
+// the lock wait of Migrating, and is tried again. If a process died before it recorded the change, the change is there.
+// So a migration that changes a table has one statement.
+func upByOne(ctx context.Context, db *sql.DB, provider *goose.Provider) (*goose.MigrationResult, error) {
+	for until := time.Now().Add(maxLockWait); ; {
+		done, err := provider.UpByOne(ctx)
+		refused, ok := errors.AsType[*mysql.MySQLError](err)
+		failed, _ := errors.AsType[*goose.PartialError](err)
+		switch {
+		case !ok || failed == nil:
 			return done, err
+		case slices.Contains([]uint16{duplicateColumn, duplicateKey, nothingToDrop}, refused.Number):
+			_, err := db.ExecContext(ctx, migrations.RecordVersion, failed.Failed.Source.Version)
+			return failed.Failed, err
+		case refused.Number != lockWaitTimeout || time.Now().After(until):
+			return nil, err
 		}
 		if err := sleep.For(ctx, lockPause); err != nil {
 			return nil, err
 		}
 	}
-	return done, err
 }
 
 // insertFirstRows inserts both rows or none.

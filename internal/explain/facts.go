@@ -10,6 +10,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/ledger"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -280,7 +281,8 @@ func (f *Facts) latest() (found *Application) {
 
 // dropUncertainOrder sets Order to 0 unless every promise is found exactly once.
 func (f *Facts) dropUncertainOrder() {
-	if a := f.Account; a != nil && f.Gap == 0 && a.WrittenOff == 0 && a.InBoth == 0 {
+	compared := f.Account != nil && (f.Coupon.FinalisedAt != nil || f.Account.RestoreDue() != promise.NewServer)
+	if a := f.Account; compared && f.Gap == 0 && a.WrittenOff == 0 && a.InBoth == 0 {
 		return
 	}
 	for i := range f.Applications {

@@ -88,18 +88,19 @@ GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
 
 	oneRunSQL = runsSQL + "settlement_run r WHERE r.id = ?" + ofRuns
 
-	// An index has the runs in the order of the page, so that a page reads no others: that of each trigger, without or
-	// with a period, or those of the coupon.
-	newestSQL   = "settlement_run r FORCE INDEX (settlement_run_newest) WHERE r.trigger_kind = ?"
-	ofPeriodSQL = "settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = ?"
-	ofRecords   = "settlement f FORCE INDEX (settlement_newest)" + ofCouponSQL
-	ofResults   = "run_coupon f FORCE INDEX (run_coupon_coupon)" + ofCouponSQL
-	ofCouponSQL = " STRAIGHT_JOIN settlement_run r ON r.id = f.run_id WHERE f.coupon_id = ? AND (? = '' OR " +
-		"r.trigger_kind = ?)"
+	// Each trigger has its runs in the order of a page, or by cutoff. A coupon has its runs in the order of a page.
+	newestSQL   = "settlement_run r FORCE INDEX (settlement_run_newest) WHERE r.trigger_kind = ?" + ofCouponSQL
+	ofPeriodSQL = "settlement_run r FORCE INDEX (settlement_run_trigger) WHERE r.trigger_kind = ?" + ofCouponSQL
+	ofCouponSQL = ` AND (? = 0 OR EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id AND s.coupon_id = ?)
+		OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?))`
+	ofRecords  = "settlement f FORCE INDEX (settlement_newest)" + coupledSQL
+	ofResults  = "run_coupon f FORCE INDEX (run_coupon_coupon)" + coupledSQL
+	coupledSQL = " STRAIGHT_JOIN settlement_run r ON r.id = f.run_id WHERE f.coupon_id = ?"
 )
 
 // Runs returns runs, the newest first. An immediate coupon can have a million a day: only a filter of the coupon or the
-// trigger finds them.
+// trigger finds them. A page reads its runs. With a period it reads those of the period, and with a coupon and another
+// trigger or status those that are not immediate.
 func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	var found []string
 	var args []any
@@ -109,24 +110,29 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 			"r.cutoff <= ? AND (? = '' OR "+RunStatus+" = ?) ORDER BY "+id+" DESC LIMIT ?)")
 		args = slices.Concat(args, of, []any{f.below(), after, upTo, f.Status, SilentSeconds, f.Status, f.Limit})
 	}
-	if f.Coupon > 0 {
-		add(ofRecords, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
-		add(ofResults, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
+	// An immediate run has succeeded from the beginning.
+	immediate := f.Coupon > 0 && f.Trigger == "" && (f.Status == "" || f.Status == string(coupon.RunSucceeded))
+	if f.From.IsZero() && (immediate || f.Coupon > 0 && f.Trigger == string(coupon.ImmediateRun)) {
+		add(ofRecords, "f.run_id", f.Coupon)
+		add(ofResults, "f.run_id", f.Coupon)
 	} else {
-		source := newestSQL
-		if !f.From.IsZero() {
-			source = ofPeriodSQL
-		}
-		triggers := []string{f.Trigger}
+		triggers, source := []string{f.Trigger}, newestSQL
 		if f.Trigger == "" {
 			triggers = []string{string(coupon.Cron), string(coupon.Manual), string(coupon.DLQRetry)}
 		}
+		if immediate {
+			triggers = append(triggers, string(coupon.ImmediateRun))
+		}
+		if !f.From.IsZero() {
+			source = ofPeriodSQL
+		}
 		for _, trigger := range triggers {
-			add(source, "r.id", trigger)
+			add(source, "r.id", trigger, f.Coupon, f.Coupon, f.Coupon)
 		}
 	}
 	return r.runs(ctx, runsSQL+"("+strings.Join(found, " UNION ")+`) i STRAIGHT_JOIN settlement_run r ON r.id = i.id
-		ORDER BY r.id DESC LIMIT ?`+ofRuns, append(args, f.Limit)...)
+		WHERE ? = '' OR r.trigger_kind = ? ORDER BY r.id DESC LIMIT ?`+ofRuns,
+		append(args, f.Trigger, f.Trigger, f.Limit)...)
 }
 
 // runs executes a query that begins with runsSQL.

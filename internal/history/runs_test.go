@@ -193,6 +193,8 @@ func TestRuns_OfImmediateCoupons(t *testing.T) {
 		"each":               {history.RunFilter{Trigger: "IMMEDIATE"}, []coupon.RunID{6, 5, 3, 2}},
 		"each of a page":     {history.RunFilter{Trigger: "IMMEDIATE", Before: 6, Limit: 2}, []coupon.RunID{5, 3}},
 		"each of a coupon":   {history.RunFilter{Trigger: "IMMEDIATE", Coupon: 7}, []coupon.RunID{6, 5, 2}},
+		"nights of a coupon": {history.RunFilter{Trigger: "CRON", Coupon: 7}, []coupon.RunID{1}},
+		"of another status":  {history.RunFilter{Status: "HELD", Coupon: 7}, []coupon.RunID{4}},
 		"each of an hour": {history.RunFilter{Trigger: "IMMEDIATE", From: noon, To: noon.Add(time.Hour)},
 			[]coupon.RunID{5, 3}},
 		"each of a status": {history.RunFilter{Trigger: "IMMEDIATE", Status: "SUCCEEDED", Limit: 1}, []coupon.RunID{6}},
@@ -217,9 +219,11 @@ func TestRuns_CostAPage(t *testing.T) {
 		"the nights":                     {Trigger: "CRON"},
 		"immediate runs":                 {Trigger: "IMMEDIATE"},
 		"runs of a coupon":               {Coupon: 7},
-		"runs of a day":                  {From: time.Unix(0, 0), To: time.Unix(86_400, 0)},
-		"immediate runs of one coupon":   {Trigger: "IMMEDIATE", Coupon: 7},
-		"runs of a coupon with no night": {Trigger: "CRON", Coupon: 8},
+		"immediate runs of one coupon":   {Coupon: 7, Trigger: "IMMEDIATE"},
+		"runs of a coupon with a status": {Coupon: 7, Status: "SUCCEEDED"},
+		"runs of a day":                  {From: time.Unix(0, 0), To: time.Unix(15, 0)},
+		"immediate runs of a day":        {From: time.Unix(0, 0), To: time.Unix(15, 0), Trigger: "IMMEDIATE"},
+		"runs of a coupon and day":       {From: time.Unix(0, 0), To: time.Unix(15, 0), Coupon: 7},
 	}
 	costs := func(nights int) map[string]jajeongtest.Cost {
 		d := newFixture(t)

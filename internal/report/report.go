@@ -148,8 +148,8 @@ type Unread struct {
 const (
 	maxUnread       = 10 // with more the report fails, because each costs a lock wait of ten seconds
 	maxAuditEntries = 50 // per coupon; a person reads fewer
-	maxRunsNamed    = 20
 	couponsPerPage  = 1000
+	maxRunsNamed    = 20
 	maxCampaign     = 10_000 // coupons; the catalog holds no more
 )
 
@@ -212,15 +212,14 @@ const lateArrivals = 24 * time.Hour
 // windowClasses is the number of values of coupon.window_class: no window is longer than 2^22 days.
 const windowClasses = 22
 
-// couponsAfter returns the first coupons with a higher id that can have applications in a period: its window overlaps
-// the period, or ended shortly before it and the coupon has late applications. addAll leaves out those without any.
+// coupons returns the coupons that can have applications in a period: their windows overlap the period, or ended shortly
+// before it and the coupon has late applications. addAll leaves out those without any.
 //
 // No index finds the windows that contain an instant. But a window of class n that reaches the period has opened within
-// 2^n days before it, so that the coupons of a class are one range of coupon_window, at most about twice as long as
-// what is found in it.
-func (r *Reporter) couponsAfter(ctx context.Context, after coupon.CouponID, p Period) ([]coupon.CouponID, error) {
+// 2^n days before it, so that the coupons of a class are one range of coupon_window.
+func (r *Reporter) coupons(ctx context.Context, p Period) ([]coupon.CouponID, error) {
 	from, to := p.From.UTC(), p.To.UTC()
-	args := []any{after, from, from.Add(-lateArrivals), p.From.UnixMicro()}
+	args := []any{from, from.Add(-lateArrivals), p.From.UnixMicro()}
 	var ranges []string
 	for class := 1; class <= windowClasses; class++ {
 		opens := from.Add(-lateArrivals).AddDate(0, 0, -1<<class)
@@ -231,10 +230,9 @@ func (r *Reporter) couponsAfter(ctx context.Context, after coupon.CouponID, p Pe
 		args = append(args, class, opens, to)
 	}
 	return mysqltx.Column[coupon.CouponID](ctx, r.DB, "SELECT c.id FROM coupon c FORCE INDEX (coupon_window)"+
-		" WHERE c.id > ? AND (c.apply_closes_at > ? OR c.apply_closes_at > ? AND (c.finalised_at IS NULL OR"+
+		" WHERE (c.apply_closes_at > ? OR c.apply_closes_at > ? AND (c.finalised_at IS NULL OR"+
 		" EXISTS (SELECT 1 FROM settled s WHERE s.coupon_id = c.id AND s.settled_up_to >= ?)))"+
-		" AND ("+strings.Join(ranges, " OR ")+")"+notPurged+" ORDER BY c.id LIMIT ?",
-		append(args, couponsPerPage)...)
+		" AND ("+strings.Join(ranges, " OR ")+")"+notPurged+" ORDER BY c.id", args...)
 }
 
 const countPurgedSQL = `
@@ -247,8 +245,8 @@ func (r *Reporter) CountPurged(ctx context.Context, period Period, campaign uint
 	return n, mysqltx.Wrap(err, "count purged coupons")
 }
 
-// Report counts the given coupons. If none are given, it counts those that were open in the period or have
-// applications.
+// Report counts the given coupons. If none are given, it counts those that were open in the period or have applications
+// of it: up to a day after the end of the window.
 func (r *Reporter) Report(ctx context.Context, period Period, coupons []coupon.CouponID) (*Report, error) {
 	report, err := r.applications(ctx, period, coupons)
 	if err != nil {
@@ -264,19 +262,11 @@ func (r *Reporter) applications(ctx context.Context, period Period, coupons []co
 	if len(coupons) > 0 {
 		return report, r.addAll(ctx, report, period, slices.Compact(slices.Sorted(slices.Values(coupons))), true)
 	}
-	for after := coupon.CouponID(0); ; {
-		page, err := r.couponsAfter(ctx, after, period)
-		if err != nil {
-			return nil, fmt.Errorf("read the coupons of the period: %w", err)
-		}
-		if err := r.addAll(ctx, report, period, page, false); err != nil {
-			return nil, err
-		}
-		if len(page) < couponsPerPage {
-			return report, nil
-		}
-		after = page[len(page)-1]
+	found, err := r.coupons(ctx, period)
+	if err != nil {
+		return nil, fmt.Errorf("read the coupons of the period: %w", err)
 	}
+	return report, r.addAll(ctx, report, period, found, false)
 }
 
 // addAll adds coupons to the report: all if named, else those that were open or have applications in the period.

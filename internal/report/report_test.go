@@ -280,7 +280,6 @@ func TestReportListsAuditEntries(t *testing.T) {
 	require.EqualValues(t, 14, found.AuditLeftOut)
 }
 
-// An application stays in the report of the day on which it arrived.
 // Redis forgets a coupon some days after it was finalised. What MySQL has is then no excess, which would hide the gaps of
 // other coupons from the total.
 func TestReportOfACouponThatRedisHasForgotten(t *testing.T) {
@@ -298,6 +297,32 @@ func TestReportOfACouponThatRedisHasForgotten(t *testing.T) {
 	d.Exec("UPDATE coupon SET finalised_at = ? WHERE id = ?", at("2025-11-21 00:00:00").UTC(), c.id)
 	require.NoError(t, d.Redis.Del(t.Context(), d.Key("state", c.id), d.Key("issued", c.id)).Err())
 	require.Equal(t, before, read(d, day(t, "2025-11-20")).Total)
+}
+
+// The classes of windows find what a comparison with both ends of each window finds.
+func TestReportFindsEveryWindowThatReachesThePeriod(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	from, to := at("2025-11-20 00:00:00"), at("2025-11-21 00:00:00")
+	for days := range 9 {
+		for _, length := range []time.Duration{-time.Microsecond, 0, time.Microsecond} {
+			if length += time.Duration(days) * 24 * time.Hour; length <= 0 {
+				continue
+			}
+			for _, near := range []time.Duration{-time.Microsecond, 0, time.Microsecond} {
+				for _, opens := range []time.Time{from.Add(near), to.Add(near), from.Add(near - length)} {
+					d.Exec(`INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at, finalised_at)
+						VALUES ('창', 0, ?, ?, '2025-12-31')`, opens.UTC(), opens.Add(length).UTC())
+				}
+			}
+		}
+	}
+	var found []uint64
+	for _, c := range read(d, day(t, "2025-11-20")).Coupons {
+		found = append(found, uint64(c.Coupon))
+	}
+	require.Equal(t, d.IDs("SELECT id FROM coupon WHERE apply_opens_at < ? AND apply_closes_at > ? ORDER BY id", to.UTC(),
+		from.UTC()), found)
 }
 
 // Applications may arrive after the end that MySQL has.

@@ -267,7 +267,7 @@ var help = map[string]Message{
 	"settle runs --status": {"이 상태(RUNNING, SUCCEEDED, HELD, FAILED, ABANDONED 중 하나)의 실행만 조회합니다.",
 		"Only RUNNING, SUCCEEDED, HELD, FAILED or ABANDONED ones."},
 	"settle runs --trigger": {"이 방식(CRON, MANUAL, DLQ_RETRY, IMMEDIATE 중 하나)으로 시작된 실행만 조회합니다. 즉시 실행은 이 옵션이나 --coupon을 지정할 때만 조회합니다.",
-		"Only runs started by CRON, MANUAL, DLQ_RETRY or IMMEDIATE. Without it and --coupon, immediate runs are left out."},
+		"Only runs started by CRON, MANUAL, DLQ_RETRY or IMMEDIATE. Immediate runs are left out unless this option or --coupon is given."},
 	"settle runs --limit": {"한 번에 조회할 최대 개수. 1부터 500까지 가능합니다. 기본값 ${default}.",
 		"Maximum number of runs, 1 to 500. Default ${default}."},
 	"settle runs --before":           {"이 번호보다 앞선 실행만 조회합니다. 다음 페이지를 볼 때 사용합니다.", "Only runs before this one: the next page."},
