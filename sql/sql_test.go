@@ -14,8 +14,9 @@ import (
 
 var (
 	comments = regexp.MustCompile(`(?ms)--[^\n]*|/\*.*?\*/`)
-	changes  = regexp.MustCompile(`(?is)^\s*(ALTER\s+(ONLINE\s+|IGNORE\s+)*TABLE|(CREATE|DROP)\s+(OR\s+REPLACE\s+)?(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?INDEX|OPTIMIZE)\b`)
-	online   = regexp.MustCompile(`(?is)\bALGORITHM\s*=\s*INSTANT\b|\bALGORITHM\s*=\s*INPLACE\s*,?\s*LOCK\s*=\s*NONE\b`)
+	changes  = regexp.MustCompile(`(?is)^\s*(ALTER\s+(ONLINE\s+|IGNORE\s+)*TABLE|OPTIMIZE|` +
+		`(CREATE|DROP)\s+(OR\s+REPLACE\s+)?(UNIQUE\s+|FULLTEXT\s+|SPATIAL\s+)?INDEX)\b`)
+	online = regexp.MustCompile(`(?is)\bALGORITHM\s*=\s*INSTANT\b|\bALGORITHM\s*=\s*INPLACE\s*,?\s*LOCK\s*=\s*NONE\b`)
 )
 
 // statements returns the statements of a migration.

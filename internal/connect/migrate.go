@@ -92,7 +92,9 @@ const (
 // the lock wait of Migrating, and is tried again. If a process died before it recorded the change, the change is there.
 // So a migration that changes a table has one statement.
 func upByOne(ctx context.Context, db *sql.DB, provider *goose.Provider) (*goose.MigrationResult, error) {
-	for until := time.Now().Add(maxLockWait); ; {
+	patience, cancel := context.WithTimeout(ctx, maxLockWait)
+	defer cancel()
+	for {
 		done, err := provider.UpByOne(ctx)
 		refused, ok := errors.AsType[*mysql.MySQLError](err)
 		failed, _ := errors.AsType[*goose.PartialError](err)
@@ -102,10 +104,7 @@ func upByOne(ctx context.Context, db *sql.DB, provider *goose.Provider) (*goose.
 		case slices.Contains([]uint16{duplicateColumn, duplicateKey, nothingToDrop}, refused.Number):
 			_, err := db.ExecContext(ctx, migrations.RecordVersion, failed.Failed.Source.Version)
 			return failed.Failed, err
-		case refused.Number != lockWaitTimeout || time.Now().After(until):
-			return nil, err
-		}
-		if err := sleep.For(ctx, lockPause); err != nil {
+		case refused.Number != lockWaitTimeout || sleep.For(patience, lockPause) != nil:
 			return nil, err
 		}
 	}

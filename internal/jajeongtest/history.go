@@ -62,7 +62,8 @@ var copied = []struct{ table, rows string }{
 	{"coupon_order", "t.user_coupon_id IN (SELECT id FROM user_coupon WHERE coupon_id = ?)"},
 }
 
-// numbersSQL is a table of so many numbers as the second ? says, after that of the first. It asks for less recursion than servers allow by default.
+// numbersSQL is a table of so many numbers as the second ? says, after that of the first. It asks for less recursion
+// than servers allow by default.
 const numbersSQL = `WITH RECURSIVE few (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM few WHERE i < 499),
 	numbers (n) AS (SELECT a.i * 500 + b.i + 1 + ? FROM few a CROSS JOIN few b WHERE a.i * 500 + b.i < ?)`
 
@@ -103,9 +104,8 @@ func (d *Deployment) AddHistory(h History) {
 // Analyze lets MySQL count a table that has just grown, as it does by itself some seconds later.
 func (d *Deployment) Analyze(table string) {
 	d.T.Helper()
-	rows, err := d.DB.Query("ANALYZE TABLE " + table)
-	require.NoError(d.T, err)
-	require.NoError(d.T, rows.Close())
+	ignore := func(*sql.Rows) error { return nil }
+	require.NoError(d.T, mysqltx.Each(d.T.Context(), d.DB, ignore, "ANALYZE TABLE "+table))
 }
 
 // copyOf is the value of a column in copy n of a row.

@@ -215,10 +215,11 @@ const (
 	deleteChangesSQL = "DELETE FROM coupon_log WHERE user_coupon_id IN "
 	deleteIssuedSQL  = "DELETE FROM user_coupon WHERE id IN "
 
-	// deleteRunsSQL deletes runs that have no record of a coupon any more. One that was killed has none of the coupons that
-	// it did not reach.
+	// deleteRunsSQL deletes runs that have no record of a coupon any more. One that was killed has none of the coupons
+	// that it did not reach.
 	deleteRunsSQL = `
-DELETE FROM settlement_run WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id)
+DELETE FROM settlement_run WHERE finished_at IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id)
    AND NOT EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = settlement_run.id) AND id IN `
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/jajeong/jajeong/internal/report"
 )
 
-// The report of a day reads the coupons of that day, whatever was settled before and since. Here a coupon opens each day
-// for a week, and another is open all the time.
+// The report of a day reads the coupons of that day, whatever was settled before and since. Here a coupon opens each
+// day for a week, and another is open all the time.
 func TestReportOfADay_CostsTheDay(t *testing.T) {
 	t.Parallel()
 	cost := func(nights int) jajeongtest.Cost {

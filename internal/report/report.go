@@ -212,8 +212,8 @@ const lateArrivals = 24 * time.Hour
 // windowClasses is the number of values of coupon.window_class: no window is longer than 2^22 days.
 const windowClasses = 22
 
-// coupons returns the coupons that can have applications in a period: their windows overlap the period, or ended shortly
-// before it and the coupon has late applications. addAll leaves out those without any.
+// coupons returns the coupons that can have applications in a period: their windows overlap the period, or ended
+// shortly before it and the coupon has late applications. addAll leaves out those without any.
 //
 // No index finds the windows that contain an instant. But a window of class n that reaches the period has opened within
 // 2^n days before it, so that the coupons of a class are one range of coupon_window.

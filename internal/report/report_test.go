@@ -280,8 +280,8 @@ func TestReportListsAuditEntries(t *testing.T) {
 	require.EqualValues(t, 14, found.AuditLeftOut)
 }
 
-// Redis forgets a coupon some days after it was finalised. What MySQL has is then no excess, which would hide the gaps of
-// other coupons from the total.
+// Redis forgets a coupon some days after it was finalised. What MySQL has is then no excess, which would hide the gaps
+// of other coupons from the total.
 func TestReportOfACouponThatRedisHasForgotten(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
