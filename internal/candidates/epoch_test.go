@@ -152,6 +152,27 @@ func follow(t *testing.T, replica *redis.Client, addr string) {
 	})
 }
 
+// Before the opening there is nobody to restore. But when a server was promoted just before, a late pod may accept
+// somebody on the one before.
+func TestEpoch_IsBornRestoredBeforeTheOpening(t *testing.T) {
+	t.Parallel()
+	rdb := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
+	born := func(id coupon.CouponID, opens time.Duration) bool {
+		t.Helper()
+		c := couponOn(t, rdb, "", id)
+		now, err := c.Now(t.Context())
+		require.NoError(t, err)
+		c.publish(t, coupon.Window{Coupon: id, Version: 1, Opens: now.Add(opens), Closes: now.Add(time.Hour)})
+		return c.observe(t).Restored
+	}
+	require.True(t, born(1, 5*time.Second))
+	require.False(t, born(2, -time.Second))
+	require.NoError(t, rdb.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
+	require.NoError(t, rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+	require.False(t, born(3, 5*time.Second))
+	require.True(t, born(4, 30*time.Second))
+}
+
 // A server that was demoted may have lost what it had accepted alone, and its run_id stays.
 func TestEpoch_BeginsWithAServerThatIsPromotedAgain(t *testing.T) {
 	t.Parallel()

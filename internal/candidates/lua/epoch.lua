@@ -3,6 +3,7 @@
 -- A caller reads EPOCH_FIELDS of the state, and passes them on in this order.
 local EPOCH_FIELDS = {'run_id', 'replid', 'since', 'restored', 'accepted', 'opens'}
 local MAX_AHEAD = 5000000 -- µs by which a server's clock may be behind that of the one before
+local LATE = 10000000 -- µs within which every process notices another server
 local NOBODY = string.rep('0', 40)
 
 -- Returns the count that a field has; 0 if it can be none: then it was written by hand.
@@ -26,7 +27,8 @@ end
 
 -- Begins an epoch if the state is not that of this server. seen is the highest arrival that the caller and the journal
 -- know, opens the start of the window by the coupon's row (µs; 0: unknown), and ttl that of a state without one (s).
--- Without promises before the opening, there is nobody to restore.
+-- Without promises before the opening, there is nobody to restore; but if the server was promoted, late pods may accept
+-- somebody on the one before.
 -- Returns the epoch, since, and whether the server has been compared with the journal.
 local function begin(now, s, seen, opens, ttl)
   local epoch, since, replid = current(now, s)
@@ -39,7 +41,8 @@ local function begin(now, s, seen, opens, ttl)
   if before > now + MAX_AHEAD then before = 0 end
   since = math.max(now, before + 1)
   local run = string.match(info, 'run_id:(%x+)')
-  local restored = countOf(s[5]) == 0 and seen == 0 and opens > now and (tonumber(s[6]) or opens) > now
+  local quiet = now + (string.find(info, 'master_replid2:' .. NOBODY, 1, true) and 0 or LATE)
+  local restored = countOf(s[5]) == 0 and seen == 0 and opens > quiet and (tonumber(s[6]) or opens) > quiet
   redis.call('HSET', state, 'run_id', run, 'replid', string.match(info, 'master_replid:(%x+)'), 'since', whole(since),
     'restored', restored and whole(since) or 0, 'left', 0)
   if redis.call('PTTL', state) < 0 then redis.call('EXPIREAT', state, expiry(now, ttl)) end
