@@ -50,10 +50,10 @@ type Committed struct {
 
 // group is the rows of one statement.
 type group struct {
-	rows []promise.Row
-	asks map[coupon.CouponID]string // of coupons whose server the journal was not copied from: its epoch
-	done chan struct{}              // closed after the statement
-	err  error                      // of the statement; set before done is closed
+	rows   []promise.Row
+	epochs map[coupon.CouponID]string // of the servers that have told the rows
+	done   chan struct{}              // closed after the statement
+	err    error                      // of the statement; set before done is closed
 }
 
 // Commit returns an Applier that answers for applier. memory is the Recorder of its store.
@@ -78,7 +78,7 @@ func (c *Committed) Apply(ctx context.Context, id coupon.CouponID, user coupon.U
 		return receipt, err
 	}
 	a := coupon.Answer{User: user, Arrival: receipt.Arrival}
-	if err := c.commit(promise.Row{Coupon: id, Answer: a}, c.memory.NotJournalled(id)); err != nil {
+	if err := c.commit(promise.Row{Coupon: id, Answer: a}, c.memory.Epoch(id)); err != nil {
 		c.uncommitted.Inc()
 		return candidates.Receipt{}, err
 	}
@@ -86,10 +86,10 @@ func (c *Committed) Apply(ctx context.Context, id coupon.CouponID, user coupon.U
 }
 
 // commit returns nil once MySQL has committed the row.
-func (c *Committed) commit(row promise.Row, ask string) error {
+func (c *Committed) commit(row promise.Row, epoch string) error {
 	late := time.NewTimer(CommitTimeout)
 	defer late.Stop()
-	g, err := c.add(row, ask)
+	g, err := c.add(row, epoch)
 	if err != nil {
 		return err
 	}
@@ -102,19 +102,17 @@ func (c *Committed) commit(row promise.Row, ask string) error {
 }
 
 // add adds a row to the next statement.
-func (c *Committed) add(row promise.Row, ask string) (*group, error) {
+func (c *Committed) add(row promise.Row, epoch string) (*group, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next == nil {
-		c.next = &group{asks: map[coupon.CouponID]string{}, done: make(chan struct{})}
+		c.next = &group{epochs: map[coupon.CouponID]string{}, done: make(chan struct{})}
 	}
 	if len(c.next.rows) == maxUncommitted {
 		return nil, errTooMany
 	}
 	c.next.rows = append(c.next.rows, row)
-	if ask != "" {
-		c.next.asks[row.Coupon] = ask
-	}
+	c.next.epochs[row.Coupon] = epoch
 	if !c.writing {
 		c.writing = true
 		go c.write()
@@ -140,8 +138,9 @@ func (c *Committed) take() *group {
 	return g
 }
 
-// insert commits rows by autocommit. If the reply is lost, it tries once more: the rows may be there already. Another
-// server may serve again before a copy was made of the present one, and then lack them: a restore compares it.
+// insert commits rows by autocommit. If the reply is lost, it tries once more: the rows may be there already. If the
+// journal is a copy of another server, that one may serve the others, or serve again, and lack the rows: a restore
+// compares it. What this process last read of the journal may be old.
 func (c *Committed) insert(g *group) error {
 	ctx, cancel := context.WithTimeout(context.Background(), CommitTimeout)
 	defer cancel()
@@ -149,7 +148,7 @@ func (c *Committed) insert(g *group) error {
 		if err := promise.Add(ctx, q, g.rows); err != nil {
 			return err
 		}
-		for id, epoch := range g.asks {
+		for id, epoch := range g.epochs {
 			if err := promise.AskIfNew(ctx, q, id, epoch); err != nil {
 				return err
 			}

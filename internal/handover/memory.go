@@ -110,11 +110,11 @@ func (m *Memory) InJournal(id coupon.CouponID, arrival coupon.Arrival) bool {
 	return l != nil && l.ripe.Covers(l.epoch, arrival) && m.now().Sub(l.changed) >= replyTimeout
 }
 
-// NotJournalled returns the epoch of the last reply, if the journal is not known to be a copy of that server.
-func (m *Memory) NotJournalled(id coupon.CouponID) (epoch string) {
+// Epoch returns the epoch of the last reply; empty: there was none.
+func (m *Memory) Epoch(id coupon.CouponID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l := m.lines[id]; l != nil && l.mark.Epoch != l.epoch {
+	if l := m.lines[id]; l != nil {
 		return l.epoch
 	}
 	return ""

@@ -53,6 +53,20 @@ func TestClose_WhileRedisAnswersWritesNothing(t *testing.T) {
 	require.Zero(t, asked(d, id))
 }
 
+// A late process on a former server: the journal is a copy of the next one, whose restore is over. If the former one
+// dies, too, nobody else knows the answers.
+func TestClose_OnAServerThatTheJournalDoesNotCopy(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5)
+	d.Journal(id)
+	d.Apply(id, 3, 1, 2)
+	d.Exec("UPDATE journal SET epoch = 'another:1' WHERE coupon_id = ?", id)
+	require.NoError(t, d.Memory().Close(t.Context(), pool(t, d)))
+	require.Equal(t, []uint64{3, 1, 2}, rows(d, id))
+	require.EqualValues(t, 1, asked(d, id))
+}
+
 // A process that ends without having noticed another server hands over first. That server may be lost before a restore
 // has taken them over, so they are in the journal, too.
 func TestClose_HandsOverToAnotherServer(t *testing.T) {
@@ -232,6 +246,8 @@ func TestCommitted_AsksForARestoreOfAServerThatWasNotCopied(t *testing.T) {
 	d.Restore(id)
 	d.Memory().Journalled(id, promise.Mark{Epoch: mark(t, d, id)})
 	require.False(t, asked(4))
+	d.Exec("UPDATE journal SET epoch = 'another:1' WHERE coupon_id = ?", id)
+	require.True(t, asked(5), "what the process last read is old")
 }
 
 func TestCommitted_LostReplyToTheCommit(t *testing.T) {

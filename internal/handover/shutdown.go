@@ -23,11 +23,13 @@ const (
 )
 
 // Close hands over what must be handed over before the process ends. What Redis does not take, or no restore has taken
-// yet, is written into the journal, which then asks for a restore. Nobody uses the Memory any more.
+// yet, or what the journal does not copy, is written into the journal, which then asks for a restore. Nobody uses the
+// Memory any more.
 func (m *Memory) Close(ctx context.Context, db *sql.DB) error {
 	left := m.lastLook(ctx)
 	ctx, cancel := context.WithTimeout(ctx, lastWrite)
 	defer cancel()
+	m.addThoseElsewhere(ctx, db, left)
 	var problems []error
 	for _, id := range slices.Sorted(maps.Keys(left)) {
 		all := m.answers(id)
@@ -45,6 +47,20 @@ func (m *Memory) Close(ctx context.Context, db *sql.DB) error {
 
 // maxProblems bounds the coupons that an error names.
 const maxProblems = 5
+
+// addThoseElsewhere adds the coupons whose journal is a copy of another server than that of this process: the others
+// may know nobody of its answers, and nobody hands them over any more. An error means that the journal takes none,
+// either.
+func (m *Memory) addThoseElsewhere(ctx context.Context, db *sql.DB, left map[coupon.CouponID]bool) {
+	for id, l := range m.lines {
+		if left[id] || len(m.answers(id)) == 0 {
+			continue
+		}
+		if copied, err := promise.Copied(ctx, db, id); err == nil && copied != "" && copied != l.epoch {
+			left[id] = true
+		}
+	}
+}
 
 // lastLook compares what must be compared, and returns the coupons of which Redis, or a restore, has not taken
 // everybody.

@@ -27,10 +27,20 @@ func Ask(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) error {
 	return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
 }
 
+// Copied returns the epoch of the server that the journal of a coupon was last copied from; empty: none was. It waits
+// for no copy under way.
+func Copied(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (epoch string, err error) {
+	err = q.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), '') FROM journal WHERE coupon_id = ?", id).Scan(&epoch)
+	return epoch, mysqltx.Wrap(err, "read the journal of coupon %d", id)
+}
+
 // AskIfNew asks for a restore of a coupon if the journal was not last copied from the server of an epoch.
 func AskIfNew(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, epoch string) error {
-	_, err := q.ExecContext(ctx, askSQL+" AND epoch <> ?", id, epoch)
-	return mysqltx.Wrap(err, "ask for a restore of coupon %d", id)
+	copied, err := Copied(ctx, q, id)
+	if err == nil && copied != epoch {
+		err = Ask(ctx, q, id)
+	}
+	return err
 }
 
 // laterSQL looks at each application after the cutoff of a run. After a nightly one, that is who came since midnight.
