@@ -61,7 +61,7 @@
 // begins ten seconds after an epoch has begun, not earlier: pods notice a change of servers within that time. Under the
 // coupon's lock it
 //
-//   - waits for a copy under way, and commits those handed over to the journal, but for those outside the window
+//   - waits for a copy under way, and commits those handed over to the journal, but for those before the opening
 //   - walks the journal by arrival, looks for everybody in Redis first and then in MySQL, and enters who is accounted
 //     for nowhere. Who stands at a later arrival moves forward
 //   - marks again who has the coupon or was rejected
@@ -73,7 +73,7 @@
 //
 // It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile, it
 // fails and nothing is noted: `settle serve` comes again by itself, a settlement up to three times. It enters nobody
-// before the opening, after the closing or ahead of the clock.
+// before the opening or ahead of the clock.
 //
 // # What is left
 //

@@ -77,7 +77,7 @@ type Restored struct {
 	FromMarks int64 `json:"fromMarks"`
 	// Promises that the journal has seen accepted, and that neither the new server nor MySQL knows.
 	Unknown int64 `json:"unknown"`
-	// Rows of the journal that cannot be: before the opening, after the closing, or ahead of the clock.
+	// Rows of the journal that cannot be: before the opening, or ahead of the clock.
 	Impossible int64 `json:"impossible"`
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
@@ -353,12 +353,12 @@ func (r *restore) returnedPage(ctx context.Context, after uint64) ([]coupon.Appl
 	return page, next, err
 }
 
-// answersOf leaves out members that are no users, which were written by hand, and arrivals outside the window: nobody
+// answersOf leaves out members that are no users, which were written by hand, and arrivals before the opening: nobody
 // could delete their rows. Who is ahead of the clock gets a row: the clock of the server before may have been wrong,
 // and a later restore enters them.
 func (r *restore) answersOf(all []coupon.Application) (answers []coupon.Answer) {
 	for _, a := range all {
-		if user := a.User(); user != 0 && r.inWindow(a.Arrival) {
+		if user := a.User(); user != 0 && r.deservesARow(a.Arrival) {
 			answers = append(answers, coupon.Answer{User: user, Arrival: a.Arrival})
 		}
 	}

@@ -83,13 +83,18 @@ func (r *restore) possibleOf(lost []candidates.Entry) []candidates.Entry {
 	})
 }
 
-// possible reports whether somebody can have applied at an arrival: in the window, and not ahead of the clock.
+// possible reports whether somebody can have applied at an arrival: after the opening, and not ahead of the clock. It
+// may lie after the end of the window: a pod, or a server that serves again, may not have known that an operator closed
+// the coupon, and whoever was told stands.
 func (r *restore) possible(a coupon.Arrival) bool {
-	return r.inWindow(a) && a <= coupon.ArrivalAt(r.look.Now.Add(coupon.MaxAhead))
+	return r.opened(a) && a <= coupon.ArrivalAt(r.look.Now.Add(coupon.MaxAhead))
 }
 
-func (r *restore) inWindow(a coupon.Arrival) bool {
-	return coupon.ArrivalAt(r.coupon.OpensAt) <= a && a < coupon.ArrivalAt(r.coupon.ClosesAt)
+func (r *restore) opened(a coupon.Arrival) bool { return a >= coupon.ArrivalAt(r.coupon.OpensAt) }
+
+// deservesARow reports whether an arrival may become possible. A row at another one could never be deleted.
+func (r *restore) deservesARow(a coupon.Arrival) bool {
+	return r.possible(a) || r.opened(a) && a < coupon.ArrivalAt(r.coupon.ClosesAt)
 }
 
 // enter enters applications that are in the journal.

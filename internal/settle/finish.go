@@ -43,8 +43,8 @@ func (s *settlement) finish(ctx context.Context, done settled) (*finished, error
 	return &end, err
 }
 
-// countReviewed counts again after somebody left the queue who was settled at a later arrival. In the queue both counted
-// as one; in the DLQ they are two, and the excess would hide a loss.
+// countReviewed counts again after somebody left the queue who was settled at a later arrival. In the queue both
+// counted as one; in the DLQ they are two, and the excess would hide a loss.
 func (s *settlement) countReviewed(ctx context.Context) error {
 	return s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) error {
 		account, err := s.Auditor.Account(ctx, tx, locked.ID)

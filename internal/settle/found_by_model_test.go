@@ -56,8 +56,8 @@ func TestSettle_RefusedRowIsNoHolder(t *testing.T) {
 	d.Verify()
 }
 
-// A backup of Redis restores an application of a user who is settled at a later arrival: in the queue the two count once.
-// In the DLQ they are two, and the excess would hide a lost application.
+// A backup of Redis restores an application of a user who is settled at a later arrival: in the queue the two count
+// once. In the DLQ they are two, and the excess would hide a lost application.
 func TestSettle_CountsForItselfWhoIsReviewedBesideALaterOutcome(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)

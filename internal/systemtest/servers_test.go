@@ -138,9 +138,11 @@ func (c *couponModel) findings(known users) (codes []verify.Code) {
 		// An interrupted run has moved a NOT_SELECTED application to the DLQ without removing the outcome.
 		moved := is.place.underReview() && is.outcome == notSelected
 		movedBack = movedBack || moved
-		inBoth = inBoth || is.place != absent && is.outcome != undecided && !moved
+		// In the queue, an older state of Redis has the application that is settled at a later arrival.
+		older := is.place == waiting && is.outcome == undecided && c.settledAfter(a)
+		inBoth = inBoth || is.place != absent && is.outcome != undecided && !moved || older
 		passedOver = passedOver || is.place == waiting && is.outcome == undecided && known[a.user].status == active &&
-			!c.holds(a.user) && a.arrival < c.lastSeated()
+			!c.holds(a.user) && a.arrival < c.lastSeated() && !older
 	}
 	pending := len(c.pendingCleanup) > 0
 	// A run that was killed between the sweep and finalising has left no marks.
@@ -158,6 +160,16 @@ func (c *couponModel) findings(known users) (codes []verify.Code) {
 		}
 	}
 	return codes
+}
+
+// settledAfter reports whether the user of an application is settled at a later arrival.
+func (c *couponModel) settledAfter(a applicationKey) bool {
+	for b, is := range c.applications {
+		if b.user == a.user && b.arrival > a.arrival && is.outcome != undecided {
+			return true
+		}
+	}
+	return false
 }
 
 // describe describes the state in lines. Two states are equal when their descriptions are.

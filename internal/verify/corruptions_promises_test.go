@@ -180,10 +180,7 @@ var promiseCorruptions = map[string]corruption{
 	"told before the opening": {do: tell(window("apply_opens_at", -time.Microsecond), strangers+2),
 		codes: found{verify.ArrivalWrong: 1}},
 	"told at the opening": {do: tell(window("apply_opens_at", 0), firstRun+1)},
-	"told at the closing": {do: all(closeRow, tell(window("apply_closes_at", 0), strangers)),
-		codes: found{verify.ArrivalWrong: 1}, alone: true},
-	"told just before the closing": {
-		do: all(closeRow, tell(window("apply_closes_at", -time.Microsecond), strangers)), lost: 1, alone: true},
+	"told at the closing": {do: all(closeRow, tell(window("apply_closes_at", 0), strangers)), lost: 1, alone: true},
 	"told ahead of the clock": {do: tell(func(c *fixture) time.Time { return c.Now().Add(time.Minute) }, strangers+3),
 		codes: found{verify.ArrivalWrong: 1}},
 	"a winner told ahead of the clock": {
