@@ -112,7 +112,9 @@ func (c *Committed) add(row promise.Row, epoch string) (*group, error) {
 		return nil, errTooMany
 	}
 	c.next.rows = append(c.next.rows, row)
-	c.next.epochs[row.Coupon] = epoch
+	if epoch != "" {
+		c.next.epochs[row.Coupon] = epoch
+	}
 	if !c.writing {
 		c.writing = true
 		go c.write()

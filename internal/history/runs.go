@@ -95,7 +95,8 @@ GROUP BY ` + runColumns + `r.status ORDER BY r.id DESC`
 		OR EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = r.id AND x.coupon_id = ?))`
 	ofRecords  = "settlement f FORCE INDEX (settlement_newest)" + coupledSQL
 	ofResults  = "run_coupon f FORCE INDEX (run_coupon_coupon)" + coupledSQL
-	coupledSQL = " STRAIGHT_JOIN settlement_run r ON r.id = f.run_id WHERE f.coupon_id = ?"
+	coupledSQL = " STRAIGHT_JOIN settlement_run r ON r.id = f.run_id WHERE f.coupon_id = ? AND (? = '' OR " +
+		"r.trigger_kind = ?)"
 )
 
 // Runs returns runs, the newest first. An immediate coupon can have a million a day: only a filter of the coupon or the
@@ -113,8 +114,8 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 	// An immediate run has succeeded from the beginning.
 	immediate := f.Coupon > 0 && f.Trigger == "" && (f.Status == "" || f.Status == string(coupon.RunSucceeded))
 	if f.From.IsZero() && (immediate || f.Coupon > 0 && f.Trigger == string(coupon.ImmediateRun)) {
-		add(ofRecords, "f.run_id", f.Coupon)
-		add(ofResults, "f.run_id", f.Coupon)
+		add(ofRecords, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
+		add(ofResults, "f.run_id", f.Coupon, f.Trigger, f.Trigger)
 	} else {
 		triggers, source := []string{f.Trigger}, newestSQL
 		if f.Trigger == "" {
@@ -131,8 +132,7 @@ func (r Reader) Runs(ctx context.Context, f RunFilter) ([]Run, error) {
 		}
 	}
 	return r.runs(ctx, runsSQL+"("+strings.Join(found, " UNION ")+`) i STRAIGHT_JOIN settlement_run r ON r.id = i.id
-		WHERE ? = '' OR r.trigger_kind = ? ORDER BY r.id DESC LIMIT ?`+ofRuns,
-		append(args, f.Trigger, f.Trigger, f.Limit)...)
+		ORDER BY r.id DESC LIMIT ?`+ofRuns, append(args, f.Limit)...)
 }
 
 // runs executes a query that begins with runsSQL.

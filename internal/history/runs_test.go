@@ -193,6 +193,8 @@ func TestRuns_OfImmediateCoupons(t *testing.T) {
 		"each":               {history.RunFilter{Trigger: "IMMEDIATE"}, []coupon.RunID{6, 5, 3, 2}},
 		"each of a page":     {history.RunFilter{Trigger: "IMMEDIATE", Before: 6, Limit: 2}, []coupon.RunID{5, 3}},
 		"each of a coupon":   {history.RunFilter{Trigger: "IMMEDIATE", Coupon: 7}, []coupon.RunID{6, 5, 2}},
+		"a page of each of a coupon": {history.RunFilter{Trigger: "IMMEDIATE", Coupon: 7, Limit: 3},
+			[]coupon.RunID{6, 5, 2}},
 		"nights of a coupon": {history.RunFilter{Trigger: "CRON", Coupon: 7}, []coupon.RunID{1}},
 		"of another status":  {history.RunFilter{Status: "HELD", Coupon: 7}, []coupon.RunID{4}},
 		"each of an hour": {history.RunFilter{Trigger: "IMMEDIATE", From: noon, To: noon.Add(time.Hour)},
