@@ -84,5 +84,6 @@ func TestAlter_OfALargeTable(t *testing.T) {
 		"MODIFY COLUMN position BIGINT UNSIGNED NOT NULL DEFAULT 0, ALGORITHM=INPLACE, LOCK=NONE"), "ALGORITHM=COPY")
 	require.Equal(t, []string{"position", "source"}, jajeongtest.Column[string](d, `
 		SELECT column_name FROM information_schema.columns
-		WHERE table_schema = DATABASE() AND table_name = 'user_coupon' AND (column_name = 'position' AND column_type LIKE 'int%' OR column_name = 'source') ORDER BY 1`))
+		WHERE table_schema = DATABASE() AND table_name = 'user_coupon'
+		AND (column_name = 'position' AND column_type LIKE 'int%' OR column_name = 'source') ORDER BY 1`))
 }

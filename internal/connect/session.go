@@ -68,7 +68,7 @@ var (
 	// Migrating is for migrations: while a statement builds the index of a large table, the server sends nothing. While
 	// it waits for the lock of a table, everybody else waits behind it.
 	Migrating = Patience{Locks: 2 * time.Second, Silent: 5 * time.Minute}
-	// Patient is for benches and tests, which nobody waits for.
+	// Patient is for benches and tests: nobody else waits for their locks.
 	Patient = Patience{Locks: 10 * time.Second, Silent: 5 * time.Minute}
 )
 

@@ -53,8 +53,8 @@ func TestClose_WhileRedisAnswersWritesNothing(t *testing.T) {
 	require.Zero(t, asked(d, id))
 }
 
-// A late process on a former server: the journal is a copy of the next one, whose restore is over. If the former one
-// dies, too, nobody else knows the answers.
+// A process ends that still works on a former server. The journal is a copy of the next one. If the former server dies,
+// nobody else knows the answers of the process.
 func TestClose_OnAServerThatTheJournalDoesNotCopy(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
