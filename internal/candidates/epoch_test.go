@@ -152,8 +152,8 @@ func follow(t *testing.T, replica *redis.Client, addr string) {
 	})
 }
 
-// Before the opening there is nobody to restore. But a pod that is late to notice a promotion may accept somebody on the
-// former server.
+// Before the opening there is nobody to restore. But a pod that is late to notice a promotion may accept somebody on
+// the former server.
 func TestEpoch_IsBornRestoredBeforeTheOpening(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, testenv.PrivateRedis(t, testenv.RedisOptions{}).Addr())
