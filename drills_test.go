@@ -204,14 +204,6 @@ func (d *drilled) awaitLine(users ...string) {
 	})
 }
 
-// verify demands an exit code of settle verify.
-func (d *drilled) verify(want int) string {
-	d.T.Helper()
-	code, stdout, stderr := d.settle("verify")
-	require.Equal(d.T, want, code, "%s%s", stdout, stderr)
-	return stdout
-}
-
 func TestDrill_MySQLAlone(t *testing.T) {
 	t.Parallel()
 	d := drill(t)

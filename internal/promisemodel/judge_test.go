@@ -264,12 +264,12 @@ func (w *world) findsPassedOver() string {
 			continue
 		}
 		for v := range w.law.users {
-			excused := h.seatMoved || h.bothServed || h.keyDeleted && (h.dbFell || w.repls > 1)
+			excused := h.seatMoved || h.elsewhere || h.keyDeleted && (h.dbFell || w.repls > 1)
 			if !excused && w.db.coupons[v] > h.told[u] && h.told[v] > h.told[u] {
 				return "somebody is passed over"
 			}
 		}
-		if h.hadCoupon.has(u) && h.handLost == 0 && !h.seatMoved && !h.bothServed {
+		if h.hadCoupon.has(u) && h.handLost == 0 && !h.seatMoved && !h.elsewhere {
 			return "somebody had a coupon and does not get it again"
 		}
 	}

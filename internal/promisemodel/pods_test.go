@@ -12,7 +12,7 @@ func (w *world) apply(user, podNo int8, lost bool) bool {
 	p := &w.pods[podNo]
 	on := w.serverOf(p)
 	s := &w.servers[on]
-	if p.cutOff || !s.exists || w.pending[user].by > 0 {
+	if p.cutOff || !s.exists || w.pending[user].by > 0 || !w.opened {
 		return false
 	}
 	e := w.begin(on, p.seen)
@@ -22,7 +22,8 @@ func (w *world) apply(user, podNo int8, lost bool) bool {
 	case !isNew && s.inDLQ.has(user): // UNDER_REVIEW
 		return false
 	case isNew:
-		if s.marks[user] != notMarked || s.rejected.has(user) || s.soldOut || w.accepts >= w.law.accepts {
+		if s.marks[user] != notMarked || s.rejected.has(user) || s.soldOut || s.closed ||
+			w.accepts >= w.law.accepts {
 			return false
 		}
 		w.accepts++
@@ -129,6 +130,7 @@ func (w *world) look(p *pod) bool {
 	if s := &w.servers[on]; w.keeps(catalogLiftsLast) {
 		s.last = max(s.last, w.db.upTo, w.db.settledUpTo)
 	}
+	w.servers[on].closed = w.db.closes > 0
 	w.learn(p, e)
 	if p.newEpoch || p.newRestore {
 		w.handOver(p, &w.servers[on])
@@ -192,16 +194,18 @@ func (w *world) die(podNo int8) {
 	w.startPod(podNo)
 }
 
-// terminate ends a pod while Redis is silent: it writes what it remembers into the journal, and asks for a restore.
+// terminate ends a pod while Redis is silent, or on a server that the journal does not copy: it writes what it remembers
+// into the journal, and asks for a restore.
 func (w *world) terminate(podNo int8) bool {
 	p := &w.pods[podNo]
-	if !p.cutOff {
+	elsewhere := p.onFormer && w.db.epoch != epoch{} && w.db.epoch != p.epoch
+	if !p.cutOff && !elsewhere {
 		return false
 	}
 	asks := false
 	for u := range int8(maxUsers) {
 		for _, a := range p.answers[u] {
-			if a.arrival > 0 {
+			if a.arrival > 0 && (p.cutOff || w.keeps(terminatingTellsElsewhere)) {
 				w.enterJournal(u, a.arrival)
 				w.happened.podDied.add(u)
 				asks = w.keeps(terminatingAsks)

@@ -20,12 +20,12 @@ func (l law) with(kinds ...action) *law {
 	return &l
 }
 
-// withAll is a law that allows every act and every fault, but for a former server that serves again: it makes a world
-// five times as large.
+// withAll is a law that allows every act and every fault, but for a former server that serves again or for long: it
+// makes a world five times as large.
 func (l law) withAll() *law {
 	l.kinds = map[action]bool{}
 	for kind := firstAct; kind < lastAction; kind++ {
-		l.kinds[kind] = kind != formerReturns
+		l.kinds[kind] = kind != formerReturns && kind != formerLasts
 	}
 	return &l
 }
@@ -80,15 +80,15 @@ func TestNoRandomSequenceLosesAnybody(t *testing.T) {
 func randomLaw(random *rand.Rand) *law {
 	l := law{users: 1 + int8(min(1, random.IntN(4))), accepts: 3, faults: 1 + int8(random.IntN(4)),
 		acts: int8(max(0, random.IntN(4)-1)), both: random.IntN(2) == 0, coarse: random.IntN(2) == 0,
-		afterJournal: random.IntN(6) == 0, kinds: map[action]bool{}}
+		afterJournal: random.IntN(6) == 0, early: random.IntN(4) == 0, kinds: map[action]bool{}}
 	l.nightly = !l.both
 	for act := firstAct; act < firstFault; act++ {
 		l.kinds[act] = true
 	}
 	for range 4 {
 		switch kind := firstFault + 1 + action(random.IntN(int(lastAction-firstFault-1))); kind {
-		case formerReturns:
-			l.kinds[formerReturns], l.kinds[failoverBoth], l.kinds[podDies] = true, true, true
+		case formerReturns, formerLasts:
+			l.kinds[kind], l.kinds[failoverBoth], l.kinds[podDies] = true, true, true
 		case replicaStops, failover, failoverLate, failoverBoth, failoverBothLate, demoted:
 			l.kinds[kind], l.kinds[replicaStops], l.kinds[failover] = true, true, true
 		case databaseStops, databaseFalls:

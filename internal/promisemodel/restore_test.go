@@ -84,7 +84,8 @@ func (w *world) walk(s *server) {
 			rows.add(r.returned[u])
 		}
 		for a := instant(1); a <= latest && r.entering[u] == 0; a++ {
-			if rows.has(a) && (s.place[u] == 0 || a < s.place[u]) && !w.accounted(u, a) {
+			late := w.db.closes > 0 && a >= w.db.closes && !w.keeps(lateAreEntered)
+			if rows.has(a) && (s.place[u] == 0 || a < s.place[u]) && !w.accounted(u, a) && !late {
 				r.entering[u] = a
 			}
 		}

@@ -93,6 +93,11 @@ const (
 	// pod 2 looks; ten seconds pass; a restore begins; the restore goes on; pod 1 is told to end, and writes its
 	// memory into the journal. Lost, and nobody notices, though the journal has the row.
 	terminatingAsks
+	// A pod that ends on a server that the journal does not copy writes its memory into the journal, and asks.
+	// Without it: the replica is promoted, and the former server still serves; a restore begins; ten seconds pass, and
+	// the former server still serves; a restore begins; the restore goes on; user 1 applies by pod 1; pod 1 is told to
+	// end. Lost, and nobody notices.
+	terminatingTellsElsewhere
 	// A pod that promises in the journal asks for a restore, unless the journal is a copy of its server.
 	// Without it: the replica is promoted, and the former server still serves; pod 2 dies; user 1 applies by pod 2; the
 	// row of user 1 is committed, and the user told; the former server serves again; pod 2 dies. Lost, and nobody
@@ -237,6 +242,15 @@ const (
 	// Without it: user 1 applies by pod 1; Redis is flushed; pod 2 looks; user 2 applies by pod 1; an immediate run
 	// begins. Somebody is passed over.
 	bornBeforeOpening
+	// On a server that was promoted, an epoch is not born restored: the former one may accept somebody.
+	// Without it: the replica is promoted, and the former server still serves; an immediate run begins; the settlement
+	// checks again; the window opens; user 1 applies by pod 2; the former server ends; user 2 applies by pod 1; the
+	// close-out goes on; an immediate run begins. Somebody is passed over.
+	promotedIsCompared
+	// Whoever was told after an operator had closed the coupon is entered, too.
+	// Without it: the replica is promoted, and the former server still serves; an operator closes the coupon; user 1
+	// applies by pod 2. Lost, and nobody notices, though the journal has the row.
+	lateAreEntered
 
 	// When a restore is due.
 
@@ -313,66 +327,69 @@ const (
 )
 
 var ruleNames = [lastRule]string{
-	all:                      "all",
-	epochByReplid:            "epochByReplid",
-	replicaIsNoEpoch:         "replicaIsNoEpoch",
-	sinceGrows:               "sinceGrows",
-	cutoffAccounts:           "cutoffAccounts",
-	enteringAddsNothing:      "enteringAddsNothing",
-	excessIsAdded:            "excessIsAdded",
-	earlierPlaceCountsOnce:   "earlierPlaceCountsOnce",
-	handReplacesNothing:      "handReplacesNothing",
-	duplicatesRemembered:     "duplicatesRemembered",
-	forgetsAfterTenSeconds:   "forgetsAfterTenSeconds",
-	silenceForgetsNothing:    "silenceForgetsNothing",
-	keepsUntilTaken:          "keepsUntilTaken",
-	newEpochCompares:         "newEpochCompares",
-	restoreCompares:          "restoreCompares",
-	takingComparesNothing:    "takingComparesNothing",
-	whoStandsGetsEpoch:       "whoStandsGetsEpoch",
-	markIsNoAnswer:           "markIsNoAnswer",
-	terminatingAsks:          "terminatingAsks",
-	commitAsks:               "commitAsks",
-	podsPassSeen:             "podsPassSeen",
-	catalogLiftsLast:         "catalogLiftsLast",
-	pagesCarryEpoch:          "pagesCarryEpoch",
-	copyAsks:                 "copyAsks",
-	upToOfFirstReply:         "upToOfFirstReply",
-	lowerOfUpToAndSince:      "lowerOfUpToAndSince",
-	tenSecondsBefore:         "tenSecondsBefore",
-	upToStaysWhileDue:        "upToStaysWhileDue",
-	upToStaysWhileUnclean:    "upToStaysWhileUnclean",
-	journalFirst:             "journalFirst",
-	fallbackReadsAll:         "fallbackReadsAll",
-	marksReadAll:             "marksReadAll",
-	returnedIntoJournal:      "returnedIntoJournal",
-	restoreLocksJournal:      "restoreLocksJournal",
-	placesMoveForward:        "placesMoveForward",
-	unknownMarkGoes:          "unknownMarkGoes",
-	marksAreWrittenAgain:     "marksAreWrittenAgain",
-	marksAreEntered:          "marksAreEntered",
-	marksNeedNoGap:           "marksNeedNoGap",
-	handIsNoArrival:          "handIsNoArrival",
-	removesExactly:           "removesExactly",
-	endSeesEpoch:             "endSeesEpoch",
-	movedLowersAccepted:      "movedLowersAccepted",
-	notInFirstRestore:        "notInFirstRestore",
-	leftAtMostBefore:         "leftAtMostBefore",
-	leftWithoutEntered:       "leftWithoutEntered",
-	leftIsLowered:            "leftIsLowered",
-	restoreWaits:             "restoreWaits",
-	bornBeforeOpening:        "bornBeforeOpening",
-	dueOtherEpoch:            "dueOtherEpoch",
-	dueMissing:               "dueMissing",
-	dueMarks:                 "dueMarks",
-	handMarksNotCounted:      "handMarksNotCounted",
-	dueReturned:              "dueReturned",
-	dueAsked:                 "dueAsked",
-	settlesNothingWhileDue:   "settlesNothingWhileDue",
-	checksBeforeCommit:       "checksBeforeCommit",
-	gapHolds:                 "gapHolds",
-	gapRestoresOnce:          "gapRestoresOnce",
-	finalisesNothingWhileDue: "finalisesNothingWhileDue",
-	earlierPlacesAreCleaned:  "earlierPlacesAreCleaned",
-	cleanUpAsks:              "cleanUpAsks",
+	all:                       "all",
+	epochByReplid:             "epochByReplid",
+	replicaIsNoEpoch:          "replicaIsNoEpoch",
+	sinceGrows:                "sinceGrows",
+	cutoffAccounts:            "cutoffAccounts",
+	enteringAddsNothing:       "enteringAddsNothing",
+	excessIsAdded:             "excessIsAdded",
+	earlierPlaceCountsOnce:    "earlierPlaceCountsOnce",
+	handReplacesNothing:       "handReplacesNothing",
+	duplicatesRemembered:      "duplicatesRemembered",
+	forgetsAfterTenSeconds:    "forgetsAfterTenSeconds",
+	silenceForgetsNothing:     "silenceForgetsNothing",
+	keepsUntilTaken:           "keepsUntilTaken",
+	newEpochCompares:          "newEpochCompares",
+	restoreCompares:           "restoreCompares",
+	takingComparesNothing:     "takingComparesNothing",
+	whoStandsGetsEpoch:        "whoStandsGetsEpoch",
+	markIsNoAnswer:            "markIsNoAnswer",
+	terminatingAsks:           "terminatingAsks",
+	terminatingTellsElsewhere: "terminatingTellsElsewhere",
+	commitAsks:                "commitAsks",
+	podsPassSeen:              "podsPassSeen",
+	catalogLiftsLast:          "catalogLiftsLast",
+	pagesCarryEpoch:           "pagesCarryEpoch",
+	copyAsks:                  "copyAsks",
+	upToOfFirstReply:          "upToOfFirstReply",
+	lowerOfUpToAndSince:       "lowerOfUpToAndSince",
+	tenSecondsBefore:          "tenSecondsBefore",
+	upToStaysWhileDue:         "upToStaysWhileDue",
+	upToStaysWhileUnclean:     "upToStaysWhileUnclean",
+	journalFirst:              "journalFirst",
+	fallbackReadsAll:          "fallbackReadsAll",
+	marksReadAll:              "marksReadAll",
+	returnedIntoJournal:       "returnedIntoJournal",
+	restoreLocksJournal:       "restoreLocksJournal",
+	placesMoveForward:         "placesMoveForward",
+	unknownMarkGoes:           "unknownMarkGoes",
+	marksAreWrittenAgain:      "marksAreWrittenAgain",
+	marksAreEntered:           "marksAreEntered",
+	marksNeedNoGap:            "marksNeedNoGap",
+	handIsNoArrival:           "handIsNoArrival",
+	removesExactly:            "removesExactly",
+	endSeesEpoch:              "endSeesEpoch",
+	movedLowersAccepted:       "movedLowersAccepted",
+	notInFirstRestore:         "notInFirstRestore",
+	leftAtMostBefore:          "leftAtMostBefore",
+	leftWithoutEntered:        "leftWithoutEntered",
+	leftIsLowered:             "leftIsLowered",
+	restoreWaits:              "restoreWaits",
+	bornBeforeOpening:         "bornBeforeOpening",
+	promotedIsCompared:        "promotedIsCompared",
+	lateAreEntered:            "lateAreEntered",
+	dueOtherEpoch:             "dueOtherEpoch",
+	dueMissing:                "dueMissing",
+	dueMarks:                  "dueMarks",
+	handMarksNotCounted:       "handMarksNotCounted",
+	dueReturned:               "dueReturned",
+	dueAsked:                  "dueAsked",
+	settlesNothingWhileDue:    "settlesNothingWhileDue",
+	checksBeforeCommit:        "checksBeforeCommit",
+	gapHolds:                  "gapHolds",
+	gapRestoresOnce:           "gapRestoresOnce",
+	finalisesNothingWhileDue:  "finalisesNothingWhileDue",
+	earlierPlacesAreCleaned:   "earlierPlacesAreCleaned",
+	cleanUpAsks:               "cleanUpAsks",
 }

@@ -57,6 +57,7 @@ var recordedLater = steps(of(0, replicaStops), applying(1, 1), of(0, failover), 
 	of(0, restoreBegin, restoreContinue))
 
 func (l law) fine() law              { l.coarse = false; return l }
+func (l law) beforeOpening() law     { l.early = true; return l }
 func (l law) atNight() law           { l.nightly = true; return l }
 func (l law) faulty(faults int8) law { l.faults = faults; return l }
 func (l law) operated(acts int8) law { l.acts = acts; return l }
@@ -89,11 +90,14 @@ var searches = map[rule]search{
 	restoreCompares:       {law: twoUsers.faulty(1), kinds: and(queueDeleted)},
 	takingComparesNothing: {law: twoUsers.faulty(1), kinds: loss},
 	terminatingAsks:       {law: oneUser.faulty(2), after: late},
+	terminatingTellsElsewhere: {law: oneUser.faulty(1), after: of(0, failoverBoth, restoreBegin, formerLasts,
+		restoreBegin, restoreContinue)},
 	commitAsks: {law: oneUser.faulty(3).promisedInJournal(), after: steps(of(0, failoverBoth), by(1, podDies),
 		applying(0, 1), of(0, commitsPromise, formerReturns))},
 	podsPassSeen: {law: twoUsers.faulty(1), kinds: lateLoss},
 
-	copyAsks:          {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies)},
+	copyAsks: {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies),
+		after: of(0, failoverBoth, formerEnds)},
 	upToOfFirstReply:  {law: twoUsers.faulty(2).fine(), kinds: and(queueDeleted)},
 	upToStaysWhileDue: {law: twoUsers.faulty(2), kinds: kinds(loss, and(queueDeleted))},
 	upToStaysWhileUnclean: {law: twoUsers.faulty(2).operated(1).fine(), after: steps(of(0, applies, settleImmediately,
@@ -127,6 +131,9 @@ var searches = map[rule]search{
 		restoreBegin))},
 	bornBeforeOpening: {law: twoUsers.faulty(1), kinds: and(flushed)},
 
+	promotedIsCompared: {law: twoUsers.faulty(1).beforeOpening(), kinds: and(failoverBoth)},
+	lateAreEntered:     {law: oneUser.faulty(1).operated(1), kinds: and(failoverBoth, closeWindow)},
+
 	dueOtherEpoch: {law: oneUser.faulty(2), kinds: and(failoverBoth, formerReturns, podDies)},
 	dueMissing:    {law: oneUser.faulty(1), kinds: and(queueDeleted)},
 	dueMarks:      {law: oneUser.faulty(1), kinds: and(marksDeleted)},
@@ -156,9 +163,11 @@ func (s search) run(r rule) (violation string, sequence []step) {
 	l := s.law.with(s.kinds...)
 	var found map[string][]step
 	if s.after == nil {
-		found = walk(l, 0, 6000, 30, true).found
+		found = walk(l, 0, 60_000, 30, true).found
 	} else {
-		l = s.law.withAll()
+		if s.kinds == nil {
+			l = s.law.withAll()
+		}
 		l.after = s.after
 		found = explore(l, time.Minute, true).found
 	}

@@ -36,7 +36,8 @@ func (w *world) begin(on int8, seen instant) epoch {
 	}
 	s.since, s.began, w.now = since, since, max(w.now, since)
 	s.run, s.repl, s.tenSeconds = s.serverRun, s.serverRepl, false
-	if !w.keeps(bornBeforeOpening) && s.accepted == 0 && seen == 0 && w.db.upTo == 0 {
+	early := !w.opened && (s.replacedNone || !w.keeps(promotedIsCompared)) || !w.keeps(bornBeforeOpening)
+	if early && s.accepted == 0 && seen == 0 && w.db.upTo == 0 {
 		s.restored = s.since
 	}
 	return s.epochNow()
@@ -119,6 +120,7 @@ func (w *world) formerReturns() bool {
 	if !w.servers[former].exists {
 		return false
 	}
+	w.happened.elsewhere = true
 	w.servers[primary] = w.servers[former]
 	w.servers[former], w.formerServes = server{}, false
 	for i := range w.pods {

@@ -101,6 +101,7 @@ func (w *world) commit(refuses bool) bool {
 		return false
 	}
 	s := &w.servers[run.on]
+	w.happened.elsewhere = w.happened.elsewhere || run.on == former
 	for a := instant(1); a < run.cutoff; a++ {
 		for u := range int8(maxUsers) {
 			notSelected := w.db.outcomes[u][0]

@@ -10,6 +10,7 @@ type action int8
 
 const (
 	applies action = iota
+	opens
 	commitsPromise
 	looks
 	reachesRedis
@@ -36,6 +37,7 @@ const (
 	dropDLQ
 	grantByHand
 	addSeat
+	closeWindow
 	acceptGap
 	forgetUser
 	settlePast
@@ -54,7 +56,8 @@ const (
 	failoverBoth // while the former one still serves
 	failoverBothLate
 	formerReturns
-	demoted // and promoted again
+	formerLasts // for more than ten seconds
+	demoted     // and promoted again
 	replicaComes
 	flushed
 	queueDeleted
@@ -65,8 +68,9 @@ const (
 )
 
 var actionNames = [lastAction]string{
-	applies: "user %u applies by pod %p", commitsPromise: "the row of user %u is committed, and the user told",
-	looks: "pod %p looks", reachesRedis: "pod %p reaches Redis again",
+	applies: "user %u applies by pod %p", opens: "the window opens",
+	commitsPromise: "the row of user %u is committed, and the user told",
+	looks:          "pod %p looks", reachesRedis: "pod %p reaches Redis again",
 	terminates: "pod %p is told to end, and writes its memory into the journal",
 	follows:    "pod %p follows the new server", formerEnds: "the former server ends",
 	copyBegin: "the journal reads its first page%s", copyRead: "the journal reads its second page",
@@ -76,7 +80,8 @@ var actionNames = [lastAction]string{
 	commitSettlement: "the settlement commits",
 	closeOut:         "the close-out goes on", cleanUp: "user %u is cleaned up%s", tenSecondsPass: "ten seconds pass",
 	retryDLQ: "an operator retries the DLQ%s", dropDLQ: "an operator drops user %u from the DLQ",
-	grantByHand: "user %u gets a coupon by hand", addSeat: "a seat is added", acceptGap: "the gap is written off",
+	grantByHand: "user %u gets a coupon by hand", addSeat: "a seat is added",
+	closeWindow: "an operator closes the coupon", acceptGap: "the gap is written off",
 	forgetUser: "the coupon is finalised, user %u forgotten, and the window extended",
 	finalise:   "the coupon is finalised",
 	settlePast: "an operator settles what came more than ten seconds ago%s",
@@ -89,6 +94,7 @@ var actionNames = [lastAction]string{
 	failoverBoth:     "the replica is promoted, and the former server still serves",
 	failoverBothLate: "the replica is promoted, its clock is late, and the former server still serves",
 	formerReturns:    "the former server serves again",
+	formerLasts:      "ten seconds pass, and the former server still serves",
 	demoted:          "the server is demoted and promoted again", replicaComes: "a first replica comes",
 	flushed: "Redis is flushed", queueDeleted: "the queue key is deleted", marksDeleted: "the key of marks is deleted",
 	databaseStops: "MySQL's replica stops to follow",
@@ -150,7 +156,7 @@ func (w *world) do(s step) bool {
 	switch {
 	case s.isFault():
 		follows := w.replicaBehind && s.action >= failover && s.action <= demoted ||
-			w.dbBehind && s.action == databaseFalls || s.action == formerReturns
+			w.dbBehind && s.action == databaseFalls || s.action == formerReturns || s.action == formerLasts
 		if !follows {
 			if w.faults >= w.law.faults {
 				return false
@@ -176,6 +182,10 @@ func (w *world) ordinary(s step) bool {
 	switch s.action {
 	case applies:
 		return w.apply(s.user, s.pod, false)
+	case opens:
+		opens := !w.opened
+		w.opened = true
+		return opens
 	case commitsPromise:
 		return w.commitPromise(s.user)
 	case looks:
@@ -220,14 +230,14 @@ func (w *world) ordinary(s step) bool {
 	case cleanUp:
 		return w.clean(s.user, s.on)
 	default:
-		return w.tenSecondsPass()
+		return !w.formerServes && w.tenSecondsPass()
 	}
 }
 
 // tenSecondsPass says that nothing else happens for ten seconds, in which every pod looks that is not cut off, and no
 // restore is due that can begin, and no journal to be written after a fallback. Pods forget what they may.
 func (w *world) tenSecondsPass() bool {
-	if w.formerServes || w.replicaBehind || w.dbBehind || w.journalWaits {
+	if w.replicaBehind || w.dbBehind || w.journalWaits {
 		return false
 	}
 	s := &w.servers[primary]
@@ -236,17 +246,17 @@ func (w *world) tenSecondsPass() bool {
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
-		if !p.cutOff && (p.newEpoch || p.newRestore || !w.sees(primary, p.epoch)) {
+		if !p.late() && (p.newEpoch || p.newRestore || !w.sees(primary, p.epoch)) {
 			return false
 		}
 	}
 	for i := range w.pods {
 		p := &w.pods[i]
-		if !p.cutOff || !w.keeps(silenceForgetsNothing) {
-			p.forget(w.db.mark, !p.cutOff && !s.anyReturned())
+		if !p.late() || !w.keeps(silenceForgetsNothing) {
+			p.forget(w.db.mark, !p.late() && !s.anyReturned())
 		}
 		for u := range int8(maxUsers) {
-			if p.cutOff && p.answers[u] != [kept]answer{} {
+			if p.late() && p.answers[u] != [kept]answer{} {
 				w.happened.late.add(u)
 			}
 		}
@@ -262,6 +272,9 @@ func (w *world) tenSecondsPass() bool {
 	w.happened.witnesses = [pods]users{}
 	return true
 }
+
+// late says whether ten seconds do not bring the pod to the server of the others.
+func (p *pod) late() bool { return p.cutOff || p.onFormer }
 
 // act is what an operator does.
 func (w *world) act(s step) bool {
@@ -291,6 +304,11 @@ func (w *world) act(s step) bool {
 		}
 		w.db.seats++
 		r.soldOut = false
+	case closeWindow:
+		if w.locked() || w.db.closes > 0 {
+			return false
+		}
+		w.db.closes, r.closed = w.tick(r), true
 	case acceptGap:
 		missing := w.missing(r)
 		if w.locked() || !w.isQuiet() || missing == 0 {
@@ -333,7 +351,7 @@ func (w *world) finaliseAndForget(user int8) bool {
 	if w.db.coupons[user] > 0 || w.db.byHand.has(user) || w.db.outcomes[user][0].arrival == 0 || !w.tenSecondsPass() {
 		return false
 	}
-	w.db.journal = [maxUsers]instants{}
+	w.db.journal, w.db.closes, s.closed = [maxUsers]instants{}, 0, false
 	s.marks, s.rejected = [maxUsers]instant{}, 0
 	for i, o := range w.db.outcomes[user] {
 		if o.arrival > 0 {
@@ -376,6 +394,8 @@ func (w *world) fault(s step) bool {
 		w.promote(s.action)
 	case formerReturns:
 		return w.formerReturns()
+	case formerLasts:
+		return w.formerServes && w.tenSecondsPass()
 	case replicaComes: // not before a script has seen a promotion: the backlog lives for a minute at least
 		if !w.sameServer(r) {
 			return false

@@ -59,6 +59,7 @@ type dataset struct {
 	returned [maxUsers]instant // handed over
 
 	exists, soldOut       bool
+	closed                bool // the published window has ended
 	run, repl             int8 // run_id and replid of the state
 	since, restored, last instant
 	accepted, left        int8
@@ -100,6 +101,7 @@ type database struct {
 	unclean  users // settled, and the clean-up is to come
 
 	settledUpTo        instant
+	closes             instant // when an operator closed the coupon; 0: it is open
 	writtenOff, erased int8
 }
 
@@ -155,6 +157,7 @@ type world struct {
 	dbReplica     database
 	dbBehind      bool
 	formerServes  bool
+	opened        bool
 	finalised     bool
 	journalWaits  bool // MySQL has fallen back, and the journal has not been written since
 
@@ -187,6 +190,7 @@ type happened struct {
 	dbFell     bool
 	redisLost  bool // a server has lost something
 	bothServed bool
+	elsewhere  bool // a settlement committed on a server that no longer was, or is, that of the others
 	wentBack   bool // a pod told an arrival below one that it had told
 	lostAtEnd  bool // as the coupon was finalised, nothing accounted for a row of the journal
 	overfull   bool // the bounds of the model are too small for what follows
@@ -204,6 +208,7 @@ type law struct {
 	nightly      bool // or immediate
 	both         bool // nightly and immediate runs
 	afterJournal bool // ACCEPT_AFTER=journal
+	early        bool // the window opens later
 	coarse       bool // journal, restore and settlement take few steps
 	steps        []step
 	after        []step // a search begins after them
@@ -212,9 +217,9 @@ type law struct {
 
 func (w *world) keeps(r rule) bool { return w.law.broken != r }
 
-// newWorld is a coupon whose window has just opened.
+// newWorld is a coupon whose window has just opened, or will open.
 func newWorld(l *law) world {
-	w := world{law: l, runs: 1, repls: 1}
+	w := world{law: l, runs: 1, repls: 1, opened: !l.early}
 	w.db.seats = 1
 	s := &w.servers[primary]
 	s.serverRun, s.serverRepl, s.replacedNone = 1, 1, true

@@ -27,8 +27,8 @@ end
 
 -- Begins an epoch if the state is not that of this server. seen is the highest arrival that the caller and the journal
 -- know, opens the start of the window by the coupon's row (µs; 0: unknown), and ttl that of a state without one (s).
--- Without promises before the opening, there is nobody to restore. But a pod that is late to notice a promotion may accept
--- somebody on the former server.
+-- Without promises before the opening, there is nobody to restore. But a pod that is late to notice a promotion may
+-- accept somebody on the former server.
 -- Returns the epoch, since, and whether the server has been compared with the journal.
 local function begin(now, s, seen, opens, ttl)
   local epoch, since, replid = current(now, s)
