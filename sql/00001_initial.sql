@@ -318,6 +318,25 @@ CREATE TABLE IF NOT EXISTS approval (
     KEY person (user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+-- What `settle verify` has found right about a coupon that was finalised.
+CREATE TABLE IF NOT EXISTS seal (
+    coupon_id  BIGINT UNSIGNED NOT NULL,
+    digest     VARCHAR(80)     NOT NULL DEFAULT '', -- SHA-256 of the coupon's rows; empty: it was never found right
+    run_id     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the coupon's last run; a later one ends the seal
+    audit_seq  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the last audit event that the digest covers
+    sealed_at  DATETIME(6)     NOT NULL,
+    checked_at DATETIME(6)     NULL,                -- NULL: the last check found something
+    PRIMARY KEY (coupon_id),
+    KEY seal_checked (checked_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
+-- How far `settle verify` has come. The next check of all coupons begins there.
+CREATE TABLE IF NOT EXISTS verify_mark (
+    name  VARCHAR(40)     NOT NULL, -- of a table, or of the turn through a table
+    value BIGINT UNSIGNED NOT NULL, -- an id; of `finalised`, µs since 1970
+    PRIMARY KEY (name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
+
 -- What remains of a coupon that `settle purge` has deleted.
 CREATE TABLE IF NOT EXISTS purged_coupon (
     coupon_id          BIGINT UNSIGNED NOT NULL,

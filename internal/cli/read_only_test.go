@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,5 +40,6 @@ func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 		code, stdout, stderr := w.settle(c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, stdout, stderr)
 		require.NotContains(t, stderr, "read-only")
+		require.Equal(t, c.args[0] == "verify", strings.Contains(stderr, "the result was not sealed"), stderr)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/ledger"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/runmetrics"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/text"
@@ -121,39 +122,28 @@ func (p *program) openToStay(ctx context.Context) (*servers, error) {
 	return writable(ctx, s, err)
 }
 
-const couponsPerPage = 1000
-
-// eachCoupon visits the given coupons; all coupons if none is given.
+// eachCoupon visits the given coupons; if none is given, all that are not finalised.
 func (s *servers) eachCoupon(ctx context.Context, given []coupon.CouponID, visit func(id coupon.CouponID) error) error {
-	return s.eachPage(ctx, given, func(page []coupon.CouponID) error {
-		for _, id := range page {
-			if ctx.Err() != nil {
-				return settle.Stopped(ctx)
-			}
-			if err := visit(id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// eachPage visits the given coupons together; all coupons, in pages, if none is given. Each page is sorted.
-func (s *servers) eachPage(ctx context.Context, given []coupon.CouponID,
-	visit func(page []coupon.CouponID) error) error {
-	if len(given) > 0 {
-		return visit(slices.Compact(slices.Sorted(slices.Values(given))))
-	}
-	for after := coupon.CouponID(0); ; {
-		page, err := s.verifier().Coupons(ctx, s.MySQL, after, couponsPerPage)
-		if err == nil {
-			err = visit(page)
-		}
-		if err != nil || len(page) < couponsPerPage {
+	ids := sortedOnce(given)
+	if len(given) == 0 {
+		var err error
+		if ids, err = records.Unfinished(ctx, s.MySQL); err != nil {
 			return err
 		}
-		after = page[len(page)-1]
 	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return settle.Stopped(ctx)
+		}
+		if err := visit(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedOnce(ids []coupon.CouponID) []coupon.CouponID {
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 type settler struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
@@ -19,11 +20,14 @@ import (
 
 type verifyCmd struct {
 	Coupon    []coupon.CouponID `placeholder:"ID"`
-	Output    string            `enum:"table,json" default:"table"`
+	All       bool
+	Output    string `enum:"table,json" default:"table"`
 	pushFlags `embed:""`
 }
 
-func (c *verifyCmd) Validate() error { return c.wrong() }
+func (c *verifyCmd) Validate() error {
+	return errors.Join(c.wrong(), refuse(c.All && len(c.Coupon) > 0, text.AllOrCoupon))
+}
 
 // windowTimeout is the longest time until a changed window is in Redis. Every pod refreshes Redis twice within it.
 const windowTimeout = 12 * time.Second
@@ -54,46 +58,61 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	return errors.Join(err, worst(classes...))
 }
 
-// check checks the coupons. unchecked has one error for each coupon that could not be checked.
+// check checks the coupons. unchecked has one error for each coupon that could not be checked. Only a check of all
+// coupons writes seals.
 func (c *verifyCmd) check(ctx context.Context, p *program,
 	s *servers) (found verify.Summary, unchecked []error, err error) {
 	found = verify.Summary{Coupons: []*verify.Verdict{}, Strays: []verify.Finding{}}
-	l := s.verifier()
+	l, ids, plan := s.verifier(), sortedOnce(c.Coupon), (*verify.Plan)(nil)
+	if len(ids) == 0 {
+		if plan, err = l.Plan(ctx, s.MySQL, c.All); err != nil {
+			return found, nil, err
+		}
+		ids = plan.Coupons
+	}
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
-	err = s.eachPage(ctx, c.Coupon, func(page []coupon.CouponID) error {
-		for v, err := range ahead.Items(ctx, p.SettleParallel, page,
-			func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
-				if len(c.Coupon) > 0 { // else the page has left out purged coupons
-					if err := p.notPurged(ctx, s, id); err != nil {
-						return nil, err
-					}
+	for v, err := range ahead.Items(ctx, p.SettleParallel, ids,
+		func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
+			if plan == nil { // a plan has no purged coupon
+				if err := p.notPurged(ctx, s, id); err != nil {
+					return nil, err
 				}
-				return l.Check(ctx, s.MySQL, id)
-			}) {
-			switch {
-			case ctx.Err() != nil:
-				return settle.Stopped(ctx)
-			case err != nil:
-				unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
-			default:
-				found.Add(v)
-				bar.Add(v.Name, 1)
 			}
+			return l.Check(ctx, s.MySQL, id)
+		}) {
+		switch {
+		case ctx.Err() != nil:
+			bar.End()
+			return found, unchecked, settle.Stopped(ctx)
+		case err != nil:
+			unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
+		default:
+			found.Add(v)
+			bar.Add(v.Name, 1)
+		}
+	}
+	bar.End()
+	err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
+		if sleep.For(ctx, windowTimeout) != nil {
+			return settle.Stopped(ctx)
 		}
 		return nil
 	})
-	bar.End()
+	if err != nil || plan == nil {
+		return found, unchecked, err
+	}
+	if found.Strays, err = l.Strays(ctx, s.MySQL, plan); err != nil {
+		return found, unchecked, err
+	}
+	// The check was whole, whether or not this account and this server take its seals.
+	if err = l.Seal(ctx, s.MySQL, plan, found.Coupons); mysqltx.MayNotWrite(err) {
+		p.warn(text.NotSealed)
+		err = nil
+	}
 	if err == nil {
-		err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
-			if sleep.For(ctx, windowTimeout) != nil {
-				return settle.Stopped(ctx)
-			}
-			return nil
-		})
+		err = l.CountLeft(ctx, s.MySQL, plan)
 	}
-	if err == nil && len(c.Coupon) == 0 {
-		found.Strays, err = l.Strays(ctx, s.MySQL)
-	}
+	found.Sealed = &plan.Sealed
 	return found, unchecked, err
 }
 

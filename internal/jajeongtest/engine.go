@@ -198,7 +198,10 @@ func (d *Deployment) Verify(coupons ...coupon.CouponID) {
 		require.Empty(d.T, v.Findings, "coupon %d", v.Coupon)
 	}
 	if len(coupons) == 0 {
-		strays, err := (&verify.Verifier{Store: d.Store, Users: d.Users}).Strays(d.T.Context(), d.DB)
+		l := &verify.Verifier{Store: d.Store, Users: d.Users}
+		everything, err := l.Plan(d.T.Context(), d.DB, true)
+		require.NoError(d.T, err)
+		strays, err := l.Strays(d.T.Context(), d.DB, everything)
 		require.NoError(d.T, err)
 		require.Empty(d.T, strays)
 	}

@@ -175,6 +175,20 @@ func Advice(err error) text.Message {
 	}
 }
 
+// MayNotWrite reports whether the account lacks a right, or the server takes no writes.
+func MayNotWrite(err error) bool {
+	var numbered *mysql.MySQLError
+	if !errors.As(err, &numbered) {
+		return false
+	}
+	switch numbered.Number {
+	case 1142, 1143, 1665: // no right to a table, or to a column; the binary log has the wrong format
+		return true
+	default:
+		return kindOf(err) == readOnly
+	}
+}
+
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 
 // IsBadRow reports whether MySQL cannot store one of the inserted rows, for example because of a CHECK.

@@ -12,6 +12,7 @@ import (
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/seal"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -137,6 +138,10 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 			return forgetInPurge(ctx, tx, id, user, &outcomes, &events)
 		}
 		outcomes, events = 0, 0
+		sealed, err := seal.Hold(ctx, tx, id)
+		if err != nil {
+			return err
+		}
 		if outcomes, err = deleteOutcomes(ctx, tx, id, user); err != nil {
 			return err
 		}
@@ -144,8 +149,12 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 			outcomes+events == 0 {
 			return err
 		}
-		return audit.Append(ctx, tx, origin, audit.UserForgotten, id,
+		err = audit.Append(ctx, tx, origin, audit.UserForgotten, id,
 			audit.Entry{Payload: audit.Forgotten{Outcomes: outcomes, Events: events}})
+		if err != nil {
+			return err
+		}
+		return sealed.Seal(ctx, tx, origin.At)
 	})
 	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
 }

@@ -1,6 +1,7 @@
 package privacy_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +16,10 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/promise"
+	"github.com/jajeong/jajeong/internal/seal"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verify"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -165,4 +168,42 @@ func TestForget_TakesAWinnerOutOfTheJournal(t *testing.T) {
 	require.Empty(t, done.Coupons, "the coupon stays")
 	require.Equal(t, 1, done.Remains.Coupons)
 	require.Equal(t, []coupon.UserID{2}, jajeongtest.Column[coupon.UserID](d, "SELECT user_id FROM line_journal"))
+}
+
+// A seal that does not hold stays: forgetting somebody hides no change.
+func TestForget_SealsAgain(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddFinished(1, 1, 2, 3)
+	l := &verify.Verifier{Store: d.Store, Users: d.Users}
+	require.NoError(t, seal.Put(t.Context(), d.DB, id, sealOf(t, d, id), time.Now()))
+	broken := func() bool {
+		t.Helper()
+		v, err := l.Check(t.Context(), d.DB, id)
+		require.NoError(t, err)
+		return slices.ContainsFunc(v.Findings, func(f verify.Finding) bool { return f.Code == verify.SealBroken })
+	}
+	require.False(t, broken())
+
+	done, err := privacy.Forget(t.Context(), erasing(d), settles(d), 2, origin)
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Applications)
+	require.False(t, broken())
+
+	d.Exec("UPDATE user_coupon SET position = position + 1")
+	done, err = privacy.Forget(t.Context(), erasing(d), settles(d), 3, origin)
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Applications)
+	require.True(t, broken())
+}
+
+func sealOf(t *testing.T, d *jajeongtest.Deployment, id coupon.CouponID) seal.Seal {
+	t.Helper()
+	run, err := seal.NewestRun(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	rows, err := seal.Rows(t.Context(), d.DB, id)
+	require.NoError(t, err)
+	digest, err := seal.Digest(t.Context(), d.DB, id, rows, 0)
+	require.NoError(t, err)
+	return seal.Seal{Digest: digest, Run: run}
 }

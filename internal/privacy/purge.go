@@ -168,6 +168,7 @@ var erasers = []eraser{
 	deleteIssued,
 	deleteBy("DELETE FROM application_outcome WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
+	deleteBy("DELETE FROM seal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM journal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM approval WHERE coupon_id = ? LIMIT ?"),

@@ -54,6 +54,13 @@ func refusePurged(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) er
 	return err
 }
 
+// Unfinished reads the ids of the coupons that are not finalised.
+func Unfinished(ctx context.Context, q mysqltx.Querier) ([]coupon.CouponID, error) {
+	ids, err := mysqltx.Column[coupon.CouponID](ctx, q,
+		"SELECT id FROM coupon FORCE INDEX (coupon_due) WHERE finalised_at IS NULL ORDER BY id")
+	return ids, mysqltx.Wrap(err, "read coupons")
+}
+
 const selectDueSQL = "SELECT " + coupon.ColumnsWithKnown + ` FROM coupon c
 WHERE c.finalised_at IS NULL AND c.apply_opens_at < ? ORDER BY c.id`
 

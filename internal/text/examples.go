@@ -102,6 +102,7 @@ var examples = map[string][]string{
 	},
 	"settle verify": {
 		"settle verify",
+		"settle verify --all",
 		"settle verify --push-gateway http://pushgateway:9091",
 		"settle verify --coupon 42 --output json",
 	},
@@ -133,8 +134,9 @@ var exampleComments = map[string]Message{
 	"settle run --push-gateway http://pushgateway:9091": {"같은 실행. Prometheus용 지표도 전송",
 		"the same, with metrics for Prometheus"},
 	"settle run --dry-run --date 2026-11-20": {"미리 보기와 발급 대상의 다이제스트", "the preview, with the digest of the winners"},
-	"settle verify": {"모든 쿠폰 확인. 불변식 위반 시 종료 코드 3",
-		"every coupon; exits 3 when an invariant is violated"},
+	"settle verify": {"바뀌었을 수 있는 모든 쿠폰 확인. 불변식 위반 시 종료 코드 3",
+		"what may have changed; exits 3 when an invariant is violated"},
+	"settle verify --all": {"봉인된 쿠폰까지 모두 확인", "sealed coupons, too"},
 	"source <(settle completion bash)": {"현재 세션에만 적용. 항상 사용하려면 ~/.bashrc에 추가",
 		"for this session; add it to ~/.bashrc for every session"},
 }

@@ -246,6 +246,8 @@ var help = map[string]Message{
 	"settle coupon add-seats --total": {"변경 후의 전체 수량. 이미 발급된 수보다 적을 수 없습니다.",
 		"Total number of seats; at least as many as are issued."},
 
+	"settle verify --all": {"바뀐 것이 없는 봉인된 쿠폰까지 모두 확인합니다.",
+		"Check every coupon, also sealed ones in which nothing has changed."},
 	"settle verify --coupon": {"이 쿠폰만 확인합니다. 여러 번 지정할 수 있습니다.", "Check only this coupon; may be repeated."},
 	"settle verify --push-gateway": {"모든 쿠폰을 확인한 결과를 이 Pushgateway로 전송합니다. 전송하지 못하면 경고만 표시합니다.",
 		"Push the result of a check of every coupon to this Pushgateway; failures are warnings."},

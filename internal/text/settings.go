@@ -44,6 +44,7 @@ var (
 	SeatsOrTotalMissing = Message{"--seats(추가할 수량) 또는 --total(전체 수량)을 1부터 %d까지의 값으로 지정하세요",
 		"want --seats, the number to add, or --total, the number in all: 1 to %d"}
 	UserOrCause        = Message{"--user와 --cause 중 하나만 지정하세요", "give --user or --cause, not both"}
+	AllOrCoupon        = Message{"--all과 --coupon 중 하나만 지정하세요", "give --all or --coupon, not both"}
 	UserOrCauseMissing = Message{"--user 또는 --cause가 없습니다. 거절로 종료할 신청을 지정하세요",
 		"--user or --cause is missing: name the applications to drop"}
 	WrongCanary = Message{"--canary가 %d입니다. 먼저 시도할 건수를 1 이상으로 지정하세요",

@@ -13,7 +13,11 @@
 // coupons and outcomes. An application that arrives meanwhile has raised the count of Redis, too. Before a check is
 // repeated, a restore that is due gets time to begin. It holds the same lock.
 //
-// A check changes nothing. It is safe to repeat and to stop.
+// A check of all coupons looks at what may have changed: coupons that are not finalised, or not sealed, or have a new run
+// or audit event. Of sealed coupons it replays the changes of issued coupons. Every sealed coupon has its turn within 90
+// days. It seals finalised coupons that are right (package seal), and then notes how far it has come.
+//
+// A check changes nothing else. It is safe to repeat and to stop.
 package verify
 
 import (
@@ -58,17 +62,6 @@ type Verifier struct {
 	RestoreTime time.Duration
 
 	until atomic.Pointer[time.Time] // when waitForRestore stops waiting for `settle serve`; nil before the first wait
-}
-
-// couponIDsSQL leaves out coupons that are being purged: some of their rows are already deleted.
-const couponIDsSQL = `
-SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id > ? AND p.coupon_id IS NULL
-    ORDER BY c.id LIMIT ?`
-
-func (r *Verifier) Coupons(ctx context.Context, db *sql.DB, after coupon.CouponID,
-	limit int) ([]coupon.CouponID, error) {
-	ids, err := mysqltx.Column[coupon.CouponID](ctx, db, couponIDsSQL, after, limit)
-	return ids, mysqltx.Wrap(err, "read coupons")
 }
 
 // underLock makes a SELECT lock the coupon's row against settlements and changes until the transaction ends. The lock
@@ -119,7 +112,7 @@ var checks = []func(*check, context.Context) error{
 	(*check).checkRecords, (*check).checkSums, (*check).checkRows, (*check).checkLogs, (*check).checkValidity,
 	(*check).checkRedis, (*check).checkKept, (*check).checkReviews, (*check).checkMarks, (*check).checkJournal,
 	(*check).checkPromises, (*check).checkLine,
-	(*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals,
+	(*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals, (*check).checkSeal,
 }
 
 func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {

@@ -253,7 +253,9 @@ func requireFindings(t testing.TB, want found, v *verify.Verdict) {
 // strays are the findings outside any coupon.
 func (c *fixture) strays() *verify.Verdict {
 	c.T.Helper()
-	findings, err := c.verifier.Strays(c.T.Context(), c.DB)
+	everything, err := c.verifier.Plan(c.T.Context(), c.DB, true)
+	require.NoError(c.T, err)
+	findings, err := c.verifier.Strays(c.T.Context(), c.DB, everything)
 	require.NoError(c.T, err)
 	return &verify.Verdict{Findings: findings}
 }
@@ -282,7 +284,8 @@ var codes = map[verify.Code]kind{
 	verify.SeatsUnexplained: {6, false}, verify.CouponUnexplained: {6, false}, verify.CreatedBySQL: {6, true},
 	verify.SumWrong: {6, false}, verify.CouponMissing: {6, false}, verify.DoorDiffers: {6, false},
 	verify.AuditChanged: {6, false}, verify.AuditRemoved: {6, false}, verify.AuditInserted: {6, false},
-	verify.UsedTwice: {7, false}, verify.OrderMismatch: {8, false}, verify.LogMissing: {9, false},
+	verify.SealBroken: {6, false},
+	verify.UsedTwice:  {7, false}, verify.OrderMismatch: {8, false}, verify.LogMissing: {9, false},
 	verify.LogWrong: {9, false},
 }
 

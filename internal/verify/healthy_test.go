@@ -304,36 +304,6 @@ func TestCheckOfAnUnknownCoupon(t *testing.T) {
 	require.EqualError(t, err, fmt.Sprintf("coupon %d does not exist", c.id+1))
 }
 
-func TestCouponsArePaged(t *testing.T) {
-	t.Parallel()
-	d := newDeployment(t)
-	read := func(after coupon.CouponID, limit int) []coupon.CouponID {
-		t.Helper()
-		page, err := d.verifier.Coupons(t.Context(), d.DB, after, limit)
-		require.NoError(t, err)
-		return page
-	}
-	require.Empty(t, read(0, 3))
-
-	var want []coupon.CouponID
-	for range 7 {
-		want = append(want, d.AddCoupon(1))
-	}
-	gone := want[3]
-	want = append(want[:3], want[4:]...)
-	d.Exec("DELETE FROM coupon WHERE id = ?", gone)
-	for limit := 1; limit <= 8; limit++ {
-		var ids []coupon.CouponID
-		for page := read(0, limit); len(page) > 0; page = read(page[len(page)-1], limit) {
-			require.Len(t, page, min(limit, len(want)-len(ids)), "every page but the last is full")
-			ids = append(ids, page...)
-		}
-		require.Equal(t, want, ids, "pages of %d", limit)
-	}
-	require.Equal(t, want[3:5], read(gone, 2), "after a coupon that was removed")
-}
-
-// A verdict depends neither on other coupons nor on another deployment in the same Redis.
 func TestCheckIgnoresOtherCoupons(t *testing.T) {
 	t.Parallel()
 	d := newDeployment(t)

@@ -181,7 +181,7 @@ func (c *check) checkDue(ctx context.Context) error {
 	return err
 }
 
-func jsonArray[ID coupon.CouponID | coupon.UserID | coupon.RunID](ids []ID) string {
+func jsonArray[ID coupon.CouponID | coupon.UserID | coupon.RunID | coupon.UserCouponID](ids []ID) string {
 	text, _ := json.Marshal(ids) // integers can always be encoded
 	return string(text)
 }

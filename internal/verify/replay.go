@@ -54,9 +54,10 @@ type logEntry struct {
 	storedAmount, storedDiscount int64
 }
 
-// logsSQL reads the issued coupons of one coupon that were changed after issuing. The rows of one
-// issued coupon follow each other, in any order of seq.
-const logsSQL = `
+// logsSQL, with changedSQL, reads the issued coupons of one coupon that were changed after issuing; with namedSQL, those
+// with the given ids. The rows of one issued coupon follow each other, in any order of seq.
+const (
+	logsSQL = `
 SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at),
     u.issued_at, u.expires_at,
        u.run_id IS NULL, h.state, COALESCE(h.user_coupon_id, 0),
@@ -70,21 +71,34 @@ LEFT JOIN settlement_run r ON r.id = u.run_id
 LEFT JOIN coupon_log l ON l.user_coupon_id = u.id
 LEFT JOIN coupon_order h ON h.order_id = u.order_id
 LEFT JOIN coupon_order o ON o.order_id = l.order_id
-WHERE u.coupon_id = ? AND (l.user_coupon_id IS NOT NULL OR u.seq > 0 OR u.status <> 'ISSUED' OR u.order_id IS NOT NULL)
+WHERE u.coupon_id = ? AND `
+	changedSQL = `(l.user_coupon_id IS NOT NULL OR u.seq > 0 OR u.status <> 'ISSUED' OR u.order_id IS NOT NULL)
 ORDER BY u.user_id, u.id`
+	namedSQL = `u.id IN (SELECT j.id FROM JSON_TABLE(?, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS j)
+ORDER BY u.user_id, u.id`
+)
 
 // checkLogs replays coupon_log and compares the result with user_coupon and coupon_order.
 func (c *check) checkLogs(ctx context.Context) error {
 	found := logFindings{discount: c.row.Discount}
-	var one issuedLog
-	end := func() {
+	err := replay(ctx, c.tx, func(one issuedLog) {
 		found.judge(one)
-		if one.seq > 0 && !one.byHand && (!one.issued.Equal(one.settled) || !one.extended() &&
-			!endsDay(one.issued, one.expires, c.row.ValidityDays)) {
+		if !one.validAsIssued(c.row.ValidityDays) {
 			c.invalid++
 		}
+	}, changedSQL, c.Coupon)
+	if err != nil {
+		return err
 	}
-	err := mysqltx.Each(ctx, c.tx, func(rows *sql.Rows) error {
+	found.report(c)
+	c.Uses = found.uses
+	return c.checkOrders(ctx)
+}
+
+// replay visits issued coupons with their rows of coupon_log.
+func replay(ctx context.Context, q mysqltx.Querier, visit func(issuedLog), which string, args ...any) error {
+	var one issuedLog
+	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		var next issuedLog
 		var e logEntry
 		var kind string
@@ -95,21 +109,24 @@ func (c *check) checkLogs(ctx context.Context) error {
 			&e.seats, &e.at, &e.until,
 			&e.stored.state, &e.stored.of, &e.buyer, &e.storedAmount, &e.storedDiscount)
 		if next.id != one.id {
-			end()
+			visit(one)
 			one = next
 		}
 		if e.kind = coupon.LogKind(kind); kind != "" {
 			one.entries = append(one.entries, e)
 		}
 		return err
-	}, logsSQL, c.Coupon)
+	}, logsSQL+which, args...)
 	if err != nil {
 		return fmt.Errorf("read coupon_log: %w", err)
 	}
-	end()
-	found.report(c)
-	c.Uses = found.uses
-	return c.checkOrders(ctx)
+	visit(one)
+	return nil
+}
+
+// validAsIssued reports whether an issued coupon that was changed has the times that its run gave it.
+func (u issuedLog) validAsIssued(days int) bool {
+	return u.seq == 0 || u.byHand || u.issued.Equal(u.settled) && (u.extended() || endsDay(u.issued, u.expires, days))
 }
 
 const (
@@ -159,6 +176,8 @@ func (f *logFindings) report(c *check) {
 	c.findAny(9, LogWrong, f.wrong.n,
 		"issued coupons that do not follow from coupon_log: %d; the first is user_coupon %d", f.wrong.first)
 }
+
+func (f *logFindings) any() bool { return f.used.n+f.mismatch.n+f.missing.n+f.wrong.n > 0 }
 
 func (f *logFindings) judge(u issuedLog) {
 	if u.id == 0 {

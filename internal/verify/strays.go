@@ -12,79 +12,115 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// Each query returns a count and the lowest id of what it counted. SELECT DISTINCT coupon_id only reads an index.
+// Each query returns a count and the lowest id of what it counted, in a range of ids of its column. SELECT DISTINCT
+// coupon_id only reads an index.
 const (
 	missingOf          = "SELECT COUNT(*), COALESCE(MIN(t.coupon_id), 0) FROM "
+	inRange            = " WHERE coupon_id BETWEEN ? AND ?"
 	missing            = " t LEFT JOIN coupon c ON c.id = t.coupon_id WHERE c.id IS NULL"
-	couponsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM user_coupon)" + missing
-	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome)" + missing
-	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement)" + missing
-	sumsMissingSQL     = missingOf + "settled" + missing
+	couponsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM user_coupon" + inRange + ")" + missing
+	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome" + inRange + ")" + missing
+	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement" + inRange + ")" + missing
+	sumsMissingSQL     = missingOf + "(SELECT coupon_id FROM settled" + inRange + ")" + missing
 
 	logsMissingSQL = `
 SELECT COUNT(*), COALESCE(MIN(l.id), 0) FROM coupon_log l LEFT JOIN user_coupon u ON u.id = l.user_coupon_id
-    WHERE u.id IS NULL`
+WHERE l.id BETWEEN ? AND ? AND u.id IS NULL`
 	ordersMissingSQL = `
 SELECT COUNT(*), COALESCE(MIN(o.user_coupon_id), 0) FROM coupon_order o LEFT JOIN user_coupon u
-    ON u.id = o.user_coupon_id WHERE u.id IS NULL`
+    ON u.id = o.user_coupon_id
+WHERE o.user_coupon_id BETWEEN ? AND ? AND u.id IS NULL`
 
-	eventsOfNoneSQL    = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
-	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.coupon_id IS NOT NULL"
+	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.id BETWEEN ? AND ? AND t.coupon_id IS NOT NULL"
 	// headsOfMissingSQL counts the audit events of missing coupons of which only the head of the chain is left.
 	headsOfMissingSQL = "SELECT COALESCE(SUM(t.seq), 0), COALESCE(MIN(t.coupon_id), 0) FROM audit_head" + missing + `
-AND t.seq > 0 AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.coupon_id)`
+AND t.coupon_id BETWEEN ? AND ? AND t.seq > 0
+AND NOT EXISTS (SELECT 1 FROM audit_event e WHERE e.coupon_id = t.coupon_id)`
 
 	// runsEndedWrongSQL counts runs with an end but no final status, or with a final status but no end.
 	runsEndedWrongSQL = `
 SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run
-WHERE (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
+WHERE id BETWEEN ? AND ? AND (finished_at IS NULL) <> (status IN ('RUNNING', 'ABANDONED'))`
 	// immediateAloneSQL counts immediate runs without a record. Such a run is recorded only where it changed a coupon.
 	immediateAloneSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
-WHERE r.trigger_kind = 'IMMEDIATE' AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id)`
+WHERE r.id BETWEEN ? AND ? AND r.trigger_kind = 'IMMEDIATE'
+    AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = r.id)`
 	// runsOutgrownSQL counts runs that changed more coupons, or have results of more, than they were to settle.
 	runsOutgrownSQL = `
 SELECT COUNT(*), COALESCE(MIN(r.id), 0) FROM settlement_run r
-WHERE r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id) OR r.coupons < (SELECT COUNT(*)
-    FROM run_coupon x WHERE x.run_id = r.id)`
+WHERE r.id BETWEEN ? AND ? AND (r.coupons < (SELECT COUNT(*) FROM settlement s WHERE s.run_id = r.id)
+    OR r.coupons < (SELECT COUNT(*) FROM run_coupon x WHERE x.run_id = r.id))`
+
+	// These two read an index, and only what they count.
+	eventsOfNoneSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM audit_event WHERE coupon_id IS NULL"
 	// nightsAheadSQL counts runs that ended with a cutoff after the given time. That time is MaxEarliness after now: a
 	// run can start so early, and end at once if it has nothing to settle.
 	nightsAheadSQL = "SELECT COUNT(*), COALESCE(MIN(id), 0) FROM settlement_run WHERE finished_at IS NOT NULL AND " +
 		"cutoff > ?"
 )
 
-// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs. The program leaves no such rows:
-// a purge deletes a coupon last, and each audit event is about an existing coupon.
-func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
+// stray is a rule that looks at rows by ranges of a column. New rows are those above the mark of a table.
+type stray struct {
+	invariant int
+	code      Code
+	detail    string
+	query     string
+	column    table
+	mark      table
+}
+
+func ofCoupons(name string) table { return table{name: name, id: "coupon_id"} }
+
+var (
+	runs     = table{name: "settlement_run", id: "id"}
+	ofIssued = table{name: "coupon_order", id: "user_coupon_id"}
+	strays   = []stray{
+		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d",
+			eventsOfMissingSQL, eventTable, eventTable},
+		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d",
+			headsOfMissingSQL, ofCoupons("audit_head"), couponTable},
+		{6, CouponMissing, "coupons that do not exist, but have rows in user_coupon: %d; the first is coupon %d",
+			couponsMissingSQL, ofCoupons("user_coupon"), couponTable},
+		{6, CouponMissing,
+			"coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d",
+			outcomesMissingSQL, ofCoupons("application_outcome"), couponTable},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d",
+			recordsMissingSQL, ofCoupons("settlement"), couponTable},
+		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d",
+			sumsMissingSQL, ofCoupons("settled"), couponTable},
+		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d",
+			ordersMissingSQL, ofIssued, issuedTable},
+		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d",
+			logsMissingSQL, logTable, logTable},
+		{6, RunWrong,
+			"runs with a final status and no end, or with an end and no final status: %d; the first is run %d",
+			runsEndedWrongSQL, runs, recordTable},
+		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, runs,
+			recordTable},
+		{6, RunWrong, "runs with more coupons than they were to settle: %d; the first is run %d", runsOutgrownSQL,
+			runs, recordTable},
+	}
+)
+
+// Strays finds rows and Redis keys of coupons that do not exist, and impossible runs: among what is new since the last
+// check and what has its turn, or everywhere if the plan is to check all. The program leaves no such rows: a purge
+// deletes a coupon last, and each audit event is about an existing coupon.
+func (r *Verifier) Strays(ctx context.Context, db *sql.DB, p *Plan) ([]Finding, error) {
 	now, err := r.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v := Verdict{Findings: []Finding{}}
+	for _, s := range strays {
+		n, first, err := p.countStrays(ctx, db, s)
+		if err != nil {
+			return nil, err
+		}
+		v.findAny(s.invariant, s.code, n, s.detail, first)
+	}
 	for _, r := range []rule{
 		{6, AuditInserted, "audit events without a coupon: %d; the first has the id %d", eventsOfNoneSQL, nil},
-		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d",
-			eventsOfMissingSQL, nil},
-		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d",
-			headsOfMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in user_coupon: %d; the first is coupon %d",
-			couponsMissingSQL, nil},
-		{6, CouponMissing,
-			"coupons that do not exist, but have rows in application_outcome: %d; the first is coupon %d",
-			outcomesMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in settlement: %d; the first is coupon %d",
-			recordsMissingSQL, nil},
-		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d",
-			sumsMissingSQL, nil},
-		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d",
-			ordersMissingSQL, nil},
-		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d",
-			logsMissingSQL, nil},
-		{6, RunWrong,
-			"runs with a final status and no end, or with an end and no final status: %d; the first is run %d",
-			runsEndedWrongSQL, nil},
-		{6, RunWrong, "immediate runs without a record of a coupon: %d; the first is run %d", immediateAloneSQL, nil},
-		{6, RunWrong, "runs with more coupons than they were to settle: %d; the first is run %d", runsOutgrownSQL, nil},
 		{5, NightAhead, "runs that ended before their cutoff by the Redis clock: %d; the first is run %d",
 			nightsAheadSQL, []any{now.Add(calendar.MaxEarliness)}},
 	} {
@@ -100,6 +136,24 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB) ([]Finding, error) {
 	}
 	err = r.findOrphans(ctx, db, &v)
 	return v.Findings, err
+}
+
+func (p *Plan) countStrays(ctx context.Context, db *sql.DB, s stray) (found int64, first uint64, err error) {
+	spans, err := p.spansOf(ctx, db, s.column, s.mark)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, ids := range spans {
+		var n int64
+		var lowest uint64
+		if err := db.QueryRowContext(ctx, s.query, ids.from, ids.to).Scan(&n, &lowest); err != nil {
+			return 0, 0, fmt.Errorf("find rows of missing coupons: %w", err)
+		}
+		if found += n; n > 0 && (first == 0 || lowest < first) {
+			first = lowest
+		}
+	}
+	return found, first, nil
 }
 
 // maxOrphans bounds how many missing coupons findOrphans collects. More of them would have the same cause.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/seal"
 )
 
 // Code identifies a kind of finding. Other programs rely on the values, which never change.
@@ -51,6 +52,7 @@ const (
 	AuditChanged      Code = "AUDIT_CHANGED"      // 6: an audit event was changed
 	AuditRemoved      Code = "AUDIT_REMOVED"      // 6: audit events were removed
 	AuditInserted     Code = "AUDIT_INSERTED"     // 6: an audit event was not written by the program
+	SealBroken        Code = "SEAL_BROKEN"        // 6: rows of a sealed coupon have changed
 	// 7: an issued coupon was used more or less often than its status says.
 	UsedTwice     Code = "USED_TWICE"
 	OrderMismatch Code = "ORDER_MISMATCH" // 8: user_coupon and coupon_order disagree
@@ -103,7 +105,8 @@ type Verdict struct {
 	AuditHead     audit.Head      `json:"auditHead"` // a copy reveals later changes of the events
 	Findings      []Finding       `json:"findings"`
 
-	otherWindow bool // Redis had another window than the row; CheckWindows looks again
+	otherWindow bool       // Redis had another window than the row; CheckWindows looks again
+	seal        *seal.Seal // of the rows as they were checked; nil: the coupon is not finalised
 }
 
 // Uses counts what was compared about the coupons after they were issued.
@@ -136,6 +139,7 @@ type Summary struct {
 	Coupons   []*Verdict `json:"coupons"`
 	Strays    []Finding  `json:"strays"`              // about missing coupons; only if all coupons are checked
 	Unchecked []string   `json:"unchecked,omitempty"` // one line for each coupon whose check failed
+	Sealed    *Sealed    `json:"sealed,omitempty"`    // what a check of all coupons has left out
 	Total     Total      `json:"total"`
 }
 

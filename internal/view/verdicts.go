@@ -42,6 +42,19 @@ func (v View) Verdicts(s verify.Summary) {
 	for _, f := range s.Strays {
 		v.Println(text.StrayFinding, v.finding(f))
 	}
+	v.sealed(s.Sealed)
+}
+
+func (v View) sealed(s *verify.Sealed) {
+	if s == nil {
+		return
+	}
+	if s.Uses > 0 {
+		v.Println(text.UsesReplayed, s.Uses)
+	}
+	if s.Left > 0 {
+		v.Println(text.SealedLeft, s.Left)
+	}
 }
 
 func (v View) verdict(c *verify.Verdict) string {
