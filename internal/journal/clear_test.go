@@ -15,7 +15,7 @@ func TestClear_FindsRowsWithoutAJournal(t *testing.T) {
 	d := jajeongtest.New(t)
 	open, final := d.AddQueue(2, 1), d.AddQueue(2, 2)
 	d.Journal(open)
-	d.Exec("UPDATE coupon SET finalised_at = NOW(6) WHERE id = ?", final)
+	d.Exec("UPDATE coupon SET finalised_at = NOW(6) - INTERVAL 1 DAY WHERE id = ?", final)
 	d.Exec("DELETE FROM journal WHERE coupon_id = ?", final)
 	for id := uint64(0); id < 5; id++ {
 		d.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, 1, 1), (?, 2, 2)", math.MaxUint64-id,

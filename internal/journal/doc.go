@@ -73,7 +73,14 @@
 //
 // It is safe to repeat, and to kill at any step: only the last one ends it. If another server takes over meanwhile, it
 // fails and nothing is noted: `settle serve` comes again by itself, a settlement up to three times. It enters nobody
-// before the opening or ahead of the clock.
+// before the opening or ahead of the clock. While somebody is at most a minute ahead, it asks for another restore: the
+// clock of the server before was ahead, or that of this one is late.
+//
+// # The end
+//
+// A finalised coupon has no queue and no marks in Redis. For five minutes it keeps its journal, and `settle serve` looks
+// whether Redis still has the end (Open.Ended): another server may lack the closing and the settlement. Then finalised_at
+// becomes NULL, and the coupon is restored, settled and finalised as any other.
 //
 // # What is left
 //

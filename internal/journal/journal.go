@@ -251,8 +251,9 @@ const (
 	endedSQL = `
 SELECT j.coupon_id FROM (SELECT coupon_id FROM journal UNION SELECT DISTINCT coupon_id FROM line_journal) j
     LEFT JOIN coupon c ON c.id = j.coupon_id
-WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
-	isOpen    = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND c.finalised_at IS NULL)"
+WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - ` + guarded + ` ORDER BY j.coupon_id LIMIT ?`
+	isOpen = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND (c.finalised_at IS NULL OR " +
+		"c.finalised_at >= UTC_TIMESTAMP(6) - " + guarded + "))"
 	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND NOT " + isOpen + " LIMIT ?"
 	forgetSQL = "DELETE FROM journal WHERE coupon_id = ? AND NOT " + isOpen
 )
@@ -260,7 +261,7 @@ WHERE c.id IS NULL OR c.finalised_at IS NOT NULL ORDER BY j.coupon_id LIMIT ?`
 // maxEnded bounds the coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of coupons that are finalised or do not exist, MaxRows rows at a time. A journal that
+// Clear deletes the journals of coupons that were finalised some minutes ago or do not exist, MaxRows rows at a time. A journal that
 // cannot be deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {

@@ -243,6 +243,9 @@ func TestClear_LeavesALockedCouponToTheNextTime(t *testing.T) {
 		d.SetWindow(id, d.Now().Add(-time.Hour), d.Now().Add(-time.Minute))
 	}
 	d.SettleNow(locked, free, open)
+	require.NoError(t, journalOf(d).Clear(t.Context()))
+	require.Len(t, d.IDs("SELECT coupon_id FROM journal"), 4, "another server may not know of the end")
+	d.Exec("UPDATE coupon SET finalised_at = finalised_at - INTERVAL 1 DAY")
 	d.Exec("DELETE FROM coupon WHERE id = ?", gone)
 	release := lockJournal(d, locked)
 	j := journalOf(d)
@@ -261,7 +264,7 @@ func TestClear_KeepsTheRowsOfACouponThatIsExtended(t *testing.T) {
 	d := jajeongtest.New(t)
 	final, extended := d.AddQueue(2, 1), d.AddQueue(2, 2) // in the order in which they are found
 	d.Journal(extended, final)
-	d.Exec("UPDATE coupon SET finalised_at = NOW(6)")
+	d.Exec("UPDATE coupon SET finalised_at = NOW(6) - INTERVAL 1 DAY")
 	tx, err := d.DB.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()

@@ -134,6 +134,8 @@ type restore struct {
 	back     int64                // how many former attempts have entered
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
+
+	soon bool // somebody in the journal can be entered when the clock has come further
 }
 
 // first reports whether no restore of the epoch has ended before.
@@ -422,7 +424,7 @@ func (r *restore) warn(ctx context.Context, accepted, known int64) error {
 const (
 	highestSQL  = "SELECT COALESCE(MAX(arrival), 0) FROM line_journal WHERE coupon_id = ? AND arrival <= ?"
 	restoredSQL = `
-UPDATE journal SET epoch = ?, up_to = ?, asked = asked - LEAST(asked, ?), accepted = LEAST(accepted, ?)
+UPDATE journal SET epoch = ?, up_to = ?, asked = GREATEST(asked - LEAST(asked, ?), ?), accepted = LEAST(accepted, ?)
 WHERE coupon_id = ?`
 )
 
@@ -471,7 +473,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	mark = begin(mark, r.look.Epoch, r.look.Since)
-	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, mark.Epoch, mark.UpTo, r.asked, ended.Accepted, id)
+	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, mark.Epoch, mark.UpTo, r.asked, r.soon, ended.Accepted, id)
 	r.asked = 0 // a repetition after a lost COMMIT would answer others
 	return mysqltx.Wrap(err, "write the journal of coupon %d", id)
 }

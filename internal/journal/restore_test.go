@@ -278,6 +278,29 @@ func TestRestore_EntersNobodyAtImpossibleArrivals(t *testing.T) {
 	require.LessOrEqual(t, d.Look(id).Last.Time(), d.Now().Add(5*time.Second))
 }
 
+// The clock of the server before was ahead. Whoever has an arrival of then is entered when the clock has come so far.
+func TestRestore_WaitsForTheClock(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1)
+	d.AddUsers(2, 3)
+	d.Journal(id)
+	soon := coupon.ArrivalAt(d.Now().Add(coupon.MaxAhead + 2*time.Second))
+	later := coupon.ArrivalAt(d.Now().Add(10 * time.Minute))
+	for user, arrival := range map[int]coupon.Arrival{2: soon, 3: later} {
+		d.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, ?, ?)", id, arrival, user)
+	}
+	restorer := d.Restorer()
+	testenv.Eventually(t, "the user is entered", func() bool {
+		_, err := restorer.Restore(t.Context(), journal.Order{Coupon: id})
+		require.NoError(t, err)
+		entered := d.Arrivals(id)["2"] == soon
+		require.Equal(t, !entered, journalField(d, id, "asked") > 0, "a restore is due until then")
+		return entered
+	})
+	require.NotContains(t, d.Arrivals(id), "3")
+}
+
 // Pods hand over nobody outside the window: somebody has written them into Redis by hand. One ahead of the clock may be
 // real, if the clock of the server before was wrong.
 func TestRestore_WritesNoRowsOutsideTheWindow(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -28,7 +29,7 @@ func (r *restore) walk(ctx context.Context) error {
 	if err := r.tx.QueryRowContext(ctx, countSQL, r.coupon.ID).Scan(&of); err != nil {
 		return mysqltx.Wrap(err, "count the journal of coupon %d", r.coupon.ID)
 	}
-	r.done.Compared, r.done.Impossible = 0, 0
+	r.done.Compared, r.done.Impossible, r.soon = 0, 0, false
 	for last := (coupon.Answer{}); ; {
 		page, err := mysqltx.Collect(ctx, r.tx, func(a *coupon.Answer) []any { return []any{&a.Arrival, &a.User} },
 			rowsSQL, r.coupon.ID, last.Arrival, coupon.MaxArrival, last.Arrival, last.User, MaxRows)
@@ -78,10 +79,15 @@ func (r *restore) possibleOf(lost []candidates.Entry) []candidates.Entry {
 		impossible := !r.possible(e.Arrival)
 		if impossible {
 			r.done.Impossible++
+			r.soon = r.soon || r.opened(e.Arrival) && e.Arrival <= coupon.ArrivalAt(r.look.Now.Add(waitedFor))
 		}
 		return impossible
 	})
 }
+
+// waitedFor is how far an arrival may be ahead of the clock, so that restores are repeated until they can enter it: the
+// clock of the server before was ahead, or that of this one is late.
+const waitedFor = time.Minute
 
 // possible reports whether somebody can have applied at an arrival: after the opening, and not ahead of the clock. It
 // may lie after the end of the window: a pod, or a server that serves again, may not have known that an operator closed

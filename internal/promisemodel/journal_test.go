@@ -19,7 +19,7 @@ const (
 
 func (w *world) copyBegins(on int8) bool {
 	s := &w.servers[on]
-	if w.copying.phase > 0 || !s.exists {
+	if w.copying.phase > 0 || !s.exists || w.db.finalised {
 		return false
 	}
 	e := w.begin(on, max(w.db.upTo, w.db.settledUpTo))

@@ -15,10 +15,10 @@ func judge(w world) string {
 	if w.happened.wentBack {
 		return "an arrival lies below one that was told"
 	}
-	if w.finalised {
-		if w.happened.lostAtEnd {
-			return "the coupon is finalised, and nothing accounts for a row of the journal"
-		}
+	if w.db.finalised && w.happened.lostAtEnd {
+		return "the coupon is finalised, and nothing accounts for a row of the journal"
+	}
+	if w.ended {
 		return ""
 	}
 	if !w.happened.redisLost && w.due(&w.servers[primary]) == 1 {
@@ -32,6 +32,12 @@ func judge(w world) string {
 	}
 	restores := w.recover()
 	s := &w.servers[primary]
+	if w.db.finalised {
+		if s.place != [maxUsers]instant{} {
+			return "somebody stands, and the coupon is finalised"
+		}
+		return w.findsLost()
+	}
 	if w.missing(s) > 0 && nights && w.keeps(gapRestoresOnce) { // before a nightly run holds the coupon
 		w.restoreBegins(primary, true)
 		restores += w.recover()
@@ -85,6 +91,7 @@ func (w *world) recover() (restores int) {
 			w.look(&w.pods[i])
 		}
 		w.replicaBehind, w.dbBehind = false, false
+		w.guard()
 		restores += w.restoreWhileDue()
 		if w.journalWaits {
 			w.copyBegins(primary)

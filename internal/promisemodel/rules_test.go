@@ -309,6 +309,10 @@ const (
 	// first page; the close-out goes on; an immediate run begins; Redis is flushed; the settlement checks again; the
 	// coupon is finalised. Nothing accounts for a row of the journal.
 	finalisesNothingWhileDue
+	// The end of a coupon is taken back if another server does not have it.
+	// Without it: the replica stops to follow; an operator closes the coupon; the coupon is finalised; the replica is
+	// promoted; user 1 applies by pod 1. Somebody stands, and the coupon is finalised.
+	endIsTakenBack
 	// Clean-up removes a member at the settled arrival or at an earlier one.
 	// Without it: the replica stops to follow; user 2 applies by pod 2; the replica is promoted; pod 2 is cut off;
 	// pod 1 looks; ten seconds pass; a restore begins; the restore goes on; the restore goes on; the restore goes
@@ -390,6 +394,7 @@ var ruleNames = [lastRule]string{
 	gapHolds:                  "gapHolds",
 	gapRestoresOnce:           "gapRestoresOnce",
 	finalisesNothingWhileDue:  "finalisesNothingWhileDue",
+	endIsTakenBack:            "endIsTakenBack",
 	earlierPlacesAreCleaned:   "earlierPlacesAreCleaned",
 	cleanUpAsks:               "cleanUpAsks",
 }

@@ -148,7 +148,8 @@ var searches = map[rule]search{
 	gapHolds: {law: twoUsers.faulty(1), kinds: and(queueDeleted)},
 	gapRestoresOnce: {law: oneUser.faulty(2).atNight().promisedInJournal(), after: of(0, applies,
 		queueDeleted, restoreBegin, restoreContinue, commitsPromise)},
-	finalisesNothingWhileDue: {law: oneUser.faulty(1).operated(1), kinds: and(flushed, finalise)},
+	finalisesNothingWhileDue: {law: oneUser.faulty(1).operated(2), kinds: and(flushed, closeWindow, finalise)},
+	endIsTakenBack:           {law: oneUser.faulty(1).operated(2), after: of(0, replicaStops, closeWindow, finalise)},
 	earlierPlacesAreCleaned:  {law: twoUsers.faulty(2).fine(), after: recordedLater},
 	cleanUpAsks:              {law: twoUsers.faulty(1).operated(1), kinds: kinds(loss, and(settlePast))},
 }

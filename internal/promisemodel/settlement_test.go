@@ -36,7 +36,7 @@ const (
 // settle locks the coupon, if no restore is due and nobody is missing.
 func (w *world) settle(on int8, kind runKind) bool {
 	s := &w.servers[on]
-	if w.settling.phase > 0 || w.locked() || !s.exists || w.law.settlements > 0 && w.settlements >= w.law.settlements {
+	if w.db.finalised || w.settling.phase > 0 || w.locked() || !s.exists || w.law.settlements > 0 && w.settlements >= w.law.settlements {
 		return false
 	}
 	if w.law.settlements > 0 {

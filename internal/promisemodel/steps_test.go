@@ -30,6 +30,7 @@ const (
 	commitSettlement
 	closeOut
 	cleanUp
+	guards
 	tenSecondsPass
 
 	firstAct // of an operator
@@ -78,8 +79,9 @@ var actionNames = [lastAction]string{
 	settleNightly: "a nightly settlement begins%s", settleImmediately: "an immediate run begins%s",
 	readLine: "the settlement reads the line", checkAgain: "the settlement checks again",
 	commitSettlement: "the settlement commits",
-	closeOut:         "the close-out goes on", cleanUp: "user %u is cleaned up%s", tenSecondsPass: "ten seconds pass",
-	retryDLQ: "an operator retries the DLQ%s", dropDLQ: "an operator drops user %u from the DLQ",
+	closeOut:         "the close-out goes on", cleanUp: "user %u is cleaned up%s", guards: "serve takes the end back",
+	tenSecondsPass: "ten seconds pass",
+	retryDLQ:       "an operator retries the DLQ%s", dropDLQ: "an operator drops user %u from the DLQ",
 	grantByHand: "user %u gets a coupon by hand", addSeat: "a seat is added",
 	closeWindow: "an operator closes the coupon", acceptGap: "the gap is written off",
 	forgetUser: "the coupon is finalised, user %u forgotten, and the window extended",
@@ -150,7 +152,7 @@ func (l *law) allSteps() (steps []step) {
 
 // do lets a step happen. It is false if the step cannot happen.
 func (w *world) do(s step) bool {
-	if s.on == former && !w.formerServes || w.finalised {
+	if s.on == former && !w.formerServes || w.ended {
 		return false
 	}
 	switch {
@@ -167,7 +169,7 @@ func (w *world) do(s step) bool {
 		w.reckon()
 		return done
 	case s.action > firstAct:
-		if w.acts >= w.law.acts {
+		if w.db.finalised || w.acts >= w.law.acts {
 			return false
 		}
 		w.acts++
@@ -229,6 +231,8 @@ func (w *world) ordinary(s step) bool {
 		return w.closeOut()
 	case cleanUp:
 		return w.clean(s.user, s.on)
+	case guards:
+		return w.guard()
 	default:
 		return !w.formerServes && w.tenSecondsPass()
 	}
@@ -241,7 +245,7 @@ func (w *world) tenSecondsPass() bool {
 		return false
 	}
 	s := &w.servers[primary]
-	if s.tenSeconds && w.due(s) != 0 { // serve looks
+	if s.tenSeconds && !w.db.finalised && w.due(s) != 0 || w.db.finalised && !w.hasEnd(s) { // serve looks
 		return false
 	}
 	for i := range w.pods {
@@ -266,6 +270,7 @@ func (w *world) tenSecondsPass() bool {
 			w.breakPromise(u)
 		}
 	}
+	w.ended = w.db.finalised
 	s.tenSeconds = s.tenSeconds || w.sameServer(s)
 	s.late, s.clock = false, 0
 	w.tenAgo = [2]instant{w.now, w.tenAgo[0]}
@@ -330,13 +335,30 @@ func (w *world) act(s step) bool {
 	return true
 }
 
-// finalise ends a coupon of which nobody is left, as far as Redis knows. Nobody is looked for in its journal any more.
+// finalise ends a closed coupon of which nobody is left, as far as Redis knows. Nobody is looked for in its journal any
+// more.
 func (w *world) finalise(s *server) bool {
-	if w.locked() || w.settling.phase > 0 || s.place != [maxUsers]instant{} || w.missing(s) > 0 ||
-		w.keeps(finalisesNothingWhileDue) && w.due(s) != 0 {
+	if w.locked() || w.settling.phase > 0 || w.db.closes == 0 || !s.closed || s.place != [maxUsers]instant{} ||
+		s.anyReturned() || w.missing(s) > 0 || w.keeps(finalisesNothingWhileDue) && w.due(s) != 0 {
 		return false
 	}
-	w.finalised, w.happened.lostAtEnd = true, w.findsRow() != ""
+	w.db.finalised, w.happened.lostAtEnd = true, w.findsRow() != ""
+	s.marks, s.rejected = [maxUsers]instant{}, 0
+	return true
+}
+
+// hasEnd says whether a finalised coupon has its end on the server.
+func (w *world) hasEnd(s *server) bool {
+	same := w.sameServer(s) && s.restored == s.since && (w.db.epoch == epoch{} || w.db.epoch == s.epochNow())
+	return same && s.place == [maxUsers]instant{} && !s.anyReturned() && w.db.asked == 0
+}
+
+// guard takes the end of a coupon back that the server does not have.
+func (w *world) guard() bool {
+	if !w.db.finalised || w.hasEnd(&w.servers[primary]) || !w.keeps(endIsTakenBack) {
+		return false
+	}
+	w.db.finalised = false
 	return true
 }
 

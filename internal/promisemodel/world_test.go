@@ -102,6 +102,7 @@ type database struct {
 
 	settledUpTo        instant
 	closes             instant // when an operator closed the coupon; 0: it is open
+	finalised          bool
 	writtenOff, erased int8
 }
 
@@ -158,7 +159,7 @@ type world struct {
 	dbBehind      bool
 	formerServes  bool
 	opened        bool
-	finalised     bool
+	ended         bool // the end can not be taken back any more
 	journalWaits  bool // MySQL has fallen back, and the journal has not been written since
 
 	now          instant

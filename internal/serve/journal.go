@@ -25,6 +25,8 @@ const (
 	journalInterval = time.Second
 	// clearInterval is how often the journals of finalised coupons are deleted.
 	clearInterval = time.Minute
+	// guardInterval is how often the coupons are looked at that were just finalised.
+	guardInterval = 5 * time.Second
 
 	journalTimeout = 10 * time.Second // of one copy, and of one reading of MySQL
 	restoreTimeout = 10 * time.Minute // and of one clean-up; a million applications take well below a minute
@@ -72,6 +74,7 @@ type Journal struct {
 	pace     *rate.Limiter // of rows
 	copying  *locks        // of rows of table journal
 	restores *locks        // of rows of table coupon
+	working  chan struct{} // has a value for each restore or clean-up at work
 
 	mu   sync.Mutex
 	open map[coupon.CouponID]*journalled
@@ -98,6 +101,7 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 		return nil, errors.New("serve: a field of JournalConfig is missing")
 	}
 	t := &Journal{JournalConfig: c, open: map[coupon.CouponID]*journalled{},
+		working: make(chan struct{}, restoresAtOnce),
 		rows: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_rows_total",
 			Help: "Applications that this process has written to the journal, repetitions included."}),
 		putBack: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_put_back_total",
@@ -116,10 +120,14 @@ func (t *Journal) Run(ctx context.Context) error {
 	defer clearing.Wait()
 	defer t.copying.watch.Wait()
 	defer t.restores.watch.Wait()
-	clearing.Go(func() { t.keepClear(ctx) })
-	var background errgroup.Group
-	background.SetLimit(restoresAtOnce)
-	defer func() { _ = background.Wait() }()
+	clearing.Go(func() {
+		t.repeat(ctx, clearInterval, t.journal.Clear, "journals of finalised coupons not deleted; another attempt follows")
+	})
+	clearing.Go(func() {
+		t.repeat(ctx, guardInterval, t.guard, "coupons that were just finalised not looked at; another attempt follows")
+	})
+	var background sync.WaitGroup
+	defer background.Wait()
 	var failure failure
 	for ctx.Err() == nil {
 		began := t.Now()
@@ -141,7 +149,7 @@ func (t *Journal) Run(ctx context.Context) error {
 
 // round looks at every line once, begins the restores that are due and the clean-ups that were abandoned, and copies
 // what the journal lacks. Redis is read before MySQL: see promise.Books.Missing.
-func (t *Journal) round(ctx context.Context, background *errgroup.Group) error {
+func (t *Journal) round(ctx context.Context, background *sync.WaitGroup) error {
 	began := t.Now()
 	looks, looked := t.look(ctx)
 	if err := t.list(ctx); err != nil {
@@ -236,13 +244,16 @@ func (t *Journal) ahead(one *journalled, look coupon.Look) bool {
 	return one.Books.Ahead(look) && t.Now().Sub(one.restoredAt) >= aheadInterval
 }
 
-// begin begins work on a coupon in the background, unless as much is under way as may be.
-func (t *Journal) begin(ctx context.Context, id coupon.CouponID, background *errgroup.Group,
+// begin begins work on a coupon in the background, as soon as its turn comes: restoresAtOnce are at work.
+func (t *Journal) begin(ctx context.Context, id coupon.CouponID, background *sync.WaitGroup,
 	work func(ctx context.Context, id coupon.CouponID) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.open[id]
-	known.busy = background.TryGo(func() error {
+	known.busy = true
+	background.Go(func() {
+		t.working <- struct{}{}
+		defer func() { <-t.working }()
 		timed, cancel := context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
 		err := recovering(func() error { return work(timed, id) })
@@ -253,14 +264,13 @@ func (t *Journal) begin(ctx context.Context, id coupon.CouponID, background *err
 		defer t.mu.Unlock()
 		known.busy = false
 		if mysqltx.IsLockWait(err) {
-			return nil
+			return
 		}
 		if err != nil && !known.failing && ctx.Err() == nil {
 			t.Logger.Error("applications not restored, or a clean-up not ended; another attempt follows",
 				zap.Uint64("coupon_id", uint64(id)), zap.Error(err))
 		}
 		known.failing = err != nil
-		return nil
 	})
 }
 
@@ -378,14 +388,44 @@ func (t *Journal) copy(ctx context.Context, id coupon.CouponID, at time.Time) (m
 	return copied.More, t.pace.WaitN(ctx, min(copied.Rows, t.RowsPerSecond)) // more rows may have one arrival
 }
 
-func (t *Journal) keepClear(ctx context.Context) {
+// guard takes back the end of coupons that have none on the Redis server of today.
+func (t *Journal) guard(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, journalTimeout)
+	defer cancel()
+	all, err := journal.ListGuarded(ctx, t.DB)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	known := make(map[coupon.CouponID]coupon.Known, len(all))
+	for _, one := range all {
+		known[one.ID] = one.Known
+	}
+	looks, problems := t.Store.Looks(ctx, known)
+	for _, one := range all {
+		look, looked := looks[one.ID]
+		if !looked || one.Ended(look) {
+			continue
+		}
+		opened, err := journal.OpenAgain(ctx, t.DB, one.ID)
+		problems = errors.Join(problems, err)
+		if opened {
+			t.Logger.Error("another Redis server does not know that the coupon was finalised; the next run settles it again",
+				zap.Uint64("coupon_id", uint64(one.ID)))
+		}
+	}
+	return problems
+}
+
+// repeat does work at intervals until ctx ends. It logs failures as the warning.
+func (t *Journal) repeat(ctx context.Context, interval time.Duration, work func(ctx context.Context) error,
+	warning string) {
 	var pause pause
 	for ctx.Err() == nil {
-		wait := jittered(clearInterval)
-		if err := recovering(func() error { return t.journal.Clear(ctx) }); err != nil {
+		wait := jittered(interval)
+		if err := recovering(func() error { return work(ctx) }); err != nil {
 			wait = max(pause.next(maxPause), time.Second)
 			if ctx.Err() == nil {
-				t.Logger.Warn("journals of finalised coupons not deleted; another attempt follows", zap.Error(err))
+				t.Logger.Warn(warning, zap.Error(err))
 			}
 		} else {
 			pause.reset()

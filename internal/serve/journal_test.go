@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/jajeong/jajeong/internal/candidates"
@@ -74,10 +73,9 @@ func newJournalTask(d *jajeongtest.Deployment) *journalTask {
 func (t *journalTask) rounds(n int) {
 	t.d.T.Helper()
 	for range n {
-		var background errgroup.Group
-		background.SetLimit(restoresAtOnce)
+		var background sync.WaitGroup
 		require.NoError(t.d.T, t.round(t.d.T.Context(), &background))
-		require.NoError(t.d.T, background.Wait())
+		background.Wait()
 	}
 }
 
@@ -428,7 +426,7 @@ func TestJournal_SaysWhatFails(t *testing.T) {
 	d.Exec("RENAME TABLE line_journal TO away")
 	d.AddUsers(2)
 	d.Apply(id, 2)
-	var background errgroup.Group
+	var background sync.WaitGroup
 	require.Error(t, task.round(t.Context(), &background))
 	d.Exec("RENAME TABLE away TO line_journal")
 	require.NoError(t, d.Redis.Do(t.Context(), "SET", d.Key("state", id), "no hash").Err())
