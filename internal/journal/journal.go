@@ -261,8 +261,8 @@ WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - ` + guarded + ` ORDER 
 // maxEnded bounds the coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of coupons that were finalised some minutes ago or do not exist, MaxRows rows at a time. A journal that
-// cannot be deleted keeps no other.
+// Clear deletes the journals of coupons that were finalised some minutes ago or do not exist, MaxRows rows at a time.
+// A journal that cannot be deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)

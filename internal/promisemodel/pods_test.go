@@ -40,6 +40,9 @@ func (w *world) apply(user, podNo int8, lost bool) bool {
 		return isNew
 	}
 	p.seen = max(p.seen, a)
+	if on == former && w.happened.lasted {
+		w.happened.late.add(user)
+	}
 	w.learn(p, e)
 	if isNew || w.keeps(duplicatesRemembered) || !w.db.mark.covers(e, a) {
 		w.remember(p, user, a, e)
@@ -194,8 +197,8 @@ func (w *world) die(podNo int8) {
 	w.startPod(podNo)
 }
 
-// terminate ends a pod while Redis is silent, or on a server that the journal does not copy: it writes what it remembers
-// into the journal, and asks for a restore.
+// terminate ends a pod while Redis is silent, or on a server that the journal does not copy: it writes what it
+// remembers into the journal, and asks for a restore.
 func (w *world) terminate(podNo int8) bool {
 	p := &w.pods[podNo]
 	elsewhere := p.onFormer && w.db.epoch != epoch{} && w.db.epoch != p.epoch

@@ -22,7 +22,8 @@ const (
 // written.
 func (w *world) restoreBegins(on int8, always bool) bool {
 	s := &w.servers[on]
-	if w.db.finalised || w.locked() || !s.exists && w.db.mark == (mark{}) || w.keeps(restoreLocksJournal) && w.copying.phase > 0 {
+	if w.db.finalised || w.locked() || !s.exists && w.db.mark == (mark{}) ||
+		w.keeps(restoreLocksJournal) && w.copying.phase > 0 {
 		return false
 	}
 	e := w.begin(on, max(w.db.upTo, w.db.settledUpTo))

@@ -36,7 +36,8 @@ const (
 // settle locks the coupon, if no restore is due and nobody is missing.
 func (w *world) settle(on int8, kind runKind) bool {
 	s := &w.servers[on]
-	if w.db.finalised || w.settling.phase > 0 || w.locked() || !s.exists || w.law.settlements > 0 && w.settlements >= w.law.settlements {
+	if w.db.finalised || w.settling.phase > 0 || w.locked() || !s.exists ||
+		w.law.settlements > 0 && w.settlements >= w.law.settlements {
 		return false
 	}
 	if w.law.settlements > 0 {
@@ -164,6 +165,9 @@ func (w *world) issue(user int8, a instant) {
 func (w *world) addOutcome(user int8, a, cutoff instant) {
 	if w.settledAt(user, a) {
 		return
+	}
+	if again := w.servers[primary].place[user]; again > 0 && again != a && again < cutoff {
+		w.happened.again.add(user) // on another server, before the outcome
 	}
 	for i := range w.db.outcomes[user] {
 		if o := &w.db.outcomes[user][i]; o.arrival == 0 {

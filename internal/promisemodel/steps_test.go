@@ -417,6 +417,7 @@ func (w *world) fault(s step) bool {
 	case formerReturns:
 		return w.formerReturns()
 	case formerLasts:
+		w.happened.lasted = true
 		return w.formerServes && w.tenSecondsPass()
 	case replicaComes: // not before a script has seen a promotion: the backlog lives for a minute at least
 		if !w.sameServer(r) {

@@ -191,6 +191,7 @@ type happened struct {
 	dbFell     bool
 	redisLost  bool // a server has lost something
 	bothServed bool
+	lasted     bool // for more than ten seconds
 	elsewhere  bool // a settlement committed on a server that no longer was, or is, that of the others
 	wentBack   bool // a pod told an arrival below one that it had told
 	lostAtEnd  bool // as the coupon was finalised, nothing accounted for a row of the journal

@@ -1,7 +1,7 @@
 // Package seal keeps what `settle verify` has found right: one row of table seal for each finalised coupon that was
 // checked. The row has a digest of what no program changes later: the coupons that runs issued, without their use; the
-// other outcomes; the records of runs; and the audit chain up to its end at that time. A later check computes the digest
-// again, so that it also finds a change that agrees with everything else.
+// other outcomes; the records of runs; and the audit chain up to its end at that time. A later check computes the
+// digest again, so that it also finds a change that agrees with everything else.
 //
 // `settle user forget` deletes outcomes, and seals the coupon again in its transaction. A later run of the coupon ends
 // the seal: the next check seals the coupon again.

@@ -121,10 +121,12 @@ func (t *Journal) Run(ctx context.Context) error {
 	defer t.copying.watch.Wait()
 	defer t.restores.watch.Wait()
 	clearing.Go(func() {
-		t.repeat(ctx, clearInterval, t.journal.Clear, "journals of finalised coupons not deleted; another attempt follows")
+		t.repeat(ctx, clearInterval, t.journal.Clear,
+			"journals of finalised coupons not deleted; another attempt follows")
 	})
 	clearing.Go(func() {
-		t.repeat(ctx, guardInterval, t.guard, "coupons that were just finalised not looked at; another attempt follows")
+		t.repeat(ctx, guardInterval, t.guard,
+			"coupons that were just finalised not looked at; another attempt follows")
 	})
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -409,7 +411,7 @@ func (t *Journal) guard(ctx context.Context) error {
 		opened, err := journal.OpenAgain(ctx, t.DB, one.ID)
 		problems = errors.Join(problems, err)
 		if opened {
-			t.Logger.Error("another Redis server does not know that the coupon was finalised; the next run settles it again",
+			t.Logger.Error("redis does not know that the coupon was finalised; the next run settles it again",
 				zap.Uint64("coupon_id", uint64(one.ID)))
 		}
 	}

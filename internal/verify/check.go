@@ -13,9 +13,9 @@
 // coupons and outcomes. An application that arrives meanwhile has raised the count of Redis, too. Before a check is
 // repeated, a restore that is due gets time to begin. It holds the same lock.
 //
-// A check of all coupons looks at what may have changed: coupons that are not finalised, or not sealed, or have a new run
-// or audit event. Of sealed coupons it replays the changes of issued coupons. Every sealed coupon has its turn within 90
-// days. It seals finalised coupons that are right (package seal), and then notes how far it has come.
+// A check of all coupons looks at what may have changed: coupons that are not finalised, or not sealed, or have a new
+// run or audit event. Of sealed coupons it replays the changes of issued coupons. Every sealed coupon has its turn
+// within 90 days. It seals finalised coupons that are right (package seal), and then notes how far it has come.
 //
 // A check changes nothing else. It is safe to repeat and to stop.
 package verify

@@ -82,8 +82,8 @@ ORDER BY l.arrival, l.user_id LIMIT ?`
 const toldPage = 1000
 
 // checkJournal walks the journal of a coupon, and compares it with Redis and MySQL. It checks invariant 5: everybody
-// arrived while the window was open. checkPromises reports the others. The journal of a finalised coupon is deleted after
-// some minutes.
+// arrived while the window was open. checkPromises reports the others. The journal of a finalised coupon is deleted
+// after some minutes.
 func (c *check) checkJournal(ctx context.Context) error {
 	now := c.look.Now
 	for after := (told{}); ; {

@@ -54,8 +54,8 @@ type logEntry struct {
 	storedAmount, storedDiscount int64
 }
 
-// logsSQL, with changedSQL, reads the issued coupons of one coupon that were changed after issuing; with namedSQL, those
-// with the given ids. The rows of one issued coupon follow each other, in any order of seq.
+// logsSQL, with changedSQL, reads the issued coupons of one coupon that were changed after issuing; with namedSQL,
+// those with the given ids. The rows of one issued coupon follow each other, in any order of seq.
 const (
 	logsSQL = `
 SELECT u.id, u.user_id, u.status, COALESCE(u.order_id, ''), u.seq, COALESCE(` + settledAt + `, u.issued_at),

@@ -132,8 +132,9 @@ func TestUseOfSealedCouponIsReplayed(t *testing.T) {
 func TestChangeOfSealedRowsIsFound(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
-		"another user":    "UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1",
-		"another time":    "UPDATE application_outcome SET applied_at = applied_at + INTERVAL 1 SECOND WHERE coupon_id = ? LIMIT 1",
+		"another user": "UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1",
+		"another time": "UPDATE application_outcome SET applied_at = applied_at + INTERVAL 1 SECOND " +
+			"WHERE coupon_id = ? LIMIT 1",
 		"another user id": "UPDATE user_coupon SET id = id + 70 WHERE coupon_id = ? AND position = 3",
 	} {
 		t.Run(name, func(t *testing.T) {
