@@ -166,7 +166,7 @@ func (w *world) addOutcome(user int8, a, cutoff instant) {
 	if w.settledAt(user, a) {
 		return
 	}
-	if again := w.servers[primary].place[user]; again > 0 && again != a && again < cutoff {
+	if again := w.servers[primary].place[user]; again > a && again < cutoff {
 		w.happened.again.add(user) // on another server, before the outcome
 	}
 	for i := range w.db.outcomes[user] {
