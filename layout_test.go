@@ -24,8 +24,8 @@ func TestPackagesAreKnown(t *testing.T) {
 		"console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "handover", "history",
 		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load", "mysqltx",
 		"ops", "output", "overview", "privacy", "promise", "promisemodel", "receipt", "records", "rediserr", "report",
-		"review", "runmetrics", "schedule", "serve", "settle", "signin", "sleep", "standing", "systemtest", "testenv",
-		"text", "users", "verify", "view", "wallet", "walletapi",
+		"review", "runmetrics", "schedule", "seal", "serve", "settle", "signin", "sleep", "standing", "systemtest",
+		"testenv", "text", "users", "verify", "view", "wallet", "walletapi",
 	}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)

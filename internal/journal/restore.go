@@ -77,7 +77,7 @@ type Restored struct {
 	FromMarks int64 `json:"fromMarks"`
 	// Promises that the journal has seen accepted, and that neither the new server nor MySQL knows.
 	Unknown int64 `json:"unknown"`
-	// Rows of the journal that cannot be: before the opening, or ahead of the clock.
+	// Rows of the journal that cannot be, or not yet: before the opening, or ahead of the clock.
 	Impossible int64 `json:"impossible"`
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
@@ -135,7 +135,9 @@ type restore struct {
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 
-	soon bool // somebody in the journal can be entered when the clock has come further
+	// Applications in the journal that lie ahead of the clock, and whether one of them can be entered soon.
+	later int64
+	soon  bool
 }
 
 // first reports whether no restore of the epoch has ended before.
@@ -389,7 +391,7 @@ func (r *restore) record(ctx context.Context, accepted int64) error {
 			return err
 		}
 		older := look.Waiting + look.DLQ - look.WaitingAfter - look.DLQAfter
-		if err := r.warn(ctx, accepted, older+account.Settled()-account.InBoth+missing); err != nil {
+		if err := r.warn(ctx, accepted, older+account.Settled()-account.InBoth+missing+r.later); err != nil {
 			return err
 		}
 	}

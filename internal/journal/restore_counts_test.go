@@ -230,3 +230,17 @@ func TestRestore_KeepsSumsOfAFarOutcome(t *testing.T) {
 	d.Restore(id)
 	require.EqualValues(t, coupon.MaxArrival, d.Number("SELECT settled_up_to FROM settled WHERE coupon_id = ?", id))
 }
+
+// Who has an arrival ahead of the clock is in the journal, and not unknown.
+func TestRestore_KnowsWhoIsAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	d.Journal(id)
+	d.Exec("UPDATE line_journal SET arrival = arrival + 600000000 WHERE user_id = 2")
+	lose(d, id)
+	done := d.Restore(id)
+	require.EqualValues(t, 1, done.Impossible)
+	require.Zero(t, done.Unknown)
+	require.Zero(t, journalField(d, id, "unfound"))
+}
