@@ -140,6 +140,10 @@ SELECT x.id FROM (
     UNION SELECT coupon_id FROM seal WHERE checked_at IS NULL OR checked_at < ?
 ) x JOIN coupon c ON c.id = x.id LEFT JOIN purged_coupon p ON p.coupon_id = x.id
 WHERE p.coupon_id IS NULL ORDER BY x.id`
+	// unsealedSQL has finalised coupons without a row of table seal: somebody deleted it, or wrote finalised_at.
+	unsealedSQL = `
+SELECT c.id FROM coupon c LEFT JOIN seal s ON s.coupon_id = c.id LEFT JOIN purged_coupon p ON p.coupon_id = c.id
+WHERE c.id BETWEEN ? AND ? AND c.finalised_at IS NOT NULL AND s.coupon_id IS NULL AND p.coupon_id IS NULL`
 	leftSQL   = "SELECT COUNT(*) FROM seal"
 	oldestSQL = "SELECT MIN(checked_at) FROM seal WHERE checked_at >= ?"
 )
@@ -166,6 +170,19 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the coupons to check")
 	}
+	spans, err := p.spansOf(ctx, db, couponTable, couponTable)
+	if err != nil {
+		return nil, err
+	}
+	for _, ids := range spans {
+		unsealed, err := mysqltx.Column[coupon.CouponID](ctx, db, unsealedSQL, ids.from, ids.to)
+		if err != nil {
+			return nil, mysqltx.Wrap(err, "read coupons without a seal")
+		}
+		p.Coupons = append(p.Coupons, unsealed...)
+	}
+	slices.Sort(p.Coupons)
+	p.Coupons = slices.Compact(p.Coupons)
 	return p, r.addChanged(ctx, db, p)
 }
 
