@@ -168,7 +168,8 @@ func TestRewrittenAuditChainIsFound(t *testing.T) {
 	require.EqualValues(t, 1, c.checkAll(true).found[verify.SealBroken])
 }
 
-// A night costs what the night and the uses since the last one cost, and a ninetieth of the history: the turn through it.
+// A night costs what the night and the uses since the last one cost, and a ninetieth of the history: the turn through
+// it.
 func TestNightIsAsCheapWithTenTimesTheHistory(t *testing.T) {
 	t.Parallel()
 	cost := func(nights int) jajeongtest.Cost {
