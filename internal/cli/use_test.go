@@ -68,6 +68,7 @@ func TestUsageErrors(t *testing.T) {
 		"manual, no reason":   {[]string{"run", "--cutoff=now", "--operator=kim"}, "--reason"},
 		"schedule is no cron": {[]string{"serve", "--settle-schedule=midnight"}, "SETTLE_SCHEDULE"},
 		"verify of no coupon": {[]string{"verify", "--coupon=999"}, "coupon 999"},
+		"verify of all and one": {[]string{"verify", "--all", "--coupon=1"}, "--all or --coupon"},
 
 		"limit too high": {[]string{"runs", "--limit=501"}, "--before"},
 		"unknown status": {[]string{"runs", "--status=DEAD"},
