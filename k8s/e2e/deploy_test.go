@@ -225,6 +225,11 @@ func TestSettleServe_IssuesAfterLossOfPod(t *testing.T) {
 	mustBeIssued(1)
 	require.NoError(t, kube.node.kill(&both[0]))
 	mustBeIssued(2)
+	n.await("the node has reported the dead Pod", func(ctx context.Context) bool {
+		pod, err := kube.client.CoreV1().Pods(n.namespace).Get(ctx, both[0].Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return pod.Status.Phase == v1.PodFailed
+	})
 	for _, pod := range n.ready("settle-serve", 2) {
 		require.NotEqual(t, both[0].UID, pod.UID)
 	}
