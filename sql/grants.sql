@@ -32,7 +32,7 @@ GRANT SELECT ON deployment TO jajeong_api;
 -- right shows the statements of all accounts of the server.
 
 -- settle run, serve, dlq, restore, verify and all commands that only read. Locking a coupon or the policy also requires UPDATE. Only
--- the nightly check of all coupons writes seals.
+-- the nightly check of all coupons writes seals and the list of each user's applications.
 GRANT SELECT, UPDATE (issued_count, finalised_at) ON coupon TO jajeong_settle;
 GRANT SELECT (id, status) ON `user` TO jajeong_settle;
 GRANT SELECT, INSERT ON user_coupon TO jajeong_settle;
@@ -56,6 +56,7 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON seal TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON verify_mark TO jajeong_settle;
+GRANT SELECT, INSERT ON user_application TO jajeong_settle;
 
 -- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. A restore, a receipt
 -- and a new coupon write the journal. Of the relay they only note that a replay has run.
@@ -85,6 +86,7 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
 GRANT SELECT ON purged_coupon TO jajeong_operator;
 GRANT SELECT ON seal TO jajeong_operator;
 GRANT SELECT ON verify_mark TO jajeong_operator;
+GRANT SELECT ON user_application TO jajeong_operator;
 
 -- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
 GRANT SELECT ON coupon TO jajeong_wallet;
@@ -109,6 +111,8 @@ GRANT SELECT, DELETE ON journal TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt), DELETE ON audit_event TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash), DELETE ON audit_head TO jajeong_privacy;
 GRANT SELECT, UPDATE (digest, audit_seq, sealed_at), DELETE ON seal TO jajeong_privacy;
+GRANT SELECT ON verify_mark TO jajeong_privacy;
+GRANT SELECT, DELETE ON user_application TO jajeong_privacy;
 GRANT SELECT ON policy TO jajeong_privacy;
 GRANT SELECT ON deployment TO jajeong_privacy;
 GRANT SELECT, UPDATE (user_id, plan, void_plan), DELETE ON approval TO jajeong_privacy;

@@ -200,8 +200,8 @@ func TestMigrate_BesideAnother(t *testing.T) {
 // ourTables are the tables of the migration but that of the users, those that refer to others first.
 const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, settlement_run, " +
 	"settlement, settled, run_coupon, " +
-	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, seal, verify_mark, " +
-	"purged_coupon"
+	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, seal, " +
+	"user_application, verify_mark, purged_coupon"
 
 // Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.
 func TestMigrate_RefusesAnotherSchema(t *testing.T) {

@@ -58,6 +58,7 @@ var copied = []struct{ table, rows string }{
 	{"run_coupon", "t.coupon_id = ?"},
 	{"application_outcome", "t.coupon_id = ?"},
 	{"seal", "t.coupon_id = ?"},
+	{"user_application", "t.coupon_id = ?"},
 	{"user_coupon", "t.coupon_id = ?"},
 	{"coupon_log", "t.user_coupon_id IN (SELECT id FROM user_coupon WHERE coupon_id = ?)"},
 	{"coupon_order", "t.user_coupon_id IN (SELECT id FROM user_coupon WHERE coupon_id = ?)"},

@@ -36,6 +36,7 @@ var leftOut = map[string]map[string]string{
 	"coupon_log":          {"id": internal, "user_coupon_id": link, "seats": internal, "published_at": internal},
 	"application_outcome": {"user_id": link, "run_id": internal, "member": "is set where user_id names nobody"},
 	"line_journal":        {"user_id": link},
+	"user_application":    {"*": "lists the rows of application_outcome"},
 	"settlement":          {"*": "has counts; first_user_coupon_id is where the relay begins to read"},
 	"audit_event": {
 		"id": internal, "user_id": link, "run_id": internal, "seats": internal, "seq": internal, "hash": internal,

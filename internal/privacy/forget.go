@@ -106,7 +106,11 @@ func (p *Person) remains() (r Remains) {
 const (
 	deleteJournalSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND user_id = ?"
 	deleteOutcomesSQL = "DELETE FROM application_outcome WHERE coupon_id = ? AND user_id = ? AND outcome = ?"
-	addErasedSQL      = `
+	// unlistSQL leaves a user's application whose outcome says that the user had the coupon already.
+	unlistSQL = `
+DELETE FROM user_application WHERE user_id = ? AND coupon_id = ?
+   AND NOT EXISTS (SELECT 1 FROM application_outcome o WHERE o.coupon_id = ? AND o.user_id = ?)`
+	addErasedSQL = `
 UPDATE settled SET concluded = concluded - ?, erased = erased + ?, erased_rejected = erased_rejected + ?
 WHERE coupon_id = ?`
 	// forgetApprovalsSQL leaves digest, persons and times. The digest reveals no user: it covers a salt that was in the
@@ -190,6 +194,9 @@ func deleteRows(ctx context.Context, tx *sql.Tx, id coupon.CouponID,
 	notSelected, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user, coupon.OutcomeNotSelected))
 	if err == nil {
 		rejected, err = mysqltx.Affected(tx.ExecContext(ctx, deleteOutcomesSQL, id, user, coupon.OutcomeRejected))
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, unlistSQL, user, id, id, user)
 	}
 	return notSelected, rejected, err
 }

@@ -131,6 +131,7 @@ func TestPurge_TakesEveryPlace(t *testing.T) {
 	d.SettleNow()
 	d.Exec("INSERT IGNORE INTO line_journal (coupon_id, arrival, user_id) VALUES (?, 1, 2)", id)
 	finalise(d, id)
+	require.NoError(t, seal.List(t.Context(), d.DB, id))
 	_, err := privacy.Forget(t.Context(), erasing(d), settles(d), 2, origin)
 	require.NoError(t, err)
 	d.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, 1, 3)", id)

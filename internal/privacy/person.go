@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/seal"
 	"github.com/jajeong/jajeong/internal/standing"
 )
 
@@ -166,18 +167,20 @@ WHERE user_coupon_id = ? AND user_id = ? AND order_id > ? ORDER BY order_id LIMI
 SELECT seq, kind, order_id, amount_won, discount_won, expires_at, actor, at FROM coupon_log
 WHERE user_coupon_id = ? AND seq > ? ORDER BY seq LIMIT ?`
 
-	// applicationsSQL looks each coupon of a page up by the primary key, because no index begins with the user. A user
-	// has few applications for one coupon.
+	// appliedSQL has the coupons in which the user may have outcomes: those that user_application names, and those that
+	// it may lack.
+	appliedSQL = `
+SELECT coupon_id FROM user_application WHERE user_id = ?
+UNION SELECT id FROM coupon FORCE INDEX (coupon_due) WHERE finalised_at IS NULL
+UNION SELECT id FROM coupon FORCE INDEX (coupon_due) WHERE finalised_at >= ?
+ORDER BY 1`
+
 	applicationsSQL = `
 SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at,
     c.finalised_at IS NOT NULL, COALESCE(r.cutoff, o.applied_at)
-FROM (SELECT id, name, finalised_at FROM coupon WHERE id > ? ORDER BY id LIMIT ?) c
-STRAIGHT_JOIN application_outcome o ON o.coupon_id = c.id AND o.user_id = ?
+FROM application_outcome o FORCE INDEX (PRIMARY) JOIN coupon c ON c.id = o.coupon_id
 LEFT JOIN settlement_run r ON r.id = o.run_id
-ORDER BY o.coupon_id, o.applied_at`
-
-	lastOfPageSQL = "SELECT COALESCE(MAX(id), 0), COUNT(*) FROM (SELECT id FROM coupon WHERE id > ? ORDER BY id " +
-		"LIMIT ?) c"
+WHERE o.user_id = ? AND o.coupon_id IN `
 
 	auditsSQL = `
 SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
@@ -324,21 +327,26 @@ func (p *Person) readIssued(ctx context.Context, tx *sql.Tx) (err error) {
 }
 
 func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
-	for after := coupon.CouponID(0); ; {
+	listed, err := seal.Listed(ctx, tx)
+	if err != nil {
+		return err
+	}
+	ids, err := mysqltx.Column[coupon.CouponID](ctx, tx, appliedSQL, p.User, listed)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(ids, rowsPerPage) {
 		page, err := mysqltx.Collect(ctx, tx, func(a *Application) []any {
 			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.RecordedAt, &a.Finalised,
 				&a.cutoff}
-		}, applicationsSQL, after, rowsPerPage, p.User)
+		}, applicationsSQL+mysqltx.In(len(some))+" ORDER BY o.coupon_id, o.applied_at",
+			append([]any{p.User}, args(some)...)...)
 		if err != nil {
 			return err
 		}
 		p.Applications = append(p.Applications, page...)
-		var coupons int
-		if err := tx.QueryRowContext(ctx, lastOfPageSQL, after, rowsPerPage).Scan(&after, &coupons); err != nil ||
-			coupons < rowsPerPage {
-			return err
-		}
 	}
+	return nil
 }
 
 // parallelLookups bounds the calls to Redis at one time.

@@ -166,7 +166,7 @@ type eraser func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int)
 // erasers delete the rows of a coupon, in the order that leaves no row whose owner is gone.
 var erasers = []eraser{
 	deleteIssued,
-	deleteBy("DELETE FROM application_outcome WHERE coupon_id = ? LIMIT ?"),
+	deleteOutcomesOfAll,
 	deleteBy("DELETE FROM settled WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM seal WHERE coupon_id = ? LIMIT ?"),
 	deleteBy("DELETE FROM line_journal WHERE coupon_id = ? LIMIT ?"),
@@ -268,6 +268,27 @@ func fitting(page []issuedRow, limit int) (ids []uint64) {
 	return ids
 }
 
+const usersOfSQL = "SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? ORDER BY user_id LIMIT ?"
+
+// deleteOutcomesOfAll deletes outcomes, each user's together with the row that names the user's applications.
+func deleteOutcomesOfAll(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
+	for deleted < limit {
+		users, err := mysqltx.Column[uint64](ctx, tx, usersOfSQL, id, min((limit-deleted+1)/2, rowsPerPage))
+		if err != nil || len(users) == 0 {
+			return deleted, err
+		}
+		for _, table := range []string{"user_application", "application_outcome"} {
+			n, err := mysqltx.Affected(tx.ExecContext(ctx, "DELETE FROM "+table+
+				" WHERE coupon_id = ? AND user_id IN "+mysqltx.In(len(users)), append([]any{id}, args(users)...)...))
+			if err != nil {
+				return deleted, err
+			}
+			deleted += n
+		}
+	}
+	return deleted, nil
+}
+
 // deleteRecords deletes what runs did to the coupon, and the runs that did nothing else.
 func deleteRecords(table string) eraser {
 	return func(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
@@ -296,7 +317,7 @@ func deleteIn(ctx context.Context, tx *sql.Tx, query string, ids []uint64, limit
 	return mysqltx.Affected(tx.ExecContext(ctx, query+mysqltx.In(len(ids))+" LIMIT ?", append(args(ids), limit)...))
 }
 
-func args(ids []uint64) []any {
+func args[T ~uint64](ids []T) []any {
 	all := make([]any, len(ids))
 	for i, id := range ids {
 		all[i] = id

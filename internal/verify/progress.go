@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/seal"
 )
 
 // marks say how far checks of all coupons have come: rows of table verify_mark.
 type marks map[string]uint64
-
-// markFinalised is the time (µs since 1970) before which every coupon that was finalised has a row of table seal.
-const markFinalised = "finalised"
 
 // table is a table that grows by rows with higher ids. A check reads the rows above its mark, and in turns the others.
 type table struct {
@@ -45,7 +43,7 @@ func readMarks(ctx context.Context, db *sql.DB) (marks, error) {
 // reach returns the marks of the next check. A transaction can commit a lower id after a higher one: in tables with a
 // time, marks stay before the given one.
 func (m marks) reach(ctx context.Context, db *sql.DB, before time.Time) (marks, error) {
-	reached := marks{markFinalised: uint64(before.UnixMicro())}
+	reached := marks{seal.MarkFinalised: uint64(before.UnixMicro())}
 	for _, t := range markedTables {
 		query, args := "SELECT COALESCE(MAX("+t.id+"), 0) FROM "+t.name, []any(nil)
 		if t.at != "" {

@@ -55,7 +55,7 @@ const sealableSQL = `
 SELECT c.finalised_at IS NOT NULL, COALESCE(h.seq, 0), p.coupon_id IS NOT NULL FROM coupon c
 LEFT JOIN audit_head h ON h.coupon_id = c.id LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id = ?` + underLock
 
-// Seal writes what a check has found about finalised coupons. If every coupon of the plan was checked, the next check
+// Seal writes what a check has found about finalised coupons, and lists their users. If every coupon of the plan was checked, the next check
 // begins where this one has ended.
 func (r *Verifier) Seal(ctx context.Context, db *sql.DB, p *Plan, checked []*Verdict) error {
 	for _, v := range checked {
@@ -73,6 +73,9 @@ func (r *Verifier) Seal(ctx context.Context, db *sql.DB, p *Plan, checked []*Ver
 func (r *Verifier) sealOne(ctx context.Context, db *sql.DB, v *Verdict) error {
 	if v.seal == nil {
 		return nil
+	}
+	if err := seal.List(ctx, db, v.Coupon); err != nil {
+		return err
 	}
 	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		var finalised, purged bool
@@ -165,7 +168,7 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 		p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, allSQL)
 		return p, mysqltx.Wrap(err, "read coupons")
 	}
-	p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, plannedSQL, time.UnixMicro(int64(p.marks[markFinalised])),
+	p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, plannedSQL, time.UnixMicro(int64(p.marks[seal.MarkFinalised])),
 		p.marks[recordTable.name], p.marks[eventTable.name], now.Add(-sealLife))
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the coupons to check")
