@@ -170,8 +170,10 @@ func ChangeOf(was, is coupon.Coupon) CouponChange {
 	}
 }
 
-// Unfinalised says that a run is to issue the new seats.
-type Unfinalised struct{}
+// Unfinalised says why a coupon is to be settled again: for its new seats, or because Redis has lost its end.
+type Unfinalised struct {
+	RedisLostEnd bool `json:"redisLostEnd,omitzero"`
+}
 
 // HolderChange is a change of the coupon of the event's user.
 type HolderChange struct {

@@ -40,13 +40,13 @@ func (s *Store) lookBy(couponID coupon.CouponID, k coupon.Known) (of script, arg
 }
 
 func (s *Store) readLook(reply []any) (coupon.Look, error) {
-	n, texts, err := mixed(reply, 21, 1)
+	n, texts, err := mixed(reply, 22, 1)
 	if err != nil {
 		return coupon.Look{}, err
 	}
 	l := coupon.Look{Now: time.UnixMicro(n[0]).UTC(), ByHand: n[20], Rejected: n[10], Sold: n[12] == 1,
 		DLQChanges: n[13], Highest: coupon.Arrival(n[14]), WaitingAfter: n[15], DLQAfter: n[16],
-		Opens: coupon.Arrival(n[17]), Closes: coupon.Arrival(n[18]), Paused: n[19] != 1,
+		Opens: coupon.Arrival(n[17]), Closes: coupon.Arrival(n[18]), Paused: n[19] != 1, Swept: n[21] == 1,
 		Line: coupon.Line{Epoch: texts[0], Since: coupon.Arrival(n[1]), Restored: n[2] == 1, Restores: n[3], Left: n[4],
 			Accepted: n[5], Last: coupon.Arrival(n[6]), Waiting: n[7], DLQ: n[8], Issued: n[9], Returned: n[11]}}
 	if since := l.Since.Time(); l.Since > 0 {

@@ -198,7 +198,7 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.want, ended)
 			want := before
-			want.Restored, want.Restores, want.Left, want.Accepted = true, 5, tc.left, tc.want.Accepted
+			want.Restored, want.Swept, want.Restores, want.Left, want.Accepted = true, false, 5, tc.left, tc.want.Accepted
 			require.Equal(t, want, c.observe(t))
 			for _, field := range []string{"final", "forward"} {
 				require.False(t, c.rdb.HExists(t.Context(), c.state, field).Val(), field)

@@ -45,7 +45,9 @@ func (r *journalRow) old() time.Duration { return time.Duration(r.age.Int64) * t
 func (c *Catalog) tellMemory(r *reading, published map[coupon.CouponID]candidates.Published) {
 	for _, one := range r.Coupons {
 		if one.Finalised() {
-			c.Memory.Forget(one.ID)
+			if r.At.Sub(one.FinalisedAt) > coupon.EndGuard {
+				c.Memory.Forget(one.ID)
+			}
 		} else if _, ok := published[one.ID]; ok {
 			c.Memory.Journalled(one.ID, r.journals[one.ID].Mark)
 		}

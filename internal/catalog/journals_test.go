@@ -41,7 +41,9 @@ func TestRefresh_TellsTheMemoryHowFarTheJournalsCame(t *testing.T) {
 	for id := range coupon.CouponID(4) {
 		w.coupon(id + 1)
 	}
-	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 3")
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) - INTERVAL 301 SECOND WHERE id = 3")
+	w.coupon(5) // its end can be lost again
+	w.exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = 5")
 	for id := range coupon.CouponID(3) {
 		w.journal(id+2, promise.Mark{Epoch: "run:7", UpTo: coupon.Arrival(10 * (id + 2))}, 0, 0)
 	}

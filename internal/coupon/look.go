@@ -32,6 +32,7 @@ type Look struct {
 	Opens      Arrival // the published window; 0: unknown
 	Closes     Arrival
 	Paused     bool
+	Swept      bool // the keys of the finalised coupon were deleted, and no restore has begun since
 
 	RestoresIn time.Duration // time until a restore may begin: pods first hand over whom they know. 0: it may
 }

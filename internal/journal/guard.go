@@ -5,22 +5,18 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/promise"
 )
-
-// guarded is how long a finalised coupon can lose its end again. Until then another Redis server can take over that
-// lacks the last seconds: the window may be open there, and who was settled may stand. The journal is kept meanwhile.
-// candidates.FinishedTTL is longer: the server that has swept the coupon still has its state.
-const guarded = "INTERVAL 5 MINUTE"
 
 const (
 	guardedSQL = `
 SELECT c.id, c.apply_opens_at, ` + promise.Columns + `
 FROM coupon c FORCE INDEX (coupon_due) LEFT JOIN journal j ON j.coupon_id = c.id
     LEFT JOIN settled s ON s.coupon_id = c.id
-WHERE c.finalised_at >= UTC_TIMESTAMP(6) - ` + guarded + ` ORDER BY c.id LIMIT ?`
+WHERE c.finalised_at >= UTC_TIMESTAMP(6) - INTERVAL ? SECOND ORDER BY c.id LIMIT ?`
 	lockGuardedSQL = `
 SELECT NOT EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = c.id) FROM coupon c
 WHERE c.id = ? AND c.finalised_at IS NOT NULL FOR UPDATE`
@@ -32,7 +28,7 @@ func ListGuarded(ctx context.Context, db *mysqltx.DB) (all []Open, err error) {
 	err = db.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
 		all, err = mysqltx.Collect(ctx, q, func(o *Open) []any {
 			return append([]any{&o.ID, &o.Known.Opens}, o.Books.Fields()...)
-		}, guardedSQL, MaxOpen)
+		}, guardedSQL, coupon.EndGuard.Seconds(), MaxOpen)
 		return err
 	})
 	for i := range all {
@@ -41,17 +37,16 @@ func ListGuarded(ctx context.Context, db *mysqltx.DB) (all []Open, err error) {
 	return all, mysqltx.Wrap(err, "list the coupons that were just finalised")
 }
 
-// Ended reports whether a coupon that was finalised has its end on the Redis server that was looked at: nobody stands,
-// nobody was handed over or is to be restored, and the server is the one that was compared. Who was never applied for
-// has nothing to lose.
+// Ended reports whether the Redis server that was looked at has swept the finalised coupon, and nobody stands, was handed
+// over or is to be restored. A coupon for which nobody ever applied has nothing to lose.
 func (o Open) Ended(l coupon.Look) bool {
 	b := o.Books
-	empty := b.Settled() == 0 && b.UpTo == 0 && l.Accepted+l.Returned == 0
-	same := l.Since > 0 && l.Restored && (b.Epoch == "" || b.Epoch == l.Epoch)
-	return l.Waiting+l.DLQ == 0 && (empty || same && l.Returned == 0 && b.Asked == 0)
+	empty := b.Settled() == 0 && b.UpTo == 0 && l.Accepted == 0
+	return l.Waiting+l.DLQ+l.Returned+b.Asked == 0 && (l.Swept || empty)
 }
 
-// OpenAgain takes the end back: the coupon is restored, and the next run settles and finalises it.
+// OpenAgain takes the end back, and writes an audit event: the coupon is restored, and the next run settles and
+// finalises it.
 func OpenAgain(ctx context.Context, db *mysqltx.DB, id coupon.CouponID) (opened bool, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		opened = false
@@ -62,7 +57,15 @@ func OpenAgain(ctx context.Context, db *mysqltx.DB, id coupon.CouponID) (opened 
 		if err != nil {
 			return err
 		}
-		return mysqltx.Exec(ctx, tx, 1, openAgainSQL, id)
+		at, err := mysqltx.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := mysqltx.Exec(ctx, tx, 1, openAgainSQL, id); err != nil {
+			return err
+		}
+		return audit.Append(ctx, tx, audit.Origin{At: at}, audit.CouponUnfinalised, id,
+			audit.Entry{Payload: audit.Unfinalised{RedisLostEnd: true}})
 	})
 	return opened, mysqltx.Wrap(err, "take back the end of coupon %d", id)
 }

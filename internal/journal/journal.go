@@ -251,9 +251,9 @@ const (
 	endedSQL = `
 SELECT j.coupon_id FROM (SELECT coupon_id FROM journal UNION SELECT DISTINCT coupon_id FROM line_journal) j
     LEFT JOIN coupon c ON c.id = j.coupon_id
-WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - ` + guarded + ` ORDER BY j.coupon_id LIMIT ?`
+WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND ORDER BY j.coupon_id LIMIT ?`
 	isOpen = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND (c.finalised_at IS NULL OR " +
-		"c.finalised_at >= UTC_TIMESTAMP(6) - " + guarded + "))"
+		"c.finalised_at >= UTC_TIMESTAMP(6) - INTERVAL ? SECOND))"
 	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND NOT " + isOpen + " LIMIT ?"
 	forgetSQL = "DELETE FROM journal WHERE coupon_id = ? AND NOT " + isOpen
 )
@@ -265,7 +265,7 @@ const maxEnded = 100
 // A journal that cannot be deleted keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
 	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, maxEnded)
+		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, coupon.EndGuard.Seconds(), maxEnded)
 		if err != nil {
 			return mysqltx.Wrap(err, "find journals of finalised coupons")
 		}
@@ -280,10 +280,10 @@ func (j *Journal) Clear(ctx context.Context) error {
 // clearOne deletes nothing of a coupon that is open again: an operator may have extended it.
 func clearOne(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (err error) {
 	for n := MaxRows; n == MaxRows; {
-		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, MaxRows)); err != nil {
+		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, coupon.EndGuard.Seconds(), MaxRows)); err != nil {
 			return err
 		}
 	}
-	_, err = q.ExecContext(ctx, forgetSQL, id, id)
+	_, err = q.ExecContext(ctx, forgetSQL, id, id, coupon.EndGuard.Seconds())
 	return err
 }

@@ -82,6 +82,10 @@ type Restored struct {
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
 
+	// How long until the last of those Impossible can be entered who are ahead of the clock by at most waitedFor; 0: none
+	// is. Another restore is then due.
+	Again time.Duration `json:"-"`
+
 	Plan approval.Plan `json:"-"` // of a dry run
 	lost hash.Hash     // of a dry run: over the applications that Redis has lost
 }
@@ -106,9 +110,16 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 	return done, mysqltx.Wrap(approval.Void(ctx, r.DB, one.phases(ctx)), "restore coupon %d", o.Coupon)
 }
 
-// RestoreCoupon is Restore for a settlement, which has released the coupon's lock.
+// RestoreCoupon is Restore for a settlement, which has released the coupon's lock. It restores a second time once those
+// can be entered who are a little ahead of the clock.
 func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID) error {
-	_, err := r.Restore(ctx, Order{Coupon: couponID})
+	order := Order{Coupon: couponID}
+	done, err := r.Restore(ctx, order)
+	if err == nil && done.Again > 0 {
+		if err = sleep.For(ctx, done.Again); err == nil {
+			_, err = r.Restore(ctx, order)
+		}
+	}
 	return err
 }
 
@@ -135,9 +146,7 @@ type restore struct {
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 
-	// Applications in the journal that lie ahead of the clock, and whether one of them can be entered soon.
-	later int64
-	soon  bool
+	later int64 // applications in the journal that lie ahead of the clock
 }
 
 // first reports whether no restore of the epoch has ended before.
@@ -475,7 +484,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	mark = begin(mark, r.look.Epoch, r.look.Since)
-	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, mark.Epoch, mark.UpTo, r.asked, r.soon, ended.Accepted, id)
+	err = mysqltx.Exec(ctx, r.tx, 1, restoredSQL, mark.Epoch, mark.UpTo, r.asked, r.done.Again > 0, ended.Accepted, id)
 	r.asked = 0 // a repetition after a lost COMMIT would answer others
 	return mysqltx.Wrap(err, "write the journal of coupon %d", id)
 }

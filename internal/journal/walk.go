@@ -29,7 +29,7 @@ func (r *restore) walk(ctx context.Context) error {
 	if err := r.tx.QueryRowContext(ctx, countSQL, r.coupon.ID).Scan(&of); err != nil {
 		return mysqltx.Wrap(err, "count the journal of coupon %d", r.coupon.ID)
 	}
-	r.done.Compared, r.done.Impossible, r.later, r.soon = 0, 0, 0, false
+	r.done.Compared, r.done.Impossible, r.done.Again, r.later = 0, 0, 0, 0
 	for last := (coupon.Answer{}); ; {
 		page, err := mysqltx.Collect(ctx, r.tx, func(a *coupon.Answer) []any { return []any{&a.Arrival, &a.User} },
 			rowsSQL, r.coupon.ID, last.Arrival, coupon.MaxArrival, last.Arrival, last.User, MaxRows)
@@ -81,7 +81,9 @@ func (r *restore) possibleOf(lost []candidates.Entry) []candidates.Entry {
 			r.done.Impossible++
 			if r.opened(e.Arrival) {
 				r.later++
-				r.soon = r.soon || e.Arrival <= coupon.ArrivalAt(r.look.Now.Add(waitedFor))
+				if ahead := e.Arrival.Time().Sub(r.look.Now); ahead <= waitedFor {
+					r.done.Again = max(r.done.Again, ahead-coupon.MaxAhead)
+				}
 			}
 		}
 		return impossible

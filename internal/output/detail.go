@@ -42,7 +42,11 @@ func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 		change(&w, text.ColumnValidUntil, is.Expires, l.timeOrNone)
 		w.changed(is.CouponChange)
 	case audit.Unfinalised:
-		w.say(l.Sprintf(text.DetailForNewSeats))
+		why := text.DetailForNewSeats
+		if is.RedisLostEnd {
+			why = text.DetailRedisLostEnd
+		}
+		w.say(l.Sprintf(why))
 	case audit.Forgotten:
 		w.say(l.Sprintf(text.DetailForgotten, is.Outcomes, is.Events))
 	case audit.Restored:

@@ -94,4 +94,3 @@ func TestList_LeavesOpenCoupons(t *testing.T) {
 	require.NoError(t, seal.List(t.Context(), d.DB, id))
 	require.Zero(t, d.Number("SELECT COUNT(*) FROM user_application"))
 }
-

@@ -144,13 +144,13 @@ func (w *world) look(p *pod) bool {
 	return true
 }
 
-// handOver puts whoever does not stand, at this arrival or an earlier one, into returned.
+// handOver puts whoever does not stand, at this arrival or an earlier one, into returned, unless the coupon was swept.
 func (w *world) handOver(p *pod, s *server) {
 	for u := range int8(maxUsers) {
 		for i := range p.answers[u] {
 			known := &p.answers[u][i]
 			switch {
-			case known.arrival == 0:
+			case known.arrival == 0 || s.final:
 			case s.place[u] > 0 && s.place[u] <= known.arrival:
 				if w.keeps(whoStandsGetsEpoch) {
 					known.epoch, known.handedOver = p.epoch, false

@@ -193,7 +193,7 @@ func (w *world) restoreEnds(s *server) {
 	if w.keeps(leftWithoutEntered) {
 		r.missing = max(0, r.missing-moved)
 	}
-	s.forward = 0
+	s.forward, s.final = 0, false
 	s.restored = s.since
 	s.left = w.missing(s)
 	if w.keeps(leftAtMostBefore) {

@@ -343,14 +343,13 @@ func (w *world) finalise(s *server) bool {
 		return false
 	}
 	w.db.finalised, w.happened.lostAtEnd = true, w.findsRow() != ""
-	s.marks, s.rejected = [maxUsers]instant{}, 0
+	s.marks, s.rejected, s.final = [maxUsers]instant{}, 0, true
 	return true
 }
 
 // hasEnd says whether a finalised coupon has its end on the server.
 func (w *world) hasEnd(s *server) bool {
-	same := w.sameServer(s) && s.restored == s.since && (w.db.epoch == epoch{} || w.db.epoch == s.epochNow())
-	return same && s.place == [maxUsers]instant{} && !s.anyReturned() && w.db.asked == 0
+	return s.final && s.place == [maxUsers]instant{} && !s.anyReturned() && w.db.asked == 0
 }
 
 // guard takes the end of a coupon back that the server does not have.

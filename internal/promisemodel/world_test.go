@@ -60,6 +60,7 @@ type dataset struct {
 
 	exists, soldOut       bool
 	closed                bool // the published window has ended
+	final                 bool // swept: the coupon was finalised here
 	run, repl             int8 // run_id and replid of the state
 	since, restored, last instant
 	accepted, left        int8

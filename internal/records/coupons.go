@@ -83,8 +83,10 @@ func TakeSeats(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, seats 
 	return mysqltx.Wrap(err, "count %d seats of coupon %d", seats, couponID)
 }
 
-const markFinalisedSQL = "UPDATE coupon SET finalised_at = ? WHERE id = ? AND finalised_at IS NULL"
+const markFinalisedSQL = "UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ? " +
+	"AND finalised_at IS NULL"
 
-func MarkFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, at, couponID), "finalise coupon %d", couponID)
+// MarkFinalised notes the time by MySQL's clock: settle serve compares it with that clock.
+func MarkFinalised(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) error {
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, markFinalisedSQL, couponID), "finalise coupon %d", couponID)
 }

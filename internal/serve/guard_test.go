@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 )
@@ -35,8 +37,12 @@ func TestGuard_TakesBackAnEndThatRedisDoesNotHave(t *testing.T) {
 		"somebody stands who was settled": func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			d.ApplyAt(id, "1", d.Now().Add(-time.Minute))
 		},
-		"another server": func(d *jajeongtest.Deployment, id coupon.CouponID) {
-			require.NoError(d.T, d.Redis.HSet(d.T.Context(), d.Key("state", id), "run_id", "another").Err())
+		"a server without the last seconds": func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			require.NoError(d.T, d.Redis.HDel(d.T.Context(), d.Key("state", id), "final").Err())
+		},
+		"somebody was handed over": func(d *jajeongtest.Deployment, id coupon.CouponID) {
+			require.NoError(d.T, d.Redis.ZAdd(d.T.Context(), d.Key("returned", id),
+				redis.Z{Score: 1, Member: "1"}).Err())
 		},
 		"an empty server": func(d *jajeongtest.Deployment, id coupon.CouponID) {
 			require.NoError(d.T, d.Redis.Del(d.T.Context(), d.Key("state", id)).Err())
@@ -52,9 +58,14 @@ func TestGuard_TakesBackAnEndThatRedisDoesNotHave(t *testing.T) {
 			task := newJournalTask(d)
 			require.NoError(t, task.guard(t.Context()))
 			require.True(t, isFinalised(d, id), "the server has the end")
+			require.NoError(t, d.Redis.HSet(t.Context(), d.Key("state", id), "run_id", "another").Err())
+			require.NoError(t, task.guard(t.Context()))
+			require.True(t, isFinalised(d, id), "its replica has it, too")
 			forget(d, id)
 			require.NoError(t, task.guard(t.Context()))
 			require.False(t, isFinalised(d, id))
+			require.Equal(t, []audit.Payload{audit.Unfinalised{RedisLostEnd: true}},
+				d.Payloads(id, audit.CouponUnfinalised))
 		})
 	}
 }

@@ -92,6 +92,7 @@ type journalled struct {
 	busy       bool      // a restore or a clean-up is under way
 	failing    bool      // the last one failed
 	restoredAt time.Time // when a restore last ended, by the clock of the process
+	againAt    time.Time // when one can enter those who were a little ahead of the clock
 	missing    int64     // promises that were missing at the last look
 }
 
@@ -227,7 +228,11 @@ func (t *Journal) due(looks map[coupon.CouponID]coupon.Look) (due, abandoned []c
 		if one.busy {
 			continue
 		}
-		switch isDue := one.Books.Due(look.Line) != promise.NotDue || before && one.unmarked || t.ahead(one, look); {
+		cause := one.Books.Due(look.Line)
+		if cause == promise.AskedFor && t.Now().Before(one.againAt) { // the last restore has asked for this one
+			cause = promise.NotDue
+		}
+		switch isDue := cause != promise.NotDue || before && one.unmarked || t.ahead(one, look); {
 		case isDue && (look.Restored || look.RestoresIn == 0):
 			if look.Accepted+look.Returned+int64(one.Books.UpTo) > 0 {
 				due = append(due, id)
@@ -285,6 +290,7 @@ func (t *Journal) restore(ctx context.Context, id coupon.CouponID) error {
 	t.mu.Lock()
 	if one := t.open[id]; one != nil {
 		one.restoredAt = t.Now()
+		one.againAt = one.restoredAt.Add(done.Again)
 	}
 	t.mu.Unlock()
 	logger := t.Logger.With(zap.Uint64("coupon_id", uint64(id)), zap.Int64("put_back", done.Back),

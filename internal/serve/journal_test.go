@@ -442,3 +442,22 @@ func TestJournal_KeepsThePace(t *testing.T) {
 	task.rounds(3)
 	require.EqualValues(t, 2, task.pace.Tokens())
 }
+
+// A row of the journal lies half a minute ahead of the clock of the new server. Nothing is compared again until it can
+// be entered, unless there is another reason.
+func TestJournal_WaitsForWhoIsALittleAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	task := newJournalTask(d)
+	task.rounds(2)
+	d.Exec("UPDATE line_journal SET arrival = ? WHERE user_id = 2", d.Now().Add(30*time.Second).UnixMicro())
+	d.LoseRedis(id)
+	task.await("Redis is restored", func() bool { return d.Look(id).Restored })
+	done := len(task.restorer.restored)
+	task.rounds(3)
+	require.Equal(t, done, len(task.restorer.restored))
+	d.LoseRedis(id)
+	task.await("Redis is restored again", func() bool { return d.Look(id).Restored })
+	require.Equal(t, []string{"1"}, d.Waiting(id))
+}

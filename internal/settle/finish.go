@@ -207,5 +207,5 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
 	if err != nil || !swept || c.Finalised() {
 		return finalised, err
 	}
-	return finalised, records.MarkFinalised(ctx, tx, c.ID, at)
+	return finalised, records.MarkFinalised(ctx, tx, c.ID)
 }

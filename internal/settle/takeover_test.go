@@ -293,3 +293,19 @@ func TestSettle_FinalisesNoCouponWhoseAddedSeatIsFree(t *testing.T) {
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(finalised_at) FROM coupon"))
 	d.Verify()
 }
+
+// The clock of a lost server was seven seconds ahead. The run waits until the new one can have the arrival, and then
+// restores once more.
+func TestSettle_WaitsForWhoIsALittleAheadOfTheClock(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(5, 1, 2)
+	d.Journal(id)
+	d.Exec("UPDATE line_journal SET arrival = ? WHERE user_id = 2", d.Now().Add(7*time.Second).UnixMicro())
+	d.LoseRedis(id)
+	report, err := d.Settle(jajeongtest.Manual(id))
+	require.NoError(t, err)
+	require.Equal(t, coupon.RunSucceeded, report.Status)
+	require.Equal(t, []coupon.UserID{1}, d.Issued(id))
+	require.Equal(t, []string{"2"}, d.Waiting(id))
+}

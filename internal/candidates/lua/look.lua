@@ -10,7 +10,7 @@
 -- Returns what line.lua says.
 local now = clock()
 local s = redis.call('HMGET', state, unpack(LINE_FIELDS))
-local epoch, since, restored = begin(now, {unpack(s, 8)}, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5])
+local epoch, since, restored = begin(now, {unpack(s, 9)}, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5])
 local cutoff = tonumber(ARGV[4])
 if now >= cutoff and (tonumber(s[3]) or 0) < cutoff - 1 then
   s[3] = whole(cutoff - 1)
