@@ -321,13 +321,14 @@ CREATE TABLE IF NOT EXISTS approval (
 -- What `settle verify` has found right about a coupon that was finalised.
 CREATE TABLE IF NOT EXISTS seal (
     coupon_id  BIGINT UNSIGNED NOT NULL,
-    digest     VARCHAR(80)     NOT NULL DEFAULT '', -- SHA-256 of the coupon's rows; empty: it was never found right
+    digest     VARCHAR(140)    NOT NULL DEFAULT '', -- sum of the SHA-512 of the coupon's rows; empty: it was never found right
     run_id     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the coupon's last run; a later one ends the seal
     audit_seq  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the last audit event that the digest covers
-    sealed_at  DATETIME(6)     NOT NULL,
-    checked_at DATETIME(6)     NULL,                -- NULL: the last check found something
+    sealed_at  DATETIME(6)     NOT NULL,            -- when the check began that found it right
+    checked_at DATETIME(6)     NOT NULL,            -- when the last check began
+    wrong      BOOLEAN         NOT NULL,            -- what the last check found, or it could not check the coupon
     PRIMARY KEY (coupon_id),
-    KEY seal_checked (checked_at)
+    KEY seal_checked (wrong, checked_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- The coupons in which a user has rows of application_outcome, where no index begins with the user: such an index would
@@ -339,8 +340,8 @@ CREATE TABLE IF NOT EXISTS user_application (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;
 
 -- How far `settle verify` has come. The next check of all coupons begins there.
-CREATE TABLE IF NOT EXISTS verify_mark (
-    name  VARCHAR(40)     NOT NULL, -- of a table, or of the turn through a table
+CREATE TABLE IF NOT EXISTS verify_progress (
+    name  VARCHAR(40)     NOT NULL, -- of a table, or of the turn through one
     value BIGINT UNSIGNED NOT NULL, -- an id; of `finalised`, µs since 1970
     PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;

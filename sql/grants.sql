@@ -55,7 +55,7 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
     void_plan, used_at, run_id) ON approval TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON seal TO jajeong_settle;
-GRANT SELECT, INSERT, UPDATE ON verify_mark TO jajeong_settle;
+GRANT SELECT, INSERT, UPDATE ON verify_progress TO jajeong_settle;
 GRANT SELECT, INSERT ON user_application TO jajeong_settle;
 
 -- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. A restore, a receipt
@@ -85,7 +85,7 @@ GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_
     void_plan, used_at, run_id) ON approval TO jajeong_operator;
 GRANT SELECT ON purged_coupon TO jajeong_operator;
 GRANT SELECT ON seal TO jajeong_operator;
-GRANT SELECT ON verify_mark TO jajeong_operator;
+GRANT SELECT ON verify_progress TO jajeong_operator;
 GRANT SELECT ON user_application TO jajeong_operator;
 
 -- wallet-api reads coupons, and moves issued ones between orders. It can issue nothing.
@@ -110,8 +110,8 @@ GRANT SELECT, DELETE ON line_journal TO jajeong_privacy;
 GRANT SELECT, DELETE ON journal TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (user_id, user_salt), DELETE ON audit_event TO jajeong_privacy;
 GRANT SELECT, INSERT, UPDATE (coupon_id, seq, hash), DELETE ON audit_head TO jajeong_privacy;
-GRANT SELECT, UPDATE (digest, audit_seq, sealed_at), DELETE ON seal TO jajeong_privacy;
-GRANT SELECT ON verify_mark TO jajeong_privacy;
+GRANT SELECT, UPDATE (digest, audit_seq), DELETE ON seal TO jajeong_privacy;
+GRANT SELECT ON verify_progress TO jajeong_privacy;
 GRANT SELECT, DELETE ON user_application TO jajeong_privacy;
 GRANT SELECT ON policy TO jajeong_privacy;
 GRANT SELECT ON deployment TO jajeong_privacy;

@@ -201,7 +201,7 @@ func TestMigrate_BesideAnother(t *testing.T) {
 const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, settlement_run, " +
 	"settlement, settled, run_coupon, " +
 	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, seal, " +
-	"user_application, verify_mark, purged_coupon"
+	"user_application, verify_progress, purged_coupon"
 
 // Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.
 func TestMigrate_RefusesAnotherSchema(t *testing.T) {

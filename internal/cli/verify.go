@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,62 +60,113 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	return errors.Join(err, worst(classes...))
 }
 
-// check checks the coupons. unchecked has one error for each coupon that could not be checked. Only a check of all
-// coupons writes seals.
+// check checks the coupons. unchecked has one error for each coupon that could not be checked, and for each further
+// step. Only a check of all coupons writes seals.
 func (c *verifyCmd) check(ctx context.Context, p *program,
 	s *servers) (found verify.Summary, unchecked []error, err error) {
 	found = verify.Summary{Coupons: []*verify.Verdict{}, Strays: []verify.Finding{}}
-	l, ids, plan := s.verifier(), sortedOnce(c.Coupon), (*verify.Plan)(nil)
+	one := verifyOne{program: p, servers: s, verifier: s.verifier()}
+	ids := sortedOnce(c.Coupon)
 	if len(ids) == 0 {
-		if plan, err = l.Plan(ctx, s.MySQL, c.All); err != nil {
+		if one.plan, err = one.verifier.Plan(ctx, s.MySQL, c.All); err != nil {
 			return found, nil, err
 		}
-		ids = plan.Coupons
+		ids, found.Sealed = one.plan.Coupons, &one.plan.Sealed
+	}
+	failed := func(err error) {
+		unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
 	}
 	bar := output.NewProgress(p.Stderr, p.Sprintf(text.Checking))
-	for v, err := range ahead.Items(ctx, p.SettleParallel, ids,
-		func(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
-			if plan == nil { // a plan has no purged coupon
-				if err := p.notPurged(ctx, s, id); err != nil {
-					return nil, err
-				}
-			}
-			return l.Check(ctx, s.MySQL, id)
-		}) {
+	for v, err := range ahead.Items(ctx, p.SettleParallel, ids, one.check) {
 		switch {
 		case ctx.Err() != nil:
 			bar.End()
 			return found, unchecked, settle.Stopped(ctx)
 		case err != nil:
-			unchecked, found.Unchecked = append(unchecked, err), append(found.Unchecked, err.Error())
-		default:
+			failed(err)
+		case v != nil:
 			found.Add(v)
 			bar.Add(v.Name, 1)
 		}
 	}
 	bar.End()
-	err = l.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
+	err = one.verifier.CheckWindows(ctx, s.MySQL, found.Coupons, func(ctx context.Context) error {
 		if sleep.For(ctx, windowTimeout) != nil {
 			return settle.Stopped(ctx)
 		}
 		return nil
 	})
-	if err != nil || plan == nil {
+	if err != nil && ctx.Err() != nil {
 		return found, unchecked, err
 	}
-	if found.Strays, err = l.Strays(ctx, s.MySQL, plan); err != nil {
-		return found, unchecked, err
+	if err != nil {
+		failed(err)
 	}
-	// The check was whole, whether or not this account and this server take its seals.
-	if err = l.Seal(ctx, s.MySQL, plan, found.Coupons); mysqltx.MayNotWrite(err) {
-		p.warn(text.NotSealed)
+	if one.plan == nil {
+		return found, unchecked, nil
+	}
+	if found.Strays, err = one.verifier.Strays(ctx, s.MySQL, one.plan); err != nil {
+		failed(err)
+		return found, unchecked, nil
+	}
+	if err := one.done(ctx, found.Strays); err != nil {
+		failed(err)
+	}
+	return found, unchecked, nil
+}
+
+// verifyOne checks one coupon after another, and writes what it finds of those of a plan.
+type verifyOne struct {
+	*program
+	*servers
+	verifier *verify.Verifier
+	plan     *verify.Plan // nil: these coupons were named
+
+	mu  sync.Mutex
+	err error // the first one that kept a result from being written
+}
+
+// check returns nil for a coupon of the plan that was purged meanwhile.
+func (o *verifyOne) check(ctx context.Context, id coupon.CouponID) (*verify.Verdict, error) {
+	if o.plan == nil {
+		if err := o.notPurged(ctx, o.servers, id); err != nil {
+			return nil, err
+		}
+	}
+	v, err := o.verifier.Check(ctx, o.MySQL, id)
+	switch {
+	case o.plan == nil && errors.Is(err, verify.ErrPurged):
+		return nil, o.notPurged(ctx, o.servers, id)
+	case o.plan == nil:
+		return v, err
+	case text.Is(err, text.NoSuchCoupon) || errors.Is(err, verify.ErrPurged):
+		return nil, nil
+	case err != nil:
+		o.wrote(o.verifier.NoteUnchecked(ctx, o.MySQL, id))
+		return nil, err
+	}
+	o.wrote(o.verifier.Seal(ctx, o.MySQL, v))
+	return v, nil
+}
+
+func (o *verifyOne) wrote(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = cmp.Or(o.err, err)
+}
+
+// done notes how far the check of all coupons has come. The next one reads again what this one has read, as long as
+// there are strays, or this account or server takes no results: the check was whole nevertheless.
+func (o *verifyOne) done(ctx context.Context, strays []verify.Finding) error {
+	err := o.err
+	if err == nil && len(strays) == 0 {
+		err = o.plan.Done(ctx, o.MySQL)
+	}
+	if mysqltx.MayNotWrite(err) {
+		o.warn(text.NotSealed)
 		err = nil
 	}
-	if err == nil {
-		err = l.CountLeft(ctx, s.MySQL, plan)
-	}
-	found.Sealed = &plan.Sealed
-	return found, unchecked, err
+	return err
 }
 
 // pushFindings pushes the number of violations. After an incomplete check it pushes neither a zero nor a success.
@@ -126,14 +179,14 @@ func (c *verifyCmd) pushFindings(p *program, found verify.Summary, complete bool
 		return
 	}
 	findings := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "jajeong_verify_findings", Help: "Violated invariants of coupons in the last check of every coupon.",
+		Name: "jajeong_verify_findings", Help: "Violated invariants in the last check without --coupon.",
 	})
 	findings.Set(float64(violations))
 	metrics := []prometheus.Collector{findings}
 	if complete {
 		success := prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "jajeong_verify_last_success_timestamp_seconds",
-			Help: "Time of the last check that reached every coupon, whatever its result.",
+			Help: "Time of the last check that looked at all that it had to, whatever its result.",
 		})
 		success.SetToCurrentTime()
 		metrics = append(metrics, success)

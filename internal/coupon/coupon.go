@@ -46,9 +46,9 @@ func (c *Coupon) Fields() []any {
 		&c.Version, &c.Cadence, &c.LineLimit, &c.Frozen}
 }
 
-// EndGuard is how long a finalised coupon can lose its end again: another Redis server can take over that lacks the last
-// seconds. Pods and the journal keep until then what they know. candidates.FinishedTTL is longer: a server that has
-// swept the coupon still has its state.
+// EndGuard is how long a finalised coupon can lose its end again: another Redis server can take over that lacks the
+// last seconds. Pods and the journal keep until then what they know. candidates.FinishedTTL is longer: a server that
+// has swept the coupon still has its state.
 const EndGuard = 5 * time.Minute
 
 // LockSQL begins every transaction that changes a coupon. A join would lock the rows of other tables, too.

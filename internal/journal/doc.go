@@ -78,9 +78,10 @@
 //
 // # The end
 //
-// A finalised coupon has no queue and no marks in Redis. For five minutes the journal and the pods keep what they know of
-// it, and `settle serve` looks whether Redis still has the end (Open.Ended): another server may lack the closing and the
-// settlement. Then finalised_at becomes NULL, and the coupon is restored, settled and finalised as any other.
+// A finalised coupon has no queue and no marks in Redis. For five minutes the journal and the pods keep what they
+// know of it, and `settle serve` looks whether Redis still has the end (Open.Ended): another server may lack the
+// closing and the settlement. Then finalised_at becomes NULL, and the coupon is restored, settled and finalised as
+// any other.
 //
 // # What is left
 //

@@ -37,8 +37,8 @@ func ListGuarded(ctx context.Context, db *mysqltx.DB) (all []Open, err error) {
 	return all, mysqltx.Wrap(err, "list the coupons that were just finalised")
 }
 
-// Ended reports whether the Redis server that was looked at has swept the finalised coupon, and nobody stands, was handed
-// over or is to be restored. A coupon for which nobody ever applied has nothing to lose.
+// Ended reports whether the Redis server that was looked at has swept the finalised coupon, and nobody stands, was
+// handed over or is to be restored. A coupon for which nobody ever applied has nothing to lose.
 func (o Open) Ended(l coupon.Look) bool {
 	b := o.Books
 	empty := b.Settled() == 0 && b.UpTo == 0 && l.Accepted == 0

@@ -142,7 +142,7 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 			return forgetInPurge(ctx, tx, id, user, &outcomes, &events)
 		}
 		outcomes, events = 0, 0
-		sealed, err := seal.Hold(ctx, tx, id)
+		sealed, err := seal.Before(ctx, tx, id, user)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 		if err != nil {
 			return err
 		}
-		return sealed.Seal(ctx, tx, origin.At)
+		return sealed.After(ctx, tx)
 	})
 	return outcomes, events, mysqltx.Wrap(err, "forget a user in coupon %d", id)
 }

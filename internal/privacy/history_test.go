@@ -19,13 +19,12 @@ func check(t *testing.T, d *jajeongtest.Deployment) {
 	l := &verify.Verifier{Store: d.Store, Users: d.Users}
 	plan, err := l.Plan(t.Context(), d.DB, false)
 	require.NoError(t, err)
-	var checked []*verify.Verdict
 	for _, id := range plan.Coupons {
 		v, err := l.Check(t.Context(), d.DB, id)
 		require.NoError(t, err)
-		checked = append(checked, v)
+		require.NoError(t, l.Seal(t.Context(), d.DB, v))
 	}
-	require.NoError(t, l.Seal(t.Context(), d.DB, plan, checked))
+	require.NoError(t, plan.Done(t.Context(), d.DB))
 }
 
 // What is stored of a person is read by the person, however many coupons there were. Here user 9 applied for the first

@@ -10,24 +10,24 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// MarkFinalised is the row of verify_mark with the time (µs since 1970) before which every coupon that was finalised has
-// a row of table seal and is listed.
-const MarkFinalised = "finalised"
+// ProgressFinalised is the row of verify_progress with the time (µs since 1970) before which every coupon that was
+// finalised has a row of table seal and is listed.
+const ProgressFinalised = "finalised"
 
 // Listed is the time before which finalised coupons are listed: table user_application names their users with outcomes.
 func Listed(ctx context.Context, q mysqltx.Querier) (time.Time, error) {
 	var micros int64
-	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(value), 0) FROM verify_mark WHERE name = ?",
-		MarkFinalised).Scan(&micros)
-	return time.UnixMicro(micros).UTC(), mysqltx.Wrap(err, "read the mark of finalised coupons")
+	err := q.QueryRowContext(ctx, "SELECT COALESCE(MAX(value), 0) FROM verify_progress WHERE name = ?",
+		ProgressFinalised).Scan(&micros)
+	return time.UnixMicro(micros).UTC(), mysqltx.Wrap(err, "read how far finalised coupons are listed")
 }
 
 const (
-	// listableSQL holds the coupon's row: no outcome is deleted meanwhile.
-	listableSQL = `
-SELECT c.finalised_at IS NOT NULL AND p.coupon_id IS NULL FROM coupon c
-LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE c.id = ? LOCK IN SHARE MODE`
-	pageEndSQL = `
+	// lockSQL holds the coupon's row: no outcome is deleted meanwhile. The lock is shared, because a read-only server
+	// refuses FOR UPDATE.
+	lockSQL     = "SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ? LOCK IN SHARE MODE"
+	isPurgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
+	pageEndSQL  = `
 SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? AND user_id >= ? ORDER BY user_id
     LIMIT 1 OFFSET ?`
 	listSQL = `
@@ -44,9 +44,13 @@ func List(ctx context.Context, db *sql.DB, id coupon.CouponID) error {
 	for from := coupon.UserID(0); ; {
 		var next coupon.UserID // 0: this is the last page
 		err := mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-			var may bool
-			err := tx.QueryRowContext(ctx, listableSQL, id).Scan(&may)
-			if next = 0; errors.Is(err, sql.ErrNoRows) || err == nil && !may {
+			var finalised, purged bool
+			next = 0
+			err := tx.QueryRowContext(ctx, lockSQL, id).Scan(&finalised)
+			if err == nil {
+				err = tx.QueryRowContext(ctx, isPurgedSQL, id).Scan(&purged)
+			}
+			if errors.Is(err, sql.ErrNoRows) || err == nil && (purged || !finalised) {
 				return nil
 			}
 			if err == nil {

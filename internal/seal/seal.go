@@ -1,21 +1,23 @@
 // Package seal keeps what `settle verify` has found right: one row of table seal for each finalised coupon that was
-// checked. The row has a digest of what no program changes later: the coupons that runs issued, without their use; the
-// other outcomes; the records of runs; and the audit chain up to its end at that time. A later check computes the
-// digest again, so that it also finds a change that agrees with everything else.
+// checked. The row has a digest of what no program changes later: the coupon's terms; the coupons that were issued,
+// without their state; the other outcomes; the records of runs; the changes of issued coupons, in coupon_log; and the
+// audit chain up to its end at that time. A later check computes the digest again, so that it also finds a change that
+// agrees with everything else.
 //
-// `settle user forget` deletes outcomes, and seals the coupon again in its transaction. A later run of the coupon ends
-// the seal: the next check seals the coupon again.
+// `settle user forget` deletes outcomes, and changes the digest by them in its transaction. A later run of the coupon
+// ends the seal: the next check seals the coupon again.
 package seal
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/sha512"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
+	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -24,172 +26,264 @@ import (
 
 // Seal is a row of table seal.
 type Seal struct {
-	Digest   string       // "sha256:<hex>"; empty: the coupon was never found right
-	Run      coupon.RunID // the last run with a record of the coupon; 0: none
-	AuditSeq uint64       // the last audit event that the digest covers
+	Digest   string    // "sum512:<hex>"; empty: the coupon was never found right
+	State              // when it was sealed
+	SealedAt time.Time // when the check began that found the coupon right, by the clock of MySQL
 }
 
-const (
-	readSQL   = "SELECT digest, run_id, audit_seq FROM seal WHERE coupon_id = ?"
-	newestSQL = "SELECT COALESCE(MAX(run_id), 0) FROM settlement WHERE coupon_id = ?"
-)
+const readSQL = `
+SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
+    AND s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id)`
 
 // Read returns the seal of a coupon. It returns nil without one, and for one that a later run has ended.
 func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Seal, error) {
 	var s Seal
-	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq)
+	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, mysqltx.Wrap(err, "read the seal of coupon %d", id)
-	}
-	newest, err := NewestRun(ctx, q, id)
-	if err != nil || s.Digest == "" || s.Run != newest {
-		return nil, err
-	}
-	return &s, nil
+	return &s, mysqltx.Wrap(err, "read the seal of coupon %d", id)
 }
 
-// NewestRun returns the last run with a record of the coupon; 0: there is none.
-func NewestRun(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (run coupon.RunID, err error) {
-	err = q.QueryRowContext(ctx, newestSQL, id).Scan(&run)
-	return run, mysqltx.Wrap(err, "read the last run of coupon %d", id)
+// State is what a seal depends on.
+type State struct {
+	Run      coupon.RunID // the last run with a record of the coupon; 0: none
+	AuditSeq uint64       // the last audit event
 }
+
+const stateSQL = `
+SELECT COALESCE((SELECT MAX(run_id) FROM settlement WHERE coupon_id = ?), 0),
+    COALESCE((SELECT seq FROM audit_head WHERE coupon_id = ?), 0)`
+
+func ReadState(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (s State, err error) {
+	err = q.QueryRowContext(ctx, stateSQL, id, id).Scan(&s.Run, &s.AuditSeq)
+	return s, mysqltx.Wrap(err, "read the last run and audit event of coupon %d", id)
+}
+
+// settling is how long before a check a row must be written to be covered: a transaction with an earlier time may not
+// be committed yet.
+const settling = 24 * time.Hour
 
 const (
+	termsSQL = `
+SELECT 1, name, campaign_id, ` + micros + `apply_opens_at), validity_days, discount_won, discount_percent,
+    discount_max_won, minimum_won
+FROM coupon WHERE id = ?`
+	// A coupon that was given by hand is covered some time later.
 	issuedSQL = `
-SELECT id, user_id, position, ` + micros + `applied_at), ` + micros + `issued_at), run_id
-FROM user_coupon WHERE coupon_id = ? AND run_id IS NOT NULL ORDER BY user_id, id`
-	outcomesSQL = `
-SELECT user_id, ` + micros + `applied_at), outcome, cause, note, member, run_id, ` + micros + `recorded_at)
-FROM application_outcome WHERE coupon_id = ? ORDER BY user_id, applied_at`
+SELECT IF(run_id IS NULL, ` + micros + `issued_at), 1), id, user_id, position, ` + micros + `applied_at),
+    ` + micros + `issued_at), run_id
+FROM user_coupon WHERE coupon_id = ?`
 	recordsSQL = `
-SELECT run_id, issued_count, under_review_count, ended_count, already_issued_count, not_selected_count, first_arrival,
-    last_arrival, winners_digest, ` + micros + `settled_at)
-FROM settlement WHERE coupon_id = ? ORDER BY run_id`
-	auditSQL = "SELECT hash FROM audit_event WHERE coupon_id = ? AND seq = ?"
+SELECT 1, run_id, issued_count, under_review_count, ended_count, already_issued_count, not_selected_count,
+    first_arrival, last_arrival, winners_digest, ` + micros + `settled_at)
+FROM settlement WHERE coupon_id = ?`
+	logSQL = `
+SELECT ` + micros + `l.at), l.user_coupon_id, l.seq, l.kind, l.order_id, l.amount_won, l.discount_won,
+    ` + micros + `l.expires_at), l.seats, l.actor
+FROM user_coupon u JOIN coupon_log l ON l.user_coupon_id = u.id WHERE u.coupon_id = ?`
+	outcomesSQL = `
+SELECT 1, user_id, ` + micros + `applied_at), outcome, cause, note, member, run_id, ` + micros + `recorded_at)
+FROM application_outcome WHERE coupon_id = ?`
+	ofUser   = " AND user_id = ?"
+	auditSQL = "SELECT 1, seq, hash FROM audit_event WHERE coupon_id = ? AND seq = ?"
 
 	micros = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
 )
 
-// Rows is the digest of a coupon's rows, without the audit chain.
-func Rows(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) ([]byte, error) {
-	sum := sha256.New()
-	for _, query := range []string{issuedSQL, outcomesSQL, recordsSQL} {
-		if err := add(ctx, q, sum, query, id); err != nil {
-			return nil, mysqltx.Wrap(err, "compute the digest of coupon %d", id)
-		}
-	}
-	return sum.Sum(nil), nil
+// sum is a sum of SHA-512 over rows, modulo 2^512: it depends on no order, and a row can be taken out.
+type sum struct {
+	total big.Int
+	line  []byte
 }
 
-// add adds the rows of a query. Each value has its length before it; that of NULL is -1.
-func add(ctx context.Context, q mysqltx.Querier, sum hash.Hash, query string, args ...any) error {
+var modulus = new(big.Int).Lsh(big.NewInt(1), 8*sha512.Size)
+
+// add adds a row of a table. Each value has its length before it; that of NULL is -1.
+func (s *sum) add(table string, values []sql.RawBytes) {
+	s.line = append(s.line[:0], table...)
+	for _, v := range values {
+		length := len(v)
+		if v == nil {
+			length = -1
+		}
+		s.line = append(append(strconv.AppendInt(append(s.line, ' '), int64(length), 10), ' '), v...)
+	}
+	row := sha512.Sum512(s.line)
+	s.change(new(big.Int).SetBytes(row[:]))
+}
+
+func (s *sum) change(by *big.Int) { s.total.Mod(s.total.Add(&s.total, by), modulus) }
+
+const prefix = "sum512:"
+
+func (s *sum) String() string {
+	var bytes [sha512.Size]byte
+	return prefix + hex.EncodeToString(s.total.FillBytes(bytes[:]))
+}
+
+func parse(digest string) (*sum, error) {
+	bytes, err := hex.DecodeString(strings.TrimPrefix(digest, prefix))
+	if err != nil {
+		return nil, fmt.Errorf("digest %q: %w", digest, err)
+	}
+	s := new(sum)
+	s.total.SetBytes(bytes)
+	return s, nil
+}
+
+// rows calls add for each row of a query, with the time at which it was written (µs since 1970; 1: it is covered at
+// once) and its other values.
+func rows(ctx context.Context, q mysqltx.Querier, add func(at int64, values []sql.RawBytes), query string,
+	args ...any) error {
+	var at int64
 	var values []sql.RawBytes
 	var fields []any
-	var line []byte
-	n := 0
-	err := mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
+	return mysqltx.Each(ctx, q, func(rows *sql.Rows) error {
 		if fields == nil {
 			columns, err := rows.Columns()
 			if err != nil {
 				return err
 			}
-			values, fields = make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+			values, fields = make([]sql.RawBytes, len(columns)-1), []any{&at}
 			for i := range values {
-				fields[i] = &values[i]
+				fields = append(fields, &values[i])
 			}
 		}
-		if err := rows.Scan(fields...); err != nil {
-			return err
+		err := rows.Scan(fields...)
+		if err == nil {
+			add(at, values)
 		}
-		line = line[:0]
-		for _, v := range values {
-			length := len(v)
-			if v == nil {
-				length = -1
-			}
-			line = append(append(strconv.AppendInt(line, int64(length), 10), ' '), v...)
-		}
-		sum.Write(line)
-		n++
-		return nil
+		return err
 	}, query, args...)
-	fmt.Fprintf(sum, "%d rows", n)
-	return err
 }
 
-// Digest is the digest of a coupon's rows and of its audit chain up to an event.
-func Digest(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, rows []byte, seq uint64) (string, error) {
-	sum := sha256.New()
-	sum.Write(rows)
-	if err := add(ctx, q, sum, auditSQL, id, seq); err != nil {
-		return "", mysqltx.Wrap(err, "read the audit chain of coupon %d", id)
+// Digests are the digests of a coupon's rows that seals of these times and audit events have.
+func Digests(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, seals ...*Seal) (digests []string, err error) {
+	sums := make([]sum, len(seals))
+	for _, t := range []struct{ name, query string }{{"coupon", termsSQL}, {"user_coupon", issuedSQL},
+		{"settlement", recordsSQL}, {"coupon_log", logSQL}, {"application_outcome", outcomesSQL}} {
+		err := rows(ctx, q, func(at int64, values []sql.RawBytes) {
+			for i, s := range seals {
+				if at < s.SealedAt.Add(-settling).UnixMicro() {
+					sums[i].add(t.name, values)
+				}
+			}
+		}, t.query, id)
+		if err != nil {
+			return nil, mysqltx.Wrap(err, "compute the digest of coupon %d", id)
+		}
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	for i, s := range seals {
+		if err := sums[i].addAudit(ctx, q, id, s.AuditSeq); err != nil {
+			return nil, err
+		}
+		digests = append(digests, sums[i].String())
+	}
+	return digests, nil
+}
+
+// addAudit adds the chain up to an event, whose hash covers those before.
+func (s *sum) addAudit(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, seq uint64) error {
+	err := rows(ctx, q, func(_ int64, values []sql.RawBytes) { s.add("audit_event", values) }, auditSQL, id, seq)
+	return mysqltx.Wrap(err, "read the audit chain of coupon %d", id)
 }
 
 const (
 	rightSQL = `
-INSERT INTO seal (coupon_id, digest, run_id, audit_seq, sealed_at, checked_at) VALUES (?, ?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE sealed_at = IF(digest = VALUES(digest), sealed_at, VALUES(sealed_at)), digest = VALUES(digest),
-    run_id = VALUES(run_id), audit_seq = VALUES(audit_seq), checked_at = VALUES(checked_at)`
+INSERT INTO seal (coupon_id, digest, run_id, audit_seq, sealed_at, checked_at, wrong) VALUES (?, ?, ?, ?, ?, ?, FALSE)
+ON DUPLICATE KEY UPDATE digest = VALUES(digest), run_id = VALUES(run_id), audit_seq = VALUES(audit_seq),
+    sealed_at = VALUES(sealed_at), checked_at = VALUES(checked_at), wrong = VALUES(wrong)`
 	wrongSQL = `
-INSERT INTO seal (coupon_id, sealed_at) VALUES (?, ?) ON DUPLICATE KEY UPDATE checked_at = NULL`
+INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong) VALUES (?, ?, ?, TRUE)
+ON DUPLICATE KEY UPDATE checked_at = VALUES(checked_at), wrong = VALUES(wrong)`
 )
 
-// Put seals a coupon that was found right.
-func Put(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, s Seal, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.Upsert(ctx, q, rightSQL, id, s.Digest, s.Run, s.AuditSeq, at, at), "seal coupon %d", id)
-}
-
-// Wrong notes that a coupon was not found right: every check of all coupons checks it again. An older digest stays.
-func Wrong(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.Upsert(ctx, q, wrongSQL, id, at), "note that coupon %d is not right", id)
-}
-
-// Again is for a transaction that changes what a seal covers, and has locked the coupon's row.
-type Again struct {
-	id    coupon.CouponID
-	holds bool
-}
-
-// Hold looks whether the coupon has a seal that is right, before the change.
-func Hold(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Again, error) {
-	s, err := Read(ctx, q, id)
-	if err != nil || s == nil {
-		return &Again{id: id}, err
+// Right seals a coupon that a check has found right. The transaction has locked the coupon's row.
+func Right(ctx context.Context, tx *sql.Tx, id coupon.CouponID, s *Seal) error {
+	later, err := checkedLater(ctx, tx, id, s.SealedAt)
+	if err != nil || later {
+		return err
 	}
-	rows, err := Rows(ctx, q, id)
+	err = mysqltx.Upsert(ctx, tx, rightSQL, id, s.Digest, s.Run, s.AuditSeq, s.SealedAt, s.SealedAt)
+	return mysqltx.Wrap(err, "seal coupon %d", id)
+}
+
+// Wrong notes that a check, which began at this time, has found a coupon wrong, or could not check it: each check of
+// all coupons looks at it again. An older digest stays. The transaction has locked the coupon's row.
+func Wrong(ctx context.Context, tx *sql.Tx, id coupon.CouponID, at time.Time) error {
+	later, err := checkedLater(ctx, tx, id, at)
+	if err != nil || later {
+		return err
+	}
+	return mysqltx.Wrap(mysqltx.Upsert(ctx, tx, wrongSQL, id, at, at), "note that coupon %d is not right", id)
+}
+
+const laterSQL = "SELECT COUNT(*) FROM seal WHERE coupon_id = ? AND checked_at > ?"
+
+// checkedLater reports whether another check began later and has ended: its result stays.
+func checkedLater(ctx context.Context, tx *sql.Tx, id coupon.CouponID, at time.Time) (later bool, err error) {
+	err = tx.QueryRowContext(ctx, laterSQL, id, at).Scan(&later)
+	return later, mysqltx.Wrap(err, "read the seal of coupon %d", id)
+}
+
+// Change is for a transaction that deletes outcomes of one user, and has locked the coupon's row.
+type Change struct {
+	id     coupon.CouponID
+	user   coupon.UserID
+	seal   *Seal // nil: there is nothing to change
+	latest bool  // the digest covers the whole audit chain
+	before sum
+}
+
+// Before reads what is sealed, before the change.
+func Before(ctx context.Context, tx *sql.Tx, id coupon.CouponID, user coupon.UserID) (*Change, error) {
+	c := &Change{id: id, user: user}
+	state, err := ReadState(ctx, tx, id)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := Digest(ctx, q, id, rows, s.AuditSeq)
-	return &Again{id: id, holds: digest == s.Digest}, err
+	if c.seal, err = Read(ctx, tx, id); err != nil || c.seal == nil {
+		return c, err
+	}
+	c.latest = c.seal.AuditSeq == state.AuditSeq
+	return c, c.before.addUser(ctx, tx, c, c.seal.AuditSeq)
 }
 
-const (
-	againSQL = "UPDATE seal SET digest = ?, audit_seq = ?, sealed_at = ? WHERE coupon_id = ?"
-	headSQL  = "SELECT COALESCE(MAX(seq), 0) FROM audit_head WHERE coupon_id = ?"
-)
+// addUser adds what a change can change: the outcomes of the user, and the audit chain.
+func (s *sum) addUser(ctx context.Context, tx *sql.Tx, c *Change, seq uint64) error {
+	err := rows(ctx, tx, func(_ int64, values []sql.RawBytes) { s.add("application_outcome", values) },
+		outcomesSQL+ofUser, c.id, c.user)
+	if err != nil {
+		return mysqltx.Wrap(err, "read the outcomes of a user in coupon %d", c.id)
+	}
+	return s.addAudit(ctx, tx, c.id, seq)
+}
 
-// Seal seals the coupon again, after the change. A seal that was not right stays, so that the next check finds it.
-func (a *Again) Seal(ctx context.Context, q mysqltx.Querier, at time.Time) error {
-	if !a.holds {
+const changeSQL = "UPDATE seal SET digest = ?, audit_seq = ? WHERE coupon_id = ?"
+
+// After changes the digest by what was changed. A seal that was broken before stays so. The audit event of the change
+// is sealed, too, so that no check looks at the coupon for it alone, unless there are others that no check has seen.
+func (c *Change) After(ctx context.Context, tx *sql.Tx) error {
+	if c.seal == nil {
 		return nil
 	}
-	var head uint64
-	if err := q.QueryRowContext(ctx, headSQL, a.id).Scan(&head); err != nil {
-		return mysqltx.Wrap(err, "read the audit chain of coupon %d", a.id)
-	}
-	rows, err := Rows(ctx, q, a.id)
+	state, err := ReadState(ctx, tx, c.id)
 	if err != nil {
 		return err
 	}
-	digest, err := Digest(ctx, q, a.id, rows, head)
+	seq := c.seal.AuditSeq
+	if c.latest {
+		seq = state.AuditSeq
+	}
+	digest, err := parse(c.seal.Digest)
 	if err != nil {
 		return err
 	}
-	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, againSQL, digest, head, at, a.id), "seal coupon %d again", a.id)
+	var after sum
+	if err := after.addUser(ctx, tx, c, seq); err != nil {
+		return err
+	}
+	digest.change(after.total.Sub(&after.total, &c.before.total))
+	return mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, changeSQL, digest.String(), seq, c.id), "seal coupon %d again", c.id)
 }

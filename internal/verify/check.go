@@ -68,16 +68,19 @@ type Verifier struct {
 // is shared, because a read-only server refuses FOR UPDATE.
 const underLock = " LOCK IN SHARE MODE"
 
+// ErrPurged says that a purge of the coupon has begun: its rows are being deleted.
+var ErrPurged = errors.New("the coupon is being purged")
+
 // Check checks one coupon. If there is a finding that may pass, it checks again under the lock of the coupon's row.
 func (r *Verifier) Check(ctx context.Context, db *sql.DB, couponID coupon.CouponID) (*Verdict, error) {
-	c, err := r.check(ctx, db, couponID, checkedSQL)
+	c, err := r.check(ctx, db, couponID, false)
 	if err == nil && slices.ContainsFunc(c.Findings, func(f Finding) bool { return !f.OfCreation() }) {
 		if err = r.waitForRestore(ctx, db, c); err == nil {
-			c, err = r.check(ctx, db, couponID, checkedSQL+underLock)
+			c, err = r.check(ctx, db, couponID, true)
 		}
 	}
 	switch {
-	case text.Is(err, text.NoSuchCoupon):
+	case text.Is(err, text.NoSuchCoupon), errors.Is(err, ErrPurged):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("check coupon %d: %w", couponID, err)
@@ -90,6 +93,7 @@ type check struct {
 	verifier *Verifier
 	tx       *sql.Tx
 
+	began       time.Time // by the clock of MySQL
 	row         coupon.Coupon
 	books       books          // what MySQL keeps about promises; readBooks sets it
 	look        coupon.Look    // what Redis says; countRedis sets it
@@ -104,7 +108,11 @@ type check struct {
 	events      auditEvents    // what the audit chain says; checkAudit fills it
 }
 
-const checkedSQL = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
+const (
+	couponSQL   = "SELECT " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
+	checkedSQL  = "SELECT UTC_TIMESTAMP(6), " + coupon.Columns + " FROM coupon c WHERE c.id = ?"
+	isPurgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
+)
 
 // checks run in this order, because some use the results of earlier ones.
 var checks = []func(*check, context.Context) error{
@@ -115,14 +123,24 @@ var checks = []func(*check, context.Context) error{
 	(*check).checkAudit, (*check).checkRuns, (*check).checkRejected, (*check).checkApprovals, (*check).checkSeal,
 }
 
-func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, query string) (*check, error) {
+func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.CouponID, locked bool) (*check, error) {
 	c := &check{Verdict: Verdict{Coupon: couponID, Findings: []Finding{}}, verifier: r,
 		events: auditEvents{runs: map[coupon.RunID]runIdentity{}, dropped: map[droppedApplication]string{}}}
 	return c, mysqltx.Read(ctx, db, sql.LevelDefault, func(tx *sql.Tx) error {
 		c.tx = tx
-		err := tx.QueryRowContext(ctx, query, couponID).Scan(c.row.Fields()...)
+		query, purged := checkedSQL, false
+		if locked {
+			query += underLock
+		}
+		err := tx.QueryRowContext(ctx, query, couponID).Scan(append([]any{&c.began}, c.row.Fields()...)...)
 		if errors.Is(err, sql.ErrNoRows) {
 			return text.MissingErrorf(text.NoSuchCoupon, couponID)
+		}
+		if err == nil && locked {
+			err = tx.QueryRowContext(ctx, isPurgedSQL, couponID).Scan(&purged)
+		}
+		if err == nil && purged {
+			return ErrPurged
 		}
 		c.Name, c.TotalQuantity, c.IssuedCount = c.row.Name, int64(c.row.TotalQuantity), int64(c.row.IssuedCount)
 		for i := 0; err == nil && i < len(checks); i++ {

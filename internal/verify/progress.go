@@ -10,68 +10,69 @@ import (
 	"github.com/jajeong/jajeong/internal/seal"
 )
 
-// marks say how far checks of all coupons have come: rows of table verify_mark.
-type marks map[string]uint64
+// progress says how far checks of all coupons have come: rows of table verify_progress.
+type progress map[string]uint64
 
-// table is a table that grows by rows with higher ids. A check reads the rows above its mark, and in turns the others.
+const turnOfCoupons = "turn of coupon" // the first coupon of the next turn
+
+// table is a table that grows by rows with higher ids. A check reads the rows above those that earlier checks have
+// read, and in turns the others.
 type table struct {
 	name, id string
-	at       string // the time of a row; empty: rows are committed in the order of their ids
+	at       string // the time of a row; empty: a row that is committed after one with a higher id waits for its turn
+	piece    uint64 // ids in one statement
 }
 
 var (
-	couponTable  = table{name: "coupon", id: "id"}
-	issuedTable  = table{name: "user_coupon", id: "id"}
-	recordTable  = table{name: "settlement", id: "run_id", at: "settled_at"}
-	eventTable   = table{name: "audit_event", id: "id", at: "at"}
-	logTable     = table{name: "coupon_log", id: "id", at: "at"}
-	markedTables = []table{couponTable, issuedTable, recordTable, eventTable, logTable}
+	couponTable = table{name: "coupon", id: "id", piece: 1000}
+	issuedTable = table{name: "user_coupon", id: "id", piece: 100_000}
+	recordTable = table{name: "settlement", id: "run_id", at: "settled_at"}
+	eventTable  = table{name: "audit_event", id: "id", at: "at", piece: 100_000}
+	logTable    = table{name: "coupon_log", id: "id", at: "at", piece: 10_000}
+	grown       = []table{couponTable, issuedTable, recordTable, eventTable, logTable}
 )
 
-func readMarks(ctx context.Context, db *sql.DB) (marks, error) {
-	m := marks{}
+func readProgress(ctx context.Context, db *sql.DB) (progress, error) {
+	p := progress{}
 	err := mysqltx.Each(ctx, db, func(rows *sql.Rows) error {
 		var name string
 		var value uint64
 		err := rows.Scan(&name, &value)
-		m[name] = value
+		p[name] = value
 		return err
-	}, "SELECT name, value FROM verify_mark")
-	return m, mysqltx.Wrap(err, "read table verify_mark")
+	}, "SELECT name, value FROM verify_progress")
+	return p, mysqltx.Wrap(err, "read table verify_progress")
 }
 
-// reach returns the marks of the next check. A transaction can commit a lower id after a higher one: in tables with a
-// time, marks stay before the given one.
-func (m marks) reach(ctx context.Context, db *sql.DB, before time.Time) (marks, error) {
-	reached := marks{seal.MarkFinalised: uint64(before.UnixMicro())}
-	for _, t := range markedTables {
+// overlap is how far the progress stays behind: no run and no change of an issued coupon takes so long.
+const overlap = 24 * time.Hour
+
+// reach returns the progress after this check. A transaction can commit a lower id after a higher one: in tables with a
+// time, it stays before the given one.
+func (p progress) reach(ctx context.Context, db *sql.DB, before time.Time) (progress, error) {
+	reached := progress{seal.ProgressFinalised: uint64(before.UnixMicro())}
+	for _, t := range grown {
 		query, args := "SELECT COALESCE(MAX("+t.id+"), 0) FROM "+t.name, []any(nil)
 		if t.at != "" {
-			query, args = query+" WHERE "+t.id+" > ? AND "+t.at+" < ?", []any{m[t.name], before}
+			query, args = query+" WHERE "+t.id+" > ? AND "+t.at+" < ?", []any{p[t.name], before}
 		}
 		var highest uint64
 		if err := db.QueryRowContext(ctx, query, args...).Scan(&highest); err != nil {
 			return nil, mysqltx.Wrap(err, "read the highest id of table %s", t.name)
 		}
-		reached[t.name] = max(highest, m[t.name])
+		reached[t.name] = max(highest, p[t.name])
 	}
 	return reached, nil
 }
 
-func highestOf(ctx context.Context, db *sql.DB, t table) (highest uint64, err error) {
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX("+t.id+"), 0) FROM "+t.name).Scan(&highest)
-	return highest, mysqltx.Wrap(err, "read the highest id of table %s", t.name)
-}
+const moveSQL = "INSERT INTO verify_progress (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE value = VALUES(value)"
 
-const moveMarkSQL = "INSERT INTO verify_mark (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE value = VALUES(value)"
-
-func (p *Plan) moveMarks(ctx context.Context, db *sql.DB) error {
+// Done notes how far a check has come that has looked at the whole plan, and has sealed or noted every coupon of it.
+func (p *Plan) Done(ctx context.Context, db *sql.DB) error {
 	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		for _, all := range []marks{p.reached, p.turns} {
-			for name, value := range all {
-				if err := mysqltx.Upsert(ctx, tx, moveMarkSQL, name, value); err != nil {
-					return mysqltx.Wrap(err, "move the mark %s", name)
-				}
+		for name, value := range p.reached {
+			if err := mysqltx.Upsert(ctx, tx, moveSQL, name, value); err != nil {
+				return mysqltx.Wrap(err, "note the progress of %s", name)
 			}
 		}
 		return nil
@@ -81,38 +82,60 @@ func (p *Plan) moveMarks(ctx context.Context, db *sql.DB) error {
 // span is a range of ids, both included.
 type span struct{ from, to uint64 }
 
-const (
-	turns      = 90      // checks in which the turn through a table ends
-	readAtOnce = 250_000 // ids in one statement
-	highestID  = math.MaxInt64
-)
+const highestID = math.MaxUint64
 
-// pieces splits a span.
-func (s span) pieces(size uint64) (all []span) {
-	for from := s.from; from <= s.to; from += size {
-		all = append(all, span{from, min(s.to, from+size-1)})
+// before is the part of a span before another one. It may be empty.
+func (s span) before(other span) span {
+	if s.to >= other.from {
+		s.to = other.from - 1
 	}
-	return all
+	return s
 }
 
-// spansOf are the ids of a column that are looked at: all of them; or those above a mark and those whose turn it is.
-func (p *Plan) spansOf(ctx context.Context, db *sql.DB, column, mark table) ([]span, error) {
-	highest, err := highestOf(ctx, db, column)
+// eachPiece calls do for parts of a span in which there are rows.
+func eachPiece(ctx context.Context, db *sql.DB, t table, s span, do func(span) error) error {
+	for s.from <= s.to {
+		var first sql.Null[uint64]
+		err := db.QueryRowContext(ctx, "SELECT MIN("+t.id+") FROM "+t.name+" WHERE "+t.id+" BETWEEN ? AND ?", s.from,
+			s.to).Scan(&first)
+		if err != nil || !first.Valid {
+			return mysqltx.Wrap(err, "read ids of table %s", t.name)
+		}
+		piece := span{first.V, s.to}
+		if s.to-first.V >= t.piece {
+			piece.to = first.V + t.piece - 1
+		}
+		if err := do(piece); err != nil || piece.to == s.to {
+			return err
+		}
+		s.from = piece.to + 1
+	}
+	return nil
+}
+
+// spansOf are the ids of a rule that are looked at: all of them; or those that are new and those whose turn it is.
+func (p *Plan) spansOf(ctx context.Context, db *sql.DB, r stray) ([]span, error) {
+	if p.all {
+		return []span{{0, highestID}}, nil
+	}
+	recent := span{p.progress[r.grows.name] + 1, highestID}
+	if r.grows.name == couponTable.name {
+		return []span{p.ids.before(recent), recent}, nil
+	}
+	of := r.column
+	if r.grows.name == issuedTable.name {
+		of = issuedTable
+	}
+	var highest uint64
+	err := db.QueryRowContext(ctx, "SELECT COALESCE(MAX("+of.id+"), 0) FROM "+of.name).Scan(&highest)
 	if err != nil {
-		return nil, err
+		return nil, mysqltx.Wrap(err, "read the highest id of table %s", of.name)
 	}
-	recent, turn := span{p.marks[mark.name] + 1, highest}, "turn of "+column.name
-	if p.all {
-		recent.from = 0
+	name, turn := "turn of "+r.column.name, span{}
+	if turn.from = p.progress[name]; turn.from > highest {
+		turn.from = 0
 	}
-	spans := append(recent.pieces(readAtOnce), span{max(recent.from, highest+1), highestID})
-	if p.all {
-		return spans, nil
-	}
-	from := p.marks[turn]
-	if from > highest {
-		from = 0
-	}
-	p.turns[turn] = from + highest/turns + 1
-	return append(spans, span{from, p.turns[turn] - 1}.pieces(readAtOnce)...), nil
+	turn.to = turn.from + highest/turns
+	p.reached[name] = turn.to + 1
+	return []span{turn.before(recent), recent}, nil
 }

@@ -60,21 +60,23 @@ WHERE r.id BETWEEN ? AND ? AND (r.coupons < (SELECT COUNT(*) FROM settlement s W
 		"cutoff > ?"
 )
 
-// stray is a rule that looks at rows by ranges of a column. New rows are those above the mark of a table.
+// stray is a rule that looks at rows by ranges of a column. Rows are new as the table is that grows with them.
 type stray struct {
 	invariant int
 	code      Code
 	detail    string
 	query     string
 	column    table
-	mark      table
+	grows     table
 }
 
-func ofCoupons(name string) table { return table{name: name, id: "coupon_id"} }
+func ofCoupons(name string) table {
+	return table{name: name, id: "coupon_id", piece: couponTable.piece}
+}
 
 var (
-	runs     = table{name: "settlement_run", id: "id"}
-	ofIssued = table{name: "coupon_order", id: "user_coupon_id"}
+	runs     = table{name: "settlement_run", id: "id", piece: 10_000}
+	ofIssued = table{name: "coupon_order", id: "user_coupon_id", piece: issuedTable.piece}
 	strays   = []stray{
 		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d",
 			eventsOfMissingSQL, eventTable, eventTable},
@@ -139,18 +141,22 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB, p *Plan) ([]Finding, 
 }
 
 func (p *Plan) countStrays(ctx context.Context, db *sql.DB, s stray) (found int64, first uint64, err error) {
-	spans, err := p.spansOf(ctx, db, s.column, s.mark)
+	spans, err := p.spansOf(ctx, db, s)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, ids := range spans {
-		var n int64
-		var lowest uint64
-		if err := db.QueryRowContext(ctx, s.query, ids.from, ids.to).Scan(&n, &lowest); err != nil {
+		err := eachPiece(ctx, db, s.column, ids, func(ids span) error {
+			var n int64
+			var lowest uint64
+			err := db.QueryRowContext(ctx, s.query, ids.from, ids.to).Scan(&n, &lowest)
+			if found += n; n > 0 && (first == 0 || lowest < first) {
+				first = lowest
+			}
+			return err
+		})
+		if err != nil {
 			return 0, 0, fmt.Errorf("find rows of missing coupons: %w", err)
-		}
-		if found += n; n > 0 && (first == 0 || lowest < first) {
-			first = lowest
 		}
 	}
 	return found, first, nil

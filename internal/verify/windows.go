@@ -71,7 +71,7 @@ func (r *Verifier) differences(ctx context.Context, db *sql.DB, coupons []*Verdi
 	found := map[*Verdict]difference{}
 	for _, v := range coupons {
 		var c coupon.Coupon
-		err := db.QueryRowContext(ctx, checkedSQL, v.Coupon).Scan(c.Fields()...)
+		err := db.QueryRowContext(ctx, couponSQL, v.Coupon).Scan(c.Fields()...)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}

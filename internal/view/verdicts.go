@@ -49,8 +49,8 @@ func (v View) sealed(s *verify.Sealed) {
 	if s == nil {
 		return
 	}
-	if s.Uses > 0 {
-		v.Println(text.UsesReplayed, s.Uses)
+	if s.Replayed > 0 {
+		v.Println(text.UsesReplayed, s.Replayed)
 	}
 	if s.Left > 0 {
 		v.Println(text.SealedLeft, s.Left)
