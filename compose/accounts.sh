@@ -1,5 +1,5 @@
 #!/bin/bash
-# Creates the MySQL account of wallet-api, a key with which the service `checkout` calls it, and a key of receipts. compose.yaml
+# Creates the MySQL accounts of wallet-api and of the service `purge`, a key with which the service `checkout` calls it, and a key of receipts. compose.yaml
 # runs it at each `up`; a second run changes nothing.
 #
 #   accounts.sh GRANTS_FILE KEYS_FOLDER MYSQL_ARGUMENT...
@@ -11,10 +11,10 @@ set -euo pipefail
 grants=$1 keys=$2
 shift 2
 
-{
-	echo "CREATE USER IF NOT EXISTS jajeong_wallet IDENTIFIED BY 'jajeong';"
-	grep 'TO jajeong_wallet;$' "$grants"
-} | mysql "$@"
+for account in jajeong_wallet jajeong_privacy; do
+	echo "CREATE USER IF NOT EXISTS $account IDENTIFIED BY 'jajeong';"
+	grep "TO $account;$" "$grants"
+done | mysql "$@"
 
 if [ ! -e "$keys/service-keys" ]; then
 	key=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') # as `openssl rand -hex 32`, which the image lacks

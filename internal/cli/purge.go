@@ -6,25 +6,40 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
 type purgeCmd struct {
-	Before        string `required:"" placeholder:"DATE"`
+	Before        string `placeholder:"DATE"`
+	AfterDays     int    `name:"after-days" env:"PURGE_AFTER_DAYS" placeholder:"DAYS"`
 	DryRun        bool
 	operatorFlags `embed:""`
 	pinFlags      `embed:""`
 	Yes           bool
 	Output        string `enum:"table,json" default:"table"`
+	pushFlags     `embed:""`
 }
 
+const maxPurgeDays = 36_500
+
+// byAge reports whether the setting says what goes, and not a person.
+func (c *purgeCmd) byAge() bool { return c.Before == "" }
+
 // before returns the midnight that begins the date.
-func (c *purgeCmd) before(zone *time.Location) (time.Time, error) {
+func (c *purgeCmd) before(zone *time.Location, now time.Time) (time.Time, error) {
+	if c.byAge() {
+		day := now.In(zone).AddDate(0, 0, -c.AfterDays)
+		return time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, zone), nil
+	}
 	from, _, err := calendar.Day(c.Before, zone)
 	if err != nil {
 		return from, text.UsageErrorf(text.WrongDate, "--before", c.Before)
@@ -33,8 +48,48 @@ func (c *purgeCmd) before(zone *time.Location) (time.Time, error) {
 }
 
 func (c *purgeCmd) Validate() error {
-	_, err := c.before(time.UTC)
-	return errors.Join(about("--before", err), c.operatorFlags.checkUnless(c.DryRun))
+	if c.byAge() {
+		named := c.DryRun || c.Operator == "" && c.Reason == ""
+		return errors.Join(refuse(c.AfterDays == 0, text.PurgeNeedsAge),
+			about("--after-days", refuse(c.AfterDays != 0 && (c.AfterDays < privacy.MinPurgeDays ||
+				c.AfterDays > maxPurgeDays), text.WrongPurgeDays, privacy.MinPurgeDays, maxPurgeDays)),
+			c.operatorFlags.checkUnless(named), c.pushFlags.wrong())
+	}
+	_, err := c.before(time.UTC, time.Time{})
+	return errors.Join(about("--before", err), c.operatorFlags.checkUnless(c.DryRun), c.pushFlags.wrong())
+}
+
+// by is who purges and why. By the setting, it is the program.
+func (c *purgeCmd) by(p *program) audit.Origin {
+	origin := p.origin(c.operatorFlags)
+	if c.byAge() && origin.Actor == "" {
+		origin.Actor, origin.Reason = audit.NightlyActor, fmt.Sprintf("PURGE_AFTER_DAYS=%d", c.AfterDays)
+	}
+	return origin
+}
+
+// push pushes what a purge by the setting has left, and when it ended.
+func (c *purgeCmd) push(p *program, left []privacy.PurgeCandidate) {
+	if !c.byAge() || c.DryRun {
+		return
+	}
+	stays := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "jajeong_purge_left_coupons",
+		Help: "Coupons that are old enough to be purged, and stay, by reason.",
+	}, []string{"why"})
+	for _, why := range []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending, privacy.StillValid,
+		privacy.InRedis} {
+		stays.WithLabelValues(string(why))
+	}
+	for _, c := range left {
+		stays.WithLabelValues(string(c.Why)).Inc()
+	}
+	success := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "jajeong_purge_last_success_timestamp_seconds",
+		Help: "Time of the last purge by PURGE_AFTER_DAYS that ended.",
+	})
+	success.SetToCurrentTime()
+	c.pusher(ops.PurgeJob, p.logger, stays, success).Push()
 }
 
 // purged is the JSON of settle purge.
@@ -54,8 +109,8 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	before, _ := c.before(p.Zone) // no error: Validate has read --before
 	now := p.Now().UTC().Truncate(time.Microsecond)
+	before, _ := c.before(p.Zone, now) // no error: Validate has read --before
 	db := mysqltx.New(s.MySQL)
 	plan, err := privacy.PlanPurge(ctx, db, s.store, before, now)
 	if err == nil {
@@ -78,7 +133,7 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		if may, err := p.confirm(ctx, c.Yes, needsYes, question); err != nil || !may {
 			return err
 		}
-		purger := &privacy.Purger{DB: db, Queue: s.store, Origin: p.origin(c.operatorFlags)}
+		purger := &privacy.Purger{DB: db, Queue: s.store, Origin: c.by(p)}
 		var done *privacy.PurgeResult
 		done, err = purger.Purge(ctx, plan)
 		result.Purged, result.Left = done.Purged, done.Left
@@ -88,6 +143,9 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		if c.Output != "json" {
 			p.view().Purged(plan, done)
 		}
+	}
+	if err == nil {
+		c.push(p, result.Left)
 	}
 	if c.Output == "json" {
 		err = errors.Join(err, output.JSON(p.Stdout, result))

@@ -18,6 +18,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/privacy"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
+	"github.com/jajeong/jajeong/internal/testenv/prometheus"
 	"github.com/jajeong/jajeong/internal/wallet"
 )
 
@@ -450,4 +451,44 @@ func TestPurge_TellsForgottenOutcomesApart(t *testing.T) {
 	summary, err := privacy.ReadPurged(t.Context(), w.DB, id)
 	require.NoError(t, err)
 	require.Equal(t, []int64{2, 0}, []int64{summary.NotSelected, summary.Rejected})
+}
+
+// A scheduled job purges by the age that a setting says, in the name of the program, and pushes what it has left. With
+// --before, a person says what goes.
+func TestPurge_ByAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 2, 3, 4, 5, 6, 7)
+	gone := w.ended()
+	waiting := w.AddQueue(1, 8)
+	w.SetWindow(waiting, w.Now().Add(-2*time.Hour), w.Now().Add(-time.Hour))
+	gateway := "http://" + prometheus.StartPushgateway(t).Addr()
+	run := func(args ...string) (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		code = Run(t.Context(), Process{Args: append(append([]string{"purge", "--lang=en", "--push-gateway=" + gateway},
+			args...), w.asPrivacy().servers...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+			Version: "test", Now: later, HandOverTime: jajeongtest.HandOverTime})
+		return code, out.String(), errs.String()
+	}
+	refused(t, "PURGE_AFTER_DAYS for a scheduled job")(run("--yes"))
+	refused(t, "must be between 31 and 36500")(run("--after-days=30", "--yes"))
+	refused(t, "--reason is missing")(run("--after-days=40", "--operator=kim", "--yes"))
+	refused(t, "confirm with --yes")(run("--after-days=40"))
+	require.Empty(t, pushed(t, gateway, "settle-purge", ""))
+
+	w.Exec("UPDATE user_coupon SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 59 DAY WHERE coupon_id = ?", gone)
+	code, stdout, stderr := run("--after-days=41", "--yes") // 100 days from now, the coupon has expired for 41
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "an issued coupon is valid")
+	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM coupon WHERE id = ?", gone))
+	code, _, stderr = run("--after-days=40", "--yes")
+	require.Zero(t, code, stderr)
+	summary, err := privacy.ReadPurged(t.Context(), w.DB, gone)
+	require.NoError(t, err)
+	require.Equal(t, []string{"settle", "PURGE_AFTER_DAYS=40"}, []string{summary.Actor, summary.Reason})
+
+	metrics := pushed(t, gateway, "settle-purge", "")
+	require.Equal(t, "1", metrics["jajeong_purge_left_coupons NOT_FINALISED"], metrics)
+	require.Equal(t, "0", metrics["jajeong_purge_left_coupons STILL_VALID"])
+	require.NotEmpty(t, metrics["jajeong_purge_last_success_timestamp_seconds"])
 }

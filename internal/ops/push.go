@@ -26,6 +26,7 @@ const (
 const (
 	RunJob    = "settle"
 	VerifyJob = "settle-verify"
+	PurgeJob  = "settle-purge"
 )
 
 // ValidGateway reports whether gateway is empty, or an HTTP URL without user and password. Logs would show a password.

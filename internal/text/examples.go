@@ -72,6 +72,7 @@ var examples = map[string][]string{
 	"settle purge": {
 		"settle purge --before 2021-11-22 --dry-run",
 		"settle purge --before 2021-11-22 --operator kim --reason PRIVACY-13",
+		"PURGE_AFTER_DAYS=1826 settle purge --yes",
 	},
 	"settle user forget": {"settle user forget --user 7 --operator kim --reason PRIVACY-12"},
 	"settle coupon list": {"settle coupon list", "settle coupon list --status open --output json", "settle coupon list --campaign 7"},

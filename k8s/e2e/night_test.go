@@ -163,6 +163,7 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 			secret("jajeong-settle", "jajeong_settle", password),
 			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys),
 			secret("jajeong-migrate", "jajeong_migrate"),
+			secret("jajeong-privacy", "jajeong_privacy", password),
 			secret("jajeong-console", "jajeong_operator", password)),
 		"patches": patches,
 	})

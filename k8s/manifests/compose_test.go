@@ -40,7 +40,7 @@ func TestCompose(t *testing.T) {
 	t.Parallel()
 	project := composed(t)
 	require.ElementsMatch(t, []string{"redis", "mysql", "migrate", "accounts", "demo", "apply-api", "wallet-api",
-		"serve", "settle", "prometheus", "grafana"}, project.ServiceNames())
+		"serve", "settle", "purge", "prometheus", "grafana"}, project.ServiceNames())
 	services := project.Services
 
 	require.Subset(t, services["redis"].Command, []string{"--appendonly", "yes", "--maxmemory-policy", "noeviction"})
@@ -81,7 +81,7 @@ func TestCompose(t *testing.T) {
 				"%s is killed before it has ended", name)
 		}
 	}
-	require.Equal(t, 6, own)
+	require.Equal(t, 7, own)
 	require.Equal(t, "demo", services["demo"].Build.Target)
 	require.Equal(t, services["mysql"].Image, services["accounts"].Image, "its mysql client is of the server's version")
 	require.NotContains(t, services["wallet-api"].Environment, "REDIS_ADDRS", "checkout does not depend on Redis")

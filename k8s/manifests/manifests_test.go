@@ -40,7 +40,7 @@ func TestOverlays_HaveAllResources(t *testing.T) {
 		wanted := []string{"apply-api", "wallet-api", "settle serve --tasks issue,journal,events", "settle run",
 			"settle verify", "settle migrate"}
 		if _, ok := c.deployments["console"]; ok {
-			wanted = append(wanted, "settle console")
+			wanted = append(wanted, "settle console", "settle purge --yes")
 		}
 		var args []string
 		for _, pod := range c.own() {
@@ -154,6 +154,7 @@ func TestSecretsAreFiles(t *testing.T) {
 		"jajeong-wallet":  {"mysql-dsn", "service-keys"},
 		"jajeong-migrate": {"mysql-dsn"},
 		"jajeong-console": {"mysql-dsn", "redis-password"},
+		"jajeong-privacy": {"mysql-dsn", "redis-password"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
 		for name, pod := range c.own() {
@@ -240,9 +241,9 @@ func withoutCertificates(t *testing.T, pod corev1.PodTemplateSpec) corev1.PodTem
 func TestCertificates_AreMountedWhereTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	wanted := map[string][]string{
-		"jajeong-redis-tls":       {"apply-api", "console", "settle", "settle-serve", "verify"},
+		"jajeong-redis-tls":       {"apply-api", "console", "purge", "settle", "settle-serve", "verify"},
 		"jajeong-event-redis-tls": {"settle", "settle-serve"}, // settle: k8s/settle.sh events replay
-		"jajeong-mysql-tls": {"apply-api", "console", "migrate", "settle", "settle-serve", "verify",
+		"jajeong-mysql-tls": {"apply-api", "console", "migrate", "purge", "settle", "settle-serve", "verify",
 			"wallet-api"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
@@ -288,7 +289,8 @@ func TestJobsFollowTheExitCodes(t *testing.T) {
 		for name, cron := range c.cronJobs {
 			jobs[name] = cron.Spec.JobTemplate.Spec
 		}
-		require.Len(t, jobs, 3)
+		require.Len(t, jobs, 1+len(c.cronJobs))
+		require.GreaterOrEqual(t, len(jobs), 3)
 		for name, job := range jobs {
 			require.Equal(t, corev1.RestartPolicyNever, job.Template.Spec.RestartPolicy, name)
 			require.Equal(t, []batchv1.PodFailurePolicyRule{
@@ -570,11 +572,13 @@ func TestNetworkPolicies(t *testing.T) {
 			require.Equal(t, events, c.reach(t, pods["settle-serve"].Labels, false))
 			events["9091"] = []string{"namespace monitoring"}
 			require.Equal(t, events, c.reach(t, pods["settle"].Labels, false))
-			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
-				"9091": {"namespace monitoring"}}, c.reach(t, pods["verify"].Labels, false))
+			for _, job := range []string{"verify", "purge"} {
+				require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
+					"9091": {"namespace monitoring"}}, c.reach(t, pods[job].Labels, false), job)
+			}
 			require.Equal(t, map[string][]string{"53": dns, "3306": {at.mysql}},
 				c.reach(t, pods["migrate"].Labels, false))
-			for _, job := range []string{"settle", "verify", "migrate"} {
+			for _, job := range []string{"settle", "verify", "purge", "migrate"} {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
 			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"},
@@ -582,9 +586,9 @@ func TestNetworkPolicies(t *testing.T) {
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
 				"443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
 			if at.redis == "redis" { // they accept what the programs may send
-				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "settle", "settle-serve",
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "purge", "settle", "settle-serve",
 					"verify"}}, c.reach(t, pods["redis"].Labels, true))
-				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "settle",
+				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "purge", "settle",
 					"settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))
 			}
 		})

@@ -15,7 +15,7 @@ import (
 // compose.yaml.
 var redisUsers = map[string]string{
 	"apply-api": "jajeong_api", "settle": "jajeong_settle", "settle-serve": "jajeong_settle",
-	"verify": "jajeong_settle", "console": "jajeong_settle",
+	"verify": "jajeong_settle", "purge": "jajeong_settle", "console": "jajeong_settle",
 	"serve": "jajeong_settle", "demo": "jajeong_settle",
 }
 

@@ -268,7 +268,8 @@ func help(t *testing.T) string {
 	helpTexts.once.Do(func() {
 		var said string
 		for _, command := range [][]string{{"apply-api"}, {"wallet-api"}, {"settle"}, {"settle", "migrate"},
-			{"settle", "run"}, {"settle", "serve"}, {"settle", "console"}} {
+			{"settle", "run"}, {"settle", "serve"}, {"settle", "console"},
+			{"settle", "purge"}} {
 			output, err := exec.CommandContext(t.Context(), program(t, command[0]),
 				append(command[1:], "--help")...).CombinedOutput()
 			require.NoError(t, err, "%s", output)
