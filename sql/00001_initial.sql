@@ -326,7 +326,8 @@ CREATE TABLE IF NOT EXISTS seal (
     audit_seq  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the last audit event that the digest covers
     sealed_at  DATETIME(6)     NOT NULL,            -- when the check began that found it right
     checked_at DATETIME(6)     NOT NULL,            -- when the last check began
-    wrong      BOOLEAN         NOT NULL,            -- what the last check found, or it could not check the coupon
+    wrong      BOOLEAN         NOT NULL,            -- the last check found something, or could not check the coupon
+    broken     BOOLEAN         NOT NULL DEFAULT FALSE, -- it found other rows than were sealed
     PRIMARY KEY (coupon_id),
     KEY seal_checked (wrong, checked_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci;

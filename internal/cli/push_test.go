@@ -176,6 +176,20 @@ func TestVerify_PushesFindings(t *testing.T) {
 	require.Equal(t, "0", found[findings])
 	first := found[success]
 	require.NotEmpty(t, first)
+	tables := func() map[string]string { return pushed(t, gateway, "settle-tables", "") }
+	require.NotEmpty(t, tables()["jajeong_table_bytes coupon"])
+	require.Empty(t, tables()["jajeong_table_oldest_timestamp_seconds approval"], "it is empty")
+	require.NotEmpty(t, tables()["jajeong_table_oldest_timestamp_seconds user_coupon"])
+	ended := n.Now().AddDate(0, 0, -31)
+	kept := fmt.Sprint("jajeong_coupon_kept_open_timestamp_seconds ", n.AddCouponBetween(5, ended.Add(-time.Hour), ended))
+	code, _ = verify()
+	require.Zero(t, code)
+	require.NotEmpty(t, tables()[kept])
+	n.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE apply_closes_at < UTC_TIMESTAMP(6) - INTERVAL 30 DAY")
+	code, found = verify()
+	require.Zero(t, code)
+	require.Empty(t, tables()[kept])
+	first = found[success]
 
 	for _, couponID := range n.coupons {
 		n.AddPromises(couponID, 3)

@@ -40,6 +40,6 @@ func TestVerbs_ReadFromReadOnlyServer(t *testing.T) {
 		code, stdout, stderr := w.settle(c.args...)
 		require.Equal(t, c.code, code, "%v: %s%s", c.args, stdout, stderr)
 		require.NotContains(t, stderr, "read-only")
-		require.Equal(t, c.args[0] == "verify", strings.Contains(stderr, "the result was not sealed"), stderr)
+		require.Equal(t, c.args[0] == "verify", strings.Contains(stderr, "the result was not noted"), stderr)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -41,6 +42,7 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	found, unchecked, err := c.check(ctx, p, s)
 	if len(c.Coupon) == 0 {
 		c.pushFindings(p, found, err == nil && len(unchecked) == 0)
+		c.pushTables(ctx, p, s)
 	}
 	if err != nil {
 		return err
@@ -103,6 +105,9 @@ func (c *verifyCmd) check(ctx context.Context, p *program,
 		failed(err)
 	}
 	if one.plan == nil {
+		if err := one.noted(one.err); err != nil {
+			failed(err)
+		}
 		return found, unchecked, nil
 	}
 	if found.Strays, err = one.verifier.Strays(ctx, s.MySQL, one.plan); err != nil {
@@ -137,6 +142,9 @@ func (o *verifyOne) check(ctx context.Context, id coupon.CouponID) (*verify.Verd
 	switch {
 	case o.plan == nil && errors.Is(err, verify.ErrPurged):
 		return nil, o.notPurged(ctx, o.servers, id)
+	case o.plan == nil && err == nil && v.Violated():
+		o.wrote(o.verifier.NoteWrong(ctx, o.MySQL, v))
+		return v, nil
 	case o.plan == nil:
 		return v, err
 	case text.Is(err, text.NoSuchCoupon) || errors.Is(err, verify.ErrPurged):
@@ -156,15 +164,20 @@ func (o *verifyOne) wrote(err error) {
 }
 
 // done notes how far the check of all coupons has come. The next one reads again what this one has read, as long as
-// there are strays, or this account or server takes no results: the check was whole nevertheless.
+// there are strays.
 func (o *verifyOne) done(ctx context.Context, strays []verify.Finding) error {
 	err := o.err
 	if err == nil && len(strays) == 0 {
 		err = o.plan.Done(ctx, o.MySQL)
 	}
+	return o.noted(err)
+}
+
+// noted warns if this account or server does not take what a check has found. The check was whole nevertheless.
+func (o *verifyOne) noted(err error) error {
 	if mysqltx.MayNotWrite(err) {
 		o.warn(text.NotSealed)
-		err = nil
+		return nil
 	}
 	return err
 }
@@ -192,4 +205,38 @@ func (c *verifyCmd) pushFindings(p *program, found verify.Summary, complete bool
 		metrics = append(metrics, success)
 	}
 	c.pusher(ops.VerifyJob, p.logger, metrics...).Push()
+}
+
+// pushTables pushes how big and how old tables are, and which coupons are kept open.
+func (c *verifyCmd) pushTables(ctx context.Context, p *program, s *servers) {
+	if c.PushGateway == "" {
+		return
+	}
+	tables, err := verify.Tables(ctx, s.MySQL)
+	kept, keptErr := verify.ListKeptOpen(ctx, s.MySQL, p.Now())
+	if err = errors.Join(err, keptErr); err != nil {
+		p.logger.Warn("sizes of tables not pushed", zap.Error(err))
+		return
+	}
+	bytes := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "jajeong_table_bytes", Help: "Size of a table with its indexes, as MySQL estimates it.",
+	}, []string{"table"})
+	oldest := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "jajeong_table_oldest_timestamp_seconds",
+		Help: "Time of the first row of a table; of coupon, when the first one closed.",
+	}, []string{"table"})
+	closed := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "jajeong_coupon_kept_open_timestamp_seconds",
+		Help: "When a coupon closed that is not finalised 30 days later; the first 100 of them.",
+	}, []string{"coupon_id"})
+	for _, t := range tables {
+		bytes.WithLabelValues(t.Name).Set(float64(t.Bytes))
+		if t.Oldest.Valid {
+			oldest.WithLabelValues(t.Name).Set(float64(t.Oldest.Time.Unix()))
+		}
+	}
+	for _, k := range kept {
+		closed.WithLabelValues(k.ID.String()).Set(float64(k.ClosesAt.Unix()))
+	}
+	c.pusher(ops.TablesJob, p.logger, bytes, oldest, closed).Whole().Push()
 }

@@ -86,6 +86,9 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 		if d.Missing != nil && *d.Missing > 0 {
 			is.Bad = append(is.Bad, p.say(text.ConsoleGap, d.ID, output.Printable(d.Name), *d.Missing))
 		}
+		if open := c.Reads.Now().Sub(d.ClosesAt); open > coupon.KeptOpenAfter {
+			is.Bad = append(is.Bad, p.say(text.ConsoleKeptOpen, d.ID, output.Printable(d.Name), int(open.Hours()/24)))
+		}
 		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"),
 			output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}, p.Person))
 	}

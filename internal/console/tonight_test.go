@@ -35,6 +35,14 @@ func TestTonight_SaysWhatIsWrong(t *testing.T) {
 				`<td class="n">2</td><td class="n">1</td><td class="n">0</td>`, good, good))
 	require.Contains(t, page, "접수한 신청 2건을 찾을 수 없습니다")
 	require.NotContains(t, page, "/people/", "a viewer sees figures without persons")
+	require.NotContains(t, page, "마감된 지")
+	for _, days := range []int{29, 31} {
+		ended := d.Now().AddDate(0, 0, -days)
+		d.AddCouponBetween(5, ended.Add(-time.Hour), ended)
+	}
+	_, page, _ = kim.ask(http.MethodGet, "/", nil)
+	require.Contains(t, page, "마감된 지 31일이 지났는데 종결되지 않았습니다")
+	require.NotContains(t, page, "마감된 지 29일")
 
 	for range 6 { // many others
 		d.Exec("INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) SELECT name, 1, " +

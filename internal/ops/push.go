@@ -27,6 +27,7 @@ const (
 	RunJob    = "settle"
 	VerifyJob = "settle-verify"
 	PurgeJob  = "settle-purge"
+	TablesJob = "settle-tables"
 )
 
 // ValidGateway reports whether gateway is empty, or an HTTP URL without user and password. Logs would show a password.
@@ -39,11 +40,12 @@ func ValidGateway(gateway string) bool {
 type Pusher struct {
 	gateway string // empty: nothing is pushed
 	group   *push.Pusher
+	whole   bool // the group has no other metrics
 	logger  *zap.Logger
 }
 
 func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Collector) *Pusher {
-	p := &Pusher{gateway, push.New(gateway, job).Client(new(http.Client)), logger}
+	p := &Pusher{gateway: gateway, group: push.New(gateway, job).Client(new(http.Client)), logger: logger}
 	for _, m := range metrics {
 		p.group.Collector(m)
 	}
@@ -52,6 +54,12 @@ func NewPusher(gateway, job string, logger *zap.Logger, metrics ...prometheus.Co
 
 func (p *Pusher) Grouping(label, value string) *Pusher {
 	p.group.Grouping(label, value)
+	return p
+}
+
+// Whole lets the group have no metrics but these: those of an earlier push go.
+func (p *Pusher) Whole() *Pusher {
+	p.whole = true
 	return p
 }
 
@@ -108,5 +116,8 @@ func (p *Pusher) Push() {
 func (p *Pusher) once(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if p.whole {
+		return p.group.PushContext(ctx)
+	}
 	return p.group.AddContext(ctx)
 }

@@ -28,7 +28,7 @@ type Forgotten struct {
 type Remains struct {
 	Coupons       int `json:"coupons"`       // issued coupons: evidence until settle purge
 	AlreadyIssued int `json:"alreadyIssued"` // outcomes beside an issued coupon
-	NotFinalised  int `json:"notFinalised"`  // outcomes and marks of coupons that are not finalised
+	NotFinalised  int `json:"notFinalised"`  // outcomes and marks of coupons that were not finalised five minutes ago
 	AuditEvents   int `json:"auditEvents"`   // those of coupons that are not finalised
 }
 
@@ -77,12 +77,12 @@ func (p *Person) erasable() []coupon.CouponID {
 		found[c.Coupon] = true
 	}
 	for _, a := range p.Applications {
-		if a.Finalised && a.Outcome != coupon.OutcomeAlreadyIssued {
+		if a.erasable && a.Outcome != coupon.OutcomeAlreadyIssued {
 			found[a.Coupon] = true
 		}
 	}
 	for _, e := range p.AuditEvents {
-		if e.Finalised {
+		if e.erasable {
 			found[*e.Coupon] = true
 		}
 	}
@@ -93,7 +93,7 @@ func (p *Person) remains() (r Remains) {
 	r.Coupons, r.AuditEvents = len(p.Coupons), len(p.AuditEvents)
 	for _, a := range p.Applications {
 		switch {
-		case !a.Finalised:
+		case !a.erasable:
 			r.NotFinalised++
 		case a.Outcome == coupon.OutcomeAlreadyIssued:
 			r.AlreadyIssued++
@@ -119,7 +119,8 @@ WHERE coupon_id = ?`
 	forgetEventsSQL    = "UPDATE audit_event SET user_id = NULL, user_salt = NULL WHERE user_id = ? AND coupon_id = ?"
 )
 
-// forgetIn forgets the user in one coupon. A coupon that is not finalised any more is left alone.
+// forgetIn forgets the user in one coupon. A coupon that is not finalised any more is left alone, and one that was
+// finalised just now: Redis may lose its end.
 func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coupon.UserID,
 	origin audit.Origin) (outcomes, events int, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
@@ -136,7 +137,12 @@ func forgetIn(ctx context.Context, db *mysqltx.DB, id coupon.CouponID, user coup
 				return err
 			}
 		}
-		if purged, err := ReadPurged(ctx, tx, id); err != nil || !c.Finalised() {
+		now, err := mysqltx.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		safe := c.Finalised() && now.Sub(c.FinalisedAt) > coupon.EndGuard
+		if purged, err := ReadPurged(ctx, tx, id); err != nil || !safe {
 			return err
 		} else if purged != nil {
 			return forgetInPurge(ctx, tx, id, user, &outcomes, &events)

@@ -93,7 +93,26 @@ func TestForget_RefusesWhoWasHandedOver(t *testing.T) {
 // finalise ends a coupon whose window closes.
 func finalise(d *jajeongtest.Deployment, id coupon.CouponID) {
 	d.T.Helper()
-	d.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) WHERE id = ?", id)
+	d.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) - INTERVAL 6 MINUTE WHERE id = ?", id)
+}
+
+// Redis can lose the end of a coupon that was just finalised. Its people would be put back.
+func TestForget_WaitsUntilTheEndIsSafe(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(1, 1, 2)
+	d.SettleNow()
+	finalise(d, id)
+	d.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) - INTERVAL 4 MINUTE")
+	done, err := privacy.Forget(t.Context(), erasing(d), settles(d), 2, origin)
+	require.NoError(t, err)
+	require.Zero(t, done.Applications)
+	require.Equal(t, 1, done.Remains.NotFinalised)
+	finalise(d, id)
+	done, err = privacy.Forget(t.Context(), erasing(d), settles(d), 2, origin)
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Applications)
+	require.Equal(t, 5*time.Minute, coupon.EndGuard, "as the SQL says")
 }
 
 // What is erased is counted, so that nobody is missing afterwards.

@@ -89,7 +89,8 @@ type Application struct {
 	RecordedAt time.Time       `json:"recordedAt"`
 	Finalised  bool            `json:"finalised"` // the coupon is finalised
 
-	cutoff time.Time // of the run
+	cutoff   time.Time // of the run
+	erasable bool      // the coupon cannot lose its end any more
 }
 
 // Undecided is what Redis has of the user and a coupon that is not finalised. If it has lost an application without
@@ -127,7 +128,8 @@ type AuditEvent struct {
 	Detail    audit.Detail     `json:"detail"`
 	Finalised bool             `json:"finalised"` // the coupon is finalised
 
-	id uint64
+	id       uint64
+	erasable bool // the coupon cannot lose its end any more
 }
 
 // rowsPerPage bounds the rows that one query reads, so that the rest of a long list is read by further ones, and the
@@ -177,13 +179,17 @@ ORDER BY 1`
 
 	applicationsSQL = `
 SELECT o.coupon_id, c.name, o.applied_at, o.outcome, COALESCE(o.cause, ''), o.note, o.recorded_at,
-    c.finalised_at IS NOT NULL, COALESCE(r.cutoff, o.applied_at)
+    c.finalised_at IS NOT NULL, COALESCE(r.cutoff, o.applied_at), ` + erasable + `
 FROM application_outcome o FORCE INDEX (PRIMARY) JOIN coupon c ON c.id = o.coupon_id
 LEFT JOIN settlement_run r ON r.id = o.run_id
 WHERE o.user_id = ? AND o.coupon_id IN `
 
+	// erasable tells whether a coupon was finalised longer than coupon.EndGuard ago. Until then Redis may lose the end,
+	// and whoever was forgotten would be put back.
+	erasable = "COALESCE(c.finalised_at < UTC_TIMESTAMP(6) - INTERVAL 5 MINUTE, FALSE)"
+
 	auditsSQL = `
-SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL
+SELECT e.id, e.coupon_id, e.at, e.actor, e.action, e.reason, e.detail, c.finalised_at IS NOT NULL, ` + erasable + `
 FROM audit_event e LEFT JOIN coupon c ON c.id = e.coupon_id WHERE e.user_id = ? AND e.id > ? ORDER BY e.id LIMIT ?`
 
 	approvalsSQL = `
@@ -218,7 +224,8 @@ func Read(ctx context.Context, db *sql.DB, redis Redis, user coupon.UserID) (p *
 			return err
 		}
 		p.AuditEvents, err = readPages(ctx, tx, func(e AuditEvent) uint64 { return e.id }, func(e *AuditEvent) []any {
-			return []any{&e.id, &e.Coupon, &e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Finalised}
+			return []any{&e.id, &e.Coupon, &e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Finalised,
+				&e.erasable}
 		}, auditsSQL, user)
 		if err != nil {
 			return err
@@ -338,7 +345,7 @@ func (p *Person) readApplications(ctx context.Context, tx *sql.Tx) error {
 	for some := range slices.Chunk(ids, rowsPerPage) {
 		page, err := mysqltx.Collect(ctx, tx, func(a *Application) []any {
 			return []any{&a.Coupon, &a.Name, &a.AppliedAt, &a.Outcome, &a.Cause, &a.Note, &a.RecordedAt, &a.Finalised,
-				&a.cutoff}
+				&a.cutoff, &a.erasable}
 		}, applicationsSQL+mysqltx.In(len(some))+" ORDER BY o.coupon_id, o.applied_at",
 			append([]any{p.User}, args(some)...)...)
 		if err != nil {

@@ -28,17 +28,19 @@ import (
 type Seal struct {
 	Digest   string    // "sum512:<hex>"; empty: the coupon was never found right
 	State              // when it was sealed
+	Broken   bool      // a check has found other rows
 	SealedAt time.Time // when the check began that found the coupon right, by the clock of MySQL
 }
 
 const readSQL = `
-SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
-    AND s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id)`
+SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at, s.broken FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
+    AND (s.broken OR s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
 
-// Read returns the seal of a coupon. It returns nil without one, and for one that a later run has ended.
+// Read returns the seal of a coupon. It returns nil without one, and for one that a later run has ended. No run ends
+// one that was found broken.
 func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Seal, error) {
 	var s Seal
-	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt)
+	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt, &s.Broken)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -191,12 +193,14 @@ func (s *sum) addAudit(ctx context.Context, q mysqltx.Querier, id coupon.CouponI
 
 const (
 	rightSQL = `
-INSERT INTO seal (coupon_id, digest, run_id, audit_seq, sealed_at, checked_at, wrong) VALUES (?, ?, ?, ?, ?, ?, FALSE)
+INSERT INTO seal (coupon_id, digest, run_id, audit_seq, sealed_at, checked_at, wrong, broken)
+VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)
 ON DUPLICATE KEY UPDATE digest = VALUES(digest), run_id = VALUES(run_id), audit_seq = VALUES(audit_seq),
-    sealed_at = VALUES(sealed_at), checked_at = VALUES(checked_at), wrong = VALUES(wrong)`
+    sealed_at = VALUES(sealed_at), checked_at = VALUES(checked_at), wrong = VALUES(wrong),
+    broken = VALUES(broken)`
 	wrongSQL = `
-INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong) VALUES (?, ?, ?, TRUE)
-ON DUPLICATE KEY UPDATE checked_at = VALUES(checked_at), wrong = VALUES(wrong)`
+INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong, broken) VALUES (?, ?, ?, TRUE, ?)
+ON DUPLICATE KEY UPDATE checked_at = VALUES(checked_at), wrong = VALUES(wrong), broken = broken OR VALUES(broken)`
 )
 
 // Right seals a coupon that a check has found right. The transaction has locked the coupon's row.
@@ -210,16 +214,17 @@ func Right(ctx context.Context, tx *sql.Tx, id coupon.CouponID, s *Seal) error {
 }
 
 // Wrong notes that a check, which began at this time, has found a coupon wrong, or could not check it: each check of
-// all coupons looks at it again. An older digest stays. The transaction has locked the coupon's row.
-func Wrong(ctx context.Context, tx *sql.Tx, id coupon.CouponID, at time.Time) error {
+// all coupons looks at it again. An older digest stays; broken says that the rows are not those of it. The transaction
+// has locked the coupon's row.
+func Wrong(ctx context.Context, tx *sql.Tx, id coupon.CouponID, broken bool, at time.Time) error {
 	later, err := checkedLater(ctx, tx, id, at)
 	if err != nil || later {
 		return err
 	}
-	return mysqltx.Wrap(mysqltx.Upsert(ctx, tx, wrongSQL, id, at, at), "note that coupon %d is not right", id)
+	return mysqltx.Wrap(mysqltx.Upsert(ctx, tx, wrongSQL, id, at, at, broken), "note that coupon %d is not right", id)
 }
 
-const laterSQL = "SELECT COUNT(*) FROM seal WHERE coupon_id = ? AND checked_at > ?"
+const laterSQL = "SELECT COUNT(*) FROM seal WHERE coupon_id = ? AND checked_at > ? AND checked_at <= UTC_TIMESTAMP(6)"
 
 // checkedLater reports whether another check began later and has ended: its result stays.
 func checkedLater(ctx context.Context, tx *sql.Tx, id coupon.CouponID, at time.Time) (later bool, err error) {

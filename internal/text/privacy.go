@@ -34,7 +34,7 @@ var (
 		"say what is to go: --before DATE, or PURGE_AFTER_DAYS for a scheduled job"}
 	WrongPurgeDays = Message{"--after-days(PURGE_AFTER_DAYS)는 %d 이상 %d 이하여야 합니다",
 		"--after-days (PURGE_AFTER_DAYS): must be between %d and %d"}
-	PurgeTakes     = Message{"영구 삭제할 쿠폰: %d개. 모든 기록이 지워지고, 쿠폰마다 요약 한 줄만 남습니다.",
+	PurgeTakes = Message{"영구 삭제할 쿠폰: %d개. 모든 기록이 지워지고, 쿠폰마다 요약 한 줄만 남습니다.",
 		"To be purged: %d coupon{|s}. All their rows are deleted; one summary row each remains."}
 	PurgeContinues = Message{"중단된 영구 삭제를 이어서 진행할 쿠폰: %d개(%s).",
 		"An earlier purge was stopped; it goes on with %d coupon{|s} (%s)."}

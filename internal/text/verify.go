@@ -31,8 +31,8 @@ var (
 		"%d finalised coupon{|s} not checked this time: no run, audit event or use since; each has its turn within 90 checks; --all checks every coupon"}
 	UsesReplayed = Message{"봉인된 쿠폰에서 그 뒤 사용 내역 %d건을 재생했습니다",
 		"replayed %d change{|s} of issued coupons since their coupons were sealed"}
-	NotSealed = Message{"확인 결과를 봉인하지 못했습니다. 이 계정이나 서버는 기록할 수 없습니다. 다음 확인도 같은 쿠폰을 확인합니다",
-		"the result was not sealed: this account or server takes no writes; the next check looks at the same coupons"}
+	NotSealed = Message{"확인 결과를 기록하지 못했습니다. 이 계정이나 서버는 쓸 수 없습니다. 다음 야간 확인은 이 결과를 모릅니다",
+		"the result was not noted: this account or server takes no writes, and the next nightly check does not know of it"}
 	Checking       = Message{"확인 중", "checking"}
 	Counting       = Message{"집계 중", "counting"}
 	AuditChainEnds = Message{"쿠폰 %d: 감사 체인의 마지막 기록은 %d번입니다 (%s)", "coupon %d: the audit chain ends with event %d, %s"}

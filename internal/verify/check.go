@@ -136,15 +136,15 @@ func (r *Verifier) check(ctx context.Context, db *sql.DB, couponID coupon.Coupon
 		if errors.Is(err, sql.ErrNoRows) {
 			return text.MissingErrorf(text.NoSuchCoupon, couponID)
 		}
-		if err == nil && locked {
-			err = tx.QueryRowContext(ctx, isPurgedSQL, couponID).Scan(&purged)
-		}
-		if err == nil && purged {
-			return ErrPurged
-		}
 		c.Name, c.TotalQuantity, c.IssuedCount = c.row.Name, int64(c.row.TotalQuantity), int64(c.row.IssuedCount)
 		for i := 0; err == nil && i < len(checks); i++ {
 			err = checks[i](c, ctx)
+		}
+		if err == nil { // whatever was found may be what a purge has left
+			err = tx.QueryRowContext(ctx, isPurgedSQL, couponID).Scan(&purged)
+		}
+		if err == nil && purged {
+			err = ErrPurged
 		}
 		return err
 	})

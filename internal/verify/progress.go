@@ -48,21 +48,36 @@ func readProgress(ctx context.Context, db *sql.DB) (progress, error) {
 const overlap = 24 * time.Hour
 
 // reach returns the progress after this check. A transaction can commit a lower id after a higher one: in tables with a
-// time, it stays before the given one.
-func (p progress) reach(ctx context.Context, db *sql.DB, before time.Time) (progress, error) {
+// time, it stays before the given one. It takes back what cannot be: somebody wrote it, so that checks leave rows out.
+func (p progress) reach(ctx context.Context, db *sql.DB, now time.Time) (progress, error) {
+	before := now.Add(-overlap)
+	if p[seal.ProgressFinalised] > uint64(now.UnixMicro()) {
+		p[seal.ProgressFinalised] = 0
+	}
 	reached := progress{seal.ProgressFinalised: uint64(before.UnixMicro())}
 	for _, t := range grown {
-		query, args := "SELECT COALESCE(MAX("+t.id+"), 0) FROM "+t.name, []any(nil)
+		highest, err := highestOf(ctx, db, t)
+		if err != nil {
+			return nil, err
+		}
+		if p[t.name] > highest {
+			p[t.name] = 0
+		}
 		if t.at != "" {
-			query, args = query+" WHERE "+t.id+" > ? AND "+t.at+" < ?", []any{p[t.name], before}
+			query := "SELECT COALESCE(MAX(" + t.id + "), ?) FROM " + t.name + " WHERE " + t.id + " > ? AND " + t.at + " < ?"
+			err := db.QueryRowContext(ctx, query, p[t.name], p[t.name], before).Scan(&highest)
+			if err != nil {
+				return nil, mysqltx.Wrap(err, "read the last id of table %s", t.name)
+			}
 		}
-		var highest uint64
-		if err := db.QueryRowContext(ctx, query, args...).Scan(&highest); err != nil {
-			return nil, mysqltx.Wrap(err, "read the highest id of table %s", t.name)
-		}
-		reached[t.name] = max(highest, p[t.name])
+		reached[t.name] = highest
 	}
 	return reached, nil
+}
+
+func highestOf(ctx context.Context, db *sql.DB, t table) (highest uint64, err error) {
+	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX("+t.id+"), 0) FROM "+t.name).Scan(&highest)
+	return highest, mysqltx.Wrap(err, "read the highest id of table %s", t.name)
 }
 
 const moveSQL = "INSERT INTO verify_progress (name, value) VALUES (?, ?) ON DUPLICATE KEY UPDATE value = VALUES(value)"
@@ -126,10 +141,9 @@ func (p *Plan) spansOf(ctx context.Context, db *sql.DB, r stray) ([]span, error)
 	if r.grows.name == issuedTable.name {
 		of = issuedTable
 	}
-	var highest uint64
-	err := db.QueryRowContext(ctx, "SELECT COALESCE(MAX("+of.id+"), 0) FROM "+of.name).Scan(&highest)
+	highest, err := highestOf(ctx, db, of)
 	if err != nil {
-		return nil, mysqltx.Wrap(err, "read the highest id of table %s", of.name)
+		return nil, err
 	}
 	name, turn := "turn of "+r.column.name, span{}
 	if turn.from = p.progress[name]; turn.from > highest {

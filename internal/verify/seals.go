@@ -72,8 +72,23 @@ func (r *Verifier) Seal(ctx context.Context, db *sql.DB, v *Verdict) error {
 		case v.right():
 			return seal.Right(ctx, tx, v.Coupon, v.seal)
 		default:
-			return seal.Wrong(ctx, tx, v.Coupon, v.seal.SealedAt)
+			return v.noteWrong(ctx, tx)
 		}
+	})
+}
+
+func (v *Verdict) noteWrong(ctx context.Context, tx *sql.Tx) error {
+	broken := slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Code == SealBroken })
+	return seal.Wrong(ctx, tx, v.Coupon, broken, v.seal.SealedAt)
+}
+
+// NoteWrong lets each check of all coupons look at a finalised coupon that was found wrong.
+func (r *Verifier) NoteWrong(ctx context.Context, db *sql.DB, v *Verdict) error {
+	if v.seal == nil || v.right() {
+		return nil
+	}
+	return sealing(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, _ bool) error {
+		return v.noteWrong(ctx, tx)
 	})
 }
 
@@ -84,7 +99,7 @@ func (r *Verifier) NoteUnchecked(ctx context.Context, db *sql.DB, id coupon.Coup
 		if err != nil {
 			return err
 		}
-		return seal.Wrong(ctx, tx, id, now)
+		return seal.Wrong(ctx, tx, id, false, now)
 	})
 }
 
@@ -162,7 +177,7 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 	if p.progress, err = readProgress(ctx, db); err != nil {
 		return nil, err
 	}
-	if p.reached, err = p.progress.reach(ctx, db, now.Add(-overlap)); err != nil {
+	if p.reached, err = p.progress.reach(ctx, db, now); err != nil {
 		return nil, err
 	}
 	if all {

@@ -196,6 +196,44 @@ func TestChangeOfASealedGrantIsFound(t *testing.T) {
 	require.Equal(t, found{verify.SealBroken: 1}, c.checkNext(true).found)
 }
 
+// A run ends no seal that was found broken.
+func TestBrokenSealStaysAfterARun(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1", c.id)
+	v, err := c.verifier.Check(t.Context(), c.DB, c.id)
+	require.NoError(t, err)
+	require.NoError(t, c.verifier.NoteWrong(t.Context(), c.DB, v), "a check of this coupon alone")
+	c.requireChecked(true, found{verify.SealBroken: 1})
+	c.Exec("INSERT INTO settlement (run_id, coupon_id, winners_digest, settled_at, cleaned_at) "+
+		"VALUES (99, ?, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))", c.id)
+	require.EqualValues(t, 1, c.checkAll(false).found[verify.SealBroken])
+	c.Exec("DELETE FROM settlement WHERE run_id = 99")
+	c.Exec("UPDATE seal SET digest = '', wrong = TRUE")
+	c.requireChecked(true, found{})
+	c.requireChecked(false, found{})
+}
+
+// Progress that no check can have made is taken back.
+func TestProgressThatCannotBeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("UPDATE verify_progress SET value = 1000000000000")
+	c.Exec("UPDATE verify_progress SET value = 9000000000000000 WHERE name = 'finalised'")
+	c.checkout(1, c.order(1), wallet.Reserve)
+	alterLog(1, 1, "amount_won = 1")(c)
+	require.EqualValues(t, 1, c.requireChecked(true, found{verify.LogWrong: 1}).found[verify.LogWrong])
+	require.Less(t, c.Number("SELECT MAX(value) FROM verify_progress WHERE name <> 'finalised'"), int64(1000))
+}
+
+// Somebody deleted a coupon with all its rows but its seal.
+func TestSealOfACouponThatIsGone(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong) VALUES (?, NOW(6), NOW(6), FALSE)", c.id+7)
+	c.requireChecked(false, found{verify.CouponMissing: 1})
+}
+
 // A use of the last day may still be committed as the digest is computed: it does not cover it.
 func TestUseOfTheLastDayIsNotSealed(t *testing.T) {
 	t.Parallel()
@@ -346,7 +384,7 @@ func TestStraysHaveTheirTurn(t *testing.T) {
 	require.Greater(t, seen[verify.CountWrong], 3, "the others are left out")
 	require.Greater(t, seen[verify.CouponMissing], 10)
 	require.NotEmpty(t, c.checkNext(false).found[verify.CouponMissing], "it is still there")
-	require.EqualValues(t, 4, c.checkAll(true).found[verify.CouponMissing], "in four tables")
+	require.EqualValues(t, 5, c.checkAll(true).found[verify.CouponMissing], "in five tables")
 }
 
 // Rows of any coupon id are found by few statements.

@@ -22,6 +22,7 @@ const (
 	outcomesMissingSQL = missingOf + "(SELECT DISTINCT coupon_id FROM application_outcome" + inRange + ")" + missing
 	recordsMissingSQL  = missingOf + "(SELECT DISTINCT coupon_id FROM settlement" + inRange + ")" + missing
 	sumsMissingSQL     = missingOf + "(SELECT coupon_id FROM settled" + inRange + ")" + missing
+	sealsMissingSQL    = missingOf + "(SELECT coupon_id FROM seal" + inRange + ")" + missing
 
 	logsMissingSQL = `
 SELECT COUNT(*), COALESCE(MIN(l.id), 0) FROM coupon_log l LEFT JOIN user_coupon u ON u.id = l.user_coupon_id
@@ -91,6 +92,8 @@ var (
 			recordsMissingSQL, ofCoupons("settlement"), couponTable},
 		{6, CouponMissing, "coupons that do not exist, but have rows in settled: %d; the first is coupon %d",
 			sumsMissingSQL, ofCoupons("settled"), couponTable},
+		{6, CouponMissing, "coupons that do not exist, and were sealed: %d; the first is coupon %d",
+			sealsMissingSQL, ofCoupons("seal"), couponTable},
 		{8, OrderMismatch, "orders with issued coupons that do not exist: %d; the first is user_coupon %d",
 			ordersMissingSQL, ofIssued, issuedTable},
 		{9, LogWrong, "rows of coupon_log about issued coupons that do not exist: %d; the first has the id %d",

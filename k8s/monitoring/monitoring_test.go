@@ -74,7 +74,10 @@ func TestMetricsAndQueries(t *testing.T) {
 	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, couponID, 1, "/me"))
 	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway http://" + d.gateway)
 	d.shell("settle run --push-gateway http://" + d.gateway)
+	d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (45, 'forgotten', 1,
+		UTC_TIMESTAMP(6) - INTERVAL 41 DAY, UTC_TIMESTAMP(6) - INTERVAL 40 DAY)`)
 	d.shell("settle verify --push-gateway http://" + d.gateway)
+	d.shell("settle purge --after-days 31 --yes --push-gateway http://" + d.gateway)
 	d.apply(couponID, 4)
 	d.apply(immediateID, 1)
 	testenv.Eventually(t, "an immediate coupon is issued", func() bool { return len(d.Issued(immediateID)) == 1 })
@@ -96,7 +99,7 @@ func TestMetricsAndQueries(t *testing.T) {
 func (d *deployment) testMetrics(t *testing.T) {
 	text := testenv.Content(t, "../../docs/metrics.md")
 	sections := strings.Split(string(text), "\n## ")
-	require.Len(t, sections, 11)
+	require.Len(t, sections, 12)
 	documented := func(which ...int) (names []string) {
 		for _, i := range which {
 			names = append(names, distinct("(?m)^\\| `(jajeong_\\w+)`", sections[i])...)
@@ -104,20 +107,20 @@ func (d *deployment) testMetrics(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	ofWallet := slices.DeleteFunc(documented(1, 3, 7), func(name string) bool {
+	ofWallet := slices.DeleteFunc(documented(1, 3, 8), func(name string) bool {
 		return !strings.HasPrefix(name, "jajeong_wallet_") &&
 			!slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
 				"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
-	ofConsole := append(documented(10), slices.DeleteFunc(documented(3), func(name string) bool {
+	ofConsole := append(documented(11), slices.DeleteFunc(documented(3), func(name string) bool {
 		return !strings.HasPrefix(name, "jajeong_pool_") && !strings.HasPrefix(name, "jajeong_redis_")
 	})...)
 	slices.Sort(ofConsole)
 	console := d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0",
 		"--admin-listen=127.0.0.1:0")
 	for addr, want := range map[string][]string{
-		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 8, 9),
-		d.gateway: documented(5, 6), console.Admin: ofConsole,
+		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 9, 10),
+		d.gateway: documented(5, 6, 7), console.Admin: ofConsole,
 	} {
 		testenv.Eventually(t, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))
