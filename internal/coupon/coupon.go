@@ -51,8 +51,8 @@ func (c *Coupon) Fields() []any {
 // has swept the coupon still has its state.
 const EndGuard = 5 * time.Minute
 
-// KeptOpenAfter is how long after its end a coupon that is not finalised is named: a run or an operator has forgotten it.
-// Pods do not read it any more then.
+// KeptOpenAfter is how long after its end a coupon that is not finalised is named: a run or an operator has
+// forgotten it. Pods do not read it any more then.
 const KeptOpenAfter = 30 * 24 * time.Hour
 
 // LockSQL begins every transaction that changes a coupon. A join would lock the rows of other tables, too.
