@@ -160,7 +160,7 @@ var (
 	ConsoleNightBad      = Message{"지난 야간 실행이 쿠폰을 모두 정산하지 못했습니다. 실행 화면에서 원인을 확인하세요.", "The last nightly run did not settle everything. Its page says why."}
 	ConsoleRedisAway     = Message{"Redis에 연결할 수 없어 대기와 검토 건수를 알 수 없습니다: %s", "Redis does not answer, so the queues are not known: %s"}
 	ConsoleGap           = Message{"쿠폰 %d %s: 접수한 신청 %d건을 찾을 수 없습니다. 정산이 보류됩니다.", "Coupon %d %s: %d accepted applications cannot be found. Runs hold it."}
-	ConsoleKeptOpen      = Message{"쿠폰 %d %s: 마감된 지 %d일이 지났는데 종결되지 않았습니다. 검토 중인 신청이나 보류된 정산이 남아 있습니다.", "Coupon %d %s closed %d days ago and is not finalised: applications are under review, or runs hold it."}
+	ConsoleKeptOpen      = Message{"쿠폰 %d %s: 마감된 지 %d일이 지났는데 종결되지 않았습니다. 검토 중인 신청이나 보류된 정산이 있는지 확인하세요.", "Coupon %d %s closed %d days ago and is not finalised. Look for applications under review, and for runs that hold it."}
 	ConsoleMoreDue       = Message{"처음 %d개만 보여 줍니다.", "Only the first %d are shown."}
 	ConsoleJobRuns       = Message{"%s: %s부터 실행 중", "%s: running since %s"}
 	ConsoleJobEnded      = Message{"%s: %s에 시작, 끝남", "%s: begun %s, ended"}
