@@ -198,7 +198,8 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.want, ended)
 			want := before
-			want.Restored, want.Swept, want.Restores, want.Left, want.Accepted = true, false, 5, tc.left, tc.want.Accepted
+			want.Restored, want.Swept, want.Restores = true, false, 5
+			want.Left, want.Accepted = tc.left, tc.want.Accepted
 			require.Equal(t, want, c.observe(t))
 			for _, field := range []string{"final", "forward"} {
 				require.False(t, c.rdb.HExists(t.Context(), c.state, field).Val(), field)

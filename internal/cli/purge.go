@@ -69,20 +69,22 @@ func (c *purgeCmd) by(p *program) audit.Origin {
 }
 
 // push pushes what a purge by the setting has left, and when it ended.
-func (c *purgeCmd) push(p *program, left []privacy.PurgeCandidate) {
+func (c *purgeCmd) push(p *program, before time.Time, left []privacy.PurgeCandidate) {
 	if !c.byAge() || c.DryRun {
 		return
 	}
 	stays := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "jajeong_purge_left_coupons",
-		Help: "Coupons that are old enough to be purged, and stay, by reason.",
+		Help: "Coupons that are old enough to be purged, and stay, by reason; NOT_FINALISED for 30 days more.",
 	}, []string{"why"})
 	for _, why := range []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending, privacy.StillValid,
 		privacy.InRedis} {
 		stays.WithLabelValues(string(why))
 	}
-	for _, c := range left {
-		stays.WithLabelValues(string(c.Why)).Inc()
+	for _, one := range left { // a coupon that closed in the evening is finalised after midnight
+		if one.Why != privacy.NotFinalised || before.Sub(one.ClosesAt) > coupon.KeptOpenAfter {
+			stays.WithLabelValues(string(one.Why)).Inc()
+		}
 	}
 	success := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "jajeong_purge_last_success_timestamp_seconds",
@@ -145,7 +147,7 @@ func (c *purgeCmd) run(ctx context.Context, p *program) error {
 		}
 	}
 	if err == nil {
-		c.push(p, result.Left)
+		c.push(p, before, result.Left)
 	}
 	if c.Output == "json" {
 		err = errors.Join(err, output.JSON(p.Stdout, result))

@@ -481,6 +481,8 @@ func TestPurge_ByAge(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "an issued coupon is valid")
 	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM coupon WHERE id = ?", gone))
+	evening := w.AddQueue(1, 9) // closed before the date, and finalised after it
+	w.SetWindow(evening, w.Now().Add(-2*time.Hour), w.Now().AddDate(0, 0, 59))
 	code, _, stderr = run("--after-days=40", "--yes")
 	require.Zero(t, code, stderr)
 	summary, err := privacy.ReadPurged(t.Context(), w.DB, gone)
@@ -488,7 +490,7 @@ func TestPurge_ByAge(t *testing.T) {
 	require.Equal(t, []string{"settle", "PURGE_AFTER_DAYS=40"}, []string{summary.Actor, summary.Reason})
 
 	metrics := pushed(t, gateway, "settle-purge", "")
-	require.Equal(t, "1", metrics["jajeong_purge_left_coupons NOT_FINALISED"], metrics)
+	require.Equal(t, "1", metrics["jajeong_purge_left_coupons NOT_FINALISED"], "not the one of the evening before")
 	require.Equal(t, "0", metrics["jajeong_purge_left_coupons STILL_VALID"])
 	require.NotEmpty(t, metrics["jajeong_purge_last_success_timestamp_seconds"])
 }

@@ -39,9 +39,10 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 	if _, err := s.users.Look(ctx, s.MySQL); err != nil {
 		return err
 	}
-	found, unchecked, err := c.check(ctx, p, s)
+	var unnoted bool // a check that notes nothing is no success: the next one does not know of it
+	found, unchecked, err := c.check(ctx, p, s, &unnoted)
 	if len(c.Coupon) == 0 {
-		c.pushFindings(p, found, err == nil && len(unchecked) == 0)
+		c.pushFindings(p, found, err == nil && len(unchecked) == 0 && !unnoted)
 		c.pushTables(ctx, p, s)
 	}
 	if err != nil {
@@ -64,10 +65,10 @@ func (c *verifyCmd) read(ctx context.Context, p *program, s *servers) error {
 
 // check checks the coupons. unchecked has one error for each coupon that could not be checked, and for each further
 // step. Only a check of all coupons writes seals.
-func (c *verifyCmd) check(ctx context.Context, p *program,
-	s *servers) (found verify.Summary, unchecked []error, err error) {
+func (c *verifyCmd) check(ctx context.Context, p *program, s *servers,
+	unnoted *bool) (found verify.Summary, unchecked []error, err error) {
 	found = verify.Summary{Coupons: []*verify.Verdict{}, Strays: []verify.Finding{}}
-	one := verifyOne{program: p, servers: s, verifier: s.verifier()}
+	one := verifyOne{program: p, servers: s, verifier: s.verifier(), unnoted: unnoted}
 	ids := sortedOnce(c.Coupon)
 	if len(ids) == 0 {
 		if one.plan, err = one.verifier.Plan(ctx, s.MySQL, c.All); err != nil {
@@ -114,7 +115,11 @@ func (c *verifyCmd) check(ctx context.Context, p *program,
 		failed(err)
 		return found, unchecked, nil
 	}
-	if err := one.done(ctx, found.Strays); err != nil {
+	err = one.err
+	if err == nil {
+		err = one.plan.Done(ctx, s.MySQL)
+	}
+	if err := one.noted(err); err != nil {
 		failed(err)
 	}
 	return found, unchecked, nil
@@ -126,6 +131,7 @@ type verifyOne struct {
 	*servers
 	verifier *verify.Verifier
 	plan     *verify.Plan // nil: these coupons were named
+	unnoted  *bool        // set if this account or server takes no writes
 
 	mu  sync.Mutex
 	err error // the first one that kept a result from being written
@@ -137,6 +143,9 @@ func (o *verifyOne) check(ctx context.Context, id coupon.CouponID) (*verify.Verd
 		if err := o.notPurged(ctx, o.servers, id); err != nil {
 			return nil, err
 		}
+	}
+	if o.plan != nil {
+		o.wrote(o.verifier.List(ctx, o.MySQL, id))
 	}
 	v, err := o.verifier.Check(ctx, o.MySQL, id)
 	switch {
@@ -163,20 +172,11 @@ func (o *verifyOne) wrote(err error) {
 	o.err = cmp.Or(o.err, err)
 }
 
-// done notes how far the check of all coupons has come. The next one reads again what this one has read, as long as
-// there are strays.
-func (o *verifyOne) done(ctx context.Context, strays []verify.Finding) error {
-	err := o.err
-	if err == nil && len(strays) == 0 {
-		err = o.plan.Done(ctx, o.MySQL)
-	}
-	return o.noted(err)
-}
-
 // noted warns if this account or server does not take what a check has found. The check was whole nevertheless.
 func (o *verifyOne) noted(err error) error {
 	if mysqltx.MayNotWrite(err) {
 		o.warn(text.NotSealed)
+		*o.unnoted = true
 		return nil
 	}
 	return err

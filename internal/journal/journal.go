@@ -280,7 +280,8 @@ func (j *Journal) Clear(ctx context.Context) error {
 // clearOne deletes nothing of a coupon that is open again: an operator may have extended it.
 func clearOne(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (err error) {
 	for n := MaxRows; n == MaxRows; {
-		if n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, coupon.EndGuard.Seconds(), MaxRows)); err != nil {
+		n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, coupon.EndGuard.Seconds(), MaxRows))
+		if err != nil {
 			return err
 		}
 	}

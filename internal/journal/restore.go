@@ -82,8 +82,8 @@ type Restored struct {
 
 	Finalised bool `json:"-"` // the coupon is finalised: nothing was done
 
-	// How long until the last of those Impossible can be entered who are ahead of the clock by at most waitedFor; 0: none
-	// is. Another restore is then due.
+	// How long until the last of those Impossible can be entered who are ahead of the clock by at most waitedFor; 0:
+	// none is. Another restore is then due.
 	Again time.Duration `json:"-"`
 
 	Plan approval.Plan `json:"-"` // of a dry run

@@ -72,7 +72,7 @@ func TestDetail(t *testing.T) {
 			"신청 시각 2025-11-21 00:00:00.000001 KST", "arrival 2025-11-21 00:00:00.000001 KST"},
 		{audit.DLQRetried, audit.Retried{All: true}, "검토 중인 신청 전체", "all applications under review"},
 		{audit.CouponUnfinalised, audit.Unfinalised{}, "새로 늘어난 수량을 발급하기 위해", "so that a run issues the new seats"},
-		{audit.CouponUnfinalised, audit.Unfinalised{RedisLostEnd: true}, "Redis가 종결을 잃어 다시 정산하기 위해",
+		{audit.CouponUnfinalised, audit.Unfinalised{RedisLostEnd: true}, "Redis에서 종결 상태가 유실되어 다시 정산하기 위해",
 			"because redis had lost its end: a run settles it again"},
 		{audit.GapAccepted, audit.WrittenOff{MissingPromises: audit.MissingPromises{Missing: 1, Account: figures},
 			Digest: "sha256:9"},

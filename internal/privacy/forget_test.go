@@ -151,6 +151,7 @@ func TestPurge_TakesEveryPlace(t *testing.T) {
 	d.Exec("INSERT IGNORE INTO line_journal (coupon_id, arrival, user_id) VALUES (?, 1, 2)", id)
 	finalise(d, id)
 	require.NoError(t, seal.List(t.Context(), d.DB, id))
+	d.Exec("INSERT INTO user_application (user_id, coupon_id) VALUES (1, ?)", id) // got a seat that was added later
 	_, err := privacy.Forget(t.Context(), erasing(d), settles(d), 2, origin)
 	require.NoError(t, err)
 	d.Exec("INSERT INTO line_journal (coupon_id, arrival, user_id) VALUES (?, 1, 3)", id)

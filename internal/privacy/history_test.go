@@ -20,6 +20,7 @@ func check(t *testing.T, d *jajeongtest.Deployment) {
 	plan, err := l.Plan(t.Context(), d.DB, false)
 	require.NoError(t, err)
 	for _, id := range plan.Coupons {
+		require.NoError(t, l.List(t.Context(), d.DB, id))
 		v, err := l.Check(t.Context(), d.DB, id)
 		require.NoError(t, err)
 		require.NoError(t, l.Seal(t.Context(), d.DB, v))

@@ -211,10 +211,14 @@ func deleteBy(query string) eraser {
 }
 
 const (
-	lockIssuedSQL    = "SELECT id, seq FROM user_coupon WHERE coupon_id = ? ORDER BY user_id LIMIT ? FOR UPDATE"
+	lockIssuedSQL = `
+SELECT id, seq, user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id LIMIT ? FOR UPDATE`
 	deleteOrdersSQL  = "DELETE FROM coupon_order WHERE user_coupon_id IN "
 	deleteChangesSQL = "DELETE FROM coupon_log WHERE user_coupon_id IN "
 	deleteIssuedSQL  = "DELETE FROM user_coupon WHERE id IN "
+	// unlistAllSQL deletes what names the applications of users. A user who was not selected at first may have the
+	// coupon.
+	unlistAllSQL = "DELETE FROM user_application WHERE coupon_id = ? AND user_id IN "
 
 	// deleteRunsSQL deletes runs that have no record of a coupon any more. One that was killed has none of the coupons
 	// that it did not reach.
@@ -228,7 +232,7 @@ DELETE FROM settlement_run WHERE finished_at IS NOT NULL
 // too.
 func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int) (deleted int, err error) {
 	for {
-		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes} },
+		page, err := mysqltx.Collect(ctx, tx, func(i *issuedRow) []any { return []any{&i.id, &i.changes, &i.user} },
 			lockIssuedSQL, id, rowsPerPage)
 		if err != nil || len(page) == 0 {
 			return deleted, err
@@ -239,6 +243,9 @@ func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int
 		}
 		if len(ids) == 0 { // one alone has more rows than a transaction deletes
 			ids = []uint64{page[0].id}
+		}
+		if err := unlist(ctx, tx, id, page[:len(ids)]); err != nil {
+			return deleted, err
 		}
 		for _, query := range []string{deleteOrdersSQL, deleteChangesSQL, deleteIssuedSQL} {
 			n, err := deleteIn(ctx, tx, query, ids, limit-deleted)
@@ -253,8 +260,17 @@ func deleteIssued(ctx context.Context, tx *sql.Tx, id coupon.CouponID, limit int
 }
 
 type issuedRow struct {
-	id      uint64
-	changes int // rows in coupon_log
+	id, user uint64
+	changes  int // rows in coupon_log
+}
+
+func unlist(ctx context.Context, tx *sql.Tx, id coupon.CouponID, issued []issuedRow) error {
+	users := []any{id}
+	for _, i := range issued {
+		users = append(users, i.user)
+	}
+	_, err := tx.ExecContext(ctx, unlistAllSQL+mysqltx.In(len(issued)), users...)
+	return err
 }
 
 // fitting returns the first issued coupons that have at most limit rows. An order has at least one change.

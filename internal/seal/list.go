@@ -23,11 +23,35 @@ func Listed(ctx context.Context, q mysqltx.Querier) (time.Time, error) {
 }
 
 const (
-	// lockSQL holds the coupon's row: no outcome is deleted meanwhile. The lock is shared, because a read-only server
-	// refuses FOR UPDATE.
+	// lockSQL holds the coupon's row. The lock is shared, because a read-only server refuses FOR UPDATE.
 	lockSQL     = "SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ? LOCK IN SHARE MODE"
 	isPurgedSQL = "SELECT EXISTS (SELECT 1 FROM purged_coupon WHERE coupon_id = ?)"
-	pageEndSQL  = `
+)
+
+// Locked runs work in a transaction that keeps runs, changes and forget away from a coupon, unless its purge has begun.
+func Locked(ctx context.Context, db *sql.DB, id coupon.CouponID,
+	work func(ctx context.Context, tx *sql.Tx, finalised bool) error) error {
+	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		var finalised, purged bool
+		err := tx.QueryRowContext(ctx, lockSQL, id).Scan(&finalised)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			err = tx.QueryRowContext(ctx, isPurgedSQL, id).Scan(&purged)
+		}
+		if err != nil || purged {
+			return mysqltx.Wrap(err, "lock coupon %d", id)
+		}
+		return work(ctx, tx, finalised)
+	})
+}
+
+const (
+	isListedSQL = `
+SELECT EXISTS (SELECT 1 FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
+    AND s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
+	pageEndSQL = `
 SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? AND user_id >= ? ORDER BY user_id
     LIMIT 1 OFFSET ?`
 	listSQL = `
@@ -39,23 +63,20 @@ WHERE coupon_id = ? AND user_id >= ? AND (? = 0 OR user_id < ?) ORDER BY user_id
 // listedTogether bounds the users of a transaction.
 const listedTogether = 10_000
 
-// List adds the users with outcomes of a finalised coupon to user_application. It is safe to repeat.
+// List adds the users with outcomes of a finalised coupon to user_application. It is safe to repeat. A coupon that was
+// sealed, and was not settled since, was listed before.
 func List(ctx context.Context, db *sql.DB, id coupon.CouponID) error {
+	var listed bool
+	if err := db.QueryRowContext(ctx, isListedSQL, id).Scan(&listed); err != nil || listed {
+		return mysqltx.Wrap(err, "read the seal of coupon %d", id)
+	}
 	for from := coupon.UserID(0); ; {
 		var next coupon.UserID // 0: this is the last page
-		err := mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-			var finalised, purged bool
-			next = 0
-			err := tx.QueryRowContext(ctx, lockSQL, id).Scan(&finalised)
-			if err == nil {
-				err = tx.QueryRowContext(ctx, isPurgedSQL, id).Scan(&purged)
-			}
-			if errors.Is(err, sql.ErrNoRows) || err == nil && (purged || !finalised) {
+		err := Locked(ctx, db, id, func(ctx context.Context, tx *sql.Tx, finalised bool) error {
+			if next = 0; !finalised {
 				return nil
 			}
-			if err == nil {
-				err = tx.QueryRowContext(ctx, pageEndSQL, id, from, listedTogether).Scan(&next)
-			}
+			err := tx.QueryRowContext(ctx, pageEndSQL, id, from, listedTogether).Scan(&next)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}

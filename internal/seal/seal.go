@@ -28,19 +28,18 @@ import (
 type Seal struct {
 	Digest   string    // "sum512:<hex>"; empty: the coupon was never found right
 	State              // when it was sealed
-	Broken   bool      // a check has found other rows
 	SealedAt time.Time // when the check began that found the coupon right, by the clock of MySQL
 }
 
 const readSQL = `
-SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at, s.broken FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
+SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
     AND (s.broken OR s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
 
 // Read returns the seal of a coupon. It returns nil without one, and for one that a later run has ended. No run ends
 // one that was found broken.
 func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Seal, error) {
 	var s Seal
-	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt, &s.Broken)
+	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -68,16 +67,16 @@ const settling = 24 * time.Hour
 
 const (
 	termsSQL = `
-SELECT 1, name, campaign_id, ` + micros + `apply_opens_at), validity_days, discount_won, discount_percent,
+SELECT ` + atOnce + `, name, campaign_id, ` + micros + `apply_opens_at), validity_days, discount_won, discount_percent,
     discount_max_won, minimum_won
 FROM coupon WHERE id = ?`
 	// A coupon that was given by hand is covered some time later.
 	issuedSQL = `
-SELECT IF(run_id IS NULL, ` + micros + `issued_at), 1), id, user_id, position, ` + micros + `applied_at),
+SELECT IF(run_id IS NULL, ` + micros + `issued_at), ` + atOnce + `), id, user_id, position, ` + micros + `applied_at),
     ` + micros + `issued_at), run_id
 FROM user_coupon WHERE coupon_id = ?`
 	recordsSQL = `
-SELECT 1, run_id, issued_count, under_review_count, ended_count, already_issued_count, not_selected_count,
+SELECT ` + atOnce + `, run_id, issued_count, under_review_count, ended_count, already_issued_count, not_selected_count,
     first_arrival, last_arrival, winners_digest, ` + micros + `settled_at)
 FROM settlement WHERE coupon_id = ?`
 	logSQL = `
@@ -85,34 +84,36 @@ SELECT ` + micros + `l.at), l.user_coupon_id, l.seq, l.kind, l.order_id, l.amoun
     ` + micros + `l.expires_at), l.seats, l.actor
 FROM user_coupon u JOIN coupon_log l ON l.user_coupon_id = u.id WHERE u.coupon_id = ?`
 	outcomesSQL = `
-SELECT 1, user_id, ` + micros + `applied_at), outcome, cause, note, member, run_id, ` + micros + `recorded_at)
+SELECT ` + atOnce + `, user_id, ` + micros + `applied_at), outcome, cause, note, member, run_id,
+    ` + micros + `recorded_at)
 FROM application_outcome WHERE coupon_id = ?`
 	ofUser   = " AND user_id = ?"
-	auditSQL = "SELECT 1, seq, hash FROM audit_event WHERE coupon_id = ? AND seq = ?"
+	auditSQL = "SELECT " + atOnce + ", seq, hash FROM audit_event WHERE coupon_id = ? AND seq = ?"
 
 	micros = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
+	atOnce = "0" // the time of a row that is covered at once
 )
 
 // sum is a sum of SHA-512 over rows, modulo 2^512: it depends on no order, and a row can be taken out.
-type sum struct {
-	total big.Int
-	line  []byte
-}
+type sum struct{ total big.Int }
 
 var modulus = new(big.Int).Lsh(big.NewInt(1), 8*sha512.Size)
 
-// add adds a row of a table. Each value has its length before it; that of NULL is -1.
-func (s *sum) add(table string, values []sql.RawBytes) {
-	s.line = append(s.line[:0], table...)
+// add adds a row of a table.
+func (s *sum) add(table string, values []sql.RawBytes) { s.change(hashOf(table, values)) }
+
+// hashOf is the SHA-512 of a row. Each value has its length before it; that of NULL is -1.
+func hashOf(table string, values []sql.RawBytes) *big.Int {
+	line := []byte(table)
 	for _, v := range values {
 		length := len(v)
 		if v == nil {
 			length = -1
 		}
-		s.line = append(append(strconv.AppendInt(append(s.line, ' '), int64(length), 10), ' '), v...)
+		line = append(append(strconv.AppendInt(append(line, ' '), int64(length), 10), ' '), v...)
 	}
-	row := sha512.Sum512(s.line)
-	s.change(new(big.Int).SetBytes(row[:]))
+	row := sha512.Sum512(line)
+	return new(big.Int).SetBytes(row[:])
 }
 
 func (s *sum) change(by *big.Int) { s.total.Mod(s.total.Add(&s.total, by), modulus) }
@@ -134,8 +135,8 @@ func parse(digest string) (*sum, error) {
 	return s, nil
 }
 
-// rows calls add for each row of a query, with the time at which it was written (µs since 1970; 1: it is covered at
-// once) and its other values.
+// rows calls add for each row of a query, with the time at which it was written (µs since 1970) and its other
+// values.
 func rows(ctx context.Context, q mysqltx.Querier, add func(at int64, values []sql.RawBytes), query string,
 	args ...any) error {
 	var at int64
@@ -166,9 +167,10 @@ func Digests(ctx context.Context, q mysqltx.Querier, id coupon.CouponID, seals .
 	for _, t := range []struct{ name, query string }{{"coupon", termsSQL}, {"user_coupon", issuedSQL},
 		{"settlement", recordsSQL}, {"coupon_log", logSQL}, {"application_outcome", outcomesSQL}} {
 		err := rows(ctx, q, func(at int64, values []sql.RawBytes) {
+			row := hashOf(t.name, values)
 			for i, s := range seals {
 				if at < s.SealedAt.Add(-settling).UnixMicro() {
-					sums[i].add(t.name, values)
+					sums[i].change(row)
 				}
 			}
 		}, t.query, id)

@@ -229,7 +229,8 @@ func (t *Journal) due(looks map[coupon.CouponID]coupon.Look) (due, abandoned []c
 			continue
 		}
 		cause := one.Books.Due(look.Line)
-		if cause == promise.AskedFor && t.Now().Before(one.againAt) { // the last restore has asked for this one
+		// The last restore has asked for this one, and nobody else.
+		if cause == promise.AskedFor && one.Books.Asked == 1 && t.Now().Before(one.againAt) {
 			cause = promise.NotDue
 		}
 		switch isDue := cause != promise.NotDue || before && one.unmarked || t.ahead(one, look); {

@@ -6,7 +6,7 @@ var (
 		"all applications under review"}
 	DetailForNewSeats = Message{"새로 늘어난 수량을 발급하기 위해",
 		"so that a run issues the new seats"}
-	DetailRedisLostEnd = Message{"Redis가 종결을 잃어 다시 정산하기 위해",
+	DetailRedisLostEnd = Message{"Redis에서 종결 상태가 유실되어 다시 정산하기 위해",
 		"because redis had lost its end: a run settles it again"}
 	DetailWrittenOff = Message{"유실된 신청 %d건 인정: %s; %s",
 		"%d application{|s} written off: %s; %s"}

@@ -27,9 +27,9 @@ var (
 	ApprovalsCompared   = Message{"승인 %d건 대조", "%d approval{|s} compared"}
 	// OutcomesErased follows AccountFigures.
 	OutcomesErased = Message{", 개인정보 삭제 %d", ", erased %d"}
-	SealedLeft     = Message{"종결된 쿠폰 %d개는 봉인 뒤로 정산도 감사 기록도 사용 내역도 없어 이번에 확인하지 않았습니다. 확인 90번 안에 한 번씩 차례가 옵니다. 모두 확인하려면 --all을 지정하세요",
-		"%d finalised coupon{|s} not checked this time: no run, audit event or use since; each has its turn within 90 checks; --all checks every coupon"}
-	UsesReplayed = Message{"봉인된 쿠폰에서 그 뒤 사용 내역 %d건을 재생했습니다",
+	SealedLeft     = Message{"쿠폰 %d개는 이번에 확인하지 않았습니다. 봉인한 쿠폰은 확인 90번 안에 한 번씩 차례가 옵니다. 모두 확인하려면 --all을 지정하세요",
+		"%d coupon{|s} not checked this time: a sealed coupon has its turn within 90 checks; --all checks every coupon"}
+	UsesReplayed = Message{"봉인 뒤의 사용 내역 %d건을 이력과 대조했습니다",
 		"replayed %d change{|s} of issued coupons since their coupons were sealed"}
 	NotSealed = Message{"확인 결과를 기록하지 못했습니다. 이 계정이나 서버는 쓸 수 없습니다. 다음 야간 확인은 이 결과를 모릅니다",
 		"the result was not noted: this account or server takes no writes, and the next nightly check does not know of it"}

@@ -64,7 +64,8 @@ func (p progress) reach(ctx context.Context, db *sql.DB, now time.Time) (progres
 			p[t.name] = 0
 		}
 		if t.at != "" {
-			query := "SELECT COALESCE(MAX(" + t.id + "), ?) FROM " + t.name + " WHERE " + t.id + " > ? AND " + t.at + " < ?"
+			query := "SELECT COALESCE(MAX(" + t.id + "), ?) FROM " + t.name +
+				" WHERE " + t.id + " > ? AND " + t.at + " < ?"
 			err := db.QueryRowContext(ctx, query, p[t.name], p[t.name], before).Scan(&highest)
 			if err != nil {
 				return nil, mysqltx.Wrap(err, "read the last id of table %s", t.name)
@@ -86,6 +87,9 @@ const moveSQL = "INSERT INTO verify_progress (name, value) VALUES (?, ?) ON DUPL
 func (p *Plan) Done(ctx context.Context, db *sql.DB) error {
 	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		for name, value := range p.reached {
+			if p.kept[name] {
+				continue
+			}
 			if err := mysqltx.Upsert(ctx, tx, moveSQL, name, value); err != nil {
 				return mysqltx.Wrap(err, "note the progress of %s", name)
 			}
@@ -128,6 +132,11 @@ func eachPiece(ctx context.Context, db *sql.DB, t table, s span, do func(span) e
 	return nil
 }
 
+// keep lets the next check look again where a rule has found something.
+func (p *Plan) keep(r stray) {
+	p.kept[r.turn()], p.kept[r.grows.name] = true, true
+}
+
 // spansOf are the ids of a rule that are looked at: all of them; or those that are new and those whose turn it is.
 func (p *Plan) spansOf(ctx context.Context, db *sql.DB, r stray) ([]span, error) {
 	if p.all {
@@ -135,7 +144,8 @@ func (p *Plan) spansOf(ctx context.Context, db *sql.DB, r stray) ([]span, error)
 	}
 	recent := span{p.progress[r.grows.name] + 1, highestID}
 	if r.grows.name == couponTable.name {
-		return []span{p.ids.before(recent), recent}, nil
+		turn, err := p.takeTurn(ctx, db, r.turn())
+		return []span{turn.before(recent), recent}, err
 	}
 	of := r.column
 	if r.grows.name == issuedTable.name {
@@ -145,11 +155,11 @@ func (p *Plan) spansOf(ctx context.Context, db *sql.DB, r stray) ([]span, error)
 	if err != nil {
 		return nil, err
 	}
-	name, turn := "turn of "+r.column.name, span{}
-	if turn.from = p.progress[name]; turn.from > highest {
+	turn := span{from: p.progress[r.turn()]}
+	if turn.from > highest {
 		turn.from = 0
 	}
 	turn.to = turn.from + highest/turns
-	p.reached[name] = turn.to + 1
+	p.reached[r.turn()] = turn.to + 1
 	return []span{turn.before(recent), recent}, nil
 }

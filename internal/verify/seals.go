@@ -15,7 +15,8 @@ import (
 // checkSeal checks invariant 6: what was sealed is unchanged. It is the last check: it computes what Seal writes if the
 // others find nothing.
 func (c *check) checkSeal(ctx context.Context) error {
-	if !c.row.Finalised() {
+	// A coupon that can lose its end again is sealed by the next check.
+	if !c.row.Finalised() || c.began.Sub(c.row.FinalisedAt) < coupon.EndGuard {
 		return nil
 	}
 	state, err := seal.ReadState(ctx, c.tx, c.Coupon)
@@ -54,17 +55,17 @@ func (v *Verdict) right() bool {
 	return true
 }
 
-const lockFinalisedSQL = "SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?" + underLock
+// List names the users with outcomes of a finalised coupon, whatever its check says.
+func (r *Verifier) List(ctx context.Context, db *sql.DB, id coupon.CouponID) error {
+	return seal.List(ctx, db, id)
+}
 
-// Seal writes what a check has found about a finalised coupon, and lists its users.
+// Seal writes what a check has found about a finalised coupon.
 func (r *Verifier) Seal(ctx context.Context, db *sql.DB, v *Verdict) error {
 	if v.seal == nil {
 		return nil
 	}
-	if err := seal.List(ctx, db, v.Coupon); err != nil {
-		return err
-	}
-	return sealing(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, finalised bool) error {
+	return seal.Locked(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, finalised bool) error {
 		state, err := seal.ReadState(ctx, tx, v.Coupon)
 		switch {
 		case err != nil || state != v.seal.State || !finalised: // the next check looks again
@@ -87,38 +88,19 @@ func (r *Verifier) NoteWrong(ctx context.Context, db *sql.DB, v *Verdict) error 
 	if v.seal == nil || v.right() {
 		return nil
 	}
-	return sealing(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, _ bool) error {
+	return seal.Locked(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		return v.noteWrong(ctx, tx)
 	})
 }
 
 // NoteUnchecked lets the next check of all coupons look at a coupon that could not be checked.
 func (r *Verifier) NoteUnchecked(ctx context.Context, db *sql.DB, id coupon.CouponID) error {
-	return sealing(ctx, db, id, func(ctx context.Context, tx *sql.Tx, _ bool) error {
+	return seal.Locked(ctx, db, id, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		now, err := mysqltx.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
 		return seal.Wrong(ctx, tx, id, false, now)
-	})
-}
-
-// sealing runs work in a transaction with the lock of the coupon's row, unless the coupon was purged.
-func sealing(ctx context.Context, db *sql.DB, id coupon.CouponID,
-	work func(ctx context.Context, tx *sql.Tx, finalised bool) error) error {
-	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		var finalised, purged bool
-		err := tx.QueryRowContext(ctx, lockFinalisedSQL, id).Scan(&finalised)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		if err == nil {
-			err = tx.QueryRowContext(ctx, isPurgedSQL, id).Scan(&purged)
-		}
-		if err != nil || purged {
-			return mysqltx.Wrap(err, "lock coupon %d", id)
-		}
-		return work(ctx, tx, finalised)
 	})
 }
 
@@ -129,9 +111,10 @@ type Plan struct {
 	Sealed  Sealed
 
 	all      bool
-	progress progress // of earlier checks
-	reached  progress // of this one, once it has ended
-	ids      span     // the coupons whose turn it is
+	progress progress        // of earlier checks
+	reached  progress        // of this one, once it has ended
+	kept     map[string]bool // what stays as it was, because something was found there
+	part     int64           // coupons that have their turn
 }
 
 // turns is the number of checks in which every coupon and every row has its turn.
@@ -148,7 +131,7 @@ const (
 	allSQL = `
 SELECT c.id FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id WHERE p.coupon_id IS NULL ORDER BY c.id`
 	// plannedSQL has coupons that are not finalised, or were and are not sealed, or have a run or an audit event that
-	// is not sealed, or were not right, or have their turn.
+	// is not sealed, or were not right, or have their turn, unless a check that was stopped has looked at them.
 	plannedSQL = `
 SELECT x.id FROM (
     SELECT id FROM coupon FORCE INDEX (coupon_due) WHERE finalised_at IS NULL
@@ -158,12 +141,14 @@ SELECT x.id FROM (
         WHERE r.run_id > ? AND s.coupon_id IS NULL
     UNION SELECT e.coupon_id FROM audit_event e LEFT JOIN seal s ON s.coupon_id = e.coupon_id AND s.audit_seq >= e.seq
         WHERE e.id > ? AND s.coupon_id IS NULL
-    UNION SELECT coupon_id FROM seal WHERE wrong
-    UNION SELECT id FROM coupon WHERE id BETWEEN ? AND ?
+    UNION SELECT coupon_id FROM seal WHERE wrong = TRUE
+    UNION SELECT c.id FROM coupon c LEFT JOIN seal s ON s.coupon_id = c.id
+        AND s.checked_at > ? AND s.checked_at <= UTC_TIMESTAMP(6)
+        WHERE c.id BETWEEN ? AND ? AND s.coupon_id IS NULL
 ) x JOIN coupon c ON c.id = x.id LEFT JOIN purged_coupon p ON p.coupon_id = x.id
 WHERE p.coupon_id IS NULL ORDER BY x.id`
 	countSQL  = "SELECT COUNT(*) FROM coupon"
-	oldestSQL = "SELECT MIN(checked_at) FROM seal WHERE NOT wrong"
+	oldestSQL = "SELECT MIN(checked_at) FROM seal WHERE wrong = FALSE"
 )
 
 // Plan plans a check of all coupons: of what may have changed since the last one and what has its turn, or of
@@ -173,7 +158,7 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{all: all}
+	p := &Plan{all: all, kept: map[string]bool{}}
 	if p.progress, err = readProgress(ctx, db); err != nil {
 		return nil, err
 	}
@@ -188,19 +173,21 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 	if err := db.QueryRowContext(ctx, countSQL).Scan(&coupons); err != nil {
 		return nil, mysqltx.Wrap(err, "count coupons")
 	}
-	if err := p.takeTurn(ctx, db, coupons/turns+1); err != nil {
+	p.part = coupons/turns + 1
+	ids, err := p.takeTurn(ctx, db, turnOfCoupons)
+	if err != nil {
 		return nil, err
 	}
-	finalised := time.UnixMicro(int64(p.progress[seal.ProgressFinalised]))
+	finalised := time.UnixMicro(int64(p.progress[seal.ProgressFinalised])).UTC()
 	p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, plannedSQL, finalised, p.progress[recordTable.name],
-		p.progress[eventTable.name], p.ids.from, p.ids.to)
+		p.progress[eventTable.name], finalised.Add(overlap), ids.from, ids.to)
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the coupons to check")
 	}
 	if err := r.addChanged(ctx, db, p); err != nil {
 		return nil, err
 	}
-	p.Sealed.Left = coupons - int64(len(p.Coupons))
+	p.Sealed.Left = max(0, coupons-int64(len(p.Coupons)))
 	var oldest sql.NullTime
 	err = db.QueryRowContext(ctx, oldestSQL).Scan(&oldest)
 	if oldest.Valid {
@@ -211,18 +198,18 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 
 const turnSQL = "SELECT id FROM coupon WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?"
 
-// takeTurn chooses the next coupons, so many at most. After the last one it begins again.
-func (p *Plan) takeTurn(ctx context.Context, db *sql.DB, coupons int64) error {
-	p.ids = span{p.progress[turnOfCoupons], highestID}
+// takeTurn chooses the coupons of the next turn. After the last one it begins again.
+func (p *Plan) takeTurn(ctx context.Context, db *sql.DB, name string) (ids span, err error) {
+	ids = span{p.progress[name], highestID}
 	var next uint64 // 0: these are the last ones
-	err := db.QueryRowContext(ctx, turnSQL, p.ids.from, coupons).Scan(&next)
+	err = db.QueryRowContext(ctx, turnSQL, ids.from, p.part).Scan(&next)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return mysqltx.Wrap(err, "read the coupons whose turn it is")
+		return ids, mysqltx.Wrap(err, "read the coupons whose turn it is")
 	}
-	if p.reached[turnOfCoupons] = next; next > 0 {
-		p.ids.to = next - 1
+	if p.reached[name] = next; next > 0 {
+		ids.to = next - 1
 	}
-	return nil
+	return ids, nil
 }
 
 // usedSQL counts the changes of issued coupons of sealed coupons in a range of ids of coupon_log.

@@ -42,6 +42,7 @@ func (c *fixture) checkNext(all bool) (n night) {
 	require.NoError(c.T, err)
 	n.checked, n.found, n.sealed = plan.Coupons, found{}, plan.Sealed
 	for _, id := range plan.Coupons {
+		require.NoError(c.T, c.verifier.List(ctx, c.DB, id))
 		v, err := c.verifier.Check(ctx, c.DB, id)
 		require.NoError(c.T, err)
 		require.NoError(c.T, c.verifier.Seal(ctx, c.DB, v))
@@ -56,9 +57,7 @@ func (c *fixture) checkNext(all bool) (n night) {
 	for _, f := range strays {
 		n.found[f.Code] += f.Count
 	}
-	if len(strays) == 0 {
-		require.NoError(c.T, plan.Done(ctx, c.DB))
-	}
+	require.NoError(c.T, plan.Done(ctx, c.DB))
 	return n
 }
 
@@ -151,8 +150,10 @@ func TestChangeOfSealedRowsIsFound(t *testing.T) {
 	t.Parallel()
 	unused := []string{"UPDATE user_coupon SET status = 'ISSUED', order_id = NULL, seq = 0 " +
 		"WHERE coupon_id = ? AND position = 3",
-		"DELETE l FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id WHERE u.coupon_id = ? AND u.position = 3",
-		"DELETE o FROM coupon_order o JOIN user_coupon u ON u.id = o.user_coupon_id WHERE u.coupon_id = ? AND u.position = 3"}
+		"DELETE l FROM coupon_log l JOIN user_coupon u ON u.id = l.user_coupon_id " +
+			"WHERE u.coupon_id = ? AND u.position = 3",
+		"DELETE o FROM coupon_order o JOIN user_coupon u ON u.id = o.user_coupon_id " +
+			"WHERE u.coupon_id = ? AND u.position = 3"}
 	for name, changes := range map[string][]string{
 		"another user": {"UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1"},
 		"another time": {"UPDATE application_outcome SET applied_at = applied_at + INTERVAL 1 SECOND " +
@@ -259,8 +260,7 @@ func TestSealOfAChangedCoupon(t *testing.T) {
 		},
 		"it is not finalised any more": alterCoupon("finalised_at = NULL"),
 		"a purge": func(c *fixture) {
-			c.Exec(`INSERT INTO purged_coupon SELECT id, name, NULL, apply_opens_at, apply_closes_at, finalised_at, 0, 0, 0,
-				0, 0, 0, 0, 0, 0, '', '', '', apply_opens_at, NULL FROM coupon WHERE id = ?`, c.id)
+			c.beginPurge()
 		},
 		"a later check": func(c *fixture) {
 			require.NoError(c.T, c.verifier.NoteUnchecked(c.T.Context(), c.DB, c.id))
@@ -280,12 +280,17 @@ func TestSealOfAChangedCoupon(t *testing.T) {
 	}
 }
 
+func (c *fixture) beginPurge() {
+	c.T.Helper()
+	c.Exec(`INSERT INTO purged_coupon SELECT id, name, NULL, apply_opens_at, apply_closes_at, finalised_at, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, '', '', '', apply_opens_at, NULL FROM coupon WHERE id = ?`, c.id)
+}
+
 // A purge that has begun deletes rows that the check would miss.
 func TestCheckOfACouponThatIsPurged(t *testing.T) {
 	t.Parallel()
 	c := sealed(t)
-	c.Exec(`INSERT INTO purged_coupon SELECT id, name, NULL, apply_opens_at, apply_closes_at, finalised_at, 0, 0, 0,
-		0, 0, 0, 0, 0, 0, '', '', '', apply_opens_at, NULL FROM coupon WHERE id = ?`, c.id)
+	c.beginPurge()
 	c.Exec("DELETE FROM user_coupon WHERE coupon_id = ? LIMIT 1", c.id)
 	_, err := c.verifier.Check(t.Context(), c.DB, c.id)
 	require.ErrorIs(t, err, verify.ErrPurged)
@@ -385,6 +390,59 @@ func TestStraysHaveTheirTurn(t *testing.T) {
 	require.Greater(t, seen[verify.CouponMissing], 10)
 	require.NotEmpty(t, c.checkNext(false).found[verify.CouponMissing], "it is still there")
 	require.EqualValues(t, 5, c.checkAll(true).found[verify.CouponMissing], "in five tables")
+}
+
+// A stray of one table, or an audit event without a coupon, stops no other turn.
+func TestStraysStopNoOtherTurn(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.AddHistory(jajeongtest.History{Of: c.id, Nights: 88, PerNight: 1})
+	c.pass()
+	c.Exec("INSERT INTO audit_event (account, actor, action, seq) VALUES ('', 'kim', 'IMPORT', NULL)")
+	c.Exec("INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong) VALUES (77777, NOW(6), NOW(6), FALSE)")
+	seen := map[coupon.CouponID]bool{}
+	for range 90 {
+		plan, err := c.verifier.Plan(t.Context(), c.DB, false)
+		require.NoError(t, err)
+		for _, id := range plan.Coupons {
+			seen[id] = true
+		}
+		strays, err := c.verifier.Strays(t.Context(), c.DB, plan)
+		require.NoError(t, err)
+		require.Len(t, strays, 2)
+		require.NoError(t, plan.Done(t.Context(), c.DB))
+	}
+	require.Len(t, seen, 90)
+}
+
+// A check that was stopped has sealed what it has looked at. The next one looks at the rest of the turn.
+func TestTurnGoesOnAfterAStoppedCheck(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.AddHistory(jajeongtest.History{Of: c.id, Nights: 300, PerNight: 1})
+	c.pass()
+	c.turnTo(c.id + 1)
+	plan, err := c.verifier.Plan(t.Context(), c.DB, false)
+	require.NoError(t, err)
+	require.Len(t, plan.Coupons, 5)
+	// The last check began a day and a second ago.
+	c.Exec("UPDATE verify_progress SET value = value - 86401000000 WHERE name = 'finalised'")
+	c.Exec("UPDATE seal SET checked_at = UTC_TIMESTAMP(6) WHERE coupon_id IN (?, ?)", plan.Coupons[1], plan.Coupons[2])
+	rest, err := c.verifier.Plan(t.Context(), c.DB, false)
+	require.NoError(t, err)
+	require.Equal(t, []coupon.CouponID{plan.Coupons[0], plan.Coupons[3], plan.Coupons[4]}, rest.Coupons)
+}
+
+// A coupon that lost its end once can lose it again: it is not sealed yet.
+func TestSealWaitsUntilTheEndIsSafe(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("UPDATE seal SET digest = ''")
+	c.Exec("UPDATE coupon SET finalised_at = UTC_TIMESTAMP(6) - INTERVAL 4 MINUTE WHERE id = ?", c.id)
+	v, err := c.verifier.Check(t.Context(), c.DB, c.id)
+	require.NoError(t, err)
+	require.NoError(t, c.verifier.Seal(t.Context(), c.DB, v))
+	require.Zero(t, c.Number("SELECT COUNT(*) FROM seal WHERE digest <> ''"))
 }
 
 // Rows of any coupon id are found by few statements.

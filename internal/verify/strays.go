@@ -71,6 +71,9 @@ type stray struct {
 	grows     table
 }
 
+// turn is the name of the progress of its turn.
+func (s stray) turn() string { return "turn of " + s.column.name }
+
 func ofCoupons(name string) table {
 	return table{name: name, id: "coupon_id", piece: couponTable.piece}
 }
@@ -122,7 +125,9 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB, p *Plan) ([]Finding, 
 		if err != nil {
 			return nil, err
 		}
-		v.findAny(s.invariant, s.code, n, s.detail, first)
+		if v.findAny(s.invariant, s.code, n, s.detail, first); n > 0 {
+			p.keep(s)
+		}
 	}
 	for _, r := range []rule{
 		{6, AuditInserted, "audit events without a coupon: %d; the first has the id %d", eventsOfNoneSQL, nil},

@@ -22,14 +22,15 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE' ORDER BY TABLE_NAM
 
 // oldestRows read the first row by an index. Rows of an outcome and of a record are those of the oldest coupon and run.
 var oldestRows = map[string]string{
-	"coupon":              "SELECT MIN(apply_closes_at) FROM coupon",
-	"user_coupon":         "SELECT issued_at FROM user_coupon ORDER BY id LIMIT 1",
-	"coupon_log":          "SELECT at FROM coupon_log ORDER BY id LIMIT 1",
-	"application_outcome": "SELECT recorded_at FROM application_outcome ORDER BY coupon_id, user_id, applied_at LIMIT 1",
-	"settlement_run":      "SELECT started_at FROM settlement_run ORDER BY id LIMIT 1",
-	"settlement":          "SELECT settled_at FROM settlement ORDER BY run_id, coupon_id LIMIT 1",
-	"audit_event":         "SELECT at FROM audit_event ORDER BY id LIMIT 1",
-	"approval":            "SELECT created_at FROM approval ORDER BY id LIMIT 1",
+	"coupon":      "SELECT MIN(apply_closes_at) FROM coupon",
+	"user_coupon": "SELECT issued_at FROM user_coupon ORDER BY id LIMIT 1",
+	"coupon_log":  "SELECT at FROM coupon_log ORDER BY id LIMIT 1",
+	"application_outcome": "SELECT recorded_at FROM application_outcome " +
+		"ORDER BY coupon_id, user_id, applied_at LIMIT 1",
+	"settlement_run": "SELECT started_at FROM settlement_run ORDER BY id LIMIT 1",
+	"settlement":     "SELECT settled_at FROM settlement ORDER BY run_id, coupon_id LIMIT 1",
+	"audit_event":    "SELECT at FROM audit_event ORDER BY id LIMIT 1",
+	"approval":       "SELECT created_at FROM approval ORDER BY id LIMIT 1",
 }
 
 // Tables returns our tables, and others in the same database.

@@ -586,7 +586,8 @@ func TestNetworkPolicies(t *testing.T) {
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
 				"443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
 			if at.redis == "redis" { // they accept what the programs may send
-				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "purge", "settle", "settle-serve",
+				require.Equal(t, map[string][]string{"redis": {"apply-api", "console", "purge", "settle",
+					"settle-serve",
 					"verify"}}, c.reach(t, pods["redis"].Labels, true))
 				require.Equal(t, map[string][]string{"mysql": {"apply-api", "console", "migrate", "purge", "settle",
 					"settle-serve", "verify", "wallet-api"}}, c.reach(t, pods["mysql"].Labels, true))

@@ -73,7 +73,7 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_coupon_kept_open_timestamp_seconds{job="settle-tables",coupon_id="42"}`: {0, 1},
 	`jajeong_purge_last_success_timestamp_seconds{job="settle-purge"}`:               {0, 1},
 	`jajeong_purge_left_coupons{job="settle-purge",why="IN_REDIS"}`:                  {0, 0},
-	`jajeong_table_oldest_timestamp_seconds{job="settle-tables",table="coupon"}`:     {0, 1},
+	`jajeong_table_oldest_timestamp_seconds{job="settle-tables",table="coupon_log"}`: {0, 1},
 	`jajeong_apply_in_flight{job="apply-api",instance="w"}`:                          {0, 0},
 	`jajeong_apply_in_flight_limit{job="apply-api",instance="w"}`:                    {1000, 0},
 	`jajeong_coupons_open{instance="w",cadence="IMMEDIATE"}`:                         {1, 0},

@@ -149,8 +149,8 @@ func TestPublish_PageSurvivesKillAsAWhole(t *testing.T) {
 		require.NoError(t, <-killed)
 		require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 		require.NoError(t, redisServer.Restart(t.Context()))
-		// A kill in the middle of a write leaves the begin of a transaction in the file. Redis does not execute it now, but
-		// would after another restart, because what follows in the file ends it.
+		// A kill in the middle of a write leaves the begin of a transaction in the file. Redis does not execute it
+		// now, but would after another restart, because what follows in the file ends it.
 		require.NoError(t, f.admin.BgRewriteAOF(t.Context()).Err())
 		testenv.Eventually(t, "the file is written anew", func() bool {
 			return strings.Contains(f.admin.Info(t.Context(), "persistence").Val(), "aof_rewrite_in_progress:0")
