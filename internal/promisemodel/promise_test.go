@@ -50,7 +50,12 @@ func TestNoStateOfASmallWorldLosesAnybody(t *testing.T) {
 	t.Parallel()
 	one := law{users: 1, accepts: 1, faults: 1, settlements: 1, coarse: true}
 	two := law{users: 2, accepts: 2, settlements: 1, coarse: true}
-	worlds := map[string]*law{"one user, any fault": one.withAll(), "two users": two.withAll()}
+	ended := law{users: 1, accepts: 2, faults: 1, settlements: 2, coarse: true}.atNight().
+		operated(2).withAll()
+	ended.after = of(0, applies, replicaStops, closeWindow, settleNightly, checkAgain, cleanUp, closeOut, closeOut,
+		finalise)
+	worlds := map[string]*law{"one user, any fault": one.withAll(), "two users": two.withAll(),
+		"one user, the coupon is finalised, and the replica lacks it": ended}
 	if testenv.Soaking() {
 		worlds["one user, any fault, nightly"] = one.atNight().withAll()
 		worlds["one user, small steps"] = one.fine().with(replyLost, podDies, podCutOff, replicaStops, failover,

@@ -187,7 +187,7 @@ func (m *mall) addCoupons() {
 
 func (m *mall) startRelay(i int) {
 	m.T.Helper()
-	args := append([]string{"serve", "--tasks=issue,events", "--issue-interval=250ms"}, m.sink.flags()...)
+	args := append([]string{"serve", "--tasks=issue,journal,events", "--issue-interval=250ms"}, m.sink.flags()...)
 	cmd := exec.Command(testenv.Build(m.T, "./cmd/settle"), append(args, m.Flags(m.Job)...)...)
 	cmd.Env = m.Environment()
 	program, err := testenv.StartProgram(testenv.Patient(m.T), cmd)
