@@ -74,10 +74,6 @@ func TestMetricsAndQueries(t *testing.T) {
 	require.Equal(t, http.StatusOK, d.ask(http.MethodGet, couponID, 1, "/me"))
 	d.shell("settle run --cutoff now --operator kim --reason test --push-gateway http://" + d.gateway)
 	d.shell("settle run --push-gateway http://" + d.gateway)
-	d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (45, 'forgotten', 1,
-		UTC_TIMESTAMP(6) - INTERVAL 41 DAY, UTC_TIMESTAMP(6) - INTERVAL 40 DAY)`)
-	d.shell("settle verify --push-gateway http://" + d.gateway)
-	d.shell("settle purge --after-days 31 --yes --push-gateway http://" + d.gateway)
 	d.apply(couponID, 4)
 	d.apply(immediateID, 1)
 	testenv.Eventually(t, "an immediate coupon is issued", func() bool { return len(d.Issued(immediateID)) == 1 })
@@ -86,6 +82,10 @@ func TestMetricsAndQueries(t *testing.T) {
 	d.redeem(http.MethodPost, "A-1", "/refund")
 	d.redeem(http.MethodPut, "A-2", "")
 	d.redeem(http.MethodDelete, "A-2", "")
+	d.Exec(`INSERT INTO coupon (id, name, total_quantity, apply_opens_at, apply_closes_at) VALUES (45, 'forgotten', 1,
+		UTC_TIMESTAMP(6) - INTERVAL 41 DAY, UTC_TIMESTAMP(6) - INTERVAL 40 DAY)`)
+	d.shell("settle verify --push-gateway http://" + d.gateway)
+	d.shell("settle purge --after-days 31 --yes --push-gateway http://" + d.gateway)
 	d.Lock(lockedID)
 	d.apply(lockedID, 1)       // has a lag from now on
 	d.AddPromises(lockedID, 1) // nobody can restore it
