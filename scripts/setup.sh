@@ -4,7 +4,7 @@
 #   scripts/setup.sh [servers] [monitoring] [race] [clients] [k8s]      default: all groups but k8s
 #
 #   servers      redis-server 7.0+, MariaDB 10.6+ (or an installed Oracle mysqld 8.0+) with its programs for dumps and binary
-#                logs, kcat, a Kafka client, and jq, for the tests of k8s/settle.sh
+#                logs, Galera 4, kcat, a Kafka client, and jq, for the tests of k8s/settle.sh
 #   monitoring   prometheus with promtool, and its Pushgateway
 #   race         a C compiler, for the race detector
 #   clients      Node.js 18+ and npm, and Chromium with a Korean font, for the tests of generated clients and of the page
@@ -38,6 +38,7 @@ main() {
 		have_redis || missing="$missing redis"
 		have_database || missing="$missing database"
 		have_dump || missing="$missing dump"
+		have_galera || missing="$missing galera"
 		have_server kcat || missing="$missing kcat"
 		have_server jq || missing="$missing jq"
 	fi
@@ -131,6 +132,13 @@ have_dump() {
 	fi
 }
 
+# internal/testenv/topology searches the same folders.
+have_galera() {
+	! have_server mariadbd && [ -n "${TESTENV_MYSQLD:-}" ] ||
+		ls /usr/lib/galera/libgalera_smm.so /usr/lib64/galera-4/libgalera_smm.so /usr/lib64/galera/libgalera_smm.so \
+			/opt/homebrew/lib/libgalera_smm.so /usr/local/lib/libgalera_smm.so 2>/dev/null | grep -q .
+}
+
 have_prometheus() {
 	have_server prometheus && have_server promtool
 }
@@ -154,6 +162,8 @@ packages() {
 		dnf:redis) printf ' /usr/bin/redis-server' ;; # by file, because some releases have it in the package valkey
 		apt:database) printf ' %s' "$(apt_database)" ;;
 		apt:dump) printf ' mariadb-client' ;;
+		apt:galera | dnf:galera) printf ' galera-4' ;;
+		brew:galera) ;; # has none: the tests of Galera need Linux
 		dnf:database) printf ' mariadb-server' ;;
 		dnf:dump | brew:dump) printf ' mariadb' ;;
 		brew:database) printf ' mariadb' ;;
@@ -254,6 +264,7 @@ needed() {
 		case $need in
 		redis) printf '\n  redis-server 7.0 or later' ;;
 		database) printf '\n  MariaDB 10.6 or later (mariadbd and mariadb-install-db), or Oracle mysqld 8.0 or later' ;;
+		galera) printf '\n  galera 4 of MariaDB (libgalera_smm.so)' ;;
 		dump) printf '\n  mariadb-dump and mariadb-binlog, or mysqldump and mysqlbinlog' ;;
 		kcat) printf '\n  kcat' ;;
 		prometheus) printf '\n  prometheus and promtool 2.42 or later' ;;

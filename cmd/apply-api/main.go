@@ -24,6 +24,7 @@ import (
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/handover"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
@@ -87,8 +88,10 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 			Zone: func(context.Context) (*time.Location, error) { return coupons.Zone(), nil }})
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
-	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Catalog: coupons, Identity: users,
-		Registry: registry})
+	durable := &durability.Watch{DB: servers.MySQL, Logger: logger}
+	registry.MustRegister(durable)
+	admin := ops.New(ops.Config{Redis: store, MySQL: servers.MySQL, Durability: durable, Catalog: coupons,
+		Identity: users, Registry: registry})
 	server, err := httpapi.Listen(httpapi.ServerConfig{
 		Ports: ports(s, surplus, users, servers, store, memory, coupons, admin, registry, logger),
 		Admin: admin, AdminListen: s.AdminListen, Ready: coupons.Published,
@@ -98,7 +101,7 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	if err != nil {
 		return err
 	}
-	works := []func(context.Context){coupons.Run, users.Watch, memory.Run}
+	works := []func(context.Context){coupons.Run, users.Watch, memory.Run, durable.Run}
 	if s.receipts != nil {
 		works = append(works, func(ctx context.Context) { s.receipts.Watch(ctx, logger) })
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/deployment"
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/wallet"
@@ -67,7 +68,10 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 	registry.MustRegister(servers.Metrics())
 	users := s.Identity.Open(logger.Named("identity"), time.Now)
 	registry.MustRegister(users.Metrics()...)
-	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Identity: users, Registry: registry})
+	durable := &durability.Watch{DB: servers.MySQL, Logger: logger}
+	registry.MustRegister(durable)
+	admin := ops.New(ops.Config{MySQL: &connect.WalletDatabase{DB: servers.MySQL}, Durability: durable, Identity: users,
+		Registry: registry})
 	store := wallet.NewStore(servers.MySQL)
 	public := walletapi.New(walletapi.Options{
 		Identity: users, Redeem: store.Redeem, List: store.List, Connections: s.MySQL.Connections(),
@@ -85,5 +89,5 @@ func serve(ctx context.Context, s *settings, surplus int, servers *connect.Serve
 		return err
 	}
 	watchKeys := func(ctx context.Context) { s.keys.Watch(ctx, logger) }
-	return connect.Beside(ctx, server.Serve, watchKeys, users.Watch)
+	return connect.Beside(ctx, server.Serve, watchKeys, users.Watch, durable.Run)
 }

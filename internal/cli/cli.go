@@ -46,6 +46,7 @@ type cli struct {
 
 	SettleSchedule string `name:"settle-schedule" env:"SETTLE_SCHEDULE" default:"0 0 * * *" placeholder:"CRON"`
 	SettleParallel int    `name:"parallel" env:"SETTLE_PARALLEL" default:"8" placeholder:"N"`
+	RequireDurable bool   `name:"require-durable" env:"SETTLE_REQUIRE_DURABLE"`
 	Lang           string `name:"lang" enum:"ko,en,auto" default:"auto" placeholder:"LANG"`
 	Version        kong.VersionFlag
 
@@ -194,6 +195,7 @@ func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 func (p *program) run(ctx context.Context, selected any) error {
 	reads, ok := selected.(reader)
 	if !ok {
+		p.MySQLSettings.RequireDurable = p.RequireDurable
 		return selected.(verb).run(ctx, p)
 	}
 	s, err := p.open(ctx)

@@ -174,8 +174,9 @@ var variable = []struct {
 	pattern *regexp.Regexp
 	by      string
 }{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},           // escape sequences of the terminal
-	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""}, // progress
+	{regexp.MustCompile(`(?m)^.*\bDURABILITY_(WEAK|UNKNOWN)\b.*\n`), ""}, // of the tests' server
+	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`), ""},                // escape sequences of the terminal
+	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""},      // progress
 	{regexp.MustCompile(`\be?yJ[\w-]+\.[\w-]+\.[\w-]+`), "<receipt>"},
 	{regexp.MustCompile(`\bjajeong_\w+@%`), "<account>"},
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},

@@ -14,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/schedule"
@@ -83,7 +84,9 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	closeAdmin, err := c.serveAdmin(ctx, p, settler, metrics)
+	durable := &durability.Watch{DB: brief, Logger: p.logger}
+	metrics.MustRegister(durable)
+	closeAdmin, err := c.serveAdmin(ctx, p, settler, durable, metrics)
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,10 @@ func (c *serveCmd) run(ctx context.Context, p *program) error {
 		close(logged)
 	})
 	p.logger.Info("serving", zap.Strings("tasks", namesOf(tasks)))
-	serve.Runner{Now: p.Now, Logger: p.logger}.Run(ctx, tasks...)
+	_ = connect.Beside(ctx, func(ctx context.Context) error {
+		serve.Runner{Now: p.Now, Logger: p.logger}.Run(ctx, tasks...)
+		return nil
+	}, durable.Run)
 	if !unneeded() {
 		<-logged
 	}
@@ -211,8 +217,8 @@ func (s *settler) readable(ctx context.Context) error {
 }
 
 // serveAdmin serves the admin port until closeAdmin is called.
-func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metrics *prometheus.Registry) (
-	closeAdmin func(), err error) {
+func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, durable *durability.Watch,
+	metrics *prometheus.Registry) (closeAdmin func(), err error) {
 	if c.AdminListen == "" {
 		return func() {}, nil
 	}
@@ -222,7 +228,7 @@ func (c *serveCmd) serveAdmin(ctx context.Context, p *program, s *settler, metri
 		Zone:    s.zone.Get,
 		Now:     p.Now,
 	})
-	admin := ops.New(ops.Config{Redis: s.store, MySQL: s.MySQL, Registry: metrics})
+	admin := ops.New(ops.Config{Redis: s.store, MySQL: s.MySQL, Durability: durable, Registry: metrics})
 	if closeAdmin, err = admin.Serve(ctx, c.AdminListen, p.logger); err != nil {
 		return nil, fmt.Errorf("%w: free the port, or set ADMIN_LISTEN to another", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/ahead"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
@@ -114,6 +115,9 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers,
 	if found.Strays, err = one.verifier.Strays(ctx, s.MySQL, one.plan); err != nil {
 		failed(err)
 		return found, unchecked, nil
+	}
+	if found.Durability, err = durability.Look(ctx, durability.Of(s.MySQL)); err != nil {
+		failed(err)
 	}
 	err = one.err
 	if err == nil {

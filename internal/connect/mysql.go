@@ -24,6 +24,11 @@ type MySQLSettings struct {
 	MySQLDSN     string `name:"mysql-dsn" env:"MYSQL_DSN" bytes:"" placeholder:"DSN"`
 	MySQLDSNFile string `name:"mysql-dsn-file" env:"MYSQL_DSN_FILE" type:"path" placeholder:"FILE"`
 	MySQLTLSDir  string `name:"mysql-tls-dir" env:"MYSQL_TLS_DIR" type:"path" placeholder:"DIR"`
+
+	GaleraSingleWriter bool `name:"galera-single-writer" env:"GALERA_SINGLE_WRITER"`
+
+	// RequireDurable refuses servers that may lose what they commit, or do not show it.
+	RequireDurable bool `kong:"-"`
 }
 
 func (*MySQLSettings) Connections() int { return maxConnections }
@@ -95,7 +100,7 @@ func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, er
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector, patience.variables()})
+	db := sql.OpenDB(session{connector, patience.variables(), s.GaleraSingleWriter, s.RequireDurable})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(patience.Silent / 2)

@@ -176,7 +176,9 @@ func perVariable(variables []variable, sql func(variable) string) string {
 
 type session struct {
 	driver.Connector
-	variables []variable
+	variables      []variable
+	singleWriter   bool
+	requireDurable bool
 }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
@@ -274,14 +276,21 @@ func (s session) prepare(ctx context.Context, conn driver.Conn) error {
 			return err
 		}
 	}
-	if err := logRows(ctx, conn); err != nil {
+	server, err := shown(ctx, conn, serverSQL)
+	if err != nil {
+		return err
+	}
+	if err := logRows(ctx, conn, server); err != nil {
 		return fmt.Errorf("log rows: %w", err)
 	}
 	found, err := firstRow(ctx, conn, provingSQL(s.variables))
 	if err != nil {
 		return err
 	}
-	return prove(s.variables, found)
+	if err := prove(s.variables, found); err != nil {
+		return err
+	}
+	return s.suit(ctx, conn, server)
 }
 
 // firstRow returns the values of the first row by column name. If there is no row, every value is "<nil>".
@@ -350,6 +359,8 @@ func sameList(a, b string) bool {
 const (
 	binlogSQL  = "SELECT @@log_bin + 0 AS logs, @@SESSION.binlog_format AS format"
 	logRowsSQL = "SET SESSION binlog_format = 'ROW'"
+
+	statementFormat = "STATEMENT"
 )
 
 const (
@@ -360,11 +371,11 @@ const (
 )
 
 // logRows sets the format of the binary log to ROW. If the account may not set it, the session can read but not write.
-func logRows(ctx context.Context, conn driver.Conn) error {
-	found, err := firstRow(ctx, conn, binlogSQL)
-	if err == nil && isStatements(found["logs"], found["format"]) {
-		_, err = conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
+func logRows(ctx context.Context, conn driver.Conn, server map[string]string) error {
+	if server["log_bin"] != "ON" || !strings.EqualFold(server["binlog_format"], statementFormat) {
+		return nil
 	}
+	_, err := conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)
 	refusal, ok := errors.AsType[*mysql.MySQLError](err)
 	if ok && (refusal.Number == unknownVariable || refusal.Number == accessDenied) {
 		return nil
@@ -377,9 +388,6 @@ func LogsStatements(ctx context.Context, db *sql.DB) bool {
 	ctx, cancel := context.WithTimeout(ctx, binlogTimeout)
 	defer cancel()
 	var logs, format string
-	return db.QueryRowContext(ctx, binlogSQL).Scan(&logs, &format) == nil && isStatements(logs, format)
-}
-
-func isStatements(logs, format string) bool {
-	return logs == "1" && strings.EqualFold(format, "STATEMENT")
+	return db.QueryRowContext(ctx, binlogSQL).Scan(&logs, &format) == nil && logs == "1" &&
+		strings.EqualFold(format, statementFormat)
 }

@@ -39,6 +39,9 @@ type Config struct {
 		Loaded() bool
 		JournalLate() error // returns an error while Redis alone has applications of the last minute
 	}
+	Durability interface { // nil: the process does not look
+		Err() error // returns an error unless MySQL is known to keep what it commits
+	}
 	Identity interface { // nil: the process has no users
 		Ready() error // returns an error while the process cannot know who sends a request
 	}
@@ -128,6 +131,7 @@ func (a *Admin) check(ctx context.Context) readiness {
 	if a.config.Redis == nil {
 		mysql := checked(a.config.MySQL.PingContext(ctx))
 		state := readiness{Ready: mysql.OK, Checks: map[string]check{"mysql": mysql}}
+		a.checkDurability(&state)
 		a.checkIdentity(&state)
 		return state
 	}
@@ -152,8 +156,16 @@ func (a *Admin) check(ctx context.Context) readiness {
 	}
 	ready := checks["maxmemory_policy"].OK && checks[required].OK // the policy is known only if a shard has answered
 	state := readiness{Ready: ready, Checks: checks}
+	a.checkDurability(&state)
 	a.checkIdentity(&state)
 	return state
+}
+
+// checkDurability makes no process unready: none of them could do better than its server.
+func (a *Admin) checkDurability(state *readiness) {
+	if a.config.Durability != nil {
+		state.Checks["durability"] = checked(a.config.Durability.Err())
+	}
 }
 
 func (a *Admin) checkIdentity(state *readiness) {

@@ -39,7 +39,7 @@ func FindMySQL(ctx context.Context) (string, error) {
 		}
 		fmt.Fprintf(&found, "Tests share the server of TEST_MYSQL_DSN: %s\n", version)
 	}
-	daemon, err := findDaemon(ctx)
+	daemon, err := findDaemon(ctx, false)
 	if err != nil {
 		return "", fmt.Errorf("TESTENV_MYSQLD: %w. Name a mariadbd or mysqld that exists", err)
 	}

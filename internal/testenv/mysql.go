@@ -29,6 +29,14 @@ const mysqlHint = "To install what is missing: make setup. " +
 type MySQLOptions struct {
 	// Args are further arguments to mariadbd or mysqld; the last value of a setting wins.
 	Args []string
+	// ArgsAt, if set, returns more of them for a server with this port.
+	ArgsAt func(port int) []string
+	// Data is a data folder to begin with a copy of; empty: a new one.
+	Data string
+	// Programs is a folder before those of PATH, with programs that the server starts.
+	Programs string
+	// MariaDB asks for this server, whatever TESTENV_MYSQLD says.
+	MariaDB bool
 	// Init are statements that the server executes at every start, such as SET GLOBAL.
 	Init []string
 }
@@ -42,7 +50,7 @@ type MySQL struct {
 // StartMySQL installs and starts a database server and waits until it answers. After a failure nothing is left behind,
 // and the error ends with the server's own log.
 func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
-	daemon, err := findDaemon(ctx)
+	daemon, err := findDaemon(ctx, opts.MariaDB)
 	if err != nil {
 		return nil, fmt.Errorf("start mysql: %w\n%s", err, mysqlHint)
 	}
@@ -50,14 +58,22 @@ func StartMySQL(ctx context.Context, opts MySQLOptions) (*MySQL, error) {
 	user := "testenv_" + randomName()
 	s, err := process.Start(ctx, process.Program{
 		Name:  "mysql",
-		Path:  daemon.path,
+		Path:  "/usr/bin/env",
 		Hint:  mysqlHint,
 		Files: map[string][]byte{initFile: initScript(user, opts.Init)},
 		Prepare: func(ctx context.Context, s *process.Server) error {
+			if opts.Data != "" {
+				return os.CopyFS(dataDir(s.Dir()), os.DirFS(opts.Data))
+			}
 			return installMySQL(ctx, s, daemon)
 		},
 		Args: func(dir string, port int) []string {
-			return append(append(firstArgs(), serveArgs(dir, port)...), opts.Args...)
+			args := []string{"PATH=" + strings.TrimPrefix(opts.Programs+":", ":") + os.Getenv("PATH"), daemon.path}
+			args = append(append(append(args, firstArgs()...), serveArgs(dir, port)...), opts.Args...)
+			if opts.ArgsAt != nil {
+				args = append(args, opts.ArgsAt(port)...)
+			}
+			return args
 		},
 		Ready: func(ctx context.Context, s process.Instance) error {
 			return mysqlReady(ctx, mysqlConfig(s.Addr, user))
@@ -109,9 +125,9 @@ func (d daemon) kind() string {
 }
 
 // findDaemon prefers MariaDB. It asks for the version, because MariaDB may also be named mysqld.
-func findDaemon(ctx context.Context) (daemon, error) {
+func findDaemon(ctx context.Context, onlyMariaDB bool) (daemon, error) {
 	path := os.Getenv("TESTENV_MYSQLD")
-	if path == "" {
+	if path == "" || onlyMariaDB {
 		var err error
 		if path, err = process.Find("mariadbd", "mysqld"); err != nil {
 			return daemon{}, err
@@ -163,6 +179,9 @@ func initScript(user string, further []string) []byte {
 	}
 	return script
 }
+
+// Data is the data folder of the server.
+func (m *MySQL) Data() string { return dataDir(m.Dir()) }
 
 func dataDir(dir string) string { return filepath.Join(dir, "data") }
 

@@ -37,7 +37,13 @@ var (
 	TLSPairWrong = Message{"%s: tls.crt와 tls.key를 사용할 수 없습니다. 둘 다 PEM 형식이어야 하고 서로 짝이 맞아야 합니다: %v",
 		"%s: tls.crt and tls.key cannot be used: want a certificate and its private key, both PEM: %v"}
 	NoCertificates = Message{"%s: 파일에 PEM 형식의 인증서가 없습니다", "%s: the file has no certificate in PEM format"}
-	MySQLTLSFails  = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과, MYSQL_DSN의 tls와 호스트 이름을 확인하세요: %v",
+	NotDurable     = Message{"SETTLE_REQUIRE_DURABLE=true인데 MySQL이 커밋한 데이터를 잃을 수 있거나 확인할 수 없습니다: %s",
+		"SETTLE_REQUIRE_DURABLE=true, but MySQL may lose what it commits, or it is not known: %s"}
+	GaleraWriters = Message{"이 서버는 Galera 노드입니다. 여러 노드에 쓰면 커밋이 실패하므로 모든 프로그램이 한 노드만 쓰게 한 뒤 GALERA_SINGLE_WRITER=true를 지정하세요",
+		"the server is a node of Galera. Writes to several nodes fail at COMMIT: let all programs use one node, and set GALERA_SINGLE_WRITER=true"}
+	GaleraLimit = Message{"Galera 노드의 %s 값이 %v입니다. 큰 정산이 커밋되지 않으므로 %v(으)로 지정하세요",
+		"%s of the Galera node is %v, so that a large settlement fails at COMMIT: set it to %v"}
+	MySQLTLSFails = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과, MYSQL_DSN의 tls와 호스트 이름을 확인하세요: %v",
 		"TLS with MySQL fails: check MYSQL_TLS_DIR, and tls and the host name in MYSQL_DSN: %v"}
 	RedisTLSFails = Message{"Redis와 TLS 연결을 맺을 수 없습니다. %s과 주소의 호스트 이름을 확인하세요: %v",
 		"TLS with Redis fails: check %s, and the host names of the addresses: %v"}

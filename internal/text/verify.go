@@ -41,7 +41,11 @@ var (
 	Yes            = Message{"예", "yes"}
 	No             = Message{"아니요", "NO"}
 	StrayFinding   = Message{"쿠폰에 속하지 않는 기록: %s", "no coupon: %s"}
-	Violated       = Message{"위반", "VIOLATED"}
+	DurabilityWeak = Message{"경고 %s: MySQL이 커밋한 데이터를 잃을 수 있습니다. %s의 값은 %s이고, %s이어야 합니다",
+		"warning %s: MySQL may lose what it commits: %s is %s, should be %s"}
+	DurabilityUnknown = Message{"경고 %s: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. %s을 읽을 수 없고, 값은 %s이어야 합니다",
+		"warning %s: not known whether MySQL keeps what it commits: it does not show %s, which should be %s"}
+	Violated = Message{"위반", "VIOLATED"}
 	// Finding ends with FindingUsers, or with nothing.
 	Finding      = Message{"%s %s (불변식 %d): %s%s", "%s %s (invariant %d): %s%s"}
 	FindingUsers = Message{", 고객: %s", "; users: %s"}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/seal"
 )
 
@@ -141,6 +142,9 @@ type Summary struct {
 	Unchecked []string   `json:"unchecked,omitempty"` // one line for each coupon whose check failed
 	Sealed    *Sealed    `json:"sealed,omitempty"`    // what a check of all coupons has left out
 	Total     Total      `json:"total"`
+
+	// Variables of MySQL that may let it lose what it commits: warnings; only if all coupons are checked.
+	Durability []durability.Finding `json:"durability,omitempty"`
 }
 
 type Total struct {

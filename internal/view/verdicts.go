@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
@@ -41,6 +42,13 @@ func (v View) Verdicts(s verify.Summary) {
 	}
 	for _, f := range s.Strays {
 		v.Println(text.StrayFinding, v.finding(f))
+	}
+	for _, f := range s.Durability {
+		if f.Code == durability.Unknown {
+			v.Println(text.DurabilityUnknown, f.Code, f.Variable, f.Want)
+			continue
+		}
+		v.Println(text.DurabilityWeak, f.Code, f.Variable, output.Printable(f.Value), f.Want)
 	}
 	v.sealed(s.Sealed)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/testenv"
 	"github.com/jajeong/jajeong/internal/text"
@@ -34,5 +35,28 @@ func TestVerdicts_ShowEveryInvariant(t *testing.T) {
 			}
 			require.Regexp(t, fmt.Sprintf(`(?m)^│ +%d │ [^│]+ │ %s +│`, n, holds), printed.String())
 		}
+	}
+}
+
+// What may let MySQL lose what it commits is a warning, which breaks no invariant.
+func TestVerdicts_ShowDurability(t *testing.T) {
+	t.Parallel()
+	found := []durability.Finding{{Code: durability.Weak, Variable: "sync_binlog", Value: "0", Want: "1"},
+		{Code: durability.Unknown, Variable: "rpl_semi_sync_source_enabled", Want: "ON"}}
+	for language, want := range map[text.Language][]string{
+		text.English: {"warning DURABILITY_WEAK: MySQL may lose what it commits: sync_binlog is 0, should be 1",
+			"warning DURABILITY_UNKNOWN: not known whether MySQL keeps what it commits: it does not show " +
+				"rpl_semi_sync_source_enabled, which should be ON"},
+		text.Korean: {"경고 DURABILITY_WEAK: MySQL이 커밋한 데이터를 잃을 수 있습니다. sync_binlog의 값은 0이고, 1이어야 합니다",
+			"경고 DURABILITY_UNKNOWN: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. rpl_semi_sync_source_enabled을 읽을 수 " +
+				"없고, 값은 ON이어야 합니다"},
+	} {
+		var printed bytes.Buffer
+		s := verify.Summary{Durability: found}
+		View{output.Locale{Language: language, Zone: time.UTC}, &printed}.Verdicts(s)
+		for _, line := range want {
+			require.Contains(t, printed.String(), line)
+		}
+		require.Empty(t, s.Violations())
 	}
 }

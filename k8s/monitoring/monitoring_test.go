@@ -110,6 +110,7 @@ func (d *deployment) testMetrics(t *testing.T) {
 	ofWallet := slices.DeleteFunc(documented(1, 3, 8), func(name string) bool {
 		return !strings.HasPrefix(name, "jajeong_wallet_") &&
 			!slices.Contains([]string{"jajeong_connections_open", "jajeong_identity_refused_total",
+				"jajeong_mysql_durability_findings",
 				"jajeong_pool_connections", "jajeong_pool_waits_total", "jajeong_pool_wait_seconds_total"}, name)
 	})
 	ofConsole := append(documented(11), slices.DeleteFunc(documented(3), func(name string) bool {

@@ -198,6 +198,20 @@ func (s *Server) kill() error {
 	return s.sup.noteEnd()
 }
 
+// AwaitEnd waits until the process has ended by itself. Folder and port are kept for Restart.
+func (s *Server) AwaitEnd(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.up {
+		return nil
+	}
+	if err := s.sup.awaitEnd(ctx); err != nil {
+		return fmt.Errorf("await the end of %s %d: %w", s.program.Name, s.sup.pid, err)
+	}
+	s.up = false
+	return s.sup.noteEnd()
+}
+
 // Restart starts the server again on its port and folder, after killing it if need be, and waits
 // until it answers.
 func (s *Server) Restart(ctx context.Context) error {

@@ -1,0 +1,111 @@
+package durability
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/sleep"
+)
+
+const (
+	// every is how often a Watch looks: another server may have taken over, or a replica may have gone.
+	every  = 15 * time.Second
+	within = 5 * time.Second
+)
+
+// Watch looks at the server of a pool again and again, logs what changes, and tells it on the admin port.
+type Watch struct {
+	DB     *sql.DB
+	Logger *zap.Logger
+
+	mu     sync.Mutex
+	looked bool // the server has answered
+	last   []Finding
+}
+
+// Run looks until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	for {
+		w.look(ctx)
+		if sleep.For(ctx, every) != nil {
+			return
+		}
+	}
+}
+
+// look keeps the last findings while the server is away.
+func (w *Watch) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	found, err := Look(ctx, Of(w.DB))
+	if err != nil {
+		return // whoever needs the server says so
+	}
+	w.mu.Lock()
+	changed := !w.looked || !slices.Equal(found, w.last)
+	w.looked, w.last = true, found
+	w.mu.Unlock()
+	if !changed {
+		return
+	}
+	if len(found) == 0 {
+		w.Logger.Info("mysql keeps what it commits, as far as its settings say")
+	}
+	for _, f := range found {
+		fields := []zap.Field{zap.String("code", string(f.Code)), zap.String("variable", f.Variable),
+			zap.String("value", f.Value), zap.String("want", f.Want)}
+		if f.Code == Unknown {
+			w.Logger.Info("not known whether mysql keeps what it commits", fields...)
+			continue
+		}
+		w.Logger.Warn("mysql may lose what it commits", fields...)
+	}
+}
+
+// Err says what is weak or not known; nil: the server has answered, and everything is as it should be.
+func (w *Watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.looked {
+		return errors.New("not known yet")
+	}
+	if len(w.last) == 0 {
+		return nil
+	}
+	problems := make([]string, len(w.last))
+	for i, f := range w.last {
+		problems[i] = f.String()
+	}
+	return errors.New(strings.Join(problems, "; "))
+}
+
+var findingDesc = prometheus.NewDesc("jajeong_mysql_durability_findings",
+	"Variables of MySQL that may let it lose what it commits, or that it does not show, by code; "+
+		"absent until it has answered.", []string{"code"}, nil)
+
+func (w *Watch) Describe(to chan<- *prometheus.Desc) { to <- findingDesc }
+
+func (w *Watch) Collect(to chan<- prometheus.Metric) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.looked {
+		return
+	}
+	for _, code := range []Code{Weak, Unknown} {
+		n := 0
+		for _, f := range w.last {
+			if f.Code == code {
+				n++
+			}
+		}
+		to <- prometheus.MustNewConstMetric(findingDesc, prometheus.GaugeValue, float64(n), string(code))
+	}
+}
