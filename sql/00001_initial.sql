@@ -322,7 +322,7 @@ CREATE TABLE IF NOT EXISTS approval (
 CREATE TABLE IF NOT EXISTS seal (
     coupon_id  BIGINT UNSIGNED NOT NULL,
     digest     VARCHAR(140)    NOT NULL DEFAULT '', -- sum of the SHA-512 of the coupon's rows; empty: it was never found right
-    run_id     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the coupon's last run; a later one ends the seal
+    records    BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- rows of the coupon in settlement; a further one ends the seal
     audit_seq  BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- the last audit event that the digest covers
     sealed_at  DATETIME(6)     NOT NULL,            -- when the check began that found it right
     checked_at DATETIME(6)     NOT NULL,            -- when the last check began

@@ -78,7 +78,7 @@ func (c *purgeCmd) push(p *program, before time.Time, left []privacy.PurgeCandid
 		Help: "Coupons that are old enough to be purged, and stay, by reason; NOT_FINALISED for 30 days more.",
 	}, []string{"why"})
 	for _, why := range []privacy.WhyLeft{privacy.NotFinalised, privacy.CleanUpPending, privacy.StillValid,
-		privacy.InRedis} {
+		privacy.FoundWrong, privacy.InRedis} {
 		stays.WithLabelValues(string(why))
 	}
 	for _, one := range left { // a coupon that closed in the evening is finalised after midnight

@@ -58,6 +58,7 @@ const (
 	CleanUpPending WhyLeft = "CLEAN_UP_PENDING" // the clean-up of a settlement is pending
 	StillValid     WhyLeft = "STILL_VALID"      // an issued coupon expires on the date or later
 	InRedis        WhyLeft = "IN_REDIS"         // applications are in the queue or in the DLQ
+	FoundWrong     WhyLeft = "FOUND_WRONG"      // the last check of settle verify found it wrong
 )
 
 // candidatesSQL reads whether each coupon can go. An issued coupon that expires on the date or later stops it, whatever
@@ -68,6 +69,7 @@ SELECT c.id, c.name, c.apply_closes_at, c.issued_count, CASE
   WHEN c.finalised_at IS NULL OR c.finalised_at >= ? OR c.apply_closes_at >= ? THEN 'NOT_FINALISED'
   WHEN EXISTS (SELECT 1 FROM settlement s WHERE s.coupon_id = c.id AND s.cleaned_at IS NULL) THEN 'CLEAN_UP_PENDING'
   WHEN EXISTS (SELECT 1 FROM user_coupon u WHERE u.coupon_id = c.id AND u.expires_at >= ?) THEN 'STILL_VALID'
+  WHEN EXISTS (SELECT 1 FROM seal x WHERE x.coupon_id = c.id AND x.wrong) THEN 'FOUND_WRONG'
   ELSE '' END
 FROM coupon c LEFT JOIN purged_coupon p ON p.coupon_id = c.id
 WHERE p.coupon_id IS NULL AND `

@@ -223,7 +223,7 @@ SELECT id, seq, user_id FROM user_coupon WHERE coupon_id = ? ORDER BY user_id LI
 	// deleteRunsSQL deletes runs that have no record of a coupon any more. One that was killed has none of the coupons
 	// that it did not reach.
 	deleteRunsSQL = `
-DELETE FROM settlement_run WHERE finished_at IS NOT NULL
+DELETE FROM settlement_run WHERE (finished_at IS NOT NULL OR status = 'ABANDONED')
    AND NOT EXISTS (SELECT 1 FROM settlement s WHERE s.run_id = settlement_run.id)
    AND NOT EXISTS (SELECT 1 FROM run_coupon x WHERE x.run_id = settlement_run.id) AND id IN `
 )

@@ -48,9 +48,6 @@ func Locked(ctx context.Context, db *sql.DB, id coupon.CouponID,
 }
 
 const (
-	isListedSQL = `
-SELECT EXISTS (SELECT 1 FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
-    AND s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
 	pageEndSQL = `
 SELECT DISTINCT user_id FROM application_outcome WHERE coupon_id = ? AND user_id >= ? ORDER BY user_id
     LIMIT 1 OFFSET ?`
@@ -63,13 +60,9 @@ WHERE coupon_id = ? AND user_id >= ? AND (? = 0 OR user_id < ?) ORDER BY user_id
 // listedTogether bounds the users of a transaction.
 const listedTogether = 10_000
 
-// List adds the users with outcomes of a finalised coupon to user_application. It is safe to repeat. A coupon that was
-// sealed, and was not settled since, was listed before.
+// List adds the users with outcomes of a finalised coupon to user_application. It is safe to repeat, and adds who was
+// lost there.
 func List(ctx context.Context, db *sql.DB, id coupon.CouponID) error {
-	var listed bool
-	if err := db.QueryRowContext(ctx, isListedSQL, id).Scan(&listed); err != nil || listed {
-		return mysqltx.Wrap(err, "read the seal of coupon %d", id)
-	}
 	for from := coupon.UserID(0); ; {
 		var next coupon.UserID // 0: this is the last page
 		err := Locked(ctx, db, id, func(ctx context.Context, tx *sql.Tx, finalised bool) error {

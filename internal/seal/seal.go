@@ -32,14 +32,14 @@ type Seal struct {
 }
 
 const readSQL = `
-SELECT s.digest, s.run_id, s.audit_seq, s.sealed_at FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
-    AND (s.broken OR s.run_id = (SELECT COALESCE(MAX(x.run_id), 0) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
+SELECT s.digest, s.records, s.audit_seq, s.sealed_at FROM seal s WHERE s.coupon_id = ? AND s.digest <> ''
+    AND (s.broken OR s.records >= (SELECT COUNT(*) FROM settlement x WHERE x.coupon_id = s.coupon_id))`
 
 // Read returns the seal of a coupon. It returns nil without one, and for one that a later run has ended. No run ends
 // one that was found broken.
 func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Seal, error) {
 	var s Seal
-	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Run, &s.AuditSeq, &s.SealedAt)
+	err := q.QueryRowContext(ctx, readSQL, id).Scan(&s.Digest, &s.Records, &s.AuditSeq, &s.SealedAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -48,17 +48,17 @@ func Read(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (*Seal, er
 
 // State is what a seal depends on.
 type State struct {
-	Run      coupon.RunID // the last run with a record of the coupon; 0: none
-	AuditSeq uint64       // the last audit event
+	Records  uint64 // number of records of runs: a run that began before others may settle the coupon after them
+	AuditSeq uint64 // the last audit event
 }
 
 const stateSQL = `
-SELECT COALESCE((SELECT MAX(run_id) FROM settlement WHERE coupon_id = ?), 0),
+SELECT (SELECT COUNT(*) FROM settlement WHERE coupon_id = ?),
     COALESCE((SELECT seq FROM audit_head WHERE coupon_id = ?), 0)`
 
 func ReadState(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (s State, err error) {
-	err = q.QueryRowContext(ctx, stateSQL, id, id).Scan(&s.Run, &s.AuditSeq)
-	return s, mysqltx.Wrap(err, "read the last run and audit event of coupon %d", id)
+	err = q.QueryRowContext(ctx, stateSQL, id, id).Scan(&s.Records, &s.AuditSeq)
+	return s, mysqltx.Wrap(err, "read the records and the last audit event of coupon %d", id)
 }
 
 // settling is how long before a check a row must be written to be covered: a transaction with an earlier time may not
@@ -195,9 +195,9 @@ func (s *sum) addAudit(ctx context.Context, q mysqltx.Querier, id coupon.CouponI
 
 const (
 	rightSQL = `
-INSERT INTO seal (coupon_id, digest, run_id, audit_seq, sealed_at, checked_at, wrong, broken)
+INSERT INTO seal (coupon_id, digest, records, audit_seq, sealed_at, checked_at, wrong, broken)
 VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)
-ON DUPLICATE KEY UPDATE digest = VALUES(digest), run_id = VALUES(run_id), audit_seq = VALUES(audit_seq),
+ON DUPLICATE KEY UPDATE digest = VALUES(digest), records = VALUES(records), audit_seq = VALUES(audit_seq),
     sealed_at = VALUES(sealed_at), checked_at = VALUES(checked_at), wrong = VALUES(wrong),
     broken = VALUES(broken)`
 	wrongSQL = `
@@ -211,7 +211,7 @@ func Right(ctx context.Context, tx *sql.Tx, id coupon.CouponID, s *Seal) error {
 	if err != nil || later {
 		return err
 	}
-	err = mysqltx.Upsert(ctx, tx, rightSQL, id, s.Digest, s.Run, s.AuditSeq, s.SealedAt, s.SealedAt)
+	err = mysqltx.Upsert(ctx, tx, rightSQL, id, s.Digest, s.Records, s.AuditSeq, s.SealedAt, s.SealedAt)
 	return mysqltx.Wrap(err, "seal coupon %d", id)
 }
 

@@ -60,5 +60,6 @@ var (
 	WhyNotFinalised = Message{"해당 날짜 전에 종결되지 않음", "not finalised before the date"}
 	WhyCleanUp      = Message{"정리가 끝나지 않은 정산이 있음", "the clean-up of a settlement is pending"}
 	WhyStillValid   = Message{"해당 날짜 이후까지 유효한 발급 쿠폰이 있음", "an issued coupon is valid on the date or later"}
+	WhyFoundWrong   = Message{"마지막 확인에서 문제가 있었거나 확인하지 못함", "the last check found something, or could not check it"}
 	WhyInRedis      = Message{"Redis에 신청이 남아 있음", "Redis still has applications"}
 )

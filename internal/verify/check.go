@@ -93,7 +93,6 @@ type check struct {
 	verifier *Verifier
 	tx       *sql.Tx
 
-	began       time.Time // by the clock of MySQL
 	row         coupon.Coupon
 	books       books          // what MySQL keeps about promises; readBooks sets it
 	look        coupon.Look    // what Redis says; countRedis sets it

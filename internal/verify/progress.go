@@ -13,7 +13,10 @@ import (
 // progress says how far checks of all coupons have come: rows of table verify_progress.
 type progress map[string]uint64
 
-const turnOfCoupons = "turn of coupon" // the first coupon of the next turn
+const (
+	turnOfCoupons = "turn of coupon" // the first coupon of the next turn
+	lastEnd       = "ended"          // when the last whole check ended (µs since 1970)
+)
 
 // table is a table that grows by rows with higher ids. A check reads the rows above those that earlier checks have
 // read, and in turns the others.
@@ -86,6 +89,11 @@ const moveSQL = "INSERT INTO verify_progress (name, value) VALUES (?, ?) ON DUPL
 // Done notes how far a check has come that has looked at the whole plan, and has sealed or noted every coupon of it.
 func (p *Plan) Done(ctx context.Context, db *sql.DB) error {
 	return mysqltx.NewBrief(db).Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		now, err := mysqltx.Now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		p.reached[lastEnd] = uint64(now.UnixMicro())
 		for name, value := range p.reached {
 			if p.kept[name] {
 				continue
@@ -132,9 +140,16 @@ func eachPiece(ctx context.Context, db *sql.DB, t table, s span, do func(span) e
 	return nil
 }
 
-// keep lets the next check look again where a rule has found something.
-func (p *Plan) keep(r stray) {
-	p.kept[r.turn()], p.kept[r.grows.name] = true, true
+// keep lets the next check look again where a rule has found something. A check of all rows has had no turn: the next
+// one begins at the first row that was found.
+func (p *Plan) keep(r stray, first uint64) {
+	if !p.all {
+		p.kept[r.turn()], p.kept[r.grows.name] = true, true
+		return
+	}
+	if at, is := p.reached[r.turn()]; !is || first < at {
+		p.reached[r.turn()] = first
+	}
 }
 
 // spansOf are the ids of a rule that are looked at: all of them; or those that are new and those whose turn it is.

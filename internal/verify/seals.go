@@ -12,24 +12,20 @@ import (
 	"github.com/jajeong/jajeong/internal/seal"
 )
 
-// checkSeal checks invariant 6: what was sealed is unchanged. It is the last check: it computes what Seal writes if the
-// others find nothing.
+// checkSeal checks invariant 6: what was sealed is unchanged, also of a coupon that seats were added to. It is the last
+// check: it computes what Seal writes if the others find nothing.
 func (c *check) checkSeal(ctx context.Context) error {
-	// A coupon that can lose its end again is sealed by the next check.
-	if !c.row.Finalised() || c.began.Sub(c.row.FinalisedAt) < coupon.EndGuard {
-		return nil
+	old, err := seal.Read(ctx, c.tx, c.Coupon)
+	if err != nil || old == nil && !c.row.Finalised() {
+		return err
 	}
 	state, err := seal.ReadState(ctx, c.tx, c.Coupon)
 	if err != nil {
 		return err
 	}
 	state.AuditSeq = c.AuditHead.Seq // those that were checked
-	c.seal = &seal.Seal{State: state, SealedAt: c.began}
-	both := []*seal.Seal{c.seal}
-	old, err := seal.Read(ctx, c.tx, c.Coupon)
-	if err != nil {
-		return err
-	}
+	now := &seal.Seal{State: state, SealedAt: c.began}
+	both := []*seal.Seal{now}
 	if old != nil {
 		both = append(both, old)
 	}
@@ -37,7 +33,11 @@ func (c *check) checkSeal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.seal.Digest = digests[0]
+	now.Digest = digests[0]
+	// A coupon that can lose its end again is sealed by the next check.
+	if c.row.Finalised() && c.began.Sub(c.row.FinalisedAt) >= coupon.EndGuard {
+		c.seal = now
+	}
 	if old != nil && digests[1] != old.Digest {
 		c.find(6, SealBroken, 1, "rows have changed that were sealed at %s: the seal has %s, the rows have %s",
 			old.SealedAt.Format(time.RFC3339), old.Digest, digests[1])
@@ -48,11 +48,16 @@ func (c *check) checkSeal(ctx context.Context) error {
 // right reports whether a coupon can be sealed.
 func (v *Verdict) right() bool {
 	for _, f := range v.Findings {
-		if !f.OfCreation() {
+		if !f.lasts() {
 			return false
 		}
 	}
 	return true
+}
+
+// broken reports whether the rows are not those that were sealed.
+func (v *Verdict) broken() bool {
+	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Code == SealBroken })
 }
 
 // List names the users with outcomes of a finalised coupon, whatever its check says.
@@ -63,7 +68,7 @@ func (r *Verifier) List(ctx context.Context, db *sql.DB, id coupon.CouponID) err
 // Seal writes what a check has found about a finalised coupon.
 func (r *Verifier) Seal(ctx context.Context, db *sql.DB, v *Verdict) error {
 	if v.seal == nil {
-		return nil
+		return r.NoteWrong(ctx, db, v)
 	}
 	return seal.Locked(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, finalised bool) error {
 		state, err := seal.ReadState(ctx, tx, v.Coupon)
@@ -79,13 +84,12 @@ func (r *Verifier) Seal(ctx context.Context, db *sql.DB, v *Verdict) error {
 }
 
 func (v *Verdict) noteWrong(ctx context.Context, tx *sql.Tx) error {
-	broken := slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Code == SealBroken })
-	return seal.Wrong(ctx, tx, v.Coupon, broken, v.seal.SealedAt)
+	return seal.Wrong(ctx, tx, v.Coupon, v.broken(), v.began)
 }
 
-// NoteWrong lets each check of all coupons look at a finalised coupon that was found wrong.
+// NoteWrong lets each check of all coupons look at a coupon that was found wrong, if it is finalised or was sealed.
 func (r *Verifier) NoteWrong(ctx context.Context, db *sql.DB, v *Verdict) error {
-	if v.seal == nil || v.right() {
+	if v.right() || v.seal == nil && !v.broken() {
 		return nil
 	}
 	return seal.Locked(ctx, db, v.Coupon, func(ctx context.Context, tx *sql.Tx, _ bool) error {
@@ -137,8 +141,9 @@ SELECT x.id FROM (
     SELECT id FROM coupon FORCE INDEX (coupon_due) WHERE finalised_at IS NULL
     UNION SELECT c.id FROM coupon c FORCE INDEX (coupon_due) LEFT JOIN seal s ON s.coupon_id = c.id
         WHERE c.finalised_at >= ? AND s.coupon_id IS NULL
-    UNION SELECT r.coupon_id FROM settlement r LEFT JOIN seal s ON s.coupon_id = r.coupon_id AND s.run_id >= r.run_id
-        WHERE r.run_id > ? AND s.coupon_id IS NULL
+    UNION SELECT r.coupon_id FROM (SELECT DISTINCT coupon_id FROM settlement WHERE run_id > ?) r
+        LEFT JOIN seal s ON s.coupon_id = r.coupon_id WHERE s.coupon_id IS NULL
+        OR s.records < (SELECT COUNT(*) FROM settlement x WHERE x.coupon_id = r.coupon_id)
     UNION SELECT e.coupon_id FROM audit_event e LEFT JOIN seal s ON s.coupon_id = e.coupon_id AND s.audit_seq >= e.seq
         WHERE e.id > ? AND s.coupon_id IS NULL
     UNION SELECT coupon_id FROM seal WHERE wrong = TRUE
@@ -180,7 +185,7 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 	}
 	finalised := time.UnixMicro(int64(p.progress[seal.ProgressFinalised])).UTC()
 	p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, plannedSQL, finalised, p.progress[recordTable.name],
-		p.progress[eventTable.name], finalised.Add(overlap), ids.from, ids.to)
+		p.progress[eventTable.name], time.UnixMicro(int64(p.progress[lastEnd])).UTC(), ids.from, ids.to)
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the coupons to check")
 	}

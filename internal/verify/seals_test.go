@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -215,6 +217,110 @@ func TestBrokenSealStaysAfterARun(t *testing.T) {
 	c.requireChecked(false, found{})
 }
 
+// Seats are added to a sealed coupon whose rows were changed: the next run would give one to somebody who never
+// applied.
+func TestSealOfACouponWithSeatsAdded(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", c.id)
+	require.Empty(t, c.checkAll(false).found)
+	c.Exec("UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1", c.id)
+	c.requireChecked(true, found{verify.SealBroken: 1})
+	c.Exec("UPDATE coupon SET finalised_at = apply_closes_at WHERE id = ?", c.id)
+	c.requireChecked(true, found{verify.SealBroken: 1})
+}
+
+// A further record ends a seal, whatever the number of its run: the run may have begun before the last one. One record
+// less does not.
+func TestSealEndsWithAFurtherRecord(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("UPDATE settlement SET run_id = run_id + 50 WHERE coupon_id = ?", c.id)
+	c.Exec("UPDATE seal SET digest = '', wrong = TRUE")
+	c.checkAll(true)
+	c.Exec("INSERT INTO settlement (run_id, coupon_id, winners_digest, settled_at, cleaned_at) "+
+		"VALUES (40, ?, '', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))", c.id)
+	require.Zero(t, c.checkAll(true).found[verify.SealBroken])
+
+	other := sealed(t)
+	other.Exec("UPDATE seal SET records = records + 1")
+	other.Exec("UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1", other.id)
+	require.Equal(t, found{verify.SealBroken: 1}, other.checkAll(true).found)
+}
+
+// A warning that stays for ever keeps no coupon from being sealed.
+func TestSealOfACouponWithPromisesUnknown(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.Exec("INSERT INTO journal (coupon_id, unfound) VALUES (?, 1) ON DUPLICATE KEY UPDATE unfound = 1", c.id)
+	require.Equal(t, found{verify.PromiseUnknown: 1}, c.checkAll(true).found)
+	c.pass()
+	c.requireChecked(false, found{})
+	c.Exec("UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1", c.id)
+	require.EqualValues(t, 1, c.checkAll(true).found[verify.SealBroken])
+}
+
+// Whoever was lost in the list of applications is added in the turn of the coupon.
+func TestTurnListsApplicationsAgain(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	listed := func() int64 { return c.Number("SELECT COUNT(*) FROM user_application WHERE coupon_id = ?", c.id) }
+	before := listed()
+	require.NotZero(t, before)
+	c.Exec("DELETE FROM user_application")
+	c.turnTo(c.id)
+	c.checkNext(false)
+	require.Equal(t, before, listed())
+}
+
+// A coupon that the last check has looked at does not miss its turn.
+func TestTurnComesAfterACheckOfAll(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.turnTo(c.id)
+	require.Empty(t, c.checkNext(true).found)
+	c.Exec("UPDATE application_outcome SET user_id = user_id + 70 WHERE coupon_id = ? LIMIT 1", c.id)
+	require.Equal(t, found{verify.SealBroken: 1}, c.checkNext(false).found)
+}
+
+// What a check of all rows has found is found by the next ones, too, wherever their turns stand.
+func TestStraysOfACheckOfAllAreFoundAgain(t *testing.T) {
+	t.Parallel()
+	c := sealed(t)
+	c.AddHistory(jajeongtest.History{Of: c.id, Nights: 200, PerNight: 1})
+	c.pass()
+	for range 3 {
+		c.checkNext(false)
+	}
+	c.withoutForeignKeys(func(exec func(string)) {
+		exec("DELETE FROM user_coupon WHERE id = (SELECT MIN(user_coupon_id) FROM coupon_log)")
+	})
+	c.Exec("UPDATE audit_event SET coupon_id = 99999 WHERE coupon_id IS NOT NULL LIMIT 1")
+	c.Exec("UPDATE settlement_run SET finished_at = NULL LIMIT 1")
+	c.Exec("INSERT INTO seal (coupon_id, sealed_at, checked_at, wrong) VALUES (0, NOW(6), NOW(6), FALSE)")
+	strays := func(all bool) (codes found) {
+		plan, err := c.verifier.Plan(t.Context(), c.DB, all)
+		require.NoError(t, err)
+		of, err := c.verifier.Strays(t.Context(), c.DB, plan)
+		require.NoError(t, err)
+		require.NoError(t, plan.Done(t.Context(), c.DB))
+		codes = found{}
+		for _, f := range of {
+			codes[f.Code] += f.Count
+		}
+		return codes
+	}
+	want := strays(true)
+	require.NotZero(t, want[verify.LogWrong])
+	require.EqualValues(t, 1, want[verify.AuditInserted])
+	require.EqualValues(t, 1, want[verify.RunWrong])
+	require.EqualValues(t, 1, want[verify.CouponMissing])
+	for range 3 {
+		got := strays(false)
+		require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	}
+}
+
 // Progress that no check can have made is taken back.
 func TestProgressThatCannotBeIsTakenBack(t *testing.T) {
 	t.Parallel()
@@ -224,7 +330,8 @@ func TestProgressThatCannotBeIsTakenBack(t *testing.T) {
 	c.checkout(1, c.order(1), wallet.Reserve)
 	alterLog(1, 1, "amount_won = 1")(c)
 	require.EqualValues(t, 1, c.requireChecked(true, found{verify.LogWrong: 1}).found[verify.LogWrong])
-	require.Less(t, c.Number("SELECT MAX(value) FROM verify_progress WHERE name <> 'finalised'"), int64(1000))
+	highest := c.Number("SELECT MAX(value) FROM verify_progress WHERE name NOT IN ('finalised', 'ended')")
+	require.Less(t, highest, int64(1000))
 }
 
 // Somebody deleted a coupon with all its rows but its seal.
@@ -339,7 +446,7 @@ func TestNightIsAsCheapWithTenTimesTheHistory(t *testing.T) {
 	tenth, whole := cost(30), cost(300)
 	t.Logf("a night of verify: %v; with ten times the history %v", tenth, whole)
 	require.LessOrEqual(t, whole.Statements, tenth.Statements+11, "a turn of a rule may have found no row")
-	const rowsEach = 16 // of a coupon; each is looked up in another table
+	const rowsEach = 20 // of a coupon; each is looked up in another table, and its outcomes are listed
 	require.LessOrEqual(t, whole.Rows, tenth.Rows+270+2*270*rowsEach/90+20)
 }
 

@@ -32,7 +32,8 @@ SELECT COUNT(*), COALESCE(MIN(o.user_coupon_id), 0) FROM coupon_order o LEFT JOI
     ON u.id = o.user_coupon_id
 WHERE o.user_coupon_id BETWEEN ? AND ? AND u.id IS NULL`
 
-	eventsOfMissingSQL = missingOf + "audit_event" + missing + " AND t.id BETWEEN ? AND ? AND t.coupon_id IS NOT NULL"
+	eventsOfMissingSQL = "SELECT COUNT(*), COALESCE(MIN(t.id), 0) FROM audit_event" + missing +
+		" AND t.id BETWEEN ? AND ? AND t.coupon_id IS NOT NULL"
 	// headsOfMissingSQL counts the audit events of missing coupons of which only the head of the chain is left.
 	headsOfMissingSQL = "SELECT COALESCE(SUM(t.seq), 0), COALESCE(MIN(t.coupon_id), 0) FROM audit_head" + missing + `
 AND t.coupon_id BETWEEN ? AND ? AND t.seq > 0
@@ -82,7 +83,7 @@ var (
 	runs     = table{name: "settlement_run", id: "id", piece: 10_000}
 	ofIssued = table{name: "coupon_order", id: "user_coupon_id", piece: issuedTable.piece}
 	strays   = []stray{
-		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first is about coupon %d",
+		{6, AuditInserted, "audit events about coupons that do not exist: %d; the first has the id %d",
 			eventsOfMissingSQL, eventTable, eventTable},
 		{6, AuditRemoved, "removed audit events about coupons that do not exist: %d; the first is about coupon %d",
 			headsOfMissingSQL, ofCoupons("audit_head"), couponTable},
@@ -126,7 +127,7 @@ func (r *Verifier) Strays(ctx context.Context, db *sql.DB, p *Plan) ([]Finding, 
 			return nil, err
 		}
 		if v.findAny(s.invariant, s.code, n, s.detail, first); n > 0 {
-			p.keep(s)
+			p.keep(s, first)
 		}
 	}
 	for _, r := range []rule{

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -93,6 +94,9 @@ type Finding struct {
 // OfCreation reports whether the finding is the lasting warning about a coupon that SQL has created.
 func (f Finding) OfCreation() bool { return f.Code == CreatedBySQL }
 
+// lasts reports whether a warning stays for ever, so that a coupon with it is sealed nevertheless.
+func (f Finding) lasts() bool { return f.OfCreation() || f.Code == PromiseUnknown }
+
 type Verdict struct {
 	Coupon        coupon.CouponID `json:"coupon"`
 	Name          string          `json:"name"`
@@ -106,6 +110,7 @@ type Verdict struct {
 	AuditHead     audit.Head      `json:"auditHead"` // a copy reveals later changes of the events
 	Findings      []Finding       `json:"findings"`
 
+	began       time.Time  // when the check began, by the clock of MySQL
 	otherWindow bool       // Redis had another window than the row; CheckWindows looks again
 	seal        *seal.Seal // of the rows as they were checked; nil: the coupon is not finalised
 }

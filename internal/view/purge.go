@@ -57,5 +57,5 @@ func (v View) purgeCandidates(all []privacy.PurgeCandidate, why bool) {
 
 var whyLeft = map[privacy.WhyLeft]text.Message{
 	privacy.NotFinalised: text.WhyNotFinalised, privacy.CleanUpPending: text.WhyCleanUp,
-	privacy.StillValid: text.WhyStillValid, privacy.InRedis: text.WhyInRedis,
+	privacy.StillValid: text.WhyStillValid, privacy.FoundWrong: text.WhyFoundWrong, privacy.InRedis: text.WhyInRedis,
 }
