@@ -21,11 +21,11 @@ func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect",
-		"console", "coupon", "couponadmin", "decision", "deployment", "events", "explain", "handover", "history",
-		"httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load", "mysqltx",
-		"ops", "output", "overview", "privacy", "promise", "promisemodel", "receipt", "records", "rediserr", "report",
-		"review", "runmetrics", "schedule", "seal", "serve", "settle", "signin", "sleep", "standing", "systemtest",
-		"testenv", "text", "users", "verify", "view", "wallet", "walletapi",
+		"console", "coupon", "couponadmin", "decision", "deployment", "durability", "events", "explain", "handover",
+		"history", "httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load",
+		"mysqltx", "ops", "output", "overview", "privacy", "promise", "promisemodel", "receipt", "records",
+		"rediserr", "report", "review", "runmetrics", "schedule", "seal", "serve", "settle", "signin", "sleep",
+		"standing", "systemtest", "testenv", "text", "users", "verify", "view", "wallet", "walletapi",
 	}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)

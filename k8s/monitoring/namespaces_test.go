@@ -63,6 +63,7 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_redis_not_saving{instance="w",file="snapshot"}`:                         {0, 0},
 	`jajeong_redis_not_saving{instance="w",file="append_only"}`:                      {0, 0},
 	`jajeong_locked_coupons{instance="w",task="issue"}`:                              {0, 0},
+	`jajeong_mysql_durability_findings{instance="w",code="DURABILITY_WEAK"}`:         {0, 0},
 	`jajeong_locked_coupons{instance="w",task="restore"}`:                            {0, 0},
 	`jajeong_promises_unknown{instance="w",coupon_id="42"}`:                          {0, 0},
 	`jajeong_promises_handed_over_total{instance="w"}`:                               {0, 0},
