@@ -40,7 +40,7 @@ func TestModelOfWhateverHappensToCoupons(t *testing.T) {
 	testenv.Build(t, "./cmd/settle") // before rapid measures the duration of a case
 	admin, restorer := d.CouponAdmin(), d.Restorer()
 	cases, steps, failing := 0, 0, false
-	for range testenv.Rounds(1, 20) {
+	for range testenv.Rounds(1, 10) {
 		if deadline, limited := t.Deadline(); limited && time.Until(deadline) < 2*time.Minute {
 			break // rapid ends a check before the deadline, but requires one case of each
 		}
