@@ -173,7 +173,7 @@ const initFile = "init.sql"
 func initScript(user string, further []string) []byte {
 	script :=
 		fmt.Appendf(nil,
-			"CREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
+			"SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
 	for _, statement := range further {
 		script = append(script, statement+";\n"...)
 	}

@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"database/sql"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,48 @@ func TestGalera(t *testing.T) {
 	for n := range g.Nodes {
 		testenv.Eventually(t, "the node has what another wrote", func() bool {
 			return open(n).QueryRowContext(t.Context(), "SHOW DATABASES LIKE 'jajeong'").Scan(new(string)) == nil
+		})
+	}
+}
+
+// With semi-synchronous replication, a replica that is promoted has every commit of the primary that died. Without, it
+// lacks what it has not received.
+func TestReplicated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		semiSync bool
+		prepare  func(r *topology.Replicated, t *testing.T)
+		want     int
+	}{
+		"semi-synchronous":             {true, func(*topology.Replicated, *testing.T) {}, 100},
+		"semi-synchronous, with a lag": {true, (*topology.Replicated).Lag, 100},
+		"asynchronous":                 {false, (*topology.Replicated).Behind, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := topology.StartReplicated(t, topology.ReplicatedOptions{SemiSync: c.semiSync})
+			db, err := sql.Open("mysql", r.DSN(""))
+			testenv.Opened(t, db, err)
+			exec := func(statement string) {
+				_, err := db.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
+			}
+			exec("CREATE DATABASE jajeong")
+			exec("CREATE TABLE jajeong.t (id INT PRIMARY KEY)")
+			r.AwaitApplied(t)
+			c.prepare(r, t)
+			for n := range 100 {
+				exec(fmt.Sprintf("INSERT INTO jajeong.t VALUES (%d)", n))
+			}
+			require.NoError(t, r.Primary.Kill())
+			r.Promote(t, true)
+			var found int
+			testenv.Eventually(t, "the new primary takes writes", func() bool {
+				_, err := db.ExecContext(t.Context(), "CREATE DATABASE IF NOT EXISTS another")
+				return err == nil
+			})
+			require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM jajeong.t").Scan(&found))
+			require.Equal(t, c.want, found)
 		})
 	}
 }

@@ -1,0 +1,100 @@
+package topology
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Address is where programs find a server: a name or a proxy that an orchestrator moves. Connections to the former
+// server stay, until Cut.
+type Address struct {
+	Addr     string
+	listener net.Listener
+
+	mu     sync.Mutex
+	target string
+	conns  map[net.Conn]bool
+}
+
+// NewAddress leads to a server until the end of the test.
+func NewAddress(t testing.TB, target string) *Address {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("testenv: address: %v", err)
+	}
+	a := &Address{Addr: listener.Addr().String(), listener: listener, target: target, conns: map[net.Conn]bool{}}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { a.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		a.Cut()
+		serving.Wait()
+	})
+	return a
+}
+
+func (a *Address) serve(client net.Conn) {
+	a.mu.Lock()
+	target := a.target
+	a.mu.Unlock()
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	a.keep(client, server)
+	defer a.drop(client, server)
+	var copying sync.WaitGroup
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		copying.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = way[0].Close()
+			_ = way[1].Close()
+		})
+	}
+	copying.Wait()
+}
+
+func (a *Address) keep(conns ...net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, conn := range conns {
+		a.conns[conn] = true
+	}
+}
+
+func (a *Address) drop(conns ...net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close()
+		delete(a.conns, conn)
+	}
+}
+
+// Move leads new connections to another server.
+func (a *Address) Move(target string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.target = target
+}
+
+// Cut ends all connections.
+func (a *Address) Cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for conn := range a.conns {
+		_ = conn.Close()
+	}
+}
