@@ -112,12 +112,12 @@ func (c *verifyCmd) check(ctx context.Context, p *program, s *servers,
 		}
 		return found, unchecked, nil
 	}
+	if found.Durability, err = durability.Look(ctx, durability.Of(s.MySQL)); err != nil {
+		failed(err)
+	}
 	if found.Strays, err = one.verifier.Strays(ctx, s.MySQL, one.plan); err != nil {
 		failed(err)
 		return found, unchecked, nil
-	}
-	if found.Durability, err = durability.Look(ctx, durability.Of(s.MySQL)); err != nil {
-		failed(err)
 	}
 	err = one.err
 	if err == nil {

@@ -100,7 +100,8 @@ func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, er
 	if err != nil {
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
-	db := sql.OpenDB(session{connector, patience.variables(), s.GaleraSingleWriter, s.RequireDurable})
+	db := sql.OpenDB(session{connector, patience.variables(), patience == Settling, s.GaleraSingleWriter,
+		s.RequireDurable})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(patience.Silent / 2)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -177,6 +178,7 @@ func perVariable(variables []variable, sql func(variable) string) string {
 type session struct {
 	driver.Connector
 	variables      []variable
+	settles        bool // transactions may be large
 	singleWriter   bool
 	requireDurable bool
 }
@@ -277,7 +279,7 @@ func (s session) prepare(ctx context.Context, conn driver.Conn) error {
 		}
 	}
 	server, err := shown(ctx, conn, serverSQL)
-	if err != nil {
+	if err != nil && !errors.As(err, new(*mysql.MySQLError)) { // a server that shows nothing may do all the same
 		return err
 	}
 	if err := logRows(ctx, conn, server); err != nil {
@@ -372,7 +374,7 @@ const (
 
 // logRows sets the format of the binary log to ROW. If the account may not set it, the session can read but not write.
 func logRows(ctx context.Context, conn driver.Conn, server map[string]string) error {
-	if server["log_bin"] != "ON" || !strings.EqualFold(server["binlog_format"], statementFormat) {
+	if !durability.IsOn(server["log_bin"]) || !strings.EqualFold(server["binlog_format"], statementFormat) {
 		return nil
 	}
 	_, err := conn.(driver.ExecerContext).ExecContext(ctx, logRowsSQL, nil)

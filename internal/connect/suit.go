@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jajeong/jajeong/internal/durability"
 	"github.com/jajeong/jajeong/internal/text"
@@ -27,7 +27,7 @@ const (
 
 // suit refuses a server on which the program would fail later.
 func (s session) suit(ctx context.Context, conn driver.Conn, server map[string]string) error {
-	if server["wsrep_on"] == "ON" {
+	if durability.IsOn(server["wsrep_on"]) {
 		if err := s.suitGalera(ctx, conn, server); err != nil {
 			return err
 		}
@@ -35,29 +35,29 @@ func (s session) suit(ctx context.Context, conn driver.Conn, server map[string]s
 	if !s.requireDurable {
 		return nil
 	}
-	weak, err := durability.Look(ctx, func(ctx context.Context, query string) (map[string]string, error) {
+	found, err := durability.Look(ctx, func(ctx context.Context, query string) (map[string]string, error) {
 		return shown(ctx, conn, query)
 	})
-	if err != nil || len(weak) == 0 {
+	switch {
+	case err != nil || len(found) == 0:
 		return err
+	case !slices.ContainsFunc(found, func(f durability.Finding) bool { return !f.Passes() }):
+		return text.RetryableErrorf(text.NotDurable, durability.Strings(found))
+	default:
+		return text.UsageErrorf(text.NotDurable, durability.Strings(found))
 	}
-	all := make([]string, len(weak))
-	for i, f := range weak {
-		all[i] = f.String()
-	}
-	return text.UsageErrorf(text.NotDurable, strings.Join(all, "; "))
 }
 
-// suitGalera refuses several writers, whose settlements would fail at COMMIT, and limits of a transaction that a large
-// settlement exceeds.
+// suitGalera refuses several writers, whose settlements would fail at COMMIT. For settlements it refuses limits of a
+// transaction that a large one exceeds.
 func (s session) suitGalera(ctx context.Context, conn driver.Conn, found map[string]string) error {
 	size, err := strconv.ParseInt(found["wsrep_max_ws_size"], 10, 64)
 	switch rows := found["wsrep_max_ws_rows"]; {
 	case !s.singleWriter:
 		return text.UsageErrorf(text.GaleraWriters)
-	case rows != noLimit:
+	case s.settles && rows != noLimit:
 		return text.UsageErrorf(text.GaleraLimit, "wsrep_max_ws_rows", rows, noLimit)
-	case err != nil || size < minWriteSet:
+	case s.settles && (err != nil || size < minWriteSet):
 		return text.UsageErrorf(text.GaleraLimit, "wsrep_max_ws_size", found["wsrep_max_ws_size"], minWriteSet)
 	}
 	_, err = conn.(driver.ExecerContext).ExecContext(ctx, causalSQL, nil)

@@ -21,7 +21,7 @@ import (
 // ping opens a session with these settings.
 func ping(t *testing.T, s connect.MySQLSettings) error {
 	t.Helper()
-	db, err := s.Open(connect.Patient, zap.NewNop())
+	db, err := s.Open(connect.Settling, zap.NewNop())
 	testenv.Opened(t, db, err)
 	return db.PingContext(t.Context())
 }
@@ -49,6 +49,9 @@ func TestGalera_IsRefusedUnlessItSuits(t *testing.T) {
 	require.NoError(t, ping(t, one))
 	set("wsrep_max_ws_rows", 131072)
 	requireRefused(t, ping(t, one), text.GaleraLimit, "wsrep_max_ws_rows of the Galera node is 131072")
+	api, err := one.Open(connect.Brief, zap.NewNop())
+	testenv.Opened(t, api, err)
+	require.NoError(t, api.PingContext(t.Context()), "its transactions are small")
 	set("wsrep_max_ws_rows", 0)
 	set("wsrep_max_ws_size", 1<<30)
 	requireRefused(t, ping(t, one), text.GaleraLimit, "wsrep_max_ws_size of the Galera node is 1073741824")
@@ -104,6 +107,9 @@ func TestRequireDurable(t *testing.T) {
 	require.NoError(t, err)
 	set("rpl_semi_sync_master_timeout = 3600000")
 	require.Equal(t, []string{"Rpl_semi_sync_master_status=OFF → ON"}, found())
+	err = ping(t, s)
+	require.ErrorContains(t, err, "Rpl_semi_sync_master_status=OFF")
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "a replica comes back")
 }
 
 // A server that does not show its variables is not said to keep what it commits.

@@ -128,8 +128,9 @@ func TestPages_WithoutRedis(t *testing.T) {
 			require.Equal(t, figures, strings.Count(check(path, http.StatusOK), "<td>?</td>"), path)
 		}
 		require.Regexp(t, `SOLD_OUT (응답 여부|or not): [?]<`, check(fmt.Sprint("/coupons/", waiting), http.StatusOK), lang)
-		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=2026-11",
-			"/report.csv?month=2026-11", fmt.Sprint("/do/retry?coupon=", settled),
+		month := d.Now().In(jajeongtest.Zone).Format("2006-01") // that of the coupons
+		for _, path := range []string{"/dlq", fmt.Sprint("/dlq/", settled), "/dlq.csv", "/report?month=" + month,
+			"/report.csv?month=" + month, fmt.Sprint("/do/retry?coupon=", settled),
 			fmt.Sprintf("/do/run?date=2026-11-20&coupon=%d", waiting), fmt.Sprint("/do/restore?coupon=", waiting)} {
 			page := check(path, http.StatusServiceUnavailable)
 			if strings.Contains(path, ".csv") {

@@ -6,12 +6,15 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Code says what is wrong with a setting. Other programs rely on the values.
@@ -40,6 +43,11 @@ const (
 	syncBinlog = "sync_binlog"
 	readOnly   = "read_only"
 	galera     = "wsrep_on"
+	// readOnlyBelow is ON on the readers of Aurora, whatever read_only says.
+	readOnlyBelow = "innodb_read_only"
+
+	clusterSize   = "wsrep_cluster_size"
+	clusterStatus = "wsrep_cluster_status"
 )
 
 // acknowledged is the longest wait for a replica that counts as one: after it, the server goes on without.
@@ -58,7 +66,8 @@ type names struct{ enabled, timeout, point, status string }
 
 // Names of variables and of status variables differ, so that both are read into one map.
 var variablesSQL, statusSQL = func() (string, string) {
-	variables, status := []string{flushLog, binaryLog, syncBinlog, readOnly, galera}, []string{}
+	variables, status := []string{flushLog, binaryLog, syncBinlog, readOnly, readOnlyBelow, galera},
+		[]string{clusterSize, clusterStatus}
 	for _, n := range semiSync {
 		variables, status = append(variables, n.enabled, n.timeout, n.point), append(status, n.status)
 	}
@@ -92,22 +101,33 @@ func Of(db *sql.DB) Show {
 	}
 }
 
-// Look reads the variables and returns what is not as it should be.
+// Look reads the variables and returns what is not as it should be. What the server refuses to show is not known.
 func Look(ctx context.Context, show Show) ([]Finding, error) {
-	found, err := show(ctx, variablesSQL)
-	if err != nil {
-		return nil, fmt.Errorf("look whether mysql keeps what it commits: %w", err)
+	found := map[string]string{}
+	for _, query := range []string{variablesSQL, statusSQL} {
+		some, err := show(ctx, query)
+		if err != nil && !errors.As(err, new(*mysql.MySQLError)) {
+			return nil, fmt.Errorf("look whether mysql keeps what it commits: %w", err)
+		}
+		maps.Copy(found, some)
 	}
-	status, err := show(ctx, statusSQL)
-	if err != nil {
-		return nil, fmt.Errorf("look whether mysql keeps what it commits: %w", err)
-	}
-	maps.Copy(found, status)
 	return judge(found), nil
 }
 
-// judge compares the variables. Galera acknowledges by itself. A server that is read-only has no commits to
-// acknowledge.
+// Passes reports whether a finding ends by itself: a replica or a node that is away comes back.
+func (f Finding) Passes() bool {
+	passing := []string{clusterSize, clusterStatus}
+	for _, n := range semiSync {
+		passing = append(passing, n.status)
+	}
+	return f.Code == Weak && slices.Contains(passing, f.Variable)
+}
+
+// IsOn reports whether a variable is on, as servers and proxies write it.
+func IsOn(value string) bool { return strings.EqualFold(value, "ON") || value == "1" }
+
+// judge compares the variables. Galera acknowledges by itself, if there is another node. A server that is read-only has
+// no commits to acknowledge.
 func judge(found map[string]string) (all []Finding) {
 	require := func(variable, want string, right func(value string) bool) {
 		switch value, known := found[variable]; {
@@ -119,10 +139,15 @@ func judge(found map[string]string) (all []Finding) {
 	}
 	// 3 of MariaDB writes the log to the disk twice.
 	require(flushLog, "1", func(value string) bool { return value == "1" || value == "3" })
-	if found[binaryLog] != "OFF" {
+	if value, known := found[binaryLog]; !known || IsOn(value) {
 		require(syncBinlog, "1", is("1"))
 	}
-	if found[galera] == "ON" || found[readOnly] == "ON" {
+	if IsOn(found[galera]) {
+		require(clusterStatus, "Primary", is("Primary"))
+		require(clusterSize, ">= 2", func(value string) bool { return value != "0" && value != "1" })
+		return all
+	}
+	if takesNoWrites(found[readOnly]) || takesNoWrites(found[readOnlyBelow]) {
 		return all
 	}
 	at := slices.IndexFunc(semiSync, func(n names) bool { return found[n.enabled] != "" })
@@ -130,16 +155,21 @@ func judge(found map[string]string) (all []Finding) {
 		return append(all, Finding{Unknown, semiSync[0].enabled, "", "ON"})
 	}
 	n := semiSync[at]
-	if require(n.enabled, "ON", is("ON")); found[n.enabled] != "ON" {
+	if require(n.enabled, "ON", IsOn); !IsOn(found[n.enabled]) {
 		return all
 	}
-	require(n.status, "ON", is("ON"))
+	require(n.status, "ON", IsOn)
 	require(n.point, "AFTER_SYNC", is("AFTER_SYNC"))
 	require(n.timeout, fmt.Sprintf(">= %d", acknowledged.Milliseconds()), func(value string) bool {
 		ms, err := strconv.ParseUint(value, 10, 64)
 		return err == nil && ms >= uint64(acknowledged.Milliseconds())
 	})
 	return all
+}
+
+// takesNoWrites also knows the further values of MariaDB 12.
+func takesNoWrites(readOnly string) bool {
+	return readOnly != "" && readOnly != "0" && !strings.EqualFold(readOnly, "OFF")
 }
 
 func is(want string) func(string) bool { return func(value string) bool { return value == want } }

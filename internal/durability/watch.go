@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +28,8 @@ type Watch struct {
 	Logger *zap.Logger
 
 	mu     sync.Mutex
-	looked bool // the server has answered
+	err    error // why the last look failed
+	looked bool  // the server has answered once
 	last   []Finding
 }
 
@@ -41,15 +43,16 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// look keeps the last findings while the server is away.
+// look logs what has changed since the server last answered.
 func (w *Watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	found, err := Look(ctx, Of(w.DB))
-	if err != nil {
-		return // whoever needs the server says so
-	}
 	w.mu.Lock()
+	if w.err = err; err != nil {
+		w.mu.Unlock()
+		return // whoever needs the server logs it
+	}
 	changed := !w.looked || !slices.Equal(found, w.last)
 	w.looked, w.last = true, found
 	w.mu.Unlock()
@@ -74,29 +77,37 @@ func (w *Watch) look(ctx context.Context) {
 func (w *Watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.looked {
+	switch {
+	case w.err != nil:
+		return fmt.Errorf("not known: %w", w.err)
+	case !w.looked:
 		return errors.New("not known yet")
-	}
-	if len(w.last) == 0 {
+	case len(w.last) == 0:
 		return nil
+	default:
+		return errors.New(Strings(w.last))
 	}
-	problems := make([]string, len(w.last))
-	for i, f := range w.last {
-		problems[i] = f.String()
+}
+
+// Strings joins findings.
+func Strings(all []Finding) string {
+	texts := make([]string, len(all))
+	for i, f := range all {
+		texts[i] = f.String()
 	}
-	return errors.New(strings.Join(problems, "; "))
+	return strings.Join(texts, "; ")
 }
 
 var findingDesc = prometheus.NewDesc("jajeong_mysql_durability_findings",
 	"Variables of MySQL that may let it lose what it commits, or that it does not show, by code; "+
-		"absent until it has answered.", []string{"code"}, nil)
+		"absent while it does not answer.", []string{"code"}, nil)
 
 func (w *Watch) Describe(to chan<- *prometheus.Desc) { to <- findingDesc }
 
 func (w *Watch) Collect(to chan<- prometheus.Metric) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.looked {
+	if !w.looked || w.err != nil {
 		return
 	}
 	for _, code := range []Code{Weak, Unknown} {

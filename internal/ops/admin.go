@@ -103,7 +103,7 @@ func (a *Admin) Ready(ctx context.Context) error {
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(state.Checks)) {
-		if one := state.Checks[name]; !one.OK {
+		if one := state.Checks[name]; !one.OK && name != durabilityCheck {
 			problems = append(problems, fmt.Errorf("%s: %s", name, cmp.Or(one.Detail, "not yet")))
 		}
 	}
@@ -161,10 +161,12 @@ func (a *Admin) check(ctx context.Context) readiness {
 	return state
 }
 
+const durabilityCheck = "durability"
+
 // checkDurability makes no process unready: none of them could do better than its server.
 func (a *Admin) checkDurability(state *readiness) {
 	if a.config.Durability != nil {
-		state.Checks["durability"] = checked(a.config.Durability.Err())
+		state.Checks[durabilityCheck] = checked(a.config.Durability.Err())
 	}
 }
 

@@ -41,7 +41,7 @@ var (
 		"SETTLE_REQUIRE_DURABLE=true, but MySQL may lose what it commits, or it is not known: %s"}
 	GaleraWriters = Message{"이 서버는 Galera 노드입니다. 여러 노드에 쓰면 커밋이 실패하므로 모든 프로그램이 한 노드만 쓰게 한 뒤 GALERA_SINGLE_WRITER=true를 지정하세요",
 		"the server is a node of Galera. Writes to several nodes fail at COMMIT: let all programs use one node, and set GALERA_SINGLE_WRITER=true"}
-	GaleraLimit = Message{"Galera 노드의 %s 값이 %v입니다. 큰 정산이 커밋되지 않으므로 %v(으)로 지정하세요",
+	GaleraLimit = Message{"Galera 노드의 %s 값이 %v입니다. 큰 정산이 커밋되지 않습니다. 필요한 값은 %v입니다",
 		"%s of the Galera node is %v, so that a large settlement fails at COMMIT: set it to %v"}
 	MySQLTLSFails = Message{"MySQL과 TLS 연결을 맺을 수 없습니다. MYSQL_TLS_DIR과, MYSQL_DSN의 tls와 호스트 이름을 확인하세요: %v",
 		"TLS with MySQL fails: check MYSQL_TLS_DIR, and tls and the host name in MYSQL_DSN: %v"}

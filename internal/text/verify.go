@@ -41,9 +41,9 @@ var (
 	Yes            = Message{"예", "yes"}
 	No             = Message{"아니요", "NO"}
 	StrayFinding   = Message{"쿠폰에 속하지 않는 기록: %s", "no coupon: %s"}
-	DurabilityWeak = Message{"경고 %s: MySQL이 커밋한 데이터를 잃을 수 있습니다. %s의 값은 %s이고, %s이어야 합니다",
+	DurabilityWeak = Message{"경고 %s: MySQL이 커밋한 데이터를 잃을 수 있습니다. %s의 현재 값은 %s, 필요한 값은 %s입니다",
 		"warning %s: MySQL may lose what it commits: %s is %s, should be %s"}
-	DurabilityUnknown = Message{"경고 %s: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. %s을 읽을 수 없고, 값은 %s이어야 합니다",
+	DurabilityUnknown = Message{"경고 %s: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. %s 값을 읽을 수 없습니다(필요한 값: %s)",
 		"warning %s: not known whether MySQL keeps what it commits: it does not show %s, which should be %s"}
 	Violated = Message{"위반", "VIOLATED"}
 	// Finding ends with FindingUsers, or with nothing.

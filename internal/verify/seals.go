@@ -65,7 +65,7 @@ func (r *Verifier) List(ctx context.Context, db *sql.DB, id coupon.CouponID) err
 	return seal.List(ctx, db, id)
 }
 
-// Seal writes what a check has found about a finalised coupon.
+// Seal writes what a check has found about a coupon that is finalised, or was sealed.
 func (r *Verifier) Seal(ctx context.Context, db *sql.DB, v *Verdict) error {
 	if v.seal == nil {
 		return r.NoteWrong(ctx, db, v)
@@ -179,13 +179,17 @@ func (r *Verifier) Plan(ctx context.Context, db *sql.DB, all bool) (*Plan, error
 		return nil, mysqltx.Wrap(err, "count coupons")
 	}
 	p.part = coupons/turns + 1
+	ended := now // no check has ended: none was stopped since
+	if micros := p.progress[lastEnd]; micros > 0 {
+		ended = time.UnixMicro(int64(micros)).UTC()
+	}
 	ids, err := p.takeTurn(ctx, db, turnOfCoupons)
 	if err != nil {
 		return nil, err
 	}
 	finalised := time.UnixMicro(int64(p.progress[seal.ProgressFinalised])).UTC()
 	p.Coupons, err = mysqltx.Column[coupon.CouponID](ctx, db, plannedSQL, finalised, p.progress[recordTable.name],
-		p.progress[eventTable.name], time.UnixMicro(int64(p.progress[lastEnd])).UTC(), ids.from, ids.to)
+		p.progress[eventTable.name], ended, ids.from, ids.to)
 	if err != nil {
 		return nil, mysqltx.Wrap(err, "read the coupons to check")
 	}

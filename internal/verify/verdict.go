@@ -112,7 +112,7 @@ type Verdict struct {
 
 	began       time.Time  // when the check began, by the clock of MySQL
 	otherWindow bool       // Redis had another window than the row; CheckWindows looks again
-	seal        *seal.Seal // of the rows as they were checked; nil: the coupon is not finalised
+	seal        *seal.Seal // of the rows as they were checked; nil: it cannot be sealed now
 }
 
 // Uses counts what was compared about the coupons after they were issued.

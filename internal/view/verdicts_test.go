@@ -47,9 +47,9 @@ func TestVerdicts_ShowDurability(t *testing.T) {
 		text.English: {"warning DURABILITY_WEAK: MySQL may lose what it commits: sync_binlog is 0, should be 1",
 			"warning DURABILITY_UNKNOWN: not known whether MySQL keeps what it commits: it does not show " +
 				"rpl_semi_sync_source_enabled, which should be ON"},
-		text.Korean: {"경고 DURABILITY_WEAK: MySQL이 커밋한 데이터를 잃을 수 있습니다. sync_binlog의 값은 0이고, 1이어야 합니다",
-			"경고 DURABILITY_UNKNOWN: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. rpl_semi_sync_source_enabled을 읽을 수 " +
-				"없고, 값은 ON이어야 합니다"},
+		text.Korean: {"경고 DURABILITY_WEAK: MySQL이 커밋한 데이터를 잃을 수 있습니다. sync_binlog의 현재 값은 0, 필요한 값은 1입니다",
+			"경고 DURABILITY_UNKNOWN: MySQL이 커밋한 데이터를 지키는지 확인할 수 없습니다. rpl_semi_sync_source_enabled 값을 " +
+				"읽을 수 없습니다(필요한 값: ON)"},
 	} {
 		var printed bytes.Buffer
 		s := verify.Summary{Durability: found}
