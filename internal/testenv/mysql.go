@@ -173,7 +173,8 @@ const initFile = "init.sql"
 func initScript(user string, further []string) []byte {
 	script :=
 		fmt.Appendf(nil,
-			"SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS '%[1]s'@'%%';\nGRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
+			"SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS '%[1]s'@'%%';\n"+ // each server has its own
+				"GRANT ALL ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n", user)
 	for _, statement := range further {
 		script = append(script, statement+";\n"...)
 	}
