@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -12,10 +13,12 @@ import (
 type Address struct {
 	Addr     string
 	listener net.Listener
+	over     chan struct{} // closed at the end of the test
 
 	mu     sync.Mutex
 	target string
 	conns  map[net.Conn]bool
+	silent *atomic.Bool // of the connections that are made from now on
 }
 
 // NewAddress leads to a server until the end of the test.
@@ -25,7 +28,8 @@ func NewAddress(t testing.TB, target string) *Address {
 	if err != nil {
 		t.Fatalf("testenv: address: %v", err)
 	}
-	a := &Address{Addr: listener.Addr().String(), listener: listener, target: target, conns: map[net.Conn]bool{}}
+	a := &Address{Addr: listener.Addr().String(), listener: listener, target: target, conns: map[net.Conn]bool{},
+		over: make(chan struct{}), silent: new(atomic.Bool)}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -38,6 +42,7 @@ func NewAddress(t testing.TB, target string) *Address {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
+		close(a.over)
 		a.Cut()
 		serving.Wait()
 	})
@@ -46,7 +51,7 @@ func NewAddress(t testing.TB, target string) *Address {
 
 func (a *Address) serve(client net.Conn) {
 	a.mu.Lock()
-	target := a.target
+	target, silent := a.target, a.silent
 	a.mu.Unlock()
 	server, err := net.Dial("tcp", target)
 	if err != nil {
@@ -58,7 +63,10 @@ func (a *Address) serve(client net.Conn) {
 	var copying sync.WaitGroup
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		copying.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(audible{way[0], silent, a.over}, way[1])
+			if silent.Load() { // the other side is not told of the end
+				<-a.over
+			}
 			_ = way[0].Close()
 			_ = way[1].Close()
 		})
@@ -88,6 +96,29 @@ func (a *Address) Move(target string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.target = target
+}
+
+// Silence lets nothing more through on the connections that there are, as when a machine has gone. Nobody is told.
+func (a *Address) Silence() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.silent.Store(true)
+	a.silent = new(atomic.Bool)
+}
+
+// audible is a connection until it is silent.
+type audible struct {
+	net.Conn
+	silent *atomic.Bool
+	over   chan struct{}
+}
+
+func (a audible) Write(p []byte) (n int, err error) {
+	if a.silent.Load() {
+		<-a.over
+		return 0, net.ErrClosed
+	}
+	return a.Conn.Write(p)
 }
 
 // Cut ends all connections.

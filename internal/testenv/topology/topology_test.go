@@ -29,6 +29,29 @@ func TestGalera(t *testing.T) {
 	}
 }
 
+// After a switch, the former primary is the replica. Connections to it stay.
+func TestReplicated_Switch(t *testing.T) {
+	t.Parallel()
+	r := topology.StartReplicated(t, topology.ReplicatedOptions{SemiSync: true})
+	open := func() *sql.DB {
+		db, err := sql.Open("mysql", r.DSN(""))
+		return testenv.Opened(t, db, err)
+	}
+	conn, err := open().Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	for n := range 3 {
+		r.Switch(t)
+		_, err := open().ExecContext(t.Context(), fmt.Sprintf("CREATE DATABASE jajeong%d", n))
+		require.NoError(t, err)
+		r.AwaitApplied(t)
+		var id, readOnly int
+		require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT @@server_id, @@read_only").Scan(&id, &readOnly))
+		require.Equal(t, 1, id)
+		require.Equal(t, 1-n%2, readOnly)
+	}
+}
+
 // With semi-synchronous replication, a replica that is promoted has every commit of the primary that died. Without, it
 // lacks what it has not received.
 func TestReplicated(t *testing.T) {
