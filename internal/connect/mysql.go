@@ -3,6 +3,7 @@ package connect
 import (
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -101,10 +102,10 @@ func (s *MySQLSettings) Open(patience Patience, logger *zap.Logger) (*sql.DB, er
 		return nil, text.UsageErrorf(text.DSNUnusable)
 	}
 	db := sql.OpenDB(session{connector, patience.variables(), patience == Settling, s.GaleraSingleWriter,
-		s.RequireDurable})
+		s.RequireDurable, new(atomic.Int64)})
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(maxConnections)
 	db.SetConnMaxIdleTime(patience.Silent / 2)
-	db.SetConnMaxLifetime(30 * time.Minute) // new connections follow a DNS change, and leave a drained server
+	db.SetConnMaxLifetime(time.Minute) // new connections follow the address, also if they only read
 	return db, nil
 }

@@ -3,8 +3,10 @@ package connect
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,4 +294,43 @@ jajeong_pool_connections{server="redis",state="in_use"} 0
 		"jajeong_pool_timeouts_total")
 	require.NoError(t, err)
 	require.Equal(t, 5, count)
+}
+
+// A server that takes no writes was the primary. All connections to it are left once one of them finds that out.
+func TestSession_LeavesAReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.MySQLFor(t).DSN)
+	_, err := db.Exec("CREATE TABLE t (id INT PRIMARY KEY)")
+	require.NoError(t, err)
+	var conns [3]*sql.Conn
+	var before, now [3]int
+	ask := func(ids *[3]int) {
+		for i := range conns {
+			conns[i], err = db.Conn(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, conns[i].QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&ids[i]))
+		}
+		for _, c := range conns {
+			require.NoError(t, c.Close())
+		}
+		slices.Sort(ids[:])
+	}
+	ask(&before)
+	ask(&now)
+	require.Equal(t, before, now)
+
+	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	require.NoError(t, err)
+	_, err = tx.Exec("INSERT INTO t VALUES (1)")
+	refusal, is := errors.AsType[*mysql.MySQLError](err)
+	require.True(t, is)
+	require.Contains(t, readOnly, refusal.Number)
+	require.NoError(t, tx.Rollback())
+	ask(&now)
+	for _, id := range now {
+		require.NotContains(t, before, id)
+	}
+	before = now
+	ask(&now)
+	require.Equal(t, before, now)
 }

@@ -128,13 +128,8 @@ func (d *DB) once(ctx context.Context, work func(ctx context.Context, conn *sql.
 		_ = conn.Close()
 	}()
 	err = work(ctx, conn)
-	switch {
-	case err == nil, ctx.Err() != nil:
-		return err
-	case isBroken(conn):
+	if err != nil && ctx.Err() == nil && isBroken(conn) {
 		return &connectionError{err}
-	case kindOf(err) == readOnly:
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // makes the pool close the connection
 	}
 	return err
 }

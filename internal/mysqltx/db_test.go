@@ -176,32 +176,6 @@ func TestDo_InterruptedErrorNamesTheResult(t *testing.T) {
 	require.Equal(t, "c", name)
 }
 
-// A connection to a server that takes no writes would be used again, and lead there again.
-func TestDo_ReplacesReadOnlyConnection(t *testing.T) {
-	t.Parallel()
-	d := newDB(t)
-	d.Pool().SetMaxOpenConns(1)
-	var used []uint64
-	err := d.OnConn(t.Context(), func(ctx context.Context, q Querier, _ int) error {
-		var id uint64
-		if err := q.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&id); err != nil {
-			return err
-		}
-		used = append(used, id)
-		if len(used) == 1 {
-			if _, err := q.ExecContext(ctx, "START TRANSACTION READ ONLY"); err != nil {
-				return err
-			}
-		}
-		_, err := q.ExecContext(ctx, "UPDATE coupon SET name = 'd'")
-		require.Equal(t, len(used) == 1, err != nil && kindOf(err) == readOnly, err)
-		return err
-	})
-	require.NoError(t, err)
-	require.Len(t, used, 2)
-	require.NotEqual(t, used[0], used[1])
-}
-
 // MySQL sends an error to an idle session that it ends; MariaDB closes the connection. Another session does the work.
 func TestDo_ReplacesSessionThatTheServerEnded(t *testing.T) {
 	t.Parallel()
