@@ -12,6 +12,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Start has the fields of a run that are recorded at its beginning. Times are UTC.
@@ -37,9 +38,9 @@ const (
 	insertSQL = "INSERT INTO settlement_run (trigger_kind, operator, reason, cutoff, coupons, started_at, " +
 		"heartbeat_at, nonce) VALUES (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6), ?)"
 	findSQL = "SELECT COALESCE(MAX(id), 0) FROM settlement_run WHERE nonce = ?"
-	beatSQL = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE id = ? AND " +
+	beatSQL = "UPDATE settlement_run SET heartbeat_at = UTC_TIMESTAMP(6), status = 'RUNNING' WHERE nonce = ? AND " +
 		"status IN ('RUNNING', 'ABANDONED')"
-	endSQL = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE id = ?"
+	endSQL = "UPDATE settlement_run SET status = ?, heartbeat_at = UTC_TIMESTAMP(6), finished_at = ? WHERE nonce = ?"
 )
 
 // Begin records a run. If attempt is above 1, it first looks for the row of an earlier attempt whose reply was lost.
@@ -51,6 +52,10 @@ func Begin(ctx context.Context, q mysqltx.Querier, s Start, attempt int) (id cou
 	}
 	return insert(ctx, q, insertSQL, s.Trigger, s.Operator, s.Reason, s.Cutoff, s.Coupons, s.StartedAt, s.Nonce[:])
 }
+
+// ErrLost says that MySQL does not have a run that has begun. A replica was promoted that had not received its row, and
+// gives its id to another run.
+var ErrLost = &coupon.Error{Class: coupon.Infrastructure, Err: text.RetryableErrorf(text.RunLost)}
 
 // Find returns the run with a nonce, or 0.
 func Find(ctx context.Context, q mysqltx.Querier, n Nonce) (id coupon.RunID, err error) {
@@ -82,12 +87,20 @@ func insert(ctx context.Context, q mysqltx.Querier, query string, args ...any) (
 	return coupon.RunID(inserted), mysqltx.Wrap(err, "record run")
 }
 
-func Beat(ctx context.Context, q mysqltx.Querier, run coupon.RunID) error {
-	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, beatSQL, run), "heartbeat of run %d", run)
+func Beat(ctx context.Context, q mysqltx.Querier, n Nonce) error {
+	return mysqltx.Wrap(found(q.ExecContext(ctx, beatSQL, n[:])), "heartbeat")
 }
 
-func End(ctx context.Context, q mysqltx.Querier, run coupon.RunID, status coupon.RunStatus, at time.Time) error {
-	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, endSQL, status, at, run), "end run %d", run)
+func End(ctx context.Context, q mysqltx.Querier, n Nonce, status coupon.RunStatus, at time.Time) error {
+	return mysqltx.Wrap(found(q.ExecContext(ctx, endSQL, status, at, n[:])), "end run")
+}
+
+func found(done sql.Result, err error) error {
+	n, err := mysqltx.Affected(done, err)
+	if err == nil && n == 0 {
+		err = ErrLost
+	}
+	return err
 }
 
 // lastNightSQL uses the index of triggers, because most cutoffs are those of immediate runs.

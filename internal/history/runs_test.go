@@ -301,6 +301,24 @@ func (d fixture) begin(start history.Start) coupon.RunID {
 	return id
 }
 
+func (d fixture) nonce(run coupon.RunID) history.Nonce {
+	d.T.Helper()
+	return history.Nonce(jajeongtest.Column[[]byte](d.Deployment, "SELECT nonce FROM settlement_run WHERE id = ?",
+		run)[0])
+}
+
+// MySQL was put back, and has given the id of a run to another one.
+func TestEnd_LeavesTheRunThatHasItsIDNow(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	lost := d.begin(history.Start{Trigger: coupon.Manual, Cutoff: cutoff, StartedAt: cutoff})
+	nonce := d.nonce(lost)
+	d.Exec("UPDATE settlement_run SET nonce = ? WHERE id = ?", make([]byte, len(nonce)), lost)
+	require.ErrorIs(t, history.Beat(t.Context(), d.DB, nonce), history.ErrLost)
+	require.ErrorIs(t, history.End(t.Context(), d.DB, nonce, coupon.RunFailed, cutoff), history.ErrLost)
+	require.Equal(t, []string{"RUNNING"}, jajeongtest.Column[string](d.Deployment, "SELECT status FROM settlement_run"))
+}
+
 func TestBegin_FindsTheRowOfALostReply(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -338,7 +356,7 @@ func TestAbandon(t *testing.T) {
 		return abandoned
 	}
 	silent, beating, ended := begin(), begin(), begin()
-	require.NoError(t, history.End(t.Context(), d.DB, ended, coupon.RunHeld, time.Now().UTC()))
+	require.NoError(t, history.End(t.Context(), d.DB, d.nonce(ended), coupon.RunHeld, time.Now().UTC()))
 	silence(silent, history.SilentSeconds+1)
 	silence(beating, 0)
 	silence(ended, 3600)
@@ -348,14 +366,14 @@ func TestAbandon(t *testing.T) {
 		[]string{status(silent), status(beating), status(ended)})
 
 	// The run was only cut off from the database.
-	require.NoError(t, history.Beat(t.Context(), d.DB, silent))
+	require.NoError(t, history.Beat(t.Context(), d.DB, d.nonce(silent)))
 	require.Equal(t, "RUNNING", status(silent))
 	require.Empty(t, mark())
 	silence(silent, history.SilentSeconds+1)
 	require.Equal(t, []coupon.RunID{silent}, mark())
-	require.NoError(t, history.End(t.Context(), d.DB, silent, coupon.RunSucceeded, time.Now().UTC()))
+	require.NoError(t, history.End(t.Context(), d.DB, d.nonce(silent), coupon.RunSucceeded, time.Now().UTC()))
 	require.Equal(t, "SUCCEEDED finished", status(silent))
-	require.Error(t, history.Beat(t.Context(), d.DB, silent), "a run that has ended stays so")
+	require.Error(t, history.Beat(t.Context(), d.DB, d.nonce(silent)), "a run that has ended stays so")
 	require.Equal(t, "SUCCEEDED finished", status(silent))
 }
 
@@ -399,7 +417,7 @@ func TestLastNight(t *testing.T) {
 	require.True(t, last(20).IsZero())
 	for _, n := range []int{19, 18, 23} {
 		id := d.begin(history.Start{Trigger: coupon.Cron, Cutoff: night(n), StartedAt: night(n)})
-		require.NoError(t, history.End(t.Context(), d.DB, id, coupon.RunSucceeded, night(19)))
+		require.NoError(t, history.End(t.Context(), d.DB, d.nonce(id), coupon.RunSucceeded, night(19)))
 	}
 	for newest, want := range map[int]int{18: 18, 20: 19, 22: 19, 23: 23} {
 		require.Equal(t, night(want), last(newest), "of %d", newest)

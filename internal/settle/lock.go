@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
@@ -19,7 +20,7 @@ var (
 	errFrozen = &coupon.Error{Class: coupon.Setup, Err: errors.New("the coupon is frozen")}
 )
 
-// lock is the first statement of every transaction of this package. Its row lock is the only mutual exclusion.
+// lock begins every transaction of this package. Its row lock is the only mutual exclusion.
 func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error) {
 	lock := records.Lock
 	if !s.run.rules.waitsForLock {
@@ -29,11 +30,18 @@ func (s *settlement) lock(ctx context.Context, tx *sql.Tx) (coupon.Coupon, error
 	switch {
 	case !s.run.rules.waitsForLock && mysqltx.IsLockWait(err):
 		return s.coupon, errors.Join(errBusy, err)
-	case err == nil && locked.Frozen:
-		return locked, errFrozen
-	default:
+	case err != nil:
 		return locked, err
+	case locked.Frozen:
+		return locked, errFrozen
+	case s.run.id == 0: // an immediate run that is not recorded yet
+		return locked, nil
 	}
+	id, err := history.Find(ctx, tx, s.run.nonce)
+	if err == nil && id != s.run.id {
+		err = history.ErrLost
+	}
+	return locked, err
 }
 
 // transaction is mysqltx.DB.Do, and resets run.id if an attempt is rolled back.

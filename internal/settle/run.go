@@ -113,7 +113,7 @@ func (s *Settler) newRun(ctx, stop context.Context, order Order, what work) (run
 
 // doRun settles the coupons of a recorded run, and records its end.
 func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*Report, error) {
-	stop := s.beat(ctx, r.id)
+	stop := s.beat(ctx, r)
 	defer stop()
 	s.markAbandoned(ctx)
 	report := newReport(r)
@@ -124,7 +124,7 @@ func (s *Settler) doRun(ctx context.Context, r run, coupons []coupon.Coupon) (*R
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	unended := s.DB.OnConn(ending, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		return history.End(ctx, q, r.id, report.Status, s.Now().UTC())
+		return history.End(ctx, q, r.nonce, report.Status, s.Now().UTC())
 	})
 	if unended != nil {
 		return report, errors.Join(err, fmt.Errorf("end run %d: %w", r.id, unended))
@@ -325,15 +325,15 @@ func (s *settlement) progress(applications int) {
 	}
 }
 
-func (s *Settler) beat(ctx context.Context, run coupon.RunID) (stop func()) {
+func (s *Settler) beat(ctx context.Context, r run) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for sleep.For(ctx, heartbeat) == nil {
 			beating, done := context.WithTimeout(ctx, heartbeat)
-			if err := history.Beat(beating, s.DB.Pool(), run); err != nil && ctx.Err() == nil {
-				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", uint64(run)), zap.Error(err))
+			if err := history.Beat(beating, s.DB.Pool(), r.nonce); err != nil && ctx.Err() == nil {
+				s.Logger.Warn("heartbeat failed", zap.Uint64("run_id", uint64(r.id)), zap.Error(err))
 			}
 			done()
 		}

@@ -1,11 +1,14 @@
 package settle_test
 
 import (
+	"bytes"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
@@ -14,7 +17,7 @@ import (
 // A night of many small coupons takes as long as their statements. docs/performance.md has these numbers.
 func TestSettle_SendsFewStatements(t *testing.T) {
 	t.Parallel()
-	for trigger, most := range map[coupon.Trigger]int{coupon.Cron: 12, coupon.Manual: 17} {
+	for trigger, most := range map[coupon.Trigger]int{coupon.Cron: 13, coupon.Manual: 18} {
 		t.Run(string(trigger), func(t *testing.T) {
 			t.Parallel()
 			d := jajeongtest.New(t)
@@ -46,4 +49,29 @@ func TestSettle_SendsFewStatements(t *testing.T) {
 			require.Equal(t, most, run(2)-first-1, "a coupon that the order names is also read before")
 		})
 	}
+}
+
+// A server takes over that has not received the run, and has given its id to another one. Nothing is issued there in
+// its name. The next run issues.
+func TestSettle_IssuesNothingInTheNameOfAnotherRun(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2)
+	id := d.AddCoupon(2)
+	d.Apply(id, 1, 2)
+	lose := sync.OnceFunc(func() { d.Exec("UPDATE settlement_run SET nonce = ?", make([]byte, 16)) })
+	_, proxied := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
+		if turn.Proxy == jajeongtest.ToMySQL && bytes.Contains(turn.Request, []byte("FOR UPDATE")) {
+			lose()
+		}
+		return faultproxy.Pass()
+	})
+	report, err := proxied.Settle(jajeongtest.Manual(id))
+	require.ErrorIs(t, err, history.ErrLost)
+	require.Equal(t, []coupon.Class{coupon.Infrastructure}, report.Classes())
+	require.Empty(t, d.Issued(id))
+	require.Zero(t, d.Number("SELECT COUNT(*) FROM run_coupon"))
+	d.SettleNow(id)
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	d.Verify(id)
 }

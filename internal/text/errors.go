@@ -13,6 +13,8 @@ var (
 		"busy: another settlement or session holds this coupon's row or its tables; nothing more was changed, run again"}
 	ServerReplaced = Message{"작업하는 동안 Redis가 교체되었거나 재시작되었거나 비워졌습니다. 유실된 신청을 찾으려면 Redis가 10초 넘게 그대로 있어야 합니다. Redis가 안정된 뒤 다시 실행하세요. 다시 실행해도 유실되는 신청은 없습니다",
 		"Redis was replaced, restarted or emptied meanwhile, and looking for what it has lost takes more than ten quiet seconds; run again when Redis is stable: nothing is lost by that"}
+	RunLost = Message{"MySQL에 이 실행이 없습니다. 시작 기록을 받지 못한 서버가 프라이머리가 되었거나 MySQL이 이전 상태로 되돌아갔습니다. 이 서버에는 아무것도 발급하지 않았으니 다시 실행하세요",
+		"MySQL does not have this run: a server has taken over that had not received its beginning, or MySQL was put back; nothing was issued there, run again"}
 	RestoredLate = Message{"좌석을 배정한 뒤에 복구가 필요해져 복구했고, 아직 정산되지 않은 신청이 있습니다. 다시 실행하면 이 신청도 정산하고 쿠폰을 종결합니다",
 		"a restore was due after the seats had been given, and has left applications to settle: run again, which settles them and finalises the coupon"}
 	RestoreDue = Message{"복구가 필요합니다. Redis가 이 쿠폰을 새로 맡았거나 신청을 잃었을 수 있습니다. 아무것도 발급하지 않았으니 다시 실행하세요",
