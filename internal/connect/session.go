@@ -58,8 +58,9 @@ type Patience struct {
 	Answer time.Duration // longest wait for the answer to a statement; 0: as long as it takes
 }
 
-// answer is longer than the slowest statements take: a lock wait, a page of 20,000 rows, a COMMIT of a million.
-const answer = 2 * time.Minute
+// answer is several times as long as the slowest statements take: a lock wait, a page of 20,000 rows, a COMMIT of a
+// million. A server that died without a word is left after it.
+const answer = 30 * time.Second
 
 var (
 	// Settling is for settlements, restores, reports and changes by operators. In a transaction they wait for Redis,
