@@ -236,7 +236,7 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 	config, err := mysql.ParseDSN(testenv.MySQLFor(t).DSN)
 	require.NoError(t, err)
 	config.Params = map[string]string{"wait_timeout": "28800"}
-	for patience, want := range map[Patience]int{Settling: 20, Brief: 5, Patient: 300} {
+	for patience, want := range map[Patience]int{Settling: 20, Brief: 5, Migrating: 300, Patient: 300} {
 		db, err := (&MySQLSettings{MySQLDSN: config.FormatDSN()}).Open(patience, zap.NewNop())
 		require.NoError(t, err)
 		var silent, sends, receives int
@@ -258,8 +258,8 @@ func TestSession_ServerEndsAbandonedOnes(t *testing.T) {
 func TestPatience_BoundsAnswers(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.MySQLFor(t).DSN
-	require.Zero(t, Patient.Answer)
-	for answer, waits := range map[time.Duration]bool{time.Second: false, Patient.Answer: true} {
+	require.Zero(t, Migrating.Answer)
+	for answer, waits := range map[time.Duration]bool{time.Second: false, Migrating.Answer: true} {
 		db, err := (&MySQLSettings{MySQLDSN: dsn}).Open(Patience{Locks: time.Second, Silent: time.Minute,
 			Answer: answer}, zap.NewNop())
 		require.NoError(t, err)
