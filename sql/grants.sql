@@ -28,8 +28,8 @@ GRANT INSERT ON line_journal TO jajeong_api;
 GRANT SELECT, UPDATE (accepted, asked) ON journal TO jajeong_api;
 GRANT SELECT ON deployment TO jajeong_api;
 
--- Optional: `GRANT PROCESS ON *.* TO jajeong_settle`. `settle serve` then says in its log which session keeps a coupon locked. The
--- right shows the statements of all accounts of the server.
+-- Optional: `GRANT PROCESS ON *.* TO jajeong_settle, jajeong_operator`. `settle` then says in its log which session keeps a coupon
+-- locked. The right shows the statements of all accounts of the server.
 
 -- settle run, serve, dlq, restore, verify and all commands that only read. Locking a coupon or the policy also requires UPDATE. Only
 -- the nightly check of all coupons writes seals and the list of each user's applications.

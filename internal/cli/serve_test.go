@@ -216,8 +216,8 @@ func TestServe_WarnsOfHeldCoupon(t *testing.T) {
 	require.Equal(t, []string{"warn", "warn"}, []string{levels["coupon not settled"], levels["night settled"]})
 }
 
-// The log names locked coupons and, if the account may see it, the session that locks them. The metric counts the
-// coupons.
+// The log names locked coupons and, if the account may see it, the session that locks them. That of a run does, too.
+// The metric of `settle serve` counts the coupons.
 func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	t.Parallel()
 	for name, mayProcess := range map[string]bool{"right PROCESS": true, "no right": false} {
@@ -228,14 +228,37 @@ func TestServe_NamesWhoKeepsACouponLocked(t *testing.T) {
 	}
 }
 
+// lockLine is a line of the log about a locked coupon, or about another matter.
+type lockLine struct {
+	Msg, Admin string
+	Coupon     coupon.CouponID `json:"coupon_id"`
+	Sessions   []string        `json:"sessions_with_old_locks"`
+	Unknown    string          `json:"sessions_unknown"`
+}
+
+func (l lockLine) requireHolder(t *testing.T, holder string, mayProcess bool) {
+	t.Helper()
+	if !mayProcess {
+		require.Contains(t, l.Unknown, "PROCESS", "%+v", l)
+		return
+	}
+	require.Len(t, l.Sessions, 1, "%+v", l)
+	require.Regexp(t, "^"+holder+` \S+@\S+ \(Sleep, [0-9]+ s\)$`, l.Sessions[0])
+}
+
 func testLocked(t *testing.T, mayProcess bool) {
 	w := newWorld(t)
 	w.AddUsers(7)
+	run := w.AddQueue(5, 8)
+	w.Exec(fmt.Sprintf(`CREATE TRIGGER waits BEFORE INSERT ON user_coupon FOR EACH ROW
+		IF NEW.coupon_id = %d THEN
+			SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'Lock wait timeout exceeded';
+		END IF`, run)) // at once: a true wait takes ten seconds, seven times
 	issued, journalled := w.AddImmediate(5, 1, 2, 3), w.AddQueue(5, 4, 5, 6)
 	w.Journal(journalled)
 	w.Apply(journalled, 7)
 	if mayProcess {
-		w.Exec("GRANT PROCESS ON *.* TO " + w.ownName())
+		w.Exec("GRANT PROCESS ON *.* TO " + w.ownName() + ", " + w.nameOf("jajeong_operator"))
 	}
 	tx, err := w.DB.Begin()
 	require.NoError(t, err)
@@ -255,28 +278,24 @@ func testLocked(t *testing.T, mayProcess bool) {
 			require.Contains(t, metrics, fmt.Sprintf(`jajeong_locked_coupons{task="%s"} %d`, task, want))
 		}
 	}
+	ran := make(chan string, 1) // the log of a run
 	admin, named, freed := "", map[coupon.CouponID]bool{}, map[coupon.CouponID]bool{}
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct {
-			Msg, Admin string
-			Coupon     coupon.CouponID `json:"coupon_id"`
-			Sessions   []string        `json:"sessions_with_old_locks"`
-			Unknown    string          `json:"sessions_unknown"`
-		}
+		var line lockLine
 		_ = json.Unmarshal(lines.Bytes(), &line)
 		switch {
 		case line.Admin != "":
 			admin = line.Admin
 		case strings.HasPrefix(line.Msg, "another session keeps a coupon locked"):
-			if mayProcess {
-				require.Len(t, line.Sessions, 1, lines.Text())
-				require.Regexp(t, "^"+holder+` \S+@\S+ \(Sleep, [0-9]+ s\)$`, line.Sessions[0])
-			} else {
-				require.Contains(t, line.Unknown, "PROCESS", lines.Text())
-			}
+			line.requireHolder(t, holder, mayProcess)
 			if named[line.Coupon] = true; len(named) == 2 {
 				locked(admin, 1)
-				require.NoError(t, tx.Rollback())
+				go func() { // the log must be read meanwhile
+					_, _, stderr := w.settle("run", "--cutoff=now", fmt.Sprint("--coupon=", run), "--operator=kim",
+						"--reason=test")
+					ran <- stderr
+					_ = tx.Rollback()
+				}()
 			}
 		case strings.HasPrefix(line.Msg, "coupon no longer locked"):
 			if freed[line.Coupon] = true; len(freed) == 2 {
@@ -289,6 +308,15 @@ func testLocked(t *testing.T, mayProcess bool) {
 	}
 	require.Zero(t, <-ended)
 	require.Equal(t, map[coupon.CouponID]bool{issued: true, journalled: true}, named)
+	says := <-ran
+	busy := lockLine{}
+	for text := range strings.Lines(says) {
+		if strings.Contains(text, "coupon not settled") {
+			require.NoError(t, json.Unmarshal([]byte(text), &busy))
+		}
+	}
+	require.Equal(t, run, busy.Coupon, says)
+	busy.requireHolder(t, holder, mayProcess)
 	require.Len(t, w.Issued(issued), 3)
 	require.EqualValues(t, 4, w.Number("SELECT COUNT(*) FROM line_journal WHERE coupon_id = ?", journalled))
 }

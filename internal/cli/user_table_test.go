@@ -135,9 +135,12 @@ func TestUsers_RefuseUnreadableTable(t *testing.T) {
 }
 
 // ownName is the account of the job.
-func (w *world) ownName() (name string) {
+func (w *world) ownName() string { return w.nameOf("jajeong_settle") }
+
+// nameOf is an account of the grants as this test's server knows it.
+func (w *world) nameOf(account string) (name string) {
 	w.T.Helper()
-	require.NoError(w.T, w.as("jajeong_settle").QueryRowContext(w.T.Context(),
+	require.NoError(w.T, w.as(account).QueryRowContext(w.T.Context(),
 		"SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)").Scan(&name))
 	return name
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jajeong/jajeong/internal/calendar"
@@ -214,6 +215,22 @@ type task struct {
 	interrupted bool // whether a request to stop ended this settlement
 	took        time.Duration
 	err         error
+	holders     []zap.Field // what the log says of sessions that keep the coupon locked
+}
+
+const (
+	// lockedAfter is for how long a session must have had locks to be named. A run has waited for longer.
+	lockedAfter = 5 * time.Second
+	// holdersTimeout bounds the one statement that finds such sessions.
+	holdersTimeout = 4 * time.Second
+)
+
+// findHolders looks for sessions with old locks as soon as the run gives up: later they may be gone.
+func (t *task) findHolders() []zap.Field {
+	ctx, cancel := context.WithTimeout(t.run.stop, holdersTimeout)
+	defer cancel()
+	sessions, err := mysqltx.LockingSessions(ctx, t.DB.Pool(), lockedAfter)
+	return []zap.Field{zap.Strings("sessions_with_old_locks", sessions), zap.NamedError("sessions_unknown", err)}
 }
 
 // settleAll first prepares every coupon. No key can then expire before its coupon is settled, and pods hand over the
@@ -298,6 +315,9 @@ func (t *task) do(part func() (settled, error)) {
 	if t.done, t.err = part(); errors.Is(t.err, errFrozen) {
 		t.done.frozen, t.err = true, nil
 	}
+	if mysqltx.IsLockWait(t.err) && t.run.rules.waitsForLock && !t.run.dryRun {
+		t.holders = t.findHolders()
+	}
 }
 
 func (t *task) result() Result { return t.done.result(t.coupon, t.err, t.took) }
@@ -308,8 +328,12 @@ func (t *task) end() Result {
 	switch {
 	case t.run.dryRun:
 	case t.err != nil:
-		t.logger.Log(t.run.rules.alarm(), "coupon not settled", zap.String("status", string(r.Status)),
-			zap.Error(t.err))
+		level := t.run.rules.alarm()
+		if t.holders != nil { // which no report shows
+			level = zapcore.WarnLevel
+		}
+		t.logger.Log(level, "coupon not settled",
+			append(t.holders, zap.String("status", string(r.Status)), zap.Error(t.err))...)
 	default:
 		t.logger.Info("coupon settled", zap.String("status", string(r.Status)), zap.Int("issued", r.Issued),
 			zap.Int("under_review", r.UnderReview), zap.Int("rejected", r.Rejected),
