@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ func (l *locks) found(ctx context.Context, id coupon.CouponID) {
 	})
 }
 
-// await returns when the row is free, or when a look fails for another reason than the lock.
+// await returns when the row is free or gone. A look that fails for another reason than the lock tells nothing.
 func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 	logger := l.logger.With(zap.Uint64("coupon_id", uint64(id)))
 	var since, named time.Time // start of the looks that found the row locked; time of the last line in the log
@@ -82,12 +83,14 @@ func (l *locks) await(ctx context.Context, id coupon.CouponID) {
 	}()
 	for sleep.For(ctx, lockPause) == nil {
 		began := l.now()
-		err := l.look(ctx, id)
-		if err == nil && !named.IsZero() {
-			logger.Info("coupon no longer locked by another session")
-		}
-		if !mysqltx.IsLockWait(err) {
+		switch err := l.look(ctx, id); {
+		case err == nil, errors.Is(err, sql.ErrNoRows):
+			if !named.IsZero() {
+				logger.Info("coupon no longer locked by another session")
+			}
 			return
+		case !mysqltx.IsLockWait(err):
+			continue
 		}
 		now := l.now()
 		if since.IsZero() {
