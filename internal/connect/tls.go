@@ -92,11 +92,15 @@ func roots(setting, file string) (*x509.CertPool, error) {
 // connection.
 const remoteAlert = "remote error"
 
+// internalError is the alert of a server that has failed itself, and may not fail the next time.
+const internalError = tls.AlertError(80)
+
 // tlsProblem returns err as a problem with the settings, of the given text, if either side refuses the TLS of the
 // other.
 func tlsProblem(err error, problem text.Message, args ...any) error {
 	refused, ok := errors.AsType[*net.OpError](err)
-	if errors.As(err, new(*tls.CertificateVerificationError)) || ok && refused.Op == remoteAlert {
+	alerted := ok && refused.Op == remoteAlert && refused.Err.Error() != internalError.Error()
+	if alerted || errors.As(err, new(*tls.CertificateVerificationError)) {
 		return text.UsageErrorf(problem, append(args, err)...)
 	}
 	return err
