@@ -109,7 +109,8 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
 	}
 	t.pace = rate.NewLimiter(rate.Limit(c.RowsPerSecond), c.RowsPerSecond)
-	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Rows: c.RowsPerSecond}
+	// Copies at once write before they pay: together not more than in one second.
+	t.journal = &journal.Journal{DB: c.DB, Store: c.Store, Rows: max(1, c.RowsPerSecond/copiesAtOnce)}
 	t.copying = newLocks(c.DB.Pool(), "journal", lockJournalSQL, c.Now, c.Logger)
 	t.restores = newLocks(c.DB.Pool(), "restore", lockCouponSQL, c.Now, c.Logger)
 	return t, nil

@@ -54,13 +54,18 @@ func (r *countingRestorer) Restore(ctx context.Context, o journal.Order) (journa
 
 func newJournalTask(d *jajeongtest.Deployment) *journalTask {
 	d.T.Helper()
+	return newJournalTaskAt(d, 100_000)
+}
+
+func newJournalTaskAt(d *jajeongtest.Deployment, rowsPerSecond int) *journalTask {
+	d.T.Helper()
 	servers, err := connect.Open(&d.Job.MySQLSettings, connect.Brief, &d.Job.RedisSettings, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(servers.Close)
 	core, logs := observer.New(zapcore.WarnLevel)
 	t := &journalTask{d: d, restorer: &countingRestorer{Restorer: d.Restorer()}, logs: logs}
 	t.Journal, err = NewJournal(JournalConfig{DB: mysqltx.NewBrief(servers.MySQL), Store: d.NewStore(servers.Redis),
-		Restorer: t.restorer, Cleaner: d.Settler(), RowsPerSecond: 100_000, Now: time.Now, Logger: zap.New(core)})
+		Restorer: t.restorer, Cleaner: d.Settler(), RowsPerSecond: rowsPerSecond, Now: time.Now, Logger: zap.New(core)})
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() {
 		t.copying.watch.Wait()
@@ -441,6 +446,25 @@ func TestJournal_KeepsThePace(t *testing.T) {
 	task.pace = rate.NewLimiter(0, 5)
 	task.rounds(3)
 	require.EqualValues(t, 2, task.pace.Tokens())
+}
+
+// Several long lines write no more at once than one: the rows of one second, and as many that wait for their time.
+func TestJournal_KeepsThePaceOfSeveralCoupons(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	const rows = 100
+	users := jajeongtest.Between[coupon.UserID](1, rows)
+	d.AddUsers(users...)
+	for range copiesAtOnce {
+		d.Apply(d.AddCoupon(5), users...)
+	}
+	task := newJournalTaskAt(d, rows)
+	task.rounds(1) // which finds the coupons
+	task.pace = rate.NewLimiter(0, rows)
+	var background sync.WaitGroup
+	require.Error(t, task.round(testenv.Patient(t), &background), "the time of more rows never comes")
+	background.Wait()
+	require.LessOrEqual(t, d.Number("SELECT COUNT(*) FROM line_journal"), int64(2*rows))
 }
 
 // A row of the journal lies half a minute ahead of the clock of the new server. Nothing is compared again until it can
