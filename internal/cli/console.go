@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/console"
@@ -85,7 +85,9 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
 	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(idle.Listen(netutil.LimitListener(listener, maxConsoleConnections))) }()
+	go func() {
+		failed <- server.Serve(idle.Listen(ops.Limit(listener, maxConsoleConnections, new(atomic.Int64))))
+	}()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve the console: %w", err)

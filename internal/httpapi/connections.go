@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jajeong/jajeong/internal/ops"
 )
 
 const (
@@ -57,37 +59,6 @@ func (c *Connections) Accept() (net.Conn, error) {
 		}
 		_ = one.Close()
 	}
-}
-
-// limited is the listener of a port with streams. It closes connections above a limit.
-type limited struct {
-	net.Listener
-	max  int64
-	open *atomic.Int64
-}
-
-func (l limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= l.max {
-			return &counted{conn, sync.OnceFunc(func() { l.open.Add(-1) })}, nil
-		}
-		l.open.Add(-1)
-		_ = conn.Close()
-	}
-}
-
-type counted struct {
-	net.Conn
-	closed func()
-}
-
-func (c *counted) Close() error {
-	c.closed()
-	return c.Conn.Close()
 }
 
 type surplusKey struct{}
@@ -150,3 +121,5 @@ func (c *connection) Close() error {
 	c.closed()
 	return c.Conn.Close()
 }
+
+func (c *connection) CloseWrite() error { return ops.CloseWrite(c.Conn) }

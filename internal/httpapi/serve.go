@@ -176,7 +176,7 @@ func (s *Server) open(ctx context.Context) ([]net.Listener, error) {
 		addresses = append(addresses, zap.Stringer(p.Name, listener.Addr()))
 		listener = s.Idle.Listen(listener)
 		if p.EndStreams != nil {
-			listeners = append(listeners, limited{listener, int64(p.Connections + p.Surplus), &s.streams})
+			listeners = append(listeners, ops.Limit(listener, int64(p.Connections+p.Surplus), &s.streams))
 			continue
 		}
 		connections := NewConnections(listener, p.Connections, p.Surplus, s.Metrics)

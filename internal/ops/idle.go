@@ -48,6 +48,15 @@ func (l idleListener) Accept() (net.Conn, error) {
 	return &impatient{conn, l.idle}, nil
 }
 
+// CloseWrite is for connections that wrap another one. If package net/http finds the method, it ends a connection whose
+// request it has not read with a FIN: a reset could take the response from the client.
+func CloseWrite(wrapped net.Conn) error {
+	if half, ok := wrapped.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // impatient is a connection that no proxy opened. The only wait of package net/http that is longer than idleTimeout
 // is that for the next request.
 type impatient struct {
@@ -61,3 +70,5 @@ func (c *impatient) SetReadDeadline(t time.Time) error {
 	}
 	return c.Conn.SetReadDeadline(t)
 }
+
+func (c *impatient) CloseWrite() error { return CloseWrite(c.Conn) }
