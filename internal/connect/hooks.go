@@ -66,12 +66,16 @@ func (g *guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // slots asks the node which slots there are. A server that is no Cluster has all of them, and refuses the question.
 func (g *guard) slots(ctx context.Context, cmd *redis.ClusterSlotsCmd, next redis.ProcessHook) error {
+	if g.topology.isCluster.Load() {
+		return next(ctx, cmd)
+	}
 	info := redis.NewStringCmd(ctx, "info", "cluster")
 	if err := next(ctx, info); err != nil {
 		cmd.SetErr(err)
 		return err
 	}
 	if strings.Contains(info.Val(), "cluster_enabled:1") {
+		g.topology.isCluster.Store(true)
 		return next(ctx, cmd)
 	}
 	cmd.SetVal([]redis.ClusterSlot{{Start: 0, End: lastSlot, Nodes: []redis.ClusterNode{{Addr: g.node}}}})
@@ -117,8 +121,9 @@ func unreachable(err error) bool {
 }
 
 type topology struct {
-	cluster *redis.ClusterClient
-	left    atomic.Int32 // number of reloads still to do
+	cluster   *redis.ClusterClient
+	left      atomic.Int32 // number of reloads still to do
+	isCluster atomic.Bool  // a node has said so, and the others need not be asked
 }
 
 func (t *topology) changed() {

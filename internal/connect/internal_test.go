@@ -167,3 +167,30 @@ func TestMigrate_DoesNotWaitForEver(t *testing.T) {
 	_, err = Migrate(t.Context(), m.DB, "Asia/Seoul", nil)
 	require.NoError(t, err)
 }
+
+// The only address may be one of a Cluster. The question is asked until a node says so, and not again.
+func TestGuard_AsksOnceWhetherThereIsACluster(t *testing.T) {
+	t.Parallel()
+	answer, questions := "cluster_enabled:0", 0
+	topology := &topology{}
+	ask := func(node string) []redis.ClusterSlot {
+		cmd := redis.NewClusterSlotsCmd(t.Context(), "cluster", "slots")
+		require.NoError(t, (&guard{node: node, only: true, topology: topology}).ProcessHook(
+			func(_ context.Context, cmd redis.Cmder) error {
+				if info, ok := cmd.(*redis.StringCmd); ok {
+					questions++
+					info.SetVal("# Cluster\r\n" + answer + "\r\n")
+				}
+				return nil
+			})(t.Context(), cmd))
+		return cmd.Val()
+	}
+	require.Len(t, ask("a:1"), 1, "all slots are here")
+	require.Len(t, ask("a:1"), 1)
+	require.Equal(t, 2, questions)
+	answer = "cluster_enabled:1"
+	require.Empty(t, ask("a:1"), "the node says which slots there are")
+	require.Empty(t, ask("a:1"))
+	require.Empty(t, ask("b:1"))
+	require.Equal(t, 3, questions)
+}
