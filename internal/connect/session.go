@@ -183,13 +183,13 @@ type session struct {
 	settles        bool // transactions may be large
 	singleWriter   bool
 	requireDurable bool
-	demotions      *atomic.Int64 // how often the server of the pool was found to be read-only
+	leavings       *atomic.Int64 // how often the pool has left its server
 }
 
 func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, mysqlConnectTimeout) // config.Timeout bounds only the dialing
 	defer cancel()
-	demotions := s.demotions.Load()
+	leavings := s.leavings.Load()
 	conn, err := s.open(ctx)
 	if err != nil {
 		return nil, &ConnectError{err}
@@ -202,7 +202,8 @@ func (s session) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = conn.Close()
 		return nil, &ConnectError{fmt.Errorf("prepare session: %w", err)}
 	}
-	return strictConn{conn.(mysqlConn), demotions, s.demotions}, nil
+	return &strictConn{mysqlConn: conn.(mysqlConn), ofGalera: s.singleWriter, opened: leavings,
+		leavings: s.leavings}, nil
 }
 
 // open opens a connection. By TLS 1.3, a server refuses a certificate after the handshake, and the driver does not tell
@@ -251,18 +252,20 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-// strictConn is a connection to a primary that refuses a zero time.
+// strictConn refuses a zero time, and leaves a server that is no primary any more: see left.go.
 type strictConn struct {
 	mysqlConn
-	opened    int64         // the demotions when it was opened
-	demotions *atomic.Int64 // of its pool
+	ofGalera bool          // GALERA_SINGLE_WRITER: reads wait until the node has applied what others committed
+	left     bool          // database/sql does not use the connection again
+	opened   int64         // the leavings when it was opened: after others, it is not used again either
+	leavings *atomic.Int64 // of its pool
 }
 
 var errZeroTime = errors.New("a zero time is no value for a statement")
 
 // CheckNamedValue refuses a zero time. The driver would send '0000-00-00', which MySQL refuses in a comparison and
 // MariaDB takes for a date before all others. Statements that are prepared are not checked; Jajeong has none.
-func (c strictConn) CheckNamedValue(value *driver.NamedValue) error {
+func (c *strictConn) CheckNamedValue(value *driver.NamedValue) error {
 	if err := c.mysqlConn.CheckNamedValue(value); err != nil {
 		return err
 	}
@@ -270,36 +273,6 @@ func (c strictConn) CheckNamedValue(value *driver.NamedValue) error {
 		return errZeroTime
 	}
 	return nil
-}
-
-func (c strictConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.mysqlConn.ExecContext(ctx, query, args)
-	return result, c.noted(err)
-}
-
-func (c strictConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.mysqlConn.QueryContext(ctx, query, args)
-	return rows, c.noted(err)
-}
-
-// noted notes that the server is read-only: it was a primary, and another server is the primary now. The pool then
-// opens new connections, which lead there, and uses none of those that it has.
-func (c strictConn) noted(err error) error {
-	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok && slices.Contains(readOnly, refusal.Number) {
-		c.demotions.CompareAndSwap(c.opened, c.opened+1)
-	}
-	return err
-}
-
-// readOnly are the error numbers of a server that takes no writes.
-var readOnly = []uint16{1290, 1792, 1836}
-
-// ResetSession comes before each further use of a connection.
-func (c strictConn) ResetSession(ctx context.Context) error {
-	if c.opened != c.demotions.Load() {
-		return driver.ErrBadConn
-	}
-	return c.mysqlConn.ResetSession(ctx)
 }
 
 // ConnectError says that no session was opened. If it wraps a network error, MySQL is away; else a setting is wrong.

@@ -3,9 +3,11 @@ package connect_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -33,10 +35,15 @@ func requireRefused(t *testing.T, err error, m text.Message, contains string) {
 	require.Equal(t, coupon.Setup, mysqltx.ClassOf(err))
 }
 
-// A program is told at its start, not by a COMMIT at midnight.
-func TestGalera_IsRefusedUnlessItSuits(t *testing.T) {
+func TestGalera(t *testing.T) {
 	t.Parallel()
-	g := topology.StartGalera(t, 1)
+	g := topology.StartGalera(t, 2)
+	t.Run("is refused unless it suits", func(t *testing.T) { testSuits(t, g) })
+	t.Run("a node that has left is left", func(t *testing.T) { testLeft(t, g) })
+}
+
+// A program is told at its start, not by a COMMIT at midnight.
+func testSuits(t *testing.T, g *topology.Galera) {
 	dsn := g.Nodes[0].DSN("mysql")
 	db, err := sql.Open("mysql", dsn)
 	testenv.Opened(t, db, err)
@@ -63,6 +70,41 @@ func TestGalera_IsRefusedUnlessItSuits(t *testing.T) {
 	var waits int
 	require.NoError(t, session.QueryRowContext(t.Context(), "SELECT @@SESSION.wsrep_sync_wait").Scan(&waits))
 	require.Equal(t, 1, waits)
+}
+
+// Nobody takes the node for ready. What a transaction did there that could not be rolled back is not committed when the
+// node is back.
+func testLeft(t *testing.T, g *topology.Galera) {
+	settings := connect.MySQLSettings{MySQLDSN: g.Nodes[0].DSN("mysql"), GaleraSingleWriter: true}
+	session, err := settings.Open(connect.Patient, zap.NewNop())
+	testenv.Opened(t, session, err)
+	g.Exec(t, 0, "CREATE TABLE mysql.left_behind (id INT PRIMARY KEY)")
+	session.SetMaxOpenConns(1)
+	tx, err := session.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "INSERT INTO left_behind VALUES (1)")
+	require.NoError(t, err)
+	require.NoError(t, g.Nodes[1].Kill())
+	refused := func(err error, number uint16) bool {
+		refusal, ok := errors.AsType[*mysql.MySQLError](err)
+		return ok && refusal.Number == number
+	}
+	testenv.Eventually(t, "the node refuses statements", func() bool {
+		_, err := g.On(0).ExecContext(t.Context(), "SELECT id FROM mysql.left_behind")
+		return refused(err, 1047)
+	})
+	require.True(t, refused(tx.Rollback(), 1047))
+	require.True(t, refused(session.PingContext(t.Context()), 1205))
+	require.Zero(t, session.Stats().OpenConnections)
+
+	g.Exec(t, 0, "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'")
+	testenv.Eventually(t, "the node is back", func() bool { return session.PingContext(t.Context()) == nil })
+	tx, err = session.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback())
+	var rows int
+	require.NoError(t, session.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM left_behind").Scan(&rows))
+	require.Zero(t, rows)
 }
 
 func TestRequireDurable(t *testing.T) {

@@ -124,8 +124,12 @@ func (r *Replicated) replicate(t *testing.T) {
 
 // DSN is for programs, at the address that moves.
 func (r *Replicated) DSN(database string) string {
+	return dsnAt(r.Address, database)
+}
+
+func dsnAt(a *Address, database string) string {
 	config := mysql.NewConfig()
-	config.Net, config.Addr, config.User, config.DBName = "tcp", r.Address.Addr, account, database
+	config.Net, config.Addr, config.User, config.DBName = "tcp", a.Addr, account, database
 	config.ParseTime = true
 	return config.FormatDSN()
 }
