@@ -64,7 +64,8 @@ func kindOfNumber(err *mysql.MySQLError) kind {
 		3, 1021, 1026, 1030, 1114, // disk full, as various parts of the server report it
 		1226: // the account has reached its limit of connections or statements
 		return transient
-	case 1047, 1053, 1927, // node not ready; server shutting down; connection killed
+	case 1047, 1053, 1927, // node not in its cluster; server shutting down; connection killed
+		1180,       // error during COMMIT: the others in a cluster of Galera may have the transaction
 		3032, 4031, // server is in offline mode; session closed after being idle
 		1040, 1203: // too many connections
 		return away
