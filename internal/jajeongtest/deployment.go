@@ -70,6 +70,8 @@ type Options struct {
 	Redis *testenv.RedisHandle // nil: a share of the shared Redis
 	MySQL *testenv.MySQLHandle // nil: a migrated database on the shared server
 	Users *UserTable           // nil: MigratedUsers
+
+	Galera bool // MySQL is a node of Galera
 }
 
 // New makes a deployment on the shared servers.
@@ -91,7 +93,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	database := databaseOf(t, o)
 	d := &Deployment{T: t, Redis: o.Redis.Client, Prefix: o.Redis.Prefix, UserTable: *o.Users,
 		Users: o.Users.Settings().Directory()}
-	d.Admin.MySQLDSN, d.Admin.RedisAddrs = database.DSN, o.Redis.Addrs
+	d.Admin.MySQLDSN, d.Admin.RedisAddrs, d.Admin.GaleraSingleWriter = database.DSN, o.Redis.Addrs, o.Galera
 	d.DB = d.open(database.DSN)
 	d.PodsDie()
 
@@ -103,7 +105,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	d.RedisUsers = testenv.RedisUsersFor(t, o.Redis.Client, o.Redis.Prefix, docs.RedisUsers)
 	access := func(account, user string) (a Access) {
 		require.Contains(t, d.Accounts, account)
-		a.MySQLDSN, a.RedisAddrs = d.Accounts[account], o.Redis.Addrs
+		a.MySQLDSN, a.RedisAddrs, a.GaleraSingleWriter = d.Accounts[account], o.Redis.Addrs, o.Galera
 		username, password := d.RedisUsers.As(user)
 		a.RedisUsername, a.RedisPasswordFile = username, testenv.SecretFile(t, password)
 		return a
@@ -111,7 +113,7 @@ func NewWith(t testing.TB, o Options) *Deployment {
 	d.Job = access("jajeong_settle", "jajeong_settle")
 	d.Operator = access("jajeong_operator", "jajeong_settle")
 	d.API = access("jajeong_api", "jajeong_api")
-	d.Wallet.MySQLDSN = d.Accounts["jajeong_wallet"]
+	d.Wallet.MySQLDSN, d.Wallet.GaleraSingleWriter = d.Accounts["jajeong_wallet"], o.Galera
 	return d
 }
 
@@ -190,7 +192,8 @@ func DatabaseOn(t testing.TB, server *testenv.MySQL) *testenv.MySQLHandle {
 // open opens a pool with the sessions of the programs. MySQL ends none while a test waits.
 func (d *Deployment) open(dsn string) *sql.DB {
 	d.T.Helper()
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())
+	db, err := (&connect.MySQLSettings{MySQLDSN: dsn, GaleraSingleWriter: d.Admin.GaleraSingleWriter}).
+		Open(connect.Patient, zap.NewNop())
 	require.NoError(d.T, err)
 	d.T.Cleanup(func() { _ = db.Close() })
 	return db

@@ -23,6 +23,9 @@ func (d *Deployment) Environment() []string {
 	if d.Prefix != "" {
 		environment = append(environment, "REDIS_KEY_PREFIX="+d.Prefix)
 	}
+	if d.Admin.GaleraSingleWriter {
+		environment = append(environment, "GALERA_SINGLE_WRITER=true")
+	}
 	return append(environment,
 		"MYSQL_DSN="+d.Admin.MySQLDSN, "REDIS_ADDRS="+strings.Join(d.Admin.RedisAddrs, ","),
 		"APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0", "WALLET_LISTEN=127.0.0.1:0",

@@ -47,9 +47,10 @@ func DatabaseWith(t testing.TB, users Users) testenv.SchemaHandle {
 	})
 }
 
-// Migrate executes statements, separated by semicolons, and migrates a database.
+// Migrate executes statements, separated by semicolons, and migrates a database. The server may be a node of Galera.
 func Migrate(ctx context.Context, dsn, ddl string) error {
-	db, err := (&connect.MySQLSettings{MySQLDSN: dsn}).Open(connect.Patient, zap.NewNop())
+	settings := &connect.MySQLSettings{MySQLDSN: dsn, GaleraSingleWriter: true}
+	db, err := settings.Open(connect.Patient, zap.NewNop())
 	if err != nil {
 		return err
 	}
