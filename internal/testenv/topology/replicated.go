@@ -110,8 +110,8 @@ func (r *Replicated) replicate(t *testing.T) {
 	if err != nil {
 		t.Fatalf("testenv: replicated: %v", err)
 	}
-	exec(t, r.onReplica, r.family.waits+"OFF", r.family.acknowledge, r.family.position, fmt.Sprintf(r.family.follow, host, port, account),
-		r.family.start)
+	exec(t, r.onReplica, r.family.waits+"OFF", r.family.acknowledge, r.family.position,
+		fmt.Sprintf(r.family.follow, host, port, account), r.family.start)
 	r.AwaitApplied(t)
 	if !r.semiSync {
 		return
