@@ -26,6 +26,8 @@ type servers struct {
 	store *candidates.Store
 	users *shop.Directory
 	zone  *deployment.Zone
+
+	handOverTime time.Duration
 }
 
 func (s *servers) verifier() *verify.Verifier {
@@ -37,7 +39,8 @@ func (s *servers) ledger() *ledger.Ledger {
 }
 
 func (s *servers) restorer(now func() time.Time) *journal.Restorer {
-	return &journal.Restorer{DB: mysqltx.New(s.MySQL), Line: s.store, Ledger: s.ledger(), Now: now}
+	return &journal.Restorer{DB: mysqltx.New(s.MySQL), Line: s.store, Ledger: s.ledger(), Now: now,
+		HandOverTime: s.handOverTime}
 }
 
 // zoneless are verbs that go on without the zone of the nights, and show times in UTC: those that find out what is
@@ -83,7 +86,8 @@ func (p *program) connect() (*servers, error) {
 		return nil, err
 	}
 	return &servers{both, store, p.Settings.Directory(),
-		&deployment.Zone{DB: both.MySQL, Now: p.Now, Catalog: catalog.Snapshot{Store: store}.Zone}}, nil
+		&deployment.Zone{DB: both.MySQL, Now: p.Now, Catalog: catalog.Snapshot{Store: store}.Zone},
+		p.HandOverTime}, nil
 }
 
 // sharedWith returns servers for others, who do not close the connections.

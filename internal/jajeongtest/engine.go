@@ -61,7 +61,7 @@ func (d *Deployment) settler(change []func(*settle.Settler)) (s *settle.Settler,
 		DB: mysqltx.New(servers.MySQL), Clock: store, Door: store, Line: store,
 		Catalog: catalog.Snapshot{Store: store}, Auditor: &ledger.Ledger{Store: store},
 		Journal: &journal.Restorer{DB: mysqltx.New(servers.MySQL), Line: store, Ledger: &ledger.Ledger{Store: store},
-			Now: time.Now}, Users: directory, Observer: runmetrics.New(time.Now),
+			Now: time.Now, HandOverTime: HandOverTime}, Users: directory, Observer: runmetrics.New(time.Now),
 		Zone: (&deployment.Zone{DB: servers.MySQL, Now: time.Now, Catalog: catalog.Snapshot{Store: store}.Zone}).Get,
 		Now:  time.Now, Logger: zap.NewNop(), Grace: time.Second, Parallel: 4,
 	})

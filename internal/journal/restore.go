@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -42,13 +43,15 @@ type Line interface {
 		after uint64) (users []coupon.Application, next uint64, err error)
 }
 
-// Restorer enters again whom Redis has lost. All fields but Progress are required.
+// Restorer enters again whom Redis has lost. All fields but Progress and HandOverTime are required.
 type Restorer struct {
 	DB       *mysqltx.DB
 	Line     Line
 	Ledger   *ledger.Ledger
 	Now      func() time.Time         // the time of audit events
 	Progress func(compared, of int64) // called after each page of the journal
+
+	HandOverTime time.Duration // that pods need; zero: candidates.HandOverTime
 }
 
 // Order says what to restore, and in whose name.
@@ -111,12 +114,17 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 }
 
 // RestoreCoupon is Restore for a settlement, which has released the coupon's lock. It restores a second time once those
-// can be entered who are a little ahead of the clock.
+// can be entered who are a little ahead of the clock, or, if people are missing, once pods have had time to hand over
+// whom they know: the end of a restore makes them compare.
 func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID) error {
 	order := Order{Coupon: couponID}
 	done, err := r.Restore(ctx, order)
-	if err == nil && done.Again > 0 {
-		if err = sleep.For(ctx, done.Again); err == nil {
+	wait := done.Again
+	if done.Missing > 0 {
+		wait = max(wait, cmp.Or(r.HandOverTime, candidates.HandOverTime))
+	}
+	if err == nil && wait > 0 {
+		if err = sleep.For(ctx, wait); err == nil {
 			_, err = r.Restore(ctx, order)
 		}
 	}

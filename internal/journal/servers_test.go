@@ -1,11 +1,13 @@
 package journal_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/promise"
@@ -108,4 +110,35 @@ func TestRestore_OfAServerThatServesAgain(t *testing.T) {
 			require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
 		})
 	}
+}
+
+// handsOver is a line where a pod hands over whom it knows once it has seen the end of a restore.
+type handsOver struct {
+	*candidates.Store
+	returned []coupon.Answer
+}
+
+func (h handsOver) EndRestore(ctx context.Context, id coupon.CouponID, e candidates.Ending) (candidates.Ended, error) {
+	ended, err := h.Store.EndRestore(ctx, id, e)
+	if err == nil {
+		_, _, err = h.Store.HandOver(ctx, id, e.Epoch, false, h.returned)
+	}
+	return ended, err
+}
+
+// MySQL has lost a settlement with those who were not selected: a pod alone knows them, and learns of it by the end of
+// a restore. The settlement that has found the gap waits for the pod.
+func TestRestoreCoupon_WaitsForPods(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddQueue(3, 1, 2, 3)
+	d.Restore(id)
+	lost := coupon.Answer{User: 2, Arrival: d.Arrivals(id)["2"]}
+	require.NoError(t, d.Redis.ZRem(t.Context(), d.Queue(id), "2").Err())
+	d.Exec("DELETE FROM line_journal WHERE coupon_id = ?", id)
+	restorer := d.Restorer()
+	restorer.HandOverTime = time.Microsecond
+	restorer.Line = handsOver{restorer.Line.(*candidates.Store), []coupon.Answer{lost}}
+	require.NoError(t, restorer.RestoreCoupon(t.Context(), id))
+	require.Equal(t, lost.Arrival, d.Arrivals(id)["2"])
 }

@@ -18,7 +18,7 @@ type Address struct {
 	mu     sync.Mutex
 	target string
 	conns  map[net.Conn]bool
-	silent *atomic.Bool // of the connections that are made from now on
+	silent *atomic.Bool // of all connections to target
 }
 
 // NewAddress leads to a server until the end of the test.
@@ -53,6 +53,11 @@ func (a *Address) serve(client net.Conn) {
 	a.mu.Lock()
 	target, silent := a.target, a.silent
 	a.mu.Unlock()
+	if silent.Load() { // nobody answers there
+		<-a.over
+		_ = client.Close()
+		return
+	}
 	server, err := net.Dial("tcp", target)
 	if err != nil {
 		_ = client.Close()
@@ -95,15 +100,14 @@ func (a *Address) drop(conns ...net.Conn) {
 func (a *Address) Move(target string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.target = target
+	a.target, a.silent = target, new(atomic.Bool)
 }
 
-// Silence lets nothing more through on the connections that there are, as when a machine has gone. Nobody is told.
+// Silence lets nothing more through to the server, as when its machine has gone. Nobody is told.
 func (a *Address) Silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.silent.Store(true)
-	a.silent = new(atomic.Bool)
 }
 
 // audible is a connection until it is silent.
