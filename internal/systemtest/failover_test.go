@@ -244,7 +244,7 @@ func (f *failover) buy(place int) {
 	}
 }
 
-// place makes the calls of an order, each until it is done. It begins again where a call was lost that had been answered.
+// place makes the calls of an order, each until it is done. It begins again where a call is lost that was answered.
 func (f *failover) place(ctx context.Context, o *failoverOrder) error {
 	calls := []struct{ method, path, body string }{
 		{http.MethodPut, "", fmt.Sprintf(`{"couponId":%d,"userId":%d,"amountWon":30000}`, f.sold, o.user)},
