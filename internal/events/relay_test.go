@@ -40,6 +40,7 @@ type memory struct {
 	acknowledged int           // number of events ever
 	lost         int           // the first of them, which it has no more
 	lacks        time.Duration // since when, if it has lost any
+	coveredFrom  time.Time     // since when it has everything, as it says
 }
 
 var errSinkAway = errors.New("sink away")
@@ -93,6 +94,22 @@ func (m *memory) Look(_ context.Context, known events.Place) (events.Look, error
 }
 func (m *memory) Lags(context.Context) ([]events.Lag, error) { return nil, nil }
 func (m *memory) Close()                                     {}
+func (m *memory) Read(_ context.Context, _ time.Time, visit func([][]byte) error) (time.Time, error) {
+	for some := range slices.Chunk(m.got, 7) {
+		page := make([][]byte, len(some))
+		for i := range some {
+			message, err := some[i].Message()
+			if err != nil {
+				return time.Time{}, err
+			}
+			page[i] = message.Body
+		}
+		if err := visit(page); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return m.coveredFrom, nil
+}
 func (m *memory) ids() (ids []string) {
 	for _, e := range m.got {
 		ids = append(ids, e.Source+" "+e.ID)

@@ -17,6 +17,11 @@ type Sink interface {
 	Look(ctx context.Context, known Place) (Look, error)
 	// Lags returns how far the known consumers are behind.
 	Lags(ctx context.Context) ([]Lag, error)
+	// Read passes what the sink has to visit, by pages of a few hundred bodies: at least what came to it at since or
+	// later, by its clock, and nothing that came after the call. It returns since when the sink has everything that
+	// came to it; the zero time if it has nothing, or lacks something since nobody knows when. It ends with the first
+	// error of visit, and returns that.
+	Read(ctx context.Context, since time.Time, visit func(page [][]byte) error) (from time.Time, err error)
 	Close()
 }
 

@@ -233,4 +233,7 @@ func (h *heard) Look(_ context.Context, known events.Place) (events.Look, error)
 }
 
 func (h *heard) Lags(context.Context) ([]events.Lag, error) { return nil, nil }
-func (h *heard) Close()                                     {}
+func (h *heard) Read(context.Context, time.Time, func([][]byte) error) (time.Time, error) {
+	return time.Time{}, nil
+}
+func (h *heard) Close() {}

@@ -35,17 +35,11 @@ func (s *Sink) lags(ctx context.Context, admin *kadm.Client) (lags []events.Lag,
 	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
-	first, err := admin.ListStartOffsets(ctx, s.topic)
-	if err == nil {
-		err = first.Error()
-	}
+	first, err := listed(admin.ListStartOffsets(ctx, s.topic))
 	if err != nil {
 		return nil, err
 	}
-	last, err := admin.ListEndOffsets(ctx, s.topic)
-	if err == nil {
-		err = last.Error()
-	}
+	last, err := listed(admin.ListEndOffsets(ctx, s.topic))
 	if err != nil {
 		return nil, err
 	}
