@@ -87,7 +87,10 @@ func changeID(user coupon.UserID, seq int, at time.Time) string {
 	return fmt.Sprintf("%d-%d-%d", user, seq, at.UnixMicro())
 }
 
-func source(of coupon.CouponID) string { return "/coupons/" + of.String() }
+// sourcePath is what a source has before the number of the coupon.
+const sourcePath = "/coupons/"
+
+func source(of coupon.CouponID) string { return sourcePath + of.String() }
 
 func newEvent(typ string, of coupon.CouponID, user coupon.UserID, id string, sequence int, at time.Time,
 	data any) *Event {
