@@ -124,7 +124,8 @@ func configurationReference(t *testing.T) string {
 		add("settle "+verb, own)
 	}
 	names := map[string]bool{}
-	for _, r := range rows {
+	for i, r := range rows {
+		rows[i].programs = withoutLeaves(r.programs, root.verbs)
 		names[r.environment] = true
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(names)), connect.Names, "connect.Names has the settings of all programs")
@@ -137,6 +138,24 @@ func configurationReference(t *testing.T) string {
 			strings.Join(r.programs, ", "), cell(r.about))
 	}
 	return page.String()
+}
+
+// withoutLeaves names a group of verbs, such as settle events, instead of all of its verbs.
+func withoutLeaves(programs, verbs []string) (short []string) {
+	for _, program := range programs {
+		group := program[:strings.LastIndex(program, " ")+1]
+		of := func(verb string) bool { return strings.HasPrefix("`settle "+verb, group) }
+		all := strings.Count(group, " ") == 2 && !slices.ContainsFunc(verbs, func(verb string) bool {
+			return of(verb) && !slices.Contains(programs, "`settle "+verb+"`")
+		})
+		if all {
+			program = strings.TrimSpace(group) + "`"
+		}
+		if !slices.Contains(short, program) {
+			short = append(short, program)
+		}
+	}
+	return short
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -21,6 +21,7 @@ import (
 type eventsCmd struct {
 	Status eventsStatusCmd `cmd:""`
 	Replay eventsReplayCmd `cmd:""`
+	Verify eventsVerifyCmd `cmd:""`
 }
 
 type eventsStatusCmd struct {
@@ -87,21 +88,27 @@ func (c *eventsReplayCmd) sink() string {
 
 func (c *eventsReplayCmd) selection(zone *time.Location) (s events.Selection, err error) {
 	s = events.Selection{Coupon: c.Coupon, Run: c.Run}
+	s.From, s.To, err = period(c.From, c.To, zone)
+	return s, err
+}
+
+// period reads the flags --from and --to. A flag that is not given has the zero time.
+func period(from, to string, zone *time.Location) (since, before time.Time, err error) {
 	var wrongFrom, wrongTo error
-	if c.From != "" {
-		s.From, wrongFrom = instant("--from", c.From, zone)
+	if from != "" {
+		since, wrongFrom = instant("--from", from, zone)
 	}
-	if c.To != "" {
-		s.To, wrongTo = instant("--to", c.To, zone)
+	if to != "" {
+		before, wrongTo = instant("--to", to, zone)
 	}
-	return s, errors.Join(wrongFrom, wrongTo)
+	return since, before, errors.Join(wrongFrom, wrongTo)
 }
 
 func (c *eventsReplayCmd) Validate() error {
 	s, err := c.selection(time.UTC)
 	return errors.Join(err, c.sinkSettings.Validate(), c.needs(c.Sink),
 		refuse(s == events.Selection{} && err == nil, text.NothingToReplay),
-		refuse(err == nil && !s.To.IsZero() && !s.From.Before(s.To), text.ReplayBackwards, c.From, c.To),
+		refuse(err == nil && !s.To.IsZero() && !s.From.Before(s.To), text.EventsBackwards, c.From, c.To),
 		refuse(c.sink() == connect.NoSink && !c.DryRun, text.NoSinkToReplay))
 }
 
@@ -209,6 +216,50 @@ func (c *eventsReplayCmd) print(p *program, done events.Replayed, err error) err
 	}
 	if err != nil && !c.DryRun {
 		err = fmt.Errorf("%w; %s", err, p.Sprintf(text.ReplayMayBeRepeated))
+	}
+	return err
+}
+
+type eventsVerifyCmd struct {
+	sinkSettings `embed:""`
+	From         string `required:"" placeholder:"TIME"`
+	To           string `placeholder:"TIME"`
+	Output       string `enum:"table,json" default:"table"`
+}
+
+func (c *eventsVerifyCmd) Validate() error {
+	from, to, err := period(c.From, c.To, time.UTC)
+	return errors.Join(err, c.sinkSettings.Validate(),
+		refuse(err == nil && !to.IsZero() && !from.Before(to), text.EventsBackwards, c.From, c.To),
+		refuse(c.EventSink == connect.NoSink, text.NoSinkToVerify))
+}
+
+func (c *eventsVerifyCmd) read(ctx context.Context, p *program, s *servers) error {
+	from, to, err := period(c.From, c.To, p.Zone)
+	if err != nil {
+		return err
+	}
+	sink, err := c.open(p, c.EventSink, 0)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	bar := output.NewProgress(p.Stderr, p.Sprintf(text.ComparingEvents))
+	found, err := (&events.Verification{From: from, To: to, Sink: sink, Rows: s.MySQL,
+		Progress: func(n int) { bar.Add("", n) }}).Run(ctx)
+	bar.End()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return settle.Stopped(ctx)
+	case err != nil:
+		return err
+	case c.Output == "json":
+		err = output.JSON(p.Stdout, found)
+	default:
+		p.view().Verified(c.EventSink, &found)
+	}
+	if err == nil && len(found.Missing) > 0 {
+		err = worst(coupon.Invariant)
 	}
 	return err
 }

@@ -186,3 +186,71 @@ func TestEvents_MayBeLost(t *testing.T) {
 		}
 	}
 }
+
+// MySQL goes back to before a confirmation that consumers know. The account of an operator names it. What settle user
+// forget and settle purge have deleted is no finding.
+func TestEvents_Verify(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(between(1, 7)...)
+	var ended, other coupon.CouponID
+	w.serveEvents("everything is published", func() bool {
+		if w.Number("SELECT COUNT(*) FROM event_relay WHERE from_at IS NOT NULL") == 0 {
+			return false // events are not turned on yet
+		}
+		if other == 0 {
+			ended, other = w.ended(), w.ended()
+		}
+		return w.Number("SELECT COUNT(*) FROM coupon_log WHERE published_at IS NULL") == 0
+	})
+	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
+	verify := func(want int, args ...string) (found events.Verified) {
+		t.Helper()
+		code, stdout, stderr := w.settle(unless(args, "events", "verify", "--output=json", toStream,
+			"--from=2020-01-01 00:00")...)
+		require.Equal(t, want, code, "%s%s", stdout, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &found), stdout)
+		return found
+	}
+	require.Equal(t, 2, w.forgets("1").Remains.Coupons)
+	found := verify(exitDone)
+	require.Empty(t, found.Missing)
+	require.Equal(t, len(w.streamed()), found.Events)
+	require.False(t, found.Complete, "the stream began later")
+	require.WithinDuration(t, time.Now(), *found.CoveredFrom, time.Minute)
+
+	row := w.Number("SELECT id FROM user_coupon WHERE coupon_id = ? AND user_id = 1", other)
+	at := w.Number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', at) FROM coupon_log WHERE user_coupon_id = ? AND "+
+		"seq = 2", row)
+	w.Exec("DELETE FROM coupon_log WHERE user_coupon_id = ? AND seq = 2", row)
+	found = verify(exitInvariant)
+	require.Len(t, found.Missing, 1)
+	order, m := other.String()+"-1", found.Missing[0]
+	require.Equal(t, fmt.Sprintf("/coupons/%d 1-2-%d", other, at), m.Source+" "+m.ID)
+	require.Equal(t, order, *m.Order)
+	require.EqualValues(t, 12_000, *m.Amount)
+	require.EqualValues(t, 3_000, *m.Discount)
+	later := time.Now().Add(time.Minute).Format(time.RFC3339)
+	require.Zero(t, verify(exitDone, "--from="+later).Events)
+	require.Empty(t, verify(exitDone, "--to=2020-01-02 00:00").Missing)
+
+	require.Equal(t, []coupon.CouponID{ended, other}, w.purge("--yes").Purged)
+	found = verify(exitDone)
+	require.Equal(t, len(w.streamed()), found.Events)
+	require.Equal(t, found.Events, found.Purged)
+	require.NoError(t, w.Redis.Del(t.Context(), w.stream()).Err())
+	found = verify(exitDone)
+	require.Nil(t, found.CoveredFrom)
+
+	refused(t, "EVENT_SINK is none")(w.settle("events", "verify", "--from=2026-01-01 00:00"))
+	refused(t, "--from")(w.settle("events", "verify", toStream))
+	refused(t, "is not before")(w.settle("events", "verify", toStream, "--from=2026-01-02 00:00",
+		"--to=2026-01-01 00:00"))
+	refused(t, "not a time")(w.settle("events", "verify", toStream, "--from=yesterday"))
+	away := []string{"events", "verify", toStream, "--from=2026-01-01 00:00"}
+	code, _, stderr := w.settle(append(away, "--event-redis-addrs="+nowhere)...)
+	require.Equal(t, exitInfrastructure, code, stderr)
+	w.servers[0] = "--mysql-dsn=root@tcp(" + nowhere + ")/jajeong"
+	code, _, stderr = w.settle(away...)
+	require.Equal(t, exitInfrastructure, code, stderr)
+}

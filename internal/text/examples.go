@@ -53,6 +53,10 @@ var examples = map[string][]string{
 		"EVENT_SINK=redis settle events replay --coupon 42 --yes",
 		"settle events replay --from '2026-11-27 00:00' --to '2026-11-28 00:00' --sink kafka",
 	},
+	"settle events verify": {
+		"EVENT_SINK=redis settle events verify --from '2026-11-27 09:50' --to '2026-11-27 10:10'",
+		"EVENT_SINK=kafka settle events verify --from '2026-11-27 09:50' --output json",
+	},
 	"settle console": {
 		"settle console --console-dev-user kim",
 		"CONSOLE_URL=https://coupons.example.com CONSOLE_OIDC_ISSUER=https://login.example.com CONSOLE_OIDC_CLIENT_ID=jajeong CONSOLE_OIDC_CLIENT_SECRET_FILE=/run/secrets/console CONSOLE_ROLES=finance-team=finance,cs-team=cs,sre=operator settle console",

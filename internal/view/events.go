@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -76,6 +77,55 @@ func (v View) consumers(s events.Status) {
 		t.AppendRow(table.Row{output.Printable(lag.Group), known(lag.Unread), known(lag.Pending)})
 	}
 	t.Render()
+}
+
+// maxMissing bounds the rows of a table of missing events.
+const maxMissing = 1_000
+
+// Verified prints which events of a sink MySQL does not have.
+func (v View) Verified(sink string, found *events.Verified) {
+	switch {
+	case found.Events == 0:
+		v.Println(text.NoEventsToCompare, sink)
+	case len(found.Missing) == 0:
+		v.Println(text.NoEventsMissing, found.Events)
+	default:
+		v.missing(found.Missing)
+		v.Println(text.EventsMissing, found.Events, len(found.Missing))
+	}
+	if found.Purged > 0 {
+		v.Println(text.EventsOfPurged, found.Purged)
+	}
+	if found.Unreadable > 0 {
+		v.Println(text.UnreadableEvents, sink, found.Unreadable)
+	}
+	switch {
+	case found.More:
+		v.Println(text.MoreEventsMissing, len(found.Missing))
+	case found.CoveredFrom == nil:
+		v.Println(text.SinkCoversNothing, sink)
+	case !found.Complete:
+		v.Println(text.SinkCoversFrom, sink, *found.CoveredFrom)
+	}
+}
+
+func (v View) missing(all []events.Missing) {
+	t := v.table(text.ColumnAt, text.ColumnSource, text.ColumnEventID, text.ColumnEventType, text.ColumnUser,
+		text.ColumnOrder, text.ColumnAmountWon)
+	for _, m := range all[:min(len(all), maxMissing)] {
+		order, amount := "", ""
+		if m.Order != nil {
+			order = output.Printable(*m.Order)
+		}
+		if m.Amount != nil {
+			amount = strconv.FormatInt(*m.Amount, 10)
+		}
+		t.AppendRow(table.Row{v.Instant(m.Time), m.Source, m.ID, output.Printable(m.Type), m.User, order, amount})
+	}
+	t.Render()
+	if len(all) > maxMissing {
+		v.Println(text.EventsMissingCut, maxMissing)
+	}
 }
 
 // Replayed prints the events that a replay has published, or would publish.
