@@ -96,6 +96,7 @@ type failover struct {
 	loading    sync.WaitGroup
 	promotedAt time.Time
 
+	began       time.Time
 	before      int64         // coupons that the new primary has of those issued at once
 	issuedAfter time.Duration // when it had more
 
@@ -166,6 +167,7 @@ func (f *failover) addCoupons() {
 
 // startServe turns the events on.
 func (f *failover) startServe() {
+	f.began = time.Now()
 	server := testenv.PrivateRedis(f.t, testenv.RedisOptions{})
 	f.sink = &streamSink{server: server, client: testenv.RedisClient(f.t, server.Addr()),
 		stream: f.Prefix + "coupon:events"}
@@ -180,7 +182,7 @@ func (f *failover) startServe() {
 
 // start starts the servers of users and of the shop, and what users, operators and the shop do.
 func (f *failover) start() {
-	f.promotedAt = time.Now()
+	f.promotedAt = f.began
 	f.over, f.stop = context.WithCancel(testenv.Patient(f.t))
 	f.t.Cleanup(f.stop)
 	for _, after := range []string{"journal", "redis"} {
@@ -519,8 +521,8 @@ func (f *failover) checkEvents() {
 	f.t.Helper()
 	left, err := f.sink.contents(f.t.Context())
 	require.NoError(f.t, err)
-	rows, lost := (&mall{Deployment: f.Deployment}).rows(), 0
-	known := map[string]bool{}
+	rows := (&mall{Deployment: f.Deployment}).rows()
+	known, lost := map[string]bool{}, map[string]bool{}
 	for _, e := range left.first {
 		fact, err := parseFact([]byte(e.body))
 		require.NoError(f.t, err)
@@ -532,16 +534,34 @@ func (f *failover) checkEvents() {
 			require.Equal(f.t, fact.Data.AppliedAt, row.Data.AppliedAt, e.body)
 		}
 		if !exists {
-			lost++
+			lost[fact.name()] = true
 		}
 	}
 	for name := range rows {
 		require.Contains(f.t, known, name)
 	}
-	f.t.Logf("%d events, of which MySQL lacks %d", len(known), lost)
+	f.t.Logf("%d events, of which MySQL lacks %d", len(known), len(lost))
+	require.Equal(f.t, lost, f.named())
 	if f.lacks == 0 {
 		left.require(f.t, rows)
 	}
+}
+
+// named are the events that `settle events verify` names.
+func (f *failover) named() map[string]bool {
+	f.t.Helper()
+	var output bytes.Buffer
+	cmd := exec.Command(testenv.Build(f.t, "./cmd/settle"), append(append([]string{"events", "verify",
+		"--from=" + f.began.Format(time.RFC3339), "--output=json"}, f.sink.flags()...), f.Flags(f.Operator)...)...)
+	cmd.Env, cmd.Stdout = f.Environment(), &output
+	_ = cmd.Run() // it ends with 3 if it names any
+	var found struct{ Missing []struct{ Source, ID string } }
+	require.NoError(f.t, json.Unmarshal(output.Bytes(), &found))
+	named := map[string]bool{}
+	for _, e := range found.Missing {
+		named[e.Source+" "+e.ID] = true
+	}
+	return named
 }
 
 // verify runs `settle verify`. A warning is allowed about what nobody was told.
