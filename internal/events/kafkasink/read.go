@@ -69,14 +69,20 @@ func (s *Sink) consume(ctx context.Context, starts, ends kadm.ListedOffsets, vis
 	left := map[int32]int64{} // by partition: the offset at which its reading ends
 	at := map[int32]kgo.Offset{}
 	for partition, end := range ends[s.topic] {
-		if start, ok := starts.Lookup(s.topic, partition); ok && start.Offset < end.Offset {
+		start, ok := starts.Lookup(s.topic, partition)
+		if !ok {
+			return &Error{fmt.Errorf("read topic %s: no broker knows where partition %d begins", s.topic, partition)}
+		}
+		if start.Offset < end.Offset {
 			left[partition], at[partition] = end.Offset, kgo.NewOffset().At(start.Offset)
 		}
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	client, err := kgo.NewClient(append(slices.Clone(s.options), kgo.FetchMaxBytes(readBytes),
+	// Without fetch sessions, there is none to end at a broker that does not answer.
+	client, err := kgo.NewClient(append(slices.Clone(s.options), kgo.DisableFetchSessions(),
+		kgo.FetchMaxBytes(readBytes),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: at}))...)
 	if err != nil {
 		return fmt.Errorf("make a Kafka client: %w", err)

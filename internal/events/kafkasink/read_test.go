@@ -1,7 +1,10 @@
 package kafkasink
 
 import (
+	"context"
 	"errors"
+	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -99,13 +102,24 @@ func TestRead_PassesWhatTheTopicHas(t *testing.T) {
 	require.Zero(t, from, "a partition has lost everything")
 }
 
+// manyMessages are more than a client fetches ahead, also compressed.
+func manyMessages() []events.Message {
+	all, random := messages(0, 20_000), rand.NewChaCha8([32]byte{})
+	for i := range all {
+		noise := make([]byte, 400)
+		_, _ = random.Read(noise)
+		all[i].Body = append(strconv.AppendInt(nil, int64(i), 10), noise...)
+	}
+	return all
+}
+
 // A relay that publishes while somebody reads does not keep the reading from its end.
 func TestRead_EndsAtTheLastRecordOfTheCall(t *testing.T) {
 	t.Parallel()
 	h := testenv.KafkaFor(t, 2)
 	settings := connect.KafkaSettings{KafkaBrokers: h.Brokers, KafkaTopic: h.Topic}
 	s, relay := newSink(t, settings), newSink(t, settings)
-	all := messages(0, 1_500)
+	all := manyMessages()
 	_, err := deliver(t.Context(), relay, all)
 	require.NoError(t, err)
 	var bodies []string
@@ -113,7 +127,7 @@ func TestRead_EndsAtTheLastRecordOfTheCall(t *testing.T) {
 		for _, body := range page {
 			bodies = append(bodies, string(body))
 		}
-		_, err := deliver(t.Context(), relay, messages(10_000+len(bodies), 100))
+		_, err := deliver(t.Context(), relay, messages(len(all)+len(bodies), 100))
 		return err
 	})
 	require.NoError(t, err)
@@ -124,7 +138,7 @@ func TestRead_ReturnsErrors(t *testing.T) {
 	t.Parallel()
 	broker := testenv.PrivateKafka(t, testenv.KafkaOptions{Topics: map[string]int32{topic: 1}})
 	s := newSink(t, connect.KafkaSettings{KafkaBrokers: []string{broker.Addr()}, KafkaTopic: topic})
-	_, err := deliver(t.Context(), s, messages(0, 2_000))
+	_, err := deliver(t.Context(), s, manyMessages())
 	require.NoError(t, err)
 	wrong, pages := errors.New("wrong"), 0
 	_, err = s.Read(testenv.Patient(t), time.Time{}, func([][]byte) error { pages++; return wrong })
@@ -135,6 +149,22 @@ func TestRead_ReturnsErrors(t *testing.T) {
 	_, err = other.Read(testenv.Patient(t), time.Time{}, func([][]byte) error { return nil })
 	requireClass(t, err, text.KafkaTopicMissing)
 
-	_, err = s.Read(testenv.Patient(t), time.Time{}, func([][]byte) error { return broker.Freeze() })
+	var frozen time.Time
+	pages = 0
+	_, err = s.Read(testenv.Patient(t), time.Time{}, func([][]byte) error {
+		if pages++; pages > 1 {
+			return nil
+		}
+		defer testenv.Eventually(t, "the broker is frozen", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err := other.Look(ctx, events.Place{})
+			return errors.Is(err, context.DeadlineExceeded)
+		})
+		frozen = time.Now()
+		return broker.Freeze()
+	})
+	require.Less(t, time.Since(frozen), 4*readTimeout)
+	require.ErrorContains(t, err, "read topic "+topic+":")
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 }
