@@ -144,7 +144,7 @@ func (m *measurement) measure(ctx context.Context, sc scene, kafka bool, n int) 
 	defer sink.Close()
 	through := &kept{Sink: sink, messages: make([]events.Message, 0, n)}
 	db := p.Servers.MySQL
-	relay := events.NewRelay(events.Config{Name: "bench", Sink: through, Locks: mysqltx.NewBrief(db), Rows: db,
+	relay := events.NewRelay(events.Config{Name: "bench", Sink: through, DB: mysqltx.NewBrief(db),
 		Now: time.Now})
 	if _, err := publish(ctx, relay); err != nil { // turns events on
 		return r, err

@@ -62,7 +62,7 @@ func (c *serveCmd) eventsTask(p *program, s *settler,
 	if err != nil {
 		return nil, func() {}, err
 	}
-	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, Locks: brief, Rows: s.MySQL, Now: p.Now})
+	relay := events.NewRelay(events.Config{Name: c.EventSink, Sink: sink, DB: brief, Now: p.Now})
 	shortfall := func(ctx context.Context) (events.Shortfall, error) {
 		return events.ReadShortfall(ctx, s.MySQL, c.EventSink)
 	}

@@ -31,11 +31,10 @@ const (
 
 // Config is what the relay needs. Every field is required.
 type Config struct {
-	Name  string // name of the sink: EVENT_SINK
-	Sink  Sink
-	Locks *mysqltx.DB // connections that end soon if the process stops in the middle of a round
-	Rows  *sql.DB     // connections for reading
-	Now   func() time.Time
+	Name string // name of the sink: EVENT_SINK
+	Sink Sink
+	DB   *mysqltx.DB // connections that end soon if the process stops in the middle of a round
+	Now  func() time.Time
 }
 
 // Relay publishes what was issued and what happened to it afterwards. Its methods may not be called in parallel.
@@ -72,7 +71,7 @@ func (r *Relay) Round(ctx context.Context) (done Round, err error) {
 	began := r.Now()
 	defer func() { r.adapt(r.Now().Sub(began), err) }()
 	var sinkError error
-	err = r.Locks.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+	err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		done, sinkError, err = r.attempt(ctx, tx)
 		return err
 	})
@@ -133,7 +132,7 @@ func (r *Relay) attempt(ctx context.Context, tx *sql.Tx) (done Round, sinkError,
 	if err != nil {
 		return done, nil, err
 	}
-	done.Published, at.Last, sinkError = r.publish(ctx, at.Place, events)
+	done.Published, at.Last, sinkError = r.publish(ctx, tx, at.Place, events)
 	err = events.write(ctx, tx, &at, done.Published)
 	if err == nil && at != before {
 		err = at.write(ctx, tx, r.Name)
@@ -175,7 +174,7 @@ func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, erro
 		if !r.ahead.at(c) {
 			r.ahead = aheadOf(c)
 		}
-		if err := r.ahead.fill(ctx, r.Rows, room); err != nil {
+		if err := r.ahead.fill(ctx, tx, room); err != nil {
 			return nil, err
 		}
 		events.take(r.ahead, room)
@@ -190,14 +189,16 @@ func (r *Relay) gather(ctx context.Context, tx *sql.Tx, at cursor) (*batch, erro
 	return events, err
 }
 
-// publish delivers the events, and reads more coupons meanwhile.
-func (r *Relay) publish(ctx context.Context, at Place, events *batch) (delivered int, last string, sinkError error) {
+// publish delivers the events, and reads more coupons meanwhile. It reads them in the transaction that marks them as
+// published: another connection may lead to another server.
+func (r *Relay) publish(ctx context.Context, tx *sql.Tx, at Place, events *batch) (delivered int, last string,
+	sinkError error) {
 	if len(events.messages) == 0 {
 		return 0, at.Last, nil
 	}
 	var group errgroup.Group
 	if i := len(events.parts) - 1; i >= 0 && !events.parts[i].last {
-		group.Go(func() error { return r.ahead.more(ctx, r.Rows) })
+		group.Go(func() error { return r.ahead.more(ctx, tx) })
 	}
 	timed, cancel := context.WithTimeout(ctx, PublishTimeout)
 	defer cancel()

@@ -137,7 +137,7 @@ func (s *shop) newRelay() *events.Relay {
 	s.T.Helper()
 	pool, err := s.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	testenv.Opened(s.T, pool, err)
-	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, Locks: mysqltx.NewBrief(pool), Rows: pool,
+	relay := events.NewRelay(events.Config{Name: "redis", Sink: s.sink, DB: mysqltx.NewBrief(pool),
 		Now: time.Now})
 	relay.PublishAtMost(roundOfTests)
 	return relay
@@ -514,7 +514,7 @@ func TestRound_AnotherSinkTakesOver(t *testing.T) {
 	s.SettleNow()
 
 	to := &memory{server: "k", room: -1}
-	other := events.NewRelay(events.Config{Name: "kafka", Sink: to, Locks: mysqltx.NewBrief(s.DB), Rows: s.DB,
+	other := events.NewRelay(events.Config{Name: "kafka", Sink: to, DB: mysqltx.NewBrief(s.DB),
 		Now: time.Now})
 	for round := (events.Round{More: true}); round.More; {
 		round, err = other.Round(t.Context())

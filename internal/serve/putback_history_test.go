@@ -197,7 +197,7 @@ func (h *history) startRelay() {
 	pool, err := h.Job.MySQLSettings.Open(connect.Patient, zap.NewNop())
 	testenv.Opened(h.T, pool, err)
 	h.heard = &heard{}
-	h.relay = events.NewRelay(events.Config{Name: "redis", Sink: h.heard, Locks: mysqltx.NewBrief(pool), Rows: pool,
+	h.relay = events.NewRelay(events.Config{Name: "redis", Sink: h.heard, DB: mysqltx.NewBrief(pool),
 		Now: time.Now})
 	h.publish()
 }
