@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,11 +110,9 @@ func testLeft(t *testing.T, g *topology.Galera) {
 
 func TestRequireDurable(t *testing.T) {
 	t.Parallel()
-	server := testenv.PrivateMySQL(t, testenv.MySQLOptions{MariaDB: true, Args: []string{"--log-bin", "--server-id=1",
-		"--binlog-format=ROW", "--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1",
-		"--rpl-semi-sync-master-wait-point=AFTER_SYNC", "--rpl-semi-sync-master-timeout=3600000"}})
-	s := connect.MySQLSettings{MySQLDSN: server.DSN("mysql"), RequireDurable: true}
-	db, err := sql.Open("mysql", server.DSN("mysql"))
+	r := topology.StartReplicated(t, topology.ReplicatedOptions{SemiSync: true, MariaDB: true})
+	s := connect.MySQLSettings{MySQLDSN: r.Primary.DSN("mysql"), RequireDurable: true}
+	db, err := sql.Open("mysql", r.Primary.DSN("mysql"))
 	testenv.Opened(t, db, err)
 	found := func() (all []string) {
 		weak, err := durability.Look(t.Context(), durability.Of(db))
@@ -128,7 +127,8 @@ func TestRequireDurable(t *testing.T) {
 		_, err := db.ExecContext(t.Context(), "SET GLOBAL "+change)
 		require.NoError(t, err)
 	}
-	set("rpl_semi_sync_master_enabled = ON") // before, each commit would have waited for a replica
+	set("innodb_flush_log_at_trx_commit = 1")
+	set("sync_binlog = 1")
 	require.Empty(t, found())
 	require.NoError(t, ping(t, s))
 	for _, weaker := range [][3]string{{"innodb_flush_log_at_trx_commit", "2", "1"}, {"sync_binlog", "0", "1"},
@@ -143,12 +143,19 @@ func TestRequireDurable(t *testing.T) {
 	}
 	require.Empty(t, found())
 
-	// Without a replica, the first commit after the timeout makes it asynchronous.
+	// Without a replica, commits wait. The first one after the timeout makes it asynchronous.
+	r.Behind(t)
+	testenv.Eventually(t, "the replica has left", func() bool {
+		return slices.Equal(found(), []string{"Rpl_semi_sync_master_clients=0 → >= 1"})
+	})
+	err = ping(t, s)
+	require.ErrorContains(t, err, "Rpl_semi_sync_master_clients=0")
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "a replica comes back")
 	set("rpl_semi_sync_master_timeout = 1")
 	_, err = db.ExecContext(t.Context(), "CREATE DATABASE jajeong")
 	require.NoError(t, err)
 	set("rpl_semi_sync_master_timeout = 3600000")
-	require.Equal(t, []string{"Rpl_semi_sync_master_status=OFF → ON"}, found())
+	require.Equal(t, []string{"Rpl_semi_sync_master_status=OFF → ON", "Rpl_semi_sync_master_clients=0 → >= 1"}, found())
 	err = ping(t, s)
 	require.ErrorContains(t, err, "Rpl_semi_sync_master_status=OFF")
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "a replica comes back")

@@ -57,19 +57,21 @@ const acknowledged = time.Hour
 // MariaDB.
 var semiSync = []names{
 	{enabled: "rpl_semi_sync_source_enabled", timeout: "rpl_semi_sync_source_timeout",
-		point: "rpl_semi_sync_source_wait_point", status: "Rpl_semi_sync_source_status"},
+		point: "rpl_semi_sync_source_wait_point", status: "Rpl_semi_sync_source_status",
+		replicas: "Rpl_semi_sync_source_clients"},
 	{enabled: "rpl_semi_sync_master_enabled", timeout: "rpl_semi_sync_master_timeout",
-		point: "rpl_semi_sync_master_wait_point", status: "Rpl_semi_sync_master_status"},
+		point: "rpl_semi_sync_master_wait_point", status: "Rpl_semi_sync_master_status",
+		replicas: "Rpl_semi_sync_master_clients"},
 }
 
-type names struct{ enabled, timeout, point, status string }
+type names struct{ enabled, timeout, point, status, replicas string }
 
 // Names of variables and of status variables differ, so that both are read into one map.
 var variablesSQL, statusSQL = func() (string, string) {
 	variables, status := []string{flushLog, binaryLog, syncBinlog, readOnly, readOnlyBelow, galera},
 		[]string{clusterSize, clusterStatus}
 	for _, n := range semiSync {
-		variables, status = append(variables, n.enabled, n.timeout, n.point), append(status, n.status)
+		variables, status = append(variables, n.enabled, n.timeout, n.point), append(status, n.status, n.replicas)
 	}
 	return showSQL("VARIABLES", variables), showSQL("STATUS", status)
 }()
@@ -118,7 +120,7 @@ func Look(ctx context.Context, show Show) ([]Finding, error) {
 func (f Finding) Passes() bool {
 	passing := []string{clusterSize, clusterStatus}
 	for _, n := range semiSync {
-		passing = append(passing, n.status)
+		passing = append(passing, n.status, n.replicas)
 	}
 	return f.Code == Weak && slices.Contains(passing, f.Variable)
 }
@@ -159,6 +161,7 @@ func judge(found map[string]string) (all []Finding) {
 		return all
 	}
 	require(n.status, "ON", IsOn)
+	require(n.replicas, ">= 1", func(value string) bool { return value != "0" }) // else commits wait
 	require(n.point, "AFTER_SYNC", is("AFTER_SYNC"))
 	require(n.timeout, fmt.Sprintf(">= %d", acknowledged.Milliseconds()), func(value string) bool {
 		ms, err := strconv.ParseUint(value, 10, 64)

@@ -12,10 +12,12 @@ func TestJudge(t *testing.T) {
 	const hour = ">= 3600000"
 	mariadb := map[string]string{flushLog: "1", binaryLog: "ON", syncBinlog: "1", readOnly: "OFF", galera: "OFF",
 		"rpl_semi_sync_master_enabled": "ON", "rpl_semi_sync_master_timeout": "1000000000000",
-		"rpl_semi_sync_master_wait_point": "AFTER_SYNC", "Rpl_semi_sync_master_status": "ON"}
+		"rpl_semi_sync_master_wait_point": "AFTER_SYNC", "Rpl_semi_sync_master_status": "ON",
+		"Rpl_semi_sync_master_clients": "2"}
 	mysql := map[string]string{flushLog: "1", binaryLog: "ON", syncBinlog: "1", readOnly: "OFF",
 		"rpl_semi_sync_source_enabled": "ON", "rpl_semi_sync_source_timeout": "1000000000000000000",
-		"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "Rpl_semi_sync_source_status": "ON"}
+		"rpl_semi_sync_source_wait_point": "AFTER_SYNC", "Rpl_semi_sync_source_status": "ON",
+		"Rpl_semi_sync_source_clients": "1"}
 	asynchronous := map[string]string{flushLog: "1", binaryLog: "ON", syncBinlog: "1", readOnly: "OFF"}
 	for _, c := range []struct {
 		of   map[string]string
@@ -49,6 +51,8 @@ func TestJudge(t *testing.T) {
 			want: []Finding{{Weak, "Rpl_semi_sync_source_status", "OFF", "ON"}}},
 		{of: mysql, but: map[string]string{"Rpl_semi_sync_source_status": ""},
 			want: []Finding{{Unknown, "Rpl_semi_sync_source_status", "", "ON"}}},
+		{of: mysql, but: map[string]string{"Rpl_semi_sync_source_clients": "0"},
+			want: []Finding{{Weak, "Rpl_semi_sync_source_clients", "0", ">= 1"}}},
 		{of: mariadb, but: map[string]string{"rpl_semi_sync_master_wait_point": "AFTER_COMMIT",
 			"rpl_semi_sync_master_timeout": "10000"},
 			want: []Finding{{Weak, "rpl_semi_sync_master_wait_point", "AFTER_COMMIT", "AFTER_SYNC"},

@@ -58,7 +58,7 @@ var (
 	Panicked     = Message{"프로그램 오류: panic: %v. 로그와 함께 알려 주세요", "a bug: panic: %v; please report it with the log"}
 	SeatsGone    = Message{"%d번 쿠폰에 남은 수량이 %d장보다 적습니다. 아무것도 발급하지 않았습니다. `settle verify`를 실행하세요",
 		"coupon %d has no %d seats left to count: nothing was issued; run `settle verify`"}
-	MySQLRefuses   = Message{"MySQL이 모든 요청을 거부합니다", "mysql refuses everything"}
+	MySQLRefuses   = Message{"MySQL에 연결할 수 없거나 MySQL이 쓰기를 거부합니다", "mysql is away or takes no writes"}
 	TooManyRefused = Message{"저장할 수 없는 행이 %d개를 넘었습니다(마지막은 고객 %d). 아무것도 저장하지 않았습니다. 행이 아닌 다른 곳에 원인이 있습니다: %v",
 		"more than %d rows cannot be stored, the last one of user %d; none of them was, and the fault must lie elsewhere: %v"}
 	AdviseRunAgain = Message{"다시 실행해도 안전합니다.", "It is safe to run again."}

@@ -26,6 +26,7 @@ type Replicated struct {
 // ReplicatedOptions say how a replica follows.
 type ReplicatedOptions struct {
 	SemiSync bool // a commit waits until the replica has it
+	MariaDB  bool // whatever TESTENV_MYSQLD says
 }
 
 // account is the one of programs and of the replica. Both servers have it.
@@ -83,7 +84,7 @@ var oracle = family{
 func StartReplicated(t *testing.T, o ReplicatedOptions) *Replicated {
 	t.Helper()
 	start := func(id int, args ...string) *testenv.MySQL {
-		return testenv.PrivateMySQL(t, testenv.MySQLOptions{Args: append([]string{"--log-bin", "--binlog-format=ROW",
+		return testenv.PrivateMySQL(t, testenv.MySQLOptions{MariaDB: o.MariaDB, Args: append([]string{"--log-bin", "--binlog-format=ROW",
 			fmt.Sprintf("--server-id=%d", id), "--loose-gtid-strict-mode=ON", "--loose-gtid-mode=ON",
 			"--loose-enforce-gtid-consistency=ON", "--loose-log-slave-updates",
 			"--loose-rpl-semi-sync-master-wait-point=AFTER_SYNC", "--loose-rpl-semi-sync-master-timeout=3600000"},
