@@ -155,7 +155,8 @@ func TestRequireDurable(t *testing.T) {
 	_, err = db.ExecContext(t.Context(), "CREATE DATABASE jajeong")
 	require.NoError(t, err)
 	set("rpl_semi_sync_master_timeout = 3600000")
-	require.Equal(t, []string{"Rpl_semi_sync_master_status=OFF → ON", "Rpl_semi_sync_master_clients=0 → >= 1"}, found())
+	require.Equal(t, []string{"Rpl_semi_sync_master_status=OFF → ON", "Rpl_semi_sync_master_clients=0 → >= 1"},
+		found())
 	err = ping(t, s)
 	require.ErrorContains(t, err, "Rpl_semi_sync_master_status=OFF")
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "a replica comes back")

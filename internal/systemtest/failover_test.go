@@ -197,7 +197,8 @@ func (f *failover) start() {
 	f.wallet = f.Start(f.Environment(), "./cmd/wallet-api", "--mysql-dsn="+f.Wallet.MySQLDSN,
 		"--service-keys-file="+keys)
 	for _, id := range f.line {
-		f.loading.Go(func() { f.apply(id, f.random.Uint64()) })
+		seed := f.random.Uint64()
+		f.loading.Go(func() { f.apply(id, seed) })
 	}
 	for place := range shopLines {
 		f.loading.Go(func() { f.buy(place) })

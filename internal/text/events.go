@@ -80,9 +80,9 @@ var (
 		"event type"}
 	ColumnEvents = Message{"건수",
 		"events"}
-	ColumnSource = Message{"source",
+	ColumnSource = Message{"이벤트 출처",
 		"source"}
-	ColumnEventID = Message{"id",
+	ColumnEventID = Message{"이벤트 id",
 		"id"}
 	ColumnAmountWon = Message{"주문 금액(원)",
 		"amount (won)"}

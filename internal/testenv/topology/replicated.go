@@ -84,9 +84,9 @@ var oracle = family{
 func StartReplicated(t *testing.T, o ReplicatedOptions) *Replicated {
 	t.Helper()
 	start := func(id int, args ...string) *testenv.MySQL {
-		return testenv.PrivateMySQL(t, testenv.MySQLOptions{MariaDB: o.MariaDB, Args: append([]string{"--log-bin", "--binlog-format=ROW",
-			fmt.Sprintf("--server-id=%d", id), "--loose-gtid-strict-mode=ON", "--loose-gtid-mode=ON",
-			"--loose-enforce-gtid-consistency=ON", "--loose-log-slave-updates",
+		return testenv.PrivateMySQL(t, testenv.MySQLOptions{MariaDB: o.MariaDB, Args: append([]string{
+			"--log-bin", "--binlog-format=ROW", fmt.Sprintf("--server-id=%d", id), "--loose-gtid-strict-mode=ON",
+			"--loose-gtid-mode=ON", "--loose-enforce-gtid-consistency=ON", "--loose-log-slave-updates",
 			"--loose-rpl-semi-sync-master-wait-point=AFTER_SYNC", "--loose-rpl-semi-sync-master-timeout=3600000"},
 			args...)})
 	}
