@@ -28,8 +28,8 @@ const (
 // startEvents starts the process that publishes events, and waits until they are turned on.
 func (d *demo) startEvents(ctx context.Context) error {
 	d.say(text.DemoPublishes)
-	d.command("settle", "serve", "--tasks", "issue,events")
-	if err := d.startServe(ctx, "issue,events"); err != nil {
+	d.command("settle", "serve", "--tasks", "issue,journal,events")
+	if err := d.startServe(ctx, "issue,journal,events"); err != nil {
 		return err
 	}
 	return d.await(ctx, "events are turned on", func() (bool, error) {
