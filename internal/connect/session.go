@@ -291,7 +291,7 @@ func (s session) prepare(ctx context.Context, conn driver.Conn) error {
 		}
 	}
 	server, err := shown(ctx, conn, serverSQL)
-	if err != nil && !errors.As(err, new(*mysql.MySQLError)) { // a server that shows nothing may do all the same
+	if err != nil && !errors.As(err, new(*mysql.MySQLError)) { // no proxy has to show variables
 		return err
 	}
 	if err := logRows(ctx, conn, server); err != nil {

@@ -48,8 +48,8 @@ func (s session) suit(ctx context.Context, conn driver.Conn, server map[string]s
 	}
 }
 
-// suitGalera refuses several writers, whose settlements would fail at COMMIT. For settlements it refuses limits of a
-// transaction that a large one exceeds.
+// suitGalera refuses several writers, whose settlements would fail at COMMIT. A session for settlements needs room for
+// a large transaction.
 func (s session) suitGalera(ctx context.Context, conn driver.Conn, found map[string]string) error {
 	size, err := strconv.ParseInt(found["wsrep_max_ws_size"], 10, 64)
 	switch rows := found["wsrep_max_ws_rows"]; {

@@ -73,8 +73,7 @@ func testSuits(t *testing.T, g *topology.Galera) {
 	require.Equal(t, 1, waits)
 }
 
-// Nobody takes the node for ready. What a transaction did there that could not be rolled back is not committed when the
-// node is back.
+// The node is not ready. A transaction that it could not roll back is not committed when the node is back.
 func testLeft(t *testing.T, g *topology.Galera) {
 	settings := connect.MySQLSettings{MySQLDSN: g.Nodes[0].DSN("mysql"), GaleraSingleWriter: true}
 	session, err := settings.Open(connect.Patient, zap.NewNop())

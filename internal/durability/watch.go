@@ -51,7 +51,7 @@ func (w *Watch) look(ctx context.Context) {
 	w.mu.Lock()
 	if w.err = err; err != nil {
 		w.mu.Unlock()
-		return // whoever needs the server logs it
+		return // programs log it where they need the server
 	}
 	changed := !w.looked || !slices.Equal(found, w.last)
 	w.looked, w.last = true, found

@@ -42,7 +42,7 @@ type Verified struct {
 	// CoveredFrom is since when the sink has everything that came to it, by its clock. Nil: it has no events, or lacks
 	// some since nobody knows when.
 	CoveredFrom *time.Time `json:"coveredFrom,omitempty"`
-	Complete    bool       `json:"complete"`   // the sink has everything that came to it since From, and all of it was compared
+	Complete    bool       `json:"complete"`   // the sink has all that came to it since From, and all was compared
 	Events      int        `json:"events"`     // of the period, repetitions included
 	Purged      int        `json:"purged"`     // those of them that belong to coupons which `settle purge` has deleted
 	Unreadable  int        `json:"unreadable"` // messages, of whatever time, that are no events of coupons

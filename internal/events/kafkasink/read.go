@@ -136,7 +136,7 @@ func (s *Sink) coveredFrom(ctx context.Context, admin *kadm.Client) (from time.T
 		begin, _ := begins.Lookup(s.topic, partition)
 		came, has, lost := time.UnixMilli(first.Timestamp), first.Timestamp >= 0, begin.Offset > 0
 		switch {
-		case lost && !has: // since nobody knows when
+		case lost && !has: // the partition lacks something, and has no record that would say since when
 			return time.Time{}, nil
 		case lost && (!trimmed || came.After(from)):
 			from, trimmed = came, true

@@ -113,7 +113,7 @@ func manyMessages() []events.Message {
 	return all
 }
 
-// A relay that publishes while somebody reads does not keep the reading from its end.
+// The reading ends although a relay publishes meanwhile.
 func TestRead_EndsAtTheLastRecordOfTheCall(t *testing.T) {
 	t.Parallel()
 	h := testenv.KafkaFor(t, 2)
@@ -149,9 +149,9 @@ func TestRead_ReturnsErrors(t *testing.T) {
 	_, err = other.Read(testenv.Patient(t), time.Time{}, func([][]byte) error { return nil })
 	requireClass(t, err, text.KafkaTopicMissing)
 
-	var frozen time.Time
 	pages = 0
-	_, err = s.Read(testenv.Patient(t), time.Time{}, func([][]byte) error {
+	patient := testenv.Patient(t)
+	_, err = s.Read(patient, time.Time{}, func([][]byte) error {
 		if pages++; pages > 1 {
 			return nil
 		}
@@ -161,10 +161,9 @@ func TestRead_ReturnsErrors(t *testing.T) {
 			_, err := other.Look(ctx, events.Place{})
 			return errors.Is(err, context.DeadlineExceeded)
 		})
-		frozen = time.Now()
 		return broker.Freeze()
 	})
-	require.Less(t, time.Since(frozen), 4*readTimeout)
+	require.NoError(t, patient.Err(), "it gives up by itself")
 	require.ErrorContains(t, err, "read topic "+topic+":")
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err), "%v", err)
 }

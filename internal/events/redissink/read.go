@@ -13,7 +13,7 @@ import (
 )
 
 // Read reads the stream by pages, from the first entry that is not older than since to the last one that it had at the
-// call. It has everything since its first entry was appended, as long as nobody deletes single entries (XDEL).
+// call. The stream has everything since its first entry was appended, unless somebody deletes single entries (XDEL).
 func (s *Sink) Read(ctx context.Context, since time.Time, visit func(page [][]byte) error) (from time.Time, err error) {
 	_, last, err := s.ends(ctx)
 	if err != nil {

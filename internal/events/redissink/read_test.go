@@ -72,8 +72,8 @@ func TestRead_PassesWhatTheStreamHas(t *testing.T) {
 	require.Equal(t, []string{""}, bodies)
 }
 
-// A relay that publishes faster than somebody reads does not keep the reading from its end. What leaves the stream
-// meanwhile is not said to be there.
+// The reading ends although a relay publishes faster than it reads. Entries that leave the stream meanwhile are not
+// covered.
 func TestRead_EndsAtTheLastEntryOfTheCall(t *testing.T) {
 	t.Parallel()
 	f, _ := newFixture(t, testenv.RedisOptions{})
