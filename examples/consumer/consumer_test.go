@@ -120,7 +120,7 @@ func TestKilledServers_NothingIsLostAndNoTryCounts(t *testing.T) {
 		testenv.Eventually(t, "some events are handled", func() bool { return s.handled() >= len(all)*(round+1)/6 })
 		require.NoError(t, server.Kill())
 		testenv.Eventually(t, "the consumer waits",
-			func() bool { return strings.Contains(consumer.LastWarning(), "trying again") })
+			func() bool { return consumer.Warned("trying again") })
 		require.NoError(t, server.Restart(t.Context()))
 	}
 	testenv.Eventually(t, "every event is handled", func() bool { return s.handled() == len(all) })
@@ -176,8 +176,7 @@ func TestLostGroup_IsReported(t *testing.T) {
 	require.NoError(t, r.Kill())
 	require.NoError(t, r.Restart(t.Context()))
 	testenv.Eventually(t, "the report", func() bool {
-		return strings.Contains(consumer.LastWarning(),
-			"the group was gone")
+		return consumer.Warned("the group was gone")
 	})
 	s.publish(issued(1), issued(2))
 	testenv.Eventually(t, "the next event", func() bool { return s.handled() == 2 })

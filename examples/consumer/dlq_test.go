@@ -88,7 +88,7 @@ func TestDLQ_IsReplayedAtIntervals(t *testing.T) {
 	s.publish(all...)
 	consumer, stdout := s.start(s.runArgs("a", claimSoon, "--replay-every", "20ms")...)
 	testenv.Eventually(t, "the event fails again", func() bool {
-		return strings.Contains(consumer.LastWarning(), "events of the DLQ stream failed again")
+		return consumer.Warned("events of the DLQ stream failed again")
 	})
 	require.EqualValues(t, 1, s.redis.XLen(t.Context(), s.dlq).Val())
 	s.exec("DROP TRIGGER refuses")
@@ -166,7 +166,7 @@ func TestFullDLQ_StopsTheConsumer(t *testing.T) {
 	s.publish(issued(1))
 	consumer, _ := s.start(s.runArgs("a", claimSoon)...)
 	testenv.Eventually(t, "the consumer waits", func() bool {
-		return strings.Contains(consumer.LastWarning(), "it is full with 1000 entries")
+		return consumer.Warned("it is full with 1000 entries")
 	})
 	require.EqualValues(t, maxDLQ, s.redis.XLen(t.Context(), s.dlq).Val())
 	require.NoError(t, s.redis.XTrimMaxLen(t.Context(), s.dlq, maxDLQ-1).Err())

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,8 +51,7 @@ func TestRedisNotSaving_RefusesWithoutLoss(t *testing.T) {
 	require.Contains(t, string(output), "MISCONF")
 	require.Empty(t, d.Issued(nightly))
 	serve := d.Start(d.Environment(), "./cmd/settle", append(d.Flags(d.Job), "serve", "--tasks=issue")...)
-	testenv.Eventually(t, "the log of settle serve says so",
-		func() bool { return strings.Contains(serve.LastWarning(), "MISCONF") })
+	testenv.Eventually(t, "the log of settle serve says so", func() bool { return serve.Warned("MISCONF") })
 
 	mend()
 	require.Contains(t, page(t, api.Admin, "/metrics"), `jajeong_redis_not_saving{file="snapshot"} 0`+"\n")

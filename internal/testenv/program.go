@@ -11,7 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -21,9 +22,11 @@ type Program struct {
 	*exec.Cmd
 	Apply, Live, Wallet, Console, Admin string // host:port; may be empty
 
-	until   time.Time     // when Stop gives up; zero: never
-	logged  chan struct{} // closed at the end of its log
-	warning atomic.Value  // string: the last line that is not at level info
+	until  time.Time     // when Stop gives up; zero: never
+	logged chan struct{} // closed at the end of its log
+
+	mu       sync.Mutex
+	warnings []string // the lines that are not at level info
 }
 
 // StartProgram starts a command and returns it when it listens, for as long as the context allows: see Patient. After
@@ -65,7 +68,9 @@ func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 				close(listening)
 			}
 		case !parsed || line.Level != "info":
-			p.warning.Store(lines.Text())
+			p.mu.Lock()
+			p.warnings = append(p.warnings, lines.Text())
+			p.mu.Unlock()
 		}
 	}
 	_, _ = io.Copy(io.Discard, logs) // the rest after a line that is too long
@@ -73,8 +78,19 @@ func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 
 // LastWarning is the last line of the log that is not at level info, or empty.
 func (p *Program) LastWarning() string {
-	line, _ := p.warning.Load().(string)
-	return line
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.warnings) == 0 {
+		return ""
+	}
+	return p.warnings[len(p.warnings)-1]
+}
+
+// Warned reports whether a line of the log that is not at level info contains the text.
+func (p *Program) Warned(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.warnings, func(line string) bool { return strings.Contains(line, text) })
 }
 
 // Ended is closed when the program has ended.
