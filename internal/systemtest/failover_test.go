@@ -32,8 +32,8 @@ import (
 	"github.com/jajeong/jajeong/internal/testenv/topology"
 )
 
-// MySQL fails over while users apply, coupons are issued at once, an operator settles again and again, a shop redeems
-// and events are published. No program is restarted. Whoever was told ACCEPTED has the place, and the seats are given
+// MySQL fails over while users apply, coupons are issued at once, an operator or the night settles, a shop redeems and
+// events are published. No program is restarted. Whoever was told ACCEPTED has the place, and the seats are given
 // in order. What was told of an issued coupon is true in the end: the same user has the same seat.
 //
 // If the replica had everything that was committed, MySQL has every change that the shop was told, and every event. If
@@ -84,8 +84,10 @@ type failover struct {
 	moment   time.Duration // from the beginning of the last settlement
 	step     int           // the request of that settlement at which the primary ends; 0: at the moment
 	blind    time.Duration // until the replica is promoted
+	nightly  bool          // the last settlement is that of the night
 
 	line       []coupon.CouponID // settled by an operator, and issued at once
+	night      coupon.CouponID   // settled by the night
 	sold       coupon.CouponID   // whose holders buy
 	pods       []*testenv.Program
 	wallet     *testenv.Program
@@ -137,8 +139,10 @@ func newFailover(t *testing.T, seed uint64) *failover {
 	if f.way != isSwitched && random.IntN(2) == 0 {
 		f.step = 1 + random.IntN(40)
 	}
+	f.nightly = random.IntN(2) == 0
 	t.Logf("the primary is %s, semi-synchronous: %t; the replica lacks %v; %v after the beginning of a settlement, or "+
-		"at its request %d; promoted after %v", f.way, f.semiSync, f.lacks, f.moment, f.step, f.blind)
+		"at its request %d; of the night: %t; promoted after %v", f.way, f.semiSync, f.lacks, f.moment, f.step,
+		f.nightly, f.blind)
 
 	f.servers = topology.StartReplicated(t, topology.ReplicatedOptions{SemiSync: f.semiSync})
 	admin, err := (&connect.MySQLSettings{MySQLDSN: f.servers.DSN("mysql")}).Open(connect.Patient, zap.NewNop())
@@ -164,6 +168,15 @@ func (f *failover) addCoupons() {
 		f.line, f.told[id] = append(f.line, id), map[coupon.UserID]coupon.Arrival{}
 	}
 	f.Exec("UPDATE coupon SET cadence = 'IMMEDIATE' WHERE id = ?", f.line[1])
+	now := f.Now()
+	f.night = f.AddCouponBetween(failoverSeats, now.Add(-48*time.Hour), now.Add(time.Hour))
+	f.told[f.night] = map[coupon.UserID]coupon.Arrival{}
+	for i := range failoverUsers {
+		user, at := coupon.UserID(firstFireUser+i), now.Add(time.Duration(i)*time.Microsecond-24*time.Hour)
+		f.ApplyAt(f.night, user.Member(), at)
+		f.told[f.night][user] = coupon.ArrivalAt(at)
+		f.SetLast(f.night, coupon.ArrivalAt(at))
+	}
 }
 
 // startServe turns the events on.
@@ -320,18 +333,20 @@ func (f *failover) call(ctx context.Context, o *failoverOrder, method, path, bod
 	}
 }
 
-// settle is a settlement by an operator.
-func (f *failover) settle(through *jajeongtest.Deployment) *exec.Cmd {
-	cmd := exec.Command(testenv.Build(f.t, "./cmd/settle"), append([]string{"run", "--cutoff=now",
-		"--coupon=" + f.line[0].String(), "--operator=kim", "--reason=test", "--yes"},
-		through.Flags(through.Job)...)...)
+// settle is a settlement of the night, or by an operator.
+func (f *failover) settle(through *jajeongtest.Deployment, nightly bool) *exec.Cmd {
+	order := []string{"run"}
+	if !nightly {
+		order = append(order, "--cutoff=now", "--coupon="+f.line[0].String(), "--operator=kim", "--reason=test", "--yes")
+	}
+	cmd := exec.Command(testenv.Build(f.t, "./cmd/settle"), append(order, through.Flags(through.Job)...)...)
 	cmd.Env = f.Environment()
 	return cmd
 }
 
 func (f *failover) play() {
 	f.awaitWork()
-	require.NoError(f.t, f.settle(f.Deployment).Run())
+	require.NoError(f.t, f.settle(f.Deployment, false).Run())
 	if f.lacks > 0 {
 		f.servers.Behind(f.t)
 		<-time.After(f.lacks)
@@ -345,8 +360,10 @@ func (f *failover) play() {
 
 	lost := f.repeatOrders()
 	f.SettleByProgram(f.line[0])
+	code, output := f.RunToEnd(func() *exec.Cmd { return f.settle(f.Deployment, true) })
+	require.Zero(f.t, code, output)
 	f.awaitIssued()
-	for _, id := range f.line {
+	for id := range f.told {
 		f.checkLine(id)
 	}
 	f.checkEvents()
@@ -368,7 +385,7 @@ func (f *failover) strike() {
 			return faultproxy.Pass()
 		})
 	}
-	run := f.settle(through)
+	run := f.settle(through, f.nightly)
 	var output bytes.Buffer
 	run.Stdout, run.Stderr = &output, &output
 	require.NoError(f.t, run.Start())
