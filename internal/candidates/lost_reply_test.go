@@ -183,7 +183,7 @@ func TestEveryOperationWorksInACluster(t *testing.T) {
 	done, err := c.AddExcess(ctx, c.id, epoch, 3)
 	require.NoError(t, err)
 	require.True(t, done)
-	ended, err := c.EndRestore(ctx, c.id, Ending{Epoch: epoch, Settled: 3})
+	ended, err := c.EndRestore(ctx, c.id, Ending{Compare: true, Epoch: epoch, Settled: 3})
 	require.NoError(t, err)
 	require.Equal(t, Ended{Done: true, Accepted: 4}, ended)
 	require.EqualValues(t, 1, c.remove(t, w.Closes, coupon.MarkNone, returned...))

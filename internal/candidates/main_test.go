@@ -244,7 +244,7 @@ func (c *fixture) fence(t testingT, cutoff time.Time) coupon.Look {
 func (c *fixture) endRestore(t testingT) {
 	t.Helper()
 	look := c.look(t, coupon.Known{})
-	ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: look.Epoch})
+	ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: look.Epoch})
 	require.NoError(t, err)
 	require.True(t, ended.Done)
 }

@@ -100,6 +100,7 @@ type Ending struct {
 	InBoth  int64          // those of them that are in Redis, too
 	Began   int64          // promises that were missing when it began, without those whom it has entered
 	Highest coupon.Arrival // that journal and MySQL know
+	Compare bool           // pods compare their memory with the server once more
 }
 
 // Ended is what is left after a restore.
@@ -111,7 +112,8 @@ type Ended struct {
 
 // EndRestore notes that the server of an epoch was compared with the journal. It is safe to repeat.
 func (s *Store) EndRestore(ctx context.Context, couponID coupon.CouponID, e Ending) (Ended, error) {
-	n, err := s.numbers(ctx, endRestoreScript, couponID, 3, e.Epoch, e.Settled, e.InBoth, e.Began, e.Highest)
+	n, err := s.numbers(ctx, endRestoreScript, couponID, 3, e.Epoch, e.Settled, e.InBoth, e.Began, e.Highest,
+		flag(e.Compare))
 	if err != nil {
 		return Ended{}, err
 	}

@@ -174,16 +174,16 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 		want    Ended
 		left    int64
 	}{
-		"nobody is missing":                    {0, Ending{Settled: 4, Began: 4}, Ended{Missing: 0, Accepted: 10}, 0},
-		"some are missing":                     {0, Ending{Settled: 1, Began: 9}, Ended{Missing: 3, Accepted: 10}, 3},
-		"some got lost while it ran":           {0, Ending{Settled: 1, Began: 2}, Ended{Missing: 3, Accepted: 10}, 2},
-		"one moved":                            {1, Ending{Settled: 1, Began: 9}, Ended{Missing: 2, Accepted: 9}, 2},
-		"more moved than are missing":          {7, Ending{Settled: 1, Began: 9}, Ended{Missing: 0, Accepted: 7}, 0},
-		"one moved, and nobody is missing":     {1, Ending{Settled: 4, Began: 9}, Ended{Missing: 0, Accepted: 10}, 0},
-		"more are accounted for than accepted": {0, Ending{Settled: 7, Began: 1}, Ended{Missing: 0, Accepted: 13}, 0},
-		"an excess, but they count once":       {0, Ending{Settled: 7, InBoth: 2}, Ended{Missing: 0, Accepted: 11}, 0},
-		"in both, and no excess":               {0, Ending{Settled: 4, InBoth: 4}, Ended{Missing: 0, Accepted: 10}, 0},
-		"an excess, and one moved":             {1, Ending{Settled: 7}, Ended{Missing: 0, Accepted: 13}, 0},
+		"nobody is missing":                    {0, Ending{Compare: true, Settled: 4, Began: 4}, Ended{Missing: 0, Accepted: 10}, 0},
+		"some are missing":                     {0, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 3, Accepted: 10}, 3},
+		"some got lost while it ran":           {0, Ending{Compare: true, Settled: 1, Began: 2}, Ended{Missing: 3, Accepted: 10}, 2},
+		"one moved":                            {1, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 2, Accepted: 9}, 2},
+		"more moved than are missing":          {7, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 0, Accepted: 7}, 0},
+		"one moved, and nobody is missing":     {1, Ending{Compare: true, Settled: 4, Began: 9}, Ended{Missing: 0, Accepted: 10}, 0},
+		"more are accounted for than accepted": {0, Ending{Compare: true, Settled: 7, Began: 1}, Ended{Missing: 0, Accepted: 13}, 0},
+		"an excess, but they count once":       {0, Ending{Compare: true, Settled: 7, InBoth: 2}, Ended{Missing: 0, Accepted: 11}, 0},
+		"in both, and no excess":               {0, Ending{Compare: true, Settled: 4, InBoth: 4}, Ended{Missing: 0, Accepted: 10}, 0},
+		"an excess, and one moved":             {1, Ending{Compare: true, Settled: 7}, Ended{Missing: 0, Accepted: 13}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,6 +212,12 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 			require.Equal(t, tc.want, again)
 			want.Restores, want.Left = 6, tc.want.Missing
 			require.Equal(t, want, c.observe(t))
+
+			// One that only took whom pods had handed over is none that they compare after.
+			tc.ending.Compare = false
+			_, err = c.EndRestore(t.Context(), c.id, tc.ending)
+			require.NoError(t, err)
+			require.Equal(t, want, c.observe(t))
 		})
 	}
 }
@@ -221,7 +227,7 @@ func TestEnterCountsWhoMovesForwardOnARestoredServer(t *testing.T) {
 	t.Parallel()
 	c, _, at := lossy(t)
 	missing := func(settled int64) int64 {
-		ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: c.observe(t).Epoch, Settled: settled, Began: 9})
+		ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: c.observe(t).Epoch, Settled: settled, Began: 9})
 		require.NoError(t, err)
 		require.True(t, ended.Done)
 		return ended.Missing
@@ -245,7 +251,7 @@ func TestEndRestoreOfAnotherEpochChangesNothing(t *testing.T) {
 	end := func(epoch string) {
 		t.Helper()
 		before := c.content(t)
-		ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: epoch, Settled: 9})
+		ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: epoch, Settled: 9})
 		require.NoError(t, err)
 		require.Zero(t, ended)
 		require.Equal(t, before, c.content(t))
@@ -283,7 +289,7 @@ func TestEndRestoreSetsBackALastArrivalAheadOfTheClock(t *testing.T) {
 			c.addByHand(t, c.queue, tc.queue...)
 			c.addByHand(t, c.dlq, tc.dlq...)
 			c.set(t, "last", tc.last)
-			ended, err := c.EndRestore(t.Context(), c.id, Ending{Epoch: epoch, Settled: 4, Highest: tc.highest})
+			ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: epoch, Settled: 4, Highest: tc.highest})
 			require.NoError(t, err)
 			require.True(t, ended.Done)
 			require.Equal(t, tc.want, c.observe(t).Last)

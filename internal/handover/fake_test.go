@@ -207,6 +207,14 @@ func (f *fake) failover(epoch string, lost ...coupon.UserID) {
 
 // restore does what the journal's restore does.
 func (f *fake) restore() {
+	f.takes()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.restores++
+}
+
+// takes is a restore that only takes whom pods have handed over.
+func (f *fake) takes() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for user, at := range f.returned {
@@ -214,7 +222,7 @@ func (f *fake) restore() {
 			f.queue[user] = at
 		}
 	}
-	f.returned, f.restores = map[coupon.UserID]coupon.Arrival{}, f.restores+1
+	f.returned = map[coupon.UserID]coupon.Arrival{}
 }
 
 func answer(user, arrival int64) coupon.Answer {

@@ -26,7 +26,7 @@ type line struct {
 
 	changes   int  // how often todo was set
 	todo      bool // the answers must be compared with the present server; until then none is forgotten
-	again     bool // in the same epoch, because a restore has ended
+	again     bool // in the same epoch, because a restore has ended; also those handed over: MySQL may have lost them
 	comparing bool // a goroutine compares them now
 
 	handed     int       // answers with the place handed
@@ -114,9 +114,7 @@ func (l *line) beginComparison() comparison {
 // next returns the next answers to compare, and their numbers.
 func (l *line) next(c *comparison) (answers []coupon.Answer, numbers []int) {
 	for c.at = max(c.at, l.forgotten); c.at < c.end && len(answers) < candidates.MaxAnswers; c.at++ {
-		// Who was handed over in this epoch is in the journal by now, or will be: once is enough. A restore that found
-		// them settled would otherwise have them handed over again, and be followed by another.
-		if t := l.told[c.at-l.forgotten]; t.place != done && !(c.again && t.place == handed) {
+		if t := l.told[c.at-l.forgotten]; t.place != done {
 			answers, numbers = append(answers, t.Answer), append(numbers, c.at)
 		}
 	}

@@ -39,7 +39,7 @@ func TestAnswers_HandedOver(t *testing.T) {
 	r.failover("b:2", 7)
 	p.looks()
 	require.Equal(t, []coupon.Answer{answer(7, 100), answer(8, 100), answer(9, 101)}, p.answers(id))
-	r.restore()
+	r.takes()
 	p.looks()
 	p.waits()
 	require.Equal(t, []coupon.Answer{answer(8, 100), answer(9, 101)}, p.answers(id))

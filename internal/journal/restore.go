@@ -151,6 +151,7 @@ type restore struct {
 	look     coupon.Look          // at the server with which it compares the journal
 	missing  int64                // promises
 	back     int64                // how many former attempts have entered
+	again    bool                 // pods compare their memory once more: more was due than to take whom they handed over
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 
@@ -296,6 +297,7 @@ func (r *restore) begin(ctx context.Context) error {
 	}
 	books, err := promise.Read(ctx, r.tx, id)
 	r.missing, r.back = books.Missing(r.look.Line), r.done.Back
+	r.again = r.again || books.Due(r.look.Line) != promise.HandedOver
 	return err
 }
 
@@ -477,7 +479,7 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: max(0, r.missing-(r.done.Back-r.back)), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last))}
+		Began: max(0, r.missing-(r.done.Back-r.back)), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last)), Compare: r.again}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:
