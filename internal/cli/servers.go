@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -31,7 +32,8 @@ type servers struct {
 }
 
 func (s *servers) verifier() *verify.Verifier {
-	return &verify.Verifier{Store: s.store, Users: s.users, RestoreTime: verify.RestoreTime}
+	return &verify.Verifier{Store: s.store, Users: s.users, RestoreTime: verify.RestoreTime,
+		HandOverTime: cmp.Or(s.handOverTime, candidates.HandOverTime)}
 }
 
 func (s *servers) ledger() *ledger.Ledger {

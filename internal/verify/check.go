@@ -60,6 +60,8 @@ type Verifier struct {
 
 	// RestoreTime is how long `settle serve` may take to begin a restore that is due. 0: nothing restores.
 	RestoreTime time.Duration
+	// HandOverTime is the time that pods have before, from when somebody has met a new server.
+	HandOverTime time.Duration
 
 	until atomic.Pointer[time.Time] // when waitForRestore stops waiting for `settle serve`; nil before the first wait
 }

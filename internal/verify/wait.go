@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/sleep"
 )
 
@@ -40,14 +41,7 @@ func (r *Verifier) waitForRestore(ctx context.Context, db *sql.DB, c *check) err
 			look.Issued >= b.issued {
 			return nil
 		}
-		wait := look.RestoresIn
-		if wait == 0 {
-			until := look.Now.Add(r.RestoreTime)
-			if !r.until.CompareAndSwap(nil, &until) {
-				until = *r.until.Load()
-			}
-			wait = until.Sub(look.Now)
-		}
+		wait := r.waitUntil(look).Sub(look.Now)
 		if wait <= 0 {
 			return nil
 		}
@@ -56,6 +50,25 @@ func (r *Verifier) waitForRestore(ctx context.Context, db *sql.DB, c *check) err
 		}
 	}
 	return nil
+}
+
+// waitUntil is when `settle serve` has had time to begin: counted from the first look at which a restore was due, or,
+// if that is later, from the time that pods have. A server without a state of the coupon is one that nobody has met yet.
+func (r *Verifier) waitUntil(look coupon.Look) time.Time {
+	pods := look.RestoresIn
+	if look.Since == 0 {
+		pods = r.HandOverTime
+	}
+	until := look.Now.Add(pods + r.RestoreTime)
+	for {
+		first := r.until.Load()
+		if first != nil && (look.RestoresIn == 0 || !first.Before(until)) {
+			return *first
+		}
+		if r.until.CompareAndSwap(first, &until) {
+			return until
+		}
+	}
 }
 
 // endsByRestore reports whether a restore may end the finding.
