@@ -23,6 +23,7 @@ type Code string
 const (
 	Weak    Code = "DURABILITY_WEAK"    // MySQL may lose what it has committed
 	Unknown Code = "DURABILITY_UNKNOWN" // the server does not show the variable
+	NoWrite Code = "MYSQL_READ_ONLY"    // the server takes no writes, as one that is about to be promoted
 )
 
 // Finding is a variable of the server that does not have the value that keeps what is committed.
@@ -103,8 +104,14 @@ func Of(db *sql.DB) Show {
 	}
 }
 
-// Look reads the variables and returns what is not as it should be. What the server refuses to show is not known.
+// Look reads the variables and returns what is not as it should be. What the server refuses to show is not known. It
+// leaves out NoWrite: people read on replicas.
 func Look(ctx context.Context, show Show) ([]Finding, error) {
+	all, err := look(ctx, show)
+	return slices.DeleteFunc(all, func(f Finding) bool { return f.Code == NoWrite }), err
+}
+
+func look(ctx context.Context, show Show) ([]Finding, error) {
 	found := map[string]string{}
 	for _, query := range []string{variablesSQL, statusSQL} {
 		some, err := show(ctx, query)
@@ -149,8 +156,10 @@ func judge(found map[string]string) (all []Finding) {
 		require(clusterSize, ">= 2", func(value string) bool { return value != "0" && value != "1" })
 		return all
 	}
-	if takesNoWrites(found[readOnly]) || takesNoWrites(found[readOnlyBelow]) {
-		return all
+	for _, variable := range []string{readOnly, readOnlyBelow} {
+		if takesNoWrites(found[variable]) {
+			return append(all, Finding{NoWrite, variable, found[variable], "OFF"})
+		}
 	}
 	at := slices.IndexFunc(semiSync, func(n names) bool { return found[n.enabled] != "" })
 	if at < 0 {

@@ -47,7 +47,7 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	found, err := Look(ctx, Of(w.DB))
+	found, err := look(ctx, Of(w.DB))
 	w.mu.Lock()
 	if w.err = err; err != nil {
 		w.mu.Unlock()
@@ -65,11 +65,14 @@ func (w *Watch) look(ctx context.Context) {
 	for _, f := range found {
 		fields := []zap.Field{zap.String("code", string(f.Code)), zap.String("variable", f.Variable),
 			zap.String("value", f.Value), zap.String("want", f.Want)}
-		if f.Code == Unknown {
+		switch f.Code {
+		case Unknown:
 			w.Logger.Info("not known whether mysql keeps what it commits", fields...)
-			continue
+		case NoWrite:
+			w.Logger.Warn("mysql takes no writes", fields...)
+		default:
+			w.Logger.Warn("mysql may lose what it commits", fields...)
 		}
-		w.Logger.Warn("mysql may lose what it commits", fields...)
 	}
 }
 
@@ -99,7 +102,7 @@ func Strings(all []Finding) string {
 }
 
 var findingDesc = prometheus.NewDesc("jajeong_mysql_durability_findings",
-	"Variables of MySQL that may let it lose what it commits, or that it does not show, by code; "+
+	"Variables of MySQL that may let it lose what it commits, that it does not show, or that make it read-only, by code; "+
 		"absent while it does not answer.", []string{"code"}, nil)
 
 func (w *Watch) Describe(to chan<- *prometheus.Desc) { to <- findingDesc }
@@ -110,7 +113,7 @@ func (w *Watch) Collect(to chan<- prometheus.Metric) {
 	if !w.looked || w.err != nil {
 		return
 	}
-	for _, code := range []Code{Weak, Unknown} {
+	for _, code := range []Code{Weak, Unknown, NoWrite} {
 		n := 0
 		for _, f := range w.last {
 			if f.Code == code {

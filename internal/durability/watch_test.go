@@ -32,12 +32,21 @@ func TestWatch(t *testing.T) {
 	said := logs.FilterField(zap.String("variable", flushLog)).All()
 	require.Len(t, said, 1)
 	require.Equal(t, "mysql may lose what it commits", said[0].Message)
-	require.Equal(t, 2, testutil.CollectAndCount(w))
+	require.Equal(t, 3, testutil.CollectAndCount(w))
 
 	_, err = db.ExecContext(t.Context(), "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
 	require.NoError(t, err)
 	w.look(t.Context())
 	require.NotContains(t, errorOf(w), flushLog)
+
+	_, err = db.ExecContext(t.Context(), "SET GLOBAL read_only = ON")
+	require.NoError(t, err)
+	w.look(t.Context())
+	require.ErrorContains(t, w.Err(), "read_only=ON → OFF")
+	require.Equal(t, 1, logs.FilterMessage("mysql takes no writes").Len())
+	found, err := Look(t.Context(), Of(db))
+	require.NoError(t, err)
+	require.NotContains(t, Strings(found), "read_only", "people read on replicas")
 
 	require.NoError(t, server.Kill())
 	w.look(t.Context())
