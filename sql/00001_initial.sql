@@ -7,6 +7,7 @@
 -- A coupon is one round of a campaign. Name, total_quantity and window have no default.
 CREATE TABLE IF NOT EXISTS coupon (
     id               BIGINT UNSIGNED  NOT NULL AUTO_INCREMENT,
+    client_key       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- name by whoever created it: a second one is not created
     name             VARCHAR(200)     NOT NULL,
     total_quantity   INT UNSIGNED     NOT NULL,
     issued_count     INT UNSIGNED     NOT NULL DEFAULT 0, -- number of its user_coupon rows
@@ -28,6 +29,7 @@ CREATE TABLE IF NOT EXISTS coupon (
     window_class     TINYINT UNSIGNED GENERATED ALWAYS AS
         (CHAR_LENGTH(BIN(TIMESTAMPDIFF(DAY, apply_opens_at, apply_closes_at)))) STORED,
     PRIMARY KEY (id),
+    UNIQUE KEY coupon_client_key (client_key),
     KEY coupon_due (finalised_at, apply_opens_at),
     KEY coupon_window (window_class, apply_opens_at),
     KEY coupon_closing (apply_closes_at),
@@ -266,7 +268,7 @@ CREATE TABLE IF NOT EXISTS event_relay (
 -- a policy may name locks row 1 first, so that no change is under way while a version is added. `settle migrate` inserts row 1.
 CREATE TABLE IF NOT EXISTS policy (
     id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-    actions         VARCHAR(200)    NOT NULL, -- that need an approval: a JSON array, as the next two
+    actions         VARCHAR(2000)   NOT NULL, -- that need an approval, "create:1000000" above so many won: a JSON array, as the next two
     shared_accounts VARCHAR(2000)   NOT NULL, -- accounts of MySQL that several persons use: they cannot approve
     persons         VARCHAR(2000)   NOT NULL, -- {"name", "account"}: who signs in at the console, and the person's account of MySQL
     zone            VARCHAR(64)     NOT NULL, -- time zone of the nights
@@ -292,7 +294,7 @@ CREATE TABLE IF NOT EXISTS deployment (
 CREATE TABLE IF NOT EXISTS approval (
     id              BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
     action          VARCHAR(20)     NOT NULL,
-    coupon_id       BIGINT UNSIGNED NOT NULL, -- 0: the policy
+    coupon_id       BIGINT UNSIGNED NOT NULL, -- 0: the policy, or a coupon that was not created yet
     user_id         BIGINT UNSIGNED NULL,     -- the person whom the plan is about; NULL: none, or forgotten
     plan            MEDIUMTEXT      NOT NULL, -- JSON; empty after the person was forgotten
     digest          CHAR(71)        NOT NULL,

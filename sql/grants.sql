@@ -52,7 +52,7 @@ GRANT SELECT, INSERT, UPDATE ON event_relay TO jajeong_settle;
 GRANT SELECT, UPDATE (id) ON policy TO jajeong_settle;
 GRANT SELECT ON deployment TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
-    void_plan, used_at, run_id) ON approval TO jajeong_settle;
+    void_plan, used_at, run_id, coupon_id) ON approval TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON seal TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON verify_progress TO jajeong_settle;
@@ -60,7 +60,7 @@ GRANT SELECT, INSERT ON user_application TO jajeong_settle;
 
 -- Operators also create and change coupons, change the issued coupons of users, and set the policy with the zone of the nights. A restore, a receipt
 -- and a new coupon write the journal. Of the relay they only note that a replay has run.
-GRANT SELECT, INSERT (name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
+GRANT SELECT, INSERT (client_key, name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
     discount_percent, discount_max_won, minimum_won, cadence, line_limit),
     UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version, cadence, frozen) ON coupon TO jajeong_operator;
 GRANT SELECT (id, status) ON `user` TO jajeong_operator;
@@ -82,7 +82,7 @@ GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, zone, set_
     events_after) ON policy TO jajeong_operator;
 GRANT SELECT, UPDATE (zone) ON deployment TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
-    void_plan, used_at, run_id) ON approval TO jajeong_operator;
+    void_plan, used_at, run_id, coupon_id) ON approval TO jajeong_operator;
 GRANT SELECT ON purged_coupon TO jajeong_operator;
 GRANT SELECT ON seal TO jajeong_operator;
 GRANT SELECT ON verify_progress TO jajeong_operator;

@@ -256,40 +256,46 @@ func Expected(want, digest string) error {
 	return text.UsageErrorf(text.PreviewChanged, digest, want)
 }
 
-// Needed reports whether Use looks at the approval of an action at all.
+// Needed reports whether Use looks at the approval of an action without a cost at all.
 func (t Ticket) Needed(ctx context.Context, tx mysqltx.Querier, action Action) (bool, error) {
 	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
-	return err == nil && (t.Approval > 0 || t.Expect != "" || policy.Names(action)), err
+	return err == nil && (t.Approval > 0 || t.Expect != "" || policy.Names(action, 0)), err
 }
 
-const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ? WHERE id = ? AND used_at IS NULL AND " +
-	"voided_at IS NULL"
+const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ?, coupon_id = ? WHERE id = ? AND " +
+	"used_at IS NULL AND voided_at IS NULL"
 
 // Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the
 // change, and holds the lock of the coupon's row. The approval is then used up, and an audit event names it.
 func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin audit.Origin) error {
+	return t.UseFor(ctx, tx, plan, plan.Coupon, origin)
+}
+
+// UseFor is Use for a plan without a coupon: tx has made the coupon, to which the approval belongs from now on.
+func (t Ticket) UseFor(ctx context.Context, tx mysqltx.Querier, plan Plan, id coupon.CouponID,
+	origin audit.Origin) error {
 	policy, err := lockPolicy(ctx, tx, sharePolicySQL)
 	if err != nil {
 		return err
 	}
-	used, err := t.use(ctx, tx, policy, plan, origin)
+	used, err := t.use(ctx, tx, policy, plan, id, origin)
 	if err != nil || used.ID == 0 {
 		return err
 	}
-	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, plan.Coupon,
+	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, id,
 		audit.Entry{User: plan.User, Payload: audit.UsedApproval{
 			Approval: uint64(used.ID), Action: string(plan.Action), Digest: used.Digest, Maker: used.Maker,
 			Checker: used.Checker}})
 }
 
 // use returns the approval that was used; none if none is needed.
-func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan,
+func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan Plan, id coupon.CouponID,
 	origin audit.Origin) (used Approval, err error) {
 	if err := Expected(t.Expect, plan.Digest()); err != nil {
 		return used, &Refusal{error: err, Plan: plan}
 	}
 	if t.Approval == 0 {
-		if policy.Names(plan.Action) {
+		if policy.Names(plan.Action, plan.CostWon) {
 			return used, refuse(plan, text.ApprovalNeeded, plan.Action)
 		}
 		return used, nil
@@ -316,7 +322,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 			Plan: plan, changed: used.ID}
 	}
 	run := sql.Null[coupon.RunID]{V: origin.Run, Valid: origin.Run > 0}
-	return used, mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, useSQL, run, used.ID), "use approval %d", used.ID)
+	return used, mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, useSQL, run, id, used.ID), "use approval %d", used.ID)
 }
 
 // difference lists the values that are no longer as approved.

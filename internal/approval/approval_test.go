@@ -169,10 +169,29 @@ func TestState(t *testing.T) {
 
 func TestPolicy_Names(t *testing.T) {
 	t.Parallel()
-	none, run, gap := Policy{}, Policy{Actions: []Action{Run}}, Policy{Actions: []Action{AcceptGap}}
+	none, run, gap := Policy{}, Policy{Actions: []Rule{"run"}}, Policy{Actions: []Rule{"accept-gap"}}
 	for _, a := range append([]Action{SetPolicy}, Actions...) {
-		require.False(t, none.Names(a), a)
+		require.False(t, none.Names(a, 1), a)
 	}
-	require.True(t, run.Names(Run) && run.Names(AcceptGap) && run.Names(SetPolicy))
-	require.True(t, gap.Names(AcceptGap) && !gap.Names(Run) && !gap.Names(Drop))
+	require.True(t, run.Names(Run, 0) && run.Names(AcceptGap, 0) && run.Names(SetPolicy, 0))
+	require.True(t, gap.Names(AcceptGap, 0) && !gap.Names(Run, 0) && !gap.Names(Drop, 0))
+
+	costly := Policy{Actions: []Rule{"create:1000000", "grant:0", "add-seats"}}
+	require.True(t, costly.Names(Create, 1_000_001) && !costly.Names(Create, 1_000_000))
+	require.True(t, costly.Names(Grant, 1) && !costly.Names(Grant, 0), "a coupon that gives no discount")
+	require.True(t, costly.Names(AddSeats, 0))
+}
+
+func TestCheckRules(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, checkRules([]Rule{"run", "create:0", "add-seats:9223372036854775807", "honour"}))
+	for rule, want := range map[Rule]text.Message{
+		"sell": text.UnknownAction, "": text.UnknownAction, "policy": text.UnknownAction, "Create": text.UnknownAction,
+		"create:": text.WrongAmountOfRule, "create:-1": text.WrongAmountOfRule, "create:1e6": text.WrongAmountOfRule,
+		"create:9223372036854775808": text.WrongAmountOfRule,
+		"revoke:1":                   text.ActionWithoutCost,
+		"run":                        text.ActionNamedTwice,
+	} {
+		require.True(t, text.Is(checkRules([]Rule{"run", rule}), want), rule)
+	}
 }

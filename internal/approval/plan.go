@@ -25,20 +25,36 @@ import (
 type Action string
 
 const (
-	Run       Action = "run" // a settlement by hand; it includes AcceptGap
-	AcceptGap Action = "accept-gap"
-	AddSeats  Action = "add-seats"
-	Drop      Action = "drop"
-	Restore   Action = "restore"
-	Grant     Action = "grant"
-	Revoke    Action = "revoke"
+	Run        Action = "run" // a settlement by hand; it includes AcceptGap
+	AcceptGap  Action = "accept-gap"
+	Create     Action = "create"
+	AddSeats   Action = "add-seats"
+	Close      Action = "close"
+	Extend     Action = "extend"
+	Pause      Action = "pause"
+	Resume     Action = "resume"
+	Freeze     Action = "freeze"
+	Unfreeze   Action = "unfreeze"
+	Cadence    Action = "cadence"
+	Recount    Action = "recount"
+	Grant      Action = "grant"
+	Revoke     Action = "revoke"
+	Reissue    Action = "reissue"
+	ExtendUser Action = "extend-user"
+	Honour     Action = "honour"
+	Drop       Action = "drop"
+	Restore    Action = "restore"
 
 	// SetPolicy needs an approval while the policy names any action.
 	SetPolicy Action = "policy"
 )
 
 // Actions are those that a policy can name.
-var Actions = []Action{Run, AcceptGap, AddSeats, Drop, Restore, Grant, Revoke}
+var Actions = []Action{Run, AcceptGap, Create, AddSeats, Close, Extend, Pause, Resume, Freeze, Unfreeze, Cadence,
+	Recount, Grant, Revoke, Reissue, ExtendUser, Honour, Drop, Restore}
+
+// Costly are the actions whose plans have a cost.
+var Costly = []Action{Create, AddSeats, Grant}
 
 // Plan says what a change would do. It has nothing that moves by itself, such as positions.
 type Plan struct {
@@ -47,7 +63,8 @@ type Plan struct {
 	User      coupon.UserID     `json:"user,omitempty"`
 	Arguments map[string]string `json:"arguments,omitempty"`
 	Changes   []Change          `json:"changes"`
-	Pin       string            `json:"pin,omitempty"` // digest of the winners and the gap; only settlements have it
+	CostWon   int64             `json:"costWon,omitempty"` // the highest discount that it makes possible, of all new seats
+	Pin       string            `json:"pin,omitempty"`     // digest of the winners and the gap; only settlements have it
 
 	// Salt keeps the digest from revealing a user who was forgotten. Ask chooses it.
 	Salt string `json:"salt,omitempty"`

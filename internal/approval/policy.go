@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // Policy says which actions need an approval.
 type Policy struct {
 	Version        uint64    `json:"version"`
-	Actions        []Action  `json:"actions"`
+	Actions        []Rule    `json:"actions"`
 	SharedAccounts []string  `json:"sharedAccounts"` // accounts of MySQL that several persons use: they cannot approve
 	Persons        []Mapped  `json:"persons"`
 	Zone           string    `json:"zone"` // time zone of the nights
@@ -38,16 +39,32 @@ type Mapped struct {
 
 func (m Mapped) String() string { return m.Name + "=" + m.Account }
 
-// Names reports whether an action needs an approval.
-func (p Policy) Names(a Action) bool {
-	switch a {
-	case SetPolicy:
-		return len(p.Actions) > 0
-	case AcceptGap:
-		return slices.Contains(p.Actions, a) || slices.Contains(p.Actions, Run)
-	default:
-		return slices.Contains(p.Actions, a)
+// Rule is an action that needs an approval, such as "revoke", or one that needs it if its plan costs more than an
+// amount in won: "create:1000000".
+type Rule string
+
+// Names returns the action, and the amount above which it needs an approval; -1: it always does.
+func (r Rule) Names() (a Action, aboveWon int64, err error) {
+	name, amount, limited := strings.Cut(string(r), ":")
+	if !limited {
+		return Action(name), -1, nil
 	}
+	aboveWon, err = strconv.ParseInt(amount, 10, 64)
+	if err == nil && aboveWon < 0 {
+		err = strconv.ErrRange
+	}
+	return Action(name), aboveWon, err
+}
+
+// Names reports whether an action whose plan costs so much needs an approval.
+func (p Policy) Names(a Action, costWon int64) bool {
+	if a == SetPolicy {
+		return len(p.Actions) > 0
+	}
+	return slices.ContainsFunc(p.Actions, func(r Rule) bool {
+		named, aboveWon, err := r.Names()
+		return (named == a || named == Run && a == AcceptGap) && (err != nil || costWon > aboveWon)
+	})
 }
 
 // apart reports whether the policy knows that two are different persons: who signs in at the console by this name, and
@@ -106,7 +123,7 @@ func lockPolicy(ctx context.Context, tx mysqltx.Querier, how string) (Policy, er
 
 // Wanted is what a new version of the policy shall have. A list that is nil stays as it is.
 type Wanted struct {
-	Actions        []Action
+	Actions        []Rule
 	SharedAccounts []string
 	Persons        []Mapped
 	Zone           string // time zone of the nights; empty: it stays
@@ -135,10 +152,8 @@ func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, er
 		return Plan{}, err
 	}
 	wanted = wanted.with(now)
-	for _, a := range wanted.Actions {
-		if !slices.Contains(Actions, a) {
-			return Plan{}, text.UsageErrorf(text.UnknownAction, a, join(Actions))
-		}
+	if err := checkRules(wanted.Actions); err != nil {
+		return Plan{}, err
 	}
 	if err := checkAccounts(ctx, q, now, wanted); err != nil {
 		return Plan{}, err
@@ -147,6 +162,27 @@ func PlanPolicy(ctx context.Context, q mysqltx.Querier, wanted Wanted) (Plan, er
 		return Plan{}, err
 	}
 	return planOf(now, wanted), nil
+}
+
+// checkRules refuses unknown actions, amounts that are none or of an action that costs nothing, and two rules for one
+// action.
+func checkRules(rules []Rule) error {
+	named := map[Action]bool{}
+	for _, rule := range rules {
+		a, aboveWon, err := rule.Names()
+		switch {
+		case !slices.Contains(Actions, a):
+			return text.UsageErrorf(text.UnknownAction, a, join(Actions))
+		case err != nil:
+			return text.UsageErrorf(text.WrongAmountOfRule, rule, a)
+		case aboveWon >= 0 && !slices.Contains(Costly, a):
+			return text.UsageErrorf(text.ActionWithoutCost, a, join(Costly))
+		case named[a]:
+			return text.UsageErrorf(text.ActionNamedTwice, a)
+		}
+		named[a] = true
+	}
+	return nil
 }
 
 func planOf(now Policy, wanted Wanted) Plan {
@@ -178,7 +214,7 @@ func Set(ctx context.Context, db *mysqltx.DB, wanted Wanted, ticket Ticket,
 			set = now                                   // also after a COMMIT whose reply was lost
 			return deployment.Change(ctx, tx, now.Zone) // somebody may have changed it by hand
 		}
-		if _, err := ticket.use(ctx, tx, now, planOf(now, to), origin); err != nil {
+		if _, err := ticket.use(ctx, tx, now, planOf(now, to), 0, origin); err != nil {
 			return err
 		}
 		approval := sql.Null[ID]{V: ticket.Approval, Valid: ticket.Approval > 0}

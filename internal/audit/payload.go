@@ -137,6 +137,7 @@ type Settled struct {
 }
 
 type NewCoupon struct {
+	Key          string    `json:"key"` // client_key
 	Name         string    `json:"name"`
 	Seats        int64     `json:"seats"`
 	Opens        time.Time `json:"opensAt"`

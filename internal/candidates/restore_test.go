@@ -227,7 +227,8 @@ func TestEnterCountsWhoMovesForwardOnARestoredServer(t *testing.T) {
 	t.Parallel()
 	c, _, at := lossy(t)
 	missing := func(settled int64) int64 {
-		ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: c.observe(t).Epoch, Settled: settled, Began: 9})
+		ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: c.observe(t).Epoch,
+			Settled: settled, Began: 9})
 		require.NoError(t, err)
 		require.True(t, ended.Done)
 		return ended.Missing
@@ -289,7 +290,8 @@ func TestEndRestoreSetsBackALastArrivalAheadOfTheClock(t *testing.T) {
 			c.addByHand(t, c.queue, tc.queue...)
 			c.addByHand(t, c.dlq, tc.dlq...)
 			c.set(t, "last", tc.last)
-			ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: epoch, Settled: 4, Highest: tc.highest})
+			ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: epoch, Settled: 4,
+				Highest: tc.highest})
 			require.NoError(t, err)
 			require.True(t, ended.Done)
 			require.Equal(t, tc.want, c.observe(t).Last)

@@ -115,7 +115,8 @@ func TestWatch_HasThePromises(t *testing.T) {
 	want := coupon.Line{Epoch: c.observe(t).Epoch, Since: µs(noon), Accepted: 3, Last: at[2].Arrival, Waiting: 2,
 		DLQ: 1, Returned: 1}
 	require.Equal(t, want, watch(7))
-	ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: c.observe(t).Epoch, Settled: 1, InBoth: 0, Began: 1})
+	ended, err := c.EndRestore(t.Context(), c.id, Ending{Compare: true, Epoch: c.observe(t).Epoch, Settled: 1,
+		InBoth: 0, Began: 1})
 	require.NoError(t, err)
 	require.True(t, ended.Done)
 	c.set(t, "left", 5)

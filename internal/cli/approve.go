@@ -13,9 +13,10 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/view"
 )
 
-// approvalFlags are the flags of a verb that a policy may name.
+// approvalFlags are the flags of a verb that a policy can name.
 type approvalFlags struct {
 	Ask      bool        `xor:"approval"`
 	Approval approval.ID `xor:"approval" placeholder:"N"`
@@ -186,14 +187,15 @@ func (p *program) printPolicy(policy approval.Policy, format string) error {
 	return nil
 }
 
-func (p *program) printPlannedPolicy(plan approval.Plan, format string) error {
+// printPlan prints a plan as JSON, or as show prints it.
+func (p *program) printPlan(plan approval.Plan, format string, show func(view.View)) error {
 	if format == "json" {
 		return output.JSON(p.Stdout, struct {
 			Digest string        `json:"digest"`
 			Plan   approval.Plan `json:"plan"`
 		}{plan.Digest(), plan})
 	}
-	p.view().PlannedPolicy(plan)
+	show(p.view())
 	return nil
 }
 
@@ -234,10 +236,10 @@ func (c *policySetCmd) wanted() (w approval.Wanted) {
 		w.Persons = append(w.Persons, approval.Mapped{Name: name, Account: account})
 	}
 	if c.Actions != nil {
-		w.Actions = []approval.Action{}
+		w.Actions = []approval.Rule{}
 	}
 	for _, a := range listed(c.Actions) {
-		w.Actions = append(w.Actions, approval.Action(a))
+		w.Actions = append(w.Actions, approval.Rule(a))
 	}
 	return w
 }
@@ -263,7 +265,7 @@ func (c *policySetCmd) run(ctx context.Context, p *program) error {
 		if c.Ask {
 			return p.requestApproval(ctx, s, plan, c.pinFlags, c.operatorFlags, c.Output)
 		}
-		return p.printPlannedPolicy(plan, c.Output)
+		return p.printPlan(plan, c.Output, func(v view.View) { v.PlannedPolicy(plan) })
 	}
 	origin := p.origin(c.operatorFlags)
 	set, err := approval.Set(ctx, mysqltx.New(s.MySQL), c.wanted(), c.ticket(p, c.operatorFlags), origin)

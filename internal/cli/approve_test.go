@@ -90,7 +90,75 @@ type approvable struct {
 }
 
 func (w *world) approvable() map[approval.Action]approvable {
+	open := func() coupon.CouponID { return w.couponFor(2, 1) }
+	of := func(verb string, flags ...string) func(coupon.CouponID) []string {
+		return func(id coupon.CouponID) []string { return append([]string{"coupon", verb, id.String()}, flags...) }
+	}
+	row := func(condition string) func(coupon.CouponID) bool {
+		return func(id coupon.CouponID) bool {
+			return w.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND "+condition, id) == 1
+		}
+	}
+	after := func(change string) func() coupon.CouponID {
+		return func() coupon.CouponID {
+			id := open()
+			w.Exec("UPDATE coupon SET "+change+" WHERE id = ?", id)
+			return id
+		}
+	}
+	issued := func() coupon.CouponID { id := open(); w.SettleNow(id); return id }
+	opens := w.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	receipts, lost := newReceipts(w), coupon.Arrival(0)
 	return map[approval.Action]approvable{
+		approval.Create: {
+			func() coupon.CouponID { return 0 },
+			func(coupon.CouponID) []string {
+				return []string{"coupon", "create", "--name=승인", "--seats=7", "--discount-won=100", "--key=BF-1",
+					"--opens=" + opens.Format(time.RFC3339), "--closes=" + opens.Add(time.Hour).Format(time.RFC3339)}
+			},
+			func(coupon.CouponID) bool {
+				return w.Number("SELECT COUNT(*) FROM coupon WHERE name = '승인' AND total_quantity = 7") == 1
+			}},
+		approval.Close: {open, of("close"), row("apply_closes_at <= UTC_TIMESTAMP(6)")},
+		approval.Extend: {open, of("extend", "--closes="+opens.Format(time.RFC3339)),
+			row("apply_closes_at > UTC_TIMESTAMP(6) + INTERVAL 47 HOUR")},
+		approval.Pause:    {open, of("pause"), row("status = 'PAUSED'")},
+		approval.Resume:   {after("status = 'PAUSED', version = version + 1"), of("resume"), row("status = 'OPEN'")},
+		approval.Freeze:   {open, of("freeze"), row("frozen")},
+		approval.Unfreeze: {after("frozen = TRUE"), of("unfreeze"), row("NOT frozen")},
+		approval.Recount:  {after("issued_count = 1"), of("recount"), row("issued_count = 0")},
+		approval.Cadence: {
+			func() coupon.CouponID { return w.AddCouponBetween(1, opens, opens.Add(time.Hour)) },
+			of("cadence", "immediate"), row("cadence = 'IMMEDIATE'")},
+		approval.Reissue: {
+			func() coupon.CouponID {
+				id := issued()
+				_, err := w.CouponAdmin().Revoke(w.T.Context(), id, 1, false)
+				require.NoError(w.T, err)
+				return id
+			},
+			of("reissue", "--user=1"),
+			func(id coupon.CouponID) bool {
+				return w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'ISSUED'", id) == 1
+			}},
+		approval.ExtendUser: {issued, of("extend-user", "--user=1", "--until="+opens.AddDate(1, 0, 0).Format(time.DateOnly)),
+			func(id coupon.CouponID) bool {
+				return w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND expires_at > "+
+					"UTC_TIMESTAMP(6) + INTERVAL 300 DAY", id) == 1
+			}},
+		approval.Honour: {
+			func() coupon.CouponID {
+				id := w.couponFor(2, 1)
+				lost = w.Arrivals(id)["1"]
+				w.PodsDie()
+				w.LoseRedis(id)
+				w.Restore(id)
+				return id
+			},
+			func(id coupon.CouponID) []string {
+				return []string{"receipt", "honour", receipts.sign(id, 1, lost), receipts.flag}
+			},
+			func(id coupon.CouponID) bool { return len(w.Waiting(id)) == 1 }},
 		approval.AddSeats: {
 			func() coupon.CouponID { return w.couponFor(2, 1) },
 			func(id coupon.CouponID) []string { return []string{"coupon", "add-seats", id.String(), "--seats=3"} },
@@ -182,6 +250,9 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			require.False(t, of.changed(id), "only the person who asked can use it")
 
 			succeeds(t)(w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...))
+			if id == 0 {
+				id = coupon.CouponID(w.Number("SELECT MAX(id) FROM coupon"))
+			}
 			require.True(t, of.changed(id))
 			require.Equal(t, approval.Used, w.stateOf(a))
 			used := audit.UsedApproval{Approval: uint64(a.Approval), Action: string(name), Digest: a.Digest,
@@ -559,4 +630,38 @@ func TestForgotten_LeavesDropWithoutUser(t *testing.T) {
 	stdout = succeeds(t)(w.asPrivacy().settle("user", "export", "--user=7"))
 	require.Contains(t, stdout, `"action": "drop"`)
 	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM approval WHERE user_id = 7"))
+}
+
+// A policy may ask for a second person only above an amount, which counts each change by itself.
+func TestApprovals_AboveAnAmount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(3)
+	w.setPolicy("create:1000,add-seats:1000,grant:199")
+	create := func(seats, won int) []string {
+		return []string{"coupon", "create", "--name=한도", fmt.Sprint("--seats=", seats), fmt.Sprint("--discount-won=", won),
+			"--opens=2035-01-01 00:00", "--closes=2035-01-02 00:00"}
+	}
+	id := strings.TrimSpace(succeeds(t)(w.kim(create(5, 200)...)))
+	refused(t, "needs the approval of a second person")(w.kim(create(5, 201)...))
+	succeeds(t)(w.kim(create(1_000_000, 0)...))
+	succeeds(t)(w.kim("coupon", "add-seats", id, "--seats=5"))
+	succeeds(t)(w.kim("coupon", "add-seats", id, "--total=1"))
+	refused(t, "needs the approval of a second person")(w.kim("coupon", "add-seats", id, "--seats=6"))
+	refused(t, "needs the approval of a second person")(w.kim("coupon", "grant", id, "--user=3"))
+
+	command := create(5, 201)
+	require.Contains(t, succeeds(t)(w.settle(append(slices.Clone(command), "--dry-run", "--lang=en")...)), "1,005 won")
+	a := w.ask(command...)
+	require.EqualValues(t, 1005, a.Plan.CostWon)
+	w.approve(a)
+	made := strings.TrimSpace(succeeds(t)(w.kim(append(command, a.flag())...)))
+	code, stdout, _ := w.settle("approvals", "--coupon="+made, "--output=json")
+	require.Zero(t, code)
+	require.Contains(t, stdout, `"USED"`)
+	w.Verify()
+	w.Exec("DELETE FROM approval")
+	require.Contains(t, w.Findings(coupon.CouponID(w.Number("SELECT MAX(id) FROM coupon"))), verify.ApprovalMissing)
+	require.Empty(t, w.Findings(1), "it cost less")
+	refused(t, "has no usable amount")(w.kim("policy", "set", "--actions=create:many", "--dry-run"))
 }

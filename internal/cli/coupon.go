@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -60,6 +60,7 @@ type change struct {
 	ID            coupon.CouponID `arg:"" name:"id"`
 	DryRun        bool            `xor:"approval"`
 	operatorFlags `embed:""`
+	approvalFlags `embed:""`
 	Output        string `enum:"table,json" default:"table"`
 }
 
@@ -67,22 +68,23 @@ func (c *change) Validate() error {
 	return c.operatorFlags.checkUnless(c.DryRun)
 }
 
-func (p *program) changeCoupon(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool,
-	format string, make func(*couponadmin.Admin) (*couponadmin.Change, error)) (made *couponadmin.Change, err error) {
-	err = p.administer(ctx, person, approved, dryRun, func(a *couponadmin.Admin, s *servers) error {
-		made, err = make(a)
-		if err == nil && approved.Ask {
-			return cmp.Or(p.requestApproval(ctx, s, made.Plan, approved.pinFlags, person, format), error(errAsked))
-		}
-		return err
-	})
-	return made, err
+// deciding says who makes a change, with which approval, or that it is only planned.
+type deciding struct {
+	operatorFlags
+	approvalFlags
+	dryRun bool
+	format string
 }
 
-func (p *program) administer(ctx context.Context, person operatorFlags, approved approvalFlags, dryRun bool,
-	work func(*couponadmin.Admin, *servers) error) error {
-	if dryRun { // nobody is recorded
-		person = operatorFlags{"-", "-"}
+func (c *change) deciding() deciding {
+	return deciding{c.operatorFlags, c.approvalFlags, c.DryRun, c.Output}
+}
+
+// administer makes or plans a change, and asks for the approval of its plan with --ask.
+func (p *program) administer(ctx context.Context, by deciding,
+	work func(*couponadmin.Admin, *servers) (approval.Plan, error)) error {
+	if by.dryRun { // nobody is recorded
+		by.operatorFlags = operatorFlags{"-", "-"}
 	}
 	s, err := p.openWriting(ctx)
 	if err != nil {
@@ -90,12 +92,15 @@ func (p *program) administer(ctx context.Context, person operatorFlags, approved
 	}
 	defer s.Close()
 	admin, err := couponadmin.New(couponadmin.Config{DB: mysqltx.New(s.MySQL), Redis: s.store, Now: p.Now,
-		Operator: person.Operator, Reason: person.Reason, DryRun: approved.Ask || dryRun,
-		Ticket: approved.ticket(p, person)})
+		Operator: by.Operator, Reason: by.Reason, DryRun: by.Ask || by.dryRun, Ticket: by.ticket(p, by.operatorFlags)})
 	if err != nil {
 		return err
 	}
-	return p.printRefusal(work(admin, s))
+	plan, err := work(admin, s)
+	if err == nil && by.Ask {
+		return p.requestApproval(ctx, s, plan, by.pinFlags, by.operatorFlags, by.format)
+	}
+	return p.printRefusal(err)
 }
 
 // changing says how a verb makes its change, and how it describes the result.
@@ -103,7 +108,6 @@ type changing struct {
 	make          func(a *couponadmin.Admin, ctx context.Context, couponID coupon.CouponID) (*couponadmin.Change, error)
 	done, already text.Message                         // already is printed if there was nothing to change
 	details       func(view.View, *couponadmin.Change) // prints more about a change that was made; may be nil
-	approved      approvalFlags
 }
 
 // planned prints what a change would do.
@@ -115,33 +119,19 @@ func (p *program) planned(made *couponadmin.Change, user coupon.UserID, summary 
 	return nil
 }
 
-// errAsked ends a verb that has asked for an approval instead of making its change.
-var errAsked = exitError(exitDone)
-
-// unlessAsked returns nil if the approval was asked for.
-func unlessAsked(err error) error {
-	if asked, ok := errors.AsType[exitError](err); ok && asked == errAsked {
-		return nil
-	}
-	return err
-}
-
 // changes has an entry for each verb that takes no flags other than those of change.
 var changes = map[string]changing{
-	"close": {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed,
-		approvalFlags{}},
-	"pause": {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil, approvalFlags{}},
-	"resume": {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed,
-		approvalFlags{}},
-	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted,
-		approvalFlags{}},
-	"freeze": {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil, approvalFlags{}},
+	"close":   {(*couponadmin.Admin).Close, text.CouponIsClosed, text.CouponWasClosed, view.View.Closed},
+	"pause":   {(*couponadmin.Admin).Pause, text.CouponIsPaused, text.CouponWasPaused, nil},
+	"resume":  {(*couponadmin.Admin).Resume, text.CouponIsResumed, text.CouponWasNotPaused, view.View.Resumed},
+	"recount": {(*couponadmin.Admin).Recount, text.CouponIsRecounted, text.CouponWasRight, view.View.Recounted},
+	"freeze":  {(*couponadmin.Admin).Freeze, text.CouponIsFrozen, text.CouponWasFrozen, nil},
 }
 
 func (c *change) run(ctx context.Context, p *program) error {
 	if p.verb == "unfreeze" { // its details name the next nightly run
 		return c.do(ctx, p, changing{(*couponadmin.Admin).Unfreeze, text.CouponIsUnfrozen, text.CouponWasUnfrozen,
-			p.settledFromNow, approvalFlags{}})
+			p.settledFromNow})
 	}
 	return c.do(ctx, p, changes[p.verb])
 }
@@ -151,10 +141,15 @@ func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, how.approved, c.DryRun, c.Output,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) { return how.make(a, ctx, c.ID) })
-	if err != nil {
-		return unlessAsked(err)
+	var made *couponadmin.Change
+	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, _ *servers) (plan approval.Plan, err error) {
+		if made, err = how.make(a, ctx, c.ID); err == nil {
+			plan = made.Plan
+		}
+		return plan, err
+	})
+	if err != nil || c.Ask {
+		return err
 	}
 	if c.DryRun {
 		return p.planned(made, 0, made.Summary(), c.Output)
@@ -191,14 +186,13 @@ func (c *couponExtendCmd) run(ctx context.Context, p *program) error {
 			return nil, err
 		}
 		return a.Extend(ctx, id, closes)
-	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended, approvalFlags{}})
+	}, text.CouponIsExtended, text.CouponWasExtended, view.View.Extended})
 }
 
 type couponSeatsCmd struct {
-	change        `embed:""`
-	Seats         int64 `xor:"seats" placeholder:"N"`
-	Total         int64 `xor:"seats" placeholder:"N"`
-	approvalFlags `embed:""`
+	change `embed:""`
+	Seats  int64 `xor:"seats" placeholder:"N"`
+	Total  int64 `xor:"seats" placeholder:"N"`
 }
 
 func (c *couponSeatsCmd) Validate() error {
@@ -217,7 +211,7 @@ func (c *couponSeatsCmd) run(ctx context.Context, p *program) error {
 		return a.AddSeats(ctx, id, int(c.Seats))
 	}, text.CouponHasNewSeats, text.CouponHadTheseSeats, func(v view.View, made *couponadmin.Change) {
 		v.SeatsChanged(made, p.nextNight(made.At))
-	}, c.approvalFlags})
+	}})
 }
 
 type couponCadenceCmd struct {
@@ -232,7 +226,7 @@ func (c *couponCadenceCmd) run(ctx context.Context, p *program) error {
 	}, text.CouponHasCadence, text.CouponHadThisCadence, func(v view.View, made *couponadmin.Change) {
 		v.CadenceChanged(made)
 		p.settledFromNow(v, made)
-	}, approvalFlags{}})
+	}})
 }
 
 func cadenceOf(flag string) coupon.Cadence { return coupon.Cadence(strings.ToUpper(flag)) }
@@ -250,14 +244,18 @@ type couponCreateCmd struct {
 	Campaign        uint64 `placeholder:"ID"`
 	Cadence         string `enum:"nightly,immediate" default:"nightly"`
 	LineLimit       int64  `placeholder:"N"`
+	Key             string `placeholder:"KEY"`
+	DryRun          bool   `xor:"approval"`
 	operatorFlags   `embed:""`
+	approvalFlags   `embed:""`
 	Output          string `enum:"table,json" default:"table"`
 }
 
 func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {
 	opens, wrongOpens := instant("--opens", c.Opens, zone)
 	closes, wrongCloses := instant("--closes", c.Closes, zone)
-	n = couponadmin.NewCoupon{Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes, ValidityDays: c.ValidityDays,
+	n = couponadmin.NewCoupon{Key: c.Key, Name: c.Name, Seats: c.Seats, Opens: opens, Closes: closes,
+		ValidityDays: c.ValidityDays,
 		Discount: coupon.Discount{DiscountWon: c.DiscountWon, DiscountPercent: c.DiscountPercent,
 			DiscountMaxWon: c.DiscountMaxWon, MinimumWon: c.MinimumWon},
 		Campaign: c.Campaign, Cadence: cadenceOf(c.Cadence), LineLimit: c.LineLimit}
@@ -266,22 +264,39 @@ func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, 
 
 func (c *couponCreateCmd) Validate() error {
 	_, err := c.coupon(time.UTC)
-	return errors.Join(err, c.operatorFlags.check(text.OperatorIsRecorded))
+	return errors.Join(err, c.operatorFlags.checkUnless(c.DryRun))
 }
 
 func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
-	made, err := p.changeCoupon(ctx, c.operatorFlags, approvalFlags{}, false, c.Output,
-		func(a *couponadmin.Admin) (*couponadmin.Change, error) {
-			n, err := c.coupon(p.Zone)
-			if err != nil {
-				return nil, err
-			}
-			return a.Create(ctx, n)
-		})
-	if err != nil {
+	var made *couponadmin.Change
+	var n couponadmin.NewCoupon
+	by := deciding{c.operatorFlags, c.approvalFlags, c.DryRun, c.Output}
+	err := p.administer(ctx, by, func(a *couponadmin.Admin, _ *servers) (plan approval.Plan, err error) {
+		if n, err = c.coupon(p.Zone); err != nil {
+			return plan, err
+		}
+		if made, err = a.Create(ctx, n); err == nil {
+			plan = made.Plan
+		}
+		return plan, err
+	})
+	switch {
+	case err != nil || c.Ask:
 		return err
+	case !c.DryRun:
+		return c.printCreated(p, made)
+	case !made.Changed:
+		return p.planned(made, 0, made.Summary(), c.Output)
+	default:
+		return p.printPlan(made.Plan, c.Output, func(v view.View) { v.PlannedCreation(n, made.Plan) })
 	}
+}
+
+func (c *couponCreateCmd) printCreated(p *program, made *couponadmin.Change) error {
 	is := made.After
+	if made.Skipped > 0 {
+		p.warn(text.IDsSkipped, made.Skipped)
+	}
 	if is.LineLimit > 0 && is.LineLimit < is.TotalQuantity {
 		p.warn(text.LineLimitBelowSeats, is.LineLimit, is.TotalQuantity)
 	}
@@ -289,6 +304,10 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return json.NewEncoder(p.Stdout).Encode(map[string]coupon.CouponID{"coupon": is.ID})
 	}
 	fmt.Fprintln(p.Stdout, is.ID)
+	if !made.Changed {
+		p.warn(text.CouponWasCreated, is.ID, output.Printable(is.Name))
+		return nil
+	}
 	p.warn(text.CouponIsCreated, is.ID, output.Printable(is.Name), is.TotalQuantity, p.WithOffset(is.OpensAt),
 		p.WithOffset(is.ClosesAt))
 	if shown := is.OpensAt.Add(-catalog.Ahead); shown.After(p.Now()) {

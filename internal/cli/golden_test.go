@@ -179,6 +179,7 @@ var variable = []struct {
 	{regexp.MustCompile(`[\x{2800}-\x{28FF}] .*?\[[^\]]*\] +`), ""},      // progress
 	{regexp.MustCompile(`\be?yJ[\w-]+\.[\w-]+\.[\w-]+`), "<receipt>"},
 	{regexp.MustCompile(`\bjajeong_\w+@%`), "<account>"},
+	{regexp.MustCompile(`"(clientKey|key)": "[A-Z2-7]{26}"`), `"$1": "<key>"`},
 	{regexp.MustCompile(`"iat": \d+`), `"iat": <number>`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( KST| GMT| [+-]\d\d|Z|[+-]\d\d:\d\d)?`),
 		"<time>"},

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
@@ -26,22 +26,18 @@ type holderVerb struct {
 	done, already text.Message
 	notPublished  text.Message
 	details       func(view.View, *couponadmin.HolderChange) // prints more about a change that was made; may be nil
-	approved      approvalFlags
 }
 
 func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
-	err := p.administer(ctx, c.operatorFlags, how.approved, c.DryRun,
-		func(a *couponadmin.Admin, s *servers) (err error) {
-			made, err = how.make(a, s)
-			if err == nil && how.approved.Ask {
-				return cmp.Or(p.requestApproval(ctx, s, made.Plan, how.approved.pinFlags, c.operatorFlags, c.Output),
-					error(errAsked))
-			}
-			return err
-		})
-	if err != nil {
-		return unlessAsked(err)
+	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, s *servers) (plan approval.Plan, err error) {
+		if made, err = how.make(a, s); err == nil {
+			plan = made.Plan
+		}
+		return plan, err
+	})
+	if err != nil || c.Ask {
+		return err
 	}
 	if c.DryRun {
 		return p.planned(&made.Change, c.User, made.Summary(), c.Output)
@@ -68,8 +64,7 @@ func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
 }
 
 type couponGrantCmd struct {
-	holder        `embed:""`
-	approvalFlags `embed:""`
+	holder `embed:""`
 }
 
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
@@ -80,19 +75,18 @@ func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
 			if !made.After.Finalised() {
 				v.Println(text.GrantedApplication)
 			}
-		}, c.approvalFlags})
+		}})
 }
 
 type couponRevokeCmd struct {
-	holder        `embed:""`
-	FreeSeat      bool
-	approvalFlags `embed:""`
+	holder   `embed:""`
+	FreeSeat bool
 }
 
 func (c *couponRevokeCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Revoke(ctx, c.ID, c.User, c.FreeSeat)
-	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats, c.approvalFlags})
+	}, text.CouponIsRevoked, text.CouponWasRevoked, text.ChangeNotPublished, p.seats})
 }
 
 type couponReissueCmd struct {
@@ -102,7 +96,7 @@ type couponReissueCmd struct {
 func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Reissue(ctx, c.ID, c.User)
-	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats, approvalFlags{}})
+	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats})
 }
 
 type couponExtendUserCmd struct {
@@ -128,5 +122,5 @@ func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		end, _ := c.end(p.Zone) // no error: Validate has read --until
 		return a.ExtendUser(ctx, c.ID, c.User, end)
-	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil, approvalFlags{}})
+	}, text.CouponOfUserIsExtended, text.CouponOfUserWasExtended, text.ChangeNotPublished, nil})
 }

@@ -43,7 +43,8 @@ func (c *receiptArgs) receipt(p *program) (receipt.Receipt, error) {
 		}
 		c.Token = string(typed)
 	}
-	return keys.Check(strings.Join(strings.Fields(c.Token), ""))
+	c.Token = strings.Join(strings.Fields(c.Token), "")
+	return keys.Check(c.Token)
 }
 
 type receiptShowCmd struct {
@@ -72,10 +73,12 @@ func (c *receiptShowCmd) run(ctx context.Context, p *program) error {
 
 type receiptHonourCmd struct {
 	receiptArgs   `embed:""`
+	DryRun        bool `xor:"approval"`
 	operatorFlags `embed:""`
+	approvalFlags `embed:""`
 }
 
-func (c *receiptHonourCmd) Validate() error { return c.operatorFlags.check(text.OperatorIsRecorded) }
+func (c *receiptHonourCmd) Validate() error { return c.operatorFlags.checkUnless(c.DryRun) }
 
 func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
 	r, err := c.receipt(p)
@@ -90,12 +93,16 @@ func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
 	if err := p.notPurged(ctx, s, r.Coupon); err != nil {
 		return err
 	}
-	origin := p.origin(c.operatorFlags)
-	found, err := s.restorer(p.Now).Honour(ctx, origin, r.Coupon, r.User, r.Arrival)
-	if err != nil {
-		return err
+	found, err := s.restorer(p.Now).Honour(ctx, journal.HonourOrder{Coupon: r.Coupon, User: r.User, Arrival: r.Arrival,
+		Receipt: c.Token, Origin: p.origin(c.operatorFlags), Ticket: c.ticket(p, c.operatorFlags),
+		DryRun: c.DryRun || c.Ask})
+	switch {
+	case err != nil:
+		return p.printRefusal(err)
+	case c.Ask:
+		return p.requestApproval(ctx, s, found.Plan, c.pinFlags, c.operatorFlags, c.Output)
 	}
-	if err := c.tell(ctx, p, s, r, found); err != nil {
+	if err := c.tell(ctx, p, s, r, found); err != nil || c.DryRun {
 		return err
 	}
 	if found.Fate != journal.PutBack && found.Fate != journal.Moved {
@@ -110,6 +117,9 @@ func (c *receiptHonourCmd) run(ctx context.Context, p *program) error {
 func (c *receiptArgs) tell(ctx context.Context, p *program, s *servers, r receipt.Receipt,
 	found journal.Whereabouts) error {
 	story := view.ReceiptStory{Receipt: r, Fate: found.Fate, Arrival: found.Arrival, Position: found.Position}
+	if found.Plan.Action != "" {
+		story.Digest = found.Plan.Digest()
+	}
 	story.Later = found.Fate == journal.Waiting && found.Arrival > r.Arrival
 	switch found.Fate {
 	case journal.UnderReview:

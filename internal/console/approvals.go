@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/output"
@@ -146,7 +147,13 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 			c.forbidden(w, r)
 			return
 		}
-		args, title, reason = append(argsOfPlan(a.Plan), fmt.Sprint("--approval=", n)), one.title, a.Reason
+		locale, err := c.locale(r.Context(), language(r))
+		if err != nil {
+			c.failed(w, r, err)
+			return
+		}
+		args = append(argsOfPlan(a.Plan, locale.Zone), fmt.Sprint("--approval=", n))
+		title, reason = one.title, a.Reason
 	default:
 		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
 		return
@@ -172,8 +179,8 @@ func changeOfPlan(plan approval.Plan) (*change, map[string]string) {
 	return changeOf(string(plan.Action)), v
 }
 
-// argsOfPlan is the command that was asked for.
-func argsOfPlan(plan approval.Plan) []string {
+// argsOfPlan is the command that was asked for. Dates are those of the zone of the nights.
+func argsOfPlan(plan approval.Plan, zone *time.Location) []string {
 	id := fmt.Sprint(plan.Coupon)
 	of := func(names ...string) (flags []string) {
 		for _, name := range names {
@@ -188,16 +195,32 @@ func argsOfPlan(plan approval.Plan) []string {
 		return join([]string{"run", "--coupon=" + id, "--accept-gap"}, of("cutoff"))
 	case approval.AddSeats:
 		return join([]string{"coupon", "add-seats", id}, of("seats", "total"))
+	case approval.Create:
+		return join([]string{"coupon", "create"}, of("name", "seats", "opens", "closes", "validity-days",
+			"discount-won", "discount-percent", "discount-max-won", "minimum-won", "campaign", "line-limit", "key"),
+			flag("cadence", strings.ToLower(plan.Arguments["cadence"])))
+	case approval.Extend:
+		return join([]string{"coupon", "extend", id}, of("closes"))
+	case approval.Cadence:
+		return []string{"coupon", "cadence", id, strings.ToLower(plan.Arguments["cadence"])}
+	case approval.Close, approval.Pause, approval.Resume, approval.Freeze, approval.Unfreeze, approval.Recount:
+		return []string{"coupon", string(plan.Action), id}
 	case approval.Drop:
 		args := join([]string{"dlq", "drop", "--yes", "--coupon=" + id}, of("user", "cause"))
 		if plan.User > 0 {
 			args = append(args, "--user="+plan.User.Member())
 		}
 		return args
+	case approval.ExtendUser:
+		midnight, _ := time.Parse(time.RFC3339Nano, plan.Arguments["expires_at"]) // no error: a plan has it
+		last := midnight.In(zone).AddDate(0, 0, -1).Format(time.DateOnly)
+		return []string{"coupon", "extend-user", id, fmt.Sprint("--user=", plan.User), "--until=" + last}
+	case approval.Honour:
+		return []string{"receipt", "honour", plan.Arguments["receipt"]}
 	case approval.Restore:
 		return []string{"restore", "--coupon=" + id}
-	case approval.Grant:
-		return []string{"coupon", "grant", id, fmt.Sprint("--user=", plan.User)}
+	case approval.Grant, approval.Reissue:
+		return []string{"coupon", string(plan.Action), id, fmt.Sprint("--user=", plan.User)}
 	case approval.Revoke:
 		args := []string{"coupon", "revoke", id, fmt.Sprint("--user=", plan.User)}
 		if plan.Arguments["free-seat"] == "true" {

@@ -27,17 +27,13 @@ const (
 
 // change is a verb that changes something.
 type change struct {
-	name    string // name of the change in paths
-	title   text.Message
-	menu    int
-	right   func(values map[string]string) signin.Right
-	fields  []field
-	args    func(v map[string]string) []string // arguments of the verb; a field that is a flag has the flag's name
-	preview func(v map[string]string) []string // nil: args with --dry-run
-	lists   bool                               // nothing would change if its preview has no table
-	pinned  bool                               // its preview has a digest, without which it is not made
-	action  approval.Action                    // action that a policy can name; empty: there is none
-	back    func(v map[string]string) string
+	name   string // name of the change in paths
+	title  text.Message
+	menu   int
+	right  func(values map[string]string) signin.Right
+	fields []field
+	args   func(v map[string]string) []string // arguments of the verb; a field that is a flag has the flag's name
+	back   func(v map[string]string) string
 }
 
 // field is an input of a form.
@@ -92,17 +88,17 @@ func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
 
 func simple(name string, title text.Message) change {
 	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon),
-		fields: []field{couponField}, args: ofCoupon(name), lists: true, back: toCoupon}
+		fields: []field{couponField}, args: ofCoupon(name), back: toCoupon}
 }
 
-func ofPerson(name string, title text.Message, action approval.Action, more ...field) change {
+func ofPerson(name string, title text.Message, more ...field) change {
 	flags := []string{"user"}
 	for _, f := range more {
 		flags = append(flags, f.Name)
 	}
 	return change{name: name, title: title, menu: onPerson, right: always(signin.ChangePerson),
 		fields: append([]field{couponField, userField}, more...),
-		args:   ofCoupon(name, flags...), action: action, lists: true, pinned: action != "", back: toPerson}
+		args:   ofCoupon(name, flags...), back: toPerson}
 }
 
 func chosen(v map[string]string) []string {
@@ -115,17 +111,15 @@ var changes = []change{
 	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
 	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
 		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd,
-			Required: true}}, args: ofCoupon("extend", "closes"), lists: true, back: toCoupon},
+			Required: true}}, args: ofCoupon("extend", "closes"), back: toCoupon},
 	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon),
-		action: approval.AddSeats, pinned: true,
 		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}},
-		args:   ofCoupon("add-seats", "seats"), lists: true, back: toCoupon},
+		args:   ofCoupon("add-seats", "seats"), back: toCoupon},
 	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon),
-		action: approval.Restore, pinned: true, fields: []field{couponField},
-		args: func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} },
-		back: toCoupon},
-	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle), action: approval.Run,
-		pinned: true,
+		fields: []field{couponField},
+		args:   func(v map[string]string) []string { return []string{"restore", "--coupon=" + v["coupon"]} },
+		back:   toCoupon},
+	{name: "run", title: text.ConsoleRunAgain, menu: onCoupon, right: always(signin.Settle),
 		fields: []field{{Name: "coupon", Kind: "number", label: text.ColumnCoupon, hint: text.ConsoleAllCoupons},
 			{Name: "date", Kind: "date", label: text.ConsoleNight, Required: true},
 			{Name: "accept-gap", Kind: yesNo, label: text.ConsoleAcceptGap}},
@@ -142,7 +136,7 @@ var changes = []change{
 			}
 			return toCoupon(v)
 		}},
-	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne, lists: true, pinned: true,
+	{name: "retry", title: text.ConsoleRetry, menu: onPerson, right: ofOne,
 		fields: []field{couponField, someUser, causeField,
 			{Name: "canary", Kind: "number", label: text.ConsoleCanary, hint: text.ConsoleCanaryHint},
 			{Name: "now", Kind: yesNo, label: text.ConsoleCutoffNow}},
@@ -153,24 +147,21 @@ var changes = []change{
 			}
 			return args
 		}, back: toCoupon},
-	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne, lists: true, pinned: true,
-		action: approval.Drop,
+	{name: "drop", title: text.ConsoleDrop, menu: onPerson, right: ofOne,
 		fields: []field{couponField, someUser, causeField},
 		args:   func(v map[string]string) []string { return join([]string{"dlq", "drop", "--yes"}, chosen(v)) },
 		back:   toCoupon},
-	ofPerson("grant", text.ConsoleGrant, approval.Grant),
-	ofPerson("revoke", text.ConsoleRevoke, approval.Revoke,
+	ofPerson("grant", text.ConsoleGrant),
+	ofPerson("revoke", text.ConsoleRevoke,
 		field{Name: "free-seat", Kind: yesNo, label: text.ConsoleFreeSeat}),
-	ofPerson("reissue", text.ConsoleReissue, ""),
-	ofPerson("extend-user", text.ConsoleExtendUser, "",
+	ofPerson("reissue", text.ConsoleReissue),
+	ofPerson("extend-user", text.ConsoleExtendUser,
 		field{Name: "until", Kind: "date", label: text.ConsoleUntil, Required: true}),
 	{name: "honour", title: text.ConsoleHonour, right: always(signin.ChangePerson),
-		fields:  []field{{Name: "receipt", Kind: "text", label: text.ConsoleReceipt, Required: true}},
-		args:    func(v map[string]string) []string { return []string{"receipt", "honour", v["receipt"]} },
-		preview: func(v map[string]string) []string { return []string{"receipt", "show", v["receipt"]} },
-		back:    func(map[string]string) string { return "/" }},
-	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy), action: approval.SetPolicy,
-		pinned: true,
+		fields: []field{{Name: "receipt", Kind: "text", label: text.ConsoleReceipt, Required: true}},
+		args:   func(v map[string]string) []string { return []string{"receipt", "honour", v["receipt"]} },
+		back:   func(map[string]string) string { return "/" }},
+	{name: "policy", title: text.ConsoleSetPolicy, right: always(signin.SetPolicy),
 		fields: []field{{Name: "actions", Kind: "text", label: text.ConsoleActions, hint: text.ConsoleActionsHint},
 			{Name: "shared-accounts", Kind: "text", label: text.ConsoleShared, hint: text.ConsoleListStays},
 			{Name: "person", Kind: "text", label: text.ConsolePersons, hint: text.ConsolePersonsHint},
@@ -293,11 +284,7 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		c.show(w, http.StatusOK, p)
 		return
 	}
-	if one.preview != nil {
-		c.verb(r.Context(), p, one.preview(v)...)
-	} else {
-		c.verb(r.Context(), p, append(one.args(v), "--dry-run")...)
-	}
+	c.verb(r.Context(), p, append(one.args(v), "--dry-run")...)
 	if p.Bad && one.name != "run" {
 		p.Command = commandLine(append(one.args(v), "--operator="+p.Person.Name, "--reason=…"))
 		c.show(w, p.status(), p)
@@ -308,18 +295,18 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, err)
 		return
 	}
-	p.Do = &do{Action: "/do/" + one.name, Button: p.say(one.title), Ask: one.action != "" && policy.Names(one.needs(v))}
+	p.Do = &do{Action: "/do/" + one.name, Button: p.say(one.title), Ask: policy.Names(one.action(v), p.costWon)}
 	p.Command = commandLine(append(one.execution(v, p.Do.Ask, p.digest), "--operator="+p.Person.Name, "--reason=…"))
-	p.Do.Hidden = []option{{"job", rand.Text()}}
+	p.Do.Hidden = []option{{"job", rand.Text()}, {"digest", p.digest}}
+	if p.Do.Ask {
+		p.Do.Hidden = append(p.Do.Hidden, option{"ask", "on"})
+	}
 	for _, f := range one.fields {
 		p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
 	}
-	if one.pinned {
-		p.Do.Hidden = append(p.Do.Hidden, option{"digest", p.digest})
-	}
 	if one.name == "run" && v["coupon"] == "" {
 		p.runEachCoupon(v["date"])
-	} else if one.pinned && p.digest == "" || one.lists && !p.hasTable() { // nothing would change
+	} else if p.digest == "" { // nothing would change
 		p.Do = nil
 	}
 	c.show(w, p.status(), p)
@@ -331,22 +318,15 @@ func (one *change) execution(v map[string]string, ask bool, digest string) []str
 	if ask {
 		args = append(slices.DeleteFunc(args, func(a string) bool { return a == "--yes" }), "--ask")
 	}
-	if one.pinned {
-		args = append(args, flag("expect-digest", digest)...)
-	}
-	return args
+	return append(args, flag("expect-digest", digest)...)
 }
 
-func (p *page) hasTable() bool {
-	return slices.ContainsFunc(p.Blocks, func(b block) bool { return b.Table != nil })
-}
-
-// needs is the action that the policy may name.
-func (one *change) needs(v map[string]string) approval.Action {
-	if one.action == approval.Run && v["accept-gap"] == "on" {
+// action is the one that the policy may name.
+func (one *change) action(v map[string]string) approval.Action {
+	if one.name == "run" && v["accept-gap"] == "on" {
 		return approval.AcceptGap
 	}
-	return one.action
+	return approval.Action(one.name)
 }
 
 // runEachCoupon leaves a run of all coupons to runs of single coupons: each has its digest.
@@ -380,16 +360,12 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
 		return
 	}
-	if one.pinned && !digestForm.MatchString(digest) {
+	if !digestForm.MatchString(digest) {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleNoPreview)
 		return
 	}
-	policy, err := c.policy(r.Context())
-	if err != nil {
-		c.failed(w, r, err)
-		return
-	}
-	title, asks := language(r).Sprintf(one.title), one.action != "" && policy.Names(one.needs(v))
+	// The preview has found out whether the policy asks for an approval. A verb that needs one and has none is refused.
+	title, asks := language(r).Sprintf(one.title), r.PostForm.Get("ask") == "on"
 	args := one.execution(v, asks, digest)
 	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)

@@ -179,6 +179,7 @@ type page struct {
 	away    bool     // a server is away, and the verb may succeed later
 	missing bool     // what the verb was asked about does not exist
 	digest  string   // digest of the preview; empty: it has none
+	costWon int64    // of what is previewed; 0: nothing
 	Notes   []string // what the verb printed to standard error
 	Links   []link
 	Changes []link // forms of changes

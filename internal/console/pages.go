@@ -69,7 +69,7 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 			p.Lead = append(p.Lead, p.say(text.ConsoleCut, len(b.Sheet.Rows), len(b.Sheet.Rows)+b.Sheet.Left))
 		}
 		if b.Digest != "" {
-			p.digest = b.Digest
+			p.digest, p.costWon = b.Digest, b.CostWon
 		}
 	}
 	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)

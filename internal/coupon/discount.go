@@ -1,5 +1,7 @@
 package coupon
 
+import "math"
+
 // Discount is what a coupon takes off the price of an order. Amounts are whole won. A coupon has either DiscountWon, or
 // DiscountPercent together with DiscountMaxWon. It is fixed when the coupon is created.
 type Discount struct {
@@ -28,4 +30,16 @@ func (d Discount) Most() int64 {
 		return d.DiscountMaxWon
 	}
 	return d.DiscountWon
+}
+
+// Cost returns the highest discount of that many coupons together; 0 for none or fewer, and at most the highest int64.
+func (d Discount) Cost(coupons int64) int64 {
+	most := d.Most()
+	switch {
+	case coupons <= 0 || most <= 0:
+		return 0
+	case coupons > math.MaxInt64/most:
+		return math.MaxInt64
+	}
+	return coupons * most
 }

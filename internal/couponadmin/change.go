@@ -8,11 +8,11 @@
 // records it, so that no application is accepted after the recorded end. Any other change is published after COMMIT; if
 // that fails, the next refresh of the catalog publishes it.
 //
-// A change that the policy of approvals names is made only with an approval: see package approval. With DryRun a change
+// A policy can name every change, which is then made only with an approval: see package approval. With DryRun a change
 // is planned under the lock, and rolled back.
 //
-// Every change except Create and AddSeats is safe to repeat. If the reply to COMMIT is lost, the transaction runs again
-// and does nothing if it finds its audit event. Create fails instead: a second attempt could create a second coupon.
+// Every change except AddSeats is safe to repeat, and Create if its coupon has a key. If the reply to COMMIT is lost,
+// the transaction runs again and does nothing if it finds its audit event, or its coupon.
 package couponadmin
 
 import (
@@ -43,6 +43,8 @@ type Redis interface {
 	// Remove with coupon.MarkIssued makes Redis answer ALREADY_ISSUED to the users. Arrival 0 says: given by hand.
 	Remove(ctx context.Context, couponID coupon.CouponID, closes time.Time, mark coupon.Mark,
 		entries []coupon.Application) (removed int64, err error)
+	// Observe looks at a coupon, and changes nothing.
+	Observe(ctx context.Context, couponID coupon.CouponID, after coupon.Arrival) (coupon.Look, error)
 	// CountUndecided returns how many applications are in the queue, and how many in the DLQ.
 	CountUndecided(ctx context.Context, couponID coupon.CouponID) (waiting, dlq int64, err error)
 }
@@ -55,7 +57,7 @@ type Config struct {
 	Operator string
 	Reason   string
 
-	DryRun bool            // plan only; not for Create
+	DryRun bool            // plan only
 	Ticket approval.Ticket // who makes the change, and the approval of one that the policy names
 }
 
@@ -75,18 +77,20 @@ type Change struct {
 	At          time.Time
 	NotSelected int           // number of users with the outcome NOT_SELECTED
 	SoldOut     bool          // Redis answers SOLD_OUT; false if announced is false
+	Skipped     int           // ids before that of a new coupon: Redis has their people, MySQL has lost the coupons
 	PublishErr  error         // Redis may not have the new window; the catalog publishes it again
-	Plan        approval.Plan // plan of a change that a policy may name
+	Plan        approval.Plan // what was approved, or is to be approved; of no action if nothing changes
 
 	announced bool // Redis has taken the window, and SoldOut is its answer
 }
 
 type operation struct {
 	action       audit.Action
-	asked        approval.Plan // action and arguments, of a change that a policy may name
+	asked        approval.Plan // action and arguments
 	withoutRedis bool          // the change is possible while Redis is unreachable
 	needsTime    bool          // plan reads now, also while Redis is unreachable
 	rowOnly      bool          // the change concerns MySQL alone: Redis is not asked
+	endsNow      bool          // the window ends at the moment of the change, which no plan can have
 	needsQueue   bool          // plan reads facts.waiting and facts.dlq
 	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
 	needsMarks func(old coupon.Coupon, now time.Time) bool
@@ -168,11 +172,7 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if made.Changed = made.After != made.Before; !made.Changed {
 		return nil
 	}
-	if op.asked.Action != "" {
-		made.Plan = op.asked
-		made.Plan.Changes = []approval.Change{{What: "total_quantity", From: fmt.Sprint(made.Before.TotalQuantity),
-			To: fmt.Sprint(made.After.TotalQuantity)}}
-	}
+	made.Plan = op.planned(made.Before, made.After)
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
 	}
@@ -189,19 +189,38 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	return write(ctx, tx, origin, op.action, *made, shutAt)
 }
 
+// planned is what a second person approves.
+func (op operation) planned(was, is coupon.Coupon) approval.Plan {
+	plan := op.asked
+	plan.CostWon = is.Discount.Cost(int64(is.TotalQuantity) - int64(was.TotalQuantity))
+	plan.Changes = []approval.Change{}
+	add := func(what string, from, to any) {
+		if from != to {
+			plan.Changes = append(plan.Changes, approval.Change{What: what, From: fmt.Sprint(from), To: fmt.Sprint(to)})
+		}
+	}
+	closes := stamp(is.ClosesAt)
+	if op.endsNow {
+		closes = "now"
+	}
+	add("total_quantity", was.TotalQuantity, is.TotalQuantity)
+	add("issued_count", was.IssuedCount, is.IssuedCount)
+	add("apply_closes_at", stamp(was.ClosesAt), closes)
+	add("status", was.Status, is.Status)
+	add("cadence", was.Cadence, is.Cadence)
+	add("frozen", was.Frozen, is.Frozen)
+	return plan
+}
+
 // errDryRun rolls a planned change back.
 var errDryRun = &coupon.Error{Class: coupon.Setup, Err: errors.New("a plan is rolled back")}
 
 // permit ends a dry run, and refuses a change that needs an approval and has none.
 func (a *Admin) permit(ctx context.Context, tx *sql.Tx, plan approval.Plan, origin audit.Origin) error {
-	switch {
-	case a.DryRun:
+	if a.DryRun {
 		return errDryRun
-	case plan.Action == "":
-		return nil
-	default:
-		return a.Ticket.Use(ctx, tx, plan, origin)
 	}
+	return a.Ticket.Use(ctx, tx, plan, origin)
 }
 
 // readQueue counts the applications in Redis. It publishes the window first: a pause that Redis does not have yet would

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -17,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -251,7 +254,7 @@ func commitOfChange(do func() faultproxy.Action) (rule faultproxy.Rule, found *a
 	}, found
 }
 
-// Without the reply to COMMIT, a coupon is created once at most. Other changes: TestVerbs_RepeatAfterALostConnection.
+// Whatever happens to a COMMIT, a coupon is created once. Other changes: TestVerbs_RepeatAfterALostConnection.
 func TestCreate_IsMadeOnceAfterLostCommitReply(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.NewOnPrivateRedis(t)
@@ -260,9 +263,99 @@ func TestCreate_IsMadeOnceAfterLostCommitReply(t *testing.T) {
 	for i, action := range []faultproxy.Action{faultproxy.DropRequest(nil), faultproxy.DropReply(nil)} {
 		rule, lost := commitOfChange(func() faultproxy.Action { return action })
 		_, proxied := d.Proxied(rule)
-		_, err := proxied.CouponAdmin().Create(t.Context(), made)
-		require.True(t, text.Is(err, text.CreationUnknown), err)
+		done, err := proxied.CouponAdmin().Create(t.Context(), made)
+		require.NoError(t, err)
 		require.True(t, lost.Load())
-		require.EqualValues(t, i, d.Number("SELECT COUNT(*) FROM coupon"))
+		require.EqualValues(t, d.Number("SELECT MAX(id) FROM coupon"), done.After.ID)
+		require.EqualValues(t, i+1, d.Number("SELECT COUNT(*) FROM coupon"))
+		d.Verify(done.After.ID)
 	}
+}
+
+// With the same key there is one coupon, whoever asks for it, and also when it was changed since.
+func TestCreate_WithAKeyIsSafeToRepeat(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	now := d.Now()
+	made := couponadmin.NewCoupon{Key: "BF-2026-1", Name: "심야", Seats: 2, Opens: now.Add(123 * time.Nanosecond),
+		Closes: now.Add(time.Hour), ValidityDays: 30}
+	var creations sync.WaitGroup
+	var news atomic.Int64
+	for range 50 {
+		creations.Go(func() {
+			done, err := d.CouponAdmin().Create(t.Context(), made)
+			if assert.NoError(t, err) && done.Changed {
+				news.Add(1)
+			}
+		})
+	}
+	creations.Wait()
+	require.EqualValues(t, 1, news.Load())
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon"))
+	id := coupon.CouponID(d.Number("SELECT id FROM coupon"))
+	require.NoError(t, d.AddSeats(id, 5))
+	d.SetWindow(id, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	again, err := d.CouponAdmin().Create(t.Context(), made)
+	require.NoError(t, err)
+	require.Equal(t, id, again.After.ID)
+	require.False(t, again.Changed)
+	require.Equal(t, 7, again.After.TotalQuantity)
+
+	other := made
+	other.Seats++
+	_, err = d.CouponAdmin().Create(t.Context(), other)
+	require.True(t, text.Is(err, text.KeyReused), err)
+	other.Key = "bf-2026-1"
+	done, err := d.CouponAdmin().Create(t.Context(), other)
+	require.NoError(t, err)
+	require.NotEqual(t, id, done.After.ID, "keys have upper and lower case")
+	require.Len(t, d.Payloads(id, audit.CouponCreated), 1)
+}
+
+// MySQL has lost the last coupons, and gives their ids again. Their people stay where they are, and get nothing of
+// another coupon.
+func TestCreate_LeavesOutIDsThatRedisKnows(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	kept := d.AddQueue(1, 1)
+	lost := d.AddQueue(1, 2, 3)
+	d.AddCoupon(1) // nobody has applied for it
+	for _, table := range []string{"journal", "line_journal", "settled"} {
+		d.Exec("DELETE FROM "+table+" WHERE coupon_id >= ?", lost)
+	}
+	d.Exec("DELETE FROM coupon WHERE id >= ?", lost)
+	d.Exec(fmt.Sprint("ALTER TABLE coupon AUTO_INCREMENT = ", lost))
+	now := d.Now()
+	made, err := d.CouponAdmin().Create(t.Context(), couponadmin.NewCoupon{Name: "심야", Seats: 2, Opens: now,
+		Closes: now.Add(time.Hour), ValidityDays: 30})
+	require.NoError(t, err)
+	require.Equal(t, lost+2, made.After.ID)
+	require.Equal(t, 2, made.Skipped)
+	require.Equal(t, []string{"2", "3"}, d.Waiting(lost))
+	d.SettleNow()
+	require.Equal(t, []coupon.UserID{1}, d.Issued(kept))
+	require.Empty(t, d.Issued(made.After.ID))
+}
+
+// While MySQL lacks winners who are about to come back, nobody gets the seat that the first of them was told.
+func TestGrant_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2, 3)
+	id := d.AddCoupon(2)
+	before, err := d.CopyTables(t.Context())
+	require.NoError(t, err)
+	d.Apply(id, 1, 2)
+	d.SettleNow()
+	d.PutTablesBack(before)
+	admin := d.CouponAdmin()
+	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
+	require.True(t, text.Is(err, text.GrantWaits), err)
+	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
+	d.SettleNow() // it restores
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM user_coupon"))
+	d.Verify(id)
 }

@@ -1,10 +1,12 @@
 package couponadmin
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -12,6 +14,7 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
+	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/users"
 	"github.com/jajeong/jajeong/internal/wallet"
@@ -30,7 +33,7 @@ type HolderChange struct {
 // holderOp is a change of an issued coupon. plan returns the decision, or a *text.UsageError if the change is refused.
 type holderOp struct {
 	action audit.Action
-	asked  approval.Plan // action and arguments, of a change that a policy may name
+	asked  approval.Plan // action and arguments
 	plan   func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error)
 	// check refuses a change for what other tables say; it may be nil.
 	check func(ctx context.Context, tx *sql.Tx) error
@@ -71,7 +74,8 @@ func planRevoke(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID,
 // Reissue gives a revoked coupon back to its user. If the revocation added a seat, a seat must be free, and is taken
 // away.
 func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*HolderChange, error) {
-	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponReissued,
+	asked := approval.Plan{Action: approval.Reissue, Coupon: couponID, User: user}
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponReissued, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			if !found {
 				return wallet.Decision{}, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
@@ -86,7 +90,9 @@ func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coup
 // ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive.
 func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
 	expires time.Time) (*HolderChange, error) {
-	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUserExtended,
+	asked := approval.Plan{Action: approval.ExtendUser, Coupon: couponID, User: user,
+		Arguments: map[string]string{"expires_at": stamp(expires)}}
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUserExtended, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planExtendUser(c, f, found, user, expires)
 		}})
@@ -131,10 +137,26 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planGrant(c, f, found, to)
 		},
-		check: func(ctx context.Context, tx *sql.Tx) error { return checkGrantee(ctx, tx, to) },
+		check: func(ctx context.Context, tx *sql.Tx) error {
+			return cmp.Or(a.nobodyIsMissing(ctx, tx, couponID), checkGrantee(ctx, tx, to))
+		},
 		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
 			return a.insertGranted(ctx, tx, f.Now, d)
 		}})
+}
+
+// nobodyIsMissing refuses a grant while MySQL has lost winners, whom a restore brings back: it would move them to other
+// seats than they were told. While Redis is away, nobody can say.
+func (a *Admin) nobodyIsMissing(ctx context.Context, tx *sql.Tx, id coupon.CouponID) error {
+	look, err := a.Redis.Observe(ctx, id, 0)
+	if err != nil || !look.Restored {
+		return nil
+	}
+	books, err := promise.Read(ctx, tx, id) // after Redis
+	if err == nil && books.Missing(look.Line) > look.Left {
+		err = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.GrantWaits, id)}
+	}
+	return err
 }
 
 func planGrant(c coupon.Coupon, f wallet.Facts, found bool, to Grantee) (wallet.Decision, error) {
@@ -251,7 +273,7 @@ func (a *Admin) applyToHolder(ctx context.Context, tx *sql.Tx, made *HolderChang
 	}
 	made.Changed = true
 	made.Plan = op.asked
-	made.Plan.Changes = holderChanges(f, found, d)
+	made.Plan.Changes, made.Plan.CostWon = holderChanges(f, found, d), costOf(made.Before, d)
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
 	}
@@ -287,6 +309,14 @@ func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Cha
 		}
 	}
 	return changes
+}
+
+// costOf is the highest discount of a coupon that is given.
+func costOf(c coupon.Coupon, d wallet.Decision) int64 {
+	if slices.ContainsFunc(d.Entries, func(e wallet.Entry) bool { return e.Kind == coupon.LogGranted }) {
+		return c.Discount.Cost(1)
+	}
+	return 0
 }
 
 func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/text"
@@ -12,17 +13,17 @@ import (
 // Freeze stops every run from issuing the coupon. Applying goes on. Redis is not needed: runs read the row under its
 // lock. A settlement that is under way ends first.
 func (a *Admin) Freeze(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.setFrozen(ctx, couponID, audit.CouponFrozen, true)
+	return a.setFrozen(ctx, asking(approval.Freeze, couponID), audit.CouponFrozen, true)
 }
 
 // Unfreeze lets runs issue the coupon again.
 func (a *Admin) Unfreeze(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.setFrozen(ctx, couponID, audit.CouponUnfrozen, false)
+	return a.setFrozen(ctx, asking(approval.Unfreeze, couponID), audit.CouponUnfrozen, false)
 }
 
-func (a *Admin) setFrozen(ctx context.Context, couponID coupon.CouponID, action audit.Action,
+func (a *Admin) setFrozen(ctx context.Context, asked approval.Plan, action audit.Action,
 	frozen bool) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: action, rowOnly: true,
+	return a.change(ctx, asked.Coupon, operation{action: action, asked: asked, rowOnly: true,
 		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
 			c.Frozen = frozen
 			return c, nil
@@ -36,7 +37,9 @@ const cadenceStands = 10 * time.Second
 // SetCadence decides when a coupon is issued. No applicant may be told another time: the window is neither open nor
 // about to open, or the coupon is paused, and Redis has no application.
 func (a *Admin) SetCadence(ctx context.Context, couponID coupon.CouponID, cadence coupon.Cadence) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: audit.CouponCadence, needsQueue: true,
+	asked := approval.Plan{Action: approval.Cadence, Coupon: couponID,
+		Arguments: map[string]string{"cadence": string(cadence)}}
+	return a.change(ctx, couponID, operation{action: audit.CouponCadence, asked: asked, needsQueue: true,
 		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
 			return planCadence(c, now, f, cadence)
 		}})

@@ -125,7 +125,7 @@ func TestPlanRecount(t *testing.T) {
 func TestNewCoupon_Refusals(t *testing.T) {
 	t.Parallel()
 	right := NewCoupon{Name: "자정", Seats: 1, Opens: now, Closes: now.Add(time.Hour), ValidityDays: 1}
-	require.NoError(t, right.refusal(now))
+	require.NoError(t, right.refusal())
 	for name, edit := range map[string]func(*NewCoupon){
 		"blank name":           func(n *NewCoupon) { n.Name = " " },
 		"name too long":        func(n *NewCoupon) { n.Name = strings.Repeat("가", maxNameLetters+1) },
@@ -134,19 +134,20 @@ func TestNewCoupon_Refusals(t *testing.T) {
 		"no day":               func(n *NewCoupon) { n.ValidityDays = 0 },
 		"negative discount":    func(n *NewCoupon) { n.DiscountWon = -1 },
 		"negative line limit":  func(n *NewCoupon) { n.LineLimit = -1 },
+		"key with a space":     func(n *NewCoupon) { n.Key = "BF 2026" },
+		"key too long":         func(n *NewCoupon) { n.Key = strings.Repeat("k", 65) },
 		"absurd line limit":    func(n *NewCoupon) { n.LineLimit = maxLine + 1 },
 	} {
 		n := right
 		edit(&n)
 		require.Len(t, n.Problems(), 1, name)
 		var classed *coupon.Error
-		require.ErrorAs(t, n.refusal(now), &classed, name)
+		require.ErrorAs(t, n.refusal(), &classed, name)
 		require.Equal(t, coupon.Setup, classed.Class, name)
 	}
-	n := right
-	n.Closes = n.Opens
-	requireRefused(t, n.refusal(now), text.RefusedEndsBeforeItOpens, text.NewCoupon, n.Closes, n.Opens)
-	requireRefused(t, right.refusal(right.Closes), text.RefusedPast, text.NewCoupon, right.Closes, right.Closes)
+	requireRefused(t, checkEnd(text.NewCoupon, now, now, now), text.RefusedEndsBeforeItOpens, text.NewCoupon, now, now)
+	requireRefused(t, checkEnd(text.NewCoupon, now, right.Closes, right.Closes), text.RefusedPast, text.NewCoupon,
+		right.Closes, right.Closes)
 }
 
 func TestPlanCadence(t *testing.T) {

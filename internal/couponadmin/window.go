@@ -13,11 +13,16 @@ import (
 
 var maxCloses = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC) // well before coupon.MaxArrival, in 2255
 
+// asking is a plan of a change that has no arguments.
+func asking(action approval.Action, couponID coupon.CouponID) approval.Plan {
+	return approval.Plan{Action: action, Coupon: couponID}
+}
+
 // Close ends the window now. While Redis is unreachable, it ends ten seconds after the time of MySQL and after every
 // arrival that MySQL knows: pods that reach Redis may accept applications until they have published the end.
 func (a *Admin) Close(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: audit.CouponClosed, withoutRedis: true, needsTime: true,
-		plan: planClose})
+	return a.change(ctx, couponID, operation{action: audit.CouponClosed, asked: asking(approval.Close, couponID),
+		withoutRedis: true, needsTime: true, endsNow: true, plan: planClose})
 }
 
 func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
@@ -36,7 +41,9 @@ func planClose(c coupon.Coupon, now time.Time, _ facts) (coupon.Coupon, error) {
 // after every settled cutoff, and Redis must still know who has the coupon and who was rejected.
 func (a *Admin) Extend(ctx context.Context, couponID coupon.CouponID, closes time.Time) (*Change, error) {
 	return a.change(ctx, couponID, operation{
-		action:     audit.CouponExtended,
+		action: audit.CouponExtended,
+		asked: approval.Plan{Action: approval.Extend, Coupon: couponID,
+			Arguments: map[string]string{"closes": stamp(closes)}},
 		needsMarks: func(c coupon.Coupon, now time.Time) bool { return !c.Finalised() && !c.ClosesAt.After(now) },
 		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
 			return planExtend(c, now, f, closes)
@@ -81,16 +88,16 @@ func checkEnd(couponID any, opens, closes, now time.Time) error {
 
 // Pause makes Redis refuse new applications, immediately or as soon as it is reachable again.
 func (a *Admin) Pause(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.setStatus(ctx, couponID, audit.CouponPaused, coupon.Paused)
+	return a.setStatus(ctx, asking(approval.Pause, couponID), audit.CouponPaused, coupon.Paused)
 }
 
 func (a *Admin) Resume(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.setStatus(ctx, couponID, audit.CouponResumed, coupon.Open)
+	return a.setStatus(ctx, asking(approval.Resume, couponID), audit.CouponResumed, coupon.Open)
 }
 
-func (a *Admin) setStatus(ctx context.Context, couponID coupon.CouponID, action audit.Action,
+func (a *Admin) setStatus(ctx context.Context, asked approval.Plan, action audit.Action,
 	status coupon.Status) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: action, withoutRedis: true,
+	return a.change(ctx, asked.Coupon, operation{action: action, asked: asked, withoutRedis: true,
 		plan: func(c coupon.Coupon, _ time.Time, _ facts) (coupon.Coupon, error) {
 			if c.Finalised() {
 				return c, text.UsageErrorf(text.RefusedFinalised, c.ID, c.FinalisedAt)
@@ -133,7 +140,8 @@ func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {
 
 // Recount sets issued_count to the number of issued coupons. While the two differ, runs do not settle the coupon.
 func (a *Admin) Recount(ctx context.Context, couponID coupon.CouponID) (*Change, error) {
-	return a.change(ctx, couponID, operation{action: audit.CouponRecounted, plan: planRecount})
+	return a.change(ctx, couponID, operation{action: audit.CouponRecounted,
+		asked: asking(approval.Recount, couponID), plan: planRecount})
 }
 
 func planRecount(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) {

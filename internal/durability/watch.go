@@ -102,7 +102,8 @@ func Strings(all []Finding) string {
 }
 
 var findingDesc = prometheus.NewDesc("jajeong_mysql_durability_findings",
-	"Variables of MySQL that may let it lose what it commits, that it does not show, or that make it read-only, by code; "+
+	"Variables of MySQL that may let it lose what it commits, that it does not show, or that make it read-only, "+
+		"by code; "+
 		"absent while it does not answer.", []string{"code"}, nil)
 
 func (w *Watch) Describe(to chan<- *prometheus.Desc) { to <- findingDesc }

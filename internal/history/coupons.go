@@ -27,6 +27,7 @@ const (
 // Coupon is a coupon as `settle coupon list` prints it. Times are UTC.
 type Coupon struct {
 	ID     coupon.CouponID `json:"id"`
+	Key    *string         `json:"clientKey"` // by which it was created; null: by a statement of SQL without one
 	Name   string          `json:"name"`
 	Status CouponStatus    `json:"status"`
 
@@ -60,7 +61,7 @@ const (
 	statusOfCoupon = `CASE WHEN finalised_at IS NOT NULL THEN 'FINALISED'
      WHEN apply_closes_at <= UTC_TIMESTAMP(6) THEN 'CLOSED'
      WHEN status = 'PAUSED' THEN 'PAUSED' WHEN apply_opens_at > UTC_TIMESTAMP(6) THEN 'SCHEDULED' ELSE 'OPEN' END`
-	couponsSQL = "SELECT id, name, " + statusOfCoupon + `, total_quantity, issued_count,
+	couponsSQL = "SELECT id, client_key, name, " + statusOfCoupon + `, total_quantity, issued_count,
        apply_opens_at, apply_closes_at, status = 'PAUSED', finalised_at, campaign_id,
        validity_days, discount_won, discount_percent, discount_max_won, minimum_won,
        cadence, frozen, line_limit, EXISTS (SELECT 1 FROM purged_coupon p WHERE p.coupon_id = coupon.id)
@@ -90,9 +91,9 @@ func (r Reader) List(ctx context.Context, f CouponFilter) ([]Coupon, error) {
 		query = listUnfinishedSQL
 	}
 	found, err := mysqltx.Collect(ctx, r.DB, func(c *Coupon) []any {
-		return []any{&c.ID, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt, &c.Paused,
-			&c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent, &c.DiscountMaxWon,
-			&c.MinimumWon, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
+		return []any{&c.ID, &c.Key, &c.Name, &c.Status, &c.TotalQuantity, &c.IssuedCount, &c.OpensAt, &c.ClosesAt,
+			&c.Paused, &c.FinalisedAt, &c.CampaignID, &c.ValidityDays, &c.DiscountWon, &c.DiscountPercent,
+			&c.DiscountMaxWon, &c.MinimumWon, &c.Cadence, &c.Frozen, &c.LineLimit, &c.Purging}
 	}, query, f.After, f.Status, f.Status, f.Campaign, f.Campaign, f.Cadence, f.Cadence, f.Limit)
 	return found, mysqltx.Wrap(err, "read coupons")
 }

@@ -3,7 +3,10 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -32,6 +35,7 @@ type Whereabouts struct {
 	Fate     Fate
 	Arrival  coupon.Arrival // of the queue or DLQ entry, or of the outcome; 0: none
 	Position int64          // in the queue, from 1; 0: not in the queue
+	Plan     approval.Plan  // of a dry run; of no action if nothing would change
 }
 
 // honourable reports whether Honour changes something for an application of this arrival.
@@ -58,22 +62,51 @@ type proof struct {
 	arrival coupon.Arrival
 }
 
+// HonourOrder says whose application to put back, and in whose name.
+type HonourOrder struct {
+	Coupon  coupon.CouponID
+	User    coupon.UserID
+	Arrival coupon.Arrival
+	Receipt string // that proves it, for who approves
+	Origin  audit.Origin
+	Ticket  approval.Ticket
+	DryRun  bool // change nothing
+}
+
+func (o HonourOrder) proof() proof { return proof{o.User, o.Arrival} }
+
+// plan says what a second person approves.
+func (o HonourOrder) plan(is Whereabouts) approval.Plan {
+	stamp := func(at coupon.Arrival) string { return at.Time().UTC().Format(time.RFC3339Nano) }
+	change := approval.Change{What: "arrival", To: stamp(o.Arrival)}
+	if is.Arrival > 0 {
+		change.From = stamp(is.Arrival)
+	}
+	return approval.Plan{Action: approval.Honour, Coupon: o.Coupon, User: o.User,
+		Arguments: map[string]string{"receipt": o.Receipt}, Changes: []approval.Change{change}}
+}
+
+// errPlanned rolls a dry run back.
+var errPlanned = &coupon.Error{Class: coupon.Setup, Err: errors.New("a plan is rolled back")}
+
 // Honour puts a lost application back at its arrival, and moves one that stands at a later arrival to its own. Every
 // other application is left alone.
 //
 // The row of the journal and the audit event are committed first; Redis follows in a second transaction. Both hold the
 // coupon's lock. After a crash in between, the next restore enters the application, as any that is in the journal.
-func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID coupon.CouponID, user coupon.UserID,
-	arrival coupon.Arrival) (w Whereabouts, err error) {
-	p := proof{user, arrival}
+func (r *Restorer) Honour(ctx context.Context, o HonourOrder) (w Whereabouts, err error) {
+	p := o.proof()
 	err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
-		w, err = r.order(ctx, tx, origin, couponID, p, attempt)
+		w, err = r.order(ctx, tx, o, attempt)
 		return err
 	})
+	if errors.Is(err, errPlanned) {
+		return w, nil
+	}
 	if err == nil && (w.Fate == Lost || w.Fate == Waiting) {
 		done := w.Fate
 		err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
-			w, err = r.carryOut(ctx, tx, couponID, p)
+			w, err = r.carryOut(ctx, tx, o.Coupon, p)
 			if w.Fate == PutBack || w.Fate == Moved {
 				done = w.Fate
 			} else if w.Fate == Waiting && done != Lost { // an earlier attempt has put it back
@@ -82,12 +115,12 @@ func (r *Restorer) Honour(ctx context.Context, origin audit.Origin, couponID cou
 			return err
 		})
 	}
-	return w, mysqltx.Wrap(err, "honour an application for coupon %d", couponID)
+	return w, mysqltx.Wrap(approval.Void(ctx, r.DB, err), "honour an application for coupon %d", o.Coupon)
 }
 
 // order records that an operator wants the application back.
-func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, id coupon.CouponID, p proof,
-	attempt int) (Whereabouts, error) {
+func (r *Restorer) order(ctx context.Context, tx *sql.Tx, o HonourOrder, attempt int) (Whereabouts, error) {
+	p, id := o.proof(), o.Coupon
 	c, err := records.Lock(ctx, tx, id)
 	if err != nil {
 		return Whereabouts{}, err
@@ -96,16 +129,24 @@ func (r *Restorer) order(ctx context.Context, tx *sql.Tx, origin audit.Origin, i
 	if err != nil || !w.honourable(p.arrival) {
 		return w, err
 	}
+	plan := o.plan(w)
+	if o.DryRun {
+		w.Plan = plan
+		return w, errPlanned
+	}
 	if attempt > 1 { // an earlier attempt may have been committed
-		recorded, err := audit.RecordedOfUser(ctx, tx, origin, audit.ReceiptHonoured, id, p.user)
+		recorded, err := audit.RecordedOfUser(ctx, tx, o.Origin, audit.ReceiptHonoured, id, p.user)
 		if err != nil || recorded {
 			return w, err
 		}
 	}
+	if err := o.Ticket.Use(ctx, tx, plan, o.Origin); err != nil {
+		return w, err
+	}
 	if err := promise.AddRows(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}}); err != nil {
 		return w, err
 	}
-	return w, audit.Append(ctx, tx, origin, audit.ReceiptHonoured, id,
+	return w, audit.Append(ctx, tx, o.Origin, audit.ReceiptHonoured, id,
 		audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
 }
 

@@ -21,7 +21,7 @@ import (
 // honours lets an operator honour user 2's arrival of coupon 1.
 func honours(d *jajeongtest.Deployment, r *journal.Restorer, arrival coupon.Arrival) (journal.Whereabouts, error) {
 	origin := audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "lee", Reason: "CS-310"}
-	return r.Honour(d.T.Context(), origin, 1, 2, arrival)
+	return r.Honour(d.T.Context(), journal.HonourOrder{Coupon: 1, User: 2, Arrival: arrival, Origin: origin})
 }
 
 // A process may crash at each step. The next one carries the order out, and the account adds up.

@@ -151,7 +151,7 @@ type restore struct {
 	look     coupon.Look          // at the server with which it compares the journal
 	missing  int64                // promises
 	back     int64                // how many former attempts have entered
-	again    bool                 // pods compare their memory once more: more was due than to take whom they handed over
+	again    bool                 // pods compare their memory once more: more was due than to take returned
 	asked    int64                // restores that were asked for
 	returned []coupon.Application // users who were handed over
 
@@ -479,7 +479,8 @@ func (r *restore) end(ctx context.Context) error {
 		}
 	}
 	ending := candidates.Ending{Epoch: r.look.Epoch, Settled: account.Settled(), InBoth: account.InBoth,
-		Began: max(0, r.missing-(r.done.Back-r.back)), Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last)), Compare: r.again}
+		Began:   max(0, r.missing-(r.done.Back-r.back)),
+		Highest: max(highest, min(max(mark.UpTo, r.coupon.Known), last)), Compare: r.again}
 	ended, err := r.Line.EndRestore(redis, id, ending)
 	switch {
 	case err != nil:

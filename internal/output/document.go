@@ -23,13 +23,17 @@ type Document struct {
 
 // Block is a line of text, a table, or the digest of a preview.
 type Block struct {
-	Text   string
-	Sheet  *Sheet // nil: a line or a digest
-	Digest string // empty: a line or a table
+	Text    string
+	Sheet   *Sheet // nil: a line or a digest
+	Digest  string // empty: a line or a table
+	CostWon int64  // of the plan that has the digest; 0: nothing, or not known
 }
 
 // Digest prints the digest of a preview. A document has it as a block of its own.
-func Digest(w io.Writer, digest string) {
+func Digest(w io.Writer, digest string) { Plan(w, digest, 0) }
+
+// Plan is Digest for a plan with a cost.
+func Plan(w io.Writer, digest string, costWon int64) {
 	d := documentOf(w)
 	if d == nil {
 		fmt.Fprintf(w, "  %s\n", digest)
@@ -37,7 +41,7 @@ func Digest(w io.Writer, digest string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.add(Block{Digest: digest})
+	d.add(Block{Digest: digest, CostWon: costWon})
 }
 
 // SetNotFound says that what the verb was asked about does not exist. Only a document keeps it: people read the error.

@@ -532,9 +532,9 @@ func (l *loss) check() {
 	shown := l.trace.Hides() // who has a receipt is in the journal before they stand
 	var answered []coupon.UserID
 	for _, user := range lost {
-		w, err := l.Restorer().Honour(l.t.Context(),
-			audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "test"}, l.id, user,
-			l.told[user].arrival)
+		w, err := l.Restorer().Honour(l.t.Context(), journal.HonourOrder{Coupon: l.id, User: user,
+			Arrival: l.told[user].arrival,
+			Origin:  audit.Origin{At: time.Now().UTC().Truncate(time.Microsecond), Actor: "kim", Reason: "test"}})
 		require.NoError(l.t, err)
 		// Who applied again has an outcome of a run that saw them there: it answers the receipt, too.
 		if w.Fate == journal.NotSelected {

@@ -27,10 +27,14 @@ var (
 	RunNotApproved = Message{"이 실행에는 승인이 없거나, 지정한 승인이 다른 작업에 대한 것입니다. 변경된 내용이 없습니다", "nothing was changed: the run has no approval, or one of something else"}
 	PreviewChanged = Message{"미리 보기 후에 대상이 달라져 변경하지 않았습니다. 지금의 다이제스트는 %s이고, 미리 보기의 다이제스트는 %s입니다. 미리 보기를 다시 확인하세요",
 		"the change is no longer the one that the preview showed, so nothing was changed: its digest is %s now, and was %s. Look at the preview again"}
-	NoSuchApproval = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
-	NoneIsAlone    = Message{"%s: none은 단독으로만 쓸 수 있습니다: %s", "%s: none stands alone: %s"}
-	UnknownAction  = Message{"승인 대상으로 지정할 수 없는 작업입니다: %v. 가능한 값: %s.", "%v is no action that can need an approval: want %s."}
-	UnknownAccount = Message{"%q은(는) 알려진 MySQL 계정이 아닙니다. 철자를 확인하세요. 아직 아무 작업도 하지 않은 계정은 모든 계정을 볼 수 있는 관리자 계정으로 접속하여 지정하세요.",
+	NoSuchApproval    = Message{"승인 요청 %v번이 없습니다. settle approvals로 목록을 확인하세요.", "there is no approval %v: settle approvals lists them."}
+	NoneIsAlone       = Message{"%s: none은 단독으로만 쓸 수 있습니다: %s", "%s: none stands alone: %s"}
+	UnknownAction     = Message{"승인 대상으로 지정할 수 없는 작업입니다: %v. 가능한 값: %s.", "%v is no action that can need an approval: want %s."}
+	WrongAmountOfRule = Message{"%v: 금액이 잘못되었습니다. %v:1000000처럼 0 이상의 원 단위 정수를 쓰세요. 할인 총액이 이 금액보다 크면 승인이 필요합니다.",
+		"%v has no usable amount: want whole won of 0 or more, such as %v:1000000. Above it, the action needs an approval."}
+	ActionWithoutCost = Message{"%v에는 금액을 지정할 수 없습니다. 금액을 쓸 수 있는 작업: %s.", "%v has no cost, so it takes no amount: those that do are %s."}
+	ActionNamedTwice  = Message{"%v은(는) 한 번만 지정할 수 있습니다.", "%v stands more than once."}
+	UnknownAccount    = Message{"%q은(는) 알려진 MySQL 계정이 아닙니다. 철자를 확인하세요. 아직 아무 작업도 하지 않은 계정은 모든 계정을 볼 수 있는 관리자 계정으로 접속하여 지정하세요.",
 		"%q is no known account of MySQL: check the spelling. An account that has not changed anything yet can be named by an administrator, who sees all accounts."}
 	WrongPerson = Message{"%q은(는) 사용할 수 없습니다. kim@example.com=jajeong_kim처럼 콘솔에 로그인하는 이름과 그 사람만 쓰는 MySQL 계정을 지정하세요. 이름과 계정은 한 번씩만 쓸 수 있습니다.",
 		"%q is not usable: want the name at the console and the MySQL account of this person alone, such as kim@example.com=jajeong_kim. Each name and each account stands once."}
@@ -57,6 +61,9 @@ var (
 
 	NoApprovals        = Message{"승인 요청이 없습니다.", "There are no approvals."}
 	ApprovalIs         = Message{"승인 요청 %d번: %s, 작업 %s, 쿠폰 %d, 요청한 사람 %s, 사유: %s", "Approval %d: %s, %s of coupon %d, asked for by %s: %s"}
+	ApprovalOfCreation = Message{"승인 요청 %d번: %s, 새 쿠폰 생성, 요청한 사람 %s, 사유: %s", "Approval %d: %s, a new coupon, asked for by %s: %s"}
+	ApprovalCost       = Message{"이로써 늘어나는 최대 할인 총액: %s원", "It makes discounts of up to %s won possible."}
+	PolicyAbove        = Message{" %s원 초과", " above %s won"}
 	ApprovalOfPolicy   = Message{"승인 요청 %d번: %s, 승인 정책 변경, 요청한 사람 %s, 사유: %s", "Approval %d: %s, a change of the policy, asked for by %s: %s"}
 	ApprovalUser       = Message{"대상 고객번호: %d", "of user %d"}
 	ApprovalArgument   = Message{"요청 조건 - %s: %s", "with %s: %s"}

@@ -78,6 +78,13 @@ var (
 		"The next nightly run (%s) considers any applications that are waiting or under review; new applications are answered SOLD_OUT until a run has ended."}
 	SeatsForQueue = Message{"다음 야간 실행(%s) 전까지 접수된 신청을 신청한 순서대로 정산합니다. 지금 대기 중인 신청도 포함됩니다.",
 		"The next nightly run (%s) considers, by arrival, the applications waiting now and those that arrive before it."}
+	CreationPlanned = Message{"%[2]s부터 %[3]s까지 선착순 %[1]s명에게 쿠폰을 %[5]s 발급합니다(할인: %[4]s). 아직 만들지 않았습니다.",
+		"The first %s to apply, from %s until %s, would get a coupon (discount: %s), issued %s. Nothing was created."}
+	IssuedAtMidnight = Message{"자정에", "at midnight"}
+	IssuedAtOnce     = Message{"즉시", "at once"}
+	IDsSkipped = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis는 아는데 MySQL에는 없는 쿠폰입니다: MySQL이 그 쿠폰을 잃었습니다. `settle verify`로 확인하세요.",
+		"%d id{|s} {was|were} skipped: Redis knows coupons of these ids, which MySQL has lost. See `settle verify`."}
+	CouponWasCreated = Message{"쿠폰 %d %s: 이 키로 이미 만든 쿠폰입니다. 새로 만들지 않았습니다.", "coupon %d %s was already created with this key. Nothing was changed."}
 	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지.", "coupon %d %s: %d seat{|s}, applications from %s to %s."}
 	ShownSoon       = Message{"신청 API에 5초 안에 나타납니다.", "The API shows it within 5 s."}
 	ShownLater      = Message{"신청 API에는 시작 30일 전인 %s에 나타납니다. 그때까지는 없는 쿠폰(404)으로 답합니다.", "The API shows it from %s, 30 days before it opens; until then it answers 404."}

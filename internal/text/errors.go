@@ -36,6 +36,14 @@ var (
 		"stopped by a signal: %v; the next run finds out whether it was committed (%v)"}
 	WrongName = Message{"이름 %q: 사용할 수 없습니다. 줄바꿈 없이 1자부터 %d자까지 가능합니다",
 		"the name %q is not allowed: want 1 to %d characters without line breaks"}
+	WrongKey = Message{"키 %q: 사용할 수 없습니다. 빈칸 없이 영문자, 숫자, 기호로 64자까지 가능합니다",
+		"the key %q is not allowed: want 1 to 64 ASCII letters, digits and signs without spaces"}
+	KeyReused = Message{"키 %v(으)로 이미 쿠폰 %d을(를) 다른 내용으로 만들었습니다. 같은 쿠폰이면 처음과 같은 내용으로, 새 쿠폰이면 다른 키로 실행하세요.",
+		"the key %v is that of coupon %d, which was created otherwise: give the same values as then, or another key for a new coupon."}
+	CouponIDsKnown = Message{"MySQL이 다음에 쓸 쿠폰 번호 %d개를 이미 Redis가 알고 있어 만들지 않았습니다. MySQL이 그 쿠폰들을 잃은 것입니다. 관리자 계정으로 `ALTER TABLE coupon AUTO_INCREMENT = …`을 실행해 번호를 그 뒤로 옮긴 다음 다시 실행하세요.",
+		"Redis knows coupons of the next %d ids of MySQL, which has lost them; nothing was created. Set the counter behind them as an administrator, with `ALTER TABLE coupon AUTO_INCREMENT = …`, and run this again."}
+	GrantWaits = Message{"쿠폰 %d: 발급받은 사람 가운데 MySQL이 잃은 사람이 곧 되돌아옵니다. 그 전에는 지급하지 않습니다. 1분쯤 뒤에 다시 실행하세요. settle serve가 없으면 `settle restore`를 먼저 실행하세요.",
+		"coupon %d: MySQL has lost winners, who are about to come back, so nothing is given by hand before. Run this again in a minute; without settle serve, run `settle restore` first."}
 	WrongSeats    = Message{"수량을 %d장으로 지정할 수 없습니다. 1장부터 %d장까지 가능합니다", "%d seat{|s}: want 1 to %d"}
 	WrongDays     = Message{"유효 기간을 %d일로 지정할 수 없습니다. 1일부터 %d일까지 가능합니다", "valid for %d day{|s}: want 1 to %d"}
 	WrongDiscount = Message{"할인액을 %d원으로 지정할 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}

@@ -65,7 +65,7 @@ var examples = map[string][]string{
 	"settle policy show": {"settle policy show"},
 	"settle approve":     {"settle approve 12 --operator lee --reason FIN-8", "settle approve 12 --refuse --operator lee --reason 'FIN-8: wrong coupon'"},
 	"settle policy set": {
-		"settle policy set --actions accept-gap,add-seats,drop --shared-accounts jajeong_settle --operator park --reason SEC-4",
+		"settle policy set --actions accept-gap,create:10000000,add-seats,drop --shared-accounts jajeong_settle --operator park --reason SEC-4",
 		"settle policy set --person kim@example.com=jajeong_kim --person lee@example.com=jajeong_lee --operator park --reason SEC-5",
 		"settle policy set --actions none --ask --operator park --reason SEC-9",
 	},
@@ -82,7 +82,7 @@ var examples = map[string][]string{
 	"settle coupon list": {"settle coupon list", "settle coupon list --status open --output json", "settle coupon list --campaign 7"},
 	"settle coupon show": {"settle coupon show 42"},
 	"settle coupon create": {`settle coupon create --name "Black Friday" --seats 500 --opens "2026-11-20 14:00" --closes "2026-11-21 00:00" \
-      --discount-won 5000 --operator park --reason MKT-1`,
+      --discount-won 5000 --key BF-2026-1 --operator park --reason MKT-1`,
 		`settle coupon create --name "Rush, round 2" --seats 1000 --opens "2026-11-27 14:00" --closes "2026-11-27 15:00" \
       --cadence immediate --line-limit 50000 --campaign 7 --operator park --reason MKT-5`},
 	"settle coupon grant": {`settle coupon grant 42 --user 7 --operator lee --reason "CS-210: lost by our fault"`},

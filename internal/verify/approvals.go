@@ -8,26 +8,45 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 )
 
-// approvalRules say which audited action needs an approval: if the policy names one of named, one of given must have
+// approvalRule says which approval an audited action needs: if the policy names one of named, one of given must have
 // been used.
-var approvalRules = map[audit.Action]struct{ named, given []string }{
+type approvalRule struct{ named, given []string }
+
+func only(action string) approvalRule { return approvalRule{[]string{action}, []string{action}} }
+
+var approvalRules = map[audit.Action]approvalRule{
 	audit.ManualSettle:         {[]string{"run"}, []string{"run", "accept-gap"}},
 	audit.GapAccepted:          {[]string{"run", "accept-gap"}, []string{"accept-gap"}},
-	audit.CouponSeats:          {[]string{"add-seats"}, []string{"add-seats"}},
-	audit.DLQDropped:           {[]string{"drop"}, []string{"drop"}},
-	audit.ApplicationsRestored: {[]string{"restore"}, []string{"restore"}},
-	audit.CouponGranted:        {[]string{"grant"}, []string{"grant"}},
-	audit.CouponRevoked:        {[]string{"revoke"}, []string{"revoke"}},
+	audit.CouponCreated:        only("create"),
+	audit.CouponSeats:          only("add-seats"),
+	audit.CouponClosed:         only("close"),
+	audit.CouponExtended:       only("extend"),
+	audit.CouponPaused:         only("pause"),
+	audit.CouponResumed:        only("resume"),
+	audit.CouponFrozen:         only("freeze"),
+	audit.CouponUnfrozen:       only("unfreeze"),
+	audit.CouponCadence:        only("cadence"),
+	audit.CouponRecounted:      only("recount"),
+	audit.CouponGranted:        only("grant"),
+	audit.CouponRevoked:        only("revoke"),
+	audit.CouponReissued:       only("reissue"),
+	audit.CouponUserExtended:   only("extend-user"),
+	audit.ReceiptHonoured:      only("honour"),
+	audit.DLQDropped:           only("drop"),
+	audit.ApplicationsRestored: only("restore"),
 }
 
 // policyVersion is a row of table policy.
@@ -81,9 +100,44 @@ func (e approvedEvent) change() string {
 	return fmt.Sprint(e.at.UnixMicro(), " ", e.actor)
 }
 
+// cost is the highest discount, in won, that the event made possible; -1: more than any amount.
+func (e approvedEvent) cost(of coupon.Discount) int64 {
+	seats := int64(0)
+	switch is := e.detail.Payload(e.action).(type) {
+	case audit.NewCoupon:
+		seats, of = is.Seats, is.Discount
+	case audit.CouponChange:
+		if is.Seats != nil {
+			seats = int64(is.Seats.To - is.Seats.From)
+		}
+	case audit.HolderChange:
+		seats = 1
+	}
+	most := of.DiscountWon
+	if of.DiscountPercent > 0 {
+		most = of.DiscountMaxWon
+	}
+	cost := new(big.Int).Mul(big.NewInt(most), big.NewInt(seats))
+	if !cost.IsInt64() {
+		return -1
+	}
+	return max(cost.Int64(), 0)
+}
+
+// needs reports whether a rule of the policy, such as "create" or "create:1000000", asks for the approval of one of the
+// actions at this cost.
+func needs(rule string, actions []string, cost int64) bool {
+	action, amount, limited := strings.Cut(rule, ":")
+	if !slices.Contains(actions, action) {
+		return false
+	}
+	above, err := strconv.ParseInt(amount, 10, 64)
+	return !limited || err != nil || cost < 0 || cost > above
+}
+
 // named reports whether the policy names one of the actions: every version that was in force between the beginning of
 // the run, which gets its number long before it asks the policy, and the event.
-func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
+func (e approvedEvent) named(policies []policyVersion, actions []string, cost int64) bool {
 	first, last := -1, -1
 	for i, p := range policies {
 		if e.id > p.eventsAfter {
@@ -97,7 +151,7 @@ func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 		first = last
 	}
 	for i := max(first, 0); i <= last; i++ {
-		if !slices.ContainsFunc(policies[i].actions, func(a string) bool { return slices.Contains(actions, a) }) {
+		if !slices.ContainsFunc(policies[i].actions, func(rule string) bool { return needs(rule, actions, cost) }) {
 			return false
 		}
 	}
@@ -106,8 +160,7 @@ func (e approvedEvent) named(policies []policyVersion, actions []string) bool {
 
 const approvedEventsSQL = `
 SELECT e.id, e.action, e.actor, e.at, e.run_id, e.detail, e.account, e.sign_in` + audit.Chained + `WHERE e.coupon_id = ?
-AND e.action IN ('APPROVAL_USED', 'SETTLED_BY_HAND', 'GAP_ACCEPTED', 'COUPON_SEATS_CHANGED', 'DLQ_DROPPED',
-    'APPLICATIONS_RESTORED', 'COUPON_GRANTED', 'COUPON_REVOKED')
+AND e.action NOT IN ('GAP_HELD', 'COUNT_HELD', 'DLQ_RETRIED', 'PROMISE_UNKNOWN', 'COUPON_UNFINALISED', 'USER_FORGOTTEN')
 ORDER BY e.seq`
 
 // checkApprovals checks invariant 10: every audited change that the policy names has an approval by another person,
@@ -147,7 +200,7 @@ func (c *check) checkApprovals(ctx context.Context) error {
 	for _, e := range events {
 		rule, concerned := approvalRules[e.action]
 		if !concerned || e.action == audit.ApplicationsRestored && e.actor == audit.NightlyActor ||
-			!e.named(policies, rule.named) {
+			!e.named(policies, rule.named, e.cost(c.row.Discount)) {
 			continue
 		}
 		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {

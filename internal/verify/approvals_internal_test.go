@@ -1,9 +1,13 @@
 package verify
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/audit"
+	"github.com/jajeong/jajeong/internal/coupon"
 )
 
 // A change needs an approval if every version of the policy between the beginning of its run and its event names it: a
@@ -31,8 +35,45 @@ func TestNamed(t *testing.T) {
 		"a run that ends before it":             {approvedEvent{id: 300, run: run(21)}, true},
 		"a run that is counted after its event": {approvedEvent{id: 150, run: run(31)}, true},
 	} {
-		require.Equal(t, c.want, c.event.named(all, []string{"run"}), name)
+		require.Equal(t, c.want, c.event.named(all, []string{"run"}, 0), name)
 	}
-	require.False(t, approvedEvent{id: 150}.named(all, []string{"grant"}))
-	require.False(t, approvedEvent{id: 150}.named(nil, []string{"run"}))
+	require.False(t, approvedEvent{id: 150}.named(all, []string{"grant"}, 0))
+	require.False(t, approvedEvent{id: 150}.named(nil, []string{"run"}, 0))
+}
+
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string][4]bool{ // at a cost of 0, of 5, of 6, and of more than can be said
+		"create": {true, true, true, true}, "create:5": {false, false, true, true}, "create:0": {false, true, true, true},
+		"create:": {true, true, true, true}, "run": {}, "create-more": {},
+	} {
+		for i, cost := range []int64{0, 5, 6, -1} {
+			require.Equal(t, want[i], needs(rule, []string{"create"}, cost), "%s at %d", rule, cost)
+		}
+	}
+}
+
+// The cost of an event is that of the seats it adds.
+func TestCost(t *testing.T) {
+	t.Parallel()
+	of := coupon.Discount{DiscountPercent: 10, DiscountMaxWon: 5000}
+	created := func(seats, won int64) audit.NewCoupon {
+		return audit.NewCoupon{Seats: seats, Cadence: coupon.Nightly, Discount: coupon.Discount{DiscountWon: won}}
+	}
+	for name, c := range map[string]struct {
+		action  audit.Action
+		payload audit.Payload
+		want    int64
+	}{
+		"a new coupon":         {audit.CouponCreated, created(10, 700), 7000},
+		"more than any amount": {audit.CouponCreated, created(1<<32, coupon.MaxWon), -1},
+		"more seats":           {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(3, 5)}, 10_000},
+		"fewer seats":          {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(5, 3)}, 0},
+		"a close":              {audit.CouponClosed, audit.CouponChange{}, 0},
+		"a grant":              {audit.CouponGranted, audit.HolderChange{}, 5000},
+	} {
+		detail, err := json.Marshal(c.payload)
+		require.NoError(t, err)
+		require.Equal(t, c.want, approvedEvent{action: c.action, detail: audit.Detail(detail)}.cost(of), name)
+	}
 }

@@ -53,7 +53,7 @@ func (r *Verifier) waitForRestore(ctx context.Context, db *sql.DB, c *check) err
 }
 
 // waitUntil is when `settle serve` has had time to begin: counted from the first look at which a restore was due, or,
-// if that is later, from the time that pods have. A server without a state of the coupon is one that nobody has met yet.
+// if that is later, from the time that pods have. Nobody has met a server yet that has no state of the coupon.
 func (r *Verifier) waitUntil(look coupon.Look) time.Time {
 	pods := look.RestoresIn
 	if look.Since == 0 {

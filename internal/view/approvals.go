@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -38,9 +37,13 @@ func (v View) Approvals(all []approval.Approval) {
 func (v View) Approval(a approval.Approval) {
 	state, maker, reason := output.Word(v.Language, a.State), person(a.Maker, a.MakerAccount),
 		output.Printable(a.Reason)
-	if a.Plan.Action == approval.SetPolicy {
+	switch a.Plan.Action {
+	case approval.SetPolicy:
 		v.Println(text.ApprovalOfPolicy, a.ID, state, maker, reason)
-	} else {
+	case approval.Create:
+		v.Println(text.ApprovalOfCreation, a.ID, state, maker, reason)
+		v.request(a.Plan)
+	default:
 		v.Println(text.ApprovalIs, a.ID, state, output.Word(v.Language, a.Plan.Action), a.Plan.Coupon, maker, reason)
 		v.request(a.Plan)
 	}
@@ -74,10 +77,29 @@ func (v View) PlannedPolicy(plan approval.Plan) {
 	output.Digest(v.W, plan.Digest())
 }
 
+// PlannedCreation says what a new coupon would be.
+func (v View) PlannedCreation(n couponadmin.NewCoupon, plan approval.Plan) {
+	issued := text.IssuedAtMidnight
+	if n.Cadence == coupon.Immediate {
+		issued = text.IssuedAtOnce
+	}
+	v.Println(text.CreationPlanned, output.Grouped(fmt.Sprint(n.Seats)), v.WithOffset(n.Opens), v.WithOffset(n.Closes),
+		v.discount(n.Discount), v.Sprintf(issued))
+	v.changes(plan)
+	output.Plan(v.W, plan.Digest(), plan.CostWon)
+}
+
+// changes prints what a plan changes, and what it may cost.
 func (v View) changes(plan approval.Plan) {
+	if plan.CostWon > 0 {
+		v.Println(text.ApprovalCost, output.Grouped(fmt.Sprint(plan.CostWon)))
+	}
+	if len(plan.Changes) == 0 {
+		return
+	}
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	for _, c := range plan.Changes {
-		t.AppendRow([]any{output.Word(v.Language, c.What), v.planned(c.From), v.planned(c.To)})
+		t.AppendRow([]any{output.Word(v.Language, c.What), v.cell(c.From), v.cell(c.To)})
 	}
 	t.Render()
 }
@@ -120,12 +142,24 @@ func (v View) Policy(p approval.Policy) {
 	v.Println(text.PolicySetBy, p.Version, output.Printable(p.SetBy), p.SetAt, output.Printable(p.Reason))
 }
 
-func (v View) actions(all []approval.Action) string {
+func (v View) actions(all []approval.Rule) string {
 	parts := make([]string, len(all))
-	for i, a := range all {
+	for i, rule := range all {
+		a, aboveWon, _ := rule.Names() // no error: the policy has been checked
 		parts[i] = fmt.Sprintf("%s (%s)", output.Word(v.Language, a), a)
+		if aboveWon >= 0 {
+			parts[i] += v.Sprintf(text.PolicyAbove, output.Grouped(fmt.Sprint(aboveWon)))
+		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// cell is planned for a table, where numbers stand on the right.
+func (v View) cell(value string) any {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return n
+	}
+	return v.planned(value)
 }
 
 // planned returns a value of a plan: an instant in the reader's zone, or a state in words.
@@ -146,28 +180,11 @@ func (v View) Planned(c *couponadmin.Change, user coupon.UserID) {
 	if user > 0 {
 		v.Println(text.ApprovalUser, user)
 	}
-	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
-	row := func(what text.Message, was, is any) {
-		if was != is {
-			t.AppendRow(table.Row{what.In(v.Language), was, is})
-		}
+	plan := c.Plan
+	if c.Before.Finalised() && !c.After.Finalised() { // it follows from the others
+		plan.Changes = append(slices.Clone(plan.Changes),
+			approval.Change{What: "finalised_at", From: c.Before.FinalisedAt.Format(time.RFC3339Nano)})
 	}
-	row(text.ColumnSeats, c.Before.TotalQuantity, c.After.TotalQuantity)
-	row(text.ColumnIssued, c.Before.IssuedCount, c.After.IssuedCount)
-	row(text.ColumnCloses, v.Instant(c.Before.ClosesAt), v.Instant(c.After.ClosesAt))
-	row(text.ColumnStatus, c.Before.Status, c.After.Status)
-	row(text.ColumnFrozen, c.Before.Frozen, c.After.Frozen)
-	row(text.ColumnCadence, v.cadence(c.Before.Cadence), v.cadence(c.After.Cadence))
-	if c.Before.Finalised() && !c.After.Finalised() {
-		row(text.ColumnFinalisedAt, v.Instant(c.Before.FinalisedAt), "–")
-	}
-	for _, change := range c.Plan.Changes {
-		if change.What != "total_quantity" || c.Before.TotalQuantity == c.After.TotalQuantity {
-			t.AppendRow(table.Row{output.Word(v.Language, change.What), v.planned(change.From), v.planned(change.To)})
-		}
-	}
-	t.Render()
-	if c.Plan.Action != "" {
-		output.Digest(v.W, c.Plan.Digest())
-	}
+	v.changes(plan)
+	output.Plan(v.W, c.Plan.Digest(), c.Plan.CostWon)
 }

@@ -23,12 +23,16 @@ type ReceiptStory struct {
 	Cause    string          `json:"cause,omitempty"`    // cause of the DLQ entry; empty: there is none
 	Seat     uint64          `json:"seat,omitempty"`     // 0: given by hand, or not issued
 	IssuedAt *time.Time      `json:"issuedAt,omitempty"`
+	Digest   string          `json:"digest,omitempty"` // of a dry run that would change something
 }
 
 // ReceiptStory prints two sentences: about the receipt, and about its application.
 func (v View) ReceiptStory(s *ReceiptStory) {
 	r := s.Receipt
 	fmt.Fprintln(v.W, v.Sprintf(text.ReceiptIsRight, r.User, r.Coupon, r.Arrival.Time()), v.fate(s))
+	if s.Digest != "" {
+		output.Digest(v.W, s.Digest)
+	}
 }
 
 func (v View) fate(s *ReceiptStory) string {
