@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
 	if q.Get("open") != "" {
 		args = append(args, "--open")
 	}
-	if !p.Person.May(signin.SeeLists) { // customer service sees its own requests alone
+	if !p.Person.May(signin.SeeLists) { // who sees no lists of persons sees the own requests alone
 		args = append(args, "--by="+p.Person.Name)
 	}
 	c.verb(r.Context(), p, args...)
@@ -56,8 +57,8 @@ func approver(p signin.Person) approval.Person {
 	return approval.Person{Name: p.Name, SignIn: p.SignIn}
 }
 
-// request returns the approval of the path. Customer service sees its own requests alone: those of others do not exist
-// for it.
+// request returns the approval of the path. Who sees no lists of persons sees the own requests alone: those of others
+// do not exist for them.
 func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Approval, own, ok bool) {
 	n, ok := c.numbered(w, r, "id")
 	if !ok {
@@ -103,7 +104,7 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, a.Plan.Coupon),
 			Href: fmt.Sprint("/coupons/", a.Plan.Coupon)})
 	}
-	if a.Plan.User > 0 {
+	if a.Plan.User > 0 && p.Person.May(signin.SeePerson) {
 		p.Links = append(p.Links, link{Text: p.say(text.ConsoleExplain, a.Plan.User, a.Plan.Coupon),
 			Href: fmt.Sprintf("/people/%d/coupons/%d", a.Plan.User, a.Plan.Coupon)})
 	}
@@ -112,7 +113,7 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 
 // decide approves, refuses or uses an approval in a job.
 func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
-	if !c.may(w, r, signin.SeePerson) {
+	if !c.may(w, r, signin.Act) {
 		return
 	}
 	a, own, ok := c.request(w, r)
@@ -196,9 +197,9 @@ func argsOfPlan(plan approval.Plan, zone *time.Location) []string {
 	case approval.AddSeats:
 		return join([]string{"coupon", "add-seats", id}, of("seats", "total"))
 	case approval.Create:
-		return join([]string{"coupon", "create"}, of("name", "seats", "opens", "closes", "validity-days",
-			"discount-won", "discount-percent", "discount-max-won", "minimum-won", "campaign", "line-limit", "key"),
-			flag("cadence", strings.ToLower(plan.Arguments["cadence"])))
+		v := maps.Clone(plan.Arguments)
+		v["cadence"] = strings.ToLower(v["cadence"])
+		return creation(v)
 	case approval.Extend:
 		return join([]string{"coupon", "extend", id}, of("closes"))
 	case approval.Cadence:

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
@@ -43,6 +45,34 @@ type field struct {
 	Options                        []option
 
 	label, hint text.Message
+	choices     []choice // of a select
+	first       string   // value of a form that nobody has filled in yet
+}
+
+// choice is a value that a select takes.
+type choice struct {
+	value string
+	word  func(l text.Language) string
+}
+
+// causes are those of DLQ entries, and all of them.
+func causes() []choice {
+	all := []choice{{"", func(l text.Language) string { return l.Sprintf(text.ConsoleAll) }}}
+	for _, cause := range append(slices.Clone(coupon.Causes), history.UnknownCause) {
+		all = append(all, choice{string(cause), func(l text.Language) string {
+			return string(cause) + " " + text.Word(l, string(cause))
+		}})
+	}
+	return all
+}
+
+// cadences are the values of settle coupon create --cadence.
+func cadences() (all []choice) {
+	for _, cadence := range []coupon.Cadence{coupon.Nightly, coupon.Immediate} {
+		all = append(all, choice{strings.ToLower(string(cadence)),
+			func(l text.Language) string { return text.Word(l, string(cadence)) }})
+	}
+	return all
 }
 
 type option struct{ Value, Text string }
@@ -63,7 +93,7 @@ var (
 	couponField = field{Name: "coupon", Kind: "number", label: text.ColumnCoupon, Required: true}
 	userField   = field{Name: "user", Kind: "number", label: text.ColumnUser, Required: true}
 	someUser    = field{Name: "user", Kind: "text", label: text.ColumnUser}
-	causeField  = field{Name: "cause", Kind: "select", label: text.ColumnCause}
+	causeField  = field{Name: "cause", Kind: "select", label: text.ColumnCause, choices: causes()}
 	yesNo       = "checkbox"
 )
 
@@ -86,8 +116,8 @@ func ofCoupon(verb string, flags ...string) func(map[string]string) []string {
 	}
 }
 
-func simple(name string, title text.Message) change {
-	return change{name: name, title: title, menu: onCoupon, right: always(signin.ChangeCoupon),
+func simple(name string, title text.Message, right signin.Right) change {
+	return change{name: name, title: title, menu: onCoupon, right: always(right),
 		fields: []field{couponField}, args: ofCoupon(name), back: toCoupon}
 }
 
@@ -101,18 +131,52 @@ func ofPerson(name string, title text.Message, more ...field) change {
 		args:   ofCoupon(name, flags...), back: toPerson}
 }
 
+// creation is settle coupon create. The values have the names of its flags.
+func creation(v map[string]string) []string {
+	args := []string{"coupon", "create"}
+	for _, name := range []string{"name", "seats", "opens", "closes", "cadence", "discount-won", "discount-percent",
+		"discount-max-won", "minimum-won", "validity-days", "campaign", "line-limit"} {
+		args = append(args, flag(name, v[name])...)
+	}
+	return args
+}
+
 func chosen(v map[string]string) []string {
 	return join(flag("coupon", v["coupon"]), flag("user", v["user"]), flag("cause", v["cause"]))
 }
 
 var changes = []change{
-	simple("pause", text.ConsolePause), simple("resume", text.ConsoleResume), simple("freeze", text.ConsoleFreeze),
-	simple("unfreeze", text.ConsoleUnfreeze),
-	simple("close", text.ConsoleClose), simple("recount", text.ConsoleRecount),
-	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.ChangeCoupon),
+	{name: "create", title: text.ConsoleCreate, right: always(signin.Campaign),
+		fields: []field{
+			{Name: "name", Kind: "text", label: text.ConsoleName, Required: true},
+			{Name: "seats", Kind: "number", label: text.ColumnSeats, Required: true},
+			{Name: "opens", Kind: "datetime-local", label: text.ConsoleOpens, Required: true},
+			{Name: "closes", Kind: "datetime-local", label: text.ConsoleCloses, Required: true},
+			{Name: "cadence", Kind: "select", label: text.ColumnCadence, choices: cadences(), first: "nightly"},
+			{Name: "discount-won", Kind: "number", label: text.ConsoleDiscountWon, hint: text.ConsoleDiscountHint},
+			{Name: "discount-percent", Kind: "number", label: text.ConsoleDiscountPercent},
+			{Name: "discount-max-won", Kind: "number", label: text.ConsoleDiscountMax},
+			{Name: "minimum-won", Kind: "number", label: text.ConsoleMinimum},
+			{Name: "validity-days", Kind: "number", label: text.ConsoleValidity, first: "30"},
+			{Name: "campaign", Kind: "number", label: text.ConsoleCampaign},
+			{Name: "line-limit", Kind: "number", label: text.ConsoleLineLimit, hint: text.ConsoleLineLimitHint}},
+		args: creation,
+		back: func(map[string]string) string { return "/coupons" }},
+	simple("pause", text.ConsolePause, signin.Campaign), simple("resume", text.ConsoleResume, signin.Campaign),
+	simple("close", text.ConsoleClose, signin.Campaign),
+	simple("freeze", text.ConsoleFreeze, signin.ChangeCoupon),
+	simple("unfreeze", text.ConsoleUnfreeze, signin.ChangeCoupon),
+	simple("recount", text.ConsoleRecount, signin.ChangeCoupon),
+	{name: "cadence", title: text.ConsoleCadence, menu: onCoupon, right: always(signin.Campaign),
+		fields: []field{couponField, {Name: "cadence", Kind: "select", label: text.ColumnCadence, choices: cadences(),
+			Required: true}},
+		args: func(v map[string]string) []string {
+			return []string{"coupon", "cadence", v["coupon"], v["cadence"]}
+		}, back: toCoupon},
+	{name: "extend", title: text.ConsoleExtend, menu: onCoupon, right: always(signin.Campaign),
 		fields: []field{couponField, {Name: "closes", Kind: "datetime-local", label: text.ConsoleNewEnd,
 			Required: true}}, args: ofCoupon("extend", "closes"), back: toCoupon},
-	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.ChangeCoupon),
+	{name: "add-seats", title: text.ConsoleAddSeats, menu: onCoupon, right: always(signin.Campaign),
 		fields: []field{couponField, {Name: "seats", Kind: "number", label: text.ConsoleSeats, Required: true}},
 		args:   ofCoupon("add-seats", "seats"), back: toCoupon},
 	{name: "restore", title: text.ConsoleRestore, menu: onCoupon, right: always(signin.ChangeCoupon),
@@ -222,7 +286,7 @@ func (one *change) wrong(v map[string]string) (wrong field, found bool) {
 				return f, true
 			}
 		case "select":
-			if value != "" && !slices.Contains(coupon.Causes, coupon.Cause(value)) && value != "UNKNOWN" {
+			if value != "" && !slices.ContainsFunc(f.choices, func(c choice) bool { return c.value == value }) {
 				return f, true
 			}
 		default:
@@ -236,12 +300,9 @@ func (one *change) wrong(v map[string]string) (wrong field, found bool) {
 
 func (one *change) shown(l text.Language, v map[string]string) (fields []field) {
 	for _, f := range one.fields {
-		f.Label, f.Hint, f.Value = l.Sprintf(f.label), l.Sprintf(f.hint), v[f.Name]
-		if f.Kind == "select" {
-			f.Options = []option{{"", l.Sprintf(text.ConsoleAll)}}
-			for _, cause := range coupon.Causes {
-				f.Options = append(f.Options, option{string(cause), string(cause) + " " + text.Word(l, string(cause))})
-			}
+		f.Label, f.Hint, f.Value = l.Sprintf(f.label), l.Sprintf(f.hint), cmp.Or(v[f.Name], f.first)
+		for _, c := range f.choices {
+			f.Options = append(f.Options, option{c.value, c.word(l)})
 		}
 		fields = append(fields, f)
 	}
@@ -367,6 +428,9 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 	// The preview has found out whether the policy asks for an approval. A verb that needs one and has none is refused.
 	title, asks := language(r).Sprintf(one.title), r.PostForm.Get("ask") == "on"
 	args := one.execution(v, asks, digest)
+	if one.name == "create" && !asks {
+		args = append(args, "--key=console-"+jobID) // a form that is sent again creates nothing
+	}
 	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)
 	}

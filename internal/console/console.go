@@ -227,7 +227,7 @@ var menu = []struct {
 }{
 	{"tonight", "/", signin.See}, {"coupons", "/coupons", signin.See}, {"runs", "/runs", signin.See},
 	{"report", "/report", signin.SeeLists},
-	{"dlq", "/dlq", signin.SeeLists}, {"approvals", "/approvals", signin.SeePerson},
+	{"dlq", "/dlq", signin.SeeLists}, {"approvals", "/approvals", signin.Act},
 }
 
 func (c *Console) show(w http.ResponseWriter, status int, p *page) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
@@ -37,11 +38,11 @@ func (c *Console) routes() http.Handler {
 	get("/search", signin.SeePerson, c.search)
 	get("/people/{user}", signin.SeePerson, c.person)
 	get("/people/{user}/coupons/{id}", signin.SeePerson, c.explain)
-	get("/approvals", signin.SeePerson, c.approvals)
-	get("/approvals/{id}", signin.SeePerson, c.approval)
+	get("/approvals", signin.Act, c.approvals)
+	get("/approvals/{id}", signin.Act, c.approval)
 	get("/policy", signin.SeeLists, c.policyPage)
-	get("/jobs/{id}", signin.SeePerson, c.jobPage)
-	get("/do/{change}", signin.SeePerson, c.form)
+	get("/jobs/{id}", signin.Act, c.jobPage)
+	get("/do/{change}", signin.Act, c.form)
 	mux.HandleFunc("POST /do/{change}", c.post)
 	mux.HandleFunc("POST /approvals/{id}/{decision}", c.decide)
 	for path, file := range files {
@@ -145,6 +146,7 @@ func (c *Console) coupons(w http.ResponseWriter, r *http.Request) {
 		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"),
 			Options: couponStatuses(p.Language)}}}
 	p.nextPage("/coupons", "after", "status", q.Get("status"))
+	p.change("create")
 	c.show(w, p.status(), p)
 }
 
@@ -190,6 +192,7 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if p.status() == http.StatusOK {
+		c.another(r.Context(), p, coupon.CouponID(n))
 		c.line(r.Context(), p, n)
 		c.chain(r.Context(), p, n)
 	}
@@ -245,6 +248,31 @@ func (p *page) change(name string, pairs ...string) {
 	if p.Person.May(one.right(v)) {
 		p.Changes = append(p.Changes, link{Text: p.say(one.title), Href: query("/do/"+name, pairs...)})
 	}
+}
+
+// another adds the link to a new coupon like this one, which leaves the window open.
+func (c *Console) another(ctx context.Context, p *page, id coupon.CouponID) {
+	was, err := history.Reader{DB: c.DB}.Coupon(ctx, id)
+	if err != nil || !p.Person.May(signin.Campaign) {
+		return
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprint(n)
+	}
+	values := []string{"name", was.Name, "seats", number(was.TotalQuantity),
+		"cadence", strings.ToLower(string(was.Cadence)), "validity-days", number(was.ValidityDays),
+		"discount-won", number(was.DiscountWon), "discount-percent", number(was.DiscountPercent),
+		"discount-max-won", number(was.DiscountMaxWon), "minimum-won", number(was.MinimumWon)}
+	if was.CampaignID != nil {
+		values = append(values, "campaign", fmt.Sprint(*was.CampaignID))
+	}
+	if was.LineLimit != nil {
+		values = append(values, "line-limit", number(*was.LineLimit))
+	}
+	p.Changes = append(p.Changes, link{Text: p.say(text.ConsoleAnother), Href: query("/do/create", values...)})
 }
 
 // chain adds the end of the coupon's audit chain: a copy of it reveals later changes of the events.

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "draw docs/console.svg anew")
 // behindProxy starts the console behind a sign-in proxy, whose headers the caller sends.
 func behindProxy(d *jajeongtest.Deployment, flags ...string) *testenv.Program {
 	flags = append(flags, "--listen=127.0.0.1:0", "--console-trusted-proxies=127.0.0.0/8",
-		"--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,all=viewer")
+		"--console-roles=team-finance=finance,team-cs=cs,team-ops=operator,team-marketing=marketing,all=viewer")
 	return d.Start(d.Environment(), "./cmd/settle",
 		append(append([]string{"console"}, flags...), d.Flags(d.Operator)...)...)
 }

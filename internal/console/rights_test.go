@@ -16,7 +16,7 @@ import (
 )
 
 // roles are the groups of behindProxy, in the order of the tables.
-var roles = []string{"all", "team-cs", "team-finance", "team-ops"}
+var roles = []string{"all", "team-marketing", "team-cs", "team-finance", "team-ops"}
 
 // world is a coupon of which user 1 has one, user 2 is under review and user 3 was not selected, and a coupon that
 // waits.
@@ -62,31 +62,31 @@ func TestPages(t *testing.T) {
 func pagesAreForTheirRoles(t *testing.T, d pages) {
 	id, site := d.id, d.site
 	for path, want := range map[string]string{
-		"/": "++++", "/coupons": "++++", "/coupons?status=open": "++++", fmt.Sprint("/coupons/", id): "++++",
-		"/runs": "++++", "/runs/1": "++++",
-		"/search?q=zzz": "-+++", "/people/1": "-+++", fmt.Sprint("/people/3/coupons/", id): "-+++",
-		"/report": "--++", "/report?month=2026-11": "--++", "/dlq": "--++", fmt.Sprint("/dlq/", id): "--++",
-		fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/coupons/%d/winners", id):   "--++", "/approvals": "-+++", "/approvals/1": "-404++",
-		"/approvals/99": "-404404404", "/policy": "--++",
-		"/report.csv?month=2026-11": "--++", "/report.html?month=2026-11": "--++", "/runs.csv": "--++",
-		"/dlq.csv": "--++", fmt.Sprint("/dlq?coupon=", id): "--++",
-		fmt.Sprintf("/coupons/%d/winners.csv", id): "--++",
-		fmt.Sprint("/do/pause?coupon=", id):        "---+", fmt.Sprint("/do/close?coupon=", id): "---+",
-		fmt.Sprint("/do/freeze?coupon=", id):               "---+",
-		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "---+", fmt.Sprint("/do/restore?coupon=", id): "---+",
-		"/do/policy": "---+",
-		"/do/run":    "--++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id):        "--++",
-		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id):              "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id):        "--++",
-		fmt.Sprintf("/do/drop?coupon=%d&user=x", id):                "--++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2", id):               "-+++",
-		fmt.Sprintf("/do/drop?coupon=%d&user=2", id):                "-+++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "--422422",
-		fmt.Sprintf("/do/grant?coupon=%d&user=3", id):               "-+-+",
-		fmt.Sprintf("/do/revoke?coupon=%d&user=1", id):              "-+-+",
-		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id):         "-+-+", "/do/honour": "-+-+",
+		"/": "+++++", "/coupons": "+++++", "/coupons?status=open": "+++++", fmt.Sprint("/coupons/", id): "+++++",
+		"/runs": "+++++", "/runs/1": "+++++",
+		"/search?q=zzz": "--+++", "/people/1": "--+++", fmt.Sprint("/people/3/coupons/", id): "--+++",
+		"/report": "---++", "/report?month=2026-11": "---++", "/dlq": "---++", fmt.Sprint("/dlq/", id): "---++",
+		fmt.Sprintf("/dlq/%d?cause=BAD_ROW", id): "---++",
+		fmt.Sprintf("/coupons/%d/winners", id):   "---++", "/approvals": "-++++", "/approvals/1": "-404404++",
+		"/approvals/99": "-404404404404", "/policy": "---++",
+		"/report.csv?month=2026-11": "---++", "/report.html?month=2026-11": "---++", "/runs.csv": "---++",
+		"/dlq.csv": "---++", fmt.Sprint("/dlq?coupon=", id): "---++",
+		fmt.Sprintf("/coupons/%d/winners.csv", id): "---++",
+		fmt.Sprint("/do/pause?coupon=", id):        "-+--+", fmt.Sprint("/do/close?coupon=", id): "-+--+",
+		fmt.Sprint("/do/freeze?coupon=", id):               "----+",
+		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1", id): "-+--+", fmt.Sprint("/do/restore?coupon=", id): "----+",
+		"/do/policy": "----+", "/do/create": "-+--+", fmt.Sprint("/do/cadence?coupon=", id): "-+--+",
+		"/do/run": "---++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "---++",
+		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id):        "---++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id):              "---++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id):        "---++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=x", id):                "---++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2", id):               "--+++",
+		fmt.Sprintf("/do/drop?coupon=%d&user=2", id):                "--+++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "---422422",
+		fmt.Sprintf("/do/grant?coupon=%d&user=3", id):               "--+-+",
+		fmt.Sprintf("/do/revoke?coupon=%d&user=1", id):              "--+-+",
+		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id):         "--+-+", "/do/honour": "--+-+",
 	} {
 		got := ""
 		for _, group := range roles {
@@ -112,8 +112,9 @@ func formsAreForTheirRoles(t *testing.T, d pages) {
 	id, site := d.id, d.site
 	before := d.Snapshot()
 	n := 0
-	for change, want := range map[string]string{"pause": "---+", "add-seats": "---+", "grant": "-+-+", "revoke": "-+-+",
-		"run": "--++", "drop": "--++", "policy": "---+", "restore": "---+", "honour": "-+-+"} {
+	for change, want := range map[string]string{"pause": "-+--+", "add-seats": "-+--+",
+		"create": "-+--+", "freeze": "----+", "recount": "----+", "grant": "--+-+", "revoke": "--+-+", "run": "---++",
+		"drop": "---++", "policy": "----+", "restore": "----+", "honour": "--+-+"} {
 		for i, group := range roles {
 			if want[i] == '+' {
 				continue
@@ -149,7 +150,8 @@ func formsAreForTheirRoles(t *testing.T, d pages) {
 // Who may not see a request cannot tell whether it exists.
 func requestsAreHidden(t *testing.T, d pages) {
 	form := url.Values{"reason": {"r"}, "job": {strings.Repeat("j", 26)}, "digest": {"sha256:x"}}
-	for group, want := range map[string]int{"all": http.StatusForbidden, "team-cs": http.StatusNotFound} {
+	for group, want := range map[string]int{"all": http.StatusForbidden, "team-cs": http.StatusNotFound,
+		"team-marketing": http.StatusNotFound} {
 		v := visitor{t, d.site, "p", group}
 		for _, decision := range []string{"", "/approve", "/refuse", "/use", "/nothing"} {
 			method := http.MethodPost

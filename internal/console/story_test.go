@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -328,4 +329,77 @@ func TestRun_IsOfOneCouponAndPinnedToItsPage(t *testing.T) {
 	_, done, _ := kim.ask(http.MethodPost, "/do/run", fill(preview, "FIN-5"))
 	require.Contains(t, done, "HELD")
 	require.Empty(t, d.Issued(id), "another winner than the page showed")
+}
+
+// A marketer creates a coupon with the approval of finance, another one like it without, and changes it. Nobody needs a
+// shell, and the marketer sees no person.
+func TestStory_OfACampaign(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, "+
+		"runs_after, events_after) VALUES (JSON_ARRAY('create:1000000'), JSON_ARRAY(?), '[]', 'Asia/Seoul', "+
+		"UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
+	site := "http://" + behindProxy(d).Console
+	han, lee := visitor{t, site, "han", "team-marketing"}, visitor{t, site, "lee", "team-finance"}
+	_, coupons, _ := han.ask(http.MethodGet, "/coupons", nil)
+	require.Contains(t, coupons, `href="/do/create"`)
+	opens := d.Now().Add(48 * time.Hour).In(time.FixedZone("KST", 9*3600)).Truncate(time.Minute)
+	create := func(more url.Values) string {
+		v := url.Values{"opens": {opens.Format("2006-01-02T15:04")}, "cadence": {"immediate"},
+			"closes": {opens.Add(10 * time.Hour).Format("2006-01-02T15:04")}, "validity-days": {"30"}}
+		for name, value := range more {
+			v[name] = value
+		}
+		return "/do/create?" + v.Encode()
+	}
+	_, form, _ := han.ask(http.MethodGet, "/do/create", nil)
+	require.Contains(t, form, `value="30"`)
+	_, wrong, _ := han.ask(http.MethodGet, create(url.Values{"name": {"반값"}, "seats": {"10"},
+		"discount-percent": {"50"}}), nil)
+	require.Contains(t, wrong, "--discount-max-won은 함께")
+	path := create(url.Values{"name": {"11월 선착순"}, "seats": {"1000"}, "discount-won": {"10000"}})
+	_, preview, _ := han.ask(http.MethodGet, path, nil)
+	require.Contains(t, preview, "선착순 1,000명에게 쿠폰을 즉시 발급합니다(할인: 10000원)")
+	require.Contains(t, preview, "10,000,000원")
+	require.Contains(t, preview, "승인 요청", "it costs more than a million")
+	_, asked, _ := han.ask(http.MethodPost, "/do/create", fill(preview, "MKT-7"))
+	require.Contains(t, asked, "승인 요청 1번")
+	require.Zero(t, d.Number("SELECT COUNT(*) FROM coupon"))
+	require.Contains(t, asked, "11월 선착순", "finance sees what it approves")
+
+	_, request, _ := lee.ask(http.MethodGet, "/approvals/1", nil)
+	require.Contains(t, request, "11월 선착순")
+	decide := func(v visitor, decision string) string {
+		_, page, _ := v.ask(http.MethodPost, "/approvals/1/"+decision, url.Values{"reason": {"FIN-7"},
+			"digest": {digestOnPage.FindString(request)}, "job": {fmt.Sprintf("%026d", time.Now().UnixNano())}})
+		return page
+	}
+	require.Contains(t, decide(lee, "approve"), "끝났습니다")
+	require.Contains(t, decide(han, "use"), "끝났습니다")
+	var id coupon.CouponID
+	require.NoError(t, d.DB.QueryRow("SELECT id FROM coupon WHERE name = '11월 선착순' AND total_quantity = 1000 AND "+
+		"discount_won = 10000 AND cadence = 'IMMEDIATE' AND apply_opens_at = ?", opens.UTC()).Scan(&id))
+
+	_, page, _ := han.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
+	another := regexp.MustCompile(`href="(/do/create[^"]*)"`).FindStringSubmatch(page)
+	require.NotNil(t, another)
+	_, form, _ = han.ask(http.MethodGet, html.UnescapeString(another[1]), nil)
+	for _, value := range []string{"11월 선착순", "1000", "10000"} {
+		require.Contains(t, form, `value="`+value+`"`)
+	}
+	_, preview, _ = han.ask(http.MethodGet, create(url.Values{"name": {"작은 쿠폰"}, "seats": {"10"}}), nil)
+	require.NotContains(t, preview, "승인 요청")
+	sent := fill(preview, "MKT-8")
+	for range 2 { // the second one finds the job
+		_, done, _ := han.ask(http.MethodPost, "/do/create", sent)
+		require.Contains(t, done, "끝났습니다")
+	}
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE name = '작은 쿠폰'"))
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE client_key = ?", "console-"+sent.Get("job")))
+	id = coupon.CouponID(d.Number("SELECT id FROM coupon WHERE name = '작은 쿠폰'"))
+	_, preview, _ = han.ask(http.MethodGet, fmt.Sprintf("/do/cadence?coupon=%d&cadence=nightly", id), nil)
+	_, done, _ := han.ask(http.MethodPost, "/do/cadence", fill(preview, "MKT-9"))
+	require.Contains(t, done, "끝났습니다")
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND cadence = 'NIGHTLY'", id))
+	d.Verify()
 }

@@ -14,36 +14,41 @@ import (
 type Role string
 
 const (
-	Viewer   Role = "viewer"
-	CS       Role = "cs"
-	Finance  Role = "finance"
-	Operator Role = "operator"
+	Viewer    Role = "viewer"
+	Marketing Role = "marketing"
+	CS        Role = "cs"
+	Finance   Role = "finance"
+	Operator  Role = "operator"
 )
 
-var allRoles = []Role{Viewer, CS, Finance, Operator}
+var allRoles = []Role{Viewer, Marketing, CS, Finance, Operator}
 
 // Right is a kind of page or change.
 type Right int
 
 const (
 	See          Right = iota // tonight, coupons, runs: figures without persons
+	Act                       // forms, one's own jobs and requests; each change needs its right, too
 	SeePerson                 // one person at a time
 	ChangePerson              // the coupon of one person: grant, revoke, reissue, extend
 	ReviewPerson              // retry and drop the DLQ entry of one person
 	SeeLists                  // lists of persons, the DLQ, reports, approvals
 	Settle                    // run again, accept a gap, retry and drop DLQ entries of many
-	ChangeCoupon              // window, seats, freeze, restore
+	Campaign                  // create coupons, and change their windows, seats and cadence
+	ChangeCoupon              // freeze, recount, restore
 	Approve                   // what another person has asked for
 	SetPolicy                 // which actions need an approval
 )
 
 var rights = map[Right][]Role{
 	See:          allRoles,
+	Act:          {Marketing, CS, Finance, Operator},
 	SeePerson:    {CS, Finance, Operator},
 	ChangePerson: {CS, Operator},
 	ReviewPerson: {CS, Finance, Operator},
 	SeeLists:     {Finance, Operator},
 	Settle:       {Finance, Operator},
+	Campaign:     {Marketing, Operator},
 	ChangeCoupon: {Operator},
 	Approve:      {Finance, Operator},
 	SetPolicy:    {Operator},

@@ -99,7 +99,7 @@ var help = map[string]Message{
 	"--oidc-scopes":                 {"로그인 서버에 요청할 스코프. 공백으로 구분합니다. 기본값: openid profile email.", "Scopes to ask the provider for, with blanks between them; openid profile email by default."},
 	"--oidc-groups-claim":           {"그룹이 든 클레임의 이름.", "Name of the claim that has the groups."},
 	"--console-trusted-proxies":     {"X-Forwarded-User와 X-Forwarded-Groups를 믿을 로그인 프록시의 주소(CIDR).", "Addresses of the sign-in proxies whose X-Forwarded-User and X-Forwarded-Groups are believed, such as 10.0.0.0/8."},
-	"--console-roles":               {"그룹별 역할: 그룹=역할. 역할은 viewer, cs, finance, operator.", "Roles of groups: group=role, with viewer, cs, finance or operator."},
+	"--console-roles":               {"그룹별 역할: 그룹=역할. 역할은 viewer, marketing, cs, finance, operator.", "Roles of groups: group=role, with viewer, marketing, cs, finance or operator."},
 	"--console-dev-user":            {"로그인 없이 쓰는 개발용 계정: 이름 또는 이름=역할. 이 컴퓨터에서 localhost로만 접속됩니다.", "Development user without a sign-in: name, or name=role. Reached only from this machine by localhost."},
 	"settle approvals":              {"승인 요청의 목록이나, 번호를 지정하면 한 건의 내용을 보여 줍니다.", "List the approvals, or show one with its plan."},
 	"settle approvals <id>":         {"승인 요청의 번호.", "Number of an approval."},

@@ -6,10 +6,10 @@ var (
 		"these settings are of several ways to sign in at the console: keep those of one: %s"}
 	OneSignIn = Message{"콘솔의 로그인 방식을 하나만 지정하세요: CONSOLE_OIDC_ISSUER 등의 OIDC 설정, CONSOLE_TRUSTED_PROXIES, 또는 개발용 CONSOLE_DEV_USER",
 		"the console needs one way to sign in, and only one: the settings of OpenID Connect such as CONSOLE_OIDC_ISSUER, CONSOLE_TRUSTED_PROXIES, or CONSOLE_DEV_USER for development"}
-	WrongDevUser = Message{"CONSOLE_DEV_USER의 값 %q이(가) 올바르지 않습니다. 이름, 또는 이름=역할(viewer, cs, finance, operator)로 지정하세요",
-		"CONSOLE_DEV_USER is %q: want a name, or name=role with viewer, cs, finance or operator"}
-	WrongConsoleRole = Message{"CONSOLE_ROLES에 %q이(가) 있습니다. 그룹=역할(viewer, cs, finance, operator) 형식으로 지정하세요",
-		"CONSOLE_ROLES has %q: want group=role with viewer, cs, finance or operator"}
+	WrongDevUser = Message{"CONSOLE_DEV_USER의 값 %q이(가) 올바르지 않습니다. 이름, 또는 이름=역할(viewer, marketing, cs, finance, operator)로 지정하세요",
+		"CONSOLE_DEV_USER is %q: want a name, or name=role with viewer, marketing, cs, finance or operator"}
+	WrongConsoleRole = Message{"CONSOLE_ROLES에 %q이(가) 있습니다. 그룹=역할(viewer, marketing, cs, finance, operator) 형식으로 지정하세요",
+		"CONSOLE_ROLES has %q: want group=role with viewer, marketing, cs, finance or operator"}
 	NoConsoleRoles = Message{"CONSOLE_ROLES가 없습니다. 어느 그룹이 어떤 역할을 갖는지 지정하세요. 예: finance-team=finance",
 		"CONSOLE_ROLES is missing: say which group has which role, such as finance-team=finance"}
 	OIDCSettingMissing = Message{"OIDC 로그인에는 %s이(가) 필요합니다", "signing in by OpenID Connect needs %s"}
