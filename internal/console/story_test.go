@@ -359,7 +359,7 @@ func TestStory_OfACampaign(t *testing.T) {
 	require.Contains(t, wrong, "--discount-max-won은 함께")
 	path := create(url.Values{"name": {"11월 선착순"}, "seats": {"1000"}, "discount-won": {"10000"}})
 	_, preview, _ := han.ask(http.MethodGet, path, nil)
-	require.Contains(t, preview, "선착순 1,000명에게 쿠폰을 즉시 발급합니다(할인: 10000원)")
+	require.Contains(t, preview, "선착순 1,000명에게 쿠폰 &#39;11월 선착순&#39;을(를) 즉시 발급합니다(할인: 10000원)")
 	require.Contains(t, preview, "10,000,000원")
 	require.Contains(t, preview, "승인 요청", "it costs more than a million")
 	_, asked, _ := han.ask(http.MethodPost, "/do/create", fill(preview, "MKT-7"))

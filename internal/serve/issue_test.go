@@ -308,6 +308,29 @@ func TestIssue_BusyCouponIsTriedAtEachLook(t *testing.T) {
 	})
 }
 
+func TestIssue_LogsCouponThatWaitsForARestore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := newServers(open(1))
+		waits := result(coupon.Busy)
+		waits.Waits = true
+		s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return waits }
+		s.apply(1)
+		r := s.start(t, 1)
+		pass(longWait - time.Second)
+		require.Empty(t, r.logs.All())
+		pass(longWait)
+		require.Equal(t, 1, r.logs.FilterMessageSnippet("the task journal").Len())
+		s.change(func() { s.settle = nil })
+		pass(time.Second)
+		s.change(func() {
+			s.settle = func(context.Context, coupon.CouponID) settle.Issuance { return waits }
+		})
+		s.apply(1)
+		pass(longWait + time.Second)
+		require.Equal(t, 2, r.logs.FilterMessageSnippet("the task journal").Len(), "it waits again")
+	})
+}
+
 func TestIssue_LogsChangesOfFailingCoupon(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newServers(open(1))

@@ -44,7 +44,9 @@ type watched struct {
 	refused   int       // rows that MySQL refused since refusing
 	refusing  time.Time // begin of the period in which refused rows add up
 	failing   coupon.ResultStatus
-	reopened  int // Coupon.Seats at the last run that succeeded
+	waits     time.Time // since when the coupon waits for a restore; zero: it does not
+	waitNoted bool      // the log has said so
+	reopened  int       // Coupon.Seats at the last run that succeeded
 }
 
 // idle reports whether a look at the coupon or a run of it may begin.
@@ -346,6 +348,7 @@ func (l *loop) issued(ctx context.Context, w *watched, wasDue bool, issued settl
 	l.running--
 	l.measured.run(issued)
 	l.noteRun(w, issued)
+	l.noteWait(w, issued.Waits, at)
 	l.noteRefused(w, issued.Causes[coupon.CauseBadRow], at)
 	wasUnchanged := w.unchanged
 	w.unchanged = issued.Status == coupon.Unchanged && !wasDue
@@ -398,6 +401,23 @@ func (l *loop) noteRun(w *watched, issued settle.Issuance) {
 		return
 	}
 	logger.Warn("coupon not issued", zap.String("error", issued.Error))
+}
+
+// longWait is how long a coupon may wait for a restore without a word. Restores take seconds.
+const longWait = time.Minute
+
+// noteWait logs a coupon that waits for a restore that does not come, as where no process has the task journal.
+func (l *loop) noteWait(w *watched, waits bool, at time.Time) {
+	switch {
+	case !waits:
+		w.waits, w.waitNoted = time.Time{}, false
+	case w.waits.IsZero():
+		w.waits = at
+	case at.Sub(w.waits) >= longWait && !w.waitNoted:
+		w.waitNoted = true
+		l.Logger.Warn("coupon waits for a restore; does a settle serve have the task journal?",
+			zap.Uint64("coupon_id", uint64(w.ID)), zap.Duration("waits", at.Sub(w.waits)))
+	}
 }
 
 // noteRefused lets a coupon rest whose rows MySQL keeps refusing. Else each run would move its applicants to the DLQ.

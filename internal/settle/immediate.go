@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -18,6 +19,7 @@ const moreApplications = 2_500
 type Issuance struct {
 	Result
 	Locked bool            // another session has the coupon's row
+	Waits  bool            // a restore is due, which no immediate run makes
 	More   bool            // moreApplications were issued: the caller calls again at once
 	Delays []time.Duration // commit minus arrival of each issued application, by the clock of the coupon's shard
 }
@@ -53,7 +55,7 @@ func (s *Settler) IssueNow(stop context.Context, couponID coupon.CouponID) (done
 	if done.Result = t.result(); done.Status == coupon.NotDue {
 		done.Status = coupon.Unchanged
 	}
-	done.Locked = mysqltx.IsLockWait(t.err)
+	done.Locked, done.Waits = mysqltx.IsLockWait(t.err), errors.Is(t.err, errRestoreDue)
 	done.More = done.Issued >= moreApplications
 	for _, w := range t.done.winners {
 		done.Delays = append(done.Delays, now.shard.Time().Add(t.done.issued.at.Sub(now.at)).Sub(w.Arrival.Time()))
@@ -85,7 +87,10 @@ func (s *settlement) lookNow(ctx context.Context) (now looked, err error) {
 	}
 	now = looked{coupon.ArrivalAt(look.Now), s.Now()}
 	s.epoch, s.run.cutoff, s.run.startedAt = look.Epoch, (look.Last + 1).Time(), look.Now
-	if !look.Restored || look.Last > look.Latest() { // no application can have that arrival
+	switch {
+	case !look.Restored:
+		err = errors.Join(errBusy, errRestoreDue)
+	case look.Last > look.Latest(): // no application can have that arrival
 		err = errBusy
 	}
 	return now, err

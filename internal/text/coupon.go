@@ -78,8 +78,8 @@ var (
 		"The next nightly run (%s) considers any applications that are waiting or under review; new applications are answered SOLD_OUT until a run has ended."}
 	SeatsForQueue = Message{"다음 야간 실행(%s) 전까지 접수된 신청을 신청한 순서대로 정산합니다. 지금 대기 중인 신청도 포함됩니다.",
 		"The next nightly run (%s) considers, by arrival, the applications waiting now and those that arrive before it."}
-	CreationPlanned = Message{"%[2]s부터 %[3]s까지 선착순 %[1]s명에게 쿠폰을 %[5]s 발급합니다(할인: %[4]s). 아직 만들지 않았습니다.",
-		"The first %s to apply, from %s until %s, would get a coupon (discount: %s), issued %s. Nothing was created."}
+	CreationPlanned = Message{"%[2]s부터 %[3]s까지 선착순 %[1]s명에게 쿠폰 '%[6]s'을(를) %[5]s 발급합니다(할인: %[4]s). 아직 만들지 않았습니다.",
+		"The first %[1]s to apply, from %[2]s until %[3]s, would get the coupon %[6]s (discount: %[4]s), issued %[5]s. Nothing was created."}
 	IssuedAtMidnight = Message{"자정에", "at midnight"}
 	IssuedAtOnce     = Message{"즉시", "at once"}
 	IDsSkipped = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis는 아는데 MySQL에는 없는 쿠폰입니다: MySQL이 그 쿠폰을 잃었습니다. `settle verify`로 확인하세요.",

@@ -83,8 +83,8 @@ func (v View) PlannedCreation(n couponadmin.NewCoupon, plan approval.Plan) {
 	if n.Cadence == coupon.Immediate {
 		issued = text.IssuedAtOnce
 	}
-	v.Println(text.CreationPlanned, output.Grouped(fmt.Sprint(n.Seats)), v.WithOffset(n.Opens), v.WithOffset(n.Closes),
-		v.discount(n.Discount), v.Sprintf(issued))
+	v.Println(text.CreationPlanned, output.Grouped(fmt.Sprint(n.Seats)), n.Opens, n.Closes, v.discount(n.Discount),
+		v.Sprintf(issued), output.Printable(n.Name))
 	v.changes(plan)
 	output.Plan(v.W, plan.Digest(), plan.CostWon)
 }
