@@ -302,6 +302,7 @@ func testLocked(t *testing.T, mayProcess bool) {
 				go func() { // the log must be read meanwhile
 					defer stop()
 					w.awaitJournalled(journalled, 4)
+					testenv.Eventually(t, "the coupon is issued", func() bool { return len(w.Issued(issued)) == 3 })
 				}()
 			}
 		}
