@@ -94,6 +94,7 @@ FROM approval `
 	readSQL = columns + "WHERE id = ?"
 	lockSQL = columns + "WHERE id = ? FOR UPDATE"
 	listSQL = columns + `WHERE (? = 0 OR id < ?) AND (? = 0 OR coupon_id = ?) AND (? = '' OR maker = ?)
+  AND (? = '' OR maker_sign_in = ?)
   AND (NOT ? OR decided_at IS NULL AND expires_at > UTC_TIMESTAMP(6)) ORDER BY id DESC LIMIT ?`
 	openSQL = "SELECT COUNT(*) FROM approval WHERE decided_at IS NULL AND expires_at > UTC_TIMESTAMP(6)"
 )
@@ -155,6 +156,8 @@ type Filter struct {
 	Open   bool // those that wait for a decision
 	Before ID
 	Limit  int
+
+	MakerSignIn string // of Maker at the console
 }
 
 // List returns approvals, the newest first.
@@ -164,7 +167,8 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) (all []Approval, err
 		a, err := scan(rows)
 		all = append(all, a)
 		return err
-	}, listSQL, f.Before, f.Before, f.Coupon, f.Coupon, f.Maker, f.Maker, f.Open, f.Limit)
+	}, listSQL, f.Before, f.Before, f.Coupon, f.Coupon, f.Maker, f.Maker, f.MakerSignIn, f.MakerSignIn, f.Open,
+		f.Limit)
 	return all, mysqltx.Wrap(err, "read approvals")
 }
 

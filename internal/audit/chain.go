@@ -134,6 +134,19 @@ func RecordedOfUser(ctx context.Context, q mysqltx.Querier, origin Origin, actio
 	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
 }
 
+const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = ? AND user_id = ? AND " +
+	"detail = ?)"
+
+// Happened reports whether Append has recorded this act of anybody about a user.
+func Happened(ctx context.Context, q mysqltx.Querier, action Action, couponID coupon.CouponID, user coupon.UserID,
+	payload Payload) (found bool, err error) {
+	detail, err := encode(action, payload)
+	if err == nil {
+		err = q.QueryRowContext(ctx, happenedSQL, couponID, action, user, detail).Scan(&found)
+	}
+	return found, mysqltx.Wrap(err, "read audit of coupon %d", couponID)
+}
+
 func (o Origin) actor() string { return cmp.Or(o.Actor, NightlyActor) }
 
 func idOrNull[ID coupon.UserID | coupon.RunID](id ID) *ID {

@@ -105,8 +105,11 @@ func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
 		p.view().Approval(a)
 		return nil
 	}
-	all, err := approval.List(ctx, s.MySQL, approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open,
-		Before: c.Before, Limit: c.Limit})
+	filter := approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open, Before: c.Before, Limit: c.Limit}
+	if c.By != "" { // at the console, a name at a terminal is another person's
+		filter.MakerSignIn = p.signIn
+	}
+	all, err := approval.List(ctx, s.MySQL, filter)
 	if err != nil {
 		return err
 	}

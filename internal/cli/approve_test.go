@@ -665,3 +665,27 @@ func TestApprovals_AboveAnAmount(t *testing.T) {
 	require.Empty(t, w.Findings(1), "it cost less")
 	refused(t, "has no usable amount")(w.kim("policy", "set", "--actions=create:many", "--dry-run"))
 }
+
+// Redis may fail between the row of the journal and the queue. The same command goes on, with the approval that it has
+// used.
+func TestApprovals_OfAReceiptThatIsHonouredTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := newReceipts(w)
+	id := w.couponFor(2, 1)
+	token := r.given(id)[1]
+	w.PodsDie()
+	w.LoseRedis(id)
+	w.Restore(id)
+	w.setPolicy("honour")
+	command := []string{"receipt", "honour", token, r.flag}
+	a := w.ask(command...)
+	w.approve(a)
+	succeeds(t)(w.kim(append(command, a.flag())...))
+	require.NoError(t, w.Redis.ZRem(t.Context(), w.Queue(id), "1").Err())
+	events := w.Number("SELECT COUNT(*) FROM audit_event")
+	succeeds(t)(w.kim(append(command, a.flag())...))
+	require.Equal(t, []string{"1"}, w.Waiting(id))
+	require.Equal(t, events, w.Number("SELECT COUNT(*) FROM audit_event"))
+	w.Verify(id)
+}

@@ -22,7 +22,7 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
 	if q.Get("open") != "" {
 		args = append(args, "--open")
 	}
-	if !p.Person.May(signin.SeeLists) { // who sees no lists of persons sees the own requests alone
+	if !p.Person.May(signin.SeeLists) { // then only what this person has asked for by this sign-in
 		args = append(args, "--by="+p.Person.Name)
 	}
 	c.verb(r.Context(), p, args...)
@@ -57,8 +57,8 @@ func approver(p signin.Person) approval.Person {
 	return approval.Person{Name: p.Name, SignIn: p.SignIn}
 }
 
-// request returns the approval of the path. Who sees no lists of persons sees the own requests alone: those of others
-// do not exist for them.
+// request returns the approval of the path. Persons who may not see lists see only their own requests, and those about
+// a user only if they may see persons. Others do not exist for them.
 func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Approval, own, ok bool) {
 	n, ok := c.numbered(w, r, "id")
 	if !ok {
@@ -67,7 +67,8 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Ap
 	person := signin.From(r.Context())
 	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
 	own = err == nil && a.IsOf(approver(person))
-	if err == nil && !own && !person.May(signin.SeeLists) {
+	hidden := !own && !person.May(signin.SeeLists) || a.Plan.User > 0 && !person.May(signin.SeePerson)
+	if err == nil && hidden {
 		err = text.MissingErrorf(text.NoSuchApproval, n)
 	}
 	if err != nil {

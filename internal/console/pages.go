@@ -63,7 +63,7 @@ func (c *Console) routes() http.Handler {
 func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 	var out, notes output.Document
 	p.Command = commandLine(args)
-	exit := c.Run(ctx, Call{Language: p.Language, Args: args, Stdout: &out, Stderr: &notes})
+	exit := c.Run(ctx, Call{SignIn: p.Person.SignIn, Language: p.Language, Args: args, Stdout: &out, Stderr: &notes})
 	printed := out.Blocks()
 	for _, b := range printed {
 		if b.Sheet != nil && b.Sheet.Left > 0 {
@@ -252,8 +252,11 @@ func (p *page) change(name string, pairs ...string) {
 
 // another adds the link to a new coupon like this one, which leaves the window open.
 func (c *Console) another(ctx context.Context, p *page, id coupon.CouponID) {
+	if !p.Person.May(signin.Campaign) {
+		return
+	}
 	was, err := history.Reader{DB: c.DB}.Coupon(ctx, id)
-	if err != nil || !p.Person.May(signin.Campaign) {
+	if err != nil {
 		return
 	}
 	number := func(n int64) string {

@@ -380,6 +380,13 @@ func TestStory_OfACampaign(t *testing.T) {
 	require.NoError(t, d.DB.QueryRow("SELECT id FROM coupon WHERE name = '11월 선착순' AND total_quantity = 1000 AND "+
 		"discount_won = 10000 AND cadence = 'IMMEDIATE' AND apply_opens_at = ?", opens.UTC()).Scan(&id))
 
+	d.Exec("INSERT INTO approval (action, coupon_id, user_id, plan, digest, reason, maker, maker_sign_in, maker_account, " +
+		"created_at, expires_at) VALUES ('grant', 1, 7, '{\"action\":\"grant\",\"user\":7}', 'sha256:x', 'CS-9: Hong', " +
+		"'han', '', 'jajeong_han@%', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY)")
+	_, own, _ := han.ask(http.MethodGet, "/approvals", nil)
+	require.Contains(t, own, "MKT-7")
+	require.NotContains(t, own, "CS-9", "somebody of the same name at a terminal is another person")
+	d.Exec("DELETE FROM approval WHERE user_id = 7")
 	_, page, _ := han.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
 	another := regexp.MustCompile(`href="(/do/create[^"]*)"`).FindStringSubmatch(page)
 	require.NotNil(t, another)

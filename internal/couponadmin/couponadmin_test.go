@@ -266,6 +266,7 @@ func TestCreate_IsMadeOnceAfterLostCommitReply(t *testing.T) {
 		done, err := proxied.CouponAdmin().Create(t.Context(), made)
 		require.NoError(t, err)
 		require.True(t, lost.Load())
+		require.True(t, done.Changed)
 		require.EqualValues(t, d.Number("SELECT MAX(id) FROM coupon"), done.After.ID)
 		require.EqualValues(t, i+1, d.Number("SELECT COUNT(*) FROM coupon"))
 		d.Verify(done.After.ID)

@@ -17,6 +17,7 @@ import (
 	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/promise"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -105,7 +106,7 @@ func (a *Admin) Create(ctx context.Context, n NewCoupon) (*Change, error) {
 	for skipped := 0; ; skipped++ {
 		made, err := a.create(ctx, n, now, origin)
 		switch {
-		case errors.Is(err, errKnown) && skipped < maxSkipped: // the counter goes on, although MySQL rolls back
+		case errors.Is(err, errKnown) && skipped < maxSkipped-1: // the counter goes on, although MySQL rolls back
 			continue
 		case err != nil && !errors.Is(err, errDryRun):
 			return nil, approval.Void(ctx, a.DB, changeUnknown(0, err))
@@ -123,10 +124,12 @@ const maxSkipped = 1000
 var errKnown = &coupon.Error{Class: coupon.Setup, Err: text.Errorf(text.CouponIDsKnown, maxSkipped)}
 
 func (a *Admin) create(ctx context.Context, n NewCoupon, now time.Time, origin audit.Origin) (made *Change, err error) {
+	inserted := false
 	err = a.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
 		made = &Change{At: now}
 		made.After, err = created(ctx, tx, n)
 		if err != nil || made.After.ID > 0 {
+			made.Changed = inserted // the reply to COMMIT was lost
 			return err
 		}
 		if err := checkEnd(text.NewCoupon, n.Opens, n.Closes, now); err != nil {
@@ -136,22 +139,38 @@ func (a *Admin) create(ctx context.Context, n NewCoupon, now time.Time, origin a
 		if a.DryRun {
 			return errDryRun
 		}
-		if made.After, err = insert(ctx, tx, origin, n); err != nil {
+		if made.After, err = insert(ctx, tx, n); err != nil {
 			return err
 		}
-		look, err := a.Redis.Observe(ctx, made.After.ID, 0)
-		if err != nil {
-			return err
-		}
-		if look.Since != 0 || look.Accepted+look.Waiting+look.DLQ+look.Issued+look.Returned > 0 {
-			return errKnown
-		}
-		return a.Ticket.UseFor(ctx, tx, made.Plan, made.After.ID, origin)
+		inserted = true
+		return a.admit(ctx, tx, made, n, origin)
 	})
 	return made, err
 }
 
-// planned is what a second person approves. A key that Create has chosen is no part of it.
+// admit completes a coupon whose row is there. The policy is asked before the audit event is written, as for every
+// change.
+func (a *Admin) admit(ctx context.Context, tx *sql.Tx, made *Change, n NewCoupon, origin audit.Origin) error {
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	id := made.After.ID
+	look, err := a.Redis.Observe(redis, id, 0)
+	if err != nil {
+		return err
+	}
+	if look.Since != 0 || look.Closes != 0 || look.Accepted+look.Waiting+look.DLQ+look.Issued+look.Returned > 0 {
+		return errKnown
+	}
+	if err := a.Ticket.UseFor(ctx, tx, made.Plan, id, origin); err != nil {
+		return err
+	}
+	if err := promise.Begin(ctx, tx, id); err != nil {
+		return err
+	}
+	return audit.Append(ctx, tx, origin, audit.CouponCreated, id, audit.Entry{Payload: n.payload()})
+}
+
+// planned is what a second person approves. The key is no part of it.
 func (n NewCoupon) planned() approval.Plan {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	arguments := map[string]string{"name": n.Name, "seats": number(n.Seats), "opens": stamp(n.Opens),
@@ -201,8 +220,9 @@ INSERT INTO coupon (client_key, name, total_quantity, apply_opens_at, apply_clos
                     discount_won, discount_percent, discount_max_won, minimum_won, cadence, line_limit)
 VALUES (?, ?, ?, ?, ?, NULLIF(?, 0), ?, ?, ?, ?, ?, ?, NULLIF(?, 0))`
 
-// insert creates the coupon, unless somebody else has just created one with the key.
-func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (coupon.Coupon, error) {
+// insert inserts the row. If another session has just inserted one with the key, the error is a duplicate: Do repeats,
+// and created finds it.
+func insert(ctx context.Context, tx *sql.Tx, n NewCoupon) (coupon.Coupon, error) {
 	done, err := tx.ExecContext(ctx, insertSQL, n.Key, n.Name, n.Seats, n.Opens, n.Closes, n.Campaign,
 		n.ValidityDays, n.DiscountWon, n.DiscountPercent, n.DiscountMaxWon, n.MinimumWon, n.Cadence, n.LineLimit)
 	if err != nil {
@@ -212,12 +232,5 @@ func insert(ctx context.Context, tx *sql.Tx, origin audit.Origin, n NewCoupon) (
 	if err != nil {
 		return coupon.Coupon{}, fmt.Errorf("create coupon: %w", err)
 	}
-	made, err := lock(ctx, tx, coupon.CouponID(id))
-	if err != nil {
-		return coupon.Coupon{}, err
-	}
-	if err := promise.Begin(ctx, tx, made.ID); err != nil {
-		return coupon.Coupon{}, err
-	}
-	return made, audit.Append(ctx, tx, origin, audit.CouponCreated, made.ID, audit.Entry{Payload: n.payload()})
+	return lock(ctx, tx, coupon.CouponID(id))
 }

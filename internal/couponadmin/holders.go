@@ -1,7 +1,6 @@
 package couponadmin
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -138,7 +137,10 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 			return planGrant(c, f, found, to)
 		},
 		check: func(ctx context.Context, tx *sql.Tx) error {
-			return cmp.Or(a.nobodyIsMissing(ctx, tx, couponID), checkGrantee(ctx, tx, to))
+			if err := a.nobodyIsMissing(ctx, tx, couponID); err != nil {
+				return err
+			}
+			return checkGrantee(ctx, tx, to)
 		},
 		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
 			return a.insertGranted(ctx, tx, f.Now, d)
@@ -146,10 +148,15 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 }
 
 // nobodyIsMissing refuses a grant while MySQL has lost winners, whom a restore brings back: it would move them to other
-// seats than they were told. While Redis is away, nobody can say.
+// seats than they were told. While Redis is away, and once they are in the queue again, it does not see that.
 func (a *Admin) nobodyIsMissing(ctx context.Context, tx *sql.Tx, id coupon.CouponID) error {
-	look, err := a.Redis.Observe(ctx, id, 0)
-	if err != nil || !look.Restored {
+	redis, cancel := mysqltx.Meanwhile(ctx)
+	defer cancel()
+	look, err := a.Redis.Observe(redis, id, 0)
+	switch {
+	case err != nil && mysqltx.ClassOf(err) != coupon.Infrastructure:
+		return err
+	case err != nil || !look.Restored:
 		return nil
 	}
 	books, err := promise.Read(ctx, tx, id) // after Redis
@@ -217,8 +224,7 @@ func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, now time.Time, d 
 	return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, a.Operator, d.Entries...)
 }
 
-// changeHolder makes a change of an issued coupon. MySQL alone decides: while Redis is away, the change is possible,
-// too.
+// changeHolder makes a change of an issued coupon. MySQL decides: while Redis is away, the change is possible, too.
 func (a *Admin) changeHolder(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
 	op holderOp) (*HolderChange, error) {
 	origin := a.origin()

@@ -154,12 +154,14 @@ func judge(found map[string]string) (all []Finding) {
 	if IsOn(found[galera]) {
 		require(clusterStatus, "Primary", is("Primary"))
 		require(clusterSize, ">= 2", func(value string) bool { return value != "0" && value != "1" })
-		return all
 	}
 	for _, variable := range []string{readOnly, readOnlyBelow} {
 		if takesNoWrites(found[variable]) {
 			return append(all, Finding{NoWrite, variable, found[variable], "OFF"})
 		}
+	}
+	if IsOn(found[galera]) {
+		return all
 	}
 	at := slices.IndexFunc(semiSync, func(n names) bool { return found[n.enabled] != "" })
 	if at < 0 {

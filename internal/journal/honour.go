@@ -96,8 +96,8 @@ var errPlanned = &coupon.Error{Class: coupon.Setup, Err: errors.New("a plan is r
 // coupon's lock. After a crash in between, the next restore enters the application, as any that is in the journal.
 func (r *Restorer) Honour(ctx context.Context, o HonourOrder) (w Whereabouts, err error) {
 	p := o.proof()
-	err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, attempt int) (err error) {
-		w, err = r.order(ctx, tx, o, attempt)
+	err = r.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) (err error) {
+		w, err = r.order(ctx, tx, o)
 		return err
 	})
 	if errors.Is(err, errPlanned) {
@@ -119,7 +119,7 @@ func (r *Restorer) Honour(ctx context.Context, o HonourOrder) (w Whereabouts, er
 }
 
 // order records that an operator wants the application back.
-func (r *Restorer) order(ctx context.Context, tx *sql.Tx, o HonourOrder, attempt int) (Whereabouts, error) {
+func (r *Restorer) order(ctx context.Context, tx *sql.Tx, o HonourOrder) (Whereabouts, error) {
 	p, id := o.proof(), o.Coupon
 	c, err := records.Lock(ctx, tx, id)
 	if err != nil {
@@ -134,20 +134,20 @@ func (r *Restorer) order(ctx context.Context, tx *sql.Tx, o HonourOrder, attempt
 		w.Plan = plan
 		return w, errPlanned
 	}
-	if attempt > 1 { // an earlier attempt may have been committed
-		recorded, err := audit.RecordedOfUser(ctx, tx, o.Origin, audit.ReceiptHonoured, id, p.user)
-		if err != nil || recorded {
-			return w, err
-		}
+	// An earlier call may have recorded it, and failed afterwards. Then only Redis is to follow.
+	honoured := audit.Honoured{Arrival: p.arrival}
+	done, err := audit.Happened(ctx, tx, audit.ReceiptHonoured, id, p.user, honoured)
+	if err == nil && !done {
+		err = o.Ticket.Use(ctx, tx, plan, o.Origin)
 	}
-	if err := o.Ticket.Use(ctx, tx, plan, o.Origin); err != nil {
-		return w, err
+	if err == nil {
+		err = promise.AddRows(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}})
 	}
-	if err := promise.AddRows(ctx, tx, id, []coupon.Answer{{User: p.user, Arrival: p.arrival}}); err != nil {
+	if err != nil || done {
 		return w, err
 	}
 	return w, audit.Append(ctx, tx, o.Origin, audit.ReceiptHonoured, id,
-		audit.Entry{User: p.user, Payload: audit.Honoured{Arrival: p.arrival}})
+		audit.Entry{User: p.user, Payload: honoured})
 }
 
 // carryOut enters the application, if it does not stand yet, and raises the promises to what is found.

@@ -60,6 +60,7 @@ type Order struct {
 	Operator string // empty: the program itself
 	Reason   string
 	NoWait   bool // fail with a transient error if the coupon's row is locked
+	Quiet    bool // pods have just compared their memory, and do not so again
 	DryRun   bool // change nothing, and count what would change
 
 	Ticket approval.Ticket // who restores, and the approval if the policy names restores
@@ -115,7 +116,7 @@ func (r *Restorer) Restore(ctx context.Context, o Order) (done Restored, err err
 
 // RestoreCoupon is Restore for a settlement, which has released the coupon's lock. It restores a second time once those
 // can be entered who are a little ahead of the clock, or, if people are missing, once pods have had time to hand over
-// whom they know: the end of a restore makes them compare.
+// whom they know. The end of the first one makes them compare, unless it has only taken whom they had handed over.
 func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID) error {
 	order := Order{Coupon: couponID}
 	done, err := r.Restore(ctx, order)
@@ -125,6 +126,7 @@ func (r *Restorer) RestoreCoupon(ctx context.Context, couponID coupon.CouponID) 
 	}
 	if err == nil && wait > 0 {
 		if err = sleep.For(ctx, wait); err == nil {
+			order.Quiet = true
 			_, err = r.Restore(ctx, order)
 		}
 	}
@@ -297,7 +299,8 @@ func (r *restore) begin(ctx context.Context) error {
 	}
 	books, err := promise.Read(ctx, r.tx, id)
 	r.missing, r.back = books.Missing(r.look.Line), r.done.Back
-	r.again = r.again || books.Due(r.look.Line) != promise.HandedOver
+	taking := books.Due(r.look.Line) == promise.HandedOver && books.Asked == 0 && r.order.Operator == ""
+	r.again = r.again || !taking && !r.order.Quiet
 	return err
 }
 

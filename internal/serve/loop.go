@@ -415,7 +415,7 @@ func (l *loop) noteWait(w *watched, waits bool, at time.Time) {
 		w.waits = at
 	case at.Sub(w.waits) >= longWait && !w.waitNoted:
 		w.waitNoted = true
-		l.Logger.Warn("coupon waits for a restore; does a settle serve have the task journal?",
+		l.Logger.Warn("coupon waits for a restore, which is made by a settle serve with the task journal",
 			zap.Uint64("coupon_id", uint64(w.ID)), zap.Duration("waits", at.Sub(w.waits)))
 	}
 }

@@ -33,7 +33,8 @@ type Losses struct {
 	due map[coupon.CouponID]due
 }
 
-// due says since when this process has known that a restore is due. When one has ended, or the epoch has, another is.
+// due says since when this process has known that a restore is due. When the epoch has ended, or a restore that pods
+// compare after, another one is.
 type due struct {
 	epoch    coupon.Arrival
 	restores int64

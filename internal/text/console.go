@@ -140,8 +140,8 @@ var (
 	ConsoleReceipt         = Message{"접수증", "Receipt"}
 	ConsoleSetPolicy       = Message{"승인 정책 변경", "Set the policy"}
 	ConsoleActions         = Message{"승인이 필요한 작업", "Actions that need an approval"}
-	ConsoleActionsHint     = Message{"run, accept-gap, add-seats, drop, restore, grant, revoke를 쉼표로 구분합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 없애려면 none.",
-		"run, accept-gap, add-seats, drop, restore, grant, revoke with commas: the whole list. Left empty, it stays as it is; none for no action."}
+	ConsoleActionsHint     = Message{"run, accept-gap, create, add-seats, close, extend, pause, resume, freeze, unfreeze, cadence, recount, grant, revoke, reissue, extend-user, honour, drop, restore를 쉼표로 구분합니다. create:1000000이면 최대 할인 총액이 100만 원보다 클 때만 필요합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 없애려면 none.",
+		"run, accept-gap, create, add-seats, close, extend, pause, resume, freeze, unfreeze, cadence, recount, grant, revoke, reissue, extend-user, honour, drop, restore with commas: the whole list. create:1000000 needs one only above a million won of possible discount. Left empty, it stays as it is; none for no action."}
 	ConsoleListStays   = Message{"비워 두면 그대로 둡니다. 목록을 비우려면 none.", "Left empty, it stays as it is; none makes the list empty."}
 	ConsolePersons     = Message{"콘솔 담당자와 MySQL 계정", "Persons at the console and their MySQL accounts"}
 	ConsolePersonsHint = Message{"kim@example.com=jajeong_kim처럼 쓰고 쉼표로 구분합니다. 비워 두면 그대로 두고, 적으면 이전 목록을 대신합니다. 목록을 비우려면 none.",

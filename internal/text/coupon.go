@@ -82,7 +82,7 @@ var (
 		"The first %[1]s to apply, from %[2]s until %[3]s, would get the coupon %[6]s (discount: %[4]s), issued %[5]s. Nothing was created."}
 	IssuedAtMidnight = Message{"자정에", "at midnight"}
 	IssuedAtOnce     = Message{"즉시", "at once"}
-	IDsSkipped = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis는 아는데 MySQL에는 없는 쿠폰입니다: MySQL이 그 쿠폰을 잃었습니다. `settle verify`로 확인하세요.",
+	IDsSkipped = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis에는 있지만 MySQL에서는 유실된 쿠폰의 번호입니다. `settle verify`로 확인하세요.",
 		"%d id{|s} {was|were} skipped: Redis knows coupons of these ids, which MySQL has lost. See `settle verify`."}
 	CouponWasCreated = Message{"쿠폰 %d %s: 이 키로 이미 만든 쿠폰입니다. 새로 만들지 않았습니다.", "coupon %d %s was already created with this key. Nothing was changed."}
 	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지.", "coupon %d %s: %d seat{|s}, applications from %s to %s."}

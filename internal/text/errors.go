@@ -40,10 +40,10 @@ var (
 		"the key %q is not allowed: want 1 to 64 ASCII letters, digits and signs without spaces"}
 	KeyReused = Message{"키 %v(으)로 이미 쿠폰 %d을(를) 다른 내용으로 만들었습니다. 같은 쿠폰이면 처음과 같은 내용으로, 새 쿠폰이면 다른 키로 실행하세요.",
 		"the key %v is that of coupon %d, which was created otherwise: give the same values as then, or another key for a new coupon."}
-	CouponIDsKnown = Message{"MySQL이 다음에 쓸 쿠폰 번호 %d개를 이미 Redis가 알고 있어 만들지 않았습니다. MySQL이 그 쿠폰들을 잃은 것입니다. 관리자 계정으로 `ALTER TABLE coupon AUTO_INCREMENT = …`을 실행해 번호를 그 뒤로 옮긴 다음 다시 실행하세요.",
+	CouponIDsKnown = Message{"다음 쿠폰 번호 %d개가 모두 Redis에 있어 만들지 않았습니다. MySQL에서 유실된 쿠폰의 번호입니다. 관리자 계정으로 `ALTER TABLE coupon AUTO_INCREMENT = …`을 실행해 번호를 그 뒤로 옮긴 다음 다시 실행하세요.",
 		"Redis knows coupons of the next %d ids of MySQL, which has lost them; nothing was created. Set the counter behind them as an administrator, with `ALTER TABLE coupon AUTO_INCREMENT = …`, and run this again."}
-	GrantWaits = Message{"쿠폰 %d: 발급받은 사람 가운데 MySQL이 잃은 사람이 곧 되돌아옵니다. 그 전에는 지급하지 않습니다. 1분쯤 뒤에 다시 실행하세요. settle serve가 없으면 `settle restore`를 먼저 실행하세요.",
-		"coupon %d: MySQL has lost winners, who are about to come back, so nothing is given by hand before. Run this again in a minute; without settle serve, run `settle restore` first."}
+	GrantWaits = Message{"쿠폰 %[1]d: MySQL에서 유실된 당첨자를 복구하는 중이므로 지금은 수동 지급할 수 없습니다. 1분쯤 뒤에 다시 실행하세요. settle serve를 쓰지 않으면 먼저 `settle restore --coupon %[1]d`를 실행하세요.",
+		"coupon %[1]d: MySQL has lost winners, who are about to come back, so nothing is given by hand before. Run this again in a minute; without settle serve, run `settle restore --coupon %[1]d` first."}
 	WrongSeats    = Message{"수량을 %d장으로 지정할 수 없습니다. 1장부터 %d장까지 가능합니다", "%d seat{|s}: want 1 to %d"}
 	WrongDays     = Message{"유효 기간을 %d일로 지정할 수 없습니다. 1일부터 %d일까지 가능합니다", "valid for %d day{|s}: want 1 to %d"}
 	WrongDiscount = Message{"할인액을 %d원으로 지정할 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}
@@ -54,8 +54,8 @@ var (
 
 	CountHeld = Message{"보류: %[1]d번 쿠폰의 issued_count는 %[2]d이지만 실제로 발급된 쿠폰은 %[3]d장, 수량은 %[4]d장입니다. 아무것도 발급하지 않았습니다. 누가 테이블을 수정했는지 확인한 뒤 `settle coupon recount %[1]d --operator … --reason …` 명령으로 발급 수를 맞추면 보류가 해제됩니다",
 		"held: issued_count of coupon %[1]d is %[2]d, but user_coupon has %[3]d row{|s} for %[4]d seat{|s}; nothing was issued. Find out who wrote to the tables, then correct the count with `settle coupon recount %[1]d --operator … --reason …`"}
-	CreationUnknown = Message{"쿠폰이 생성되었는지 확인할 수 없습니다. 다시 생성하기 전에 `settle coupon list` 명령으로 확인하세요 (%v)",
-		"it is unknown whether the coupon was created: look at `settle coupon list` before you create it again (%v)"}
+	CreationUnknown = Message{"쿠폰이 생성되었는지 확인할 수 없습니다. --key를 지정했으면 같은 명령을 다시 실행하고, 아니면 먼저 `settle coupon list` 명령으로 확인하세요 (%v)",
+		"it is unknown whether the coupon was created: with --key, run the same command again; without it, look at `settle coupon list` first (%v)"}
 	ChangeUnknown = Message{"%[1]d번 쿠폰이 변경되었는지 확인할 수 없습니다. 다시 실행하기 전에 `settle coupon show %[1]d` 명령으로 확인하세요 (%[2]v)",
 		"it is unknown whether coupon %[1]d was changed: look at `settle coupon show %[1]d` before you repeat the change (%[2]v)"}
 	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 알 수 없습니다. 다음 실행에서 확인합니다: %v",

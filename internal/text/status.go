@@ -87,7 +87,7 @@ var words = map[string]Message{
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
 	"put back": {"되돌릴 신청", "put back"},
 	"cutoff":   {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"},
-	"seats": {"수량", "seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
+	"seats": {"수량", "seats"}, "more seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
 	"version": {"판", "version"}, "persons": {"콘솔 담당자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
 
 	"APPROVAL_USED":    {"승인받은 작업 실행", "make an approved change"},

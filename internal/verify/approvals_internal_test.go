@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 )
@@ -76,4 +77,19 @@ func TestCost(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, approvedEvent{action: c.action, detail: audit.Detail(detail)}.cost(of), name)
 	}
+}
+
+// Whatever a policy can name, verify asks an approval for.
+func TestApprovalRules_HaveEveryAction(t *testing.T) {
+	t.Parallel()
+	named := map[string]bool{}
+	for _, rule := range approvalRules {
+		for _, action := range rule.named {
+			named[action] = true
+		}
+	}
+	for _, action := range approval.Actions {
+		require.True(t, named[string(action)], action)
+	}
+	require.Len(t, named, len(approval.Actions))
 }

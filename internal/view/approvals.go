@@ -110,8 +110,20 @@ func (v View) request(plan approval.Plan) {
 		v.Println(text.ApprovalUser, plan.User)
 	}
 	for _, name := range slices.Sorted(maps.Keys(plan.Arguments)) {
-		v.Println(text.ApprovalArgument, output.Word(v.Language, name), v.planned(plan.Arguments[name]))
+		value := v.planned(plan.Arguments[name])
+		if name == "name" || name == "receipt" { // people chose it, so that it may look like a word or a time
+			value = output.Printable(plan.Arguments[name])
+		}
+		v.Println(text.ApprovalArgument, output.Word(v.Language, argument(plan.Action, name)), value)
 	}
+}
+
+// argument is the word for an argument: seats of a new coupon are all, and else more.
+func argument(action approval.Action, name string) string {
+	if action == approval.AddSeats && name == "seats" {
+		return "more seats"
+	}
+	return name
 }
 
 func orDash[ID coupon.CouponID | coupon.UserID](id ID) any {
