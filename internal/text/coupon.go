@@ -82,13 +82,13 @@ var (
 		"The first %[1]s to apply, from %[2]s until %[3]s, would get the coupon %[6]s (discount: %[4]s), issued %[5]s. Nothing was created."}
 	IssuedAtMidnight = Message{"자정에", "at midnight"}
 	IssuedAtOnce     = Message{"즉시", "at once"}
-	IDsSkipped = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis에는 있지만 MySQL에서는 유실된 쿠폰의 번호입니다. `settle verify`로 확인하세요.",
+	IDsSkipped       = Message{"쿠폰 번호 %d개를 건너뛰었습니다. Redis에는 있지만 MySQL에서는 유실된 쿠폰의 번호입니다. `settle verify`로 확인하세요.",
 		"%d id{|s} {was|were} skipped: Redis knows coupons of these ids, which MySQL has lost. See `settle verify`."}
 	CouponWasCreated = Message{"쿠폰 %d %s: 이 키로 이미 만든 쿠폰입니다. 새로 만들지 않았습니다.", "coupon %d %s was already created with this key. Nothing was changed."}
-	CouponIsCreated = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지.", "coupon %d %s: %d seat{|s}, applications from %s to %s."}
-	ShownSoon       = Message{"신청 API에 5초 안에 나타납니다.", "The API shows it within 5 s."}
-	ShownLater      = Message{"신청 API에는 시작 30일 전인 %s에 나타납니다. 그때까지는 없는 쿠폰(404)으로 답합니다.", "The API shows it from %s, 30 days before it opens; until then it answers 404."}
-	QueuesUnknown   = Message{"settle: Redis에 연결할 수 없어 대기 중인 신청과 검토 중인 신청의 수를 확인할 수 없습니다: %v",
+	CouponIsCreated  = Message{"쿠폰 %d %s: 수량 %d장, 신청 기간 %s부터 %s까지.", "coupon %d %s: %d seat{|s}, applications from %s to %s."}
+	ShownSoon        = Message{"신청 API에 5초 안에 나타납니다.", "The API shows it within 5 s."}
+	ShownLater       = Message{"신청 API에는 시작 30일 전인 %s에 나타납니다. 그때까지는 없는 쿠폰(404)으로 답합니다.", "The API shows it from %s, 30 days before it opens; until then it answers 404."}
+	QueuesUnknown    = Message{"settle: Redis에 연결할 수 없어 대기 중인 신청과 검토 중인 신청의 수를 확인할 수 없습니다: %v",
 		"settle: Redis cannot be reached, so the numbers waiting and under review are unknown: %v"}
 	NoCoupons       = Message{"쿠폰이 없습니다", "there are no coupons"}
 	MoreCoupons     = Message{"쿠폰이 더 있을 수 있습니다. 다음 페이지: --after %d", "there may be more: --after %d"}

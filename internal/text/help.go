@@ -218,7 +218,7 @@ var help = map[string]Message{
 		"Only coupons with a higher id: the last one of the previous page."},
 	"settle coupon list --limit": {"한 번에 조회할 최대 개수. 1부터 1000까지 가능합니다. 기본값 ${default}.",
 		"Maximum number of coupons, 1 to 1000. Default ${default}."},
-	"settle coupon create --name":  {"쿠폰 이름. 200자까지 가능합니다.", "Name for people, up to 200 characters."},
+	"settle coupon create --name": {"쿠폰 이름. 200자까지 가능합니다.", "Name for people, up to 200 characters."},
 	"settle coupon create --key": {"쿠폰을 구별할 키. 영문자, 숫자, 기호로 64자까지 가능합니다. 같은 키로 다시 실행하면 새로 만들지 않고 이미 만든 쿠폰의 번호를 출력합니다.",
 		"Name by which it is created once: with the same key, a second command prints the id of the first one's coupon. Up to 64 letters, digits and signs."},
 	"settle coupon create --seats": {"발급할 수량.", "Number of coupons to issue."},
