@@ -172,6 +172,11 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if made.Changed = made.After != made.Before; !made.Changed {
 		return nil
 	}
+	if made.After.TotalQuantity < made.Before.TotalQuantity {
+		if err := a.nobodyIsOwedASeat(ctx, tx, made.Before.ID); err != nil {
+			return err
+		}
+	}
 	made.Plan = op.planned(made.Before, made.After)
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err

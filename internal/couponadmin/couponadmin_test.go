@@ -338,8 +338,9 @@ func TestCreate_LeavesOutIDsThatRedisKnows(t *testing.T) {
 	require.Empty(t, d.Issued(made.After.ID))
 }
 
-// While MySQL lacks winners who are about to come back, nobody gets the seat that the first of them was told.
-func TestGrant_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
+// While MySQL lacks winners, nobody gets the seat that the first of them was told, and no seat of theirs is taken away
+// before they have it again.
+func TestChange_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
 	t.Parallel()
 	d := jajeongtest.New(t)
 	d.AddUsers(1, 2, 3)
@@ -350,11 +351,20 @@ func TestGrant_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
 	d.SettleNow()
 	d.PutTablesBack(before)
 	admin := d.CouponAdmin()
+	_, err = admin.SetSeats(t.Context(), id, 1)
+	require.True(t, text.Is(err, text.SeatsWait), err)
 	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
 	require.True(t, text.Is(err, text.GrantWaits), err)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
-	d.SettleNow() // it restores
+	d.Restore(id)
+	_, err = admin.SetSeats(t.Context(), id, 1)
+	require.True(t, text.Is(err, text.RefusedFewerSeats), err)
+	d.SettleNow()
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	_, err = admin.SetSeats(t.Context(), id, 5)
+	require.NoError(t, err)
+	_, err = admin.SetSeats(t.Context(), id, 2)
+	require.NoError(t, err)
 	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM user_coupon"))

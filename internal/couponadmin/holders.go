@@ -137,7 +137,7 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 			return planGrant(c, f, found, to)
 		},
 		check: func(ctx context.Context, tx *sql.Tx) error {
-			if err := a.nobodyIsMissing(ctx, tx, couponID); err != nil {
+			if err := a.nobodyIsMissing(ctx, tx, couponID, text.GrantWaits); err != nil {
 				return err
 			}
 			return checkGrantee(ctx, tx, to)
@@ -147,9 +147,9 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 		}})
 }
 
-// nobodyIsMissing refuses a grant while MySQL has lost winners, whom a restore brings back: it would move them to other
-// seats than they were told. While Redis is away, and once they are in the queue again, it does not see that.
-func (a *Admin) nobodyIsMissing(ctx context.Context, tx *sql.Tx, id coupon.CouponID) error {
+// nobodyIsMissing refuses a change while MySQL has lost winners, whom a restore brings back: a grant would move them to
+// other seats than they were told. While Redis is away, and once they are in the queue again, it does not see that.
+func (a *Admin) nobodyIsMissing(ctx context.Context, tx *sql.Tx, id coupon.CouponID, why text.Message) error {
 	redis, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()
 	look, err := a.Redis.Observe(redis, id, 0)
@@ -161,7 +161,7 @@ func (a *Admin) nobodyIsMissing(ctx context.Context, tx *sql.Tx, id coupon.Coupo
 	}
 	books, err := promise.Read(ctx, tx, id) // after Redis
 	if err == nil && books.Missing(look.Line) > look.Left {
-		err = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(text.GrantWaits, id)}
+		err = &coupon.Error{Class: coupon.Infrastructure, Err: text.Errorf(why, id)}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package couponadmin
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -125,6 +126,26 @@ func (a *Admin) seats(ctx context.Context, couponID coupon.CouponID, argument st
 		Arguments: map[string]string{argument: fmt.Sprint(value)}}
 	plan := func(c coupon.Coupon, _ time.Time, f facts) (coupon.Coupon, error) { return planSeats(c, f, total(c)) }
 	return a.change(ctx, couponID, operation{action: audit.CouponSeats, asked: asked, plan: plan})
+}
+
+const restoredSQL = `
+SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = ? AND action = '` + string(audit.ApplicationsRestored) + `'
+    AND at > COALESCE((SELECT MAX(settled_at) FROM settlement WHERE coupon_id = ?), '1970-01-01'))`
+
+// nobodyIsOwedASeat refuses fewer seats while winners whom MySQL has lost may be among those who wait: until a restore
+// has ended, and then until the coupon was settled again.
+func (a *Admin) nobodyIsOwedASeat(ctx context.Context, tx *sql.Tx, id coupon.CouponID) error {
+	if err := a.nobodyIsMissing(ctx, tx, id, text.SeatsWait); err != nil {
+		return err
+	}
+	var restored bool
+	if err := tx.QueryRowContext(ctx, restoredSQL, id, id).Scan(&restored); err != nil {
+		return fmt.Errorf("read the restores of coupon %d: %w", id, err)
+	}
+	if restored {
+		return text.UsageErrorf(text.RefusedFewerSeats, id)
+	}
+	return nil
 }
 
 func planSeats(c coupon.Coupon, f facts, total int) (coupon.Coupon, error) {

@@ -42,6 +42,10 @@ var (
 		"the key %v is that of coupon %d, which was created otherwise: give the same values as then, or another key for a new coupon."}
 	CouponIDsKnown = Message{"다음 쿠폰 번호 %d개가 모두 Redis에 있어 만들지 않았습니다. MySQL에서 유실된 쿠폰의 번호입니다. 관리자 계정으로 `ALTER TABLE coupon AUTO_INCREMENT = …`을 실행해 번호를 그 뒤로 옮긴 다음 다시 실행하세요.",
 		"Redis knows coupons of the next %d ids of MySQL, which has lost them; nothing was created. Set the counter behind them as an administrator, with `ALTER TABLE coupon AUTO_INCREMENT = …`, and run this again."}
+	SeatsWait = Message{"쿠폰 %[1]d: MySQL에서 유실된 당첨자를 복구하는 중이므로 지금은 수량을 줄일 수 없습니다. 1분쯤 뒤에 다시 실행하세요. settle serve를 쓰지 않으면 먼저 `settle restore --coupon %[1]d`를 실행하세요.",
+		"coupon %[1]d: MySQL has lost winners, who are about to come back, so no seats are taken away before. Run this again in a minute; without settle serve, run `settle restore --coupon %[1]d` first."}
+	RefusedFewerSeats = Message{"쿠폰 %[1]d: 마지막 정산 뒤에 신청이 복구되었습니다. 이미 당첨된 고객이 다시 대기 중일 수 있어 수량을 줄이지 않습니다. 먼저 `settle run --coupon %[1]d`로 정산하세요",
+		"coupon %[1]d: applications were put back since it was last settled, and may be those of users who had won already, so no seats are taken away: settle it first with `settle run --coupon %[1]d`"}
 	GrantWaits = Message{"쿠폰 %[1]d: MySQL에서 유실된 당첨자를 복구하는 중이므로 지금은 수동 지급할 수 없습니다. 1분쯤 뒤에 다시 실행하세요. settle serve를 쓰지 않으면 먼저 `settle restore --coupon %[1]d`를 실행하세요.",
 		"coupon %[1]d: MySQL has lost winners, who are about to come back, so nothing is given by hand before. Run this again in a minute; without settle serve, run `settle restore --coupon %[1]d` first."}
 	WrongSeats    = Message{"수량을 %d장으로 지정할 수 없습니다. 1장부터 %d장까지 가능합니다", "%d seat{|s}: want 1 to %d"}
