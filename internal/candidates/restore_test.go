@@ -174,16 +174,16 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 		want    Ended
 		left    int64
 	}{
-		"nobody is missing":                    {0, Ending{Compare: true, Settled: 4, Began: 4}, Ended{Missing: 0, Accepted: 10}, 0},
-		"some are missing":                     {0, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 3, Accepted: 10}, 3},
-		"some got lost while it ran":           {0, Ending{Compare: true, Settled: 1, Began: 2}, Ended{Missing: 3, Accepted: 10}, 2},
-		"one moved":                            {1, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 2, Accepted: 9}, 2},
-		"more moved than are missing":          {7, Ending{Compare: true, Settled: 1, Began: 9}, Ended{Missing: 0, Accepted: 7}, 0},
-		"one moved, and nobody is missing":     {1, Ending{Compare: true, Settled: 4, Began: 9}, Ended{Missing: 0, Accepted: 10}, 0},
-		"more are accounted for than accepted": {0, Ending{Compare: true, Settled: 7, Began: 1}, Ended{Missing: 0, Accepted: 13}, 0},
-		"an excess, but they count once":       {0, Ending{Compare: true, Settled: 7, InBoth: 2}, Ended{Missing: 0, Accepted: 11}, 0},
-		"in both, and no excess":               {0, Ending{Compare: true, Settled: 4, InBoth: 4}, Ended{Missing: 0, Accepted: 10}, 0},
-		"an excess, and one moved":             {1, Ending{Compare: true, Settled: 7}, Ended{Missing: 0, Accepted: 13}, 0},
+		"nobody is missing":                    {0, Ending{Settled: 4, Began: 4}, Ended{Missing: 0, Accepted: 10}, 0},
+		"some are missing":                     {0, Ending{Settled: 1, Began: 9}, Ended{Missing: 3, Accepted: 10}, 3},
+		"some got lost while it ran":           {0, Ending{Settled: 1, Began: 2}, Ended{Missing: 3, Accepted: 10}, 2},
+		"one moved":                            {1, Ending{Settled: 1, Began: 9}, Ended{Missing: 2, Accepted: 9}, 2},
+		"more moved than are missing":          {7, Ending{Settled: 1, Began: 9}, Ended{Missing: 0, Accepted: 7}, 0},
+		"one moved, and nobody is missing":     {1, Ending{Settled: 4, Began: 9}, Ended{Missing: 0, Accepted: 10}, 0},
+		"more are accounted for than accepted": {0, Ending{Settled: 7, Began: 1}, Ended{Missing: 0, Accepted: 13}, 0},
+		"an excess, but they count once":       {0, Ending{Settled: 7, InBoth: 2}, Ended{Missing: 0, Accepted: 11}, 0},
+		"in both, and no excess":               {0, Ending{Settled: 4, InBoth: 4}, Ended{Missing: 0, Accepted: 10}, 0},
+		"an excess, and one moved":             {1, Ending{Settled: 7}, Ended{Missing: 0, Accepted: 13}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +192,7 @@ func TestEndRestoreNotesWhatIsLeft(t *testing.T) {
 			c.set(t, "restores", 4)
 			c.set(t, "final", 1)
 			c.set(t, "forward", tc.forward)
-			tc.ending.Epoch, tc.want.Done = epoch, true
+			tc.ending.Epoch, tc.ending.Compare, tc.want.Done = epoch, true, true
 			before := c.observe(t)
 			ended, err := c.EndRestore(t.Context(), c.id, tc.ending)
 			require.NoError(t, err)

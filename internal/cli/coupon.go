@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/catalog"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -82,7 +81,7 @@ func (c *change) deciding() deciding {
 
 // administer makes or plans a change, and asks for the approval of its plan with --ask.
 func (p *program) administer(ctx context.Context, by deciding,
-	work func(*couponadmin.Admin, *servers) (approval.Plan, error)) error {
+	work func(*couponadmin.Admin, *servers) (*couponadmin.Change, error)) error {
 	if by.dryRun { // nobody is recorded
 		by.operatorFlags = operatorFlags{"-", "-"}
 	}
@@ -96,9 +95,9 @@ func (p *program) administer(ctx context.Context, by deciding,
 	if err != nil {
 		return err
 	}
-	plan, err := work(admin, s)
+	made, err := work(admin, s)
 	if err == nil && by.Ask {
-		return p.requestApproval(ctx, s, plan, by.pinFlags, by.operatorFlags, by.format)
+		return p.requestApproval(ctx, s, made.Plan, by.pinFlags, by.operatorFlags, by.format)
 	}
 	return p.printRefusal(err)
 }
@@ -142,11 +141,9 @@ func (p *program) settledFromNow(v view.View, made *couponadmin.Change) {
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {
 	var made *couponadmin.Change
-	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, _ *servers) (plan approval.Plan, err error) {
-		if made, err = how.make(a, ctx, c.ID); err == nil {
-			plan = made.Plan
-		}
-		return plan, err
+	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, _ *servers) (_ *couponadmin.Change, err error) {
+		made, err = how.make(a, ctx, c.ID)
+		return made, err
 	})
 	if err != nil || c.Ask {
 		return err
@@ -271,14 +268,11 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 	var made *couponadmin.Change
 	var n couponadmin.NewCoupon
 	by := deciding{c.operatorFlags, c.approvalFlags, c.DryRun, c.Output}
-	err := p.administer(ctx, by, func(a *couponadmin.Admin, _ *servers) (plan approval.Plan, err error) {
-		if n, err = c.coupon(p.Zone); err != nil {
-			return plan, err
+	err := p.administer(ctx, by, func(a *couponadmin.Admin, _ *servers) (_ *couponadmin.Change, err error) {
+		if n, err = c.coupon(p.Zone); err == nil {
+			made, err = a.Create(ctx, n)
 		}
-		if made, err = a.Create(ctx, n); err == nil {
-			plan = made.Plan
-		}
-		return plan, err
+		return made, err
 	})
 	switch {
 	case err != nil || c.Ask:

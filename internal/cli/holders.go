@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
@@ -30,11 +29,11 @@ type holderVerb struct {
 
 func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	var made *couponadmin.HolderChange
-	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, s *servers) (plan approval.Plan, err error) {
-		if made, err = how.make(a, s); err == nil {
-			plan = made.Plan
+	err := p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, s *servers) (_ *couponadmin.Change, err error) {
+		if made, err = how.make(a, s); err != nil {
+			return nil, err
 		}
-		return plan, err
+		return &made.Change, nil
 	})
 	if err != nil || c.Ask {
 		return err
