@@ -31,6 +31,9 @@ type Policy struct {
 	Approval       ID        `json:"approval,omitempty"` // 0: none was needed
 }
 
+// None is the word for an empty list.
+const None = "none"
+
 // Mapped is a person who signs in at the console by a name, and whose own account of MySQL is another one.
 type Mapped struct {
 	Name    string `json:"name"`
@@ -187,14 +190,15 @@ func checkRules(rules []Rule) error {
 
 func planOf(now Policy, wanted Wanted) Plan {
 	actions, shared, persons := join(wanted.Actions), join(wanted.SharedAccounts), join(wanted.Persons)
-	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": actions, "shared": shared,
-		"persons": persons, "zone": wanted.Zone}, Changes: []Change{
-		{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
-		{What: "actions", From: join(now.Actions), To: actions},
-		{What: "shared accounts", From: join(now.SharedAccounts), To: shared},
-		{What: "persons", From: join(now.Persons), To: persons},
-		{What: "zone", From: now.Zone, To: wanted.Zone},
-	}}
+	return Plan{Action: SetPolicy, Arguments: map[string]string{"actions": cmp.Or(actions, None),
+		"shared-accounts": cmp.Or(shared, None), "person": cmp.Or(persons, None), "zone": wanted.Zone},
+		Changes: []Change{
+			{What: "version", From: fmt.Sprint(now.Version), To: fmt.Sprint(now.Version + 1)},
+			{What: "actions", From: join(now.Actions), To: actions},
+			{What: "shared accounts", From: join(now.SharedAccounts), To: shared},
+			{What: "persons", From: join(now.Persons), To: persons},
+			{What: "zone", From: now.Zone, To: wanted.Zone},
+		}}
 }
 
 // Set adds a version. While the policy names an action, ticket must have the approval of this change.

@@ -12,14 +12,16 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 	"github.com/jajeong/jajeong/internal/view"
 )
 
 // approvalFlags are the flags of a verb that a policy can name.
 type approvalFlags struct {
-	Ask      bool        `xor:"approval"`
-	Approval approval.ID `xor:"approval" placeholder:"N"`
+	Ask      bool        `xor:"approval" form:"-"`
+	Approval approval.ID `xor:"approval" placeholder:"N" form:"-"`
 	pinFlags `embed:""`
 }
 
@@ -70,7 +72,7 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 		return output.JSON(p.Stdout, asked{id, a.Digest, a.Plan})
 	}
 	p.view().Approval(a)
-	if p.onPage { // the number in the list is a link
+	if p.forPage { // the number in the list is a link
 		p.view().Approvals([]approval.Approval{a})
 		p.warn(text.ApprovalAskedOnPage)
 		return nil
@@ -202,18 +204,20 @@ func (p *program) printPlan(plan approval.Plan, format string, show func(view.Vi
 	return nil
 }
 
-// noneOf is the word for an empty list, because an empty flag is an error.
-const noneOf = "none"
-
 type policySetCmd struct {
 	Actions        []string `placeholder:"ACTION"`
 	SharedAccounts []string `placeholder:"ACCOUNT"`
 	Person         []string `placeholder:"NAME=ACCOUNT"`
 	Zone           string   `placeholder:"ZONE"`
-	DryRun         bool     `xor:"approval"`
+	DryRun         bool     `xor:"approval" form:"-"`
 	operatorFlags  `embed:""`
 	approvalFlags  `embed:""`
-	Output         string `enum:"table,json" default:"table"`
+	Output         string `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*policySetCmd) Declare() verb.Declaration {
+	return verb.Declaration{Title: text.ConsoleSetPolicy, Right: signin.SetPolicy,
+		Actions: []approval.Action{approval.SetPolicy}}
 }
 
 func (c *policySetCmd) Validate() error {
@@ -222,7 +226,8 @@ func (c *policySetCmd) Validate() error {
 			text.FlagsMissing, "--actions, --shared-accounts, --person, --zone"))}
 	lists := map[string][]string{"--actions": c.Actions, "--shared-accounts": c.SharedAccounts, "--person": c.Person}
 	for flag, list := range lists {
-		mixed := refuse(slices.Contains(list, noneOf) && len(list) > 1, text.NoneIsAlone, flag, strings.Join(list, ","))
+		mixed := refuse(slices.Contains(list, approval.None) && len(list) > 1, text.NoneIsAlone, flag,
+			strings.Join(list, ","))
 		problems = append(problems, about(flag, mixed))
 	}
 	return errors.Join(problems...)
@@ -248,7 +253,7 @@ func (c *policySetCmd) wanted() (w approval.Wanted) {
 }
 
 func listed(given []string) []string {
-	if slices.Equal(given, []string{noneOf}) {
+	if slices.Equal(given, []string{approval.None}) {
 		return []string{}
 	}
 	return given

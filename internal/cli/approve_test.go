@@ -249,7 +249,13 @@ func TestApprovals_OfEveryAction(t *testing.T) {
 			require.Equal(t, exitUse, code, stderr)
 			require.False(t, of.changed(id), "only the person who asked can use it")
 
-			succeeds(t)(w.kim(with(append(yes(command), a.flag(), "--expect-digest="+digest)...)...))
+			one, values := declaredVerbs(t).OfPlan(a.Plan)
+			values["approval"], values["expect-digest"] = fmt.Sprint(a.Approval), digest
+			again := append(one.Command(values)[1:], yes(command)...) // as the console does it, from the plan alone
+			if keys := command[len(command)-1]; strings.HasPrefix(keys, "--receipt-keys-file=") {
+				again = append(again, keys)
+			}
+			succeeds(t)(w.kim(again...))
 			if id == 0 {
 				id = coupon.CouponID(w.Number("SELECT MAX(id) FROM coupon"))
 			}

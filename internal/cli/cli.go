@@ -19,6 +19,7 @@ import (
 	"github.com/jajeong/jajeong/internal/cli/completion"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/schedule"
@@ -82,7 +83,7 @@ func (c *cli) Validate() error {
 			maxParallel))
 }
 
-type verb interface {
+type runner interface {
 	run(ctx context.Context, p *program) error
 }
 
@@ -96,12 +97,13 @@ type program struct {
 	*cli
 	Process
 	output.Locale
-	verb   string   // such as "close" for settle coupon close
-	onPage bool     // the verb runs for a page of the console
-	signIn string   // who is signed in there
-	shared *servers // connections of the console; nil: the verb opens its own
-	logger *zap.Logger
-	parsed *kong.Context
+	forPage  bool              // the verb runs for a page of the console
+	wrong    map[string]string // what is wrong with single values, for that page; nil at a terminal
+	signIn   string            // who is signed in there
+	shared   *servers          // connections of the console; nil: the verb opens its own
+	logger   *zap.Logger
+	selected any // the struct of the verb
+	parsed   *kong.Context
 }
 
 func (p *program) view() view.View   { return view.View{Locale: p.Locale, W: p.Stdout} }
@@ -142,19 +144,31 @@ func Run(ctx context.Context, process Process) int {
 
 func (p *program) parseAndRun(ctx context.Context) int {
 	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Language: p.Language},
-		p.Args, p.Stdout, p.Stderr, kong.Vars{"version": p.Process.Version, "log_level": "warn"},
-		kong.PostBuild(completion.Answer))
+		p.Args, p.Stdout, p.Stderr, variables(p.Process.Version), kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {
 		return exitDone
 	}
 	if err == nil {
-		p.parsed = selected
-		p.verb = selected.Selected().Name
-		if p.logger == nil { // the console gives the verbs of its pages its own log
-			p.logger = p.Logger(p.Stderr)
-		}
-		err = p.run(ctx, selected.Selected().Target.Addr().Interface())
+		p.parsed, p.logger = selected, p.Logger(p.Stderr)
+		command := selected.Selected().Target.Addr().Interface()
+		_, reads := command.(reader)
+		p.MySQLSettings.RequireDurable = p.RequireDurable && !reads
+		err = p.run(ctx, command)
 	}
+	return p.ended(err)
+}
+
+// variables are what the tags of verbs refer to.
+func variables(version string) kong.Vars {
+	causes := []string{}
+	for _, cause := range append(slices.Clone(coupon.Causes), history.UnknownCause) {
+		causes = append(causes, string(cause))
+	}
+	return kong.Vars{"version": version, "log_level": "warn", "causes": strings.Join(causes, ",")}
+}
+
+// ended prints the error that a verb has ended with, if there is one, and returns the exit code.
+func (p *program) ended(err error) int {
 	if err == nil {
 		return exitDone
 	}
@@ -193,10 +207,10 @@ func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
 }
 
 func (p *program) run(ctx context.Context, selected any) error {
+	p.selected = selected
 	reads, ok := selected.(reader)
 	if !ok {
-		p.MySQLSettings.RequireDurable = p.RequireDurable
-		return selected.(verb).run(ctx, p)
+		return selected.(runner).run(ctx, p)
 	}
 	s, err := p.open(ctx)
 	if err != nil {

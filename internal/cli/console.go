@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +20,8 @@ import (
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/overview"
 	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type consoleCmd struct {
@@ -49,12 +51,14 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer s.Close()
-	own := p.ownFlags()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	registry := prometheus.NewRegistry()
 	pages := console.New(working, console.Config{
-		Run:    func(ctx context.Context, call console.Call) int { return p.onPageRun(ctx, s, own, call) },
+		Verbs: verb.Of(p.parsed.Model),
+		Run: func(ctx context.Context, call console.Call) console.Answer {
+			return p.onPage(ctx, s, c.KeysFile, call)
+		},
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
 		Reads: &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get,
@@ -99,36 +103,41 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	return server.Shutdown(ending)
 }
 
-// ownFlags are the settings of this program as flags, for the verbs that run on pages.
-func (p *program) ownFlags() (flags []string) {
-	for _, f := range p.parsed.Model.Flags {
-		if !f.Set || f.Name == "help" || f.Name == "lang" || f.Name == "version" {
-			continue
-		}
-		value := fmt.Sprint(f.Target.Interface())
-		if list, ok := f.Target.Interface().([]string); ok {
-			value = strings.Join(list, ",")
-		}
-		flags = append(flags, "--"+f.Name+"="+value)
+// onPage runs a verb for a page of the console, with the settings and the connections of the console.
+func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call console.Call) console.Answer {
+	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
+	page := &program{cli: p.cli, forPage: true, wrong: map[string]string{}, signIn: call.SignIn,
+		shared: s.sharedWith(), logger: p.logger,
+		Locale: output.Locale{Language: call.Language, Zone: time.UTC},
+		Process: Process{Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version,
+			Now: p.Now, Grace: p.Grace}}
+	values := maps.Clone(call.Values)
+	if keysFile != "" && call.Verb.Has("receipt-keys-file") {
+		values["receipt-keys-file"] = keysFile
 	}
-	return flags
+	command := call.Verb.New()
+	err := connect.Fill(command, values, variables(p.Process.Version))
+	answer := console.Answer{Wrong: page.wrong}
+	if err == nil {
+		answer.Exit = page.ended(page.run(ctx, command))
+	} else {
+		answer.Exit = page.ended(page.wrongFields(err))
+	}
+	if stdout.Failure() != nil && answer.Exit == exitDone {
+		answer.Exit = exitInfrastructure
+	}
+	return answer
 }
 
-// onPageRun runs a verb for a page of the console. It shares the connections of the console.
-func (p *program) onPageRun(ctx context.Context, s *servers, own []string, call console.Call) int {
-	args := append([]string{}, call.Args...)
-	if c, ok := p.parsed.Selected().Target.Addr().Interface().(*consoleCmd); ok && c.KeysFile != "" &&
-		args[0] == "receipt" {
-		args = append(args, "--receipt-keys-file="+c.KeysFile)
+// wrongFields moves the errors about single values to p.wrong. The exit code stays.
+func (p *program) wrongFields(err error) error {
+	others := []error{exitError(exitUse)}
+	for _, problem := range text.Split(err) {
+		if about, ok := errors.AsType[*text.FieldError](problem); ok && p.wrong[about.Field] == "" {
+			p.wrong[about.Field] = about.In(p.Language)
+		} else {
+			others = append(others, problem)
+		}
 	}
-	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	child := &program{cli: new(cli), onPage: true, signIn: call.SignIn, shared: s.sharedWith(), logger: p.logger,
-		Locale: output.Locale{Language: call.Language},
-		Process: Process{Args: append(args, own...), Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr,
-			Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
-	code := child.parseAndRun(ctx)
-	if err := stdout.Failure(); err != nil && code == exitDone {
-		return exitInfrastructure
-	}
-	return code
+	return errors.Join(others...)
 }

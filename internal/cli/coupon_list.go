@@ -80,7 +80,7 @@ func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error 
 }
 
 type couponShowCmd struct {
-	ID     coupon.CouponID `arg:"" name:"id"`
+	ID     coupon.CouponID `arg:"" name:"coupon"`
 	Output string          `enum:"table,json" default:"table"`
 }
 

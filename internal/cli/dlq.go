@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,9 @@ import (
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/review"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type dlqCmd struct {
@@ -25,28 +26,10 @@ type dlqCmd struct {
 
 type dlqListCmd struct {
 	Coupon []coupon.CouponID `placeholder:"ID"`
-	Cause  []string          `placeholder:"CAUSE"`
+	Cause  []string          `enum:"${causes}" placeholder:"CAUSE"`
 	User   []string          `placeholder:"USER" bytes:""`
 	List   bool
 	Output string `enum:"table,json,csv" default:"table"`
-}
-
-func (c *dlqListCmd) Validate() error { return checkCauses(c.Cause) }
-
-// checkCauses returns an error if a word is not a DLQ cause.
-func checkCauses(given []string) error {
-	known := []string{}
-	for _, cause := range coupon.Causes {
-		known = append(known, string(cause))
-	}
-	known = append(known, history.UnknownCause)
-	for _, cause := range given {
-		if !slices.Contains(known, cause) {
-			return text.UsageErrorf(text.WrongValueOf, "--cause", cause,
-				text.Errorf(text.WantOneOf, strings.Join(known, ", ")))
-		}
-	}
-	return nil
 }
 
 // reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single
@@ -149,15 +132,15 @@ func (p *program) eachUnderReview(ctx context.Context, of review.Selection,
 type reviewFlags struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
 	User          []string        `placeholder:"USER" bytes:""`
-	Cause         []string        `placeholder:"CAUSE"`
-	DryRun        bool            `xor:"approval"`
+	Cause         []string        `enum:"${causes}" placeholder:"CAUSE"`
+	DryRun        bool            `xor:"approval" form:"-"`
 	operatorFlags `embed:""`
-	Output        string `enum:"table,json" default:"table"`
+	Output        string `enum:"table,json" default:"table" form:"-"`
 }
 
 func (d *reviewFlags) Validate() error {
-	return errors.Join(d.operatorFlags.checkUnless(d.DryRun), checkCauses(d.Cause),
-		refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause))
+	return errors.Join(d.operatorFlags.checkUnless(d.DryRun),
+		about("--cause", refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause)))
 }
 
 // order returns the operator's order. With --user, the run fails if one of the users has left the DLQ.
@@ -207,8 +190,20 @@ type dlqRetryCmd struct {
 	Cutoff      string `enum:"midnight,now" default:"midnight"`
 }
 
+func (*dlqRetryCmd) Declare() verb.Declaration {
+	return verb.Declaration{Title: text.ConsoleRetry, On: verb.Holder, RightOf: ofOne}
+}
+
+// ofOne needs less for the entry of one user than for many, or for the whole line.
+func ofOne(v verb.Values) signin.Right {
+	if coupon.ParseUserID(v["user"]) > 0 && v["cause"] == "" && v["cutoff"] != cutoffNow {
+		return signin.ReviewPerson
+	}
+	return signin.Settle
+}
+
 func (c *dlqRetryCmd) Validate() error {
-	return errors.Join(c.reviewFlags.Validate(), refuse(c.Canary < 0, text.WrongCanary, c.Canary))
+	return errors.Join(c.reviewFlags.Validate(), about("--canary", refuse(c.Canary < 0, text.WrongCanary, c.Canary)))
 }
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
@@ -223,7 +218,7 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 	retry.Canaries, retry.Expect = c.Canary, string(c.ExpectDigest)
 	retry.Run = func(ctx context.Context, canaries bool, members []string) (*settle.Report, error) {
 		order := c.order(p)
-		order.CutoffNow = c.Cutoff == "now"
+		order.CutoffNow = c.Cutoff == cutoffNow
 		if canaries {
 			order.Canaries = members
 		}
@@ -262,11 +257,16 @@ func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
 type dlqDropCmd struct {
 	reviewFlags   `embed:""`
 	approvalFlags `embed:""`
-	Yes           bool
+	Yes           bool `form:"-"`
+}
+
+func (*dlqDropCmd) Declare() verb.Declaration {
+	return verb.Declaration{Title: text.ConsoleDrop, On: verb.Holder, RightOf: ofOne,
+		Actions: []approval.Action{approval.Drop}}
 }
 
 func (c *dlqDropCmd) Validate() error {
-	return errors.Join(refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing),
+	return errors.Join(about("--cause", refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing)),
 		refuse(c.Ask && len(c.User) > 1, text.AskForOneUser), c.reviewFlags.Validate())
 }
 

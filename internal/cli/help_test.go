@@ -14,7 +14,7 @@ import (
 
 func TestHelp_HasExamplesOfEveryVerb(t *testing.T) {
 	t.Parallel()
-	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
+	parser, err := kong.New(new(cli), variables(""), kong.Exit(func(int) {}))
 	require.NoError(t, err)
 	leaves := parser.Model.Leaves(true)
 	require.Greater(t, len(leaves), 15)
@@ -28,7 +28,7 @@ func TestHelp_HasExamplesOfEveryVerb(t *testing.T) {
 func TestHelp_InBothLanguages(t *testing.T) {
 	t.Parallel()
 	for _, l := range []text.Language{text.Korean, text.English} {
-		parser, err := kong.New(new(cli), kong.Name("settle"), kong.Vars{"version": "", "log_level": "warn"},
+		parser, err := kong.New(new(cli), kong.Name("settle"), variables(""),
 			kong.Exit(func(int) {}))
 		require.NoError(t, err)
 		connect.FillHelp(l, parser.Model.Node)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 	"github.com/jajeong/jajeong/internal/view"
 )
 
@@ -17,6 +20,12 @@ import (
 type holder struct {
 	change `embed:""`
 	User   coupon.UserID `required:"" placeholder:"ID"`
+}
+
+// onHolder declares a verb that changes the coupon of one user.
+func onHolder(title text.Message, action approval.Action) verb.Declaration {
+	return verb.Declaration{Title: title, On: verb.Holder, Right: signin.ChangePerson,
+		Actions: []approval.Action{action}}
 }
 
 // holderVerb says how a verb makes its change, and how it describes the result.
@@ -66,6 +75,10 @@ type couponGrantCmd struct {
 	holder `embed:""`
 }
 
+func (*couponGrantCmd) Declare() verb.Declaration {
+	return onHolder(text.ConsoleGrant, approval.Grant)
+}
+
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
 		return a.Grant(ctx, c.ID, couponadmin.Grantee{User: c.User, Users: s.users, Zone: p.Zone})
@@ -82,6 +95,10 @@ type couponRevokeCmd struct {
 	FreeSeat bool
 }
 
+func (*couponRevokeCmd) Declare() verb.Declaration {
+	return onHolder(text.ConsoleRevoke, approval.Revoke)
+}
+
 func (c *couponRevokeCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Revoke(ctx, c.ID, c.User, c.FreeSeat)
@@ -92,6 +109,10 @@ type couponReissueCmd struct {
 	holder `embed:""`
 }
 
+func (*couponReissueCmd) Declare() verb.Declaration {
+	return onHolder(text.ConsoleReissue, approval.Reissue)
+}
+
 func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
 	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
 		return a.Reissue(ctx, c.ID, c.User)
@@ -100,21 +121,25 @@ func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
 
 type couponExtendUserCmd struct {
 	holder `embed:""`
-	Until  string `required:"" placeholder:"DATE"`
+	Until  string `required:"" placeholder:"DATE" form:"date"`
+}
+
+func (*couponExtendUserCmd) Declare() verb.Declaration {
+	return onHolder(text.ConsoleExtendUser, approval.ExtendUser)
 }
 
 // end returns the end of validity, exclusive: the midnight that ends the date.
 func (c *couponExtendUserCmd) end(zone *time.Location) (time.Time, error) {
 	end, err := calendar.DateCutoff(c.Until, zone)
 	if err != nil {
-		return end, text.UsageErrorf(text.WrongDate, "--until", c.Until)
+		return end, about("--until", text.UsageErrorf(text.WrongDate, "--until", c.Until))
 	}
 	return end, after1970("--until", c.Until, end)
 }
 
 func (c *couponExtendUserCmd) Validate() error {
 	_, err := c.end(time.UTC)
-	return errors.Join(about("--until", err), c.change.Validate())
+	return errors.Join(err, c.change.Validate())
 }
 
 func (c *couponExtendUserCmd) run(ctx context.Context, p *program) error {

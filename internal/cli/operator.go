@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
-	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 )
@@ -18,8 +17,8 @@ const (
 )
 
 type operatorFlags struct {
-	Operator string `placeholder:"NAME"`
-	Reason   string `placeholder:"TEXT"`
+	Operator string `placeholder:"NAME" form:"-"`
+	Reason   string `placeholder:"TEXT" form:"-"`
 }
 
 // check returns an error if the operator or the reason is missing or too long. why tells why an operator is required.
@@ -50,9 +49,9 @@ func (s *operatorFlags) checkUnless(dryRun bool) error {
 // about names the flag whose value is wrong, so that each flag has one error.
 func about(flag string, err error) error {
 	if err != nil {
-		err = &connect.FlagError{Flag: flag, Err: err}
+		return text.About(strings.TrimPrefix(flag, "--"), err)
 	}
-	return err
+	return nil
 }
 
 func refuse(wrong bool, m text.Message, args ...any) error {

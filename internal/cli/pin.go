@@ -11,7 +11,7 @@ import (
 // pinFlags are the flags of a verb whose preview has a digest: with it, the verb changes what the preview showed, or
 // nothing.
 type pinFlags struct {
-	ExpectDigest digest `placeholder:"DIGEST"`
+	ExpectDigest digest `placeholder:"DIGEST" form:"-"`
 }
 
 // expected returns an error if what would be changed now has another digest.

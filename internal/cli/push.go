@@ -10,8 +10,8 @@ import (
 
 // pushFlags name the Pushgateway of a Job, and the deployment to which its metrics belong.
 type pushFlags struct {
-	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL"`
-	PushNamespace string `name:"push-namespace" env:"PUSH_NAMESPACE" placeholder:"NAME"`
+	PushGateway   string `name:"push-gateway" env:"PUSH_GATEWAY" placeholder:"URL" form:"-"`
+	PushNamespace string `name:"push-namespace" env:"PUSH_NAMESPACE" placeholder:"NAME" form:"-"`
 }
 
 func (f *pushFlags) wrong() error {

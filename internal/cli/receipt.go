@@ -5,11 +5,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/receipt"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 	"github.com/jajeong/jajeong/internal/view"
 )
 
@@ -22,9 +25,9 @@ type receiptCmd struct {
 const maxTyped = 4096
 
 type receiptArgs struct {
-	Token    string `arg:""`
-	KeysFile string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
-	Output   string `enum:"table,json" default:"table"`
+	Token    string `arg:"" name:"receipt"`
+	KeysFile string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE" form:"-"`
+	Output   string `enum:"table,json" default:"table" form:"-"`
 }
 
 // receipt reads and checks the receipt.
@@ -73,9 +76,14 @@ func (c *receiptShowCmd) run(ctx context.Context, p *program) error {
 
 type receiptHonourCmd struct {
 	receiptArgs   `embed:""`
-	DryRun        bool `xor:"approval"`
+	DryRun        bool `xor:"approval" form:"-"`
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
+}
+
+func (*receiptHonourCmd) Declare() verb.Declaration {
+	return verb.Declaration{Title: text.ConsoleHonour, Right: signin.ChangePerson,
+		Actions: []approval.Action{approval.Honour}}
 }
 
 func (c *receiptHonourCmd) Validate() error { return c.operatorFlags.checkUnless(c.DryRun) }

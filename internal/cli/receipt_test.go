@@ -113,7 +113,7 @@ func TestReceipt_Refusals(t *testing.T) {
 		"malformed":   {[]string{"hello", r.flag}, "MALFORMED: "},
 		"no keys":     {[]string{token}, "--receipt-keys-file"},
 		"no file":     {[]string{token, "--receipt-keys-file=/nonexistent"}, "RECEIPT_KEYS_FILE cannot be read"},
-		"no receipt":  {nil, "<token>"},
+		"no receipt":  {nil, "<receipt>"},
 		"two lines":   {[]string{token + "\n", r.flag}, "line breaks"},
 		"empty stdin": {[]string{"-", r.flag}, "MALFORMED: "},
 	} {

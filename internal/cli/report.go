@@ -33,13 +33,13 @@ func (c *reportCmd) period(zone *time.Location) (p report.Period, err error) {
 	case c.Date != "":
 		p.Bucket = time.Minute
 		if p.From, p.To, err = calendar.Day(c.Date, zone); err != nil {
-			return p, text.UsageErrorf(text.WrongDate, "--date", c.Date)
+			return p, about("--date", text.UsageErrorf(text.WrongDate, "--date", c.Date))
 		}
 		return p, after1970("--date", c.Date, p.From)
 	case c.Month != "":
 		p.Bucket = time.Hour
 		if p.From, p.To, err = calendar.Month(c.Month, zone); err != nil {
-			return p, text.UsageErrorf(text.WrongMonth, c.Month)
+			return p, about("--month", text.UsageErrorf(text.WrongMonth, c.Month))
 		}
 		return p, after1970("--month", c.Month, p.From)
 	default:

@@ -3,18 +3,25 @@ package cli
 import (
 	"context"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type restoreCmd struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
-	DryRun        bool            `xor:"approval"`
+	DryRun        bool            `xor:"approval" form:"-"`
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
-	Output        string `enum:"table,json" default:"table"`
+	Output        string `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*restoreCmd) Declare() verb.Declaration {
+	return onCoupon(text.ConsoleRestore, signin.ChangeCoupon, approval.Restore)
 }
 
 func (c *restoreCmd) Validate() error {

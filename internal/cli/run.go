@@ -5,27 +5,38 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/settle"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type runCmd struct {
-	Date          string            `xor:"cutoff" placeholder:"DATE"`
-	Cutoff        string            `xor:"cutoff" placeholder:"TIME"`
+	Date          string            `xor:"cutoff" placeholder:"DATE" form:"date,required"`
+	Cutoff        string            `xor:"cutoff" placeholder:"TIME" form:"-"`
 	Coupon        []coupon.CouponID `placeholder:"ID"`
-	DryRun        bool              `xor:"approval"`
-	List          bool
+	DryRun        bool              `xor:"approval" form:"-"`
+	List          bool              `form:"-"`
 	AcceptGap     bool
 	operatorFlags `embed:""`
 	approvalFlags `embed:""`
 	pushFlags     `embed:""`
-	Yes           bool
-	Output        string `enum:"table,json" default:"table"`
+	Yes           bool   `form:"-"`
+	Output        string `enum:"table,json" default:"table" form:"-"`
 }
+
+func (*runCmd) Declare() verb.Declaration {
+	return verb.Declaration{Title: text.ConsoleRunAgain, On: verb.Coupon, Right: signin.Settle,
+		Actions: []approval.Action{approval.Run, approval.AcceptGap}}
+}
+
+// cutoffNow is the value of --cutoff for the time of the run.
+const cutoffNow = "now"
 
 func (c *runCmd) manual() bool {
 	return c.Date != "" || c.Cutoff != "" || len(c.Coupon) > 0 || c.AcceptGap
@@ -43,9 +54,9 @@ func (c *runCmd) Validate() error {
 		c.pushFlags.wrong(),
 		refuse(c.List && !c.DryRun, text.ListNeedsDryRun),
 		refuse((c.Ask || c.Approval > 0) && (len(c.Coupon) != 1 || c.Date == "" &&
-			(c.Cutoff == "" || c.Cutoff == "now")), text.NeedOneCoupon),
-		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" || c.Cutoff == "now")),
-			text.DigestNeedsOneCoupon))
+			(c.Cutoff == "" || c.Cutoff == cutoffNow)), text.NeedOneCoupon),
+		refuse(c.ExpectDigest != "" && (len(c.Coupon) != 1 || c.Date == "" && (c.Cutoff == "" ||
+			c.Cutoff == cutoffNow)), text.DigestNeedsOneCoupon))
 }
 
 // cutoff returns the cutoff that --date or --cutoff names. It is zero for --cutoff=now, and if neither flag is given.
@@ -54,27 +65,27 @@ func (c *runCmd) cutoff(zone *time.Location) (time.Time, error) {
 	case c.Date != "":
 		cutoff, err := calendar.DateCutoff(c.Date, zone)
 		if err != nil {
-			return time.Time{}, text.UsageErrorf(text.WrongDate, "--date", c.Date)
+			return time.Time{}, about("--date", text.UsageErrorf(text.WrongDate, "--date", c.Date))
 		}
 		return cutoff, after1970("--date", c.Date, cutoff)
-	case c.Cutoff == "" || c.Cutoff == "now":
+	case c.Cutoff == "" || c.Cutoff == cutoffNow:
 		return time.Time{}, nil
 	default:
 		cutoff, err := time.Parse(time.RFC3339Nano, c.Cutoff)
 		if err != nil {
-			return time.Time{}, text.UsageErrorf(text.WrongCutoff, c.Cutoff)
+			return time.Time{}, about("--cutoff", text.UsageErrorf(text.WrongCutoff, c.Cutoff))
 		}
 		return cutoff, after1970("--cutoff", c.Cutoff, cutoff)
 	}
 }
 
 func after1970(flag, given string, at time.Time) error {
-	return refuse(at.Before(time.Unix(0, 0)), text.Before1970, flag, given)
+	return about(flag, refuse(at.Before(time.Unix(0, 0)), text.Before1970, flag, given))
 }
 
 func (c *runCmd) run(ctx context.Context, p *program) error {
 	order := settle.Order{
-		Trigger: coupon.Cron, CutoffNow: c.Cutoff == "now", Coupons: c.Coupon,
+		Trigger: coupon.Cron, CutoffNow: c.Cutoff == cutoffNow, Coupons: c.Coupon,
 		AcceptGap: c.AcceptGap, Operator: c.Operator, Reason: c.Reason, List: c.List,
 	}
 	if c.manual() {

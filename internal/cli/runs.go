@@ -38,7 +38,7 @@ func (c *runsCmd) filter(zone *time.Location) (history.RunFilter, error) {
 	}
 	var err error
 	if f.From, f.To, err = calendar.Day(c.Date, zone); err != nil {
-		return f, text.UsageErrorf(text.WrongDate, "--date", c.Date)
+		return f, about("--date", text.UsageErrorf(text.WrongDate, "--date", c.Date))
 	}
 	return f, after1970("--date", c.Date, f.From)
 }

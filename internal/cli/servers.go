@@ -62,7 +62,7 @@ func (p *program) open(ctx context.Context) (*servers, error) {
 	}
 	if p.Zone, err = s.zone.Get(ctx); err != nil {
 		p.Zone = time.UTC
-		if _, may := p.parsed.Selected().Target.Addr().Interface().(zoneless); !may {
+		if _, may := p.selected.(zoneless); !may {
 			s.Close()
 			return nil, err
 		}

@@ -73,7 +73,7 @@ func TestVerbs_ReportUnwrittenOutput(t *testing.T) {
 	}
 	require.Equal(t, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", couponID))
 
-	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"})
+	parser, err := kong.New(new(cli), variables(""))
 	require.NoError(t, err)
 	for _, verb := range parser.Model.Children {
 		// serve and console log.

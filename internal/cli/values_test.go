@@ -12,7 +12,7 @@ import (
 )
 
 func TestVerbs_RefuseBadValues(t *testing.T) {
-	parser, err := kong.New(new(cli), kong.Vars{"version": "", "log_level": "warn"}, kong.Exit(func(int) {}))
+	parser, err := kong.New(new(cli), variables(""), kong.Exit(func(int) {}))
 	require.NoError(t, err)
 	told, stop := context.WithCancel(t.Context())
 	stop() // so that no verb stays that should not have begun

@@ -13,7 +13,7 @@ import (
 )
 
 type couponWinnersCmd struct {
-	ID     coupon.CouponID `arg:"" name:"id"`
+	ID     coupon.CouponID `arg:"" name:"coupon"`
 	Output string          `enum:"table,csv,json" default:"table"`
 }
 

@@ -45,7 +45,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer,
 	if err != nil {
 		return nil, fmt.Errorf("build command line of %s: %w", program.Name, err)
 	}
-	var values []*FlagError
+	var values []*text.FieldError
 	makeLenient(parser.Model, &values)
 
 	var problems []error
@@ -77,8 +77,8 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer,
 	if kctx != nil && kctx.Selected() != nil {
 		wrong = append(wrong, invalid(kctx.Selected().Target)...)
 	}
-	problems = slices.Concat(problems, causes(values), givenTwice(kctx), unknownEnvironment(parser.Model),
-		combination(kctx), withoutFlagsOf(values, wrong))
+	problems = slices.Concat(problems, givenTwice(kctx), unknownEnvironment(parser.Model), combination(kctx),
+		besides(values, wrong))
 	if len(problems) == 0 && err != nil {
 		problems = append(problems, text.UsageErrorf(text.UnreadableCommand, err))
 	}
@@ -238,39 +238,21 @@ func distinct(problems []error) []error {
 	})
 }
 
-// FlagError is a problem with the value of one flag, such as --until.
-type FlagError struct {
-	Flag string
-	Err  error
-}
-
-func (e *FlagError) Error() string { return e.Err.Error() }
-
-func (e *FlagError) Unwrap() error { return e.Err }
-
-func causes(problems []*FlagError) (all []error) {
+// besides returns the problems that are about no value that has one already, after those.
+func besides(known []*text.FieldError, problems []error) (all []error) {
+	for _, k := range known {
+		all = append(all, k)
+	}
 	for _, p := range problems {
-		all = append(all, p.Err)
+		about, ok := errors.AsType[*text.FieldError](p)
+		if !ok || !slices.ContainsFunc(known, func(k *text.FieldError) bool { return k.Field == about.Field }) {
+			all = append(all, p)
+		}
 	}
 	return all
 }
 
-// withoutFlagsOf returns the problems without those of flags that have a problem in known already.
-func withoutFlagsOf(known []*FlagError, problems []error) (others []error) {
-	for _, p := range problems {
-		about, ok := errors.AsType[*FlagError](p)
-		if ok && slices.ContainsFunc(known, func(k *FlagError) bool { return k.Flag == about.Flag }) {
-			continue
-		}
-		if ok {
-			p = about.Err
-		}
-		others = append(others, p)
-	}
-	return others
-}
-
-func makeLenient(model *kong.Application, problems *[]*FlagError) {
+func makeLenient(model *kong.Application, problems *[]*text.FieldError) {
 	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
 		if value, ok := node.(*kong.Value); ok {
 			value.Mapper = lenient{value.Mapper, problems}
@@ -281,7 +263,7 @@ func makeLenient(model *kong.Application, problems *[]*FlagError) {
 
 type lenient struct {
 	kong.Mapper
-	problems *[]*FlagError
+	problems *[]*text.FieldError
 }
 
 // Decode records a wrong value as a problem and continues with the default, so that no second problem follows.
@@ -303,7 +285,7 @@ func (l lenient) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	if problem == nil {
 		return nil
 	}
-	*l.problems = append(*l.problems, &FlagError{"--" + v.Name, problem})
+	*l.problems = append(*l.problems, text.About(v.Name, problem))
 	target.SetZero()
 	if !v.HasDefault {
 		return nil
@@ -319,7 +301,7 @@ func (*valueMissing) Error() string { return text.ValueMissing.In(text.English) 
 func (l lenient) problem(v *kong.Value, given string, parts []string, target reflect.Value, err error) error {
 	odd := slices.IndexFunc(parts, func(part string) bool {
 		return part != "" && (isNumber(target) && !numberForm.MatchString(part) || isDuration(target) &&
-			!durationForm.MatchString(part))
+			!durationForm.MatchString(part) || v.Enum != "" && v.IsSlice() && !v.EnumMap()[part])
 	})
 	switch {
 	case mayHavePassword(v, given):

@@ -3,33 +3,27 @@ package console
 import (
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
-	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleApprovals))
-	args := join([]string{"approvals", "--limit=" + perPage}, flag("coupon", q.Get("coupon")),
-		flag("before", q.Get("before")))
-	if q.Get("open") != "" {
-		args = append(args, "--open")
-	}
+	v := verb.Values{"limit": perPage, "coupon": q.Get("coupon"), "before": q.Get("before"), "open": q.Get("open")}
 	if !p.Person.May(signin.SeeLists) { // then only what this person has asked for by this sign-in
-		args = append(args, "--by="+p.Person.Name)
+		v["by"] = p.Person.Name
 	}
-	c.verb(r.Context(), p, args...)
+	c.verb(r.Context(), p, "approvals", v)
 	p.nextPage("/approvals", "before", "coupon", q.Get("coupon"), "open", q.Get("open"))
 	p.Form = &form{Action: "/approvals", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "coupon", Kind: "number", Label: p.say(text.ColumnCoupon), Value: q.Get("coupon")},
-		{Name: "open", Kind: yesNo, Label: p.say(text.ConsoleOpenRequests), Value: q.Get("open")}}}
+		{Name: "open", Kind: string(verb.Check), Label: p.say(text.ConsoleOpenRequests), Value: q.Get("open")}}}
 	if p.Person.May(signin.SeeLists) {
 		p.Links = append(p.Links, link{Text: p.say(text.ConsolePolicy), Href: "/policy"})
 	}
@@ -38,7 +32,7 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) policyPage(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsolePolicy))
-	c.verb(r.Context(), p, "policy", "show")
+	c.verb(r.Context(), p, "policy show", nil)
 	if p.Person.May(signin.SetPolicy) {
 		p.Links = []link{{Text: p.say(text.ConsoleSetPolicy), Href: "/do/policy"}}
 	}
@@ -90,7 +84,7 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	}
 	n := a.ID
 	p := c.page(r, language(r).Sprintf(text.ConsoleApproval, n))
-	c.verb(r.Context(), p, "approvals", fmt.Sprint(n))
+	c.verb(r.Context(), p, "approvals", verb.Values{"id": fmt.Sprint(n)})
 	requested := a.State == approval.Requested
 	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested &&
 		!a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
@@ -126,7 +120,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n, person := a.ID, signin.From(r.Context())
-	args, title := []string{"approve", fmt.Sprint(n)}, text.ConsoleApprove
+	one, v, title := c.Verbs.At("approve"), verb.Values{"id": fmt.Sprint(n)}, text.ConsoleApprove
 	reason, jobID := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job")
 	switch r.PathValue("decision") {
 	case "approve":
@@ -137,25 +131,23 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 			c.refused(w, r, http.StatusConflict, text.ConsoleOtherDigest)
 			return
 		}
-		args = append(args, "--yes")
+		v["yes"] = checked
 	case "refuse":
 		if !own && !c.may(w, r, signin.Approve) {
 			return
 		}
-		args, title = append(args, "--refuse"), text.ConsoleRefuse
+		v["refuse"], title = checked, text.ConsoleRefuse
 	case "use":
-		one, v := changeOfPlan(a.Plan)
-		if one == nil || !own || !person.May(one.right(v)) {
+		one, v = c.Verbs.OfPlan(a.Plan)
+		if one == nil || !own || !person.May(one.MayBe(v)) {
 			c.forbidden(w, r)
 			return
 		}
-		locale, err := c.locale(r.Context(), language(r))
-		if err != nil {
-			c.failed(w, r, err)
-			return
+		v["approval"] = fmt.Sprint(n)
+		if one.Has("yes") {
+			v["yes"] = checked
 		}
-		args = append(argsOfPlan(a.Plan, locale.Zone), fmt.Sprint("--approval=", n))
-		title, reason = one.title, a.Reason
+		title, reason = one.Title, a.Reason
 	default:
 		c.refused(w, r, http.StatusNotFound, text.ConsoleNoPage)
 		return
@@ -164,85 +156,6 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
 		return
 	}
-	args = append(args, "--operator="+person.Name, "--reason="+reason)
-	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title), Back: fmt.Sprint("/approvals/", n),
-		Command: commandLine(args)}, args)
-}
-
-// changeOfPlan returns the change that a plan is of, with what decides about its right.
-func changeOfPlan(plan approval.Plan) (*change, map[string]string) {
-	v := map[string]string{"user": plan.Arguments["user"], "cause": plan.Arguments["cause"]}
-	if plan.User > 0 {
-		v["user"] = plan.User.Member()
-	}
-	if plan.Action == approval.AcceptGap {
-		return changeOf(string(approval.Run)), v
-	}
-	return changeOf(string(plan.Action)), v
-}
-
-// argsOfPlan is the command that was asked for. Dates are those of the zone of the nights.
-func argsOfPlan(plan approval.Plan, zone *time.Location) []string {
-	id := fmt.Sprint(plan.Coupon)
-	of := func(names ...string) (flags []string) {
-		for _, name := range names {
-			flags = append(flags, flag(name, plan.Arguments[name])...)
-		}
-		return flags
-	}
-	switch plan.Action {
-	case approval.Run:
-		return join([]string{"run", "--coupon=" + id}, of("cutoff"))
-	case approval.AcceptGap:
-		return join([]string{"run", "--coupon=" + id, "--accept-gap"}, of("cutoff"))
-	case approval.AddSeats:
-		return join([]string{"coupon", "add-seats", id}, of("seats", "total"))
-	case approval.Create:
-		v := maps.Clone(plan.Arguments)
-		v["cadence"] = strings.ToLower(v["cadence"])
-		return creation(v)
-	case approval.Extend:
-		return join([]string{"coupon", "extend", id}, of("closes"))
-	case approval.Cadence:
-		return []string{"coupon", "cadence", id, strings.ToLower(plan.Arguments["cadence"])}
-	case approval.Close, approval.Pause, approval.Resume, approval.Freeze, approval.Unfreeze, approval.Recount:
-		return []string{"coupon", string(plan.Action), id}
-	case approval.Drop:
-		args := join([]string{"dlq", "drop", "--yes", "--coupon=" + id}, of("user", "cause"))
-		if plan.User > 0 {
-			args = append(args, "--user="+plan.User.Member())
-		}
-		return args
-	case approval.ExtendUser:
-		midnight, _ := time.Parse(time.RFC3339Nano, plan.Arguments["expires_at"]) // no error: a plan has it
-		last := midnight.In(zone).AddDate(0, 0, -1).Format(time.DateOnly)
-		return []string{"coupon", "extend-user", id, fmt.Sprint("--user=", plan.User), "--until=" + last}
-	case approval.Honour:
-		return []string{"receipt", "honour", plan.Arguments["receipt"]}
-	case approval.Restore:
-		return []string{"restore", "--coupon=" + id}
-	case approval.Grant, approval.Reissue:
-		return []string{"coupon", string(plan.Action), id, fmt.Sprint("--user=", plan.User)}
-	case approval.Revoke:
-		args := []string{"coupon", "revoke", id, fmt.Sprint("--user=", plan.User)}
-		if plan.Arguments["free-seat"] == "true" {
-			args = append(args, "--free-seat")
-		}
-		return args
-	case approval.SetPolicy:
-		args := []string{"policy", "set"}
-		for _, list := range [][2]string{{"actions", "actions"}, {"shared-accounts", "shared"}, {"person", "persons"}} {
-			args = join(args, flag(list[0], output.Printable(orNone(plan.Arguments[list[1]]))))
-		}
-		return join(args, flag("zone", output.Printable(plan.Arguments["zone"])))
-	default:
-		return nil
-	}
-}
-
-func orNone(list string) string {
-	if list == "" {
-		return "none"
-	}
-	return list
+	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title),
+		Back: fmt.Sprint("/approvals/", n)}, one, with(v, "operator", person.Name, "reason", reason))
 }

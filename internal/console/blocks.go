@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -31,18 +32,18 @@ type cell struct {
 }
 
 // blocks turns what a verb has printed into parts of a page. Ids become links that the person may follow.
-func blocks(printed []output.Block, p signin.Person) (all []block) {
+func (p *page) blocks(printed []output.Block) (all []block) {
 	for _, b := range printed {
 		if b.Sheet == nil {
 			all = append(all, block{Text: strings.TrimSpace(output.Printable(b.Text + b.Digest))})
 			continue
 		}
-		t := &tableOf{Header: cells(b.Sheet.Header, p), Plain: b.Sheet.Header == nil}
+		t := &tableOf{Header: p.cells(b.Sheet.Header), Plain: b.Sheet.Header == nil}
 		for _, row := range b.Sheet.Rows {
-			if slices.ContainsFunc(row, isOfRequest) && !p.May(signin.SeeLists) {
+			if slices.ContainsFunc(row, isOfRequest) && !p.Person.May(signin.SeeLists) {
 				continue
 			}
-			t.Rows = append(t.Rows, cells(row, p))
+			t.Rows = append(t.Rows, p.cells(row))
 		}
 		if len(t.Rows) > 0 && len(t.Header) <= len(t.Rows[0]) {
 			for i := range t.Header {
@@ -50,7 +51,7 @@ func blocks(printed []output.Block, p signin.Person) (all []block) {
 			}
 		}
 		if b.Sheet.Footer != nil {
-			t.Footer = [][]cell{cells(b.Sheet.Footer, p)}
+			t.Footer = [][]cell{p.cells(b.Sheet.Footer)}
 		}
 		all = append(all, block{Table: t})
 	}
@@ -62,15 +63,15 @@ func isOfRequest(value any) bool {
 	return is
 }
 
-func cells(row []any, p signin.Person) []cell {
+func (p *page) cells(row []any) []cell {
 	all := make([]cell, len(row))
 	for i, value := range row {
-		all[i] = cellOf(value, p)
+		all[i] = p.cell(value)
 	}
 	return all
 }
 
-func cellOf(value any, p signin.Person) cell {
+func (p *page) cell(value any) cell {
 	c := cell{Text: strings.TrimSpace(fmt.Sprint(value))}
 	switch id := value.(type) {
 	case coupon.CouponID:
@@ -82,7 +83,7 @@ func cellOf(value any, p signin.Person) cell {
 			c.Href = fmt.Sprintf("/runs/%d", id)
 		}
 	case coupon.UserID:
-		if p.May(signin.SeePerson) {
+		if p.Person.May(signin.SeePerson) {
 			c.Href = fmt.Sprintf("/people/%d", id)
 		}
 	case approval.ID:
@@ -93,6 +94,9 @@ func cellOf(value any, p signin.Person) cell {
 			c.Number, c.Text = true, output.Grouped(c.Text)
 		default:
 		}
+	}
+	if p.leads != nil {
+		c.Href = cmp.Or(p.leads(value), c.Href)
 	}
 	c.Text = output.Printable(c.Text)
 	return c

@@ -1,7 +1,8 @@
 // Package console shows the verbs of settle as pages, for people without a shell.
 //
-// A page is what a verb prints, in the reader's language, with links, and names the command. A change is a form: its
-// preview is what the verb prints with --dry-run, and its execution is the verb with the name of the signed-in person.
+// A page is what a verb prints, in the reader's language, with links, and names the command. A change is a form, made
+// of the declaration of its verb: its preview is what the verb prints with --dry-run, and its execution is the verb
+// with the name of the signed-in person.
 // The console therefore decides nothing about coupons; it decides who may see and do what. A change that the policy
 // names is asked for instead, and executed after another person has approved it.
 //
@@ -17,8 +18,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,19 +34,31 @@ import (
 	"github.com/jajeong/jajeong/internal/overview"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 // Call is one run of a verb.
 type Call struct {
 	SignIn         string // who makes a change: the SignIn of the person; empty for a verb that reads
 	Language       text.Language
-	Args           []string // command line without the program's name and its settings
+	Verb           *verb.Verb
+	Values         verb.Values
 	Stdout, Stderr io.Writer
 }
 
+// Answer is how a run ended.
+type Answer struct {
+	Exit  int
+	Wrong map[string]string // what is wrong with a value, by its name; Stderr has the rest
+}
+
+// wrong returns what is wrong with values, in a fixed order.
+func (a Answer) wrong() []string { return slices.Sorted(maps.Values(a.Wrong)) }
+
 // Config is what the console needs. All fields are required.
 type Config struct {
-	Run     func(ctx context.Context, c Call) (exit int)
+	Verbs   verb.Verbs
+	Run     func(ctx context.Context, c Call) Answer
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
 	Reads   *overview.Reader
@@ -176,11 +191,13 @@ type page struct {
 	Lead    []string // sentences above everything else
 	Bad     bool     // they are bad news
 	Blocks  []block
-	away    bool     // a server is away, and the verb may succeed later
-	missing bool     // what the verb was asked about does not exist
-	digest  string   // digest of the preview; empty: it has none
-	costWon int64    // of what is previewed; 0: nothing
-	Notes   []string // what the verb printed to standard error
+	leads   func(value any) string // path that a cell leads to, if it is not the usual one; may be nil
+	last    any                    // id of the last row of a full table
+	away    bool                   // a server is away, and the verb may succeed later
+	missing bool                   // what the verb was asked about does not exist
+	digest  string                 // digest of the preview; empty: it has none
+	costWon int64                  // of what is previewed; 0: nothing
+	Notes   []string               // what the verb printed to standard error
 	Links   []link
 	Changes []link // forms of changes
 	Form    *form
@@ -293,13 +310,13 @@ func (c *Console) policy(ctx context.Context) (approval.Policy, error) {
 	return approval.ReadPolicy(ctx, c.DB)
 }
 
-// commandLine is how a person types the arguments into a shell.
-func commandLine(args []string) string {
-	line := "settle"
-	for _, arg := range args {
-		line += " " + quoted(arg)
+// shell is how a person types words into a shell.
+func shell(words []string) string {
+	typed := make([]string, len(words))
+	for i, word := range words {
+		typed[i] = quoted(word)
 	}
-	return line
+	return strings.Join(typed, " ")
 }
 
 func quoted(arg string) string {

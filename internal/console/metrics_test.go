@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 
 	ops := visitor{t, site, "choi", "team-ops"}
 	release := d.Lock(id) // the retry waits for the coupon's row
-	_, preview, _ := ops.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", id), nil)
+	_, preview, _ := ops.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&cutoff=now", id), nil)
 	_, _, at := ops.askOnce(http.MethodPost, "/do/retry", fill(preview, "INC-9"))
 	want["jobs_running"] = "1"
 	require.Equal(t, want, counted())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
@@ -13,6 +12,8 @@ import (
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
+	"github.com/jajeong/jajeong/internal/view"
 )
 
 func (c *Console) routes() http.Handler {
@@ -59,13 +60,18 @@ func (c *Console) routes() http.Handler {
 	return mux
 }
 
-// verb runs a verb that reads, and puts what it prints on the page.
-func (c *Console) verb(ctx context.Context, p *page, args ...string) {
+// verb runs a verb that changes nothing, and puts what it prints on the page.
+func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) Answer {
 	var out, notes output.Document
-	p.Command = commandLine(args)
-	exit := c.Run(ctx, Call{SignIn: p.Person.SignIn, Language: p.Language, Args: args, Stdout: &out, Stderr: &notes})
+	one := c.Verbs.At(path)
+	p.Command = shell(one.Command(v))
+	answer := c.Run(ctx, Call{SignIn: p.Person.SignIn, Language: p.Language, Verb: one, Values: v, Stdout: &out,
+		Stderr: &notes})
 	printed := out.Blocks()
 	for _, b := range printed {
+		if b.Sheet != nil {
+			p.last = lastOf(b.Sheet)
+		}
 		if b.Sheet != nil && b.Sheet.Left > 0 {
 			p.Lead = append(p.Lead, p.say(text.ConsoleCut, len(b.Sheet.Rows), len(b.Sheet.Rows)+b.Sheet.Left))
 		}
@@ -73,14 +79,23 @@ func (c *Console) verb(ctx context.Context, p *page, args ...string) {
 			p.digest, p.costWon = b.Digest, b.CostWon
 		}
 	}
-	p.Blocks = append(p.Blocks, blocks(printed, p.Person)...)
-	said := lines(notes.Blocks())
+	p.Blocks = append(p.Blocks, p.blocks(printed)...)
+	said := append(lines(notes.Blocks()), answer.wrong()...)
 	if p.missing = notes.NotFound(); p.missing {
 		p.Lead = append(p.Lead, said...)
 	} else {
 		p.Notes = append(p.Notes, said...)
 	}
-	p.Bad, p.away = p.Bad || exit != 0, exit == serversAway
+	p.Bad, p.away = p.Bad || answer.Exit != 0, answer.Exit == serversAway
+	return answer
+}
+
+// lastOf returns the id of the last row of a page that is full; nil if it is not full.
+func lastOf(s *output.Sheet) any {
+	if fmt.Sprint(len(s.Rows)) != perPage {
+		return nil
+	}
+	return s.Rows[len(s.Rows)-1][0]
 }
 
 // serversAway is the exit code of a verb that may succeed later.
@@ -120,44 +135,26 @@ func (c *Console) numbered(w http.ResponseWriter, r *http.Request, name string) 
 
 func (p *page) say(m text.Message, args ...any) string { return p.Language.Sprintf(m, args...) }
 
-// flag returns --name=value; nothing for an empty value.
-func flag(name, value string) []string {
-	if value == "" {
-		return nil
-	}
-	return []string{"--" + name + "=" + value}
-}
-
-func join(parts ...[]string) (all []string) {
-	for _, part := range parts {
-		all = append(all, part...)
-	}
-	return all
-}
-
 const perPage = "50"
 
 func (c *Console) coupons(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleCoupons))
-	c.verb(r.Context(), p, join([]string{"coupon", "list", "--limit=" + perPage}, flag("status", q.Get("status")),
-		flag("after", q.Get("after")))...)
+	c.verb(r.Context(), p, "coupon list", verb.Values{"limit": perPage, "status": q.Get("status"),
+		"after": q.Get("after")})
 	p.Form = &form{Action: "/coupons", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "status", Kind: "select", Label: p.say(text.ColumnStatus), Value: q.Get("status"),
 			Options: couponStatuses(p.Language)}}}
 	p.nextPage("/coupons", "after", "status", q.Get("status"))
-	p.change("create")
+	c.change(p, "create")
 	c.show(w, p.status(), p)
 }
 
 // nextPage adds a link to the page after the last row, if this page is full.
 func (p *page) nextPage(path, after string, filters ...string) {
-	for _, b := range p.Blocks {
-		if b.Table != nil && fmt.Sprint(len(b.Table.Rows)) == perPage {
-			last := b.Table.Rows[len(b.Table.Rows)-1][0].Text
-			p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext),
-				Href: query(path, append(filters, after, last)...)})
-		}
+	if p.last != nil {
+		p.Links = append(p.Links, link{Text: p.say(text.ConsoleNext),
+			Href: query(path, append(filters, after, fmt.Sprint(p.last))...)})
 	}
 }
 
@@ -176,7 +173,7 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 	}
 	id := fmt.Sprint(n)
 	p := c.page(r, language(r).Sprintf(text.ConsoleCoupon, n))
-	c.verb(r.Context(), p, "coupon", "show", id)
+	c.verb(r.Context(), p, "coupon show", verb.Values{"coupon": id})
 	add := func(right signin.Right, m text.Message, href string) {
 		if p.Person.May(right) && !p.missing {
 			p.Links = append(p.Links, link{Text: p.say(m), Href: href})
@@ -186,11 +183,7 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 	add(signin.SeeLists, text.ConsoleWinners, "/coupons/"+id+"/winners")
 	add(signin.SeeLists, text.ConsoleDLQ, "/dlq/"+id)
 	add(signin.SeeLists, text.ConsoleApprovals, query("/approvals", "coupon", id))
-	for _, one := range changes {
-		if one.menu == onCoupon {
-			p.change(one.name, "coupon", id)
-		}
-	}
+	c.changes(p, verb.Coupon, "coupon", id)
 	if p.status() == http.StatusOK {
 		c.another(r.Context(), p, coupon.CouponID(n))
 		c.line(r.Context(), p, n)
@@ -205,7 +198,7 @@ func (c *Console) winners(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := c.page(r, language(r).Sprintf(text.ConsoleWinnersOf, n))
-	c.verb(r.Context(), p, "coupon", "winners", fmt.Sprint(n))
+	c.verb(r.Context(), p, "coupon winners", verb.Values{"coupon": fmt.Sprint(n)})
 	p.download(fmt.Sprintf("/coupons/%d/winners.csv", n))
 	c.show(w, p.status(), p)
 }
@@ -213,8 +206,7 @@ func (c *Console) winners(w http.ResponseWriter, r *http.Request) {
 func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p := c.page(r, language(r).Sprintf(text.ConsoleRuns))
-	filter := join(flag("date", q.Get("date")), flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
-	c.verb(r.Context(), p, join([]string{"runs", "--limit=" + perPage}, filter, flag("before", q.Get("before")))...)
+	c.verb(r.Context(), p, "runs", with(runsOf(r), "limit", perPage, "before", q.Get("before")))
 	statuses := []option{{"", p.say(text.ConsoleAll)}}
 	for _, status := range []coupon.RunStatus{coupon.RunSucceeded, coupon.RunHeld, coupon.RunFailed,
 		coupon.RunAbandoned, coupon.RunRunning} {
@@ -228,8 +220,14 @@ func (c *Console) runs(w http.ResponseWriter, r *http.Request) {
 	if p.Person.May(signin.SeeLists) {
 		p.download(query("/runs.csv", "date", q.Get("date"), "coupon", q.Get("coupon"), "status", q.Get("status")))
 	}
-	p.change("run")
+	c.change(p, "run")
 	c.show(w, p.status(), p)
+}
+
+// runsOf are the filters of a list of runs.
+func runsOf(r *http.Request) verb.Values {
+	q := r.URL.Query()
+	return verb.Values{"date": q.Get("date"), "coupon": q.Get("coupon"), "status": q.Get("status")}
 }
 
 // download adds a link to the file of what the page shows.
@@ -239,14 +237,20 @@ func (p *page) download(href string) {
 	}
 }
 
-// change adds a link to the form of a change with these values, if the person may make it.
-func (p *page) change(name string, pairs ...string) {
-	one, v := changeOf(name), map[string]string{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		v[pairs[i]] = pairs[i+1]
+// change adds a link to the form of a verb with these values, if the person may use it.
+func (c *Console) change(p *page, name string, pairs ...string) {
+	one := c.Verbs.Named(name)
+	if p.Person.May(one.MayBe(with(verb.Values{}, pairs...))) {
+		p.Changes = append(p.Changes, link{Text: p.say(one.Title), Href: query("/do/"+name, pairs...)})
 	}
-	if p.Person.May(one.right(v)) {
-		p.Changes = append(p.Changes, link{Text: p.say(one.title), Href: query("/do/"+name, pairs...)})
+}
+
+// changes adds the links to all forms that concern the subject of a page.
+func (c *Console) changes(p *page, on verb.Subject, pairs ...string) {
+	for _, one := range c.Verbs {
+		if one.Form && one.On == on {
+			c.change(p, one.Name(), pairs...)
+		}
 	}
 }
 
@@ -289,7 +293,7 @@ func (c *Console) chain(ctx context.Context, p *page, id uint64) {
 func (c *Console) run(w http.ResponseWriter, r *http.Request) {
 	if n, ok := c.numbered(w, r, "id"); ok {
 		p := c.page(r, language(r).Sprintf(text.ConsoleRun, n))
-		c.verb(r.Context(), p, "show", fmt.Sprint(n))
+		c.verb(r.Context(), p, "show", verb.Values{"run": fmt.Sprint(n)})
 		c.show(w, p.status(), p)
 	}
 }
@@ -303,7 +307,7 @@ func (c *Console) reportForm(w http.ResponseWriter, r *http.Request) {
 		{Name: "month", Kind: "month", Label: p.say(text.ConsoleMonth), Value: month},
 		{Name: "campaign", Kind: "number", Label: p.say(text.ColumnCampaign), Value: campaign}}}
 	if date+month+campaign != "" {
-		c.verb(r.Context(), p, join([]string{"report"}, reportFlags(q.Get))...)
+		c.verb(r.Context(), p, "report", reportOf(r))
 		if !p.Bad {
 			rest := []string{"date", date, "month", month, "campaign", campaign}
 			p.Links = []link{{Text: p.say(text.ConsoleReportPage), Href: query("/report.html", rest...)},
@@ -313,21 +317,21 @@ func (c *Console) reportForm(w http.ResponseWriter, r *http.Request) {
 	c.show(w, p.status(), p)
 }
 
-func reportFlags(value func(string) string) []string {
-	return join(flag("date", value("date")), flag("month", value("month")), flag("campaign", value("campaign")))
+func reportOf(r *http.Request) verb.Values {
+	q := r.URL.Query()
+	return verb.Values{"date": q.Get("date"), "month": q.Get("month"), "campaign": q.Get("campaign")}
 }
 
 func (c *Console) dlq(w http.ResponseWriter, r *http.Request) {
 	p := c.page(r, language(r).Sprintf(text.ConsoleDLQ))
 	given := r.URL.Query().Get("coupon")
-	c.verb(r.Context(), p, join([]string{"dlq", "list"}, flag("coupon", given))...)
-	for _, b := range p.Blocks {
-		if b.Table != nil {
-			for _, row := range b.Table.Rows {
-				row[0].Href = "/dlq/" + row[0].Text
-			}
+	p.leads = func(value any) string {
+		if id, is := value.(coupon.CouponID); is {
+			return fmt.Sprint("/dlq/", id)
 		}
+		return ""
 	}
+	c.verb(r.Context(), p, "dlq list", verb.Values{"coupon": given})
 	p.download(query("/dlq.csv", "coupon", given))
 	c.show(w, p.status(), p)
 }
@@ -339,20 +343,19 @@ func (c *Console) dlqOf(w http.ResponseWriter, r *http.Request) {
 	}
 	coupon, cause := fmt.Sprint(n), r.URL.Query().Get("cause")
 	p := c.page(r, language(r).Sprintf(text.ConsoleDLQOf, n))
-	if cause == "" {
-		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon)
-		for _, b := range p.Blocks {
-			if b.Table != nil {
-				for _, row := range b.Table.Rows {
-					row[1].Href = query("/dlq/"+coupon, "cause", row[1].Text)
-				}
-			}
-		}
-	} else {
-		c.verb(r.Context(), p, "dlq", "list", "--coupon="+coupon, "--cause="+cause, "--list")
+	v := verb.Values{"coupon": coupon, "cause": cause}
+	if cause != "" {
+		v["list"] = checked
 	}
-	p.change("retry", "coupon", coupon, "cause", cause)
-	p.change("drop", "coupon", coupon, "cause", cause)
+	p.leads = func(value any) string {
+		if cause, is := value.(view.Cause); is {
+			return query("/dlq/"+coupon, "cause", string(cause))
+		}
+		return ""
+	}
+	c.verb(r.Context(), p, "dlq list", v)
+	c.change(p, "retry", "coupon", coupon, "cause", cause)
+	c.change(p, "drop", "coupon", coupon, "cause", cause)
 	p.download(query("/dlq.csv", "coupon", coupon, "cause", cause))
 	c.show(w, p.status(), p)
 }
@@ -364,18 +367,17 @@ func (c *Console) person(w http.ResponseWriter, r *http.Request) {
 	}
 	user := fmt.Sprint(n)
 	p := c.page(r, language(r).Sprintf(text.ConsolePerson, n))
-	c.verb(r.Context(), p, "user", "show", "--user="+user)
-	for _, b := range p.Blocks {
-		if b.Table != nil {
-			for _, row := range b.Table.Rows {
-				row[0].Href = "/people/" + user + row[0].Href
-			}
+	p.leads = func(value any) string {
+		if id, is := value.(coupon.CouponID); is {
+			return fmt.Sprintf("/people/%s/coupons/%d", user, id)
 		}
+		return ""
 	}
+	c.verb(r.Context(), p, "user show", verb.Values{"user": user})
 	p.Form = &form{Action: "/search", Method: "get", Button: p.say(text.ConsoleShow), Fields: []field{
 		{Name: "user", Kind: "hidden", Value: user},
 		{Name: "coupon", Kind: "number", Label: p.say(text.ConsoleOtherCoupon), Required: true}}}
-	p.change("grant", "user", user)
+	c.change(p, "grant", "user", user)
 	status := p.status()
 	if status == http.StatusOK {
 		p.Blocks = append(p.Blocks, block{Text: p.say(text.ConsoleForget, user)})
@@ -395,171 +397,14 @@ func (c *Console) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	coupon := fmt.Sprint(n)
 	p := c.page(r, language(r).Sprintf(text.ConsoleExplain, user, n))
-	c.verb(r.Context(), p, "explain", "--coupon="+coupon, fmt.Sprint("--user=", user))
+	c.verb(r.Context(), p, "explain", verb.Values{"coupon": coupon, "user": fmt.Sprint(user)})
 	if last := len(p.Blocks) - 1; last >= 0 && p.Blocks[last].Table == nil {
 		p.Lead, p.Blocks = []string{p.Blocks[last].Text}, p.Blocks[:last]
 	}
-	for _, one := range changes {
-		if one.menu == onPerson {
-			p.change(one.name, "coupon", coupon, "user", fmt.Sprint(user))
-		}
-	}
+	c.changes(p, verb.Holder, "coupon", coupon, "user", fmt.Sprint(user))
 	p.Links = append(p.Links, link{Text: p.say(text.ConsolePerson, user), Href: fmt.Sprint("/people/", user)})
 	if !p.missing {
 		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, n), Href: "/coupons/" + coupon})
 	}
 	c.show(w, p.status(), p)
-}
-
-// receiptForm is what a receipt looks like: three parts of base64url.
-var receiptForm = regexp.MustCompile(`^[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}$`)
-
-// maxQuery is longer than a receipt.
-const maxQuery = 2000
-
-func (c *Console) search(w http.ResponseWriter, r *http.Request) {
-	values := r.URL.Query()
-	user, of := strings.TrimSpace(values.Get("user")), strings.TrimSpace(values.Get("coupon"))
-	if user != "" && of != "" {
-		c.searchOne(w, r, user, of)
-		return
-	}
-	q := strings.TrimSpace(values.Get("q"))
-	if q == "" || len(q) > maxQuery {
-		c.refused(w, r, http.StatusBadRequest, text.ConsoleSearchWhat)
-		return
-	}
-	p := c.page(r, language(r).Sprintf(text.ConsoleSearch))
-	p.Query = output.Printable(q)
-	if receipt := strings.Join(strings.Fields(q), ""); receiptForm.MatchString(receipt) {
-		c.verb(r.Context(), p, "receipt", "show", receipt)
-		p.change("honour", "receipt", receipt)
-		c.show(w, p.status(), p)
-		return
-	}
-	found, err := c.Reads.Search(r.Context(), q)
-	if err != nil {
-		c.failed(w, r, err)
-		return
-	}
-	if found.OrderUser > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsoleOrder, p.Query, found.OrderUser, found.OrderCoupon),
-			Href: fmt.Sprintf("/people/%d/coupons/%d", found.OrderUser, found.OrderCoupon)})
-	}
-	if found.Number > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsolePersonText, q), Href: "/people/" + q})
-	}
-	if found.Coupon > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsoleCoupon, found.Coupon), Href: "/coupons/" + q})
-	}
-	if found.Run > 0 {
-		p.Links = append(p.Links, link{Text: p.say(text.ConsoleRun, found.Run), Href: "/runs/" + q})
-	}
-	switch len(p.Links) {
-	case 0:
-		p.Lead = []string{p.say(text.ConsoleNothingFound, p.Query)}
-	case 1:
-		http.Redirect(w, r, p.Links[0].Href, http.StatusSeeOther)
-		return
-	}
-	c.show(w, http.StatusOK, p)
-}
-
-// searchOne leads to the coupon of one user.
-func (c *Console) searchOne(w http.ResponseWriter, r *http.Request, user, of string) {
-	for _, typed := range []struct {
-		value string
-		label text.Message
-	}{{user, text.ColumnUser}, {of, text.ColumnCoupon}} {
-		if !isID(typed.value) {
-			c.refused(w, r, http.StatusUnprocessableEntity, text.ConsoleWrongField, language(r).Sprintf(typed.label),
-				coupon.ShownMember(typed.value))
-			return
-		}
-	}
-	http.Redirect(w, r, "/people/"+user+"/coupons/"+of, http.StatusSeeOther)
-}
-
-// isID reports whether a typed number is a canonical decimal from 1 to 2^64-1, as an id is.
-func isID(typed string) bool { return coupon.ParseUserID(typed) > 0 }
-
-// fileOf is a verb whose output is a file.
-type fileOf struct {
-	name, kind string
-	args       func(r *http.Request) []string
-	html       bool
-}
-
-var files = map[string]fileOf{
-	"/report.csv": {"report.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
-		return join([]string{"report", "--output=csv"}, reportFlags(r.URL.Query().Get))
-	}, false},
-	"/report.html": {"report.html", "text/html; charset=utf-8", func(r *http.Request) []string {
-		return join([]string{"report", "--output=html"}, reportFlags(r.URL.Query().Get))
-	}, true},
-	"/runs.csv": {"runs.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
-		q := r.URL.Query()
-		return join([]string{"runs", "--output=csv", "--limit=500"}, flag("date", q.Get("date")),
-			flag("coupon", q.Get("coupon")), flag("status", q.Get("status")))
-	}, false},
-	"/dlq.csv": {"dlq.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
-		q := r.URL.Query()
-		args := join([]string{"dlq", "list", "--output=csv"}, flag("coupon", q.Get("coupon")),
-			flag("cause", q.Get("cause")))
-		if q.Get("cause") != "" {
-			args = append(args, "--list")
-		}
-		return args
-	}, false},
-	"/coupons/{id}/winners.csv": {"winners.csv", "text/csv; charset=utf-8", func(r *http.Request) []string {
-		return []string{"coupon", "winners", "--output=csv", fmt.Sprint(id(r, "id"))}
-	}, false},
-}
-
-// fileWriter begins the answer with the first byte, so that an error before it can still be a page.
-type fileWriter struct {
-	http.ResponseWriter
-	begin func()
-	begun bool
-}
-
-func (f *fileWriter) Write(p []byte) (int, error) {
-	if !f.begun {
-		f.begun = true
-		f.begin()
-	}
-	return f.ResponseWriter.Write(p)
-}
-
-func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
-	if r.PathValue("id") != "" {
-		if _, ok := c.numbered(w, r, "id"); !ok {
-			return
-		}
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), fileTimeout)
-	defer cancel()
-	var notes output.Document
-	to := &fileWriter{ResponseWriter: w, begin: func() {
-		w.Header().Set("Content-Type", file.kind)
-		if file.html { // the report has its own style sheet inside, and its chart has styles
-			w.Header().Set("Content-Security-Policy",
-				"default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'; base-uri 'none'")
-		} else {
-			w.Header().Set("Content-Disposition", `attachment; filename="`+file.name+`"`)
-		}
-	}}
-	exit := c.Run(ctx, Call{Language: language(r), Args: file.args(r), Stdout: to, Stderr: &notes})
-	switch said := lines(notes.Blocks()); {
-	case exit == 0 && !to.begun:
-		to.begin()
-	case !to.begun:
-		status, message := statusOf(notes.NotFound(), exit == serversAway || len(said) == 0), text.ConsoleWrong
-		if status == http.StatusServiceUnavailable {
-			message = text.ConsoleServerAway
-		}
-		c.refused(w, r, status, message, strings.Join(said, " "))
-	case exit != 0:
-		panic(http.ErrAbortHandler) // half a file must not look like a whole one
-	}
 }

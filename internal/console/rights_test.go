@@ -79,7 +79,7 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		"/do/run": "---++", fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", id): "---++",
 		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW", id):        "---++",
 		fmt.Sprintf("/do/drop?coupon=%d&user=2,3", id):              "---++",
-		fmt.Sprintf("/do/retry?coupon=%d&user=2&now=on", id):        "---++",
+		fmt.Sprintf("/do/retry?coupon=%d&user=2&cutoff=now", id):    "---++",
 		fmt.Sprintf("/do/drop?coupon=%d&user=x", id):                "---++",
 		fmt.Sprintf("/do/retry?coupon=%d&user=2", id):               "--+++",
 		fmt.Sprintf("/do/drop?coupon=%d&user=2", id):                "--+++",
@@ -130,10 +130,10 @@ func formsAreForTheirRoles(t *testing.T, d pages) {
 			require.Equal(t, http.StatusForbidden, status, "%s %s", change, group)
 		}
 	}
-	for _, form := range []url.Values{{"user": {"2,3"}}, {"user": {"2"}, "now": {"on"}},
+	for _, form := range []url.Values{{"user": {"2,3"}}, {"user": {"2"}, "cutoff": {"now"}},
 		{"user": {"2"}, "cause": {"BAD_ROW"}}} {
 		for _, change := range []string{"drop", "retry"} {
-			if n++; change == "drop" && form.Has("now") {
+			if n++; change == "drop" && form.Has("cutoff") {
 				continue
 			}
 			form.Set("coupon", id.String())
@@ -222,7 +222,8 @@ func formsMakeNoFlags(t *testing.T, d pages) {
 	}
 	for i, form := range append(forms, url.Values{"coupon": {id.String()}, "seats": {"1"}, "reason": {""}},
 		url.Values{"coupon": {id.String()}, "seats": {"1"}, "reason": {"r"}, "job": {"short"}}) {
-		for name, value := range map[string]string{"reason": "r", "job": fmt.Sprintf("%026d", i)} {
+		for name, value := range map[string]string{"reason": "r", "job": fmt.Sprintf("%026d", i),
+			"digest": "sha256:" + strings.Repeat("0", 64)} {
 			if !form.Has(name) {
 				form.Set(name, value)
 			}
@@ -232,8 +233,9 @@ func formsMakeNoFlags(t *testing.T, d pages) {
 			require.Equal(t, http.StatusBadRequest, status, page)
 			continue
 		}
-		require.Equal(t, http.StatusUnprocessableEntity, status, page)
+		require.Equal(t, http.StatusOK, status, page)
 		require.Contains(t, html.UnescapeString(page), wrongNumbers[i/2], "the value is named")
+		require.Contains(t, page, "종료 코드 2")
 	}
 	for _, path := range []string{"/do/run?date=--yes", "/do/policy?actions=--help",
 		"/do/drop?coupon=1&cause=%3Cscript%3E", "/do/extend?coupon=1&closes=--x"} {

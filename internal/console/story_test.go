@@ -149,7 +149,7 @@ func TestJobs_GoOnWithoutTheirPage(t *testing.T) {
 	}
 	release := d.Lock(id) // the settlement waits for the coupon's row
 	kim := visitor{t, "http://" + behindProxy(d).Console, "kim", "team-finance"}
-	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", id), nil)
+	_, preview, _ := kim.ask(http.MethodGet, fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&cutoff=now", id), nil)
 	_, working, at := kim.askOnce(http.MethodPost, "/do/retry", fill(preview, "INC-9"))
 	require.Contains(t, working, "이 화면을 떠나도 계속됩니다")
 	require.Contains(t, working, `http-equiv="refresh"`)
@@ -205,7 +205,7 @@ func TestStory_OfOnePerson(t *testing.T) {
 		sees    []string // what the checker reads
 		carried func() bool
 	}{
-		{fmt.Sprintf("/do/revoke?coupon=%d&user=%d&free-seat=on", id, holder),
+		{fmt.Sprintf("/do/revoke?coupon=%d&user=%d&free-seat=true", id, holder),
 			[]string{fmt.Sprintf("고객번호: %d<", holder), "수량 돌려놓기: 예"}, func() bool {
 				return d.Number(
 					"SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND user_id = ? AND status = 'REVOKED'", id,
@@ -274,9 +274,9 @@ func TestChanges_ArePinnedToTheirPages(t *testing.T) {
 	}{
 		fmt.Sprintf("/do/drop?coupon=%d&cause=BAD_ROW", waiting): {func() { review("12") },
 			func() bool { return len(d.Outcome(waiting, "REJECTED")) == 0 }},
-		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&now=on", waiting): {func() { review("13") },
+		fmt.Sprintf("/do/retry?coupon=%d&cause=BAD_ROW&cutoff=now", waiting): {func() { review("13") },
 			func() bool { return len(d.Issued(waiting)) == 0 }},
-		fmt.Sprintf("/do/retry?coupon=%d&now=on", waiting): {func() { review("14") },
+		fmt.Sprintf("/do/retry?coupon=%d&cutoff=now", waiting): {func() { review("14") },
 			func() bool { return len(d.Issued(waiting)) == 0 }},
 		fmt.Sprintf("/do/add-seats?coupon=%d&seats=3", settled): {func() { d.SetSeats(settled, 2) },
 			func() bool { return d.Number("SELECT total_quantity FROM coupon WHERE id = ?", settled) == 2 }},

@@ -64,7 +64,7 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Tonight, p.Command = is, "settle coupon list; settle runs --trigger=CRON --limit=1"
-	p.change("run")
+	c.change(p, "run")
 	c.show(w, http.StatusOK, p)
 }
 
@@ -72,8 +72,8 @@ const maxShownJobs = 10
 
 func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *tonightPage) *tableOf {
 	t := &tableOf{Caption: p.say(text.ConsoleDue),
-		Header: cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
-			text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal), p.Person)}
+		Header: p.cells(locale.Cells(text.ColumnCoupon, text.ColumnName, text.ColumnStatus, text.ColumnSeatsLeft,
+			text.ColumnWaiting, text.ColumnUnderReview, text.ColumnGap, text.ConsoleJournal))}
 	for _, d := range all {
 		copied := map[overview.Journal]string{overview.JournalUnknown: "?",
 			overview.JournalNone:   p.say(text.ConsoleJournalNone),
@@ -89,8 +89,8 @@ func (c *Console) due(p *page, locale output.Locale, all []overview.Due, is *ton
 		if open := c.Reads.Now().Sub(d.ClosesAt); open > coupon.KeptOpenAfter {
 			is.Bad = append(is.Bad, p.say(text.ConsoleKeptOpen, d.ID, output.Printable(d.Name), int(open.Hours()/24)))
 		}
-		t.Rows = append(t.Rows, cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"),
-			output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}, p.Person))
+		t.Rows = append(t.Rows, p.cells([]any{d.ID, d.Name, status, d.Free(), output.Known(d.Waiting, "?"),
+			output.Known(d.DLQ, "?"), output.Known(d.Missing, "?"), copied[d.Journal]}))
 	}
 	return t
 }

@@ -45,41 +45,29 @@ type NewCoupon struct {
 	LineLimit int64          // while so many wait in the queue, nobody joins it; 0: no limit
 }
 
-// Problems returns an error for each wrong value. It does not check the window, which depends on the time.
+// Problems returns a *text.FieldError for each wrong value. It does not check the window, which depends on the time.
 func (n NewCoupon) Problems() (problems []error) {
-	if strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters ||
-		!utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
-		problems = append(problems, text.UsageErrorf(text.WrongName, n.Name, maxNameLetters))
-	}
-	if n.Key != "" && !keyForm.MatchString(n.Key) {
-		problems = append(problems, text.UsageErrorf(text.WrongKey, n.Key))
-	}
-	if n.Seats < 1 || n.Seats > MaxSeats {
-		problems = append(problems, text.UsageErrorf(text.WrongSeats, n.Seats, int64(MaxSeats)))
-	}
-	if n.ValidityDays < 1 || n.ValidityDays > maxDays {
-		problems = append(problems, text.UsageErrorf(text.WrongDays, n.ValidityDays, maxDays))
-	}
-	problems = append(problems, discountProblems(n.Discount)...)
-	if n.LineLimit < 0 || n.LineLimit > maxLine {
-		problems = append(problems, text.UsageErrorf(text.WrongLineLimit, n.LineLimit, int64(maxLine)))
-	}
-	return problems
-}
-
-func discountProblems(d coupon.Discount) (problems []error) {
-	refuse := func(wrong bool, m text.Message, args ...any) {
+	refuse := func(wrong bool, field string, m text.Message, args ...any) {
 		if wrong {
-			problems = append(problems, text.UsageErrorf(m, args...))
+			problems = append(problems, text.About(field, text.UsageErrorf(m, args...)))
 		}
 	}
+	refuse(strings.TrimSpace(n.Name) == "" || utf8.RuneCountInString(n.Name) > maxNameLetters ||
+		!utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl), "name", text.WrongName, n.Name,
+		maxNameLetters)
+	refuse(n.Key != "" && !keyForm.MatchString(n.Key), "key", text.WrongKey, n.Key)
+	refuse(n.Seats < 1 || n.Seats > MaxSeats, "seats", text.WrongSeats, n.Seats, int64(MaxSeats))
+	refuse(n.ValidityDays < 1 || n.ValidityDays > maxDays, "validity-days", text.WrongDays, n.ValidityDays, maxDays)
 	wrongWon := func(won int64) bool { return won < 0 || won > coupon.MaxWon }
-	refuse(wrongWon(d.DiscountWon), text.WrongDiscount, d.DiscountWon, int64(coupon.MaxWon))
-	refuse(d.DiscountPercent < 0 || d.DiscountPercent > 100, text.WrongPercent, d.DiscountPercent)
-	refuse(wrongWon(d.DiscountMaxWon), text.WrongDiscountMax, d.DiscountMaxWon, int64(coupon.MaxWon))
-	refuse((d.DiscountPercent == 0) != (d.DiscountMaxWon == 0), text.PercentNeedsMax)
-	refuse(d.DiscountPercent != 0 && d.DiscountWon != 0, text.TwoDiscounts)
-	refuse(wrongWon(d.MinimumWon), text.WrongMinimum, d.MinimumWon, int64(coupon.MaxWon))
+	d := n.Discount
+	refuse(wrongWon(d.DiscountWon), "discount-won", text.WrongDiscount, d.DiscountWon, int64(coupon.MaxWon))
+	refuse(d.DiscountPercent < 0 || d.DiscountPercent > 100, "discount-percent", text.WrongPercent, d.DiscountPercent)
+	refuse(wrongWon(d.DiscountMaxWon), "discount-max-won", text.WrongDiscountMax, d.DiscountMaxWon,
+		int64(coupon.MaxWon))
+	refuse((d.DiscountPercent == 0) != (d.DiscountMaxWon == 0), "discount-percent", text.PercentNeedsMax)
+	refuse(d.DiscountPercent != 0 && d.DiscountWon != 0, "discount-won", text.TwoDiscounts)
+	refuse(wrongWon(d.MinimumWon), "minimum-won", text.WrongMinimum, d.MinimumWon, int64(coupon.MaxWon))
+	refuse(n.LineLimit < 0 || n.LineLimit > maxLine, "line-limit", text.WrongLineLimit, n.LineLimit, int64(maxLine))
 	return problems
 }
 
@@ -174,7 +162,8 @@ func (a *Admin) admit(ctx context.Context, tx *sql.Tx, made *Change, n NewCoupon
 func (n NewCoupon) planned() approval.Plan {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	arguments := map[string]string{"name": n.Name, "seats": number(n.Seats), "opens": stamp(n.Opens),
-		"closes": stamp(n.Closes), "validity-days": number(n.ValidityDays), "cadence": string(n.Cadence)}
+		"closes": stamp(n.Closes), "validity-days": number(n.ValidityDays),
+		"cadence": strings.ToLower(string(n.Cadence))}
 	for name, value := range map[string]int64{"discount-won": n.DiscountWon, "discount-percent": n.DiscountPercent,
 		"discount-max-won": n.DiscountMaxWon, "minimum-won": n.MinimumWon, "line-limit": n.LineLimit} {
 		if value > 0 {

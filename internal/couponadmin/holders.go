@@ -86,11 +86,12 @@ func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coup
 		}})
 }
 
-// ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive.
+// ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive. It is a midnight of its
+// location.
 func (a *Admin) ExtendUser(ctx context.Context, couponID coupon.CouponID, user coupon.UserID,
 	expires time.Time) (*HolderChange, error) {
 	asked := approval.Plan{Action: approval.ExtendUser, Coupon: couponID, User: user,
-		Arguments: map[string]string{"expires_at": stamp(expires)}}
+		Arguments: map[string]string{"until": expires.AddDate(0, 0, -1).Format(time.DateOnly)}}
 	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUserExtended, asked: asked,
 		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
 			return planExtendUser(c, f, found, user, expires)
@@ -104,11 +105,11 @@ func planExtendUser(c coupon.Coupon, f wallet.Facts, found bool, user coupon.Use
 	case !found:
 		return none, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
 	case !expires.After(f.Now):
-		return none, text.UsageErrorf(text.RefusedExtendPast, expires, f.Now)
+		return none, text.About("until", text.UsageErrorf(text.RefusedExtendPast, expires, f.Now))
 	case expires.After(maxCloses):
-		return none, text.UsageErrorf(text.RefusedExtendFar, expires, maxCloses)
+		return none, text.About("until", text.UsageErrorf(text.RefusedExtendFar, expires, maxCloses))
 	case expires.Before(was):
-		return none, text.UsageErrorf(text.RefusedExtendShorter, user, c.ID, was, expires)
+		return none, text.About("until", text.UsageErrorf(text.RefusedExtendShorter, user, c.ID, was, expires))
 	}
 	d := wallet.Decide(f, wallet.Call{Verb: wallet.Extend, ExpiresAt: expires})
 	switch d.Code {
@@ -204,9 +205,9 @@ func checkGrantee(ctx context.Context, tx *sql.Tx, to Grantee) error {
 	case err != nil:
 		return fmt.Errorf("read user %d: %w", to.User, err)
 	case !known:
-		return text.UsageErrorf(text.RefusedUnknownUser, to.User)
+		return text.About("user", text.UsageErrorf(text.RefusedUnknownUser, to.User))
 	case !active:
-		return text.UsageErrorf(text.RefusedInactiveUser, to.User, users.Shown(status))
+		return text.About("user", text.UsageErrorf(text.RefusedInactiveUser, to.User, users.Shown(status)))
 	}
 	return nil
 }

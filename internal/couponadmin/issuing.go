@@ -2,6 +2,7 @@ package couponadmin
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -38,7 +39,7 @@ const cadenceStands = 10 * time.Second
 // about to open, or the coupon is paused, and Redis has no application.
 func (a *Admin) SetCadence(ctx context.Context, couponID coupon.CouponID, cadence coupon.Cadence) (*Change, error) {
 	asked := approval.Plan{Action: approval.Cadence, Coupon: couponID,
-		Arguments: map[string]string{"cadence": string(cadence)}}
+		Arguments: map[string]string{"cadence": strings.ToLower(string(cadence))}}
 	return a.change(ctx, couponID, operation{action: audit.CouponCadence, asked: asked, needsQueue: true,
 		plan: func(c coupon.Coupon, now time.Time, f facts) (coupon.Coupon, error) {
 			return planCadence(c, now, f, cadence)

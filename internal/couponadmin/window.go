@@ -64,7 +64,7 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 	}
 	switch {
 	case closes.Before(c.ClosesAt):
-		return c, text.UsageErrorf(text.RefusedShorter, c.ID, closes, c.ClosesAt)
+		return c, text.About("closes", text.UsageErrorf(text.RefusedShorter, c.ID, closes, c.ClosesAt))
 	case f.marksLost && f.pendingCleanup:
 		return c, text.UsageErrorf(text.RefusedUnfinished, c.ID)
 	case f.marksLost:
@@ -74,15 +74,17 @@ func planExtend(c coupon.Coupon, now time.Time, f facts, closes time.Time) (coup
 	return c, nil
 }
 
-// checkEnd returns an error if a window cannot end at closes. couponID may be text.NewCoupon, for a coupon without id.
+// checkEnd returns an error about closes if a window cannot end then. couponID may be text.NewCoupon, for a coupon
+// without id.
 func checkEnd(couponID any, opens, closes, now time.Time) error {
+	refuse := func(m text.Message, args ...any) error { return text.About("closes", text.UsageErrorf(m, args...)) }
 	switch {
 	case !closes.After(opens):
-		return text.UsageErrorf(text.RefusedEndsBeforeItOpens, couponID, closes, opens)
+		return refuse(text.RefusedEndsBeforeItOpens, couponID, closes, opens)
 	case !closes.After(now):
-		return text.UsageErrorf(text.RefusedPast, couponID, closes, now)
+		return refuse(text.RefusedPast, couponID, closes, now)
 	case closes.After(maxCloses):
-		return text.UsageErrorf(text.RefusedFar, closes, maxCloses)
+		return refuse(text.RefusedFar, closes, maxCloses)
 	}
 	return nil
 }

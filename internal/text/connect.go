@@ -69,6 +69,7 @@ var (
 	MisspeltCommand    = Message{"%s: 알 수 없는 명령입니다. %s의 오타로 보입니다. --help를 참고하세요", "unexpected argument %s, did you mean %s? See --help"}
 	NoValueFor         = Message{"%s: 값이 없습니다. --help를 참고하세요", "%s: a value is missing: see --help"}
 	FlagsMissing       = Message{"필수 옵션이 빠졌습니다: %s. --help를 참고하세요", "missing flags: %s: see --help"}
+	ValueNeeded        = Message{"%s: 값을 입력하세요", "%s: enter a value"}
 	FlagsExclusive     = Message{"--%s, --%s: 함께 사용할 수 없습니다. --help를 참고하세요",
 		"--%s and --%s can't be used together: see --help"}
 	ArgumentMissing   = Message{"필수 인자가 빠졌습니다: %s. --help를 참고하세요", "expected %s: see --help"}

@@ -211,7 +211,7 @@ var help = map[string]Message{
 	"settle dlq drop --yes": {"확인 질문 없이 진행합니다. 터미널이 아닌 환경에서 --cause를 사용할 때 필요합니다.",
 		"Do not ask for confirmation; required for --cause without a terminal."},
 
-	"<id>": {"쿠폰 번호.", "The coupon."},
+	"<coupon>": {"쿠폰 번호.", "The coupon."},
 	"settle coupon list --status": {"이 상태(scheduled, open, paused, closed, finalised 중 하나)의 쿠폰만 조회합니다.",
 		"Only scheduled, open, paused, closed or finalised ones."},
 	"settle coupon list --after": {"번호가 이 값보다 큰 쿠폰만 조회합니다. 앞 페이지의 마지막 번호를 지정합니다.",
@@ -289,7 +289,7 @@ var help = map[string]Message{
 	"settle runs --before":           {"이 번호보다 앞선 실행만 조회합니다. 다음 페이지를 볼 때 사용합니다.", "Only runs before this one: the next page."},
 	"settle coupon winners --output": {"출력 형식: table, csv, json 중 하나. 기본값 ${default}.", "table, csv or json. Default ${default}."},
 	"settle runs --output":           {"출력 형식: table, json, csv 중 하나. 기본값 ${default}.", "table, json or csv. Default ${default}."},
-	"<token>":                        {"접수증. 응답의 receipt 값입니다. -를 지정하면 표준 입력에서 읽습니다.", "The receipt, as the answer to applying had it; - reads it from standard input."},
+	"<receipt>":                      {"접수증. 응답의 receipt 값입니다. -를 지정하면 표준 입력에서 읽습니다.", "The receipt, as the answer to applying had it; - reads it from standard input."},
 	"settle receipt show --receipt-keys-file": {"접수증의 키가 담긴 파일. apply-api와 같은 파일을 지정하세요.",
 		"File with the keys of receipts, the same as that of apply-api."},
 	"settle receipt honour --receipt-keys-file": {"접수증의 키가 담긴 파일. apply-api와 같은 파일을 지정하세요.",

@@ -79,7 +79,7 @@ var words = map[string]Message{
 	"reissue": {"회수 취소", "reissue"}, "extend-user": {"고객의 유효 기한 연장", "extend-user"}, "honour": {"접수증으로 복구", "honour"},
 
 	"issued_count": {"발급 수", "issued"}, "apply_closes_at": {"마감 시각", "closes"}, "status": {"상태", "status"}, "frozen": {"발급 동결", "frozen"}, "finalised_at": {"종결 시각", "finalised"},
-	"arrival": {"신청 시각", "arrival"}, "now": {"지금", "now"}, "NIGHTLY": {"야간 (NIGHTLY)", "NIGHTLY"}, "none": {"없음", "none"},
+	"arrival": {"신청 시각", "arrival"}, "now": {"지금", "now"}, "midnight": {"지난 자정", "last midnight"}, "NIGHTLY": {"야간 (NIGHTLY)", "NIGHTLY"}, "none": {"없음", "none"},
 	"name": {"쿠폰명", "name"}, "opens": {"시작 시각", "opens"}, "closes": {"마감 시각", "closes"}, "until": {"유효 기한", "valid until"}, "receipt": {"접수증", "receipt"}, "validity-days": {"유효 일수", "days of validity"},
 	"discount-won": {"할인액(원)", "discount in won"}, "discount-percent": {"할인율(%)", "discount in percent"}, "discount-max-won": {"최대 할인액(원)", "highest discount in won"},
 	"minimum-won": {"최소 주문 금액(원)", "smallest order in won"}, "line-limit": {"대기열 한도", "line limit"}, "campaign": {"캠페인", "campaign"},
@@ -87,7 +87,7 @@ var words = map[string]Message{
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
 	"put back": {"되돌릴 신청", "put back"},
 	"cutoff":   {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"},
-	"seats": {"수량", "seats"}, "more seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "shared": {"공용 계정", "shared accounts"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
+	"seats": {"수량", "seats"}, "more seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "true": {"예", "yes"}, "false": {"아니요", "no"},
 	"version": {"판", "version"}, "persons": {"콘솔 담당자와 계정", "persons and accounts"}, "zone": {"야간 정산의 시간대", "time zone of the nights"}, "actions": {"승인이 필요한 작업", "actions"}, "shared accounts": {"공용 계정", "shared accounts"},
 
 	"APPROVAL_USED":    {"승인받은 작업 실행", "make an approved change"},

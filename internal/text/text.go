@@ -147,6 +147,21 @@ func (c content) Unwrap() (causes []error) {
 	return causes
 }
 
+// FieldError is an error about one value that somebody gave: of a flag, an argument or a field of a form.
+type FieldError struct {
+	Field string // such as until, for --until
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Err.Error() }
+
+func (e *FieldError) Unwrap() error { return e.Err }
+
+func (e *FieldError) In(l Language) string { return In(l, e.Err) }
+
+// About names the value that an error is about. err is not nil.
+func About(field string, err error) *FieldError { return &FieldError{field, err} }
+
 // Setup and Infrastructure give an error its class: see mysqltx.ClassOf.
 func (*UsageError) Setup() bool              { return true }
 func (*RetryableError) Infrastructure() bool { return true }

@@ -111,8 +111,11 @@ func (v View) request(plan approval.Plan) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(plan.Arguments)) {
 		value := v.planned(plan.Arguments[name])
-		if name == "name" || name == "receipt" { // people chose it, so that it may look like a word or a time
+		switch name {
+		case "name", "receipt": // people chose it, so that it may look like a word or a time
 			value = output.Printable(plan.Arguments[name])
+		case "cadence":
+			value = v.cadence(coupon.Cadence(strings.ToUpper(plan.Arguments[name])))
 		}
 		v.Println(text.ApprovalArgument, output.Word(v.Language, argument(plan.Action, name)), value)
 	}

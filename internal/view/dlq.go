@@ -12,6 +12,9 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
+// Cause is the cause of a group of DLQ entries, as a cell of a table.
+type Cause string
+
 // DLQGroups prints groups of DLQ entries. now is the Redis time.
 func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
 	t := v.table(text.ColumnCoupon, text.ColumnCause, text.Message{}, text.ColumnCount, text.ColumnRetriedByRuns,
@@ -24,8 +27,9 @@ func (v View) DLQGroups(groups []history.DLQGroup, now time.Time) {
 		if !g.OldestReview.IsZero() {
 			age = v.age(now.Sub(g.OldestReview))
 		}
-		t.AppendRow(table.Row{g.Coupon, output.Printable(g.Cause), text.Word(v.Language, g.Cause), g.Count, g.Retryable,
-			g.Held, v.Instant(g.OldestArrival), v.Instant(g.NewestArrival), age, span(g.MinAttempts, g.MaxAttempts)})
+		t.AppendRow(table.Row{g.Coupon, Cause(output.Printable(g.Cause)), text.Word(v.Language, g.Cause), g.Count,
+			g.Retryable, g.Held, v.Instant(g.OldestArrival), v.Instant(g.NewestArrival), age,
+			span(g.MinAttempts, g.MaxAttempts)})
 	}
 	t.AppendFooter(table.Row{v.Sprintf(text.Total), "", "", total})
 	t.Render()
