@@ -62,7 +62,8 @@ GRANT SELECT, INSERT ON user_application TO jajeong_settle;
 -- and a new coupon write the journal. Of the relay they only note that a replay has run.
 GRANT SELECT, INSERT (client_key, name, total_quantity, apply_opens_at, apply_closes_at, campaign_id, validity_days, discount_won,
     discount_percent, discount_max_won, minimum_won, cadence, line_limit),
-    UPDATE (total_quantity, issued_count, apply_closes_at, status, finalised_at, version, cadence, frozen) ON coupon TO jajeong_operator;
+    UPDATE (name, total_quantity, issued_count, apply_opens_at, apply_closes_at, status, finalised_at, version, campaign_id,
+    validity_days, discount_won, discount_percent, discount_max_won, minimum_won, cadence, frozen) ON coupon TO jajeong_operator;
 GRANT SELECT (id, status) ON `user` TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (status, order_id, seq, expires_at) ON user_coupon TO jajeong_operator;
 GRANT SELECT, UPDATE (user_coupon_id, amount_won, discount_won, state, reserved_until) ON coupon_order TO jajeong_operator;

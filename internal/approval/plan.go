@@ -28,6 +28,7 @@ const (
 	Run        Action = "run" // a settlement by hand; it includes AcceptGap
 	AcceptGap  Action = "accept-gap"
 	Create     Action = "create"
+	Edit       Action = "change" // of a coupon that has not opened
 	AddSeats   Action = "add-seats"
 	Close      Action = "close"
 	Extend     Action = "extend"
@@ -50,11 +51,11 @@ const (
 )
 
 // Actions are those that a policy can name.
-var Actions = []Action{Run, AcceptGap, Create, AddSeats, Close, Extend, Pause, Resume, Freeze, Unfreeze, Cadence,
+var Actions = []Action{Run, AcceptGap, Create, Edit, AddSeats, Close, Extend, Pause, Resume, Freeze, Unfreeze, Cadence,
 	Recount, Grant, Revoke, Reissue, ExtendUser, Honour, Drop, Restore}
 
 // Costly are the actions whose plans have a cost.
-var Costly = []Action{Create, AddSeats, Grant}
+var Costly = []Action{Create, Edit, AddSeats, Grant}
 
 // Plan says what a change would do. It has nothing that moves by itself, such as positions.
 type Plan struct {

@@ -35,6 +35,7 @@ const (
 
 	CouponCreated     Action = "COUPON_CREATED"
 	CouponClosed      Action = "COUPON_CLOSED"
+	CouponEdited      Action = "COUPON_CHANGED" // before it opened
 	CouponExtended    Action = "COUPON_EXTENDED"
 	CouponPaused      Action = "COUPON_PAUSED"
 	CouponResumed     Action = "COUPON_RESUMED"

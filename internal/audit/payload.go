@@ -29,6 +29,7 @@ var Payloads = map[Action]Payload{
 
 	CouponCreated:     NewCoupon{},
 	CouponClosed:      CouponChange{},
+	CouponEdited:      CouponChange{},
 	CouponExtended:    CouponChange{},
 	CouponPaused:      CouponChange{},
 	CouponResumed:     CouponChange{},
@@ -159,6 +160,13 @@ type CouponChange struct {
 	Cadence   *Change[coupon.Cadence] `json:"cadence,omitempty"`
 	Frozen    *Change[bool]           `json:"frozen,omitempty"`
 	StoppedAt *time.Time              `json:"stoppedAt,omitempty"` // end of accepting; only a pause has it
+
+	// What only a coupon changes that has not opened.
+	Name         *Change[string]          `json:"name,omitempty"`
+	Opens        *Change[*time.Time]      `json:"opensAt,omitempty"`
+	Campaign     *Change[uint64]          `json:"campaignId,omitempty"` // 0: none
+	ValidityDays *Change[int]             `json:"validityDays,omitempty"`
+	Discount     *Change[coupon.Discount] `json:"discount,omitempty"`
 }
 
 // ChangeOf compares two states of a coupon.
@@ -167,7 +175,9 @@ func ChangeOf(was, is coupon.Coupon) CouponChange {
 		Seats: Changed(was.TotalQuantity, is.TotalQuantity), Issued: Changed(was.IssuedCount, is.IssuedCount),
 		Closes: ChangedTime(was.ClosesAt, is.ClosesAt), Status: Changed(was.Status, is.Status),
 		Finalised: ChangedTime(was.FinalisedAt, is.FinalisedAt), Cadence: Changed(was.Cadence, is.Cadence),
-		Frozen: Changed(was.Frozen, is.Frozen),
+		Frozen: Changed(was.Frozen, is.Frozen), Name: Changed(was.Name, is.Name),
+		Opens: ChangedTime(was.OpensAt, is.OpensAt), Campaign: Changed(was.CampaignID, is.CampaignID),
+		ValidityDays: Changed(was.ValidityDays, is.ValidityDays), Discount: Changed(was.Discount, is.Discount),
 	}
 }
 

@@ -119,6 +119,11 @@ func (w *world) approvable() map[approval.Action]approvable {
 			func(coupon.CouponID) bool {
 				return w.Number("SELECT COUNT(*) FROM coupon WHERE name = '승인' AND total_quantity = 7") == 1
 			}},
+		approval.Edit: {
+			func() coupon.CouponID { return w.AddCouponBetween(1, opens, opens.Add(time.Hour)) },
+			of("change", "--name=2026", "--seats=9", "--discount-percent=10", "--discount-max-won=500",
+				"--opens="+opens.Add(time.Minute).Format(time.RFC3339)),
+			row("name = '2026' AND total_quantity = 9 AND discount_max_won = 500 AND validity_days = 30")},
 		approval.Close: {open, of("close"), row("apply_closes_at <= UTC_TIMESTAMP(6)")},
 		approval.Extend: {open, of("extend", "--closes="+opens.Format(time.RFC3339)),
 			row("apply_closes_at > UTC_TIMESTAMP(6) + INTERVAL 47 HOUR")},

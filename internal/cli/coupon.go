@@ -20,6 +20,7 @@ type couponCmd struct {
 	List     couponListCmd    `cmd:""`
 	Show     couponShowCmd    `cmd:""`
 	Create   couponCreateCmd  `cmd:""`
+	Change   couponChangeCmd  `cmd:""`
 	Close    couponCloseCmd   `cmd:""`
 	Extend   couponExtendCmd  `cmd:""`
 	Pause    couponPauseCmd   `cmd:""`
@@ -41,17 +42,19 @@ type couponCmd struct {
 // printRefusal prints a UsageError, with its times in p.Zone, and returns the exit code. Other errors pass unchanged. A
 // page shows an error about one value beside it.
 func (p *program) printRefusal(err error) error {
-	refused, ok := errors.AsType[*text.UsageError](err)
-	if !ok {
+	if !errors.As(err, new(*text.UsageError)) {
 		return err
 	}
 	if text.IsMissing(err) {
 		output.SetNotFound(p.Stderr)
 	}
-	if about, ok := errors.AsType[*text.FieldError](err); ok && p.wrong != nil {
-		p.wrong[about.Field] = p.Sprintf(refused.Message, refused.Args...)
-	} else {
-		fmt.Fprintln(p.Stderr, "settle:", p.Sprintf(refused.Message, refused.Args...))
+	for _, one := range text.Split(err) {
+		refused, _ := errors.AsType[*text.UsageError](one)
+		if about, ok := errors.AsType[*text.FieldError](one); ok && p.wrong != nil {
+			p.wrong[about.Field] = p.Sprintf(refused.Message, refused.Args...)
+		} else {
+			fmt.Fprintln(p.Stderr, "settle:", p.Sprintf(refused.Message, refused.Args...))
+		}
 	}
 	p.warn(text.NothingChanged)
 	return exitError(exitUse)

@@ -31,8 +31,8 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 		"DELETE FROM coupon_order",
 		"UPDATE settlement SET winners_digest = ''", "UPDATE settlement_run SET operator = 'lee'",
 		"UPDATE `user` SET status = 'ACTIVE'", "INSERT INTO `user` (id) VALUES (7)",
-		"UPDATE coupon SET name = ''", "UPDATE coupon SET line_limit = 1", "DELETE FROM settled",
-		"UPDATE coupon SET apply_opens_at = NOW(6)", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
+		"UPDATE coupon SET client_key = ''", "UPDATE coupon SET line_limit = 1", "DELETE FROM settled",
+		"UPDATE coupon SET id = 1000000", "INSERT INTO coupon (id, name) VALUES (7, 'x')",
 		"CREATE TABLE other (id INT)", "SELECT * FROM jajeong_db_version", "SELECT phone FROM `user`",
 		"CREATE USER other", "SET GLOBAL read_only = 0", "SELECT 1 INTO OUTFILE '/tmp/jajeong'",
 	)
@@ -44,6 +44,8 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"UPDATE coupon SET total_quantity = 9", "UPDATE coupon SET status = 'PAUSED'",
 			"UPDATE coupon SET frozen = FALSE",
 			"UPDATE coupon SET cadence = 'IMMEDIATE'",
+			"UPDATE coupon SET name = ''", "UPDATE coupon SET apply_opens_at = NOW(6)",
+			"UPDATE coupon SET discount_percent = 9", "UPDATE coupon SET minimum_won = 9",
 			"INSERT INTO coupon (name, total_quantity, apply_opens_at, apply_closes_at) VALUES ('x', 1, NOW(6), " +
 				"NOW(6) + INTERVAL 1 DAY)",
 		},
@@ -51,8 +53,6 @@ func TestGrants_RefuseEverythingElse(t *testing.T) {
 			"UPDATE coupon_log SET actor = ''", "DELETE FROM coupon_log", "DELETE FROM coupon_order",
 			"INSERT INTO coupon_order (order_id) VALUES ('A-1')",
 			"UPDATE user_coupon SET position = 1", "UPDATE user_coupon SET issued_at = NOW(6)",
-			"UPDATE coupon SET discount_won = 9",
-			"UPDATE coupon SET discount_percent = 9", "UPDATE coupon SET minimum_won = 9",
 			"INSERT INTO purged_coupon (coupon_id) VALUES (1)",
 			"UPDATE event_relay SET log_id = 0",
 		},

@@ -3,9 +3,12 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/approval"
 	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
@@ -254,32 +257,54 @@ func (c *Console) changes(p *page, on verb.Subject, pairs ...string) {
 	}
 }
 
-// another adds the link to a new coupon like this one, which leaves the window open.
+// another adds links to forms that have this coupon's values: of its change before it opens, and of a new coupon like
+// it, which leaves the window open.
 func (c *Console) another(ctx context.Context, p *page, id coupon.CouponID) {
 	if !p.Person.May(signin.Campaign) {
 		return
 	}
 	was, err := history.Reader{DB: c.DB}.Coupon(ctx, id)
-	if err != nil {
+	locale, unknown := c.locale(ctx, p.Language)
+	if err != nil || unknown != nil {
 		return
 	}
-	number := func(n int64) string {
-		if n == 0 {
-			return ""
-		}
-		return fmt.Sprint(n)
-	}
-	values := []string{"name", was.Name, "seats", number(was.TotalQuantity),
-		"cadence", strings.ToLower(string(was.Cadence)), "validity-days", number(was.ValidityDays),
-		"discount-won", number(was.DiscountWon), "discount-percent", number(was.DiscountPercent),
-		"discount-max-won", number(was.DiscountMaxWon), "minimum-won", number(was.MinimumWon)}
+	values := verb.Values{"name": was.Name, "seats": fmt.Sprint(was.TotalQuantity),
+		"validity-days": fmt.Sprint(was.ValidityDays), "discount-won": fmt.Sprint(was.DiscountWon),
+		"discount-percent": number(was.DiscountPercent), "discount-max-won": number(was.DiscountMaxWon),
+		"minimum-won": number(was.MinimumWon)}
 	if was.CampaignID != nil {
-		values = append(values, "campaign", fmt.Sprint(*was.CampaignID))
+		values["campaign"] = fmt.Sprint(*was.CampaignID)
+	}
+	if was.Status == history.Scheduled {
+		c.prefilled(p, string(approval.Edit), text.ConsoleEdit, with(values, "coupon", id.String(),
+			"opens", was.OpensAt.In(locale.Zone).Format(timeInForms), "closes",
+			was.ClosesAt.In(locale.Zone).Format(timeInForms)))
 	}
 	if was.LineLimit != nil {
-		values = append(values, "line-limit", number(*was.LineLimit))
+		values["line-limit"] = number(*was.LineLimit)
 	}
-	p.Changes = append(p.Changes, link{Text: p.say(text.ConsoleAnother), Href: query("/do/create", values...)})
+	c.prefilled(p, string(approval.Create), text.ConsoleAnother, with(values, "cadence",
+		strings.ToLower(string(was.Cadence))))
+}
+
+// timeInForms is how an input for a time has its value.
+const timeInForms = "2006-01-02T15:04:05.999999"
+
+// number is what a form has for a number that need not be given.
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// prefilled adds a link to a form with values.
+func (c *Console) prefilled(p *page, name string, title text.Message, v verb.Values) {
+	var pairs []string
+	for _, field := range slices.Sorted(maps.Keys(v)) {
+		pairs = append(pairs, field, v[field])
+	}
+	p.Changes = append(p.Changes, link{Text: p.say(title), Href: query("/do/"+name, pairs...)})
 }
 
 // chain adds the end of the coupon's audit chain: a copy of it reveals later changes of the events.

@@ -408,5 +408,31 @@ func TestStory_OfACampaign(t *testing.T) {
 	_, done, _ := han.ask(http.MethodPost, "/do/cadence", fill(preview, "MKT-9"))
 	require.Contains(t, done, "끝났습니다")
 	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND cadence = 'NIGHTLY'", id))
+
+	_, page, _ = han.ask(http.MethodGet, fmt.Sprint("/coupons/", id), nil)
+	change := regexp.MustCompile(`href="(/do/change[^"]*)"`).FindStringSubmatch(page)
+	require.NotNil(t, change)
+	address, err := url.Parse(html.UnescapeString(change[1]))
+	require.NoError(t, err)
+	values := address.Query()
+	status, form, _ := han.ask(http.MethodGet, address.String(), nil)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, form, `value="`+opens.Format("2006-01-02T15:04:05")+`"`)
+	require.Contains(t, form, "바뀌는 것이 없습니다")
+	values.Set("seats", "0")
+	values.Set("closes", opens.Add(-time.Hour).Format("2006-01-02T15:04"))
+	status, wrong, _ = han.ask(http.MethodGet, "/do/change?"+values.Encode(), nil)
+	require.Equal(t, http.StatusUnprocessableEntity, status)
+	for _, field := range []string{"seats", "closes"} {
+		require.Contains(t, wrong, `id="w-`+field+`"`, "the error stands beside its field")
+		require.Contains(t, wrong, `aria-invalid="true" aria-describedby="w-`+field+`"`)
+	}
+	values.Set("seats", "20")
+	values.Set("closes", opens.Add(9*time.Hour).Format("2006-01-02T15:04"))
+	_, preview, _ = han.ask(http.MethodGet, "/do/change?"+values.Encode(), nil)
+	_, done, _ = han.ask(http.MethodPost, "/do/change", fill(preview, "MKT-10"))
+	require.Contains(t, done, "끝났습니다")
+	require.EqualValues(t, 1, d.Number("SELECT COUNT(*) FROM coupon WHERE id = ? AND total_quantity = 20 AND "+
+		"apply_closes_at = ?", id, opens.Add(9*time.Hour).UTC()))
 	d.Verify()
 }

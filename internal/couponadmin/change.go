@@ -1,5 +1,5 @@
-// Package couponadmin changes coupons for operators: create, close, extend, pause, resume, add seats, recount, freeze,
-// unfreeze, change the cadence. It also grants, revokes, reissues and extends the coupon of one user.
+// Package couponadmin changes coupons for operators: create, edit, close, extend, pause, resume, add seats, recount,
+// freeze, unfreeze, change the cadence. It also grants, revokes, reissues and extends the coupon of one user.
 //
 // Each change is one transaction under the coupon's row lock. audit_event records the old and the new values. A change
 // that would break a promise returns an error and changes nothing.
@@ -20,6 +20,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jajeong/jajeong/internal/approval"
@@ -90,6 +91,7 @@ type operation struct {
 	withoutRedis bool          // the change is possible while Redis is unreachable
 	needsTime    bool          // plan reads now, also while Redis is unreachable
 	rowOnly      bool          // the change concerns MySQL alone: Redis is not asked
+	reopens      bool          // the window may move, which has not opened
 	endsNow      bool          // the window ends at the moment of the change, which no plan can have
 	needsQueue   bool          // plan reads facts.waiting and facts.dlq
 	// needsMarks reports whether plan reads facts.marksLost. nil means that it never does.
@@ -181,6 +183,12 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 	if err := a.permit(ctx, tx, made.Plan, origin); err != nil {
 		return err
 	}
+	if op.reopens {
+		if err := a.reopen(ctx, tx, made, origin, op); err != nil {
+			return err
+		}
+		return write(ctx, tx, origin, op.action, *made, time.Time{})
+	}
 	shutAt, err := a.shut(ctx, tx, made, func() error { return rehearse(ctx, tx, origin, op.action, *made) })
 	if err != nil {
 		return err
@@ -197,7 +205,7 @@ func (a *Admin) apply(ctx context.Context, tx *sql.Tx, made *Change, origin audi
 // planned is what a second person approves.
 func (op operation) planned(was, is coupon.Coupon) approval.Plan {
 	plan := op.asked
-	plan.CostWon = is.Discount.Cost(int64(is.TotalQuantity) - int64(was.TotalQuantity))
+	plan.CostWon = max(0, is.Discount.Cost(int64(is.TotalQuantity))-was.Discount.Cost(int64(was.TotalQuantity)))
 	plan.Changes = []approval.Change{}
 	add := func(what string, from, to any) {
 		if from != to {
@@ -208,9 +216,17 @@ func (op operation) planned(was, is coupon.Coupon) approval.Plan {
 	if op.endsNow {
 		closes = "now"
 	}
+	add("name", was.Name, is.Name)
 	add("total_quantity", was.TotalQuantity, is.TotalQuantity)
 	add("issued_count", was.IssuedCount, is.IssuedCount)
+	add("apply_opens_at", stamp(was.OpensAt), stamp(is.OpensAt))
 	add("apply_closes_at", stamp(was.ClosesAt), closes)
+	add("discount-won", was.DiscountWon, is.DiscountWon)
+	add("discount-percent", was.DiscountPercent, is.DiscountPercent)
+	add("discount-max-won", was.DiscountMaxWon, is.DiscountMaxWon)
+	add("minimum-won", was.MinimumWon, is.MinimumWon)
+	add("validity-days", was.ValidityDays, is.ValidityDays)
+	add("campaign", orNone(was.CampaignID), orNone(is.CampaignID))
 	add("status", was.Status, is.Status)
 	add("cadence", was.Cadence, is.Cadence)
 	add("frozen", was.Frozen, is.Frozen)
@@ -319,7 +335,8 @@ const publishTime = 10 * time.Second
 
 const updateSQL = `
 UPDATE coupon SET total_quantity = ?, issued_count = ?, apply_closes_at = ?, status = ?, finalised_at = ?, version = ?,
-       cadence = ?, frozen = ?
+       cadence = ?, frozen = ?, name = ?, apply_opens_at = ?, campaign_id = NULLIF(?, 0), validity_days = ?,
+       discount_won = ?, discount_percent = ?, discount_max_won = ?, minimum_won = ?
  WHERE id = ?`
 
 func write(ctx context.Context, tx *sql.Tx, origin audit.Origin, action audit.Action, made Change,
@@ -349,15 +366,23 @@ func update(ctx context.Context, tx *sql.Tx, origin audit.Origin, made Change) e
 	}
 	finalised := sql.NullTime{Time: is.FinalisedAt, Valid: is.Finalised()}
 	if err := mysqltx.Exec(ctx, tx, 1, updateSQL, is.TotalQuantity, is.IssuedCount, is.ClosesAt.UTC(), is.Status,
-		finalised, is.Version, is.Cadence, is.Frozen, is.ID); err != nil {
+		finalised, is.Version, is.Cadence, is.Frozen, is.Name, is.OpensAt.UTC(), is.CampaignID,
+		is.ValidityDays, is.DiscountWon, is.DiscountPercent, is.DiscountMaxWon, is.MinimumWon, is.ID); err != nil {
 		return fmt.Errorf("change coupon %d: %w", is.ID, err)
 	}
 	return nil
 }
 
+func orNone(id uint64) string {
+	if id == 0 {
+		return approval.None
+	}
+	return strconv.FormatUint(id, 10)
+}
+
 func stamp(t time.Time) string {
 	if t.IsZero() {
-		return "none"
+		return approval.None
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }

@@ -112,23 +112,20 @@ func (w *words) created(is audit.NewCoupon) {
 	w.value(text.ColumnCloses, w.Instant(is.Closes))
 	w.value(text.ColumnCampaign, w.numberOrNone(is.Campaign))
 	w.value(text.ColumnValidity, w.Sprintf(text.Days, is.ValidityDays))
-	if is.DiscountPercent > 0 {
-		w.value(text.DetailPercent, grouped(is.DiscountPercent)+" %")
-		w.value(text.DetailMaxDiscount, w.Sprintf(text.DetailWon, grouped(is.DiscountMaxWon)))
-	} else {
-		w.value(text.ColumnDiscount, w.Sprintf(text.DetailWon, grouped(is.DiscountWon)))
-	}
-	if is.MinimumWon > 0 {
-		w.value(text.DetailMinimum, w.Sprintf(text.DetailWon, grouped(is.MinimumWon)))
-	}
+	w.value(text.ColumnDiscount, w.Discount(is.Discount))
 	w.value(text.ColumnCadence, w.cadence(is.Cadence))
 	w.value(text.ColumnLineLimit, w.numberOrNone(uint64(max(0, is.LineLimit))))
 }
 
 func (w *words) changed(is audit.CouponChange) {
+	change(w, text.ColumnName, is.Name, Printable)
 	change(w, text.ColumnSeats, is.Seats, grouped[int])
 	change(w, text.ColumnIssued, is.Issued, grouped[int])
+	change(w, text.ColumnOpens, is.Opens, w.timeOrNone)
 	change(w, text.ColumnCloses, is.Closes, w.timeOrNone)
+	change(w, text.ColumnDiscount, is.Discount, w.Discount)
+	change(w, text.ColumnValidity, is.ValidityDays, func(days int) string { return w.Sprintf(text.Days, days) })
+	change(w, text.ColumnCampaign, is.Campaign, w.numberOrNone)
 	change(w, text.ColumnStatus, is.Status, func(s coupon.Status) string { return Word(w.Language, s) })
 	change(w, text.ColumnFinalisedAt, is.Finalised, w.timeOrNone)
 	change(w, text.ColumnCadence, is.Cadence, w.cadence)
@@ -150,6 +147,18 @@ func (l Locale) timeOrNone(t *time.Time) string {
 		return l.Sprintf(text.DetailNone)
 	}
 	return l.Instant(*t)
+}
+
+// Discount describes what a coupon takes off a price, such as "10 %, at most 5000 won".
+func (l Locale) Discount(d coupon.Discount) string {
+	off := l.Sprintf(text.Won, d.DiscountWon)
+	if d.DiscountPercent > 0 {
+		off = l.Sprintf(text.PercentUpTo, d.DiscountPercent, d.DiscountMaxWon)
+	}
+	if d.MinimumWon > 0 {
+		off += l.Sprintf(text.FromMinimum, d.MinimumWon)
+	}
+	return off
 }
 
 func (l Locale) numberOrNone(n uint64) string {

@@ -57,9 +57,9 @@ func TestDetail(t *testing.T) {
 			Discount:     coupon.Discount{DiscountPercent: 10, DiscountMaxWon: 3000, MinimumWon: 10000},
 			Cadence:      coupon.Nightly},
 			`이름 a, "b" 심야, 수량 2, 신청 시작 2026-11-21 00:00:00 KST, 신청 마감 2026-11-21 01:00:00 KST, 캠페인 없음, 유효 기간 30일, ` +
-				`할인율 10 %, 최대 할인 3,000원, 최소 주문 금액 10,000원, 발급 방식 야간 발급, 대기열 한도 없음`,
+				`할인 10%, 최대 3000원, 10000원 이상 주문, 발급 방식 야간 발급, 대기열 한도 없음`,
 			`name a, "b" 심야, seats 2, opens 2026-11-21 00:00:00 KST, closes 2026-11-21 01:00:00 KST, campaign none, ` +
-				`validity 30 days, discount rate 10 %, at most 3,000 won, minimum order 10,000 won, ` +
+				`validity 30 days, discount 10 %, at most 3000 won, for orders of 10000 won or more, ` +
 				`cadence nightly, line limit none`},
 		{audit.ManualSettle, audit.Settled{Cutoff: at, Issued: 3, Digest: "sha256:12"},
 			"정산 기준 시각 2026-11-21 00:00:00 KST, 발급 3, sha256:12", "cutoff 2026-11-21 00:00:00 KST, issued 3, sha256:12"},

@@ -103,6 +103,7 @@ var (
 	ConsoleClose      = Message{"지금 마감", "Close now"}
 	ConsoleRecount    = Message{"발급 수 다시 세기", "Recount"}
 	ConsoleCreate     = Message{"쿠폰 만들기", "Create a coupon"}
+	ConsoleEdit       = Message{"쿠폰 내용 변경", "Change the coupon"}
 	ConsoleAnother    = Message{"이 쿠폰처럼 새로 만들기", "Create one like this"}
 	ConsoleCadence    = Message{"발급 방식 변경", "Change the cadence"}
 	ConsoleExtend     = Message{"신청 기간 연장", "Extend"}

@@ -45,6 +45,14 @@ var (
 		"coupon %d %s is already closed: nothing was changed."}
 	ClosedNow = Message{"마감 시각: %s (이전: %s). 이미 접수된 신청은 예정대로 정산됩니다.",
 		"It closes at %s (before: %s). Earlier applications are settled as before."}
+	RefusedEditOpen = Message{"%v번 쿠폰의 신청은 %v에 시작되었거나 곧 시작됩니다. 내용은 시작 5분 전까지만 변경할 수 있습니다. 마감을 늦추려면 extend를, 수량을 늘리려면 add-seats를, 신청을 멈추려면 pause를 사용하세요.",
+		"coupon %v opens, or has opened, at %v: it can be changed until five minutes before. To move its end, use extend; to add seats, add-seats; to stop applications, pause."}
+	RefusedOpensSoon = Message{"%v번 쿠폰의 시작 시각을 %v로 바꿀 수 없습니다. 지금부터 5분 이후의 시각을 지정하세요.",
+		"coupon %v cannot open at %v: want an opening more than five minutes from now."}
+	RefusedEditHeld = Message{"%v번 쿠폰은 이미 고객 %d명에게 지급되어 할인과 유효 일수를 변경할 수 없습니다.",
+		"coupon %v was given to %d user{|s} already, so its discount and its validity stay as they are."}
+	CouponIsEdited    = Message{"쿠폰 %d %s: 내용을 변경했습니다.", "coupon %d %s is changed."}
+	CouponWasEdited   = Message{"쿠폰 %d %s: 이미 이 내용입니다. 변경된 내용이 없습니다.", "coupon %d %s is as given already: nothing was changed."}
 	CouponIsExtended  = Message{"쿠폰 %d %s: 신청 기간을 연장했습니다.", "coupon %d %s is extended."}
 	CouponWasExtended = Message{"쿠폰 %d %s: 이미 같은 마감 시각으로 설정되어 있습니다. 변경된 내용이 없습니다.",
 		"coupon %d %s already closes at that time: nothing was changed."}

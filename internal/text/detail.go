@@ -31,10 +31,6 @@ var (
 	DetailNothingIssued = Message{"발급 없음", "nothing issued"}
 	DetailMember        = Message{"대기열 항목 %s", "queue entry %s"}
 	DetailShutAt        = Message{"신청을 막은 시각", "applications stopped at"}
-	DetailPercent       = Message{"할인율", "discount rate"}
-	DetailMaxDiscount   = Message{"최대 할인", "at most"}
-	DetailMinimum       = Message{"최소 주문 금액", "minimum order"}
-	DetailWon           = Message{"%s원", "%s won"}
 	DetailNone          = Message{"없음", "none"}
 	DetailOn            = Message{"설정", "on"}
 	DetailOff           = Message{"해제", "off"}

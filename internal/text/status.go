@@ -40,6 +40,7 @@ var words = map[string]Message{
 	"DLQ_DROPPED":          {"검토 중인 신청을 거절로 종료", "dropped an application under review"},
 	"SETTLED_BY_HAND":      {"수동 정산", "settled by hand"},
 	"COUPON_CREATED":       {"쿠폰 생성", "created the coupon"},
+	"COUPON_CHANGED":       {"쿠폰 내용 변경", "changed the coupon"},
 	"COUPON_CLOSED":        {"신청 마감", "closed applications"},
 	"COUPON_EXTENDED":      {"신청 기간 연장", "extended applications"},
 	"COUPON_PAUSED":        {"신청 일시 중지", "paused applications"},
@@ -74,11 +75,11 @@ var words = map[string]Message{
 
 	"run": {"수동 실행", "run by hand"}, "accept-gap": {"유실 인정", "accept a gap"}, "add-seats": {"수량 추가", "add seats"}, "drop": {"검토 중인 신청 종료", "drop"},
 	"restore": {"신청 복구", "restore"}, "grant": {"쿠폰 지급", "grant"}, "revoke": {"쿠폰 회수", "revoke"}, "policy": {"승인 정책", "policy"},
-	"create": {"쿠폰 생성", "create"}, "close": {"신청 마감", "close"}, "extend": {"신청 기간 연장", "extend"}, "pause": {"신청 일시 중지", "pause"}, "resume": {"신청 재개", "resume"},
+	"create": {"쿠폰 생성", "create"}, "change": {"쿠폰 내용 변경", "change"}, "close": {"신청 마감", "close"}, "extend": {"신청 기간 연장", "extend"}, "pause": {"신청 일시 중지", "pause"}, "resume": {"신청 재개", "resume"},
 	"freeze": {"발급 동결", "freeze"}, "unfreeze": {"발급 동결 해제", "unfreeze"}, "cadence": {"발급 방식", "cadence"}, "recount": {"발급 수 정정", "recount"},
 	"reissue": {"회수 취소", "reissue"}, "extend-user": {"고객의 유효 기한 연장", "extend-user"}, "honour": {"접수증으로 복구", "honour"},
 
-	"issued_count": {"발급 수", "issued"}, "apply_closes_at": {"마감 시각", "closes"}, "status": {"상태", "status"}, "frozen": {"발급 동결", "frozen"}, "finalised_at": {"종결 시각", "finalised"},
+	"issued_count": {"발급 수", "issued"}, "apply_opens_at": {"시작 시각", "opens"}, "apply_closes_at": {"마감 시각", "closes"}, "status": {"상태", "status"}, "frozen": {"발급 동결", "frozen"}, "finalised_at": {"종결 시각", "finalised"},
 	"arrival": {"신청 시각", "arrival"}, "now": {"지금", "now"}, "midnight": {"지난 자정", "last midnight"}, "NIGHTLY": {"야간 (NIGHTLY)", "NIGHTLY"}, "none": {"없음", "none"},
 	"name": {"쿠폰명", "name"}, "opens": {"시작 시각", "opens"}, "closes": {"마감 시각", "closes"}, "until": {"유효 기한", "valid until"}, "receipt": {"접수증", "receipt"}, "validity-days": {"유효 일수", "days of validity"},
 	"discount-won": {"할인액(원)", "discount in won"}, "discount-percent": {"할인율(%)", "discount in percent"}, "discount-max-won": {"최대 할인액(원)", "highest discount in won"},

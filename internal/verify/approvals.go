@@ -31,6 +31,7 @@ var approvalRules = map[audit.Action]approvalRule{
 	audit.ManualSettle:         {[]string{"run"}, []string{"run", "accept-gap"}},
 	audit.GapAccepted:          {[]string{"run", "accept-gap"}, []string{"accept-gap"}},
 	audit.CouponCreated:        only("create"),
+	audit.CouponEdited:         only("change"),
 	audit.CouponSeats:          only("add-seats"),
 	audit.CouponClosed:         only("close"),
 	audit.CouponExtended:       only("extend"),
@@ -100,25 +101,49 @@ func (e approvedEvent) change() string {
 	return fmt.Sprint(e.at.UnixMicro(), " ", e.actor)
 }
 
-// cost is the highest discount, in won, that the event made possible; -1: more than any amount.
-func (e approvedEvent) cost(of coupon.Discount) int64 {
-	seats := int64(0)
-	switch is := e.detail.Payload(e.action).(type) {
+// promised is what a coupon could cost at one moment.
+type promised struct {
+	seats int64
+	coupon.Discount
+}
+
+// most is the highest discount of all seats, in won.
+func (p promised) most() *big.Int {
+	most := p.DiscountWon
+	if p.DiscountPercent > 0 {
+		most = p.DiscountMaxWon
+	}
+	return new(big.Int).Mul(big.NewInt(most), big.NewInt(p.seats))
+}
+
+// before returns what the coupon could cost before the event, if it could cost after after it.
+func (e approvedEvent) before(after promised) (before promised) {
+	before = after
+	var is audit.CouponChange
+	switch payload := e.detail.Payload(e.action).(type) {
 	case audit.NewCoupon:
-		seats, of = is.Seats, is.Discount
+		return promised{}
 	case audit.CouponChange:
-		if is.Seats != nil {
-			seats = int64(is.Seats.To - is.Seats.From)
-		}
+		is = payload
 	case audit.HolderChange:
-		seats = 1
+		is = payload.CouponChange
 	}
-	most := of.DiscountWon
-	if of.DiscountPercent > 0 {
-		most = of.DiscountMaxWon
+	if is.Seats != nil {
+		before.seats += int64(is.Seats.From - is.Seats.To)
 	}
-	cost := new(big.Int).Mul(big.NewInt(most), big.NewInt(seats))
-	if !cost.IsInt64() {
+	if is.Discount != nil {
+		before.Discount = is.Discount.From
+	}
+	return before
+}
+
+// cost is the highest discount, in won, that the event made possible; -1: more than any amount.
+func (e approvedEvent) cost(before, after promised) int64 {
+	cost := new(big.Int).Sub(after.most(), before.most())
+	if _, byHand := e.detail.Payload(e.action).(audit.HolderChange); byHand {
+		cost = promised{1, after.Discount}.most()
+	}
+	if cost.Sign() > 0 && !cost.IsInt64() {
 		return -1
 	}
 	return max(cost.Int64(), 0)
@@ -197,10 +222,14 @@ func (c *check) checkApprovals(ctx context.Context) error {
 			used[e.change()] = append(used[e.change()], is.Action)
 		}
 	}
-	for _, e := range events {
+	after := promised{int64(c.row.TotalQuantity), c.row.Discount}
+	for _, e := range slices.Backward(events) {
 		rule, concerned := approvalRules[e.action]
+		before := e.before(after)
+		cost := e.cost(before, after)
+		after = before
 		if !concerned || e.action == audit.ApplicationsRestored && e.actor == audit.NightlyActor ||
-			!e.named(policies, rule.named, e.cost(c.row.Discount)) {
+			!e.named(policies, rule.named, cost) {
 			continue
 		}
 		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {

@@ -57,7 +57,8 @@ func TestNeeds(t *testing.T) {
 // The cost of an event is that of the seats it adds.
 func TestCost(t *testing.T) {
 	t.Parallel()
-	of := coupon.Discount{DiscountPercent: 10, DiscountMaxWon: 5000}
+	after := promised{5, coupon.Discount{DiscountPercent: 10, DiscountMaxWon: 5000}}
+	cheaper := coupon.Discount{DiscountWon: 100, MinimumWon: 1}
 	created := func(seats, won int64) audit.NewCoupon {
 		return audit.NewCoupon{Seats: seats, Cadence: coupon.Nightly, Discount: coupon.Discount{DiscountWon: won}}
 	}
@@ -66,17 +67,27 @@ func TestCost(t *testing.T) {
 		payload audit.Payload
 		want    int64
 	}{
-		"a new coupon":         {audit.CouponCreated, created(10, 700), 7000},
-		"more than any amount": {audit.CouponCreated, created(1<<32, coupon.MaxWon), -1},
-		"more seats":           {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(3, 5)}, 10_000},
-		"fewer seats":          {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(5, 3)}, 0},
-		"a close":              {audit.CouponClosed, audit.CouponChange{}, 0},
-		"a grant":              {audit.CouponGranted, audit.HolderChange{}, 5000},
+		"a new coupon":      {audit.CouponCreated, created(10, 700), 7000},
+		"more seats":        {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(3, 5)}, 10_000},
+		"fewer seats":       {audit.CouponSeats, audit.CouponChange{Seats: audit.Changed(9, 5)}, 0},
+		"a higher discount": {audit.CouponEdited, audit.CouponChange{Discount: audit.Changed(cheaper, after.Discount)}, 24_500},
+		"more of a higher discount": {audit.CouponEdited, audit.CouponChange{Seats: audit.Changed(1, 5),
+			Discount: audit.Changed(cheaper, after.Discount)}, 24_900},
+		"a lower discount": {audit.CouponEdited, audit.CouponChange{
+			Discount: audit.Changed(coupon.Discount{DiscountWon: 9000}, after.Discount)}, 0},
+		"a close": {audit.CouponClosed, audit.CouponChange{}, 0},
+		"a grant": {audit.CouponGranted, audit.HolderChange{}, 5000},
 	} {
 		detail, err := json.Marshal(c.payload)
 		require.NoError(t, err)
-		require.Equal(t, c.want, approvedEvent{action: c.action, detail: audit.Detail(detail)}.cost(of), name)
+		e, is := approvedEvent{action: c.action, detail: audit.Detail(detail)}, after
+		if n, isNew := c.payload.(audit.NewCoupon); isNew {
+			is = promised{n.Seats, n.Discount}
+		}
+		require.Equal(t, c.want, e.cost(e.before(is), is), name)
 	}
+	most := promised{1 << 32, coupon.Discount{DiscountWon: coupon.MaxWon}}
+	require.EqualValues(t, -1, approvedEvent{}.cost(promised{}, most), "more than any amount")
 }
 
 // Whatever a policy can name, verify asks an approval for.

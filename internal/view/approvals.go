@@ -83,7 +83,7 @@ func (v View) PlannedCreation(n couponadmin.NewCoupon, plan approval.Plan) {
 	if n.Cadence == coupon.Immediate {
 		issued = text.IssuedAtOnce
 	}
-	v.Println(text.CreationPlanned, output.Grouped(fmt.Sprint(n.Seats)), n.Opens, n.Closes, v.discount(n.Discount),
+	v.Println(text.CreationPlanned, output.Grouped(fmt.Sprint(n.Seats)), n.Opens, n.Closes, v.Discount(n.Discount),
 		v.Sprintf(issued), output.Printable(n.Name))
 	v.changes(plan)
 	output.Plan(v.W, plan.Digest(), plan.CostWon)
@@ -99,7 +99,11 @@ func (v View) changes(plan approval.Plan) {
 	}
 	t := v.table(text.ColumnChange, text.ColumnBefore, text.ColumnAfter)
 	for _, c := range plan.Changes {
-		t.AppendRow([]any{output.Word(v.Language, c.What), v.cell(c.From), v.cell(c.To)})
+		from, to := v.cell(c.From), v.cell(c.To)
+		if c.What == "name" { // people chose it, so that it may look like a number or a time
+			from, to = output.Printable(c.From), output.Printable(c.To)
+		}
+		t.AppendRow([]any{output.Word(v.Language, c.What), from, to})
 	}
 	t.Render()
 }

@@ -26,6 +26,8 @@ func (v View) Closed(c *couponadmin.Change) {
 	v.Println(text.ClosedNow, c.After.ClosesAt, c.Before.ClosesAt)
 }
 
+func (v View) Edited(c *couponadmin.Change) { v.changes(c.Plan) }
+
 func (v View) Extended(c *couponadmin.Change) {
 	v.Println(text.ClosesAt, v.WithOffset(c.After.ClosesAt), v.WithOffset(c.Before.ClosesAt))
 	accepted := ""

@@ -67,18 +67,6 @@ func (v View) frozen(by *history.AuditEntry) string {
 	return v.Sprintf(text.FrozenBy, by.At, output.Printable(by.Actor), output.Printable(by.Reason))
 }
 
-// discount describes what a coupon takes off a price, such as "10 %, at most 5000 won".
-func (v View) discount(d coupon.Discount) string {
-	off := v.Sprintf(text.Won, d.DiscountWon)
-	if d.DiscountPercent > 0 {
-		off = v.Sprintf(text.PercentUpTo, d.DiscountPercent, d.DiscountMaxWon)
-	}
-	if d.MinimumWon > 0 {
-		off += v.Sprintf(text.FromMinimum, d.MinimumWon)
-	}
-	return off
-}
-
 // Coupon prints everything about one coupon. now is the Redis time.
 func (v View) Coupon(c history.CouponDetails, now time.Time) {
 	status := v.status(c.Coupon)
@@ -109,7 +97,7 @@ func (v View) Coupon(c history.CouponDetails, now time.Time) {
 		row(text.ColumnLineLimit, *c.LineLimit)
 	}
 	row(text.ColumnValidity, v.Sprintf(text.Days, c.ValidityDays))
-	row(text.ColumnDiscount, v.discount(c.Discount))
+	row(text.ColumnDiscount, v.Discount(c.Discount))
 	row(text.ColumnAccepted, output.Known(c.Outcomes.Accepted, "?"))
 	row(text.ColumnWaiting, output.Known(c.Waiting, "?"))
 	row(text.ColumnUnderReview, output.Known(c.DLQ, "?"))

@@ -206,6 +206,10 @@ func badValues(v *kong.Value) []string {
 		element = element.Elem()
 		values = append(values, ",", "1,,2", ",1", "1,", "1, ,2")
 	}
+	zeroIsGiven := element.Kind() == reflect.Pointer // zero is not the same as nothing
+	if zeroIsGiven {
+		element = element.Elem()
+	}
 	if v.Flag != nil && len(v.Tag.Envs) > 0 && !v.Tag.Has("bytes") {
 		values = append(values, withPassword...)
 	}
@@ -220,7 +224,7 @@ func badValues(v *kong.Value) []string {
 		return values
 	case element.Kind() == reflect.String && v.Enum == "" && v.Tag.Type != "path" && !v.Tag.Has("bytes"):
 		values = append(values, "two\nlines", "\x1b[31mred", "\x9b31mred", "\u009b31mred", "\xff")
-	case element.Kind() != reflect.String && !v.HasDefault:
+	case element.Kind() != reflect.String && !v.HasDefault && !zeroIsGiven:
 		values = append(values, "0")
 	}
 	return values
