@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Published is the reply of Redis to a window.
@@ -78,7 +79,7 @@ func (s *Store) stopApplying(ctx context.Context, couponID coupon.CouponID, vers
 func (s *Store) Announce(ctx context.Context, w coupon.Window, known coupon.Arrival) (soldOut bool, err error) {
 	now, published, err := s.Publish(ctx, w, known)
 	if err == nil && !published {
-		err = fmt.Errorf("coupon %d has a newer window in redis", w.Coupon)
+		err = text.RetryableErrorf(text.NewerWindow, w.Coupon)
 	}
 	if err != nil {
 		return false, err

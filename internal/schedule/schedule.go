@@ -153,9 +153,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // sleep returns at the next firing by the Redis clock, which may be adjusted during the sleep. It returns at once if
-// the nights are of another zone, in which some may already have passed.
+// the nights are of another zone, in which some may already have passed, or if MySQL has lost the last night.
 func (s *Scheduler) sleep(ctx context.Context, now moment) error {
-	firing := s.firing(now)
+	firing, settled := s.firing(now), calendar.DefaultCutoff(now.Time, now.zone)
 	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now.Time)))
 	for {
 		wait := min(firing.Sub(now.Time), maxSleep)
@@ -172,6 +172,10 @@ func (s *Scheduler) sleep(ctx context.Context, now moment) error {
 			return nil
 		}
 		if now = at; !now.Before(firing) {
+			return nil
+		}
+		if last, err := s.LastNight(ctx, settled); err == nil && last.Before(settled) {
+			s.Logger.Warn("MySQL does not have the last night: settling it again", zap.Time("cutoff", settled))
 			return nil
 		}
 		if earlier := s.firing(now); earlier.Before(firing) {

@@ -151,6 +151,20 @@ func TestScheduler_FollowsAnotherZone(t *testing.T) {
 		instants(n.settledAt)[1:])
 }
 
+// MySQL can lose a night that was settled: it is settled again at the next look.
+func TestScheduler_SettlesALostNightAgain(t *testing.T) {
+	t.Parallel()
+	n := &night{now: at(t, "2026-11-20 00:00:00"), last: at(t, "2026-11-19"), until: at(t, "2026-11-20 03:00:00")}
+	n.waiting = func() {
+		if n.now.Equal(at(t, "2026-11-20 01:00:00")) {
+			n.settled = nil
+		}
+	}
+	require.NoError(t, n.run(t))
+	require.Equal(t, []time.Time{at(t, "2026-11-20")}, n.settled)
+	require.Equal(t, []time.Time{at(t, "2026-11-20 00:00:00"), at(t, "2026-11-20 01:00:00")}, n.settledAt)
+}
+
 func instants(times []time.Time) (in []string) {
 	for _, t := range times {
 		in = append(in, t.UTC().Format(time.RFC3339))

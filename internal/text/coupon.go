@@ -28,8 +28,10 @@ var (
 	NewCoupon          = Message{"(신규)", "(new)"}
 	NothingChanged     = Message{"변경된 내용이 없습니다.", "Nothing was changed."}
 	ChangeRecorded     = Message{"쿠폰 %d %s: 변경을 기록했습니다.", "coupon %d %s: the change is recorded."}
-	ChangeNotPublished = Message{"변경 내용이 Redis에 반영되었는지 확인하지 못했습니다: %v\nMySQL과 Redis에 연결되는 대로 apply-api가 5초 안에 반영합니다. 그때까지는 변경 전 설정에 따라 신청이 접수될 수 있습니다.",
-		"The change may not have reached Redis: %v\napply-api publishes it within 5 s, once it reaches MySQL and Redis. Until then, Redis may take applications under the previous settings."}
+	ChangeNotPublished = Message{"변경 내용이 Redis에 반영되었는지 확인하지 못했습니다: %v\napply-api가 5초마다 다시 반영합니다. Redis가 받을 때까지는 변경 전 설정에 따라 신청이 접수될 수 있습니다.",
+		"The change may not have reached Redis: %v\napply-api publishes it again every 5 s. Until Redis takes it, applications may be taken under the previous settings."}
+	NewerWindow = Message{"쿠폰 %d: Redis에 MySQL에는 없는 더 나중의 변경이 있습니다. MySQL이 그 변경을 잃었다면, 그 변경이 있었던 때부터 3분 뒤에 MySQL의 설정이 적용됩니다",
+		"Redis has a later change of coupon %d than MySQL. If MySQL has lost it, what MySQL says counts from three minutes after that change"}
 	NewcomersPaused = Message{"일시 중지 상태이므로 새 신청에는 PAUSED로 응답합니다.", "It is paused: new applications are answered PAUSED."}
 	NewcomersClosed = Message{"%s에 신청이 마감되어 새 신청에는 CLOSED로 응답합니다.",
 		"It closed at %s: new applications are answered CLOSED."}

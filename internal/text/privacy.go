@@ -6,6 +6,8 @@ var (
 		"the user still has applications that are not decided for good (coupons %s); run again once these coupons are finalised. `settle dlq drop` ends an application under review"}
 	UserForgottenIn = Message{"신청 결과 %d건을 삭제하고 감사 기록 %d건에서 고객번호를 지웠습니다.",
 		"Deleted %d outcome{|s} of applications, and took the user out of %d audit event{|s}."}
+	NothingForgotten = Message{"이 고객에 대해 저장된 것이 없습니다. MySQL이나 Redis가 방금 교체되었다면 복구되는 신청이 있을 수 있으니 1분 뒤에 다시 실행하세요.",
+		"Nothing was stored of this user. If MySQL or Redis has just failed over, applications may be about to come back: run this again in a minute."}
 	RemainCoupons = Message{"남은 기록: 발급된 쿠폰 %d장과 그 쿠폰의 주문 기록. 발급 사실의 증빙이므로 보관합니다.",
 		"Remains: %d issued coupon{|s} with their orders, as evidence."}
 	RemainAlreadyIssued = Message{"남은 기록: 이미 발급된 쿠폰에 다시 신청한 기록 %d건. 발급된 쿠폰과 함께 보관합니다.",

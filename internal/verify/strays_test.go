@@ -59,6 +59,8 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 			found{verify.NeverSettled: 2}},
 		"a DLQ": {key(func(c *fixture) string { return c.Key("dlq", c.id+77) }),
 			found{verify.NeverSettled: 2}},
+		"marks": {key(func(c *fixture) string { return c.Key("issued", c.id+77) }),
+			found{verify.CouponMissing: 2}},
 		"a longer prefix": {key(func(c *fixture) string { return "x" + c.Prefix + "candidates:coupon:42" }),
 			found{}},
 		"another name": {key(func(c *fixture) string { return c.Prefix + "xcandidates:coupon:42" }),

@@ -72,6 +72,10 @@ func (v View) when(t *time.Time) string {
 
 // Forgotten prints what was deleted, and what remains and why.
 func (v View) Forgotten(f *privacy.Forgotten) {
+	if f.Applications+f.AuditEvents == 0 && f.Remains == (privacy.Remains{}) {
+		v.Println(text.NothingForgotten)
+		return
+	}
 	v.Println(text.UserForgottenIn, f.Applications, f.AuditEvents)
 	for _, r := range []struct {
 		n       int
