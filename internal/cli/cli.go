@@ -143,6 +143,9 @@ func Run(ctx context.Context, process Process) int {
 }
 
 func (p *program) parseAndRun(ctx context.Context) int {
+	if len(p.Args) > 0 && p.Args[0] == "help" { // settle help coupon close
+		p.Args = append(slices.Clone(p.Args[1:]), "--help")
+	}
 	selected, err := connect.Parse(p.cli, connect.Program{Name: "settle", Language: p.Language},
 		p.Args, p.Stdout, p.Stderr, variables(p.Process.Version), kong.PostBuild(completion.Answer))
 	if errors.Is(err, connect.ErrHelp) {

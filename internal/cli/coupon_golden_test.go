@@ -125,3 +125,18 @@ func TestGoldenDLQ(t *testing.T) {
 		s.says("dlq", "list", "--list")
 	})
 }
+
+// On a terminal of 80 columns, a table that does not fit has a line for each value.
+func TestGoldenNarrow(t *testing.T) {
+	t.Parallel()
+	inBothLanguages(t, "narrow", func(w *world) {
+		w.AddQueue(1, 1)
+		w.SettleNow()
+	}, func(s *spoken) {
+		s.cols = 80
+		s.saysOnTerminal(nil, "coupon", "list")
+		s.saysOnTerminal(nil, "coupon", "show", "1")
+		s.saysOnTerminal(nil, "coupon", "winners", "1")
+		s.saysOnTerminal(nil, "user", "show", "--user=1")
+	})
+}

@@ -31,6 +31,7 @@ type spoken struct {
 	*world
 	name string // of the golden file
 	lang string // LANG of the built program
+	cols uint16 // width of its terminal
 	text strings.Builder
 }
 
@@ -41,7 +42,7 @@ func inBothLanguages(t *testing.T, name string, prepare func(w *world), session 
 	for lang, locale := range map[string]string{"ko": "ko_KR.UTF-8", "en": "C.UTF-8"} {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
-			s := &spoken{world: newWorld(t), name: name + "." + lang, lang: locale}
+			s := &spoken{world: newWorld(t), name: name + "." + lang, lang: locale, cols: 200}
 			prepare(s.world)
 			session(s)
 			compare(t, s.name, s.text.String())
@@ -90,7 +91,7 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 	s.T.Helper()
 	cmd := s.command(args...)
 	cmd.Env = append(cmd.Env, environment...)
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200})
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: s.cols})
 	require.NoError(s.T, err)
 	defer terminal.Close()
 	var said bytes.Buffer

@@ -59,3 +59,23 @@ func TestHelp_InBothLanguages(t *testing.T) {
 
 // codesOnly are helps that only name values.
 var codesOnly = regexp.MustCompile(`^[a-z, ]+\.$`)
+
+// The help of a verb is about the verb: settings are names there. Only a misspelt command is named.
+func TestHelp_IsAboutTheVerb(t *testing.T) {
+	t.Parallel()
+	help := succeeds(t)(settleBare(t, "help", "coupon", "pause", "--lang=en"))
+	require.Equal(t, help, succeeds(t)(settleBare(t, "coupon", "pause", "--help", "--lang=en")))
+	require.Less(t, strings.Count(help, "\n"), 40)
+	require.Contains(t, help, "--redis-sentinel-username")
+	require.NotContains(t, help, "MYSQL_DSN")
+	require.Less(t, strings.Index(help, "--dry-run"), strings.Index(help, "--mysql-dsn"))
+	whole := succeeds(t)(settleBare(t, "help", "--lang=en"))
+	require.Contains(t, whole, "$MYSQL_DSN")
+	require.Less(t, strings.Index(whole, "coupon pause"), strings.Index(whole, "--mysql-dsn"))
+	for _, args := range [][]string{{"coupn", "list"}, {"coupon", "paus", "1"}} {
+		code, _, stderr := settleBare(t, append(args, "--lang=en")...)
+		require.Equal(t, exitUse, code)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		require.Contains(t, stderr, "did you mean")
+	}
+}

@@ -76,7 +76,7 @@ func TestGoldenServe(t *testing.T) {
 
 func TestOutput_ColoursTerminalsOnly(t *testing.T) {
 	t.Parallel()
-	s := &spoken{world: newWorld(t), lang: "C.UTF-8"}
+	s := &spoken{world: newWorld(t), lang: "C.UTF-8", cols: 200}
 	s.AddCoupon(2)
 	s.Exec("UPDATE coupon SET issued_count = 1")
 	const red = "\x1b[31mVIOLATED"

@@ -39,7 +39,7 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer,
 		kong.Name(program.Name), kong.Help(printHelp(program.Language)),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 110}),
 	)
 	parser, err := kong.New(cli, options...)
 	if err != nil {
@@ -66,12 +66,18 @@ func Parse(cli any, program Program, args []string, stdout, stderr io.Writer,
 			break
 		}
 		end, problem := unread(kctx, err, args[at:], at+given-len(args))
+		if text.Is(problem, text.MisspeltCommand) { // the rest would be read as what it is not
+			return nil, &SettingError{[]error{problem}}
+		}
 		problems = append(problems, problem)
 		args, values = slices.Delete(slices.Clone(args), at, at+end), nil
 		kctx, err = parser.Parse(args) // again, without the unreadable arguments
 	}
 	if helped {
 		return nil, ErrHelp
+	}
+	if kctx != nil && kctx.Error == nil && len(commandsOf(kctx)) > 0 { // what a command needs comes after the command
+		return nil, &SettingError{append(problems, unselected(kctx)...)}
 	}
 	wrong := invalid(reflect.ValueOf(cli).Elem())
 	if kctx != nil && kctx.Selected() != nil {
@@ -373,14 +379,36 @@ func printHelp(l text.Language) kong.HelpPrinter {
 	headings := strings.NewReplacer(pairs...)
 	return func(options kong.HelpOptions, ctx *kong.Context) error {
 		FillHelp(l, ctx.Model.Node)
+		settings := ""
+		if ctx.Selected() != nil {
+			settings = namesOfSettings(l, ctx.Model)
+		}
 		var printed bytes.Buffer
 		stdout := ctx.Stdout
 		ctx.Stdout = &printed
 		err := kong.DefaultHelpPrinter(options, ctx)
 		ctx.Stdout = stdout
 		if err == nil {
-			_, err = headings.WriteString(stdout, printed.String())
+			_, err = headings.WriteString(stdout, printed.String()+settings)
 		}
 		return err
 	}
 }
+
+// namesOfSettings hides the settings of the program from the help of a command, and returns their names as its end.
+func namesOfSettings(l text.Language, app *kong.Application) string {
+	lines := []string{"", l.Sprintf(text.HelpSettings, app.Name), " "}
+	for _, flag := range app.Flags {
+		if flag.Hidden || flag.Name == "help" {
+			continue
+		}
+		flag.Hidden = true
+		if last := len(lines) - 1; len(lines[last])+len(flag.Name) > maxHelpLine {
+			lines = append(lines, " ")
+		}
+		lines[len(lines)-1] += " --" + flag.Name
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+const maxHelpLine = 75

@@ -15,16 +15,20 @@ import (
 	pretty "github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table returns a table that is printed to w. A Document gets its cells.
+// Table returns a table that is printed to w. A Document gets its cells. On a terminal that is narrower than the table,
+// it has a line for each value.
 func Table(w io.Writer) table.Writer {
 	t := table.NewWriter()
 	if d := documentOf(w); d != nil {
 		return &sheetWriter{Writer: t, to: d}
 	}
-	t.SetOutputMirror(w)
 	style := table.StyleLight
 	style.Format.Header, style.Format.Footer = pretty.FormatDefault, pretty.FormatDefault
 	t.SetStyle(style)
+	if width := widthOf(w); width > 0 {
+		return &fitting{Writer: t, to: w, width: width}
+	}
+	t.SetOutputMirror(w)
 	return t
 }
 

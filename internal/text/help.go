@@ -9,6 +9,9 @@ var HelpHeadings = []Message{
 	{"명령별 도움말은 \"settle <command> --help\"로 확인하세요.", "Run \"settle <command> --help\" for more information on a command."},
 }
 
+// HelpSettings comes before the names of settings in the help of a command.
+var HelpSettings = Message{"설정 (설명은 \"%s --help\"로 확인하세요):", "Settings, which \"%s --help\" explains:"}
+
 // help holds the help texts. The key of a verb is its path. The key of a flag or argument is its verb's path and its
 // name, or only its name if it means the same in all verbs. ${default} is the default of the flag.
 var help = map[string]Message{
