@@ -197,7 +197,7 @@ func readHelpOf(t *testing.T, program string, verb ...string) helpPage {
 	page := readHelp(string(output))
 	require.NotEmpty(t, page.usage, "%s %q", program, verb)
 	require.NotEmpty(t, page.about, "%s %q", program, verb)
-	require.NotEmpty(t, page.flags, "%s %q", program, verb)
+	require.True(t, len(page.flags) > 0 || len(verb) > 0, program)
 	return page
 }
 
@@ -211,9 +211,11 @@ var (
 func readHelp(text string) (page helpPage) {
 	usage, rest, _ := strings.Cut(text, "\n\n")
 	page.usage = strings.TrimPrefix(strings.Join(strings.Fields(usage), " "), "Usage: ")
-	about, rest, _ := strings.Cut(rest, "\nFlags:\n")
+	rest, flags, _ := strings.Cut(rest, "\nFlags:\n")
+	flags, _, _ = strings.Cut(flags, "\nSettings, which ")
+	flags, _, _ = strings.Cut(flags, "\nRun \"")
+	about, verbs, _ := strings.Cut(rest, "\nCommands:\n")
 	page.about, page.examples = readAbout(about)
-	flags, verbs, _ := strings.Cut(rest, "\nCommands:\n")
 	page.flags = readFlags(flags)
 	for line := range strings.Lines(verbs) {
 		if match := verbLine.FindStringSubmatch(line); match != nil {

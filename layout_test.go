@@ -25,7 +25,7 @@ func TestPackagesAreKnown(t *testing.T) {
 		"history", "httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load",
 		"mysqltx", "ops", "output", "overview", "privacy", "promise", "promisemodel", "receipt", "records",
 		"rediserr", "report", "review", "runmetrics", "schedule", "seal", "serve", "settle", "signin", "sleep",
-		"standing", "systemtest", "testenv", "text", "users", "verb", "verify", "view", "wallet", "walletapi",
+		"standing", "systemtest", "testenv", "text", "userlist", "users", "verb", "verify", "view", "wallet", "walletapi",
 	}
 	folders, err := os.ReadDir("internal")
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/jajeong/jajeong/internal/settle"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/userlist"
 	"github.com/jajeong/jajeong/internal/verb"
 )
 
@@ -121,7 +123,7 @@ func (p *program) eachUnderReview(ctx context.Context, of review.Selection,
 	}
 	return now, s.eachCoupon(ctx, of.Coupons, func(id coupon.CouponID) error {
 		return history.EachDLQEntry(ctx, s.store, id, of.Users, func(e history.DLQEntry) {
-			if of.Has(e) {
+			if of.HasCause(e) {
 				visit(e)
 			}
 		})
@@ -133,14 +135,51 @@ type reviewFlags struct {
 	Coupon        coupon.CouponID `required:"" placeholder:"ID"`
 	User          []string        `placeholder:"USER" bytes:""`
 	Cause         []string        `enum:"${causes}" placeholder:"CAUSE"`
+	File          string          `placeholder:"FILE" form:"-"`
 	DryRun        bool            `xor:"approval" form:"-"`
 	operatorFlags `embed:""`
 	Output        string `enum:"table,json" default:"table" form:"-"`
+
+	listed string // digest of the list in the file
 }
 
 func (d *reviewFlags) Validate() error {
 	return errors.Join(d.operatorFlags.checkUnless(d.DryRun),
-		about("--cause", refuse(len(d.User) > 0 && len(d.Cause) > 0, text.UserOrCause)))
+		about("--cause", refuse(len(d.User) > 0 && len(d.Cause) > 0 || d.File != "" && len(d.User)+len(d.Cause) > 0,
+			text.UserOrCause)))
+}
+
+// readFile takes the users of --file.
+func (d *reviewFlags) readFile(p *program) error {
+	if d.File == "" {
+		return nil
+	}
+	list, err := p.readList(d.File)
+	if err != nil {
+		return p.printRefusal(err)
+	}
+	d.listed = list.Digest()
+	for _, user := range list.Users {
+		d.User = append(d.User, user.Member())
+	}
+	return nil
+}
+
+// readList reads a list of users; - is standard input.
+func (p *program) readList(name string) (userlist.List, error) {
+	if name == "-" {
+		return userlist.Read(p.Stdin)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return userlist.List{}, text.UsageErrorf(text.ListUnread, err)
+	}
+	defer file.Close()
+	list, err := userlist.Read(file)
+	if err == nil && list.Duplicates > 0 {
+		p.warn(text.ListDuplicates, list.Duplicates)
+	}
+	return list, err
 }
 
 // order returns the operator's order. With --user, the run fails if one of the users has left the DLQ.
@@ -207,6 +246,9 @@ func (c *dlqRetryCmd) Validate() error {
 }
 
 func (c *dlqRetryCmd) run(ctx context.Context, p *program) error {
+	if err := c.readFile(p); err != nil {
+		return err
+	}
 	if c.DryRun {
 		return c.preview(ctx, p, review.Digest)
 	}
@@ -266,16 +308,19 @@ func (*dlqDropCmd) Declare() verb.Declaration {
 }
 
 func (c *dlqDropCmd) Validate() error {
-	return errors.Join(about("--cause", refuse(len(c.User)+len(c.Cause) == 0, text.UserOrCauseMissing)),
+	return errors.Join(about("--cause", refuse(len(c.User)+len(c.Cause) == 0 && c.File == "", text.UserOrCauseMissing)),
 		refuse(c.Ask && len(c.User) > 1, text.AskForOneUser), c.reviewFlags.Validate())
 }
 
 func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
+	if err := c.readFile(p); err != nil {
+		return err
+	}
 	if c.DryRun {
 		return c.preview(ctx, p, func(chosen []review.Entry) string { return c.plan(chosen).Digest() })
 	}
 	members := c.User
-	if len(c.Cause) > 0 || c.Ask {
+	if len(c.Cause) > 0 || c.listed != "" || c.Ask {
 		chosen, err := c.retry(p).Chosen(ctx)
 		if err != nil {
 			return err
@@ -296,7 +341,9 @@ func (c *dlqDropCmd) run(ctx context.Context, p *program) error {
 		if err != nil || !may {
 			return err
 		}
-		members = review.Users(chosen)
+		if len(c.Cause) > 0 { // else the run refuses users who are not under review
+			members = review.Users(chosen)
+		}
 	}
 	order := c.order(p)
 	order.Chosen, order.Expect, order.Approvals = c.chosenBy(), c.expect(c.Coupon), c.approvals(c.Coupon)
@@ -314,8 +361,11 @@ func (c *dlqDropCmd) plan(chosen []review.Entry) approval.Plan {
 
 // chosenBy are the flags that choose the entries.
 func (c *dlqDropCmd) chosenBy() map[string]string {
-	if len(c.Cause) > 0 {
+	switch {
+	case len(c.Cause) > 0:
 		return map[string]string{"cause": strings.Join(c.Cause, ",")}
+	case c.listed != "":
+		return map[string]string{"file": c.listed}
 	}
 	return map[string]string{"user": strings.Join(c.User, ",")}
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -303,4 +306,71 @@ func TestDLQ_CallsForOneUserDoNotGrowWithTheDLQ(t *testing.T) {
 		require.Equal(t, users[1:2], w.Outcome(id, "REJECTED"))
 	}
 	w.verify()
+}
+
+// A file names the users, however Excel has saved it. Who is not under review is named, and nobody is touched then.
+func TestDLQ_ByFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 2, 3, 4)
+	id := w.couponFor(9, 1, 2, 3, 4)
+	for _, user := range []string{"1", "2", "3"} {
+		w.MoveToReview(id, user, coupon.Failure{Cause: coupon.CauseBadRow})
+	}
+	file := func(content string) string {
+		path := filepath.Join(t.TempDir(), "list.csv")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return "--file=" + path
+	}
+	dlq := func(verb string, more ...string) []string {
+		return append([]string{"dlq", verb, "--coupon=" + id.String()}, more...)
+	}
+	by := func(args ...string) []string { return append(args, "--operator=kim", "--reason=CS-1", "--lang=en") }
+	for content, want := range map[string]string{"user_id\r\nx\r\n": `line 2: "x" is no user id`, "": "the list has no user"} {
+		refused(t, want)(w.settle(by(dlq("drop", file(content), "--yes")...)...))
+	}
+	refused(t, "no such file")(w.settle(by(dlq("drop", "--file="+t.TempDir()+"/none", "--yes")...)...))
+	refused(t, "give one of")(w.settle(by(dlq("drop", file("1"), "--user=1", "--yes")...)...))
+	refused(t, `"4" is not under review`)(w.settle(by(dlq("drop", file("1\n4\n"), "--yes")...)...))
+	require.Len(t, w.UnderReview(id), 3)
+
+	list := file("\ufeffname,user_id\r\nKim,2\r\nLee,1\r\nKim,2\r\n\r\n")
+	preview := succeeds(t)(w.settle(dlq("drop", list, "--dry-run", "--lang=en")...))
+	require.Contains(t, preview, "BAD_ROW")
+	digest := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(preview)
+	other := "--expect-digest=sha256:" + strings.Repeat("0", 64)
+	code, _, _ := w.settle(by(dlq("drop", list, "--yes", other)...)...)
+	require.NotZero(t, code)
+	code, _, stderr := w.settle(by(dlq("drop", list, "--yes", "--expect-digest="+digest)...)...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "taken once: 1")
+	require.Len(t, w.Outcome(id, "REJECTED"), 2)
+	succeeds(t)(w.settle(by(dlq("retry", file(`{"user_id": 3}`), "--cutoff=now")...)...))
+	require.Equal(t, []coupon.UserID{3, 4}, w.Issued(id), "by arrival")
+	w.Verify(id)
+}
+
+// A policy that names drop has a list approved by its digest.
+func TestDLQ_ByFileWithApproval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.AddUsers(1, 2)
+	id := w.couponFor(9, 1, 2)
+	for _, user := range []string{"1", "2"} {
+		w.MoveToReview(id, user, coupon.Failure{Cause: coupon.CauseBadRow})
+	}
+	w.setPolicy("drop")
+	path := filepath.Join(t.TempDir(), "list.csv")
+	require.NoError(t, os.WriteFile(path, []byte("2\n1\n"), 0o600))
+	drop := []string{"dlq", "drop", "--coupon=" + id.String(), "--file=" + path}
+	a := w.ask(drop...)
+	w.approve(a)
+	require.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
+	code, _, _ := w.kim(append(drop, "--yes", a.flag())...)
+	require.NotZero(t, code, "another list")
+	require.Len(t, w.UnderReview(id), 2)
+	require.NoError(t, os.WriteFile(path, []byte("1\n2\n2\n"), 0o600))
+	succeeds(t)(w.kim(append(drop, "--yes", a.flag())...))
+	require.Len(t, w.Outcome(id, "REJECTED"), 2)
+	w.Verify(id)
 }

@@ -163,10 +163,9 @@ type Selection struct {
 	Causes  []string
 }
 
-// Has reports whether Users and Causes select an entry of one of the Coupons.
-func (s Selection) Has(e history.DLQEntry) bool {
-	return (len(s.Users) == 0 || slices.Contains(s.Users, e.User)) &&
-		(len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause))
+// HasCause reports whether Causes select an entry of the Coupons and Users.
+func (s Selection) HasCause(e history.DLQEntry) bool {
+	return len(s.Causes) == 0 || slices.Contains(s.Causes, e.Cause)
 }
 
 func Users(entries []Entry) []string {

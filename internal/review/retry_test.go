@@ -28,7 +28,7 @@ func (q *queue) retry(canaries int, s Selection) Retry {
 		Selection: s, Canaries: canaries,
 		Each: func(_ context.Context, of Selection, visit func(history.DLQEntry)) error {
 			for _, e := range q.entries {
-				if of.Has(e) {
+				if of.HasCause(e) && (len(of.Users) == 0 || slices.Contains(of.Users, e.User)) {
 					visit(e)
 				}
 			}

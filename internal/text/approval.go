@@ -42,8 +42,8 @@ var (
 
 	RetryNeedsRun = Message{"이 재시도는 검토 중이 아닌 신청 %d건에도 쿠폰을 발급하므로, 수동 실행과 같은 승인이 필요합니다. `settle run --ask`로 승인받아 먼저 정산한 뒤 다시 실행하세요. 변경된 내용이 없습니다.",
 		"this retry would also issue to %d applications that are not under review, which needs the approval of a run: settle them first with `settle run --ask`, and retry then. Nothing was changed."}
-	AskForOneUser = Message{"--ask에는 --user를 한 명만 지정할 수 있습니다. 여러 명이면 한 명씩 승인을 요청하거나 --cause를 쓰세요.",
-		"--ask takes one --user: ask for each one, or give --cause."}
+	AskForOneUser = Message{"--ask에는 --user를 한 명만 지정할 수 있습니다. 여러 명이면 --file이나 --cause를 쓰세요.",
+		"--ask takes one --user: give --file for several, or --cause."}
 
 	NothingToApprove = Message{"바뀌는 것이 없어 승인을 요청하지 않았습니다.", "Nothing would change: no approval was asked for."}
 	ApprovalAsked    = Message{"승인 요청 %d번을 올렸습니다. 다른 사람이 `settle approve %d`로 승인하면, --ask 대신 --approval %d를 붙여 같은 명령을 실행하세요.",

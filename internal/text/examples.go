@@ -42,6 +42,7 @@ var examples = map[string][]string{
 	},
 	"settle dlq drop": {
 		`settle dlq drop --coupon 42 --user 7 --operator kim --reason "CS-123: duplicate account"`,
+		"settle dlq drop --coupon 42 --file users.csv --dry-run",
 		"settle dlq drop --coupon 42 --cause BAD_ROW --dry-run",
 		"settle dlq drop --coupon 42 --cause BAD_ROW --yes --expect-digest sha256:… --operator kim --reason INC-9",
 	},

@@ -209,6 +209,8 @@ var help = map[string]Message{
 		"Only this user, as written in the DLQ; may be repeated."},
 	"--cause": {"이 사유의 신청만 대상으로 합니다. 예: UNKNOWN_USER. 여러 번 지정할 수 있습니다.",
 		"Only this cause, such as UNKNOWN_USER; may be repeated."},
+	"--file": {"고객번호 목록 파일. 한 줄에 하나씩 적거나, user_id 열이 있는 CSV(Excel의 'CSV UTF-8') 또는 NDJSON으로 저장합니다. -를 지정하면 표준 입력에서 읽습니다.",
+		"File with the users: an id a line, CSV with a column user_id (such as “CSV UTF-8” of Excel), or NDJSON; - reads it from standard input."},
 	"settle dlq retry --canary": {"처음 N건을 먼저 시도하고, 모두 정산된 경우에만 나머지를 시도합니다.",
 		"Try the first N applications, and the others only if all N were settled."},
 	"settle dlq retry --cutoff": {"정산 기준 시각: midnight(지난 자정) 또는 now(지금). 그 전에 접수된 신청을 정산합니다. 기본값 ${default}.",

@@ -43,10 +43,10 @@ var (
 		"--expect-digest needs one --coupon and an explicit --date or --cutoff"}
 	SeatsOrTotalMissing = Message{"--seats(추가할 수량) 또는 --total(전체 수량)을 1부터 %d까지의 값으로 지정하세요",
 		"want --seats, the number to add, or --total, the number in all: 1 to %d"}
-	UserOrCause        = Message{"--user와 --cause 중 하나만 지정하세요", "give --user or --cause, not both"}
+	UserOrCause        = Message{"--user, --cause, --file 중 하나만 지정하세요", "give one of --user, --cause and --file"}
 	AllOrCoupon        = Message{"--all과 --coupon 중 하나만 지정하세요", "give --all or --coupon, not both"}
-	UserOrCauseMissing = Message{"--user 또는 --cause가 없습니다. 거절로 종료할 신청을 지정하세요",
-		"--user or --cause is missing: name the applications to drop"}
+	UserOrCauseMissing = Message{"--user, --cause, --file 중 하나가 필요합니다. 거절로 종료할 신청을 지정하세요",
+		"--user, --cause or --file is missing: name the applications to drop"}
 	WrongCanary = Message{"--canary가 %d입니다. 먼저 시도할 건수를 1 이상으로 지정하세요",
 		"--canary is %d: want the number of applications to try first, 1 or more"}
 	PeriodMissing = Message{"--date, --month, --campaign이 모두 없습니다. --date=2026-11-20 또는 --month=2026-11처럼 기간을 지정하거나, --campaign으로 캠페인을 지정하세요",
