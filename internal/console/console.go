@@ -53,7 +53,18 @@ type Answer struct {
 }
 
 // wrong returns what is wrong with values, in a fixed order.
-func (a Answer) wrong() []string { return slices.Sorted(maps.Values(a.Wrong)) }
+func (a Answer) wrong() []string { return a.besides(nil) }
+
+// besides is wrong without what stands beside the fields of a form, which may be nil.
+func (a Answer) besides(f *form) []string {
+	rest := maps.Clone(a.Wrong)
+	if f != nil {
+		for _, field := range f.Fields {
+			delete(rest, field.Name)
+		}
+	}
+	return slices.Sorted(maps.Values(rest))
+}
 
 // Config is what the console needs. All fields are required.
 type Config struct {

@@ -83,7 +83,7 @@ func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values)
 		}
 	}
 	p.Blocks = append(p.Blocks, p.blocks(printed)...)
-	said := append(lines(notes.Blocks()), answer.wrong()...)
+	said := append(lines(notes.Blocks()), answer.besides(p.Form)...)
 	if p.missing = notes.NotFound(); p.missing {
 		p.Lead = append(p.Lead, said...)
 	} else {

@@ -427,6 +427,7 @@ func TestStory_OfACampaign(t *testing.T) {
 		require.Contains(t, wrong, `id="w-`+field+`"`, "the error stands beside its field")
 		require.Contains(t, wrong, `aria-invalid="true" aria-describedby="w-`+field+`"`)
 	}
+	require.Equal(t, 1, strings.Count(wrong, "수량을 0장으로"), "and nowhere else")
 	values.Set("seats", "20")
 	values.Set("closes", opens.Add(9*time.Hour).Format("2006-01-02T15:04"))
 	_, preview, _ = han.ask(http.MethodGet, "/do/change?"+values.Encode(), nil)
