@@ -98,8 +98,39 @@ func TestPicture_ShowsThePages(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, asked)
 	_, approval, _ := lee.ask(http.MethodGet, "/approvals/1", nil)
 
-	const path = "../../docs/console.svg"
-	picture := draw(t, tonight, preview, approval)
+	requirePicture(t, "console.svg", tonight, preview, approval)
+}
+
+// The picture of the marketers' page has a new coupon from its form to its own page.
+func TestPicture_ShowsACampaign(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, "+
+		"runs_after, events_after) VALUES (JSON_ARRAY('create:1000000'), JSON_ARRAY(?), '[]', 'Asia/Seoul', "+
+		"UTC_TIMESTAMP(6), 'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
+	site := "http://" + behindProxy(d).Console
+	han, lee := visitor{t, site, "han", "team-marketing"}, visitor{t, site, "lee", "team-finance"}
+	opens := d.Now().Add(48 * time.Hour).In(time.FixedZone("KST", 9*3600)).Truncate(time.Hour)
+	values := url.Values{"name": {"블랙프라이데이 1만 원"}, "discount-won": {"10000"}, "cadence": {"immediate"},
+		"opens": {opens.Format("2006-01-02T15:04")}, "closes": {opens.Add(10 * time.Hour).Format("2006-01-02T15:04")}}
+	_, form, _ := han.ask(http.MethodGet, "/do/create?"+values.Encode(), nil)
+	values.Set("seats", "1000")
+	_, preview, _ := han.ask(http.MethodGet, "/do/create?"+values.Encode(), nil)
+	_, asked, _ := han.ask(http.MethodPost, "/do/create", fill(preview, "MKT-7"))
+	require.Contains(t, asked, "승인 요청 1번")
+	_, approval := lee.decides("1", "approve")
+	require.Contains(t, approval, "승인됨")
+	_, ready, _ := han.ask(http.MethodGet, "/approvals/1", nil)
+	_, done, _ := han.ask(http.MethodPost, "/approvals/1/use", onlyForm(ready, "use", ""))
+	require.Contains(t, done, "끝났습니다")
+	_, made, _ := han.ask(http.MethodGet, "/coupons/1", nil)
+	requirePicture(t, "campaigns.svg", form, preview, ready, made)
+}
+
+// requirePicture demands that a picture of the documents shows the pages as they are.
+func requirePicture(t *testing.T, name string, pages ...string) {
+	t.Helper()
+	path, picture := "../../docs/"+name, draw(t, pages...)
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(picture), 0o644))
 	}
@@ -157,6 +188,7 @@ func mainOf(t *testing.T, page string) string {
 
 var (
 	anInstant = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?`)
+	aTime     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d(:|%3[Aa])\d\d((:|%3[Aa])\d\d)?`)
 	aDigest   = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 	aJob      = regexp.MustCompile(`name="job" value="[^"]*"`)
 )
@@ -164,6 +196,7 @@ var (
 // steady replaces what differs from run to run.
 func steady(page string) string {
 	page = anInstant.ReplaceAllString(page, "2026-11-27 00:00:00")
+	page = aTime.ReplaceAllString(page, "2026-11-27T14:00")
 	page = aJob.ReplaceAllString(page, `name="job" value=""`)
 	return aDigest.ReplaceAllString(page, "sha256:5f3c…")
 }
