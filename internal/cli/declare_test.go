@@ -48,7 +48,7 @@ func TestDeclarations_AreWhole(t *testing.T) {
 		}
 		require.Equal(t, len(v.Actions) > 0, v.Has("ask"), v.Path)
 		operator := signin.Person{Roles: []signin.Role{signin.Operator}}
-		require.True(t, operator.May(v.MayBe(verb.Values{})), v.Path)
+		require.True(t, operator.May(v.RightFor(verb.Values{})), v.Path)
 	}
 	for _, action := range append(slices.Clone(approval.Actions), approval.SetPolicy) {
 		require.Equal(t, 1, actions[action], action)

@@ -139,7 +139,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		v["refuse"], title = checked, text.ConsoleRefuse
 	case "use":
 		one, v = c.Verbs.OfPlan(a.Plan)
-		if one == nil || !own || !person.May(one.MayBe(v)) {
+		if one == nil || !own || !person.May(one.RightFor(v)) {
 			c.forbidden(w, r)
 			return
 		}

@@ -91,7 +91,7 @@ func (c *Console) open(w http.ResponseWriter, r *http.Request,
 		return nil, nil, false
 	}
 	v, complete = valuesOf(one, given)
-	if !c.may(w, r, one.MayBe(v)) {
+	if !c.may(w, r, one.RightFor(v)) {
 		return nil, nil, false
 	}
 	return one, v, complete

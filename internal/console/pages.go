@@ -243,7 +243,7 @@ func (p *page) download(href string) {
 // change adds a link to the form of a verb with these values, if the person may use it.
 func (c *Console) change(p *page, name string, pairs ...string) {
 	one := c.Verbs.Named(name)
-	if p.Person.May(one.MayBe(with(verb.Values{}, pairs...))) {
+	if p.Person.May(one.RightFor(with(verb.Values{}, pairs...))) {
 		p.Changes = append(p.Changes, link{Text: p.say(one.Title), Href: query("/do/"+name, pairs...)})
 	}
 }

@@ -80,8 +80,8 @@ func (v *Verb) Name() string {
 	return v.Path[strings.LastIndex(v.Path, " ")+1:]
 }
 
-// MayBe returns the right that a call of the verb needs.
-func (v *Verb) MayBe(values Values) signin.Right {
+// RightFor returns the right that a call of the verb needs.
+func (v *Verb) RightFor(values Values) signin.Right {
 	if v.RightOf != nil {
 		return v.RightOf(values)
 	}
