@@ -205,6 +205,7 @@ type page struct {
 	leads   func(value any) string // path that a cell leads to, if it is not the usual one; may be nil
 	last    any                    // id of the last row of a full table
 	away    bool                   // a server is away, and the verb may succeed later
+	wrong   bool                   // a value is
 	missing bool                   // what the verb was asked about does not exist
 	digest  string                 // digest of the preview; empty: it has none
 	costWon int64                  // of what is previewed; 0: nothing

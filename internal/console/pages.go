@@ -89,7 +89,7 @@ func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values)
 	} else {
 		p.Notes = append(p.Notes, said...)
 	}
-	p.Bad, p.away = p.Bad || answer.Exit != 0, answer.Exit == serversAway
+	p.Bad, p.away, p.wrong = p.Bad || answer.Exit != 0, answer.Exit == serversAway, len(answer.Wrong) > 0
 	return answer
 }
 
@@ -109,7 +109,7 @@ func (p *page) status() int {
 	if !p.Bad || len(p.Blocks) > 0 {
 		return http.StatusOK
 	}
-	return statusOf(p.missing, p.away || len(p.Notes) == 0)
+	return statusOf(p.missing, p.away || len(p.Notes) == 0 && !p.wrong)
 }
 
 // statusOf is the status of a page on which a verb has printed nothing but errors.

@@ -354,8 +354,9 @@ func TestStory_OfACampaign(t *testing.T) {
 	}
 	_, form, _ := han.ask(http.MethodGet, "/do/create", nil)
 	require.Contains(t, form, `value="30"`)
-	_, wrong, _ := han.ask(http.MethodGet, create(url.Values{"name": {"반값"}, "seats": {"10"},
+	status, wrong, _ := han.ask(http.MethodGet, create(url.Values{"name": {"반값"}, "seats": {"10"},
 		"discount-percent": {"50"}}), nil)
+	require.Equal(t, http.StatusUnprocessableEntity, status)
 	require.Contains(t, wrong, "--discount-max-won은 함께")
 	path := create(url.Values{"name": {"11월 선착순"}, "seats": {"1000"}, "discount-won": {"10000"}})
 	_, preview, _ := han.ask(http.MethodGet, path, nil)
@@ -415,7 +416,7 @@ func TestStory_OfACampaign(t *testing.T) {
 	address, err := url.Parse(html.UnescapeString(change[1]))
 	require.NoError(t, err)
 	values := address.Query()
-	status, form, _ := han.ask(http.MethodGet, address.String(), nil)
+	status, form, _ = han.ask(http.MethodGet, address.String(), nil)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, form, `value="`+opens.Format("2006-01-02T15:04:05")+`"`)
 	require.Contains(t, form, "바뀌는 것이 없습니다")
