@@ -200,7 +200,7 @@ func (r *Verifier) findOrphans(ctx context.Context, db *sql.DB, v *Verdict) erro
 		}
 		v.findAny(4, NeverSettled, look.Waiting+look.DLQ,
 			"applications in Redis: %d; coupon %d does not exist, and no run settles them", id)
-		v.findAny(6, CouponMissing, look.Issued,
+		v.findAny(6, CouponMissing, look.Issued+look.ByHand,
 			"users whom Redis knows to have a coupon: %d; coupon %d does not exist: MySQL has lost it", id)
 	}
 	return nil

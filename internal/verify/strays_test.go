@@ -22,7 +22,7 @@ func TestStraysFindsRowsAndKeys(t *testing.T) {
 	}
 	key := func(name func(c *fixture) string) func(*fixture) {
 		return func(c *fixture) {
-			c.redis(2, "ZADD", name(c), 1, "1", 2, "2")
+			c.redis(2, "ZADD", name(c), 0, "1", 2, "2") // as a mark, the first one was given by hand
 			c.T.Cleanup(func() { require.NoError(c.T, c.Redis.Del(context.Background(), name(c)).Err()) })
 		}
 	}
