@@ -153,21 +153,3 @@ func Rejected(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponID, 
 	rows, err := mysqltx.Collect(ctx, q, (*Row).fields, selectRejectedSQL, couponID, run, from, from, after.user, limit)
 	return rows, mysqltx.Wrap(err, "read rejected applications of coupon %d", couponID)
 }
-
-const unfinishedSQL = `
-JOIN settlement s ON s.run_id = r.run_id AND s.coupon_id = r.coupon_id
-WHERE r.coupon_id = ? AND (s.cleaned_at IS NULL OR s.cleaned_at >= ?) AND r.user_id IN `
-
-// CountUnfinished returns how many of the users were settled by runs whose clean-up had not ended at an instant: such
-// runs still take them out of Redis.
-func CountUnfinished(ctx context.Context, tx *sql.Tx, id coupon.CouponID, at time.Time,
-	of []coupon.Application) (n int, err error) {
-	args := []any{id, at.UTC()}
-	for _, a := range of {
-		args = append(args, a.User())
-	}
-	users := unfinishedSQL + mysqltx.In(len(of))
-	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM (SELECT r.user_id FROM application_outcome r "+users+
-		" UNION SELECT r.user_id FROM user_coupon r "+users+") AS unfinished", append(args, args...)...).Scan(&n)
-	return n, mysqltx.Wrap(err, "look for the runs that settled %d users of coupon %d", len(of), id)
-}

@@ -149,23 +149,17 @@ func (p closedPage) failures() []coupon.Failure { return slices.Concat(p.Review,
 // closePage decides one page in its own transaction, under the coupon's lock. After a duplicate the transaction is
 // repeated; the second attempt classifies the whole page under the lock.
 func (s *settlement) closePage(ctx context.Context, page restPage, before closing) (done closedPage, err error) {
-	attempt, returned := 0, 0
+	attempt := 0
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		attempt++
-		returned = 0
 		done, err = s.recordPage(ctx, tx, locked, page, before, attempt)
-		if err != nil || len(done.RecordedBefore) == 0 {
-			return err
-		}
-		beside, err := records.CountUnfinished(ctx, tx, locked.ID, s.run.startedAt, done.RecordedBefore)
-		returned = max(0, len(done.RecordedBefore)-beside)
 		return err
 	})
 	if err != nil {
 		return closedPage{}, err
 	}
 	done.tally = tally{Counts: Counts{NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)},
-		returned: returned}
+		before: len(done.RecordedBefore)}
 	return done, nil
 }
 

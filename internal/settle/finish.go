@@ -77,7 +77,7 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		}
 		counts.UnderReview = moved
 	}
-	if done.closed.returned > 0 { // the runs that have settled them may have asked before a server lacked the clean-up
+	if done.closed.before > 0 { // the runs that have settled them may have asked before a server lacked the clean-up
 		if err := promise.Ask(ctx, q, s.coupon.ID); err != nil {
 			return finished{}, err
 		}

@@ -40,8 +40,7 @@ type causes map[coupon.Cause]int
 type tally struct {
 	Counts
 	causes causes
-	// returned are applications that a run had settled and cleaned up before this one began: a server lacked that.
-	returned int
+	before int // applications that another run had settled, and that only left Redis
 }
 
 func (t tally) plus(u tally) tally {
@@ -51,7 +50,7 @@ func (t tally) plus(u tally) tally {
 			both[cause] += n
 		}
 	}
-	return tally{t.Counts.Plus(u.Counts), both, t.returned + u.returned}
+	return tally{t.Counts.Plus(u.Counts), both, t.before + u.before}
 }
 
 // reviewed returns the tally of failures that were moved to the DLQ.
