@@ -116,6 +116,31 @@ func AnyNotSelected(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID) (
 	return found, mysqltx.Wrap(err, "look for not selected of coupon %d", couponID)
 }
 
+const recordersSQL = `
+SELECT DISTINCT r.id, r.cutoff FROM application_outcome o JOIN settlement_run r ON r.id = o.run_id
+WHERE o.coupon_id = ? AND o.user_id IN `
+
+// Recorders returns the runs that have recorded outcomes of applications, and their cutoffs.
+func Recorders(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
+	of []coupon.Application) (map[coupon.RunID]time.Time, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	args := []any{couponID}
+	for _, a := range of {
+		args = append(args, a.User())
+	}
+	cutoffs := map[coupon.RunID]time.Time{}
+	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
+		var run coupon.RunID
+		var cutoff time.Time
+		err := rows.Scan(&run, &cutoff)
+		cutoffs[run] = cutoff
+		return err
+	}, recordersSQL+mysqltx.In(len(of)), args...)
+	return cutoffs, mysqltx.Wrap(err, "look for the runs that recorded applications of coupon %d", couponID)
+}
+
 // Row is a row of user_coupon or application_outcome. The zero Row is before all others.
 type Row struct {
 	user coupon.UserID

@@ -150,16 +150,20 @@ func (p closedPage) failures() []coupon.Failure { return slices.Concat(p.Review,
 // repeated; the second attempt classifies the whole page under the lock.
 func (s *settlement) closePage(ctx context.Context, page restPage, before closing) (done closedPage, err error) {
 	attempt := 0
+	var settledBy runs
 	err = s.underLock(ctx, func(ctx context.Context, tx *sql.Tx, locked coupon.Coupon) (err error) {
 		attempt++
-		done, err = s.recordPage(ctx, tx, locked, page, before, attempt)
+		if done, err = s.recordPage(ctx, tx, locked, page, before, attempt); err != nil {
+			return err
+		}
+		settledBy, err = records.Recorders(ctx, tx, locked.ID, done.RecordedBefore)
 		return err
 	})
 	if err != nil {
 		return closedPage{}, err
 	}
 	done.tally = tally{Counts: Counts{NotSelected: len(done.NotSelected), AlreadyIssued: len(done.AlreadyIssued)},
-		before: len(done.RecordedBefore)}
+		before: settledBy}
 	return done, nil
 }
 

@@ -77,8 +77,8 @@ func (s *settlement) completeRecords(ctx context.Context, q mysqltx.Querier, don
 		}
 		counts.UnderReview = moved
 	}
-	if done.closed.before > 0 { // the runs that have settled them may have asked before a server lacked the clean-up
-		if err := promise.Ask(ctx, q, s.coupon.ID); err != nil {
+	for run, cutoff := range done.closed.before { // they may have asked before a server lacked their clean-up
+		if _, err := promise.AskForLater(ctx, q, run, cutoff, s.coupon.ID); err != nil {
 			return finished{}, err
 		}
 	}

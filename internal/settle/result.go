@@ -3,6 +3,7 @@ package settle
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,10 +38,13 @@ func (c Counts) sum() int {
 // causes counts the applications that were moved to the DLQ, by cause.
 type causes map[coupon.Cause]int
 
+// runs are the cutoffs of runs.
+type runs map[coupon.RunID]time.Time
+
 type tally struct {
 	Counts
 	causes causes
-	before int // applications that another run had settled, and that only left Redis
+	before runs // the runs that had settled applications which this one took out of Redis
 }
 
 func (t tally) plus(u tally) tally {
@@ -50,7 +54,10 @@ func (t tally) plus(u tally) tally {
 			both[cause] += n
 		}
 	}
-	return tally{t.Counts.Plus(u.Counts), both, t.before + u.before}
+	before := make(runs, len(t.before)+len(u.before))
+	maps.Copy(before, t.before)
+	maps.Copy(before, u.before)
+	return tally{t.Counts.Plus(u.Counts), both, before}
 }
 
 // reviewed returns the tally of failures that were moved to the DLQ.
