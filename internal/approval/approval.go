@@ -56,6 +56,7 @@ type Approval struct {
 	Run            coupon.RunID `json:"run,omitempty"`
 
 	maker, checker identity
+	expired        bool
 }
 
 const askSQL = `
@@ -116,11 +117,12 @@ func scan(row interface{ Scan(...any) error }) (a Approval, err error) {
 		a.VoidPlan = new(Plan)
 		err = json.Unmarshal([]byte(voidPlan), a.VoidPlan)
 	}
-	a.State = a.state(approved, now)
+	a.expired = !a.ExpiresAt.After(now)
+	a.State = a.state(approved)
 	return a, err
 }
 
-func (a Approval) state(approved bool, now time.Time) State {
+func (a Approval) state(approved bool) State {
 	switch {
 	case a.UsedAt != nil:
 		return Used
@@ -128,7 +130,7 @@ func (a Approval) state(approved bool, now time.Time) State {
 		return Voided
 	case a.DecidedAt != nil && !approved:
 		return Refused
-	case !a.ExpiresAt.After(now):
+	case a.expired:
 		return Expired
 	case a.DecidedAt != nil:
 		return Approved
@@ -270,7 +272,8 @@ const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ?, coup
 	"used_at IS NULL AND voided_at IS NULL"
 
 // Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the
-// change, and holds the lock of the coupon's row. The approval is then used up, and an audit event names it.
+// change, and holds the lock of the coupon's row. The approval is then used up, and an audit event names it. That of a
+// list is used by each page until it expires, and each page's own event names it.
 func (t Ticket) Use(ctx context.Context, tx mysqltx.Querier, plan Plan, origin audit.Origin) error {
 	return t.UseFor(ctx, tx, plan, plan.Coupon, origin)
 }
@@ -283,7 +286,7 @@ func (t Ticket) UseFor(ctx context.Context, tx mysqltx.Querier, plan Plan, id co
 		return err
 	}
 	used, err := t.use(ctx, tx, policy, plan, id, origin)
-	if err != nil || used.ID == 0 {
+	if err != nil || used.ID == 0 || used.State == Used {
 		return err
 	}
 	return audit.Append(ctx, tx, origin, audit.ApprovalUsed, id,
@@ -313,7 +316,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	}
 	plan.Salt = used.Plan.Salt
 	switch {
-	case used.State != Approved:
+	case used.State != Approved && !(used.State == Used && plan.isOfList() && !used.expired):
 		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
 	case !used.Plan.sameRequest(plan):
 		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)
@@ -324,6 +327,9 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	case used.Digest != plan.Digest():
 		return used, &Refusal{error: text.UsageErrorf(text.ApprovalChanged, used.ID, difference(used.Plan, plan)),
 			Plan: plan, changed: used.ID}
+	}
+	if used.State == Used {
+		return used, nil
 	}
 	run := sql.Null[coupon.RunID]{V: origin.Run, Valid: origin.Run > 0}
 	return used, mysqltx.Wrap(mysqltx.Exec(ctx, tx, 1, useSQL, run, id, used.ID), "use approval %d", used.ID)

@@ -99,6 +99,12 @@ func (p Plan) sameRequest(other Plan) bool {
 		maps.Equal(p.Arguments, other.Arguments)
 }
 
+// isOfList reports whether the plan gives a coupon to the users of a list, which is done page by page.
+func (p Plan) isOfList() bool { return p.Action == Grant && p.Arguments[fileArgument] != "" }
+
+// fileArgument has the digest of a list.
+const fileArgument = "file"
+
 func (p Plan) salted() Plan {
 	if p.User != 0 {
 		p.Salt = rand.Text()

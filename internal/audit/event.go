@@ -47,6 +47,7 @@ const (
 	CouponCadence     Action = "COUPON_CADENCE_CHANGED"
 
 	CouponGranted      Action = "COUPON_GRANTED"
+	CouponListGranted  Action = "COUPON_LIST_GRANTED" // to the users of a page of a list
 	CouponRevoked      Action = "COUPON_REVOKED"
 	CouponReissued     Action = "COUPON_REISSUED"
 	CouponUserExtended Action = "COUPON_USER_EXTENDED"

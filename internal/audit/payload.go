@@ -41,6 +41,7 @@ var Payloads = map[Action]Payload{
 	CouponUnfinalised: Unfinalised{},
 
 	CouponGranted:      HolderChange{},
+	CouponListGranted:  GrantedList{},
 	CouponRevoked:      HolderChange{},
 	CouponReissued:     HolderChange{},
 	CouponUserExtended: HolderChange{},
@@ -189,6 +190,15 @@ type Unfinalised struct {
 // HolderChange is a change of the coupon of the event's user.
 type HolderChange struct {
 	Expires *Change[*time.Time] `json:"expiresAt,omitempty"`
+	CouponChange
+}
+
+// GrantedList is a page of a list. Its users are those of coupon_log with the time of the event.
+type GrantedList struct {
+	List     string    `json:"list"`               // digest of the users of the whole list
+	Users    int64     `json:"users"`              // how many these are
+	Approval uint64    `json:"approval,omitempty"` // by which the list was granted
+	Expires  time.Time `json:"expiresAt"`
 	CouponChange
 }
 

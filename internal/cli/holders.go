@@ -72,15 +72,32 @@ func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
 }
 
 type couponGrantCmd struct {
-	holder `embed:""`
+	change `embed:""`
+	User   coupon.UserID `placeholder:"ID" form:"required"`
+	File   string        `placeholder:"FILE" form:"-"`
 }
 
 func (*couponGrantCmd) Declare() verb.Declaration {
-	return onHolder(text.ConsoleGrant, approval.Grant)
+	d := onHolder(text.ConsoleGrant, approval.Grant)
+	d.RightOf = func(given verb.Values) signin.Right {
+		if given["file"] != "" {
+			return signin.GrantList
+		}
+		return signin.ChangePerson
+	}
+	return d
+}
+
+func (c *couponGrantCmd) Validate() error {
+	return errors.Join(about("--user", refuse((c.User > 0) == (c.File != ""), text.UserOrFile)), c.change.Validate())
 }
 
 func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
-	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
+	if c.File != "" {
+		return c.grantList(ctx, p)
+	}
+	one := holder{c.change, c.User}
+	return one.do(ctx, p, holderVerb{func(a *couponadmin.Admin, s *servers) (*couponadmin.HolderChange, error) {
 		return a.Grant(ctx, c.ID, couponadmin.Grantee{User: c.User, Users: s.users, Zone: p.Zone})
 	}, text.CouponIsGranted, text.CouponWasGranted, text.GrantNotMarked,
 		func(v view.View, made *couponadmin.HolderChange) {
@@ -88,6 +105,49 @@ func (c *couponGrantCmd) run(ctx context.Context, p *program) error {
 				v.Println(text.GrantedApplication)
 			}
 		}})
+}
+
+// progressEvery is the interval between lines about the progress of a list.
+const progressEvery = 5 * time.Second
+
+func (c *couponGrantCmd) grantList(ctx context.Context, p *program) error {
+	list, err := p.readList(c.File)
+	if err != nil {
+		return p.printRefusal(err)
+	}
+	var made *couponadmin.ListGrant
+	err = p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, s *servers) (*couponadmin.Change, error) {
+		told := p.Now()
+		progress := func(done int) {
+			if now := p.Now(); now.Sub(told) >= progressEvery {
+				p.warn(text.ListProgress, done, len(list.Users))
+				told = now
+			}
+		}
+		made, err = a.GrantList(ctx, c.ID, couponadmin.Grantees{List: list, Users: s.users, Zone: p.Zone,
+			Progress: progress})
+		if err != nil && made.Granted > 0 && !a.DryRun { // what is done stays
+			p.view().ListGranted(made)
+			p.printErrors(err)
+			p.warn(text.ListStopped, made.Done(), made.Users)
+			return nil, exitError(exitCode(err))
+		}
+		return &couponadmin.Change{Plan: made.Plan}, err
+	})
+	switch {
+	case err != nil || c.Ask:
+		return err
+	case c.Output == "json":
+		err = output.JSON(p.Stdout, made.Summary())
+	case c.DryRun:
+		p.view().ListPlanned(made)
+	default:
+		p.view().ListGranted(made)
+	}
+	if made.PublishErr != nil {
+		p.warn(text.ListNotMarked, made.PublishErr)
+	}
+	return err
 }
 
 type couponRevokeCmd struct {

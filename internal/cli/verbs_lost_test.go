@@ -20,7 +20,8 @@ import (
 func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorldBehindProxies(t)
-	w.AddUsers(1, 2, 3, 4)
+	listed := jajeongtest.Between[coupon.UserID](101, 5102)
+	w.AddUsers(append([]coupon.UserID{1, 2, 3, 4}, listed...)...)
 	w.SetStatus("BLOCKED", 3)
 	w.servers[0] = "--mysql-dsn=" + w.Accounts["jajeong_operator"]
 	person := []string{"--operator=kim", "--reason=test"}
@@ -64,6 +65,19 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 			func(w *world, c coupon.CouponID) {
 				require.Equal(w.T, []uint64{6}, w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
 				w.logged(c, 4, "GRANTED")
+			},
+		},
+		"coupon grant --file": {
+			func(c coupon.CouponID) []string {
+				return []string{"coupon", "grant", fmt.Sprint(c), "--file=" + listFile(w.T, listed)}
+			},
+			func(w *world, c coupon.CouponID) {
+				require.Equal(w.T, []uint64{uint64(5 + len(listed))},
+					w.IDs("SELECT total_quantity FROM coupon WHERE id = ?", c))
+				require.EqualValues(w.T, len(listed), w.Number("SELECT COUNT(*) FROM user_coupon u JOIN coupon_log l ON "+
+					"l.user_coupon_id = u.id AND l.kind = 'GRANTED' WHERE u.coupon_id = ?", c))
+				require.EqualValues(w.T, 2, w.Number("SELECT COUNT(*) FROM audit_event WHERE coupon_id = ? AND "+
+					"action = 'COUPON_LIST_GRANTED'", c))
 			},
 		},
 		"coupon revoke": {

@@ -144,7 +144,8 @@ func (a *Admin) Grant(ctx context.Context, couponID coupon.CouponID, to Grantee)
 			return checkGrantee(ctx, tx, to)
 		},
 		write: func(ctx context.Context, tx *sql.Tx, f wallet.Facts, d wallet.Decision) error {
-			return a.insertGranted(ctx, tx, f.Now, d)
+			return wallet.GrantAll(ctx, tx, wallet.Grants{Coupon: couponID, Users: []coupon.UserID{to.User}, At: f.Now,
+				ExpiresAt: d.Coupon.ExpiresAt, Actor: a.Operator})
 		}})
 }
 
@@ -185,10 +186,7 @@ func planGrant(c coupon.Coupon, f wallet.Facts, found bool, to Grantee) (wallet.
 		Entries: []wallet.Entry{{Kind: coupon.LogGranted, ExpiresAt: expires, Seats: 1}}}, nil
 }
 
-const (
-	activeUserSQL  = "SELECT {active}, {status} FROM {users} WHERE {id} = ? AND ? <= {last}"
-	insertGrantSQL = "INSERT INTO user_coupon (coupon_id, user_id, issued_at, expires_at, seq) VALUES (?, ?, ?, ?, ?)"
-)
+const activeUserSQL = "SELECT {active}, {status} FROM {users} WHERE {id} = ? AND ? <= {last}"
 
 // checkGrantee refuses users who do not exist or are not active.
 func checkGrantee(ctx context.Context, tx *sql.Tx, to Grantee) error {
@@ -210,19 +208,6 @@ func checkGrantee(ctx context.Context, tx *sql.Tx, to Grantee) error {
 		return text.About("user", text.UsageErrorf(text.RefusedInactiveUser, to.User, users.Shown(status)))
 	}
 	return nil
-}
-
-func (a *Admin) insertGranted(ctx context.Context, tx *sql.Tx, now time.Time, d wallet.Decision) error {
-	u := d.Coupon
-	done, err := tx.ExecContext(ctx, insertGrantSQL, u.Coupon, u.User, now, u.ExpiresAt.UTC(), u.Seq)
-	if err != nil {
-		return fmt.Errorf("grant coupon %d to user %d: %w", u.Coupon, u.User, err)
-	}
-	id, err := done.LastInsertId()
-	if err != nil {
-		return fmt.Errorf("grant coupon %d to user %d: %w", u.Coupon, u.User, err)
-	}
-	return wallet.Log(ctx, tx, coupon.UserCouponID(id), 0, now, a.Operator, d.Entries...)
 }
 
 // changeHolder makes a change of an issued coupon. MySQL decides: while Redis is away, the change is possible, too.

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/ledger"
@@ -56,7 +55,7 @@ func (c Application) Failure() (f coupon.Failure, ok bool) {
 const exceptionsSQL = `
 SELECT j.n, {id} IS NOT NULL, {active}, {status}, c.user_id IS NOT NULL, IF(c.run_id IS NULL, NULL, c.applied_at),
     o.applied_at
-FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j
+FROM ` + mysqltx.UsersTable + `
 LEFT JOIN {users} ON {id} = j.user_id AND j.user_id <= {last}
 LEFT JOIN user_coupon c ON ? AND c.coupon_id = ? AND c.user_id = j.user_id
 LEFT JOIN application_outcome o FORCE INDEX (PRIMARY) ON ? AND o.coupon_id = ? AND o.user_id = j.user_id
@@ -107,7 +106,7 @@ func Classify(ctx context.Context, q mysqltx.Querier, directory *users.Directory
 			c.Verdict, c.Status = InactiveUser, status
 		}
 		return nil
-	}, table.SQL(exceptionsSQL), usersJSON(page, order), past.Held, couponID, past.Recorded, couponID)
+	}, table.SQL(exceptionsSQL), mysqltx.UsersJSON(usersOf(page, order)), past.Held, couponID, past.Recorded, couponID)
 	if err != nil {
 		return nil, fmt.Errorf("classify applications of coupon %d: %w", couponID, err)
 	}
@@ -175,16 +174,10 @@ func findDropped(ctx context.Context, q mysqltx.Querier, couponID coupon.CouponI
 	return nil
 }
 
-// usersJSON returns the user ids of a page, in the given order, as a JSON array.
-func usersJSON(page []coupon.Application, order []int) string {
-	const perUser = 12 // bytes: a number and a comma
-	text := make([]byte, 1, 2+perUser*len(page))
-	text[0] = '['
+func usersOf(page []coupon.Application, order []int) []coupon.UserID {
+	users := make([]coupon.UserID, len(page))
 	for i, place := range order {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendUint(text, uint64(page[place].User()), 10)
+		users[i] = page[place].User()
 	}
-	return string(append(text, ']'))
+	return users
 }

@@ -239,16 +239,22 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 	return unsettled, unsettled
 }
 
-// auditsSQL leaves out the events about other users, also about those who were forgotten.
+// auditsSQL leaves out the events about other users, also about those who were forgotten. Of the pages of lists it has
+// the one by which the user got the coupon.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
 WHERE e.coupon_id = ? AND (e.user_hash IS NULL OR e.user_id = ?)
+    AND (e.action <> 'COUPON_LIST_GRANTED' OR e.at = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
 func (r *reader) readAudits(ctx context.Context) error {
+	granted := mysqltx.Latest
+	if r.UserCoupon != nil {
+		granted = r.UserCoupon.IssuedAt
+	}
 	events, err := mysqltx.Collect(ctx, r.tx, func(e *Event) []any {
 		e.Kind = EventAudit
 		return []any{&e.At, &e.Actor, &e.Action, &e.Run, &e.Reason, &e.Detail}
-	}, auditsSQL, r.CouponID, r.UserID, maxAudits+1)
+	}, auditsSQL, r.CouponID, r.UserID, granted, maxAudits+1)
 	r.explanation.Events = bounded(r, events, maxAudits)
 	if r.UserCoupon != nil {
 		r.explanation.Events = r.UserCoupon.addReasons(r.explanation.Events)

@@ -159,9 +159,11 @@ func (r *reader) readLog(ctx context.Context) error {
 	return err
 }
 
-var operatorActs = map[coupon.LogKind]audit.Action{
-	coupon.LogGranted: audit.CouponGranted, coupon.LogRevoked: audit.CouponRevoked,
-	coupon.LogReissued: audit.CouponReissued, coupon.LogExtended: audit.CouponUserExtended,
+var operatorActs = map[coupon.LogKind][]audit.Action{
+	coupon.LogGranted:  {audit.CouponGranted, audit.CouponListGranted},
+	coupon.LogRevoked:  {audit.CouponRevoked},
+	coupon.LogReissued: {audit.CouponReissued},
+	coupon.LogExtended: {audit.CouponUserExtended},
 }
 
 // addReasons moves the reason of each operator's act from its audit event to the log, and drops the event: one line
@@ -170,9 +172,9 @@ var operatorActs = map[coupon.LogKind]audit.Action{
 func (c *UserCoupon) addReasons(audits []Event) []Event {
 	for i := range slices.Backward(c.Log) {
 		entry := &c.Log[i]
-		action, byOperator := operatorActs[entry.Kind]
-		at := slices.IndexFunc(audits, func(e Event) bool { return e.Action == action })
-		if byOperator && at >= 0 && audits[at].Actor == entry.Actor {
+		actions := operatorActs[entry.Kind]
+		at := slices.IndexFunc(audits, func(e Event) bool { return slices.Contains(actions, e.Action) })
+		if at >= 0 && audits[at].Actor == entry.Actor {
 			entry.Reason, entry.ExpiredAt = audits[at].Reason, endBefore(audits[at])
 			audits = slices.Delete(audits, at, at+1)
 		}

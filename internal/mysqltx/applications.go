@@ -14,6 +14,22 @@ const ApplicationsTable = `JSON_TABLE(?, '$[*]' COLUMNS (
 	n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$[0]', arrival BIGINT UNSIGNED PATH '$[1]'
 )) AS j`
 
+// UsersTable turns UsersJSON into rows.
+const UsersTable = "JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY, user_id BIGINT UNSIGNED PATH '$')) AS j"
+
+// UsersJSON returns [user id, …].
+func UsersJSON(users []coupon.UserID) string {
+	const perUser = 12 // bytes: a number and a comma
+	text := append(make([]byte, 0, 2+perUser*len(users)), '[')
+	for i, user := range users {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendUint(text, uint64(user), 10)
+	}
+	return string(append(text, ']'))
+}
+
 // AppliedAt converts the arrival of ApplicationsTable into DATETIME(6). FROM_UNIXTIME would lose microseconds.
 const AppliedAt = `CAST('1970-01-01' AS DATETIME(6)) + INTERVAL j.arrival MICROSECOND`
 

@@ -41,6 +41,10 @@ func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 	case audit.HolderChange:
 		change(&w, text.ColumnValidUntil, is.Expires, l.timeOrNone)
 		w.changed(is.CouponChange)
+	case audit.GrantedList:
+		w.say(l.Sprintf(text.DetailList, grouped(is.Users), Printable(is.List)))
+		w.value(text.ColumnValidUntil, l.Instant(is.Expires))
+		w.changed(is.CouponChange)
 	case audit.Unfinalised:
 		why := text.DetailForNewSeats
 		if is.RedisLostEnd {

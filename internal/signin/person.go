@@ -31,6 +31,7 @@ const (
 	Act                       // forms, one's own jobs and requests; each change needs its right, too
 	SeePerson                 // one person at a time
 	ChangePerson              // the coupon of one person: grant, revoke, reissue, extend
+	GrantList                 // give a coupon to a list of persons
 	ReviewPerson              // retry and drop the DLQ entry of one person
 	SeeLists                  // lists of persons, the DLQ, reports, approvals
 	Settle                    // run again, accept a gap, retry and drop DLQ entries of many
@@ -45,6 +46,7 @@ var rights = map[Right][]Role{
 	Act:          {Marketing, CS, Finance, Operator},
 	SeePerson:    {CS, Finance, Operator},
 	ChangePerson: {CS, Operator},
+	GrantList:    {Finance, Operator},
 	ReviewPerson: {CS, Finance, Operator},
 	SeeLists:     {Finance, Operator},
 	Settle:       {Finance, Operator},

@@ -16,6 +16,7 @@ var (
 		"the recorded count is %d, but %d coupon{|s} {is|are} issued, of %d seat{|s}"}
 	DetailForgotten = Message{"삭제한 신청 결과 %d건, 고객번호를 지운 감사 기록 %d건",
 		"%d outcome{|s} deleted, %d audit event{|s} without the user"}
+	DetailList      = Message{"%s명의 명단 가운데 일부(%s)", "a part of the list of %s user{|s} (%s)"}
 	DetailPutBack   = Message{"저널에서 되돌린 신청 %d건", "%d put back from the journal"}
 	DetailMoved     = Message{"처음 신청한 자리로 옮긴 신청 %d건", "%d moved to their first arrival"}
 	DetailFromMarks = Message{"발급받았다는 표시에 따라 다시 넣은 고객 %d명", "%d winner{|s} entered again from their marks"}

@@ -86,7 +86,8 @@ var examples = map[string][]string{
       --discount-won 5000 --key BF-2026-1 --operator park --reason MKT-1`,
 		`settle coupon create --name "Rush, round 2" --seats 1000 --opens "2026-11-27 14:00" --closes "2026-11-27 15:00" \
       --cadence immediate --line-limit 50000 --campaign 7 --operator park --reason MKT-5`},
-	"settle coupon grant": {`settle coupon grant 42 --user 7 --operator lee --reason "CS-210: lost by our fault"`},
+	"settle coupon grant": {`settle coupon grant 42 --user 7 --operator lee --reason "CS-210: lost by our fault"`,
+		`settle coupon grant 42 --file users.csv --dry-run`},
 	"settle coupon revoke": {
 		`settle coupon revoke 42 --user 7 --operator lee --reason "CS-211: account was shared"`,
 		"settle coupon revoke 42 --user 7 --free-seat --operator lee --reason CS-212",

@@ -250,6 +250,7 @@ var help = map[string]Message{
 	"settle coupon create --discount-max-won": {"할인율로 할인할 최대 금액(원).", "The highest discount, in won, with --discount-percent."},
 	"settle coupon create --minimum-won":      {"쿠폰을 쓸 수 있는 최소 주문 금액(원).", "The lowest amount of an order, in won, that can use the coupon."},
 	"settle coupon grant --user":              {"쿠폰을 받을 고객. 등록되어 있고 활성 상태여야 합니다.", "The user, who must be known and active."},
+	"settle coupon grant --file":              {"쿠폰을 받을 고객들의 명단. 엑셀에서 저장한 CSV나 NDJSON이며 -는 표준 입력입니다. 이미 가진 고객, 등록되지 않았거나 활성 상태가 아닌 고객은 건너뜁니다.", "A list of users: CSV as Excel saves it, or NDJSON; - is standard input. Who has the coupon, is unknown or is not active is left out."},
 	"settle coupon revoke --user":             {"쿠폰을 가진 고객.", "The user who has the coupon."},
 	"settle coupon reissue --user":            {"쿠폰을 회수당한 고객.", "The user whose coupon was revoked."},
 	"settle coupon extend-user --user":        {"쿠폰을 가진 고객.", "The user who has the coupon."},

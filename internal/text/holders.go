@@ -37,6 +37,25 @@ var (
 		"If an application of the user is waiting or under review, it is settled as ALREADY_ISSUED."}
 	GrantNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n이 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"Redis may not have the change: %v\nIt may still accept an application of the user, which is then settled as ALREADY_ISSUED."}
+	UserOrFile = Message{"고객 한 명 또는 명단 하나를 지정하세요.", "give one user or one list of users."}
+	ListGranted = Message{"쿠폰 %d %s: 명단의 고객 %d명 가운데 %d명에게 지급했습니다. 지급한 만큼 수량을 늘렸습니다.",
+		"coupon %d %s: of the %d user{|s} of the list, %d got it. It got a seat more for each."}
+	ListPlanned = Message{"쿠폰 %d %s: 명단의 고객 %d명 가운데 %d명에게 지급하고 그만큼 수량을 늘립니다. 아직 변경된 내용은 없습니다.",
+		"coupon %d %s: of the %d user{|s} of the list, %d would get it, and it would get a seat more for each. Nothing was changed."}
+	ListNothing = Message{"쿠폰 %d %s: 명단의 고객 %d명 가운데 새로 지급할 고객이 없습니다. 변경된 내용이 없습니다.",
+		"coupon %d %s: of the %d user{|s} of the list, nobody gets it. Nothing was changed."}
+	ListProgress = Message{"%d명 / %d명", "%d of %d user{|s}"}
+	ListStopped  = Message{"명단의 고객 %[2]d명 가운데 %[1]d명까지 처리하고 중단되었습니다. 같은 명단으로 다시 실행하면 나머지에게 지급합니다. 이미 받은 고객에게 두 번 지급되지 않습니다.",
+		"It stopped after %d of the %d user{|s} of the list. Run it again with the same list: the others get the coupon, and nobody gets it twice."}
+	ListNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n지급받은 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
+		"Redis may not have the change: %v\nIt may still accept applications of these users, which are then settled as ALREADY_ISSUED."}
+	ListNotGiven   = Message{"지급하지 않은 고객(최대 %d명 표시):", "Some who do not get it (at most %d):"}
+	ColumnListed   = Message{"명단", "on the list"}
+	ColumnNew      = Message{"지급", "get it"}
+	ColumnUnknown  = Message{"없는 고객", "unknown"}
+	ColumnInactive = Message{"비활성 고객", "inactive"}
+	ColumnHeld     = Message{"이미 보유", "have it"}
+
 	CouponIsRevoked = Message{"쿠폰 %d %s: %d번 고객에게서 회수했습니다.",
 		"coupon %d %s is revoked from user %d."}
 	CouponWasRevoked = Message{"쿠폰 %d %s: %d번 고객에게서 이미 회수되었습니다. 변경된 내용이 없습니다.",

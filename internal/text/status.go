@@ -62,6 +62,7 @@ var words = map[string]Message{
 	"EXPIRED":  {"만료됨", "expired"},
 
 	"COUPON_GRANTED":       {"쿠폰 수동 지급", "gave a coupon by hand"},
+	"COUPON_LIST_GRANTED":  {"명단으로 쿠폰 지급", "gave coupons to a list"},
 	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
 	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},
 	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효 기한 연장", "extended an issued coupon"},

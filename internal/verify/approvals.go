@@ -42,6 +42,7 @@ var approvalRules = map[audit.Action]approvalRule{
 	audit.CouponCadence:        only("cadence"),
 	audit.CouponRecounted:      only("recount"),
 	audit.CouponGranted:        only("grant"),
+	audit.CouponListGranted:    only("grant"),
 	audit.CouponRevoked:        only("revoke"),
 	audit.CouponReissued:       only("reissue"),
 	audit.CouponUserExtended:   only("extend-user"),
@@ -127,6 +128,8 @@ func (e approvedEvent) before(after promised) (before promised) {
 		is = payload
 	case audit.HolderChange:
 		is = payload.CouponChange
+	case audit.GrantedList:
+		is = payload.CouponChange
 	}
 	if is.Seats != nil {
 		before.seats += int64(is.Seats.From - is.Seats.To)
@@ -140,8 +143,11 @@ func (e approvedEvent) before(after promised) (before promised) {
 // cost is the highest discount, in won, that the event made possible; -1: more than any amount.
 func (e approvedEvent) cost(before, after promised) int64 {
 	cost := new(big.Int).Sub(after.most(), before.most())
-	if _, byHand := e.detail.Payload(e.action).(audit.HolderChange); byHand {
+	switch payload := e.detail.Payload(e.action).(type) {
+	case audit.HolderChange:
 		cost = promised{1, after.Discount}.most()
+	case audit.GrantedList:
+		cost = promised{payload.Users, after.Discount}.most()
 	}
 	if cost.Sign() > 0 && !cost.IsInt64() {
 		return -1
@@ -232,7 +238,8 @@ func (c *check) checkApprovals(ctx context.Context) error {
 			!e.named(policies, rule.named, cost) {
 			continue
 		}
-		if !slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) }) {
+		byUse := slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) })
+		if !byUse && !given.hasList(e, policies) {
 			missing++
 		}
 	}
@@ -338,6 +345,17 @@ func (g givenApprovals) named(is audit.UsedApproval) *givenApproval {
 		return nil
 	}
 	return a
+}
+
+// hasList reports whether the event is a page of a list that was approved. The first page has used the approval.
+func (g givenApprovals) hasList(e approvedEvent, policies []policyVersion) bool {
+	is, ok := e.detail.Payload(e.action).(audit.GrantedList)
+	a := g[is.Approval]
+	if !ok || a == nil || !a.seen || !a.usedBy(e, a.policyOf(policies)) || e.at.After(a.expiresAt) {
+		return false
+	}
+	var plan struct{ Arguments struct{ File string } }
+	return json.Unmarshal([]byte(a.plan), &plan) == nil && plan.Arguments.File == is.List
 }
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.
