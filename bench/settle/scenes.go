@@ -127,21 +127,23 @@ func (m *measurement) beside(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s. %s\n\n", c.seats,
+		r.took.Round(time.Millisecond), applyPause, blockPause, cores) + waited(quiet, busy, applying, blocking), nil
+}
+
+// waited is a table of response times, for each kind of work when nothing else happened and during something.
+func waited(quiet, busy map[string]noticed, kinds ...string) string {
 	quantile := func(head string, q float64) report.Column[noticed] {
 		return report.Elapsed(head, func(n noticed) time.Duration { return n.Quantile(q) })
 	}
-	name := func(what string) []report.Row[noticed] {
-		return []report.Row[noticed]{
-			{Name: what + ", idle", Rounds: []noticed{quiet[what]}},
-			{Name: what + ", during it", Rounds: []noticed{busy[what]}},
-		}
+	var rows []report.Row[noticed]
+	for _, what := range kinds {
+		rows = append(rows, report.Row[noticed]{Name: what + ", idle", Rounds: []noticed{quiet[what]}},
+			report.Row[noticed]{Name: what + ", during it", Rounds: []noticed{busy[what]}})
 	}
-	rows := append(name(applying), name(blocking)...)
-	return fmt.Sprintf("During the settlement of %d seats (%s), every %s and every %s. %s\n\n", c.seats,
-		r.took.Round(time.Millisecond), applyPause, blockPause, cores) +
-		report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999),
-			quantile("longest", 1),
-			report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() })), nil
+	return report.Table("", rows, quantile("p50", 0.5), quantile("p99", 0.99), quantile("p99.9", 0.999),
+		quantile("longest", 1),
+		report.Ratio("ratio of p99", idleName, func(n noticed) float64 { return n.Quantile(0.99).Seconds() }))
 }
 
 // countsSQL reads each row once, as the least that a report and a check must read.

@@ -32,10 +32,10 @@ func New(o *stage.Options) func(ctx context.Context, s *stage.Stage) (string, er
 		scenes: stage.Scenes(o, []stage.Scene[*measurement]{
 			{Name: "small", Play: (*measurement).small}, {Name: "long", Play: (*measurement).long},
 			{Name: "beside", Play: (*measurement).beside}, {Name: "events", Play: (*measurement).events},
-			{Name: "reads", Play: (*measurement).reads},
+			{Name: "reads", Play: (*measurement).reads}, {Name: "lists", Play: (*measurement).lists},
 		}, "small", "long", "beside"),
 		candidates: o.Int("candidates", 10_000_000, 1000, 20_000_000, "the longest queue of the scene long"),
-		big:        o.Int("big", 1_000_000, 1000, 10_000_000, "seats of the scene beside; five times those of events"),
+		big:        o.Int("big", 1_000_000, 1000, 10_000_000, "seats of the scene beside and users of a list; five times the seats of events"),
 		coupons: o.Int("coupons", 1000, 1, 10_000,
 			"coupons of the scene small; five times as many for the scene reads"),
 		other:  o.Other(),
