@@ -53,7 +53,8 @@ func (m *measurement) lists(ctx context.Context) (string, error) {
 		return "", err
 	}
 	beside, err := m.besideList(ctx, builds[0].program)
-	return fmt.Sprintf("A coupon for a list of %d users, %d rounds:\n\n", *m.big, *m.rounds) + table + "\n" + beside, err
+	head := fmt.Sprintf("A coupon for a list of %d users, %d rounds:\n\n", *m.big, *m.rounds)
+	return head + table + "\n" + beside, err
 }
 
 // prepareList opens a shop with two coupons, and a list of all but the first users.
@@ -193,8 +194,9 @@ func reserve(ctx context.Context, p *stage.Shop, n int) error {
 	if n >= reservers {
 		return nil
 	}
-	done, err := wallet.Redeem(ctx, mysqltx.NewBrief(p.Servers.MySQL), 2, wallet.Call{Verb: wallet.Reserve, Actor: "bench",
-		OrderID: fmt.Sprint("order-", n), User: coupon.UserID(n + 1), AmountWon: 9000, TTL: time.Hour})
+	call := wallet.Call{Verb: wallet.Reserve, Actor: "bench", OrderID: fmt.Sprint("order-", n),
+		User: coupon.UserID(n + 1), AmountWon: 9000, TTL: time.Hour}
+	done, err := wallet.Redeem(ctx, mysqltx.NewBrief(p.Servers.MySQL), 2, call)
 	if err == nil && done.Code != wallet.Done {
 		err = fmt.Errorf("reserve: %v", done.Code)
 	}

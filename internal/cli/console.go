@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -109,9 +111,13 @@ func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call 
 	page := &program{cli: p.cli, forPage: true, wrong: map[string]string{}, signIn: call.SignIn,
 		shared: s.sharedWith(), logger: p.logger,
 		Locale: output.Locale{Language: call.Language, Zone: time.UTC},
-		Process: Process{Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version,
-			Now: p.Now, Grace: p.Grace}}
+		Process: Process{Stdin: cmp.Or[io.Reader](call.Stdin, new(bytes.Buffer)), Stdout: stdout, Stderr: stderr,
+			Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
 	values := maps.Clone(call.Values)
+	delete(values, "file") // a page names no file of this machine
+	if call.Stdin != nil {
+		values["file"] = fromStdin
+	}
 	if keysFile != "" && call.Verb.Has("receipt-keys-file") {
 		values["receipt-keys-file"] = keysFile
 	}

@@ -165,17 +165,21 @@ func (d *reviewFlags) readFile(p *program) error {
 	return nil
 }
 
-// readList reads a list of users; - is standard input.
+// fromStdin is the name of a file that is standard input.
+const fromStdin = "-"
+
+// readList reads a list of users.
 func (p *program) readList(name string) (userlist.List, error) {
-	if name == "-" {
-		return userlist.Read(p.Stdin)
+	from := p.Stdin
+	if name != fromStdin {
+		file, err := os.Open(name)
+		if err != nil {
+			return userlist.List{}, text.UsageErrorf(text.ListUnread, err)
+		}
+		defer file.Close()
+		from = file
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return userlist.List{}, text.UsageErrorf(text.ListUnread, err)
-	}
-	defer file.Close()
-	list, err := userlist.Read(file)
+	list, err := userlist.Read(from)
 	if err == nil && list.Duplicates > 0 {
 		p.warn(text.ListDuplicates, list.Duplicates)
 	}

@@ -73,17 +73,17 @@ func (p *program) seats(v view.View, made *couponadmin.HolderChange) {
 
 type couponGrantCmd struct {
 	change `embed:""`
-	User   coupon.UserID `placeholder:"ID" form:"required"`
-	File   string        `placeholder:"FILE" form:"-"`
+	User   coupon.UserID `placeholder:"ID" form:"either"`
+	File   string        `placeholder:"FILE" form:"file,either"`
 }
 
 func (*couponGrantCmd) Declare() verb.Declaration {
 	d := onHolder(text.ConsoleGrant, approval.Grant)
 	d.RightOf = func(given verb.Values) signin.Right {
-		if given["file"] != "" {
-			return signin.GrantList
+		if given["user"] != "" {
+			return signin.ChangePerson
 		}
-		return signin.ChangePerson
+		return signin.GrantList
 	}
 	return d
 }

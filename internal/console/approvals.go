@@ -45,6 +45,7 @@ type approvalPage struct {
 	Digest               string
 	Job                  string
 	Approve, Refuse, Use bool
+	File                 *field // is sent again to use the approval; nil: there is none
 }
 
 func approver(p signin.Person) approval.Person {
@@ -89,6 +90,9 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested &&
 		!a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
 		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
+	if one, v := c.Verbs.OfPlan(a.Plan); p.Approval.Use && v["file"] != "" {
+		p.Approval.File = fileField(fieldsOf(p.Language, one, nil, nil))
+	}
 	switch {
 	case requested && own:
 		p.Lead = []string{p.say(text.ConsoleWaitForOther)}
@@ -115,19 +119,20 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if err := r.ParseForm(); err != nil {
-		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, err)
+	sent, err := c.received(w, r)
+	if err != nil {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, text.In(language(r), err))
 		return
 	}
 	n, person := a.ID, signin.From(r.Context())
 	one, v, title := c.Verbs.At("approve"), verb.Values{"id": fmt.Sprint(n)}, text.ConsoleApprove
-	reason, jobID := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job")
+	reason, jobID := strings.TrimSpace(sent.values.Get("reason")), sent.values.Get("job")
 	switch r.PathValue("decision") {
 	case "approve":
 		if !c.may(w, r, signin.Approve) {
 			return
 		}
-		if r.PostForm.Get("digest") != a.Digest {
+		if sent.values.Get("digest") != a.Digest {
 			c.refused(w, r, http.StatusConflict, text.ConsoleOtherDigest)
 			return
 		}
@@ -141,6 +146,10 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		one, v = c.Verbs.OfPlan(a.Plan)
 		if one == nil || !own || !person.May(one.RightFor(v)) {
 			c.forbidden(w, r)
+			return
+		}
+		if v["file"] != "" && sent.file == nil {
+			c.refused(w, r, http.StatusBadRequest, text.ConsoleFileMissing)
 			return
 		}
 		v["approval"] = fmt.Sprint(n)
@@ -157,5 +166,6 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title),
-		Back: fmt.Sprint("/approvals/", n)}, one, with(v, "operator", person.Name, "reason", reason))
+		Back: fmt.Sprint("/approvals/", n)}, one, with(v, "operator", person.Name, "reason", reason),
+		sent.stdin())
 }

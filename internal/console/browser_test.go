@@ -168,6 +168,35 @@ func awaitTitle(page browser.Page, title string) {
 		func() bool { return strings.HasPrefix(browser.Read[string](page, "document.title"), title+" ·") })
 }
 
+// openSite starts a console with a real provider.
+func openSite(t *testing.T, d *jajeongtest.Deployment) (site string, provider *testenv.OIDC) {
+	console := &url.URL{Scheme: "http"}
+	// The provider must know an address before the console starts.
+	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(console)
+		r.Out.Host = r.In.Host
+	}})
+	t.Cleanup(front.Close)
+	site = "http://localhost" + front.URL[strings.LastIndex(front.URL, ":"):]
+	provider = testenv.StartOIDC(t, site+"/sign-in/callback")
+	console.Host = d.Start(d.Environment(), "./cmd/settle",
+		append([]string{"console", "--listen=127.0.0.1:0", "--console-url=" + site, "--oidc-issuer=" + provider.Issuer,
+			"--oidc-client-id=" + provider.ClientID,
+			"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"},
+			d.Flags(d.Operator)...)...).Console
+	return site, provider
+}
+
+// signedIn is a browser of a person.
+func signedIn(t *testing.T, site, name string) browser.Page {
+	b := browser.Open(t)
+	b.Run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name),
+		chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
+	awaitTitle(b, "실행 목록")
+	require.Contains(t, browser.Read[string](b, "document.querySelector('.who').innerText"), name)
+	return b
+}
+
 // Two persons sign in at a real provider with two browsers: one asks, the other approves, the first carries it out.
 func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	t.Parallel()
@@ -176,29 +205,8 @@ func TestSignIn_TwoPersonsInTwoBrowsers(t *testing.T) {
 	d.Exec("INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, "+
 		"runs_after, events_after) VALUES (JSON_ARRAY('run'), JSON_ARRAY(?), '[]', 'Asia/Seoul', UTC_TIMESTAMP(6), "+
 		"'park', '', 'SEC-4', 0, 0)", consoleAccount(d))
-	console := &url.URL{Scheme: "http"}
-	// The provider must know an address before the console starts.
-	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(console)
-		r.Out.Host = r.In.Host
-	}})
-	t.Cleanup(front.Close)
-	site := "http://localhost" + front.URL[strings.LastIndex(front.URL, ":"):]
-	provider := testenv.StartOIDC(t, site+"/sign-in/callback")
-	console.Host = d.Start(d.Environment(), "./cmd/settle",
-		append([]string{"console", "--listen=127.0.0.1:0", "--console-url=" + site, "--oidc-issuer=" + provider.Issuer,
-			"--oidc-client-id=" + provider.ClientID,
-			"--oidc-client-secret-file=" + provider.SecretFile, "--console-roles=team-finance=finance,team-cs=cs"},
-			d.Flags(d.Operator)...)...).Console
-	signIn := func(name string) browser.Page {
-		b := browser.Open(t)
-		b.Run(chromedp.Navigate(site+"/runs"), chromedp.WaitVisible("#username"), chromedp.SendKeys("#username", name),
-			chromedp.SendKeys("#password", name+kb.Enter), chromedp.WaitVisible("h1"))
-		awaitTitle(b, "실행 목록")
-		require.Contains(t, browser.Read[string](b, "document.querySelector('.who').innerText"), name)
-		return b
-	}
-	kim, lee := signIn("kim"), signIn("lee")
+	site, provider := openSite(t, d)
+	kim, lee := signedIn(t, site, "kim"), signedIn(t, site, "lee")
 	today := time.Now().In(time.FixedZone("KST", 9*3600)).AddDate(0, 0, -1).Format(time.DateOnly)
 	d.Exec("UPDATE coupon SET apply_opens_at = apply_opens_at - INTERVAL 2 DAY, version = version + 1 WHERE id = ?", id)
 	kim.Run(chromedp.Navigate(site + fmt.Sprintf("/do/run?coupon=%d&date=%s", id, today)))

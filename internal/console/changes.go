@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -33,13 +34,15 @@ type option struct{ Value, Text string }
 type form struct {
 	Action, Method, Button string
 	Fields                 []field
+	Upload                 bool // the form has a file
 }
 
 // do executes what a preview shows.
 type do struct {
 	Action, Button string
 	Hidden         []option
-	Ask            bool // another person must approve it first
+	Ask            bool   // another person must approve it first
+	File           *field // is sent again; nil: there is none
 }
 
 // checked is the value of a checkbox that is on.
@@ -48,13 +51,14 @@ const checked = "true"
 // valuesOf reads the fields of a form. complete reports whether every required one is there.
 func valuesOf(one *verb.Verb, given url.Values) (v verb.Values, complete bool) {
 	v, complete = verb.Values{}, true
-	anything := false
+	var anything, choice, chosen bool
 	for _, f := range one.Fields {
 		v[f.Name] = strings.TrimSpace(given.Get(f.Name))
 		complete = complete && (v[f.Name] != "" || !f.Required)
 		anything = anything || v[f.Name] != ""
+		choice, chosen = choice || f.Either, chosen || f.Either && v[f.Name] != ""
 	}
-	return v, complete && anything
+	return v, complete && anything && choice == chosen
 }
 
 // fieldsOf are the inputs of a form, with what is wrong beside them.
@@ -125,13 +129,20 @@ func with(v verb.Values, pairs ...string) verb.Values {
 
 // form shows the fields of a change and, when they are filled in, its preview and the button that makes it.
 func (c *Console) form(w http.ResponseWriter, r *http.Request) {
-	one, v, complete := c.open(w, r, r.URL.Query())
+	c.preview(w, r, upload{values: r.URL.Query()})
+}
+
+func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
+	one, v, complete := c.open(w, r, sent.values)
 	if one == nil {
 		return
 	}
 	p := c.page(r, language(r).Sprintf(one.Title))
 	p.Form = &form{Action: "/do/" + one.Name(), Method: "get", Button: p.say(text.ConsolePreview),
 		Fields: fieldsOf(p.Language, one, v, nil)}
+	if fileField(p.Form.Fields) != nil {
+		p.Form.Method, p.Form.Upload = "post", true
+	}
 	p.Links = []link{{Text: p.say(text.ConsoleBack), Href: back(one, v)}}
 	if !complete {
 		p.Command = shell(one.Command(v))
@@ -148,7 +159,14 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 		}
 		p.Lead = append(p.Lead, p.say(text.ConsoleOneByOne))
 	}
-	p.Form.Fields = fieldsOf(p.Language, one, v, c.verb(r.Context(), p, one.Path, with(v, "dry-run", checked)).Wrong)
+	within := pageTimeout
+	if sent.file != nil {
+		within = fileTimeout
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
+	defer cancel()
+	seen := c.read(ctx, p, Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: sent.stdin()})
+	p.Form.Fields = fieldsOf(p.Language, one, v, seen.Wrong)
 	policy, err := c.policy(r.Context())
 	if err != nil {
 		c.failed(w, r, err)
@@ -163,7 +181,13 @@ func (c *Console) form(w http.ResponseWriter, r *http.Request) {
 			p.Do.Hidden = append(p.Do.Hidden, option{"ask", checked})
 		}
 		for _, f := range one.Fields {
-			p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
+			if f.Kind != verb.File {
+				p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
+			}
+		}
+		if sent.file != nil {
+			p.Do.File = fileField(p.Form.Fields)
+			p.Do.File.Hint, p.Do.File.Required = p.say(text.ConsoleSameFile), true
 		}
 	}
 	c.show(w, p.status(), p)
@@ -181,19 +205,27 @@ func execution(one *verb.Verb, v verb.Values, ask bool, digest string) verb.Valu
 	return v
 }
 
-// post makes a change in a job, or asks for its approval.
+// post makes a change in a job, or asks for its approval. A form with a file is first sent for its preview.
 func (c *Console) post(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil {
-		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, err)
+	if !c.may(w, r, signin.Act) {
 		return
 	}
-	one, v, complete := c.open(w, r, r.PostForm)
+	sent, err := c.received(w, r)
+	if err != nil {
+		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, text.In(language(r), err))
+		return
+	}
+	if isUpload(r) && !sent.values.Has("digest") {
+		c.preview(w, r, sent)
+		return
+	}
+	one, v, complete := c.open(w, r, sent.values)
 	if one == nil {
 		return
 	}
 	person := signin.From(r.Context())
-	reason, jobID, digest := strings.TrimSpace(r.PostForm.Get("reason")), r.PostForm.Get("job"),
-		r.PostForm.Get("digest")
+	reason, jobID, digest := strings.TrimSpace(sent.values.Get("reason")), sent.values.Get("job"),
+		sent.values.Get("digest")
 	if !complete || reason == "" || len(jobID) < 20 || len(jobID) > 40 {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleReasonMissing)
 		return
@@ -203,7 +235,7 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The preview has found out whether the policy asks for an approval. A verb that needs one and has none is refused.
-	title, asks, of := language(r).Sprintf(one.Title), r.PostForm.Get("ask") == checked, back(one, v)
+	title, asks, of := language(r).Sprintf(one.Title), sent.values.Get("ask") == checked, back(one, v)
 	v = with(execution(one, v, asks, digest), "operator", person.Name, "reason", reason)
 	if one.Has("key") && !asks {
 		v["key"] = "console-" + jobID // a form that is sent again creates nothing
@@ -211,16 +243,17 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)
 	}
-	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: of}, one, v)
+	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: of}, one, v, sent.stdin())
 }
 
 // start runs a verb in a job, and shows its page: with the result, if it ends soon.
-func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *verb.Verb, v verb.Values) {
+func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *verb.Verb, v verb.Values,
+	stdin io.Reader) {
 	l := language(r)
 	j.Command = shell(one.Command(v))
 	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
-		answer := c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Verb: one, Values: v, Stdout: &j.Out,
-			Stderr: &j.Notes})
+		answer := c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Verb: one, Values: v, Stdin: stdin,
+			Stdout: &j.Out, Stderr: &j.Notes})
 		for _, wrong := range answer.wrong() {
 			fmt.Fprintln(&j.Notes, wrong)
 		}

@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,7 @@ type Call struct {
 	Language       text.Language
 	Verb           *verb.Verb
 	Values         verb.Values
+	Stdin          io.Reader // a file that was sent with the form; nil: none
 	Stdout, Stderr io.Writer
 }
 
@@ -86,6 +88,7 @@ type Console struct {
 	handler http.Handler
 	sets    map[text.Language]*template.Template
 	jobs    *jobs
+	uploads sync.Map // the sign-ins of those who are sending a file
 	metrics metrics
 }
 
@@ -134,9 +137,9 @@ func word(language text.Language, name string) (string, error) {
 }
 
 const (
-	// maxBody is enough for a form with a receipt.
+	// maxBody is enough for a form with a receipt. One with a list may have more.
 	maxBody = 16 << 10
-	// pageTimeout bounds a page. Reports and lists of winners have fileTimeout.
+	// pageTimeout bounds a page. Reports, lists of winners, and lists that are sent have fileTimeout.
 	pageTimeout = 20 * time.Second
 	fileTimeout = 2 * time.Minute
 )
@@ -152,7 +155,7 @@ func secured(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r))
 		next.ServeHTTP(w, r)
 	})
 }

@@ -64,12 +64,15 @@ func (c *Console) routes() http.Handler {
 }
 
 // verb runs a verb that changes nothing, and puts what it prints on the page.
-func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) Answer {
+func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) {
+	c.read(ctx, p, Call{Verb: c.Verbs.At(path), Values: v})
+}
+
+func (c *Console) read(ctx context.Context, p *page, call Call) Answer {
 	var out, notes output.Document
-	one := c.Verbs.At(path)
-	p.Command = shell(one.Command(v))
-	answer := c.Run(ctx, Call{SignIn: p.Person.SignIn, Language: p.Language, Verb: one, Values: v, Stdout: &out,
-		Stderr: &notes})
+	p.Command = shell(call.Verb.Command(call.Values))
+	call.SignIn, call.Language, call.Stdout, call.Stderr = p.Person.SignIn, p.Language, &out, &notes
+	answer := c.Run(ctx, call)
 	printed := out.Blocks()
 	for _, b := range printed {
 		if b.Sheet != nil {
@@ -187,6 +190,9 @@ func (c *Console) coupon(w http.ResponseWriter, r *http.Request) {
 	add(signin.SeeLists, text.ConsoleDLQ, "/dlq/"+id)
 	add(signin.SeeLists, text.ConsoleApprovals, query("/approvals", "coupon", id))
 	c.changes(p, verb.Coupon, "coupon", id)
+	if p.Person.May(signin.GrantList) {
+		c.prefilled(p, string(approval.Grant), text.ConsoleGrantList, verb.Values{"coupon": id})
+	}
 	if p.status() == http.StatusOK {
 		c.another(r.Context(), p, coupon.CouponID(n))
 		c.line(r.Context(), p, n)

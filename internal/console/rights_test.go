@@ -257,6 +257,9 @@ func formsMakeNoFlags(t *testing.T, d pages) {
 		require.Less(t, status, http.StatusInternalServerError, "%s: %s", path, page)
 		require.NotContains(t, page, "Usage:", path)
 	}
+	status, page, _ = ops.ask(http.MethodGet, fmt.Sprintf("/do/grant?coupon=%s&file=/etc/passwd", id), nil)
+	require.Equal(t, http.StatusUnprocessableEntity, status, "no file of the server is read")
+	require.NotContains(t, page, "root")
 	for _, path := range []string{"/people/0", "/nothing", "/jobs/x", "/do/nothing"} {
 		status, _, _ := ops.ask(http.MethodGet, path, nil)
 		require.Equal(t, http.StatusNotFound, status, path)

@@ -37,7 +37,7 @@ var (
 		"If an application of the user is waiting or under review, it is settled as ALREADY_ISSUED."}
 	GrantNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n이 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"Redis may not have the change: %v\nIt may still accept an application of the user, which is then settled as ALREADY_ISSUED."}
-	UserOrFile = Message{"고객 한 명 또는 명단 하나를 지정하세요.", "give one user or one list of users."}
+	UserOrFile  = Message{"고객 한 명 또는 명단 하나를 지정하세요.", "give one user or one list of users."}
 	ListGranted = Message{"쿠폰 %d %s: 명단의 고객 %d명 가운데 %d명에게 지급했습니다. 지급한 만큼 수량을 늘렸습니다.",
 		"coupon %d %s: of the %d user{|s} of the list, %d got it. It got a seat more for each."}
 	ListPlanned = Message{"쿠폰 %d %s: 명단의 고객 %d명 가운데 %d명에게 지급하고 그만큼 수량을 늘립니다. 아직 변경된 내용은 없습니다.",

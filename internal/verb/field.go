@@ -20,6 +20,7 @@ const (
 	Choice Kind = "select"
 	Date   Kind = "date"
 	Time   Kind = "datetime-local"
+	File   Kind = "file"
 )
 
 // Field is an argument or a flag that people enter.
@@ -28,12 +29,13 @@ type Field struct {
 	Kind        Kind
 	Label, Hint text.Message
 	Required    bool
+	Either      bool // one of the fields that have this must be given
 	Default     string
 	Choices     []string // of a Choice; "" is none of them
 }
 
-// formTag is the struct tag that says what a field is in a form: "date", "datetime-local", "required", or "-" for an
-// input that no form has. Everything else follows from the type.
+// formTag is the struct tag that says what a field is in a form: "date", "datetime-local", "file", "required",
+// "either", or "-" for an input that no form has. Everything else follows from the type.
 const formTag = "form"
 
 func fieldsOf(path string, inputs []*kong.Value) (fields []Field) {
@@ -43,7 +45,7 @@ func fieldsOf(path string, inputs []*kong.Value) (fields []Field) {
 			continue
 		}
 		f := Field{Name: in.Name, Kind: kindOf(in, form), Required: in.Required || slices.Contains(form, "required"),
-			Default: in.Default}
+			Either: slices.Contains(form, "either"), Default: in.Default}
 		f.Label, f.Hint = text.FieldOf(path, in.Name)
 		if f.Kind == Choice {
 			f.Choices = in.EnumSlice()
@@ -63,6 +65,8 @@ func kindOf(in *kong.Value, form []string) Kind {
 		return Date
 	case slices.Contains(form, string(Time)):
 		return Time
+	case slices.Contains(form, string(File)):
+		return File
 	case in.Enum != "":
 		return Choice
 	case in.IsBool():

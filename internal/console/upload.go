@@ -1,0 +1,95 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/userlist"
+	"github.com/jajeong/jajeong/internal/verb"
+)
+
+// upload is what a form sends: its values, and the file of one that has a file.
+type upload struct {
+	values url.Values // of the file, its name
+	file   []byte     // nil: none
+}
+
+func isUpload(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "multipart/form-data" && r.Method == http.MethodPost
+}
+
+// received reads a form. A file stays in memory, and is not stored: whoever carries a list out sends it again. A person
+// may send one file at a time.
+func (c *Console) received(w http.ResponseWriter, r *http.Request) (u upload, err error) {
+	if !isUpload(r) {
+		err := r.ParseForm()
+		return upload{values: r.PostForm}, err
+	}
+	person := signin.From(r.Context()).SignIn
+	if _, other := c.uploads.LoadOrStore(person, true); other {
+		return u, text.UsageErrorf(text.ConsoleOneUpload)
+	}
+	defer c.uploads.Delete(person)
+	_ = http.NewResponseController(w).SetReadDeadline(c.Now().Add(fileTimeout)) // without it, less time is left
+	parts, err := r.MultipartReader()
+	u.values = url.Values{}
+	for err == nil {
+		part, failed := parts.NextPart()
+		if errors.Is(failed, io.EOF) {
+			return u, nil
+		}
+		if err = failed; err != nil {
+			break
+		}
+		var content bytes.Buffer
+		_, err = content.ReadFrom(part)
+		switch {
+		case part.FileName() != "":
+			u.file = content.Bytes()
+			u.values.Set(part.FormName(), part.FileName())
+		case part.FormName() != "" && len(u.values) < maxFields && content.Len() <= maxBody:
+			u.values.Add(part.FormName(), content.String())
+		}
+	}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		err = text.UsageErrorf(text.ListTooLong, userlist.MaxUsers, userlist.MaxBytes>>20)
+	}
+	return u, err
+}
+
+// maxFields is more than any form has.
+const maxFields = 50
+
+// bodyLimit bounds the body of a request.
+func bodyLimit(r *http.Request) int64 {
+	if isUpload(r) && (strings.HasPrefix(r.URL.Path, "/do/") || strings.HasPrefix(r.URL.Path, "/approvals/")) {
+		return userlist.MaxBytes + maxBody
+	}
+	return maxBody
+}
+
+// stdin is the file as the verb reads it; nil: there is none.
+func (u upload) stdin() io.Reader {
+	if u.file == nil {
+		return nil
+	}
+	return bytes.NewReader(u.file)
+}
+
+// fileField returns the field of a verb that takes a file; nil if it has none.
+func fileField(fields []field) *field {
+	for _, f := range fields {
+		if f.Kind == string(verb.File) {
+			return &f
+		}
+	}
+	return nil
+}
