@@ -343,7 +343,7 @@ func TestDLQ_ByFile(t *testing.T) {
 	require.NotZero(t, code)
 	code, _, stderr := w.settle(by(dlq("drop", list, "--yes", "--expect-digest="+digest)...)...)
 	require.Zero(t, code, stderr)
-	require.Contains(t, stderr, "taken once: 1")
+	require.Contains(t, stderr, "1 line with a user of another line left out")
 	require.Len(t, w.Outcome(id, "REJECTED"), 2)
 	succeeds(t)(w.settle(by(dlq("retry", file(`{"user_id": 3}`), "--cutoff=now")...)...))
 	require.Equal(t, []coupon.UserID{3, 4}, w.Issued(id), "by arrival")

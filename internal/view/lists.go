@@ -32,7 +32,7 @@ func (v View) list(m text.Message, l *couponadmin.ListGrant) {
 	if len(l.NotGiven) == 0 {
 		return
 	}
-	v.Println(text.ListNotGiven, len(l.NotGiven))
+	v.Println(text.ListNotGiven, l.Revoked+l.Unknown+l.Inactive, len(l.NotGiven))
 	t = v.table(text.ColumnUser, text.ColumnCause)
 	for _, n := range l.NotGiven {
 		t.AppendRow(table.Row{n.User, output.Word(v.Language, n.Why)})
