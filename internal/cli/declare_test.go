@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -52,6 +53,26 @@ func TestDeclarations_AreWhole(t *testing.T) {
 	}
 	for _, action := range append(slices.Clone(approval.Actions), approval.SetPolicy) {
 		require.Equal(t, 1, actions[action], action)
+	}
+}
+
+// The texts about the policy name the actions, and those that have a cost.
+func TestTexts_NameEveryAction(t *testing.T) {
+	t.Parallel()
+	joined := func(all []approval.Action) string {
+		names := make([]string, len(all))
+		for i, action := range all {
+			names[i] = string(action)
+		}
+		return strings.Join(names, ", ")
+	}
+	help, known := text.Help("settle policy set", "--actions")
+	require.True(t, known)
+	_, hint := text.FieldOf("policy set", "actions")
+	for _, language := range []text.Language{text.Korean, text.English} {
+		require.Contains(t, help.In(language), joined(approval.Actions))
+		require.Contains(t, help.In(language), "("+joined(approval.Costly)+")")
+		require.Contains(t, hint.In(language), joined(approval.Actions))
 	}
 }
 
