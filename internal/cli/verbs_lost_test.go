@@ -119,6 +119,9 @@ func TestVerbs_RepeatAfterALostConnection(t *testing.T) {
 				require.Zero(t, code, what)
 				require.NotContains(t, stderr, "coupon 0", what)
 				require.NotContains(t, stdout, "nothing was changed", what)
+				if name == "coupon grant --file" {
+					require.Regexp(t, " (5002명에게|5002 got it)", stdout, what)
+				}
 				verb.done(w, couponID)
 				return turns.Load(), last.Load()
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv/faultproxy"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/userlist"
 )
 
 func TestMain(m *testing.M) { jajeongtest.Main(m) }
@@ -356,6 +357,9 @@ func TestChange_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
 	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
 	require.True(t, text.Is(err, text.GrantWaits), err)
 	require.Equal(t, coupon.Infrastructure, mysqltx.ClassOf(err))
+	listed := couponadmin.Grantees{List: userlist.List{Users: []coupon.UserID{1, 3}}, Users: d.Users, Zone: time.UTC}
+	_, err = admin.GrantList(t.Context(), id, listed)
+	require.True(t, text.Is(err, text.GrantWaits), err)
 	d.Restore(id)
 	_, err = admin.SetSeats(t.Context(), id, 1)
 	require.True(t, text.Is(err, text.RefusedFewerSeats), err)
@@ -368,5 +372,8 @@ func TestChange_WaitsForWinnersThatMySQLHasLost(t *testing.T) {
 	_, err = admin.Grant(t.Context(), id, couponadmin.Grantee{User: 3, Users: d.Users, Zone: time.UTC})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, d.Number("SELECT COUNT(*) FROM user_coupon"))
+	made, err := admin.GrantList(t.Context(), id, listed)
+	require.NoError(t, err)
+	require.Equal(t, 2, made.Held)
 	d.Verify(id)
 }
