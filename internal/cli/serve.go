@@ -15,6 +15,7 @@ import (
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/durability"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/schedule"
@@ -157,8 +158,14 @@ func (c *serveCmd) prepare(p *program, s *settler, brief *mysqltx.DB,
 }
 
 func (p *program) nights(s *settler) (run func(ctx context.Context) error, err error) {
+	var last history.Nonce
 	scheduler, err := schedule.New(schedule.Config{
-		Timetable: p.timetable(), Zone: s.zone.Get, Clock: s.Clock, LastNight: s.LastNight, Settle: s.night,
+		Timetable: p.timetable(), Zone: s.zone.Get, Clock: s.Clock, LastNight: s.LastNight,
+		Kept: func(ctx context.Context) (bool, error) { return s.HasEnded(ctx, last) },
+		Settle: func(ctx context.Context, cutoff time.Time) (complete bool, err error) {
+			last, complete, err = s.night(ctx, cutoff)
+			return complete, err
+		},
 		Away: func(err error) bool { return classOf(err) == coupon.Infrastructure },
 		Wait: sleep.For, Logger: p.logger.Named("schedule"),
 	})
@@ -182,10 +189,10 @@ func (c *serveCmd) journal(p *program, s *settler, brief *mysqltx.DB) (*serve.Jo
 	})
 }
 
-func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, err error) {
+func (s *settler) night(ctx context.Context, cutoff time.Time) (run history.Nonce, complete bool, err error) {
 	report, err := s.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, Cutoff: cutoff})
 	if err != nil {
-		return false, err
+		return run, false, err
 	}
 	level := zap.InfoLevel
 	if report.Status != coupon.RunSucceeded {
@@ -194,7 +201,7 @@ func (s *settler) night(ctx context.Context, cutoff time.Time) (complete bool, e
 	s.Logger.Log(level, "night settled", zap.Uint64("run_id", uint64(report.Run)), zap.Time("cutoff", report.Cutoff),
 		zap.String("status", string(report.Status)), zap.Int("coupons", report.Total.Coupons),
 		zap.Int("issued", report.Total.Issued))
-	return true, report.Err()
+	return report.Nonce, true, report.Err()
 }
 
 // readableWithin bounds how long a hanging database delays the start. A startup probe waits longer than that.

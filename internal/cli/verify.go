@@ -179,7 +179,7 @@ func (o *verifyOne) wrote(err error) {
 // noted warns if this account or server does not take what a check has found. The check was whole nevertheless.
 func (o *verifyOne) noted(err error) error {
 	if mysqltx.MayNotWrite(err) {
-		o.warn(text.NotSealed)
+		o.warn(text.NotSealed, err)
 		*o.unnoted = true
 		return nil
 	}

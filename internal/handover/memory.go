@@ -294,7 +294,7 @@ func (m *Memory) compare(ctx context.Context, id coupon.CouponID, l *line) error
 	case err != nil:
 		logger.Error("answers not compared with redis; another attempt follows", zap.Error(err))
 	case total > 0:
-		logger.Warn("redis may have lost applications; they were handed over to a restore")
+		logger.Warn("applications are accounted for nowhere; they were handed over to a restore")
 	}
 	return err
 }

@@ -103,6 +103,14 @@ func found(done sql.Result, err error) error {
 	return err
 }
 
+const endedSQL = "SELECT COUNT(*) > 0 FROM settlement_run WHERE nonce = ? AND finished_at IS NOT NULL"
+
+// HasEnded reports whether the end of the run with a nonce is recorded.
+func HasEnded(ctx context.Context, q mysqltx.Querier, n Nonce) (ended bool, err error) {
+	err = q.QueryRowContext(ctx, endedSQL, n[:]).Scan(&ended)
+	return ended, mysqltx.Wrap(err, "look for a run")
+}
+
 // lastNightSQL uses the index of triggers, because most cutoffs are those of immediate runs.
 const lastNightSQL = `
 SELECT cutoff FROM settlement_run FORCE INDEX (settlement_run_trigger)

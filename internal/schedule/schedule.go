@@ -80,6 +80,9 @@ type Config struct {
 	Clock Clock
 	// LastNight returns the highest cutoff, up to newest, that a nightly run has settled, or zero if there is none.
 	LastNight func(ctx context.Context, newest time.Time) (time.Time, error)
+	// Kept reports whether MySQL still has the end of the night that Settle has settled last: a failover may have lost
+	// it, also in part.
+	Kept func(ctx context.Context) (bool, error)
 	// Settle settles one night. If the run reached every coupon, complete is true: later nights follow in spite of err.
 	Settle func(ctx context.Context, cutoff time.Time) (complete bool, err error)
 	// Away reports whether err means that a server is away.
@@ -93,7 +96,7 @@ type Config struct {
 type Scheduler struct{ Config }
 
 func New(config Config) (*Scheduler, error) {
-	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil ||
+	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Kept == nil ||
 		config.Settle == nil ||
 		config.Away == nil || config.Wait == nil || config.Logger == nil {
 		return nil, errors.New("schedule: a field of Config is missing")
@@ -155,7 +158,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // sleep returns at the next firing by the Redis clock, which may be adjusted during the sleep. It returns at once if
 // the nights are of another zone, in which some may already have passed, or if MySQL has lost the last night.
 func (s *Scheduler) sleep(ctx context.Context, now moment) error {
-	firing, settled := s.firing(now), calendar.DefaultCutoff(now.Time, now.zone)
+	firing := s.firing(now)
 	s.Logger.Info("waiting for the next night", zap.Duration("in", firing.Sub(now.Time)))
 	for {
 		wait := min(firing.Sub(now.Time), maxSleep)
@@ -174,8 +177,9 @@ func (s *Scheduler) sleep(ctx context.Context, now moment) error {
 		if now = at; !now.Before(firing) {
 			return nil
 		}
-		if last, err := s.LastNight(ctx, settled); err == nil && last.Before(settled) {
-			s.Logger.Warn("MySQL does not have the last night: settling it again", zap.Time("cutoff", settled))
+		if kept, err := s.Kept(ctx); err == nil && !kept {
+			s.Logger.Warn("MySQL does not have the end of the last night: settling it again",
+				zap.Time("cutoff", calendar.DefaultCutoff(now.Time, now.zone)))
 			return nil
 		}
 		if earlier := s.firing(now); earlier.Before(firing) {

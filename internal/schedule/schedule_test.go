@@ -63,6 +63,12 @@ func (n *night) run(t *testing.T) error {
 			}
 			return last, nil
 		},
+		Kept: func(context.Context) (bool, error) {
+			if n.now.Before(n.away) {
+				return false, errAway
+			}
+			return len(n.settled) > 0, nil
+		},
 		Settle: func(_ context.Context, cutoff time.Time) (complete bool, err error) {
 			if n.settle != nil {
 				if err := n.settle(cutoff); err != nil {

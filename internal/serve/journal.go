@@ -106,7 +106,7 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 		rows: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_rows_total",
 			Help: "Applications that this process has written to the journal, repetitions included."}),
 		putBack: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_put_back_total",
-			Help: "Applications that this process has put back from the journal, because Redis had lost them."}),
+			Help: "Applications that this process has put back, because Redis had lost them or MySQL their settlement."}),
 	}
 	t.pace = rate.NewLimiter(rate.Limit(c.RowsPerSecond), c.RowsPerSecond)
 	// Copies at once write before they pay: together not more than in one second.
@@ -309,7 +309,8 @@ func (t *Journal) restore(ctx context.Context, id coupon.CouponID) error {
 	case done.Missing > 0:
 		logger.Error("promises are missing that the journal does not have")
 	case done.Changed():
-		logger.Warn("Redis had lost applications; they were put back from the journal")
+		logger.Warn("applications were missing, or MySQL had lost their settlement; they were put back",
+			zap.Int64("winners_from_marks", done.FromMarks))
 	}
 	return nil
 }

@@ -163,6 +163,8 @@ type Report struct {
 	Status  coupon.RunStatus `json:"status"`
 	Coupons []Result         `json:"coupons"`
 	Total   Total            `json:"total"`
+
+	Nonce history.Nonce `json:"-"` // by which MySQL has the run, also if another run has its number after a failover
 }
 
 type Total struct {
@@ -174,7 +176,7 @@ type Total struct {
 
 func newReport(r run) *Report {
 	return &Report{DryRun: r.dryRun, Run: r.id, Trigger: r.Trigger, Cutoff: r.cutoff, Coupons: []Result{},
-		Total: Total{Coupons: r.coupons}}
+		Total: Total{Coupons: r.coupons}, Nonce: r.nonce}
 }
 
 func (r *Report) add(c Result) {

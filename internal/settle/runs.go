@@ -19,6 +19,14 @@ func (s *Settler) LastNight(ctx context.Context, newest time.Time) (last time.Ti
 	})
 }
 
+// HasEnded is history.HasEnded, repeated after transient errors.
+func (s *Settler) HasEnded(ctx context.Context, run history.Nonce) (ended bool, err error) {
+	return ended, s.DB.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) (err error) {
+		ended, err = history.HasEnded(ctx, q, run)
+		return err
+	})
+}
+
 const markTimeout = 3 * time.Second
 
 // markAbandoned tries once to mark runs without recent heartbeats. A failure is logged and does not stop the run.

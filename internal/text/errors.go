@@ -53,8 +53,8 @@ var (
 	WrongDiscount = Message{"할인액을 %d원으로 지정할 수 없습니다. 0원부터 %d원까지 가능합니다", "a discount of %d won: want 0 to %d"}
 
 	// Arguments: number of missing applications, number of accepted ones, how the counts were made up.
-	GapHeld = Message{"보류: 접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다 (%[3]s). 아무것도 발급하지 않았습니다. Redis에서 무엇이 유실되었는지 확인한 뒤 --accept-gap, --operator, --reason을 지정하여 유실을 인정하면 보류가 해제됩니다",
-		"held: %[1]d of %[2]d accepted application{|s} cannot be found (%[3]s); nothing was issued. Find out what Redis lost, then release the coupon with --accept-gap --operator and --reason"}
+	GapHeld = Message{"보류: 접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없습니다 (%[3]s). 아무것도 발급하지 않았습니다. Redis나 MySQL에서 무엇이 유실되었는지 확인한 뒤 --accept-gap, --operator, --reason을 지정하여 유실을 인정하면 보류가 해제됩니다",
+		"held: %[1]d of %[2]d accepted application{|s} cannot be found (%[3]s); nothing was issued. Find out what Redis or MySQL lost, then release the coupon with --accept-gap --operator and --reason"}
 
 	CountHeld = Message{"보류: %[1]d번 쿠폰의 issued_count는 %[2]d이지만 실제로 발급된 쿠폰은 %[3]d장, 수량은 %[4]d장입니다. 아무것도 발급하지 않았습니다. 누가 테이블을 수정했는지 확인한 뒤 `settle coupon recount %[1]d --operator … --reason …` 명령으로 발급 수를 맞추면 보류가 해제됩니다",
 		"held: issued_count of coupon %[1]d is %[2]d, but user_coupon has %[3]d row{|s} for %[4]d seat{|s}; nothing was issued. Find out who wrote to the tables, then correct the count with `settle coupon recount %[1]d --operator … --reason …`"}
@@ -62,8 +62,8 @@ var (
 		"it is unknown whether the coupon was created: with --key, run the same command again; without it, look at `settle coupon list` first (%v)"}
 	ChangeUnknown = Message{"%[1]d번 쿠폰이 변경되었는지 확인할 수 없습니다. 다시 실행하기 전에 `settle coupon show %[1]d` 명령으로 확인하세요 (%[2]v)",
 		"it is unknown whether coupon %[1]d was changed: look at `settle coupon show %[1]d` before you repeat the change (%[2]v)"}
-	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 알 수 없습니다. 다음 실행에서 확인합니다: %v",
-		"the reply to COMMIT was lost, and whether it was committed is unknown; the next run finds out: %v"}
+	CommitUnknown = Message{"COMMIT의 응답을 받지 못해 커밋 여부를 알 수 없습니다. 다시 시도하면 확인됩니다: %v",
+		"the reply to COMMIT was lost, and whether it was committed is unknown until it is tried again: %v"}
 	NothingMoved = Message{"%v. 아무것도 옮기지 않았습니다", "%v; nothing was moved"}
 	CutoffAhead  = Message{"정산 기준 시각 %s이 되지 않았습니다. Redis 시계로 지금은 %s입니다", "the cutoff %s has not come: it is %s by the Redis clock"}
 	CutoffTooFar = Message{"Redis 시계로 정산 기준 시각 %s까지 %s 남았습니다", "the cutoff %s is %s in the future by the Redis clock"}
