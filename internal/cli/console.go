@@ -56,7 +56,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	registry := prometheus.NewRegistry()
 	pages := console.New(working, console.Config{
 		Verbs: verb.Of(p.parsed.Model),
-		Run: func(ctx context.Context, call console.Call) console.Answer {
+		Run: func(ctx context.Context, call verb.Call) verb.Answer {
 			return p.onPage(ctx, s, c.KeysFile, call)
 		},
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
@@ -103,10 +103,11 @@ func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) 
 	return server.Shutdown(ending)
 }
 
-// onPage runs a verb for a page of the console, with the settings and the connections of the console.
-func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call console.Call) console.Answer {
+// onPage runs a verb for the console, with the settings and the connections of this process.
+func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call verb.Call) (answer verb.Answer) {
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	page := &program{cli: p.cli, forPage: true, wrong: map[string]string{}, signIn: call.SignIn,
+	answer.Wrong = map[string]string{}
+	page := &program{cli: p.cli, forPage: true, wrong: answer.Wrong, printed: &answer.Errs, by: call.By,
 		shared: s.sharedWith(), logger: p.logger,
 		Locale: output.Locale{Language: call.Language, Zone: time.UTC},
 		Process: Process{Stdin: new(bytes.Buffer), Stdout: stdout, Stderr: stderr, Version: p.Process.Version,
@@ -116,12 +117,11 @@ func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call 
 		values["receipt-keys-file"] = keysFile
 	}
 	command := call.Verb.New()
-	err := connect.Fill(command, values, variables(p.Process.Version))
-	answer := console.Answer{Wrong: page.wrong}
-	if err == nil {
-		answer.Exit = page.ended(page.run(ctx, command))
-	} else {
+	if err := connect.Fill(command, values, variables(p.Process.Version)); err != nil {
+		answer.Invalid = true
 		answer.Exit = page.ended(page.wrongFields(err))
+	} else {
+		answer.Exit = page.ended(page.run(ctx, command))
 	}
 	if stdout.Failure() != nil && answer.Exit == exitDone {
 		answer.Exit = exitInfrastructure

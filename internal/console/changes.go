@@ -219,9 +219,9 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 	l := language(r)
 	j.Command = shell(one.Command(v))
 	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
-		answer := c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Verb: one, Values: v, Stdout: &j.Out,
+		answer := c.Run(ctx, verb.Call{By: j.Person, Language: l, Verb: one, Values: v, Stdout: &j.Out,
 			Stderr: &j.Notes})
-		for _, wrong := range answer.wrong() {
+		for _, wrong := range besides(nil, answer.Wrong) {
 			fmt.Fprintln(&j.Notes, wrong)
 		}
 		return answer.Exit

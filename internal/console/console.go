@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -37,27 +36,10 @@ import (
 	"github.com/jajeong/jajeong/internal/verb"
 )
 
-// Call is one run of a verb.
-type Call struct {
-	SignIn         string // who makes a change: the SignIn of the person; empty for a verb that reads
-	Language       text.Language
-	Verb           *verb.Verb
-	Values         verb.Values
-	Stdout, Stderr io.Writer
-}
-
-// Answer is how a run ended.
-type Answer struct {
-	Exit  int
-	Wrong map[string]string // what is wrong with a value, by its name; Stderr has the rest
-}
-
-// wrong returns what is wrong with values, in a fixed order.
-func (a Answer) wrong() []string { return a.besides(nil) }
-
-// besides is wrong without what stands beside the fields of a form, which may be nil.
-func (a Answer) besides(f *form) []string {
-	rest := maps.Clone(a.Wrong)
+// besides returns what is wrong with values, in a fixed order, without what stands beside the fields of a form, which
+// may be nil.
+func besides(f *form, wrong map[string]string) []string {
+	rest := maps.Clone(wrong)
 	if f != nil {
 		for _, field := range f.Fields {
 			delete(rest, field.Name)
@@ -69,7 +51,7 @@ func (a Answer) besides(f *form) []string {
 // Config is what the console needs. All fields are required.
 type Config struct {
 	Verbs   verb.Verbs
-	Run     func(ctx context.Context, c Call) Answer
+	Run     func(ctx context.Context, c verb.Call) verb.Answer
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
 	Reads   *overview.Reader

@@ -64,11 +64,11 @@ func (c *Console) routes() http.Handler {
 }
 
 // verb runs a verb that changes nothing, and puts what it prints on the page.
-func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) Answer {
+func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) verb.Answer {
 	var out, notes output.Document
 	one := c.Verbs.At(path)
 	p.Command = shell(one.Command(v))
-	answer := c.Run(ctx, Call{SignIn: p.Person.SignIn, Language: p.Language, Verb: one, Values: v, Stdout: &out,
+	answer := c.Run(ctx, verb.Call{By: p.Person, Language: p.Language, Verb: one, Values: v, Stdout: &out,
 		Stderr: &notes})
 	printed := out.Blocks()
 	for _, b := range printed {
@@ -83,7 +83,7 @@ func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values)
 		}
 	}
 	p.Blocks = append(p.Blocks, p.blocks(printed)...)
-	said := append(lines(notes.Blocks()), answer.besides(p.Form)...)
+	said := append(lines(notes.Blocks()), besides(p.Form, answer.Wrong)...)
 	if p.missing = notes.NotFound(); p.missing {
 		p.Lead = append(p.Lead, said...)
 	} else {
