@@ -8,14 +8,19 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/adminapi"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/console"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/overview"
@@ -28,6 +33,8 @@ type consoleCmd struct {
 	Listen          string `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
 	AdminListen     string `name:"admin-listen" env:"ADMIN_LISTEN" placeholder:"HOST:PORT"`
 	KeysFile        string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	APIListen       string `name:"admin-api-listen" env:"ADMIN_API_LISTEN" default:":8084" placeholder:"HOST:PORT"`
+	APIKeysFile     string `name:"admin-keys-file" env:"ADMIN_KEYS_FILE" type:"path" placeholder:"FILE"`
 	signin.Settings `embed:""`
 }
 
@@ -35,6 +42,9 @@ func (c *consoleCmd) Validate() error {
 	problems := []error{connect.CheckListen("CONSOLE_LISTEN", c.Listen)}
 	if c.AdminListen != "" {
 		problems = append(problems, connect.CheckListen("ADMIN_LISTEN", c.AdminListen))
+	}
+	if c.APIKeysFile != "" {
+		problems = append(problems, connect.CheckListen("ADMIN_API_LISTEN", c.APIListen))
 	}
 	return errors.Join(problems...)
 }
@@ -54,11 +64,10 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	registry := prometheus.NewRegistry()
+	verbs := verb.Of(p.parsed.Model)
+	run := func(ctx context.Context, call verb.Call) verb.Answer { return p.onPage(ctx, s, c.KeysFile, call) }
 	pages := console.New(working, console.Config{
-		Verbs: verb.Of(p.parsed.Model),
-		Run: func(ctx context.Context, call verb.Call) verb.Answer {
-			return p.onPage(ctx, s, c.KeysFile, call)
-		},
+		Verbs: verbs, Run: run,
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
 		Reads: &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get,
@@ -66,6 +75,21 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
+	ports := []consolePort{{"console", "CONSOLE_LISTEN", c.Listen, pages, c.KeepsIdle}}
+	if c.APIKeysFile != "" {
+		keys, err := adminapi.LoadKeys(c.APIKeysFile)
+		if err != nil {
+			return err
+		}
+		api := adminapi.New(working, adminapi.Config{Verbs: verbs, Run: run, Keys: keys,
+			Quickly: adminapi.Quickly, DB: mysqltx.New(s.MySQL), Now: p.Now, Logger: p.logger, Metrics: registry})
+		defer api.Close()
+		ports = append(ports, consolePort{"api", "ADMIN_API_LISTEN", c.APIListen, api, ops.IsInside})
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() { keys.Watch(working, p.logger) })
+		beside.Go(func() { api.Clean(working) })
+	}
 	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
 	if c.AdminListen != "" {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
@@ -76,34 +100,58 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		}
 		defer closeAdmin()
 	}
-	return c.serve(ctx, p, pages)
+	return p.servePorts(ctx, ports)
 }
 
-// serve serves the pages until ctx ends, and then answers the requests in flight.
-func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) error {
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for the console: %w: free the port, or set CONSOLE_LISTEN to another", err)
+// consolePort is a port of the console's process.
+type consolePort struct {
+	name, setting, listen string
+	handler               http.Handler
+	isProxy               func(netip.Addr) bool
+}
+
+// servePorts serves until ctx ends, and then answers the requests in flight.
+func (p *program) servePorts(ctx context.Context, ports []consolePort) error {
+	var listeners []net.Listener
+	var listening []zap.Field
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", port.listen)
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return fmt.Errorf("listen for the %s: %w: free the port, or set %s to another", port.name, err,
+				port.setting)
+		}
+		listeners = append(listeners, listener)
+		listening = append(listening, zap.Stringer(port.name, listener.Addr()))
 	}
-	idle := ops.Idle{IsProxy: c.KeepsIdle, Now: p.Now}
-	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
-	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
-	failed := make(chan error, 1)
-	go func() {
-		failed <- server.Serve(idle.Listen(ops.Limit(listener, maxConsoleConnections, new(atomic.Int64))))
-	}()
+	p.logger.Info("listening", listening...)
+	servers, failed := make([]*http.Server, len(ports)), make(chan error, len(ports))
+	for i, port := range ports {
+		idle := ops.Idle{IsProxy: port.isProxy, Now: p.Now}
+		servers[i] = ops.NewServer(port.handler, idle.Within(consoleTimeouts), p.logger)
+		go func() {
+			failed <- servers[i].Serve(idle.Listen(ops.Limit(listeners[i], maxConsoleConnections, new(atomic.Int64))))
+		}()
+	}
+	var err error
 	select {
-	case err := <-failed:
-		return fmt.Errorf("serve the console: %w", err)
+	case err = <-failed:
+		err = fmt.Errorf("serve the console: %w", err)
 	case <-ctx.Done():
 	}
 	p.logger.Info("stopping", zap.Duration("grace", p.Grace))
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Grace)
 	defer cancel()
-	return server.Shutdown(ending)
+	var closing errgroup.Group
+	for _, server := range servers {
+		closing.Go(func() error { return server.Shutdown(ending) })
+	}
+	return errors.Join(err, closing.Wait())
 }
 
-// onPage runs a verb for the console, with the settings and the connections of this process.
+// onPage runs a verb for the console or the management API, with the settings and the connections of this process.
 func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call verb.Call) (answer verb.Answer) {
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
 	answer.Wrong = map[string]string{}
