@@ -320,10 +320,10 @@ CREATE TABLE IF NOT EXISTS approval (
     KEY person (user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Changes that the management API makes. Rows are deleted a day after the last sign of life.
+-- Changes that the console and the management API make. Rows are deleted a day after the last sign of life.
 CREATE TABLE IF NOT EXISTS job (
-    id       CHAR(26)        NOT NULL,
-    caller   VARCHAR(100)    NOT NULL,            -- key:<name>
+    id       VARCHAR(40)     NOT NULL,
+    caller   VARCHAR(100)    NOT NULL,            -- key:<name>, or the name of a person at the console
     verb     VARCHAR(40)     NOT NULL,            -- such as coupon close
     digest   VARCHAR(71)     NOT NULL,            -- of the preview that is carried out; empty: an approval is asked for, or has it
     done     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- what the verb has worked on, such as applications

@@ -73,6 +73,19 @@ func (a answer) encode(header http.Header, r *http.Request) (status int, body []
 	return p.Status, httpapi.Marshal(problem{p.Describe(header, r), a.errors, a.printed})
 }
 
+// problem is the status and the body of a problem as a job keeps them: without the name of the request.
+func (a answer) problem(l text.Language) (status int, body json.RawMessage) {
+	p := problems.Of(a.result)
+	if a.detail != "" {
+		p = p.WithDetails(a.detail, a.detail)
+	}
+	said := p.Korean
+	if l == text.English {
+		said = p.English
+	}
+	return p.Status, httpapi.Marshal(problem{p.Document(said), a.errors, a.printed})
+}
+
 func write(w http.ResponseWriter, r *http.Request, a answer) {
 	status, body := a.encode(w.Header(), r)
 	w.WriteHeader(status)
@@ -92,17 +105,17 @@ const maxPrinted = 8 << 20
 
 // printed collects what a verb prints.
 type printed struct {
-	bytes.Buffer
+	all     bytes.Buffer
 	tooMuch bool
 }
 
 var errTooMuch = errors.New("the result is too large")
 
 func (p *printed) Write(b []byte) (int, error) {
-	if p.tooMuch = p.tooMuch || p.Len()+len(b) > maxPrinted; p.tooMuch {
+	if p.tooMuch = p.tooMuch || p.all.Len()+len(b) > maxPrinted; p.tooMuch {
 		return 0, errTooMuch
 	}
-	return p.Buffer.Write(b)
+	return p.all.Write(b)
 }
 
 // answerOf turns what a verb has answered into what the caller gets.
@@ -111,11 +124,11 @@ func answerOf(answered verb.Answer, out *printed, notes *output.Document, l text
 	case out.tooMuch:
 		return refuse(resultTooLarge)
 	case answered.Exit == 0:
-		return succeed(out.Bytes())
+		return succeed(out.all.Bytes())
 	}
 	a := answer{result: resultOf(answered), detail: cmp.Or(sentences(notes), errorsIn(l, answered.Errs))}
-	if json.Valid(out.Bytes()) {
-		a.printed = out.Bytes()
+	if json.Valid(out.all.Bytes()) {
+		a.printed = out.all.Bytes()
 	}
 	for _, name := range slices.Sorted(maps.Keys(answered.Wrong)) {
 		a.errors = append(a.errors, fieldError{MemberOf(name), answered.Wrong[name]})

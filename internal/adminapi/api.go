@@ -112,9 +112,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.Serv
 // Close waits until the jobs have ended, after the end of their context.
 func (a *API) Close() { a.jobs.running.Wait() }
 
-// Clean deletes old rows until ctx ends.
-func (a *API) Clean(ctx context.Context) { a.jobs.clean(ctx) }
-
 // places are for what may happen at the same time.
 type places chan struct{}
 

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
@@ -20,8 +20,6 @@ import (
 const (
 	// maxRunning bounds how many jobs of this process run: each takes connections.
 	maxRunning = 8
-	// beat is the time between two signs of life of a job.
-	beat = 5 * time.Second
 	// endWithin bounds the time to record the end of a job.
 	endWithin = 10 * time.Second
 )
@@ -32,15 +30,15 @@ type order struct {
 	key  string // Idempotency-Key; empty: the change is safe to repeat by itself
 }
 
-// job is a change that this process carries out.
-type job struct {
+// work is a job of this process.
+type work struct {
 	id     string
 	done   chan struct{}
 	answer answer // read only after done
 }
 
 // await returns the answer of a job that ends soon, and otherwise its address.
-func (j *job) await(r *http.Request, quickly time.Duration) answer {
+func (j *work) await(r *http.Request, quickly time.Duration) answer {
 	timer := time.NewTimer(quickly)
 	defer timer.Stop()
 	select {
@@ -50,13 +48,13 @@ func (j *job) await(r *http.Request, quickly time.Duration) answer {
 	case <-r.Context().Done():
 	}
 	return answer{status: http.StatusAccepted, location: addressOf(j.id),
-		body: httpapi.Marshal(accepted{Job: j.id, State: running})}
+		body: httpapi.Marshal(accepted{Job: j.id, State: job.Running})}
 }
 
 // accepted is the body of 202.
 type accepted struct {
-	Job   string `json:"job"`
-	State state  `json:"state"`
+	Job   string    `json:"job"`
+	State job.State `json:"state"`
 }
 
 // jobs carries out changes, and records them.
@@ -76,12 +74,12 @@ func newJobs(ctx context.Context, db *mysqltx.DB, run func(ctx context.Context, 
 
 // start begins a job. If the caller has sent the order before, start returns the answer to that instead. It returns
 // neither if too many jobs run.
-func (s *jobs) start(ctx context.Context, o order) (started *job, repeated *answer, err error) {
+func (s *jobs) start(ctx context.Context, o order) (started *work, repeated *answer, err error) {
 	free := s.places.take(ctx)
-	if free == nil || s.ctx.Err() != nil {
+	if free == nil {
 		return nil, nil, nil
 	}
-	j := &job{id: rand.Text(), done: make(chan struct{})}
+	j := &work{id: rand.Text(), done: make(chan struct{})}
 	if repeated, err = s.begin(s.ctx, j.id, o); err != nil || repeated != nil {
 		free()
 		return nil, repeated, err
@@ -102,7 +100,7 @@ func (s *jobs) carryOut(id string, o order) (a answer) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		s.beat(beating, id, &notes)
+		job.Beat(beating, s.db.Pool(), id, notes.Count, s.logger)
 	}()
 	c := o.call
 	c.Stdout, c.Stderr = &out, &notes
@@ -115,7 +113,7 @@ func (s *jobs) carryOut(id string, o order) (a answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endWithin)
 	defer cancel()
 	var err error
-	if answered.Invalid { // nothing ran: the same key may come with other values
+	if a.result == invalidValues { // nothing was changed: the same key may come with other values
 		err = s.forget(ctx, id)
 	} else {
 		err = s.end(ctx, id, notes.Count(), a, o.call.Language)
@@ -136,41 +134,6 @@ func (s *jobs) runVerb(c verb.Call) (answered verb.Answer, panicked bool) {
 	return s.run(s.ctx, c), false
 }
 
-// beat records signs of life until ctx ends.
-func (s *jobs) beat(ctx context.Context, id string, notes *output.Document) {
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if err := s.alive(ctx, id, notes.Count()); err != nil && ctx.Err() == nil {
-				s.logger.Warn("sign of life of a job not recorded", zap.String("job", id), zap.Error(err))
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// cleanEvery is how often old rows are deleted.
-const cleanEvery = 10 * time.Minute
-
-// clean deletes old rows until ctx ends.
-func (s *jobs) clean(ctx context.Context) {
-	tick := time.NewTicker(cleanEvery)
-	defer tick.Stop()
-	for {
-		if err := s.deleteOld(ctx); err != nil && ctx.Err() == nil {
-			s.logger.Warn("old jobs not deleted", zap.Error(err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // maxListed bounds a list of jobs.
 const maxListed = 100
 
@@ -183,18 +146,18 @@ func ofCaller(caller signin.Person) string {
 }
 
 func (a *API) listJobs(_ http.ResponseWriter, r *http.Request, caller signin.Person) answer {
-	all, err := a.jobs.list(r.Context(), ofCaller(caller))
+	all, err := job.List(r.Context(), a.DB.Pool(), job.Filter{Caller: ofCaller(caller), Limit: maxListed})
 	if err != nil {
 		a.Logger.Warn("jobs not read", httpapi.LogRequest(r), zap.Error(err))
 		return refuse(unavailable)
 	}
 	return succeed(httpapi.Marshal(struct {
-		Jobs []Job `json:"jobs"`
+		Jobs []job.Job `json:"jobs"`
 	}{all}))
 }
 
 func (a *API) showJob(_ http.ResponseWriter, r *http.Request, caller signin.Person) answer {
-	shown, err := a.jobs.read(r.Context(), r.PathValue("job"))
+	shown, err := job.Read(r.Context(), a.DB.Pool(), r.PathValue("job"))
 	switch {
 	case err != nil:
 		a.Logger.Warn("job not read", httpapi.LogRequest(r), zap.Error(err))
@@ -203,29 +166,4 @@ func (a *API) showJob(_ http.ResponseWriter, r *http.Request, caller signin.Pers
 		return refuse(doesNotExist)
 	}
 	return succeed(httpapi.Marshal(shown))
-}
-
-// stateOf is how a job with an answer has ended.
-func stateOf(status int) state {
-	switch {
-	case status < http.StatusBadRequest:
-		return done
-	case status < http.StatusInternalServerError:
-		return refusedState
-	default:
-		return failed
-	}
-}
-
-// problemBody is a problem as a job keeps it: without the name of its request.
-func problemBody(a answer, english bool) (status int, body json.RawMessage) {
-	p := problems.Of(a.result)
-	if a.detail != "" {
-		p = p.WithDetails(a.detail, a.detail)
-	}
-	said := p.Korean
-	if english {
-		said = p.English
-	}
-	return p.Status, httpapi.Marshal(problem{p.Document(said), a.errors, a.printed})
 }

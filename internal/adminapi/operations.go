@@ -206,18 +206,18 @@ func (a *API) change(r *http.Request, c verb.Call) answer {
 	if len(keys) == 1 {
 		o.key = keys[0]
 	}
-	job, repeated, err := a.jobs.start(r.Context(), o)
+	started, repeated, err := a.jobs.start(r.Context(), o)
 	switch {
 	case err != nil:
 		a.Logger.Warn("job not started", httpapi.LogRequest(r), zap.Error(err))
 		return refuse(unavailable)
 	case repeated != nil:
 		return *repeated
-	case job == nil:
+	case started == nil:
 		a.metrics.refused.WithLabelValues(busy).Inc()
 		return refuse(unavailable)
 	}
-	return job.await(r, a.Quickly)
+	return started.await(r, a.Quickly)
 }
 
 // addressOf is the address of a job.

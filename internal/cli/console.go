@@ -20,6 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/adminapi"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/console"
+	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
@@ -75,6 +76,9 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
+	var beside sync.WaitGroup
+	defer func() { stop(); beside.Wait() }()
+	beside.Go(func() { job.Clean(working, s.MySQL, p.logger) })
 	ports := []consolePort{{"console", "CONSOLE_LISTEN", c.Listen, pages, c.KeepsIdle}}
 	if c.APIKeysFile != "" {
 		keys, err := adminapi.LoadKeys(c.APIKeysFile)
@@ -85,10 +89,7 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 			Quickly: adminapi.Quickly, DB: mysqltx.New(s.MySQL), Now: p.Now, Logger: p.logger, Metrics: registry})
 		defer api.Close()
 		ports = append(ports, consolePort{"api", "ADMIN_API_LISTEN", c.APIListen, api, ops.IsInside})
-		var beside sync.WaitGroup
-		defer beside.Wait()
 		beside.Go(func() { keys.Watch(working, p.logger) })
-		beside.Go(func() { api.Clean(working) })
 	}
 	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
 	if c.AdminListen != "" {

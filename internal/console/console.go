@@ -7,7 +7,8 @@
 // names is asked for instead, and executed after another person has approved it.
 //
 // Changes run in jobs: leaving a page stops nothing. The id of a job is made with its form, so that a form that is sent
-// twice runs once. Jobs are in memory; what they do is safe to kill, as in the terminal.
+// twice runs once. What a job prints is in memory; its row is for others, such as the management API. What jobs do is
+// safe to kill, as in the terminal.
 package console
 
 import (
