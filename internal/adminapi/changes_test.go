@@ -9,10 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/testenv"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // A program makes a coupon, changes everything about it, settles it, and looks after its users.
@@ -123,8 +128,18 @@ func TestAPI_Approvals(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	id := s.AddCoupon(5)
-	s.Exec(`INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after, events_after)
-		SELECT '["add-seats"]', '[]', '[]', zone, UTC_TIMESTAMP(6), 'lee', '', 'r', 0, 0 FROM policy WHERE id = 1`)
+	pool, err := s.Operator.MySQLSettings.Open(connect.Patient, zap.NewNop()) // the account of the console
+	require.NoError(t, err)
+	defer pool.Close()
+	var account string
+	require.NoError(t, pool.QueryRow("SELECT CURRENT_USER()").Scan(&account))
+	s.Exec(`INSERT INTO policy (actions, shared_accounts, persons, zone, set_at, set_by, account, reason, runs_after,
+		events_after) SELECT '["add-seats"]', JSON_ARRAY(?), '[]', zone, UTC_TIMESTAMP(6), 'lee', '', 'r', 0, 0
+		FROM policy WHERE id = 1`, account)
+	decide := func(by string) error {
+		_, err := approval.Decide(t.Context(), mysqltx.New(pool), 1, approval.Person{Name: by, SignIn: by}, true, "ok")
+		return err
+	}
 	path := fmt.Sprintf("/v1/coupons/%d/add-seats", id)
 	needed := s.change("marketing", path, `{"seats":2}`, "a")
 	require.Equal(t, "APPROVAL_NEEDED", needed.code(), needed.text)
@@ -149,13 +164,14 @@ func TestAPI_Approvals(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed}, got.status)
 	}
-	s.Exec(`UPDATE approval SET checker = 'lee', checker_sign_in = '', checker_account = 'lee@%', policy_id = 2,
-		decided_at = UTC_TIMESTAMP(6), approved = TRUE`)
+	require.True(t, text.Has(decide("key:of-marketing"), text.ApprovalIsOwn), "no address leads here")
+	require.NoError(t, decide("of-marketing"), "a person whose name is that of the key is another")
 	require.Equal(t, "APPROVED", s.get("marketing", request).body["state"])
 	require.Equal(t, "APPROVAL_NOT_USABLE", s.post("marketing", path, `{"seats":3,"reason":"sold out","approval":1}`, "Idempotency-Key", "d").code())
 	done := s.post("marketing", path, carry, "Idempotency-Key", "e")
 	require.Equal(t, json.Number("7"), done.body["seats"], done.text)
 	require.Equal(t, "USED", s.get("marketing", request).body["state"])
+	s.Verify(id)
 }
 
 // A repeated request gets the answer of the first; the key belongs to one content and one caller.
@@ -290,4 +306,5 @@ func TestAPI_Runs(t *testing.T) {
 	got := s.change("finance", retry, `{"user":["3"],"canary":1}`, "retry")
 	require.Len(t, got.body["runs"], 1, got.text)
 	require.Equal(t, []coupon.UserID{1, 2, 3}, s.Issued(id))
+	s.Verify(id)
 }

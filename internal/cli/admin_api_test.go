@@ -99,6 +99,11 @@ func TestAdminAPI_LeavesOut(t *testing.T) {
 		require.NotNil(t, verbs.At(path), path)
 		require.Empty(t, verbs.At(path).API, path)
 	}
+	for _, v := range verbs {
+		for _, f := range v.Fields { // a file would be one of the server
+			require.NotContains(t, []string{"file", "out", "output", "operator", "yes", "push-gateway"}, f.Name, v.Path)
+		}
+	}
 }
 
 // The right of an operation is the one that the document names.
