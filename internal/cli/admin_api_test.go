@@ -270,14 +270,16 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			p.answer = answer
 			p.send(method, path, body)
 		}
-		hang := make(chan struct{})
+		began, hang := make(chan struct{}), make(chan struct{})
 		p.handler, p.answer = hasty, func(c verb.Call) verb.Answer {
+			close(began)
 			<-hang
 			return fine(c)
 		}
 		for range 2 {
 			p.send(method, path, body, "Idempotency-Key", "slow"+reused)
 		}
+		<-began
 		close(hang)
 	}
 	p.send("GET", "/openapi.yaml", "")
