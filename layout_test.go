@@ -20,9 +20,9 @@ import (
 func TestPackagesAreKnown(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		"ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect",
+		"adminapi", "ahead", "api", "approval", "audit", "batch", "calendar", "candidates", "catalog", "cli", "connect",
 		"console", "coupon", "couponadmin", "decision", "deployment", "durability", "events", "explain", "handover",
-		"history", "httpapi", "identity", "jajeongtest", "journal", "keysfile", "ledger", "line", "live", "load",
+		"history", "httpapi", "identity", "jajeongtest", "job", "journal", "keysfile", "ledger", "line", "live", "load",
 		"mysqltx", "ops", "output", "overview", "privacy", "promise", "promisemodel", "receipt", "records",
 		"rediserr", "report", "review", "runmetrics", "schedule", "seal", "serve", "settle", "signin", "sleep",
 		"standing", "systemtest", "testenv", "text", "userlist", "users", "verb", "verify", "view", "wallet", "walletapi",

@@ -13,6 +13,12 @@ var OpenAPI []byte
 //go:embed openapi-wallet.yaml
 var OpenAPIWallet []byte
 
+// OpenAPIAdmin describes the management API of settle console, which serves it. Tests validate every response against
+// it.
+//
+//go:embed openapi-admin.yaml
+var OpenAPIAdmin []byte
+
 // AsyncAPI describes the events that `settle serve` publishes. Tests validate every event against it.
 //
 //go:embed asyncapi.yaml

@@ -320,6 +320,34 @@ CREATE TABLE IF NOT EXISTS approval (
     KEY person (user_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
+-- Changes that the console and the management API make. Rows are deleted a day after the last sign of life.
+CREATE TABLE IF NOT EXISTS job (
+    id       VARCHAR(40)     NOT NULL,
+    caller   VARCHAR(100)    NOT NULL,            -- key:<name>, or the name of a person at the console
+    verb     VARCHAR(40)     NOT NULL,            -- such as coupon close
+    digest   VARCHAR(71)     NOT NULL,            -- of the preview that is carried out; empty: an approval is asked for, or has it
+    done     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- what the verb has worked on, such as applications
+    `of`     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- how many there are; 0: not known
+    state    VARCHAR(11)     NOT NULL,            -- RUNNING, DONE, REFUSED or FAILED; RUNNING without a sign of life is INTERRUPTED
+    began_at DATETIME(6)     NOT NULL,
+    at       DATETIME(6)     NOT NULL,            -- last sign of life, every few seconds while it runs
+    status   SMALLINT        NOT NULL DEFAULT 0,  -- HTTP status of the answer; 0: it runs
+    answer   MEDIUMTEXT      NULL,                -- JSON: the result, or the problem; NULL: it runs
+    PRIMARY KEY (id),
+    KEY job_at (at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Which job a caller's Idempotency-Key belongs to. The row comes first, together with that of the job.
+CREATE TABLE IF NOT EXISTS idempotency (
+    caller  VARCHAR(100) NOT NULL,
+    name    VARCHAR(64)  NOT NULL, -- the Idempotency-Key
+    request CHAR(64)     NOT NULL, -- SHA-256 of method, path and body
+    job_id  CHAR(26)     NOT NULL, -- the last one; a job that was interrupted or failed is followed by another
+    at      DATETIME(6)  NOT NULL, -- when that one began
+    PRIMARY KEY (caller, name),
+    KEY idempotency_at (at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
 -- What `settle verify` has found right about a coupon that was finalised.
 CREATE TABLE IF NOT EXISTS seal (
     coupon_id  BIGINT UNSIGNED NOT NULL,

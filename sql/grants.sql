@@ -53,6 +53,8 @@ GRANT SELECT, UPDATE (id) ON policy TO jajeong_settle;
 GRANT SELECT ON deployment TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
     void_plan, used_at, run_id, coupon_id) ON approval TO jajeong_settle;
+GRANT SELECT ON job TO jajeong_settle;
+GRANT SELECT ON idempotency TO jajeong_settle;
 GRANT SELECT ON purged_coupon TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON seal TO jajeong_settle;
 GRANT SELECT, INSERT, UPDATE ON verify_progress TO jajeong_settle;
@@ -84,6 +86,8 @@ GRANT SELECT, UPDATE (id), INSERT (actions, shared_accounts, persons, zone, set_
 GRANT SELECT, UPDATE (zone) ON deployment TO jajeong_operator;
 GRANT SELECT, INSERT, UPDATE (checker, checker_sign_in, checker_account, policy_id, decided_at, approved, remark, voided_at,
     void_plan, used_at, run_id, coupon_id) ON approval TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (done, `of`, state, at, status, answer), DELETE ON job TO jajeong_operator;
+GRANT SELECT, INSERT, UPDATE (job_id, at), DELETE ON idempotency TO jajeong_operator;
 GRANT SELECT ON purged_coupon TO jajeong_operator;
 GRANT SELECT ON seal TO jajeong_operator;
 GRANT SELECT ON verify_progress TO jajeong_operator;

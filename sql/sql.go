@@ -32,7 +32,7 @@ func Fingerprint() string {
 var Tables = []string{"coupon", "user_coupon", "coupon_order", "coupon_log", "application_outcome",
 	"settlement_run", "settlement",
 	"settled", "run_coupon", "line_journal", "journal", "audit_event", "audit_head", "event_relay", "policy",
-	"deployment", "approval", "seal", "user_application", "verify_progress", "purged_coupon"}
+	"deployment", "approval", "job", "idempotency", "seal", "user_application", "verify_progress", "purged_coupon"}
 
 const (
 	// VersionTable is where goose records what it has applied. A shop's own goose has another table.

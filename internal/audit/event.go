@@ -63,9 +63,16 @@ const (
 const NightlyActor = "settle"
 
 // NamesProgram reports whether a name is that of NightlyActor in any spelling. No person may have it.
-func NamesProgram(name string) bool {
-	return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) == NightlyActor
-}
+func NamesProgram(name string) bool { return folded(name) == NightlyActor }
+
+// KeyActor begins the actor of events that a program of the shop caused by the management API; the name of its key
+// follows.
+const KeyActor = "key:"
+
+// NamesKey reports whether a name is that of a key in any spelling. No person may have it.
+func NamesKey(name string) bool { return strings.HasPrefix(folded(name), KeyActor) }
+
+func folded(name string) string { return strings.ToLower(norm.NFKC.String(strings.TrimSpace(name))) }
 
 // Event is a row of audit_event without its id and hash.
 type Event struct {

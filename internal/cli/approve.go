@@ -30,12 +30,12 @@ func (f approvalFlags) ticket(p *program, person operatorFlags) approval.Ticket 
 }
 
 func (p *program) person(of operatorFlags) approval.Person {
-	return approval.Person{Name: of.Operator, SignIn: p.signIn}
+	return approval.Person{Name: of.Operator, SignIn: p.by.SignIn}
 }
 
 // origin returns the origin of a change that the operator makes now.
 func (p *program) origin(of operatorFlags) audit.Origin {
-	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.signIn,
+	return audit.Origin{At: p.Now().UTC().Truncate(time.Microsecond), Actor: of.Operator, SignIn: p.by.SignIn,
 		Reason: of.Reason}
 }
 
@@ -55,6 +55,11 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 	person operatorFlags, format string) error {
 	if plan.Action == "" {
 		p.warn(text.NothingToApprove)
+		if format == "json" {
+			return output.JSON(p.Stdout, struct {
+				Changed bool `json:"changed"`
+			}{})
+		}
 		return nil
 	}
 	if err := pin.expected(plan.Digest()); err != nil {
@@ -83,12 +88,16 @@ func (p *program) requestApproval(ctx context.Context, s *servers, plan approval
 
 type approvalsCmd struct {
 	ID     approval.ID     `arg:"" optional:"" name:"id"`
-	Coupon coupon.CouponID `placeholder:"ID"`
-	By     string          `placeholder:"NAME"`
-	Open   bool
-	Before approval.ID `placeholder:"N"`
-	Limit  int         `default:"20" placeholder:"N"`
-	Output string      `enum:"table,json" default:"table"`
+	Coupon coupon.CouponID `placeholder:"ID" form:"-"`
+	By     string          `placeholder:"NAME" form:"-"`
+	Open   bool            `form:"-"`
+	Before approval.ID     `placeholder:"N" form:"-"`
+	Limit  int             `default:"20" placeholder:"N" form:"-"`
+	Output string          `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*approvalsCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.Act, API: "GET /v1/approvals/{id}"}
 }
 
 func (c *approvalsCmd) Validate() error {
@@ -98,6 +107,12 @@ func (c *approvalsCmd) Validate() error {
 func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
 	if c.ID > 0 {
 		a, err := approval.Read(ctx, s.MySQL, c.ID)
+		if err == nil && p.forPage {
+			own := a.IsOf(approval.Person{Name: p.by.Name, SignIn: p.by.SignIn})
+			if !p.by.MaySeeRequest(own, a.Plan.User > 0) {
+				err = text.MissingErrorf(text.NoSuchApproval, c.ID)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -109,7 +124,7 @@ func (c *approvalsCmd) read(ctx context.Context, p *program, s *servers) error {
 	}
 	filter := approval.Filter{Coupon: c.Coupon, Maker: c.By, Open: c.Open, Before: c.Before, Limit: c.Limit}
 	if c.By != "" { // at the console, a name at a terminal is another person's
-		filter.MakerSignIn = p.signIn
+		filter.MakerSignIn = p.by.SignIn
 	}
 	all, err := approval.List(ctx, s.MySQL, filter)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/schedule"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 	shop "github.com/jajeong/jajeong/internal/users"
 	"github.com/jajeong/jajeong/internal/view"
@@ -97,13 +98,21 @@ type program struct {
 	*cli
 	Process
 	output.Locale
-	forPage  bool              // the verb runs for a page of the console
-	wrong    map[string]string // what is wrong with single values, for that page; nil at a terminal
-	signIn   string            // who is signed in there
+	forPage  bool              // the verb runs in the process of the console
+	wrong    map[string]string // what is wrong with single values, for a page; nil at a terminal
+	printed  *[]error          // the errors that were printed, for the management API; nil at a terminal
+	by       signin.Person     // who is signed in at the console, or the key of the management API
 	shared   *servers          // connections of the console; nil: the verb opens its own
 	logger   *zap.Logger
 	selected any // the struct of the verb
 	parsed   *kong.Context
+}
+
+// note keeps errors for the management API.
+func (p *program) note(errs ...error) {
+	if p.printed != nil {
+		*p.printed = append(*p.printed, errs...)
+	}
 }
 
 func (p *program) view() view.View   { return view.View{Locale: p.Locale, W: p.Stdout} }
@@ -156,7 +165,9 @@ func (p *program) parseAndRun(ctx context.Context) int {
 		command := selected.Selected().Target.Addr().Interface()
 		_, reads := command.(reader)
 		p.MySQLSettings.RequireDurable = p.RequireDurable && !reads
-		err = p.run(ctx, command)
+		if err = noKey(command); err == nil {
+			err = p.run(ctx, command)
+		}
 	}
 	return p.ended(err)
 }
@@ -188,6 +199,7 @@ func (p *program) nextNight(after time.Time) time.Time { return p.timetable().Ne
 
 // printErrors prints the errors, then each different piece of advice once, and returns the classes of the errors.
 func (p *program) printErrors(errs ...error) (classes []coupon.Class) {
+	p.note(errs...)
 	var advice []text.Message
 	for _, err := range errs {
 		for line := range strings.Lines(text.In(p.Language, err)) {

@@ -10,14 +10,20 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/jajeong/jajeong/internal/adminapi"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/console"
+	"github.com/jajeong/jajeong/internal/job"
+	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/overview"
@@ -30,6 +36,8 @@ type consoleCmd struct {
 	Listen          string `name:"listen" env:"CONSOLE_LISTEN" default:":8083" placeholder:"HOST:PORT"`
 	AdminListen     string `name:"admin-listen" env:"ADMIN_LISTEN" placeholder:"HOST:PORT"`
 	KeysFile        string `name:"receipt-keys-file" env:"RECEIPT_KEYS_FILE" type:"path" placeholder:"FILE"`
+	APIListen       string `name:"admin-api-listen" env:"ADMIN_API_LISTEN" default:":8084" placeholder:"HOST:PORT"`
+	APIKeysFile     string `name:"admin-keys-file" env:"ADMIN_KEYS_FILE" type:"path" placeholder:"FILE"`
 	signin.Settings `embed:""`
 }
 
@@ -37,6 +45,9 @@ func (c *consoleCmd) Validate() error {
 	problems := []error{connect.CheckListen("CONSOLE_LISTEN", c.Listen)}
 	if c.AdminListen != "" {
 		problems = append(problems, connect.CheckListen("ADMIN_LISTEN", c.AdminListen))
+	}
+	if c.APIKeysFile != "" {
+		problems = append(problems, connect.CheckListen("ADMIN_API_LISTEN", c.APIListen))
 	}
 	return errors.Join(problems...)
 }
@@ -56,11 +67,10 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	registry := prometheus.NewRegistry()
+	verbs := verb.Of(p.parsed.Model)
+	run := func(ctx context.Context, call verb.Call) verb.Answer { return p.onPage(ctx, s, c.KeysFile, call) }
 	pages := console.New(working, console.Config{
-		Verbs: verb.Of(p.parsed.Model),
-		Run: func(ctx context.Context, call console.Call) console.Answer {
-			return p.onPage(ctx, s, c.KeysFile, call)
-		},
+		Verbs: verbs, Run: run,
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
 		DB:     s.MySQL,
 		Reads: &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get,
@@ -68,6 +78,21 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
 	defer pages.Close()
+	var beside sync.WaitGroup
+	defer func() { stop(); beside.Wait() }()
+	beside.Go(func() { job.Clean(working, s.MySQL, p.logger) })
+	ports := []consolePort{{"console", "CONSOLE_LISTEN", c.Listen, pages, c.KeepsIdle}}
+	if c.APIKeysFile != "" {
+		keys, err := adminapi.LoadKeys(c.APIKeysFile)
+		if err != nil {
+			return err
+		}
+		api := adminapi.New(working, adminapi.Config{Verbs: verbs, Run: run, Keys: keys,
+			Quickly: adminapi.Quickly, DB: mysqltx.New(s.MySQL), Now: p.Now, Logger: p.logger, Metrics: registry})
+		defer api.Close()
+		ports = append(ports, consolePort{"api", "ADMIN_API_LISTEN", c.APIListen, api, ops.IsInside})
+		beside.Go(func() { keys.Watch(working, p.logger) })
+	}
 	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
 	if c.AdminListen != "" {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
@@ -78,37 +103,62 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		}
 		defer closeAdmin()
 	}
-	return c.serve(ctx, p, pages)
+	return p.servePorts(ctx, ports)
 }
 
-// serve serves the pages until ctx ends, and then answers the requests in flight.
-func (c *consoleCmd) serve(ctx context.Context, p *program, pages http.Handler) error {
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for the console: %w: free the port, or set CONSOLE_LISTEN to another", err)
+// consolePort is a port of the console's process.
+type consolePort struct {
+	name, setting, listen string
+	handler               http.Handler
+	isProxy               func(netip.Addr) bool
+}
+
+// servePorts serves until ctx ends, and then answers the requests in flight.
+func (p *program) servePorts(ctx context.Context, ports []consolePort) error {
+	var listeners []net.Listener
+	var listening []zap.Field
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", port.listen)
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return fmt.Errorf("listen for the %s: %w: free the port, or set %s to another", port.name, err,
+				port.setting)
+		}
+		listeners = append(listeners, listener)
+		listening = append(listening, zap.Stringer(port.name, listener.Addr()))
 	}
-	idle := ops.Idle{IsProxy: c.KeepsIdle, Now: p.Now}
-	server := ops.NewServer(pages, idle.Within(consoleTimeouts), p.logger)
-	p.logger.Info("listening", zap.Stringer("console", listener.Addr()))
-	failed := make(chan error, 1)
-	go func() {
-		failed <- server.Serve(idle.Listen(ops.Limit(listener, maxConsoleConnections, new(atomic.Int64))))
-	}()
+	p.logger.Info("listening", listening...)
+	servers, failed := make([]*http.Server, len(ports)), make(chan error, len(ports))
+	for i, port := range ports {
+		idle := ops.Idle{IsProxy: port.isProxy, Now: p.Now}
+		servers[i] = ops.NewServer(port.handler, idle.Within(consoleTimeouts), p.logger)
+		go func() {
+			failed <- servers[i].Serve(idle.Listen(ops.Limit(listeners[i], maxConsoleConnections, new(atomic.Int64))))
+		}()
+	}
+	var err error
 	select {
-	case err := <-failed:
-		return fmt.Errorf("serve the console: %w", err)
+	case err = <-failed:
+		err = fmt.Errorf("serve the console: %w", err)
 	case <-ctx.Done():
 	}
 	p.logger.Info("stopping", zap.Duration("grace", p.Grace))
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Grace)
 	defer cancel()
-	return server.Shutdown(ending)
+	var closing errgroup.Group
+	for _, server := range servers {
+		closing.Go(func() error { return server.Shutdown(ending) })
+	}
+	return errors.Join(err, closing.Wait())
 }
 
-// onPage runs a verb for a page of the console, with the settings and the connections of the console.
-func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call console.Call) console.Answer {
+// onPage runs a verb for the console or the management API, with the settings and the connections of this process.
+func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call verb.Call) (answer verb.Answer) {
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
-	page := &program{cli: p.cli, forPage: true, wrong: map[string]string{}, signIn: call.SignIn,
+	answer.Wrong = map[string]string{}
+	page := &program{cli: p.cli, forPage: true, wrong: answer.Wrong, printed: &answer.Errs, by: call.By,
 		shared: s.sharedWith(), logger: p.logger,
 		Locale: output.Locale{Language: call.Language, Zone: time.UTC},
 		Process: Process{Stdin: cmp.Or[io.Reader](call.Stdin, new(bytes.Buffer)), Stdout: stdout, Stderr: stderr,
@@ -122,12 +172,11 @@ func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call 
 		values["receipt-keys-file"] = keysFile
 	}
 	command := call.Verb.New()
-	err := connect.Fill(command, values, variables(p.Process.Version))
-	answer := console.Answer{Wrong: page.wrong}
-	if err == nil {
-		answer.Exit = page.ended(page.run(ctx, command))
-	} else {
+	if err := connect.Fill(command, values, variables(p.Process.Version)); err != nil {
+		answer.Invalid = true
 		answer.Exit = page.ended(page.wrongFields(err))
+	} else {
+		answer.Exit = page.ended(page.run(ctx, command))
 	}
 	if stdout.Failure() != nil && answer.Exit == exitDone {
 		answer.Exit = exitInfrastructure

@@ -31,3 +31,15 @@ func TestConsole_IsReadyWithAllTables(t *testing.T) {
 	stop()
 	require.Zero(t, <-ended)
 }
+
+// A wrong file of keys ends the console at once: without it, it would refuse every program.
+func TestConsole_WrongKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	code, stdout, stderr := w.settle("console", "--listen=127.0.0.1:0", "--console-dev-user=kim",
+		"--admin-keys-file=/nonexistent/keys")
+	requireWrongUse(t, "ADMIN_KEYS_FILE", code, stdout, stderr)
+	code, stdout, stderr = w.settle("console", "--console-dev-user=kim", "--admin-keys-file=/nonexistent/keys",
+		"--admin-api-listen=nowhere")
+	requireWrongUse(t, "ADMIN_API_LISTEN", code, stdout, stderr)
+}

@@ -45,6 +45,7 @@ func (p *program) printRefusal(err error) error {
 	if !errors.As(err, new(*text.UsageError)) {
 		return err
 	}
+	p.note(err)
 	if text.IsMissing(err) {
 		output.SetNotFound(p.Stderr)
 	}
@@ -126,7 +127,8 @@ func (p *program) planned(made *couponadmin.Change, user coupon.UserID, summary 
 
 // onCoupon declares a verb that changes one coupon.
 func onCoupon(title text.Message, right signin.Right, action approval.Action) verb.Declaration {
-	return verb.Declaration{Title: title, On: verb.Coupon, Right: right, Actions: []approval.Action{action}}
+	return verb.Declaration{Title: title, On: verb.Coupon, Right: right, Actions: []approval.Action{action},
+		API: "POST /v1/coupons/{coupon}/" + string(action)}
 }
 
 func (c *change) do(ctx context.Context, p *program, how changing) error {

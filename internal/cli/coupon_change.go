@@ -30,7 +30,8 @@ type couponChangeCmd struct {
 
 // Declare names no subject: the page of a coupon has a link that fills in the present values.
 func (*couponChangeCmd) Declare() verb.Declaration {
-	return verb.Declaration{Title: text.ConsoleEdit, Right: signin.Campaign, Actions: []approval.Action{approval.Edit}}
+	return verb.Declaration{Title: text.ConsoleEdit, Right: signin.Campaign, Actions: []approval.Action{approval.Edit},
+		API: "POST /v1/coupons/{coupon}/change"}
 }
 
 func (c *couponChangeCmd) edit(zone *time.Location) (couponadmin.Edit, error) {

@@ -40,7 +40,7 @@ type couponCreateCmd struct {
 
 func (*couponCreateCmd) Declare() verb.Declaration {
 	return verb.Declaration{Title: text.ConsoleCreate, Right: signin.Campaign,
-		Actions: []approval.Action{approval.Create}}
+		Actions: []approval.Action{approval.Create}, API: "POST /v1/coupons"}
 }
 
 func (c *couponCreateCmd) coupon(zone *time.Location) (n couponadmin.NewCoupon, err error) {

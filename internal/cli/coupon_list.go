@@ -9,7 +9,9 @@ import (
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 // maxPerPage bounds the coupons of one listing, because each costs a call to Redis.
@@ -21,7 +23,11 @@ type couponListCmd struct {
 	Cadence  string          `enum:",nightly,immediate" default:"" placeholder:"CADENCE"`
 	After    coupon.CouponID `default:"0" placeholder:"ID"`
 	Limit    int             `default:"50" placeholder:"N"`
-	Output   string          `enum:"table,json" default:"table"`
+	Output   string          `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*couponListCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.See, API: "GET /v1/coupons"}
 }
 
 func (c *couponListCmd) Validate() error {
@@ -81,7 +87,11 @@ func (c *couponListCmd) read(ctx context.Context, p *program, s *servers) error 
 
 type couponShowCmd struct {
 	ID     coupon.CouponID `arg:"" name:"coupon"`
-	Output string          `enum:"table,json" default:"table"`
+	Output string          `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*couponShowCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.See, API: "GET /v1/coupons/{coupon}"}
 }
 
 const maxActions = 10

@@ -31,7 +31,11 @@ type dlqListCmd struct {
 	Cause  []string          `enum:"${causes}" placeholder:"CAUSE"`
 	User   []string          `placeholder:"USER" bytes:""`
 	List   bool
-	Output string `enum:"table,json,csv" default:"table"`
+	Output string `enum:"table,json,csv" default:"table" form:"-"`
+}
+
+func (*dlqListCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.SeeLists, API: "GET /v1/dlq"}
 }
 
 // reviewList is the JSON of settle dlq list, and of the previews of retry and drop. It has groups of entries, or single
@@ -234,7 +238,8 @@ type dlqRetryCmd struct {
 }
 
 func (*dlqRetryCmd) Declare() verb.Declaration {
-	return verb.Declaration{Title: text.ConsoleRetry, On: verb.Holder, RightOf: ofOne}
+	return verb.Declaration{Title: text.ConsoleRetry, On: verb.Holder, RightOf: ofOne,
+		API: "POST /v1/coupons/{coupon}/dlq/retry"}
 }
 
 // ofOne needs less for the entry of one user than for many, or for the whole line.
@@ -308,7 +313,7 @@ type dlqDropCmd struct {
 
 func (*dlqDropCmd) Declare() verb.Declaration {
 	return verb.Declaration{Title: text.ConsoleDrop, On: verb.Holder, RightOf: ofOne,
-		Actions: []approval.Action{approval.Drop}}
+		Actions: []approval.Action{approval.Drop}, API: "POST /v1/coupons/{coupon}/dlq/drop"}
 }
 
 func (c *dlqDropCmd) Validate() error {

@@ -9,14 +9,20 @@ import (
 	"github.com/jajeong/jajeong/internal/explain"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type explainCmd struct {
 	Coupon coupon.CouponID `required:"" placeholder:"ID"`
 	User   coupon.UserID   `required:"" placeholder:"USER"`
-	Output string          `enum:"table,json" default:"table"`
+	Output string          `enum:"table,json" default:"table" form:"-"`
 
 	connect.IssueSettings `embed:""`
+}
+
+func (*explainCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.SeePerson, API: "GET /v1/coupons/{coupon}/users/{user}"}
 }
 
 func (c *explainCmd) read(ctx context.Context, p *program, s *servers) error {

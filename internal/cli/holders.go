@@ -25,7 +25,7 @@ type holder struct {
 // onHolder declares a verb that changes the coupon of one user.
 func onHolder(title text.Message, action approval.Action) verb.Declaration {
 	return verb.Declaration{Title: title, On: verb.Holder, Right: signin.ChangePerson,
-		Actions: []approval.Action{action}}
+		Actions: []approval.Action{action}, API: "POST /v1/coupons/{coupon}/users/{user}/" + string(action)}
 }
 
 // holderVerb says how a verb makes its change, and how it describes the result.

@@ -46,6 +46,16 @@ func (s *operatorFlags) checkUnless(dryRun bool) error {
 	return s.check(text.OperatorIsRecorded)
 }
 
+func (s *operatorFlags) operator() string { return s.Operator }
+
+// noKey refuses an operator at a terminal who has the name of a key of the management API.
+func noKey(command any) error {
+	if named, ok := command.(interface{ operator() string }); ok && audit.NamesKey(named.operator()) {
+		return about("--operator", text.UsageErrorf(text.OperatorIsKey, named.operator()))
+	}
+	return nil
+}
+
 // about names the flag whose value is wrong, so that each flag has one error.
 func about(flag string, err error) error {
 	if err != nil {

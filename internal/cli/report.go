@@ -10,7 +10,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/report"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type reportCmd struct {
@@ -18,8 +20,12 @@ type reportCmd struct {
 	Month    string            `xor:"period" placeholder:"MONTH"`
 	Campaign uint64            `xor:"coupons" placeholder:"ID"`
 	Coupon   []coupon.CouponID `xor:"coupons" placeholder:"ID"`
-	Output   string            `enum:"table,csv,json,html" default:"table"`
-	Out      string            `type:"path" placeholder:"FILE"`
+	Output   string            `enum:"table,csv,json,html" default:"table" form:"-"`
+	Out      string            `type:"path" placeholder:"FILE" form:"-"`
+}
+
+func (*reportCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.SeeLists, API: "GET /v1/report"}
 }
 
 func (c *reportCmd) Validate() error {

@@ -32,7 +32,7 @@ type runCmd struct {
 
 func (*runCmd) Declare() verb.Declaration {
 	return verb.Declaration{Title: text.ConsoleRunAgain, On: verb.Coupon, Right: signin.Settle,
-		Actions: []approval.Action{approval.Run, approval.AcceptGap}}
+		Actions: []approval.Action{approval.Run, approval.AcceptGap}, API: "POST /v1/runs"}
 }
 
 // cutoffNow is the value of --cutoff for the time of the run.
@@ -174,6 +174,7 @@ func (p *program) outcome(format string, report *settle.Report, err error, leftO
 			}
 		}
 	}
+	p.note(report.Failures()...)
 	classes := append(report.Classes(), leftOut...)
 	if err != nil {
 		classes = append(classes, classOf(err))

@@ -10,7 +10,9 @@ import (
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 const maxRunsListed = 500
@@ -22,7 +24,11 @@ type runsCmd struct {
 	Trigger string          `enum:",CRON,MANUAL,DLQ_RETRY,IMMEDIATE" default:"" placeholder:"TRIGGER"`
 	Limit   int             `default:"20" placeholder:"N"`
 	Before  coupon.RunID    `placeholder:"RUN"`
-	Output  string          `enum:"table,json,csv" default:"table"`
+	Output  string          `enum:"table,json,csv" default:"table" form:"-"`
+}
+
+func (*runsCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.See, API: "GET /v1/runs"}
 }
 
 func (c *runsCmd) Validate() error {
@@ -95,7 +101,11 @@ func (c *runsCmd) read(ctx context.Context, p *program, s *servers) error {
 
 type showCmd struct {
 	Run    coupon.RunID `arg:""`
-	Output string       `enum:"table,json" default:"table"`
+	Output string       `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*showCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.See, API: "GET /v1/runs/{run}"}
 }
 
 func (c *showCmd) read(ctx context.Context, p *program, s *servers) error {

@@ -102,6 +102,8 @@ func TestUsageErrors(t *testing.T) {
 			"the name of the program"},
 		"the program's name, run": {[]string{"run", "--cutoff=now", "--operator=settle", "--reason=test"},
 			"the name of the program"},
+		"the name of a key": {[]string{"coupon", "pause", "1", "--operator= ＫEY:shop", "--reason=test"},
+			"the name of a key of the management API"},
 		"an invisible name": {[]string{"coupon", "pause", "1", "--operator=kim\u200b", "--reason=test"},
 			"--operator has no letter, or a character that cannot be seen"},
 	} {
@@ -200,7 +202,8 @@ func TestMigrate_BesideAnother(t *testing.T) {
 // ourTables are the tables of the migration but that of the users, those that refer to others first.
 const ourTables = "user_coupon, coupon, coupon_order, coupon_log, application_outcome, settlement_run, " +
 	"settlement, settled, run_coupon, " +
-	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, seal, " +
+	"line_journal, journal, audit_event, audit_head, event_relay, policy, deployment, approval, job, " +
+	"idempotency, seal, " +
 	"user_application, verify_progress, purged_coupon"
 
 // Whatever made the tables: if it was not this text of the migration, `settle migrate` says so and changes nothing.

@@ -8,7 +8,9 @@ import (
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/privacy"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 type userCmd struct {
@@ -19,7 +21,11 @@ type userCmd struct {
 
 type userShowCmd struct {
 	User   coupon.UserID `required:"" placeholder:"USER"`
-	Output string        `enum:"table,json" default:"table"`
+	Output string        `enum:"table,json" default:"table" form:"-"`
+}
+
+func (*userShowCmd) Declare() verb.Declaration {
+	return verb.Declaration{Right: signin.SeePerson, API: "GET /v1/users/{user}"}
 }
 
 func (c *userShowCmd) read(ctx context.Context, p *program, s *servers) error {

@@ -179,7 +179,11 @@ func (o *verifyOne) wrote(err error) {
 // noted warns if this account or server does not take what a check has found. The check was whole nevertheless.
 func (o *verifyOne) noted(err error) error {
 	if mysqltx.MayNotWrite(err) {
-		o.warn(text.NotSealed, err)
+		if mysqltx.IsReadOnly(err) {
+			o.warn(text.NotSealedHere)
+		} else {
+			o.warn(text.NotSealed)
+		}
 		*o.unnoted = true
 		return nil
 	}

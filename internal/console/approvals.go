@@ -52,8 +52,7 @@ func approver(p signin.Person) approval.Person {
 	return approval.Person{Name: p.Name, SignIn: p.SignIn}
 }
 
-// request returns the approval of the path. Persons who may not see lists see only their own requests, and those about
-// a user only if they may see persons. Others do not exist for them.
+// request returns the approval of the path. Requests that the person may not see do not exist for them.
 func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Approval, own, ok bool) {
 	n, ok := c.numbered(w, r, "id")
 	if !ok {
@@ -62,8 +61,7 @@ func (c *Console) request(w http.ResponseWriter, r *http.Request) (a approval.Ap
 	person := signin.From(r.Context())
 	a, err := approval.Read(r.Context(), c.DB, approval.ID(n))
 	own = err == nil && a.IsOf(approver(person))
-	hidden := !own && !person.May(signin.SeeLists) || a.Plan.User > 0 && !person.May(signin.SeePerson)
-	if err == nil && hidden {
+	if err == nil && !person.MaySeeRequest(own, a.Plan.User > 0) {
 		err = text.MissingErrorf(text.NoSuchApproval, n)
 	}
 	if err != nil {

@@ -165,7 +165,7 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
-	seen := c.read(ctx, p, Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: sent.stdin()})
+	seen := c.read(ctx, p, verb.Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: sent.stdin()})
 	p.Form.Fields = fieldsOf(p.Language, one, v, seen.Wrong)
 	policy, err := c.policy(r.Context())
 	if err != nil {
@@ -252,12 +252,14 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 	l := language(r)
 	j.Command = shell(one.Command(v))
 	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
-		answer := c.Run(ctx, Call{SignIn: j.Person.SignIn, Language: l, Verb: one, Values: v, Stdin: stdin,
-			Stdout: &j.Out, Stderr: &j.Notes})
-		for _, wrong := range answer.wrong() {
-			fmt.Fprintln(&j.Notes, wrong)
-		}
-		return answer.Exit
+		return c.recorded(ctx, j, one, v["expect-digest"], func() int {
+			answer := c.Run(ctx, verb.Call{By: j.Person, Language: l, Verb: one, Values: v, Stdin: stdin,
+				Stdout: &j.Out, Stderr: &j.Notes})
+			for _, wrong := range besides(nil, answer.Wrong) {
+				fmt.Fprintln(&j.Notes, wrong)
+			}
+			return answer.Exit
+		})
 	})
 	if started == nil {
 		c.metrics.refused.WithLabelValues(jobsBusy).Inc()
@@ -274,11 +276,11 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 	http.Redirect(w, r, "/jobs/"+started.ID, http.StatusSeeOther)
 }
 
-// jobPage shows a job to the person who began it.
+// jobPage shows a job with its result to the person who began it, and a job of a key as it is recorded.
 func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	j := c.jobs.find(r.PathValue("id"))
 	if j == nil || j.Person.SignIn != signin.From(r.Context()).SignIn {
-		c.refused(w, r, http.StatusNotFound, text.ConsoleNoJob)
+		c.recordPage(w, r)
 		return
 	}
 	locale, err := c.locale(r.Context(), language(r))

@@ -7,7 +7,8 @@
 // names is asked for instead, and executed after another person has approved it.
 //
 // Changes run in jobs: leaving a page stops nothing. The id of a job is made with its form, so that a form that is sent
-// twice runs once. Jobs are in memory; what they do is safe to kill, as in the terminal.
+// twice runs once. What a job prints is in memory; its row is for others, such as the management API. What jobs do is
+// safe to kill, as in the terminal.
 package console
 
 import (
@@ -17,7 +18,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -38,28 +38,10 @@ import (
 	"github.com/jajeong/jajeong/internal/verb"
 )
 
-// Call is one run of a verb.
-type Call struct {
-	SignIn         string // who makes a change: the SignIn of the person; empty for a verb that reads
-	Language       text.Language
-	Verb           *verb.Verb
-	Values         verb.Values
-	Stdin          io.Reader // a file that was sent with the form; nil: none
-	Stdout, Stderr io.Writer
-}
-
-// Answer is how a run ended.
-type Answer struct {
-	Exit  int
-	Wrong map[string]string // what is wrong with a value, by its name; Stderr has the rest
-}
-
-// wrong returns what is wrong with values, in a fixed order.
-func (a Answer) wrong() []string { return a.besides(nil) }
-
-// besides is wrong without what stands beside the fields of a form, which may be nil.
-func (a Answer) besides(f *form) []string {
-	rest := maps.Clone(a.Wrong)
+// besides returns what is wrong with values, in a fixed order, without what stands beside the fields of a form, which
+// may be nil.
+func besides(f *form, wrong map[string]string) []string {
+	rest := maps.Clone(wrong)
 	if f != nil {
 		for _, field := range f.Fields {
 			delete(rest, field.Name)
@@ -71,7 +53,7 @@ func (a Answer) besides(f *form) []string {
 // Config is what the console needs. All fields are required.
 type Config struct {
 	Verbs   verb.Verbs
-	Run     func(ctx context.Context, c Call) Answer
+	Run     func(ctx context.Context, c verb.Call) verb.Answer
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
 	Reads   *overview.Reader

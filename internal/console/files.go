@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verb"
 )
@@ -74,9 +75,9 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request, file fileOf) {
 			w.Header().Set("Content-Disposition", `attachment; filename="`+file.name+`"`)
 		}
 	}}
-	answer := c.Run(ctx, Call{Language: language(r), Verb: c.Verbs.At(file.verb), Values: file.values(r), Stdout: to,
-		Stderr: &notes})
-	exit, said := answer.Exit, append(lines(notes.Blocks()), answer.wrong()...)
+	answer := c.Run(ctx, verb.Call{By: signin.From(r.Context()), Language: language(r), Verb: c.Verbs.At(file.verb),
+		Values: file.values(r), Stdout: to, Stderr: &notes})
+	exit, said := answer.Exit, append(lines(notes.Blocks()), besides(nil, answer.Wrong)...)
 	switch {
 	case exit == 0 && !to.begun:
 		to.begin()

@@ -65,13 +65,13 @@ func (c *Console) routes() http.Handler {
 
 // verb runs a verb that changes nothing, and puts what it prints on the page.
 func (c *Console) verb(ctx context.Context, p *page, path string, v verb.Values) {
-	c.read(ctx, p, Call{Verb: c.Verbs.At(path), Values: v})
+	c.read(ctx, p, verb.Call{Verb: c.Verbs.At(path), Values: v})
 }
 
-func (c *Console) read(ctx context.Context, p *page, call Call) Answer {
+func (c *Console) read(ctx context.Context, p *page, call verb.Call) verb.Answer {
 	var out, notes output.Document
 	p.Command = shell(call.Verb.Command(call.Values))
-	call.SignIn, call.Language, call.Stdout, call.Stderr = p.Person.SignIn, p.Language, &out, &notes
+	call.By, call.Language, call.Stdout, call.Stderr = p.Person, p.Language, &out, &notes
 	answer := c.Run(ctx, call)
 	printed := out.Blocks()
 	for _, b := range printed {
@@ -86,7 +86,7 @@ func (c *Console) read(ctx context.Context, p *page, call Call) Answer {
 		}
 	}
 	p.Blocks = append(p.Blocks, p.blocks(printed)...)
-	said := append(lines(notes.Blocks()), answer.besides(p.Form)...)
+	said := append(lines(notes.Blocks()), besides(p.Form, answer.Wrong)...)
 	if p.missing = notes.NotFound(); p.missing {
 		p.Lead = append(p.Lead, said...)
 	} else {

@@ -63,6 +63,12 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 			is.Jobs = append(is.Jobs, link{Text: p.say(state, j.Title, locale.Instant(j.Began)), Href: "/jobs/" + j.ID})
 		}
 	}
+	ofKeys, err := c.ofKeys(r.Context(), p, locale)
+	if err != nil {
+		c.failed(w, r, err)
+		return
+	}
+	is.Jobs = append(is.Jobs, ofKeys...)
 	p.Tonight, p.Command = is, "settle coupon list; settle runs --trigger=CRON --limit=1"
 	c.change(p, "run")
 	c.show(w, http.StatusOK, p)

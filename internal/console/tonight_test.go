@@ -163,3 +163,35 @@ func TestPages_WithoutMySQL(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotContains(t, page, "Redis")
 }
+
+// Changes of keys are on the first page of who may see lists, and changes of persons are recorded for others.
+func TestTonight_HasTheJobsOfKeys(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := d.AddCoupon(5)
+	site := "http://" + behindProxy(d).Console
+	d.Exec("INSERT INTO job (id, caller, verb, digest, state, began_at, at) VALUES " +
+		"('RUNS', 'key:shop', 'coupon close', 'sha256:x', 'RUNNING', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6)), " +
+		"('DIED', 'key:shop', 'coupon pause', 'sha256:y', 'RUNNING', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 31 " +
+		"SECOND), ('LEES', 'lee', 'coupon freeze', '', 'DONE', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))")
+	for group, sees := range map[string]bool{"team-finance": true, "team-ops": true, "team-marketing": false} {
+		somebody := visitor{t, site, "kim", group}
+		_, page, _ := somebody.ask(http.MethodGet, "/", nil)
+		require.Equal(t, sees, strings.Contains(page, "key:shop, coupon close"), group)
+		require.NotContains(t, page, "coupon freeze")
+		status, page, _ := somebody.ask(http.MethodGet, "/jobs/DIED", nil)
+		require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusNotFound}[sees], status, group)
+		require.Equal(t, sees, strings.Contains(page, "INTERRUPTED") && strings.Contains(page, "sha256:y"), page)
+		for _, other := range []string{"NONE", "LEES"} {
+			status, _, _ = somebody.ask(http.MethodGet, "/jobs/"+other, nil)
+			require.Equal(t, http.StatusNotFound, status, other)
+		}
+	}
+	_, page, _ := visitor{t, site, "kim", "team-ops"}.askOnce(http.MethodGet, "/jobs/RUNS", nil)
+	require.Contains(t, page, `http-equiv="refresh"`)
+
+	kim := visitor{t, site, "kim", "team-ops"}
+	kim.asks(fmt.Sprint("/do/pause?coupon=", id), "test")
+	require.Equal(t, []string{"kim coupon pause DONE"}, jajeongtest.Column[string](d,
+		"SELECT CONCAT_WS(' ', caller, verb, state) FROM job WHERE caller = 'kim'"))
+}

@@ -186,9 +186,12 @@ func MayNotWrite(err error) bool {
 	case 1142, 1143, 1665: // no right to a table, or to a column; the binary log has the wrong format
 		return true
 	default:
-		return kindOf(err) == readOnly
+		return IsReadOnly(err)
 	}
 }
+
+// IsReadOnly reports whether the server takes no writes.
+func IsReadOnly(err error) bool { return err != nil && kindOf(err) == readOnly }
 
 func IsDuplicate(err error) bool { return err != nil && kindOf(err) == duplicate }
 

@@ -216,6 +216,16 @@ func (r *Report) Classes() (classes []coupon.Class) {
 	return classes
 }
 
+// Failures returns the errors of the coupons that failed.
+func (r *Report) Failures() (failures []error) {
+	for _, c := range r.Coupons {
+		if c.err != nil {
+			failures = append(failures, c.err)
+		}
+	}
+	return failures
+}
+
 // Advice returns the remedies for the coupons that failed, each once.
 func (r *Report) Advice() (advice []text.Message) {
 	for _, c := range r.Coupons {

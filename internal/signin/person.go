@@ -23,6 +23,9 @@ const (
 
 var allRoles = []Role{Viewer, Marketing, CS, Finance, Operator}
 
+// IsRole reports whether there is a role of this name.
+func IsRole(name string) bool { return slices.Contains(allRoles, Role(name)) }
+
 // Right is a kind of page or change.
 type Right int
 
@@ -67,6 +70,12 @@ type Person struct {
 // May reports whether one of the person's roles gives the right.
 func (p Person) May(r Right) bool {
 	return slices.ContainsFunc(p.Roles, func(role Role) bool { return slices.Contains(rights[r], role) })
+}
+
+// MaySeeRequest reports whether the person may see a request for approval: without the right to see lists only an own
+// one, and one about a user only with the right to see persons.
+func (p Person) MaySeeRequest(own, aboutUser bool) bool {
+	return (own || p.May(SeeLists)) && (!aboutUser || p.May(SeePerson))
 }
 
 type personKey struct{}

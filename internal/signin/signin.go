@@ -149,9 +149,10 @@ func plain(header string) string {
 	}, strings.ToLower(header))
 }
 
-// goodName reports whether a name can be that of a person. The program's own name is nobody's.
+// goodName reports whether a name can be that of a person. The program's own name and those of keys are nobody's.
 func goodName(name string) bool {
-	return Visible(name) && !audit.NamesProgram(name) && utf8.RuneCountInString(name) <= maxName
+	return Visible(name) && !audit.NamesProgram(name) && !audit.NamesKey(name) &&
+		utf8.RuneCountInString(name) <= maxName
 }
 
 // Visible reports whether a name is seen, and no part of it is invisible, so that two persons do not look like one.

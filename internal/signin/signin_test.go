@@ -80,6 +80,7 @@ func TestProxy_IsBelievedAlone(t *testing.T) {
 		"two lists": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "x",
 			"x.forwarded.groups", "team"}},
 		"a group of nobody": {"10.1.2.3:4", []string{"X-Forwarded-User", "kim", "X-Forwarded-Groups", "teams"}},
+		"a key":             {"10.1.2.3:4", []string{"X-Forwarded-User", "Ｋey:shop", "X-Forwarded-Groups", "team"}},
 		"the program":       {"10.1.2.3:4", []string{"X-Forwarded-User", " Ｓettle", "X-Forwarded-Groups", "team"}},
 		"a long name": {"10.1.2.3:4", []string{"X-Forwarded-User", strings.Repeat("k", 101), "X-Forwarded-Groups",
 			"team"}},

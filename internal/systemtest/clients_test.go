@@ -1,6 +1,8 @@
 package systemtest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,7 @@ import (
 const oapiCodegen = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 
 // contracts are the documents by the name of the generated client.
-var contracts = map[string]string{"apply": "openapi.yaml", "wallet": "openapi-wallet.yaml"}
+var contracts = map[string]string{"apply": "openapi.yaml", "wallet": "openapi-wallet.yaml", "admin": "openapi-admin.yaml"}
 
 // workshop is a copy of a client's folder, with the contracts.
 type workshop struct {
@@ -61,6 +63,11 @@ func TestClients_Generated(t *testing.T) {
 	d := jajeongtest.New(t)
 	id := d.AddQueue(10, 1)
 	pod := d.Start(d.Environment(), "./cmd/apply-api")
+	keys, sum := filepath.Join(t.TempDir(), "keys"), sha256.Sum256([]byte("secret"))
+	require.NoError(t, os.WriteFile(keys, []byte("campaigns marketing "+hex.EncodeToString(sum[:])+"\n"), 0o600))
+	console := d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0",
+		"--console-dev-user=kim", "--admin-api-listen=127.0.0.1:0", "--admin-keys-file=" + keys},
+		d.Flags(d.Operator)...)...)
 	t.Run("GoByOapiCodegen", func(t *testing.T) {
 		t.Parallel()
 		w := newWorkshop(t, "go")
@@ -69,7 +76,7 @@ func TestClients_Generated(t *testing.T) {
 			w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go",
 				document)
 		}
-		w.must("go", "run", ".", "http://"+pod.Apply, id.String())
+		w.must("go", "run", ".", "http://"+pod.Apply, id.String(), "http://"+console.API, "secret")
 	})
 	t.Run("TypeScriptByOpenAPITypeScript", func(t *testing.T) {
 		t.Parallel()
@@ -79,7 +86,8 @@ func TestClients_Generated(t *testing.T) {
 			w.must("node_modules/.bin/openapi-typescript", document, "-o", name+".ts")
 		}
 		w.must("node_modules/.bin/tsc")
-		w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String())
+		w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String(), "http://"+console.API,
+			"secret")
 
 		source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 // Program is a running server program, such as apply-api, with the addresses that it logs as "listening".
 type Program struct {
 	*exec.Cmd
-	Apply, Live, Wallet, Console, Admin string // host:port; may be empty
+	Apply, Live, Wallet, Console, API, Admin string // host:port; may be empty
 
 	until  time.Time     // when Stop gives up; zero: never
 	logged chan struct{} // closed at the end of its log
@@ -58,12 +58,12 @@ func StartProgram(ctx context.Context, cmd *exec.Cmd) (*Program, error) {
 func (p *Program) readLog(logs io.Reader, listening chan<- struct{}) {
 	defer close(p.logged)
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
-		var line struct{ Level, Msg, Apply, Live, Wallet, Console, Admin string }
+		var line struct{ Level, Msg, Apply, Live, Wallet, Console, API, Admin string }
 		parsed := json.Unmarshal(lines.Bytes(), &line) == nil
 		switch {
 		case parsed && line.Msg == "listening":
-			p.Apply, p.Live, p.Wallet, p.Console, p.Admin = line.Apply, line.Live, line.Wallet, line.Console,
-				cmp.Or(line.Admin, p.Admin)
+			p.Apply, p.Live, p.Wallet, p.Console, p.API = line.Apply, line.Live, line.Wallet, line.Console, line.API
+			p.Admin = cmp.Or(line.Admin, p.Admin)
 			if p.Console != "" || !slices.Contains(p.Args, "console") { // whose admin port listens before
 				close(listening)
 			}

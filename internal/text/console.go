@@ -152,5 +152,17 @@ var (
 	ConsoleMoreDue       = Message{"처음 %d개만 보여 줍니다.", "Only the first %d are shown."}
 	ConsoleJobRuns       = Message{"%s: %s부터 실행 중", "%s: running since %s"}
 	ConsoleJobEnded      = Message{"%s: %s에 시작, 끝남", "%s: begun %s, ended"}
+	ConsoleLastSign      = Message{"마지막으로 확인된 시각", "last sign of life"}
+	ConsoleWorked        = Message{"처리한 건수", "worked on"}
+	ConsoleDigest        = Message{"미리 보기의 다이제스트", "digest of the preview"}
 	ConsoleCurve         = Message{"신청 %s건, 가장 많을 때 %s건(구간 %v)", "%s applications, at most %s in %v"}
 )
+
+// ConsoleJobStates says how far a job is, by its state.
+var ConsoleJobStates = map[string]Message{
+	"RUNNING":     {"실행 중입니다.", "It is running."},
+	"DONE":        {"끝났습니다.", "Done."},
+	"REFUSED":     {"거절되었습니다. 아무것도 변경하지 않았습니다.", "It was refused. Nothing was changed."},
+	"FAILED":      {"실패했습니다. 같은 요청을 다시 보내도 안전합니다.", "It failed. The same request again is safe."},
+	"INTERRUPTED": {"프로세스가 중단되어 끝내지 못했습니다. 같은 요청을 다시 보내도 안전합니다.", "Its process has died before the end. The same request again is safe."},
+}

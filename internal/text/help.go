@@ -97,6 +97,8 @@ var help = map[string]Message{
 	"settle console":                {"셸이 없는 사람을 위한 화면(콘솔)을 제공합니다.", "Serve the console: pages for people without a shell."},
 	"settle console --admin-listen": {"liveness, readiness, 지표, 프로파일을 제공하는 주소. 예: :9093. 외부에 공개하지 마세요. 비워 두면 열지 않습니다.", "Address for liveness, readiness, metrics and profiles, such as :9093; never public. Without it, none."},
 	"settle console --listen":       {"콘솔의 주소.", "Address of the console."},
+	"--admin-api-listen":            {"관리 API의 주소. ADMIN_KEYS_FILE을 지정해야 열립니다.", "Address of the management API; it needs ADMIN_KEYS_FILE."},
+	"--admin-keys-file":             {"관리 API의 키가 든 파일. 한 줄에 하나씩, 이름, 역할, 키의 SHA-256 값, 그리고 필요하면 만료 시각을 적습니다. 지정하지 않으면 관리 API를 열지 않습니다.", "File with the keys of the management API, one a line: name, role, SHA-256 of the key, and perhaps when it expires. Without it, there is no management API."},
 	"--console-url":                 {"브라우저에서 보이는 콘솔의 주소(https). OIDC 제공자에는 이 주소 뒤에 /sign-in/callback을 붙여 등록합니다.", "Address of the console in a browser, https; the provider knows it with /sign-in/callback."},
 	"--oidc-issuer":                 {"OIDC 제공자의 주소.", "Issuer of the OpenID provider."},
 	"--oidc-client-id":              {"OIDC 제공자에 등록한 클라이언트 ID.", "Client id at the OpenID provider."},

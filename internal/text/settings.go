@@ -26,6 +26,8 @@ var (
 		"--limit is %d: want 1 to %d, and %s for the next page"}
 	OperatorIsProgram = Message{"--operator에 %q은(는) 쓸 수 없습니다. 프로그램이 스스로 한 일을 가리키는 이름입니다. 담당자의 이름을 지정하세요",
 		"--operator is %q, the name of the program for what it does itself: give the name of a person"}
+	OperatorIsKey = Message{"--operator에 %q은(는) 쓸 수 없습니다. key:로 시작하는 이름은 관리 API의 키를 가리킵니다. 담당자의 이름을 지정하세요",
+		"--operator is %q, the name of a key of the management API: give the name of a person"}
 	OperatorMissing   = Message{"--operator가 없습니다. %s", "--operator is missing: %s"}
 	OperatorInvisible = Message{"--operator에 보이지 않는 문자가 있거나 글자가 없습니다. 눈에 보이는 이름을 입력하세요", "--operator has no letter, or a character that cannot be seen: give a name that can be read"}
 	ReasonMissing     = Message{"--reason이 없습니다. 티켓 번호 등의 사유를 입력하세요. 기록에 남습니다",

@@ -172,6 +172,20 @@ func Is(err error, m Message) bool {
 	return errors.As(err, &made) && made.message() == m
 }
 
+// Has reports whether m is one of the messages in err, also as a cause of another.
+func Has(err error, m Message) bool {
+	if made, ok := err.(interface{ message() Message }); ok && made.message() == m {
+		return true
+	}
+	switch wraps := err.(type) {
+	case interface{ Unwrap() error }:
+		return Has(wraps.Unwrap(), m)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wraps.Unwrap(), func(cause error) bool { return Has(cause, m) })
+	}
+	return false
+}
+
 // IsMissing reports whether the first message that errors.As finds in err says that what somebody asked for does not
 // exist, or no longer.
 func IsMissing(err error) bool {

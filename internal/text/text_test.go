@@ -175,6 +175,17 @@ func called(call *ast.CallExpr) string {
 	return ""
 }
 
+func TestHas(t *testing.T) {
+	t.Parallel()
+	cause := UsageErrorf(KeyReused, "k", 1)
+	for _, err := range []error{cause, Errorf(NothingMoved, cause), fmt.Errorf("create: %w", cause),
+		errors.Join(errors.New("x"), Errorf(NothingMoved, cause))} {
+		require.True(t, Has(err, KeyReused), "%v", err)
+		require.False(t, Has(err, NoRun), "%v", err)
+	}
+	require.False(t, Has(nil, KeyReused))
+}
+
 func TestIsMissing(t *testing.T) {
 	t.Parallel()
 	missing := MissingErrorf(NoSuchCoupon, 42)

@@ -31,8 +31,10 @@ var (
 		"%d coupon{|s} not checked this time: a sealed coupon has its turn within 90 checks; --all checks every coupon"}
 	UsesReplayed = Message{"봉인 뒤의 사용 내역 %d건을 이력과 대조했습니다",
 		"replayed %d change{|s} of issued coupons since their coupons were sealed"}
-	NotSealed = Message{"확인 결과를 기록하지 못했습니다(%v). 다음 야간 확인은 이 결과를 모릅니다",
-		"the result was not noted, and the next nightly check does not know of it (%v)"}
+	NotSealed = Message{"확인 결과를 기록하지 못했습니다. 이 계정에는 기록할 권한이 없습니다. 다음 야간 확인은 이 결과를 모릅니다",
+		"the result was not noted: this account may not write it, and the next nightly check does not know of it"}
+	NotSealedHere = Message{"확인 결과를 기록하지 못했습니다. 이 서버는 쓸 수 없습니다. 다음 야간 확인은 이 결과를 모릅니다",
+		"the result was not noted: this server takes no writes, and the next nightly check does not know of it"}
 	Checking       = Message{"확인 중", "checking"}
 	Counting       = Message{"집계 중", "counting"}
 	AuditChainEnds = Message{"쿠폰 %d: 감사 체인의 마지막 기록은 %d번입니다 (%s)", "coupon %d: the audit chain ends with event %d, %s"}

@@ -30,22 +30,30 @@ type Field struct {
 	Label, Hint text.Message
 	Required    bool
 	Either      bool // one of the fields that have this must be given
+	Each        Kind // what each of several values is; empty: it takes one
 	Default     string
 	Choices     []string // of a Choice; "" is none of them
 }
 
 // formTag is the struct tag that says what a field is in a form: "date", "datetime-local", "file", "required",
-// "either", or "-" for an input that no form has. Everything else follows from the type.
+// "either", or "-" for an input that no form and no request has. Everything else follows from the type. A setting is no
+// field.
 const formTag = "form"
 
 func fieldsOf(path string, inputs []*kong.Value) (fields []Field) {
 	for _, in := range inputs {
 		form := strings.Split(in.Tag.Get(formTag), ",")
-		if form[0] == "-" {
+		if form[0] == "-" || len(in.Tag.Envs) > 0 {
 			continue
 		}
 		f := Field{Name: in.Name, Kind: kindOf(in, form), Required: in.Required || slices.Contains(form, "required"),
 			Either: slices.Contains(form, "either"), Default: in.Default}
+		if in.IsSlice() {
+			f.Each = Text
+			if isNumber(elementOf(in.Target.Type())) {
+				f.Each = Number
+			}
+		}
 		f.Label, f.Hint = text.FieldOf(path, in.Name)
 		if f.Kind == Choice {
 			f.Choices = in.EnumSlice()
@@ -59,7 +67,10 @@ func fieldsOf(path string, inputs []*kong.Value) (fields []Field) {
 }
 
 func kindOf(in *kong.Value, form []string) Kind {
-	of := elementOf(in.Target.Type()).Kind()
+	is := elementOf(in.Target.Type())
+	if is.Kind() == reflect.Pointer { // nil: not given
+		is = is.Elem()
+	}
 	switch {
 	case slices.Contains(form, string(Date)):
 		return Date
@@ -71,9 +82,14 @@ func kindOf(in *kong.Value, form []string) Kind {
 		return Choice
 	case in.IsBool():
 		return Check
-	case of >= reflect.Int && of <= reflect.Uint64 && !in.IsSlice():
+	case isNumber(is) && !in.IsSlice():
 		return Number
 	default:
 		return Text
 	}
 }
+
+func isNumber(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 }
+
+// Listed is the value of a field that takes several.
+func Listed(values []string) string { return kong.JoinEscaped(values, ',') }

@@ -1,6 +1,6 @@
 // Package verb describes the verbs of settle. A verb is declared once: a struct with the tags of kong, which names its
-// arguments and flags, and its method Declare, which says who may use it where. The command line and the forms of the
-// console are made of that.
+// arguments and flags, and its method Declare, which says who may use it where. The command line, the forms of the
+// console and the management API are made of that.
 package verb
 
 import (
@@ -34,9 +34,14 @@ type Declaration struct {
 	Right   signin.Right
 	RightOf func(Values) signin.Right // instead of Right, where the values decide; may be nil
 	Actions []approval.Action         // those that its plans have; the first is the usual one
+
+	// API is the method and the path of the verb in the management API, such as "POST /v1/coupons/{coupon}/close";
+	// empty: it is not there. A place of the path is an argument or a flag. A verb that only reads has GET.
+	API string
 }
 
-// Declared is a verb that the console has a form for. Its struct has the flags of a change.
+// Declared is a verb that is more than a command. With a title it has a form at the console, and its struct has the
+// flags of a change.
 type Declared interface{ Declare() Declaration }
 
 // Values are arguments and flags by their names. An empty value is one that was not given.
@@ -46,7 +51,7 @@ type Values map[string]string
 type Verb struct {
 	Declaration
 	Path   string  // such as "coupon close"
-	Form   bool    // it was declared
+	Form   bool    // the console has a form for it
 	Fields []Field // what people enter
 
 	inputs []*kong.Value
@@ -61,7 +66,8 @@ func Of(app *kong.Application) (all Verbs) {
 	for _, leaf := range app.Leaves(true) {
 		v := &Verb{Path: leaf.Path(), inputs: connect.Inputs(leaf), is: leaf.Target.Type()}
 		if declared, ok := leaf.Target.Addr().Interface().(Declared); ok {
-			v.Declaration, v.Form = declared.Declare(), true
+			v.Declaration = declared.Declare()
+			v.Form = v.Title != (text.Message{})
 			v.Fields = fieldsOf(v.Path, v.inputs)
 		}
 		all = append(all, v)
@@ -107,7 +113,7 @@ func (all Verbs) At(path string) *Verb {
 	return all.find(func(v *Verb) bool { return v.Path == path })
 }
 
-// Named returns the declared verb with a name; nil if there is none.
+// Named returns the verb with a form and a name; nil if there is none.
 func (all Verbs) Named(name string) *Verb {
 	return all.find(func(v *Verb) bool { return v.Form && v.Name() == name })
 }

@@ -1,5 +1,6 @@
-// Package openapi checks answers of the public APIs against their contracts: docs/openapi.yaml of apply-api, whose
-// functions are Document, Transport and Check, and docs/openapi-wallet.yaml of wallet-api.
+// Package openapi checks answers of the APIs against their contracts: docs/openapi.yaml of apply-api, whose functions
+// are Document, Transport and Check, docs/openapi-wallet.yaml of wallet-api, and docs/openapi-admin.yaml of settle
+// console.
 package openapi
 
 import (
@@ -32,6 +33,7 @@ type Contract struct {
 var (
 	Apply  = newContract("docs/openapi.yaml", docs.OpenAPI)
 	Wallet = newContract("docs/openapi-wallet.yaml", docs.OpenAPIWallet)
+	Admin  = newContract("docs/openapi-admin.yaml", docs.OpenAPIAdmin)
 )
 
 func newContract(file string, text []byte) *Contract {

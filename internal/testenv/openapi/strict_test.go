@@ -96,7 +96,8 @@ func TestCheck_RefusesWhatTheDocumentDoesNotHave(t *testing.T) {
 // Generators of clients understand types, references and enumerations.
 func TestContracts_SuitGenerators(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string][]byte{"openapi.yaml": docs.OpenAPI, "openapi-wallet.yaml": docs.OpenAPIWallet} {
+	for name, text := range map[string][]byte{"openapi.yaml": docs.OpenAPI, "openapi-wallet.yaml": docs.OpenAPIWallet,
+		"openapi-admin.yaml": docs.OpenAPIAdmin} {
 		var document any
 		require.NoError(t, yaml.Unmarshal(text, &document))
 		walk(document, func(node map[string]any) {

@@ -1,20 +1,72 @@
-// Command client talks to apply-api through the client that oapi-codegen made of the contract.
+// Command client talks to apply-api and the management API through the clients that oapi-codegen made of the contracts.
 package main
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"strconv"
 
+	"example.com/client/admin"
 	"example.com/client/apply"
 	_ "example.com/client/wallet"
 )
 
 func main() {
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	err := run(os.Args[1], os.Args[2])
+	if err == nil {
+		err = manage(os.Args[3], os.Args[4], os.Args[2])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// manage adds seats as a preview has shown it, once.
+func manage(server, key, coupon string) error {
+	ctx := context.Background()
+	client, err := admin.NewClientWithResponses(server, admin.WithRequestEditorFn(
+		func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+key)
+			return nil
+		}))
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseUint(coupon, 10, 64)
+	if err != nil {
+		return err
+	}
+	yes, reason, once := true, "sold out early", "from-go"
+	preview, err := client.AddSeatsWithResponse(ctx, id, &admin.AddSeatsParams{},
+		admin.AddSeatsJSONRequestBody{Seats: 5, DryRun: &yes})
+	if err != nil {
+		return err
+	}
+	if p := preview.JSON200; p == nil || p.Digest == nil {
+		return fmt.Errorf("the preview: %s", preview.Body)
+	}
+	for range 2 {
+		done, err := client.AddSeatsWithResponse(ctx, id, &admin.AddSeatsParams{IdempotencyKey: &once},
+			admin.AddSeatsJSONRequestBody{Seats: 5, Digest: preview.JSON200.Digest, Reason: &reason})
+		if err != nil {
+			return err
+		}
+		if c := done.JSON200; c == nil || c.Changed == nil || !*c.Changed {
+			return fmt.Errorf("adding seats: %s", done.Body)
+		}
+	}
+	frozen, err := client.FreezeCouponWithResponse(ctx, id, &admin.FreezeCouponParams{},
+		admin.FreezeCouponJSONRequestBody{DryRun: &yes})
+	if err != nil {
+		return err
+	}
+	if p := frozen.ApplicationproblemJSON403; p == nil || p.Code != admin.ProblemCodeFORBIDDEN {
+		return fmt.Errorf("freezing: %s", frozen.Body)
+	}
+	return nil
 }
 
 func run(server, coupon string) error {

@@ -1,12 +1,13 @@
-// Talks to apply-api through the types that openapi-typescript made of the contract.
+// Talks to apply-api and the management API through the types that openapi-typescript made of the contracts.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
+import type { paths as adminPaths } from "./admin.js";
 import type { components, paths } from "./apply.js";
 import type { paths as walletPaths } from "./wallet.js";
 
 type Application = components["schemas"]["Application"];
 
-const [server, live, coupon] = process.argv.slice(2) as [string, string, string];
+const [server, live, coupon, management, key] = process.argv.slice(2) as [string, string, string, string, string];
 const client = createClient<paths>({ baseUrl: server });
 createClient<walletPaths>({ baseUrl: server });
 
@@ -79,3 +80,26 @@ while (!/^data: .*\n/m.test(text)) {
 await reader.cancel();
 const event = JSON.parse(/^data: (.*)\n/m.exec(text)![1]!) as Application;
 assert.equal(sentence(event), sentence(standing.data));
+
+// A coupon is created as its preview has shown it, once.
+const admin = createClient<adminPaths>({ baseUrl: management, headers: { Authorization: `Bearer ${key}` } });
+const terms = {
+  name: "from TypeScript",
+  seats: 3,
+  opens: "2031-01-31T12:00:00+09:00",
+  closes: "2031-02-01T12:00:00+09:00",
+  discountWon: 1000,
+  clientKey: "from-typescript",
+};
+const preview = await admin.POST("/v1/coupons", { body: { ...terms, dryRun: true } });
+assert.ok(preview.data && !("job" in preview.data)); // a job is for what takes longer than two seconds
+assert.ok(preview.data.digest);
+const carriedOut = { ...terms, digest: preview.data.digest, reason: "a test" };
+const created = await admin.POST("/v1/coupons", { body: carriedOut });
+assert.ok(created.data && !("job" in created.data) && created.data.coupon);
+const again = await admin.POST("/v1/coupons", { body: carriedOut });
+assert.deepEqual(again.data, created.data);
+const found = await admin.GET("/v1/coupons/{coupon}", { params: { path: { coupon: created.data.coupon } } });
+assert.equal(found.data?.clientKey, "from-typescript");
+const none = await admin.GET("/v1/coupons/{coupon}", { params: { path: { coupon: 999999 } } });
+assert.equal(none.error?.code, "DOES_NOT_EXIST");

@@ -1,0 +1,225 @@
+package adminapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/output"
+	"github.com/jajeong/jajeong/internal/signin"
+	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
+)
+
+// operation is a verb with its place in the API.
+type operation struct {
+	*verb.Verb
+	method, path string
+	inPath       []verb.Field
+	given        []verb.Field // by the query or the body
+}
+
+var placeInPath = regexp.MustCompile(`\{(\w+)\}`)
+
+// operations are the verbs whose declaration has a place in the API.
+func operations(all verb.Verbs) (found []operation) {
+	for _, v := range all {
+		if v.API == "" {
+			continue
+		}
+		o := operation{Verb: v}
+		o.method, o.path, _ = strings.Cut(v.API, " ")
+		inPath := map[string]bool{}
+		for _, place := range placeInPath.FindAllStringSubmatch(o.path, -1) {
+			inPath[place[1]] = true
+		}
+		for _, f := range v.Fields {
+			switch {
+			case inPath[f.Name]:
+				o.inPath = append(o.inPath, f)
+			case f.Kind != verb.File: // a request names no file of this machine
+				o.given = append(o.given, f)
+			}
+		}
+		if !o.reads() {
+			for _, f := range members {
+				if v.Has(f.Name) {
+					o.given = append(o.given, f)
+				}
+			}
+		}
+		found = append(found, o)
+	}
+	return found
+}
+
+func (o operation) reads() bool { return o.method == http.MethodGet }
+
+// call answers a request of a known caller.
+type call func(w http.ResponseWriter, r *http.Request, caller signin.Person) answer
+
+// known lets requests with a valid key pass.
+func (a *API) known(next call) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				a.Logger.Error("request panicked", httpapi.LogRequest(r), zap.Any("panic", p), zap.Stack("stack"))
+				write(w, r, refuse(internal))
+			}
+		}()
+		now := a.Now()
+		caller, known := a.Keys.callerOf(r, now)
+		if known {
+			write(w, r, next(w, r, caller))
+			return
+		}
+		if wait := a.failed.wait(r, now); wait > 0 {
+			a.metrics.refused.WithLabelValues(tooOften).Inc()
+			write(w, r, answer{result: tooManyRequests, retryAfter: wait})
+			return
+		}
+		a.metrics.refused.WithLabelValues(withoutKey).Inc()
+		a.Logger.Warn("request without a valid key", httpapi.LogRequest(r), zap.String("remote", r.RemoteAddr))
+		write(w, r, refuse(unauthenticated))
+	}
+}
+
+func (o operation) handler(a *API) call {
+	return func(w http.ResponseWriter, r *http.Request, caller signin.Person) answer {
+		values, wrong, problem := o.values(w, r)
+		switch {
+		case problem != "":
+			return refuse(problem)
+		case !caller.May(o.RightFor(values)):
+			a.metrics.refused.WithLabelValues(noRight).Inc()
+			return refuse(forbidden)
+		case len(wrong) > 0:
+			return answer{result: invalidValues, errors: wrong}
+		}
+		values["output"] = "json"
+		c := verb.Call{By: caller, Language: languageOf(r), Verb: o.Verb, Values: values}
+		if o.reads() || values["dry-run"] != "" {
+			delete(values, "reason") // a preview records nobody
+			return a.read(r.Context(), c)
+		}
+		return a.change(r, c)
+	}
+}
+
+// values reads the values of a request. wrong names those that no flag would take.
+func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values, wrong []fieldError, problem result) {
+	v = verb.Values{}
+	l := languageOf(r)
+	refuse := func(field string, m text.Message, args ...any) {
+		wrong = append(wrong, fieldError{field, l.Sprintf(m, args...)})
+	}
+	for _, f := range o.inPath {
+		v[f.Name] = r.PathValue(f.Name)
+		if _, ok := httpapi.ParseID[coupon.CouponID](v[f.Name]); !ok {
+			refuse(f.Name, text.WantID)
+		}
+	}
+	if o.reads() {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			refuse("query", text.WrongQuery)
+		}
+		for member, given := range query {
+			f := fieldOf(o.given, member)
+			switch {
+			case f == nil:
+				refuse(member, text.UnknownMember)
+			case f.Each != "":
+				v[f.Name] = verb.Listed(given)
+			case len(given) > 1:
+				refuse(member, text.QueryTwice)
+			default:
+				v[f.Name] = given[0]
+			}
+		}
+	} else {
+		given, problem := object(w, r)
+		if problem != "" {
+			return nil, nil, problem
+		}
+		for member, raw := range given {
+			f := fieldOf(o.given, member)
+			if f == nil {
+				refuse(member, text.UnknownMember)
+				continue
+			}
+			var ok bool
+			if v[f.Name], ok = valueOf(*f, raw); !ok {
+				refuse(member, text.WantType, typeOf(*f))
+			}
+		}
+	}
+	slices.SortFunc(wrong, func(a, b fieldError) int { return strings.Compare(a.Field, b.Field) })
+	return v, wrong, ""
+}
+
+// read runs a verb that changes nothing.
+func (a *API) read(ctx context.Context, c verb.Call) answer {
+	free := a.reads.take(ctx)
+	if free == nil {
+		a.metrics.refused.WithLabelValues(busy).Inc()
+		return refuse(unavailable)
+	}
+	defer free()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var out printed
+	var notes output.Document
+	c.Stdout, c.Stderr = &out, &notes
+	return answerOf(a.Run(ctx, c), &out, &notes, c.Language)
+}
+
+// idempotencyKey is the name of the header in the spelling of net/http.
+const idempotencyKey = "Idempotency-Key"
+
+var keyForm = regexp.MustCompile(`^[!-~]{1,64}$`)
+
+// change carries out a change, or asks for its approval.
+func (a *API) change(r *http.Request, c verb.Call) answer {
+	v := c.Values
+	asks := v["ask"] != ""
+	if !asks && v["approval"] == "" && v["expect-digest"] == "" {
+		return refuse(digestMissing)
+	}
+	keys := r.Header[idempotencyKey]
+	onceByItself := v["key"] != "" && !asks // there is one coupon of a clientKey
+	if len(keys) > 1 || len(keys) == 1 && !keyForm.MatchString(keys[0]) || len(keys) == 0 && !onceByItself {
+		return refuse(keyMissing)
+	}
+	v["operator"] = c.By.Name
+	if c.Verb.Has("yes") && !asks {
+		v["yes"] = "true"
+	}
+	o := order{call: c}
+	if len(keys) == 1 {
+		o.key = keys[0]
+	}
+	started, repeated, err := a.jobs.start(r.Context(), o)
+	switch {
+	case err != nil:
+		a.Logger.Warn("job not started", httpapi.LogRequest(r), zap.Error(err))
+		return refuse(unavailable)
+	case repeated != nil:
+		return *repeated
+	case started == nil:
+		a.metrics.refused.WithLabelValues(busy).Inc()
+		return refuse(unavailable)
+	}
+	return started.await(r, a.Quickly)
+}
+
+// addressOf is the address of a job.
+func addressOf(id string) string { return fmt.Sprint("/v1/jobs/", id) }
