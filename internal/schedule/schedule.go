@@ -96,8 +96,8 @@ type Config struct {
 type Scheduler struct{ Config }
 
 func New(config Config) (*Scheduler, error) {
-	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil || config.Kept == nil ||
-		config.Settle == nil ||
+	if config.Timetable == nil || config.Zone == nil || config.Clock == nil || config.LastNight == nil ||
+		config.Kept == nil || config.Settle == nil ||
 		config.Away == nil || config.Wait == nil || config.Logger == nil {
 		return nil, errors.New("schedule: a field of Config is missing")
 	}

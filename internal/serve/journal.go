@@ -106,7 +106,7 @@ func NewJournal(c JournalConfig) (*Journal, error) {
 		rows: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_rows_total",
 			Help: "Applications that this process has written to the journal, repetitions included."}),
 		putBack: prometheus.NewCounter(prometheus.CounterOpts{Name: "jajeong_journal_put_back_total",
-			Help: "Applications that this process has put back, because Redis had lost them or MySQL their settlement."}),
+			Help: "Applications that this process put back: Redis had lost them, or MySQL their settlement."}),
 	}
 	t.pace = rate.NewLimiter(rate.Limit(c.RowsPerSecond), c.RowsPerSecond)
 	// Copies at once write before they pay: together not more than in one second.
