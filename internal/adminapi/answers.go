@@ -170,6 +170,9 @@ var resultOfMessage = []struct {
 	{text.ApprovalOfOtherPerson, approvalWrong}, {text.ApprovalOfOtherReason, approvalWrong},
 	{text.ApprovalChanged, approvalWrong},
 	{text.KeyReused, clientKeyTaken},
+	{text.ListUnread, invalidBody}, {text.ListTooLong, invalidBody}, {text.ListEmpty, invalidBody},
+	{text.ListNotUTF8, invalidBody}, {text.ListIsWorkbook, invalidBody}, {text.ListWithoutHeader, invalidBody},
+	{text.ListWrongUser, invalidBody}, {text.ListNumberShortened, invalidBody}, {text.ListWrongJSON, invalidBody},
 }
 
 // resultOf returns the result of a verb that did not succeed. Exit codes are those of DESIGN §6.

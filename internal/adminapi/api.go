@@ -24,6 +24,7 @@ package adminapi
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,7 @@ type API struct {
 	jobs    *jobs
 	reads   places
 	failed  *addresses
+	uploads sync.Map // the callers who are sending a file
 	metrics metrics
 }
 

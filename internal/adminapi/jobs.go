@@ -96,14 +96,16 @@ func (s *jobs) start(ctx context.Context, o order) (started *work, repeated *ans
 func (s *jobs) carryOut(id string, o order) (a answer) {
 	var out printed
 	var notes output.Document
+	var told job.Progress
+	progress := func() (done, of int64) { return told.Of(notes.Count()) }
 	beating, stop := context.WithCancel(s.ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		job.Beat(beating, s.db.Pool(), id, notes.Count, s.logger)
+		job.Beat(beating, s.db.Pool(), id, progress, s.logger)
 	}()
 	c := o.call
-	c.Stdout, c.Stderr = &out, &notes
+	c.Stdout, c.Stderr, c.Progress = &out, &notes, told.Tell
 	answered, panicked := s.runVerb(c)
 	stop()
 	<-stopped
@@ -116,7 +118,8 @@ func (s *jobs) carryOut(id string, o order) (a answer) {
 	if a.result == invalidValues { // nothing was changed: the same key may come with other values
 		err = s.forget(ctx, id)
 	} else {
-		err = s.end(ctx, id, notes.Count(), a, o.call.Language)
+		done, of := progress()
+		err = s.end(ctx, job.Job{ID: id, Done: done, Of: of}, a, o.call.Language)
 	}
 	if err != nil { // it will be seen as interrupted
 		s.logger.Error("end of a job not recorded", zap.String("job", id), zap.Error(err))

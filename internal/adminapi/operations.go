@@ -23,6 +23,7 @@ import (
 type operation struct {
 	*verb.Verb
 	method, path string
+	upload       bool // the body is the file that the verb takes, and the query has the values
 	inPath       []verb.Field
 	given        []verb.Field // by the query or the body
 }
@@ -32,33 +33,39 @@ var placeInPath = regexp.MustCompile(`\{(\w+)\}`)
 // operations are the verbs whose declaration has a place in the API.
 func operations(all verb.Verbs) (found []operation) {
 	for _, v := range all {
-		if v.API == "" {
-			continue
+		if v.API != "" {
+			found = append(found, operationAt(v, v.API, false))
 		}
-		o := operation{Verb: v}
-		o.method, o.path, _ = strings.Cut(v.API, " ")
-		inPath := map[string]bool{}
-		for _, place := range placeInPath.FindAllStringSubmatch(o.path, -1) {
-			inPath[place[1]] = true
+		if v.Upload != "" {
+			found = append(found, operationAt(v, v.Upload, true))
 		}
-		for _, f := range v.Fields {
-			switch {
-			case inPath[f.Name]:
-				o.inPath = append(o.inPath, f)
-			case f.Kind != verb.File: // a request names no file of this machine
+	}
+	return found
+}
+
+func operationAt(v *verb.Verb, place string, upload bool) operation {
+	o := operation{Verb: v, upload: upload}
+	o.method, o.path, _ = strings.Cut(place, " ")
+	inPath := map[string]bool{}
+	for _, place := range placeInPath.FindAllStringSubmatch(o.path, -1) {
+		inPath[place[1]] = true
+	}
+	for _, f := range v.Fields {
+		switch {
+		case inPath[f.Name]:
+			o.inPath = append(o.inPath, f)
+		case f.Kind != verb.File && !(upload && f.Either): // a request names no file of this machine
+			o.given = append(o.given, f)
+		}
+	}
+	if !o.reads() {
+		for _, f := range members {
+			if v.Has(f.Name) {
 				o.given = append(o.given, f)
 			}
 		}
-		if !o.reads() {
-			for _, f := range members {
-				if v.Has(f.Name) {
-					o.given = append(o.given, f)
-				}
-			}
-		}
-		found = append(found, o)
 	}
-	return found
+	return o
 }
 
 func (o operation) reads() bool { return o.method == http.MethodGet }
@@ -106,6 +113,11 @@ func (o operation) handler(a *API) call {
 		}
 		values["output"] = "json"
 		c := verb.Call{By: caller, Language: languageOf(r), Verb: o.Verb, Values: values}
+		if o.upload {
+			if problem := a.receive(w, r, &c); problem != nil {
+				return *problem
+			}
+		}
 		if o.reads() || values["dry-run"] != "" {
 			delete(values, "reason") // a preview records nobody
 			return a.read(r.Context(), c)
@@ -127,7 +139,7 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 			refuse(f.Name, text.WantID)
 		}
 	}
-	if o.reads() {
+	if o.reads() || o.upload {
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
 			refuse("query", text.WrongQuery)
@@ -141,6 +153,9 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 				v[f.Name] = verb.Listed(given)
 			case len(given) > 1:
 				refuse(member, text.QueryTwice)
+			case f.Kind == verb.Check && given[0] == "false":
+			case f.Kind == verb.Check && given[0] != "true":
+				refuse(member, text.WantType, typeOf(*f))
 			default:
 				v[f.Name] = given[0]
 			}

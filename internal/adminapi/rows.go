@@ -83,8 +83,8 @@ func digestOf(o order) string {
 }
 
 // end records the answer of a job.
-func (s rows) end(ctx context.Context, id string, worked int, a answer, l text.Language) error {
-	ended := job.Job{ID: id, Done: int64(worked), Status: a.status, Answer: a.body}
+func (s rows) end(ctx context.Context, ended job.Job, a answer, l text.Language) error {
+	ended.Status, ended.Answer = a.status, a.body
 	if a.result != "" {
 		ended.Status, ended.Answer = a.problem(l)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,18 @@ func TestAdminAPI_IsWhatVerbsDeclare(t *testing.T) {
 	documented := contractOfAPI(t)
 	declared := []string{"GET /v1/jobs", "GET /v1/jobs/{job}"}
 	for _, v := range declaredVerbs(t) {
+		if v.Upload != "" {
+			declared = append(declared, v.Upload)
+			takes := []string{"Idempotency-Key"}
+			for _, flag := range []string{"reason", "dry-run", "expect-digest", "ask", "approval"} {
+				takes = append(takes, adminapi.MemberOf(flag))
+			}
+			var documents []string
+			for _, parameter := range documented[v.Upload].Parameters {
+				documents = append(documents, parameter.Value.Name)
+			}
+			require.ElementsMatch(t, takes, documents, v.Upload)
+		}
 		if v.API == "" {
 			continue
 		}
@@ -149,6 +162,24 @@ type provocation struct {
 	handler http.Handler
 	answer  func(c verb.Call) verb.Answer
 	count   int
+	uploads map[string]bool // the operations whose body is a list
+}
+
+// asUpload turns a JSON body into the query of an upload, and a body that cannot be into one that cannot be either.
+func asUpload(t *testing.T, body string) (query, list string) {
+	t.Helper()
+	var values map[string]string
+	switch {
+	case len(body) > 64<<10:
+		return "?digest=sha256:x", strings.Repeat("7\n", 17<<20)
+	case json.Unmarshal([]byte(body), &values) != nil:
+		return "?digest=sha256:x", ""
+	}
+	given := url.Values{}
+	for name, value := range values {
+		given.Set(name, value)
+	}
+	return "?" + given.Encode(), "7\n"
 }
 
 func exampleOf(operation *openapi3.Operation) string {
@@ -175,6 +206,14 @@ func (p *provocation) send(method, path, body string, headers ...string) *http.R
 		id = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	}
 	all := append([]string{"Authorization", "Bearer operator", "Idempotency-Key", fmt.Sprint("k-", p.count)}, headers...)
+	if p.uploads[method+" "+path] {
+		query, list := asUpload(p.t, body)
+		request := httptest.NewRequest(method, strings.ReplaceAll(path, "{coupon}", id)+query, strings.NewReader(list))
+		for i := 0; i < len(all); i += 2 {
+			request.Header.Set(all[i], all[i+1])
+		}
+		return p.Send(p.handler, path, request)
+	}
 	return p.Provoke(p.handler, method, path, id, strings.NewReader(body), all...)
 }
 
@@ -208,6 +247,10 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	defer stop()
 
 	const carried = `{"digest": "sha256:x", "reason": "r"}`
+	p.uploads = map[string]bool{}
+	for _, v := range declaredVerbs(t) {
+		p.uploads[v.Upload] = true
+	}
 	for call, operation := range contractOfAPI(t) {
 		method, path, _ := strings.Cut(call, " ")
 		changes, ofJobs := method == "POST", strings.HasPrefix(path, "/v1/jobs")

@@ -98,11 +98,12 @@ type program struct {
 	*cli
 	Process
 	output.Locale
-	forPage  bool              // the verb runs in the process of the console
-	wrong    map[string]string // what is wrong with single values, for a page; nil at a terminal
-	printed  *[]error          // the errors that were printed, for the management API; nil at a terminal
-	by       signin.Person     // who is signed in at the console, or the key of the management API
-	shared   *servers          // connections of the console; nil: the verb opens its own
+	forPage  bool               // the verb runs in the process of the console
+	wrong    map[string]string  // what is wrong with single values, for a page; nil at a terminal
+	printed  *[]error           // the errors that were printed, for the management API; nil at a terminal
+	by       signin.Person      // who is signed in at the console, or the key of the management API
+	progress func(done, of int) // is told how far a long run is; nil: nobody is
+	shared   *servers           // connections of the console; nil: the verb opens its own
 	logger   *zap.Logger
 	selected any // the struct of the verb
 	parsed   *kong.Context

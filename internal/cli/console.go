@@ -159,7 +159,8 @@ func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call 
 	stdout, stderr := output.NewStream(call.Stdout), output.NewStream(call.Stderr)
 	answer.Wrong = map[string]string{}
 	page := &program{cli: p.cli, forPage: true, wrong: answer.Wrong, printed: &answer.Errs, by: call.By,
-		shared: s.sharedWith(), logger: p.logger,
+		progress: call.Progress,
+		shared:   s.sharedWith(), logger: p.logger,
 		Locale: output.Locale{Language: call.Language, Zone: time.UTC},
 		Process: Process{Stdin: cmp.Or[io.Reader](call.Stdin, new(bytes.Buffer)), Stdout: stdout, Stderr: stderr,
 			Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}

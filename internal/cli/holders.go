@@ -79,6 +79,7 @@ type couponGrantCmd struct {
 
 func (*couponGrantCmd) Declare() verb.Declaration {
 	d := onHolder(text.ConsoleGrant, approval.Grant)
+	d.Upload = "POST /v1/coupons/{coupon}/grants"
 	d.RightOf = func(given verb.Values) signin.Right {
 		if given["user"] != "" {
 			return signin.ChangePerson
@@ -119,7 +120,9 @@ func (c *couponGrantCmd) grantList(ctx context.Context, p *program) error {
 	err = p.administer(ctx, c.deciding(), func(a *couponadmin.Admin, s *servers) (*couponadmin.Change, error) {
 		told := p.Now()
 		progress := func(done int) {
-			if now := p.Now(); now.Sub(told) >= progressEvery {
+			if p.progress != nil {
+				p.progress(done, len(list.Users))
+			} else if now := p.Now(); now.Sub(told) >= progressEvery {
 				p.warn(text.ListProgress, done, len(list.Users))
 				told = now
 			}

@@ -254,7 +254,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
 		return c.recorded(ctx, j, one, v["expect-digest"], func() int {
 			answer := c.Run(ctx, verb.Call{By: j.Person, Language: l, Verb: one, Values: v, Stdin: stdin,
-				Stdout: &j.Out, Stderr: &j.Notes})
+				Stdout: &j.Out, Stderr: &j.Notes, Progress: j.progress.Tell})
 			for _, wrong := range besides(nil, answer.Wrong) {
 				fmt.Fprintln(&j.Notes, wrong)
 			}
@@ -295,8 +295,12 @@ func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !j.ended():
 		p.Refresh = true
-		p.Lead = []string{p.say(text.ConsoleWorking, locale.Instant(j.Began),
-			output.Grouped(fmt.Sprint(j.Out.Count()+j.Notes.Count())))}
+		done, of := j.progress.Of(j.Out.Count() + j.Notes.Count())
+		soFar := output.Grouped(fmt.Sprint(done))
+		if of > 0 {
+			soFar += " / " + output.Grouped(fmt.Sprint(of))
+		}
+		p.Lead = []string{p.say(text.ConsoleWorking, locale.Instant(j.Began), soFar)}
 	case j.exit == 0:
 		p.Lead = []string{p.say(text.ConsoleDone)}
 	default:

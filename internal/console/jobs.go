@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	record "github.com/jajeong/jajeong/internal/job"
+
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 )
@@ -28,6 +30,7 @@ type job struct {
 	Began   time.Time
 
 	Out, Notes output.Document
+	progress   record.Progress
 	done       chan struct{}
 	exit       int // read only after done
 }

@@ -41,14 +41,15 @@ func (c *Console) recorded(ctx context.Context, j *job, v *verb.Verb, digest str
 		c.Logger.Warn("job not recorded", zap.String("job", j.ID), zap.Error(err))
 		return run()
 	}
-	count := func() int { return j.Out.Count() + j.Notes.Count() }
+	progress := func() (done, of int64) { return j.progress.Of(j.Out.Count() + j.Notes.Count()) }
 	beating, stop := context.WithCancel(ctx)
 	var beats sync.WaitGroup
-	beats.Go(func() { record.Beat(beating, c.DB, j.ID, count, c.Logger) })
+	beats.Go(func() { record.Beat(beating, c.DB, j.ID, progress, c.Logger) })
 	exit = run()
 	stop()
 	beats.Wait()
-	is.State, is.Done = stateOf(exit), int64(count())
+	is.State = stateOf(exit)
+	is.Done, is.Of = progress()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
 	if err := record.End(ending, c.DB, is); err != nil {

@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,8 +59,9 @@ SELECT id, caller, verb, digest, done, ` + "`of`" + `,
 	listSQL = columns + "'' FROM job WHERE (? = '' OR caller = ?) AND (NOT ? OR caller LIKE '" +
 		audit.KeyActor + "%') ORDER BY began_at DESC, id LIMIT ?"
 
-	aliveSQL  = "UPDATE job SET done = ?, at = UTC_TIMESTAMP(6) WHERE id = ?"
-	endSQL    = "UPDATE job SET state = ?, done = ?, status = ?, answer = ?, at = UTC_TIMESTAMP(6) WHERE id = ?"
+	aliveSQL = "UPDATE job SET done = ?, `of` = ?, at = UTC_TIMESTAMP(6) WHERE id = ?"
+	endSQL   = "UPDATE job SET state = ?, done = ?, `of` = ?, status = ?, answer = ?, at = UTC_TIMESTAMP(6) " +
+		"WHERE id = ?"
 	deleteSQL = "DELETE FROM job WHERE id = ?"
 )
 
@@ -71,7 +73,8 @@ func Begin(ctx context.Context, q mysqltx.Querier, j Job) error {
 // End records how a job has ended.
 func End(ctx context.Context, q mysqltx.Querier, j Job) error {
 	answer := sql.Null[string]{V: string(j.Answer), Valid: len(j.Answer) > 0}
-	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, endSQL, j.State, j.Done, j.Status, answer, j.ID), "end job %s", j.ID)
+	err := mysqltx.Exec(ctx, q, 1, endSQL, j.State, j.Done, j.Of, j.Status, answer, j.ID)
+	return mysqltx.Wrap(err, "end job %s", j.ID)
 }
 
 // Forget deletes a job that was refused because of its values.
@@ -111,14 +114,31 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) ([]Job, error) {
 // beat is the time between two signs of life.
 const beat = 5 * time.Second
 
-// Beat records signs of life of a job until ctx ends. done says how far it is.
-func Beat(ctx context.Context, q mysqltx.Querier, id string, done func() int, logger *zap.Logger) {
+// Progress is how far a job is. Tell is the Progress of a verb's call.
+type Progress struct{ done, of atomic.Int64 }
+
+func (p *Progress) Tell(done, of int) {
+	p.of.Store(int64(of))
+	p.done.Store(int64(done))
+}
+
+// Of returns how many there are, and how many of them are done. Of a job that tells nothing, done is what it says.
+func (p *Progress) Of(printed int) (done, of int64) {
+	if of = p.of.Load(); of > 0 {
+		return p.done.Load(), of
+	}
+	return int64(printed), 0
+}
+
+// Beat records signs of life of a job until ctx ends. progress says how far it is.
+func Beat(ctx context.Context, q mysqltx.Querier, id string, progress func() (done, of int64), logger *zap.Logger) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if _, err := q.ExecContext(ctx, aliveSQL, done(), id); err != nil && ctx.Err() == nil {
+			done, of := progress()
+			if _, err := q.ExecContext(ctx, aliveSQL, done, of, id); err != nil && ctx.Err() == nil {
 				logger.Warn("sign of life of a job not recorded", zap.String("job", id), zap.Error(err))
 			}
 		case <-ctx.Done():

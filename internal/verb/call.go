@@ -15,6 +15,8 @@ type Call struct {
 	Values         Values
 	Stdin          io.Reader // the file of a field that takes one; nil: none
 	Stdout, Stderr io.Writer
+
+	Progress func(done, of int) // is told how far a long run is; may be nil
 }
 
 // Answer is how a run ended.

@@ -38,6 +38,9 @@ type Declaration struct {
 	// API is the method and the path of the verb in the management API, such as "POST /v1/coupons/{coupon}/close";
 	// empty: it is not there. A place of the path is an argument or a flag. A verb that only reads has GET.
 	API string
+	// Upload is the method and the path to which a program sends the file that the verb takes, as the whole body. The
+	// other values are in the query.
+	Upload string
 }
 
 // Declared is a verb that is more than a command. With a title it has a form at the console, and its struct has the
