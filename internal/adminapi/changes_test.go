@@ -273,6 +273,27 @@ func TestAPI_KilledProcess(t *testing.T) {
 	require.Empty(t, s.get("cs", "/v1/jobs").body["jobs"])
 }
 
+// A process dies after it has made a change, and before its job says so. The same request creates nothing twice, and is
+// told that the change may be done.
+func TestAPI_KilledBehindTheChange(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	body := s.carried("marketing", "/v1/coupons", s.creation())
+	created := s.post("marketing", "/v1/coupons", body, "Idempotency-Key", "c")
+	require.Equal(t, http.StatusOK, created.status, created.text)
+	id := s.Number("SELECT MAX(id) FROM coupon")
+	path := fmt.Sprintf("/v1/coupons/%d/add-seats", id)
+	more := s.carried("marketing", path, `{"seats":2}`)
+	require.Equal(t, http.StatusOK, s.post("marketing", path, more, "Idempotency-Key", "s").status)
+	s.Exec("UPDATE job SET state = 'RUNNING', status = 0, answer = NULL, at = at - INTERVAL 31 SECOND")
+	again := s.post("marketing", "/v1/coupons", body, "Idempotency-Key", "c")
+	require.Equal(t, created.body["coupon"], again.body["coupon"], again.text)
+	require.Equal(t, int64(1), s.Number("SELECT COUNT(*) FROM coupon"))
+	require.Equal(t, "MAY_BE_DONE", s.post("marketing", path, more, "Idempotency-Key", "s").code())
+	require.Equal(t, int64(5), s.Number("SELECT total_quantity FROM coupon"))
+	require.Equal(t, "INVALID_VALUES", s.post("marketing", path+"?dryRun=true", `{"seats":2}`).code(), "values are in the body")
+}
+
 // A settlement by a program, a refused one, and a retry of what was under review.
 func TestAPI_Runs(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,8 @@ const (
 type order struct {
 	call verb.Call
 	key  string // Idempotency-Key; empty: the change is safe to repeat by itself
+
+	again bool // an earlier job of the key failed or was interrupted: it may have made the change
 }
 
 // work is a job of this process.
@@ -80,7 +82,7 @@ func (s *jobs) start(ctx context.Context, o order) (started *work, repeated *ans
 		return nil, nil, nil
 	}
 	j := &work{id: rand.Text(), done: make(chan struct{})}
-	if repeated, err = s.begin(s.ctx, j.id, o); err != nil || repeated != nil {
+	if repeated, err = s.begin(s.ctx, j.id, &o); err != nil || repeated != nil {
 		free()
 		return nil, repeated, err
 	}
@@ -111,6 +113,9 @@ func (s *jobs) carryOut(id string, o order) (a answer) {
 	<-stopped
 	if a = answerOf(answered, &out, &notes, c.Language); panicked {
 		a = refuse(internal)
+	}
+	if o.again && (a.result == previewChanged || a.result == approvalWrong) {
+		a = refuse(mayBeDone)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), endWithin)
 	defer cancel()

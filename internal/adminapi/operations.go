@@ -2,6 +2,8 @@ package adminapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -161,6 +163,9 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 			}
 		}
 	} else {
+		for member := range r.URL.Query() {
+			refuse(member, text.UnknownMember)
+		}
 		given, problem := object(w, r)
 		if problem != "" {
 			return nil, nil, problem
@@ -200,13 +205,21 @@ func (a *API) read(ctx context.Context, c verb.Call) answer {
 // idempotencyKey is the name of the header in the spelling of net/http.
 const idempotencyKey = "Idempotency-Key"
 
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
 var keyForm = regexp.MustCompile(`^[!-~]{1,64}$`)
+
+// clientKeyBytes is how much of a digest makes the clientKey of a creation that has none.
+const clientKeyBytes = 16
 
 // change carries out a change, or asks for its approval.
 func (a *API) change(r *http.Request, c verb.Call) answer {
 	v := c.Values
 	asks := v["ask"] != ""
-	if !asks && v["approval"] == "" && v["expect-digest"] == "" {
+	switch digest := v["expect-digest"]; {
+	case digest != "" && !digestForm.MatchString(digest):
+		return answer{result: invalidValues, errors: []fieldError{{"digest", c.Language.Sprintf(text.WantDigest)}}}
+	case !asks && v["approval"] == "" && digest == "":
 		return refuse(digestMissing)
 	}
 	keys := r.Header[idempotencyKey]
@@ -221,6 +234,10 @@ func (a *API) change(r *http.Request, c verb.Call) answer {
 	o := order{call: c}
 	if len(keys) == 1 {
 		o.key = keys[0]
+		if !asks && v["key"] == "" && c.Verb.Has("key") { // a request whose process has died creates nothing twice
+			sum := sha256.Sum256([]byte(c.By.Name + " " + o.key))
+			v["key"] = "api-" + hex.EncodeToString(sum[:clientKeyBytes])
+		}
 	}
 	started, repeated, err := a.jobs.start(r.Context(), o)
 	switch {

@@ -34,6 +34,7 @@ const (
 	approvalNeeded result = "APPROVAL_NEEDED"
 	approvalWrong  result = "APPROVAL_NOT_USABLE"
 	previewChanged result = "PREVIEW_CHANGED"
+	mayBeDone      result = "MAY_BE_DONE"
 	clientKeyTaken result = "CLIENT_KEY_REUSED"
 	refused        result = "REFUSED"
 	held           result = "HELD"
@@ -88,6 +89,9 @@ var problems = httpapi.NewProblems(httpapi.Problems{
 	previewChanged: {Status: http.StatusConflict,
 		Korean:  words{Title: "미리 보기와 다릅니다", Detail: "미리 본 뒤에 상황이 바뀌었습니다. 아무것도 변경하지 않았습니다. 다시 미리 보세요."},
 		English: words{Title: "Not as previewed", Detail: "Something changed after the preview. Nothing was done: preview it again."}},
+	mayBeDone: {Status: http.StatusConflict,
+		Korean:  words{Title: "이미 처리되었을 수 있습니다", Detail: "같은 Idempotency-Key의 앞선 요청이 중단되었고, 그 전에 이미 변경했을 수 있습니다. 쿠폰의 현재 상태를 조회한 뒤, 아직이면 새 Idempotency-Key로 다시 미리 보세요."},
+		English: words{Title: "May be done", Detail: "An earlier attempt with this Idempotency-Key was interrupted, and may have made the change. Look at the coupon; if it was not, preview again, with a new Idempotency-Key."}},
 	clientKeyTaken: {Status: http.StatusConflict,
 		Korean:  words{Title: "다른 쿠폰의 clientKey입니다", Detail: "이 clientKey로 내용이 다른 쿠폰을 이미 만들었습니다."},
 		English: words{Title: "clientKey of another coupon", Detail: "Another coupon was created with this clientKey."}},

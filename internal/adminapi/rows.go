@@ -25,8 +25,8 @@ const (
 
 // begin records a job with the order's Idempotency-Key. If the caller has used the key before, begin returns the answer
 // instead, unless that job failed or was interrupted: then the new job takes its place.
-func (s rows) begin(ctx context.Context, id string, o order) (repeated *answer, err error) {
-	caller, request := o.call.By.Name, digestOf(o)
+func (s rows) begin(ctx context.Context, id string, o *order) (repeated *answer, err error) {
+	caller, request := o.call.By.Name, digestOf(*o)
 	err = s.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		repeated = nil
 		if o.key != "" {
@@ -47,7 +47,7 @@ func (s rows) begin(ctx context.Context, id string, o order) (repeated *answer, 
 }
 
 // repeat decides about a key that the caller has used before. recorded: by this job, whose COMMIT had no reply.
-func (s rows) repeat(ctx context.Context, tx *sql.Tx, id string, o order, request string,
+func (s rows) repeat(ctx context.Context, tx *sql.Tx, id string, o *order, request string,
 	repeated **answer) (recorded bool, err error) {
 	caller := o.call.By.Name
 	var earlierRequest, earlierJob string
@@ -72,6 +72,7 @@ func (s rows) repeat(ctx context.Context, tx *sql.Tx, id string, o order, reques
 		*repeated = &answer{kept: true, status: earlier.Status, body: earlier.Answer}
 		return false, nil
 	}
+	o.again = true
 	return false, mysqltx.Exec(ctx, tx, 1, moveKeySQL, id, caller, o.key)
 }
 

@@ -31,7 +31,9 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, c *verb.Call) *ans
 	case errors.As(err, new(*http.MaxBytesError)):
 		return &answer{result: bodyTooLarge, detail: text.In(c.Language,
 			text.Errorf(text.ListTooLong, userlist.MaxUsers, userlist.MaxBytes>>20))}
-	case err != nil || len(list) == 0:
+	case err != nil:
+		return &answer{result: invalidBody, detail: text.In(c.Language, text.Errorf(text.ListUnread, err))}
+	case len(list) == 0:
 		return &answer{result: invalidBody, detail: text.In(c.Language, text.Errorf(text.ListEmpty, "user_id"))}
 	}
 	sum := sha256.Sum256(list) // another list with the same Idempotency-Key is another request

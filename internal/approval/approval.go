@@ -271,6 +271,12 @@ func (t Ticket) Needed(ctx context.Context, tx mysqltx.Querier, action Action) (
 const useSQL = "UPDATE approval SET used_at = UTC_TIMESTAMP(6), run_id = ?, coupon_id = ? WHERE id = ? AND " +
 	"used_at IS NULL AND voided_at IS NULL"
 
+// MayBeUsed reports whether the change may be made. The approval of a list holds for all of its pages, until it
+// expires.
+func (a Approval) MayBeUsed() bool {
+	return a.State == Approved || a.State == Used && a.Plan.isOfList() && !a.expired
+}
+
 // Use lets a change pass that is as expected, and that the policy does not name or that is approved. tx makes the
 // change, and holds the lock of the coupon's row. The approval is then used up, and an audit event names it. That of a
 // list is used by each page until it expires, and each page's own event names it.
@@ -316,7 +322,7 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	}
 	plan.Salt = used.Plan.Salt
 	switch {
-	case used.State != Approved && !(used.State == Used && plan.isOfList() && !used.expired):
+	case !used.MayBeUsed():
 		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
 	case !used.Plan.sameRequest(plan):
 		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)

@@ -171,9 +171,9 @@ func asUpload(t *testing.T, body string) (query, list string) {
 	var values map[string]string
 	switch {
 	case len(body) > 64<<10:
-		return "?digest=sha256:x", strings.Repeat("7\n", 17<<20)
+		return "?digest=sha256:0000000000000000000000000000000000000000000000000000000000000000", strings.Repeat("7\n", 17<<20)
 	case json.Unmarshal([]byte(body), &values) != nil:
-		return "?digest=sha256:x", ""
+		return "?digest=sha256:0000000000000000000000000000000000000000000000000000000000000000", ""
 	}
 	given := url.Values{}
 	for name, value := range values {
@@ -246,7 +246,7 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	defer hasty.Close()
 	defer stop()
 
-	const carried = `{"digest": "sha256:x", "reason": "r"}`
+	const carried = `{"digest": "sha256:0000000000000000000000000000000000000000000000000000000000000000", "reason": "r"}`
 	p.uploads = map[string]bool{}
 	for _, v := range declaredVerbs(t) {
 		p.uploads[v.Upload] = true
@@ -308,7 +308,7 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		p.send(method, path, body, "Idempotency-Key", call)
 		reused := strings.ReplaceAll(call, " ", "")
 		p.send(method, path, body, "Idempotency-Key", reused)
-		p.send(method, path, `{"digest": "sha256:y", "reason": "r"}`, "Idempotency-Key", reused)
+		p.send(method, path, `{"digest": "sha256:1111111111111111111111111111111111111111111111111111111111111111", "reason": "r"}`, "Idempotency-Key", reused)
 		conflicts := []func(verb.Call) verb.Answer{p.said(exitInvariant), refuse(text.PreviewChanged)}
 		if path != "/v1/coupons/{coupon}/dlq/retry" {
 			conflicts = append(conflicts, refuse(text.ApprovalNeeded), refuse(text.ApprovalNotGiven))
@@ -320,6 +320,10 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 			p.answer = answer
 			p.send(method, path, body)
 		}
+		p.answer = p.said(exitInfrastructure)
+		p.send(method, path, body, "Idempotency-Key", "twice"+reused)
+		p.answer = refuse(text.PreviewChanged)
+		p.send(method, path, body, "Idempotency-Key", "twice"+reused)
 		began, hang := make(chan struct{}), make(chan struct{})
 		p.handler, p.answer = hasty, func(c verb.Call) verb.Answer {
 			close(began)

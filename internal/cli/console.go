@@ -165,8 +165,8 @@ func (p *program) onPage(ctx context.Context, s *servers, keysFile string, call 
 		Process: Process{Stdin: cmp.Or[io.Reader](call.Stdin, new(bytes.Buffer)), Stdout: stdout, Stderr: stderr,
 			Version: p.Process.Version, Now: p.Now, Grace: p.Grace}}
 	values := maps.Clone(call.Values)
-	delete(values, "file") // a page names no file of this machine
-	if call.Stdin != nil {
+	delete(values, "file") // a caller names no file of this machine
+	if call.Stdin != nil && call.Verb.TakesFile() {
 		values["file"] = fromStdin
 	}
 	if keysFile != "" && call.Verb.Has("receipt-keys-file") {

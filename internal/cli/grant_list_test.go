@@ -67,13 +67,39 @@ func TestCouponGrant_OfAListNeedsOneApproval(t *testing.T) {
 	require.NotContains(t, stdout, "gave coupons to a list")
 	require.EqualValues(t, 1, w.Number("SELECT COUNT(*) FROM audit_event WHERE action = 'APPROVAL_USED'"))
 
-	// Somebody names the approval for another list.
-	tx, err := w.DB.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	require.NoError(t, audit.Append(t.Context(), tx, audit.Origin{At: w.Now().UTC().Truncate(time.Microsecond),
-		Actor: "kim", Reason: "FIN-7"}, audit.CouponListGranted, id, audit.Entry{Payload: audit.GrantedList{
-		List: seen, Users: 5001 * 2, Approval: uint64(request.Approval)}}))
-	require.NoError(t, tx.Commit())
+	// Somebody names the approval for another list, or for more users than it has.
+	for _, planted := range []audit.GrantedList{
+		{List: seen, Users: 5004, Approval: uint64(request.Approval)},
+		{List: request.Plan.Arguments["file"], Users: 9000, Approval: uint64(request.Approval)},
+		{List: request.Plan.Arguments["file"], Users: 5004, Approval: uint64(request.Approval),
+			CouponChange: audit.CouponChange{Seats: audit.Changed(1, 9000)}},
+		{List: seen, Users: 1, CouponChange: audit.CouponChange{Seats: audit.Changed(1, 9000)}},
+	} {
+		tx, err := w.DB.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, audit.Append(t.Context(), tx, audit.Origin{At: w.Now().UTC().Truncate(time.Microsecond),
+			Actor: "kim", Reason: "FIN-7"}, audit.CouponListGranted, id, audit.Entry{Payload: planted}))
+		require.NoError(t, tx.Commit())
+	}
 	_, stdout, _ = w.settle("verify", "--lang=en")
-	require.Contains(t, stdout, "APPROVAL_MISSING")
+	require.Regexp(t, "APPROVAL_MISSING.*: 4\n", stdout)
+}
+
+// A list that stops says how far it came, as JSON too, and goes on when it is run again.
+func TestCouponGrant_OfAListThatStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := jajeongtest.Between[coupon.UserID](1, 5001)
+	w.AddUsers(users...)
+	id := w.AddCoupon(1)
+	allow := w.RefuseRows("user_coupon", 5001)
+	grant := []string{"coupon", "grant", id.String(), "--file=" + listFile(t, users)}
+	code, stdout, stderr := w.kim(append(grant, "--output=json")...)
+	require.Equal(t, exitInfrastructure, code, stderr)
+	require.Contains(t, stdout, `"granted": 5000`)
+	require.Contains(t, stderr, "It stopped after 5000 of the 5001 users")
+	require.NotContains(t, stderr, "Nothing was changed")
+	allow()
+	require.Contains(t, succeeds(t)(w.kim(grant...)), "1 got it")
+	w.verify()
 }

@@ -81,7 +81,7 @@ func (*couponGrantCmd) Declare() verb.Declaration {
 	d := onHolder(text.ConsoleGrant, approval.Grant)
 	d.Upload = "POST /v1/coupons/{coupon}/grants"
 	d.RightOf = func(given verb.Values) signin.Right {
-		if given["user"] != "" {
+		if coupon.ParseUserID(given["user"]) > 0 && given["file"] == "" {
 			return signin.ChangePerson
 		}
 		return signin.GrantList
@@ -130,10 +130,14 @@ func (c *couponGrantCmd) grantList(ctx context.Context, p *program) error {
 		made, err = a.GrantList(ctx, c.ID, couponadmin.Grantees{List: list, Users: s.users, Zone: p.Zone,
 			Progress: progress})
 		if err != nil && made.Granted > 0 && !a.DryRun { // what is done stays
-			p.view().ListGranted(made)
+			if c.Output == "json" {
+				_ = output.JSON(p.Stdout, made.Summary()) // the error of the list is the one to tell
+			} else {
+				p.view().ListGranted(made)
+			}
 			p.printErrors(err)
 			p.warn(text.ListStopped, made.Done(), made.Users)
-			return nil, exitError(exitCode(err))
+			return nil, exitError(exitInfrastructure) // safe to run again, which goes on
 		}
 		return &couponadmin.Change{Plan: made.Plan}, err
 	})

@@ -87,7 +87,7 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	requested := a.State == approval.Requested
 	p.Approval = &approvalPage{ID: a.ID, Digest: a.Digest, Job: rand.Text(), Approve: requested &&
 		!a.MayBeOf(approver(p.Person), policy) && p.Person.May(signin.Approve),
-		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.State == approval.Approved && own}
+		Refuse: requested && (own || p.Person.May(signin.Approve)), Use: a.MayBeUsed() && own}
 	if one, v := c.Verbs.OfPlan(a.Plan); p.Approval.Use && v["file"] != "" {
 		p.Approval.File = fileField(fieldsOf(p.Language, one, nil, nil))
 	}

@@ -185,7 +185,7 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 				p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
 			}
 		}
-		if sent.file != nil {
+		if sent.file != nil && one.TakesFile() {
 			p.Do.File = fileField(p.Form.Fields)
 			p.Do.File.Hint, p.Do.File.Required = p.say(text.ConsoleSameFile), true
 		}

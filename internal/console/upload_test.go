@@ -90,6 +90,9 @@ func TestUpload_OfAListNeedsTheSameFileAgain(t *testing.T) {
 	use(all)
 	says(kim, "6001명 가운데 6000명에게 지급했습니다")
 	require.EqualValues(t, 6000, d.Number("SELECT COUNT(*) FROM user_coupon"))
+	d.AddUsers(99_999) // the list is not done, as after a stop: its approval still holds
+	use(all)
+	says(kim, "6001명 가운데 1명에게 지급했습니다")
 	d.Verify()
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/jajeong/jajeong/internal/calendar"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/records"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/userlist"
 	"github.com/jajeong/jajeong/internal/users"
@@ -30,7 +29,7 @@ type Grantees struct {
 	Progress func(done int) // is called after each page with the number of users so far; may be nil
 }
 
-// ListGrant counts the users of a list. What happened to the coupon meanwhile is none of it.
+// ListGrant counts the users of a list by what became of them.
 type ListGrant struct {
 	Coupon   coupon.Coupon // after the last page
 	List     string        // digest of the list
@@ -84,7 +83,7 @@ func (a *Admin) GrantList(ctx context.Context, couponID coupon.CouponID, to Gran
 // listed is a page of a list.
 type listed struct {
 	ListGrant
-	new []coupon.UserID
+	new, held []coupon.UserID
 }
 
 // grantPage gives the coupon to the users of one page, and adds them to made.
@@ -117,8 +116,12 @@ func (a *Admin) grantPage(ctx context.Context, couponID coupon.CouponID, to Gran
 		return err
 	}
 	made.add(done.ListGrant)
-	if len(done.new) > 0 && !a.DryRun && !done.Coupon.Finalised() && made.PublishErr == nil {
-		made.PublishErr = a.markIssued(ctx, done.Coupon, done.new...)
+	if a.DryRun || done.Coupon.Finalised() {
+		return nil
+	}
+	// Those who have it already are marked, too: who gave it to them may have died before. A mark that is there stays.
+	if err := a.markIssued(ctx, done.Coupon, append(done.new, done.held...)...); err != nil {
+		made.PublishErr = err
 	}
 	return nil
 }
@@ -173,7 +176,7 @@ func classifyListed(ctx context.Context, tx *sql.Tx, c coupon.Coupon, directory 
 		case has.V == coupon.CouponRevoked:
 			done.Revoked, why = done.Revoked+1, string(has.V)
 		case has.Valid:
-			done.Held++
+			done.Held, done.held = done.Held+1, append(done.held, user)
 		case !known:
 			done.Unknown, why = done.Unknown+1, string(coupon.CauseUnknownUser)
 		default:
@@ -216,15 +219,6 @@ func (a *Admin) writePage(ctx context.Context, tx *sql.Tx, origin audit.Origin, 
 	is := &page.Coupon
 	is.TotalQuantity += page.Granted
 	is.IssuedCount += page.Granted
-	if is.Finalised() && is.Free() > 0 {
-		waits, err := records.AnyNotSelected(ctx, tx, old.ID)
-		if err != nil {
-			return err
-		}
-		if waits {
-			is.FinalisedAt = time.Time{}
-		}
-	}
 	if err := update(ctx, tx, origin, Change{Before: old, After: *is}); err != nil {
 		return err
 	}

@@ -379,6 +379,7 @@ func newScheduler(t *testing.T, s *settle.Settler, ended func(*settle.Report, er
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: timetable, Zone: s.Zone, Clock: s.Clock, LastNight: s.LastNight, Logger: zap.NewNop(),
 		Wait: sleep.For,
+		Kept: func(context.Context) (bool, error) { return true, nil },
 		Away: func(error) bool { return false },
 		Settle: func(ctx context.Context, cutoff time.Time) (bool, error) {
 			report, err := s.RunOnce(ctx, jajeongtest.Nightly(cutoff))

@@ -204,6 +204,7 @@ func (s *storm) keepSettling(times int, blow func()) {
 	scheduler, err := schedule.New(schedule.Config{
 		Timetable: always{}, Zone: jajeongtest.InZone(time.UTC), Clock: s.settler.Clock, Logger: zap.NewNop(),
 		LastNight: func(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil },
+		Kept:      func(context.Context) (bool, error) { return true, nil },
 		Settle: func(ctx context.Context, _ time.Time) (bool, error) {
 			blow()
 			report, err := s.settler.RunOnce(ctx, settle.Order{Trigger: coupon.Cron, CutoffNow: true})

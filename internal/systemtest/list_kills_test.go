@@ -38,9 +38,11 @@ func TestGrantList_KilledAnywhereAndRepeated(t *testing.T) {
 		d.Apply(id, 5001, 5002)
 		var turns atomic.Int64
 		var cmd *exec.Cmd
+		started := make(chan struct{})
 		_, through := d.Proxied(func(turn faultproxy.Turn) faultproxy.Action {
 			turns.Store(int64(turn.Number))
 			if turn.Number == at {
+				<-started
 				return action(func() { _ = cmd.Process.Kill() }) // an error means that it has ended
 			}
 			return faultproxy.Pass()
@@ -52,7 +54,9 @@ func TestGrantList_KilledAnywhereAndRepeated(t *testing.T) {
 			return cmd
 		}
 		cmd = command(through)
-		_ = cmd.Run() // killed, or not: what counts is what it leaves
+		require.NoError(t, cmd.Start())
+		close(started)
+		_ = cmd.Wait() // killed, or not: what counts is what it leaves
 		d.SettleNow(id)
 		code, output := d.RunToEnd(func() *exec.Cmd { return command(d) })
 		require.Zero(t, code, output)

@@ -160,6 +160,11 @@ func elementOf(t reflect.Type) reflect.Type {
 	return t
 }
 
+// TakesFile reports whether the verb takes a file from a form or a request.
+func (v *Verb) TakesFile() bool {
+	return slices.ContainsFunc(v.Fields, func(f Field) bool { return f.Kind == File })
+}
+
 // Has reports whether the verb has an argument or a flag.
 func (v *Verb) Has(name string) bool {
 	return slices.ContainsFunc(v.inputs, func(in *kong.Value) bool { return in.Name == name })

@@ -147,7 +147,7 @@ func (e approvedEvent) cost(before, after promised) int64 {
 	case audit.HolderChange:
 		cost = promised{1, after.Discount}.most()
 	case audit.GrantedList:
-		cost = promised{payload.Users, after.Discount}.most()
+		cost = promised{max(payload.Users, seatsOf(payload)), after.Discount}.most()
 	}
 	if cost.Sign() > 0 && !cost.IsInt64() {
 		return -1
@@ -238,8 +238,11 @@ func (c *check) checkApprovals(ctx context.Context) error {
 			!e.named(policies, rule.named, cost) {
 			continue
 		}
-		byUse := slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) })
-		if !byUse && !given.hasList(e, policies) {
+		approved := slices.ContainsFunc(used[e.change()], func(a string) bool { return slices.Contains(rule.given, a) })
+		if e.action == audit.CouponListGranted {
+			approved = given.hasList(e, policies)
+		}
+		if !approved {
 			missing++
 		}
 	}
@@ -307,7 +310,8 @@ type givenApproval struct {
 	createdAt, expiresAt time.Time
 	decidedAt, usedAt    *time.Time
 
-	seen bool // an audit event, or a version of the policy, names it
+	seen   bool  // an audit event, or a version of the policy, names it
+	listed int64 // seats of the pages of its list
 }
 
 type approver struct {
@@ -347,15 +351,33 @@ func (g givenApprovals) named(is audit.UsedApproval) *givenApproval {
 	return a
 }
 
-// hasList reports whether the event is a page of a list that was approved. The first page has used the approval.
+// seatsOf is how many users of the list got the coupon with the page.
+func seatsOf(page audit.GrantedList) int64 {
+	if page.Seats == nil {
+		return 0
+	}
+	return int64(page.Seats.To - page.Seats.From)
+}
+
+// hasList reports whether the event is a page of a list that was approved. The first page has used the approval, and
+// all pages together give no more seats than the list has users.
 func (g givenApprovals) hasList(e approvedEvent, policies []policyVersion) bool {
 	is, ok := e.detail.Payload(e.action).(audit.GrantedList)
 	a := g[is.Approval]
-	if !ok || a == nil || !a.seen || !a.usedBy(e, a.policyOf(policies)) || e.at.After(a.expiresAt) {
+	if !ok || a == nil || !a.seen || a.action != "grant" || !a.usedBy(e, a.policyOf(policies)) ||
+		e.at.After(a.expiresAt) {
 		return false
 	}
-	var plan struct{ Arguments struct{ File string } }
-	return json.Unmarshal([]byte(a.plan), &plan) == nil && plan.Arguments.File == is.List
+	var plan struct {
+		Arguments struct{ File string }
+		Changes   []struct{ What, To string }
+	}
+	if json.Unmarshal([]byte(a.plan), &plan) != nil || len(plan.Changes) != 1 || plan.Arguments.File != is.List ||
+		plan.Changes[0].To != strconv.FormatInt(is.Users, 10) {
+		return false
+	}
+	a.listed += seatsOf(is)
+	return a.listed <= is.Users
 }
 
 // fault reports whether the approval was not given by another person in time, or was not used in time.
