@@ -134,7 +134,8 @@ func (m *measurement) loadList(ctx context.Context) (r settled, err error) {
 	return r, err
 }
 
-// besideList measures who applies, who is blocked and who orders while a list is granted.
+// besideList measures the response times of others while a list is granted: of applications, of blocked users, and of
+// orders.
 func (m *measurement) besideList(ctx context.Context, program string) (string, error) {
 	p, file, err := m.prepareList(ctx)
 	if err != nil {

@@ -243,7 +243,7 @@ func (f *Facts) concernedUntil() (settled, unsettled time.Time) {
 // the one by which the user got the coupon.
 const auditsSQL = "SELECT e.at, e.actor, e.action, COALESCE(e.run_id, 0), e.reason, e.detail" + audit.Chained + `
 WHERE e.coupon_id = ? AND (e.user_hash IS NULL OR e.user_id = ?)
-    AND (e.action <> 'COUPON_LIST_GRANTED' OR e.at = ?)
+    AND (e.action <> '` + string(audit.CouponListGranted) + `' OR e.at = ?)
 ORDER BY e.seq DESC LIMIT ?`
 
 func (r *reader) readAudits(ctx context.Context) error {

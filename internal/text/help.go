@@ -253,7 +253,7 @@ var help = map[string]Message{
 	"settle coupon create --minimum-won":      {"쿠폰을 쓸 수 있는 최소 주문 금액(원).", "The lowest amount of an order, in won, that can use the coupon."},
 	"settle coupon grant --user":              {"쿠폰을 받을 고객. 등록되어 있고 활성 상태여야 합니다.", "The user, who must be known and active."},
 	"settle coupon grant --file": {"쿠폰을 받을 고객들의 명단. 한 줄에 고객번호 하나씩 적거나, user_id 열이 있는 CSV(Excel의 'CSV UTF-8') 또는 NDJSON으로 저장합니다. -를 지정하면 표준 입력에서 읽습니다. 이미 가진 고객, 없는 고객, 활성 상태가 아닌 고객은 건너뜁니다.",
-		"A list of users: one id a line, CSV with a column user_id (“CSV UTF-8” of Excel), or NDJSON; - is standard input. Who has the coupon, is unknown or is not active is left out."},
+		"A list of users: one id a line, CSV with a column user_id (“CSV UTF-8” of Excel), or NDJSON; - is standard input. Users who have the coupon, are unknown or are not active are left out."},
 	"settle coupon grant --approval": {"승인 요청의 번호. 요청한 사람이 승인된 그대로 한 번만 사용할 수 있습니다. 명단의 승인은 만료될 때까지 그 명단을 끝내는 데 쓸 수 있습니다.",
 		"Number of the approval; the person who asked can use it once, for what was approved. That of a list is good for this list until it expires."},
 	"settle coupon revoke --user":      {"쿠폰을 가진 고객.", "The user who has the coupon."},

@@ -119,7 +119,7 @@ type keptKey struct {
 
 // storedColumnsSQL leaves out the columns that the server computes.
 const storedColumnsSQL = `
-SELECT GROUP_CONCAT(column_name) FROM information_schema.columns
+SELECT GROUP_CONCAT(CONCAT(CHAR(96), column_name, CHAR(96))) FROM information_schema.columns
 WHERE table_schema = DATABASE() AND table_name = ? AND COALESCE(generation_expression, '') = ''`
 
 // keep makes n coupons, for as many subtests of t at a time.
