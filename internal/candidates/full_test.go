@@ -71,7 +71,9 @@ func TestFullRedisServesAllButNewApplications(t *testing.T) {
 	f := c.observe(t)
 	require.EqualValues(t, []int64{0, 0, 5, 1}, []int64{f.Waiting, f.DLQ, f.Issued, f.Rejected})
 	c.sweep(t, true, end)
-	c.requireExists(t, false, c.queue, c.dlq, c.issued, c.rejected)
+	c.requireExists(t, false, c.queue, c.dlq, c.rejected)
+	require.NoError(t, c.Unmark(ctx, c.id))
+	c.requireExists(t, false, c.issued)
 
 	// A coupon without a state gets its window.
 	c.publish(t, coupon.Window{Coupon: 43, Version: 1, Opens: now.Add(-time.Hour), Closes: now.Add(time.Hour)})

@@ -16,7 +16,7 @@ import (
 // Inspection is what `settle verify` needs from Redis in addition to a Look.
 type Inspection struct {
 	Now          time.Time // time on the clock of the coupon's Redis shard
-	Known        bool      // whether Redis has a window; false before the first catalog refresh, and after a sweep
+	Known        bool      // whether Redis has a window; false before the first catalog refresh, and after the coupon's end
 	Opens        time.Time // zero: unreadable
 	Closes       time.Time // zero: unreadable
 	Paused       bool
@@ -26,7 +26,6 @@ type Inspection struct {
 	DLQ, Reasons int64         // number of DLQ entries, and of stored reasons
 	Unexplained  int64         // how many of the first 500 DLQ entries have no readable reason
 	ReviewLife   time.Duration // time until a key of the DLQ expires; negative: none expires, which is right
-	Swept        bool          // the state says that a sweep has deleted the other keys
 }
 
 // explainedEntries is how many DLQ entries Inspect checks for a readable reason.
@@ -37,13 +36,13 @@ func (s *Store) Inspect(ctx context.Context, couponID coupon.CouponID) (Inspecti
 }
 
 func readInspection(reply []any) (i Inspection, err error) {
-	n, texts, err := mixed(reply, 7, 5)
+	n, texts, err := mixed(reply, 6, 5)
 	if err != nil {
 		return Inspection{}, err
 	}
 	i = Inspection{Now: time.UnixMicro(n[0]).UTC(), QueueLife: time.Duration(n[1]) * time.Millisecond, DLQ: n[2],
 		Reasons: n[3], Unexplained: n[4],
-		ReviewLife: time.Duration(n[5]) * time.Millisecond, Paused: texts[2] != "OPEN", Swept: n[6] == 1,
+		ReviewLife: time.Duration(n[5]) * time.Millisecond, Paused: texts[2] != "OPEN",
 		Known: texts[0] != "" && texts[1] != "" || texts[3] != ""} // a version is written only together with a window
 	i.Opens, _ = instantOf(texts[0])
 	i.Closes, _ = instantOf(texts[1])

@@ -59,21 +59,6 @@ func TestInspectReadsWindowAndTTLs(t *testing.T) {
 	require.Equal(t, want, got, "a version counts as a window")
 }
 
-func TestInspectKnowsASweep(t *testing.T) {
-	t.Parallel()
-	c := newCoupon(t)
-	c.open(t)
-	inspect := func() Inspection {
-		i, err := c.Inspect(t.Context(), c.id)
-		require.NoError(t, err)
-		return i
-	}
-	require.False(t, inspect().Swept)
-	c.freeze(noon.Add(2 * time.Hour))
-	c.sweep(t, true, noon.Add(time.Hour))
-	require.True(t, inspect().Swept)
-}
-
 // The prefix is a pattern.
 func TestScanCouponsFindsThisDeployment(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/rediserr"
 	"github.com/jajeong/jajeong/internal/text"
 )
 
@@ -99,9 +100,18 @@ func (s *Store) SetSold(ctx context.Context, couponID coupon.CouponID, sold bool
 	return err
 }
 
-// Sweep deletes the keys of a finalised coupon; the state follows after FinishedTTL. It changes nothing while the queue
-// or the DLQ has entries, or while the window is open.
+// Sweep deletes the keys of a coupon that ends; its state expires after FinishedTTL. The marks of who has it stay until
+// Unmark: by them, winners come back whose settlement MySQL has lost. It changes nothing while the queue or the DLQ has
+// entries, or while the window is open.
 func (s *Store) Sweep(ctx context.Context, couponID coupon.CouponID, closes time.Time) (swept bool, err error) {
 	n, err := s.number(ctx, sweepScript, couponID, closes.UnixMicro(), int64(FinishedTTL/time.Second))
 	return n == 1, err
+}
+
+// Unmark deletes the marks of who has a coupon that ended some time ago. It is safe to repeat.
+func (s *Store) Unmark(ctx context.Context, couponID coupon.CouponID) error {
+	if err := s.rdb.Unlink(ctx, s.names.coupon(couponID).issued).Err(); err != nil {
+		return fmt.Errorf("unmark coupon %d: %w", couponID, rediserr.Classify(err))
+	}
+	return nil
 }

@@ -310,9 +310,15 @@ func TestSweepUnlinksKeysOfFinalisedCoupon(t *testing.T) {
 	c.freeze(closes)
 	for range 2 {
 		c.sweep(t, true, closes)
-		c.requireExists(t, false, c.queue, c.issued, c.rejected, c.dlq, c.reason)
+		c.requireExists(t, false, c.queue, c.rejected, c.dlq, c.reason)
+		c.requireExists(t, true, c.issued)
 		require.Equal(t, decimal(µs(closes)), c.get(t, "closes"), "the state stays for a while")
 		requireLives(t, c, 600*time.Second)
+	}
+	for range 2 {
+		require.NoError(t, c.Unmark(t.Context(), c.id))
+		c.requireExists(t, false, c.issued)
+		c.requireExists(t, true, c.state)
 	}
 	require.Equal(t, Closed, c.apply(t, 7).Code)
 }

@@ -191,8 +191,8 @@ func (d *deployment) settled() coupon.CouponID {
 	return couponID
 }
 
-// A run sweeps Redis and dies before it commits that the coupon is finalised: users who were issued or rejected could
-// apply again. A coupon with all marks in Redis can be opened again.
+// A run sweeps Redis and dies before it commits that the coupon is finalised: users who were rejected could apply
+// again, and those who were issued, if their marks are lost. A coupon with all marks in Redis can be opened again.
 func TestExtend_RefusesCouponWithoutMarksInRedis(t *testing.T) {
 	t.Parallel()
 	d, ctx := newDeployment(t), t.Context()

@@ -78,10 +78,11 @@
 //
 // # The end
 //
-// A finalised coupon has no queue and no marks in Redis. For five minutes the journal and the pods keep what they
-// know of it, and `settle serve` looks whether Redis still has the end (Open.Ended): another server may lack the
-// closing and the settlement. Then finalised_at becomes NULL, and the coupon is restored, settled and finalised as
-// any other.
+// A finalised coupon has no queue in Redis. For five minutes the journal, the pods and the marks of who has the coupon
+// keep what they know of it: each server may lose the end. `settle serve` looks whether Redis still has it
+// (Open.Ended): another server may lack the closing and the settlement. Then finalised_at becomes NULL, and the coupon
+// is restored, settled and finalised as any other. If MySQL has lost the end, the coupon misses its winners, who are
+// restored by their marks.
 //
 // # What is left
 //

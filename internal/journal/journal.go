@@ -17,6 +17,7 @@ type Store interface {
 	Look(ctx context.Context, couponID coupon.CouponID, known coupon.Known) (coupon.Look, error)
 	Page(ctx context.Context, couponID coupon.CouponID, after coupon.Cursor, cutoff time.Time) ([]coupon.Application,
 		coupon.Cursor, error)
+	Unmark(ctx context.Context, couponID coupon.CouponID) error
 }
 
 // Journal copies lines from Redis to MySQL.
@@ -252,6 +253,9 @@ const (
 SELECT j.coupon_id FROM (SELECT coupon_id FROM journal UNION SELECT DISTINCT coupon_id FROM line_journal) j
     LEFT JOIN coupon c ON c.id = j.coupon_id
 WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND ORDER BY j.coupon_id LIMIT ?`
+	// lockEndedSQL is false for a coupon that is open again.
+	lockEndedSQL = `
+SELECT COALESCE(finalised_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND, FALSE) FROM coupon WHERE id = ? FOR UPDATE`
 	isOpen = "EXISTS (SELECT 1 FROM coupon c WHERE c.id = ? AND (c.finalised_at IS NULL OR " +
 		"c.finalised_at >= UTC_TIMESTAMP(6) - INTERVAL ? SECOND))"
 	clearSQL  = "DELETE FROM line_journal WHERE coupon_id = ? AND NOT " + isOpen + " LIMIT ?"
@@ -261,30 +265,51 @@ WHERE c.id IS NULL OR c.finalised_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND ORDE
 // maxEnded bounds the coupons that one call of Clear finds.
 const maxEnded = 100
 
-// Clear deletes the journals of coupons that were finalised some minutes ago or do not exist, MaxRows rows at a time.
-// A journal that cannot be deleted keeps no other.
+// Clear forgets coupons that were finalised some minutes ago or do not exist: it deletes their marks in Redis, and
+// their journals, MaxRows rows at a time. A coupon that cannot be forgotten keeps no other.
 func (j *Journal) Clear(ctx context.Context) error {
-	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) error {
-		ended, err := mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, coupon.EndGuard.Seconds(), maxEnded)
-		if err != nil {
-			return mysqltx.Wrap(err, "find journals of finalised coupons")
-		}
-		var problems error
-		for _, id := range ended {
-			problems = errors.Join(problems, mysqltx.Wrap(clearOne(ctx, q, id), "delete the journal of coupon %d", id))
-		}
-		return problems
+	var ended []coupon.CouponID
+	err := j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
+		ended, err = mysqltx.Column[coupon.CouponID](ctx, q, endedSQL, coupon.EndGuard.Seconds(), maxEnded)
+		return mysqltx.Wrap(err, "find journals of finalised coupons")
 	})
+	for _, id := range ended {
+		problem := j.unmark(ctx, id)
+		if problem == nil {
+			problem = j.deleteRows(ctx, id)
+		}
+		err = errors.Join(err, mysqltx.Wrap(problem, "delete the journal of coupon %d", id))
+	}
+	return err
 }
 
-// clearOne deletes nothing of a coupon that is open again: an operator may have extended it.
-func clearOne(ctx context.Context, q mysqltx.Querier, id coupon.CouponID) (err error) {
-	for n := MaxRows; n == MaxRows; {
-		n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, coupon.EndGuard.Seconds(), MaxRows))
+// unmark deletes the marks of a coupon whose end MySQL keeps, under the coupon's lock: an operator may open it again.
+func (j *Journal) unmark(ctx context.Context, id coupon.CouponID) error {
+	return j.DB.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
+		var ended bool
+		err := tx.QueryRowContext(ctx, lockEndedSQL, coupon.EndGuard.Seconds(), id).Scan(&ended)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && !ended {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-	}
-	_, err = q.ExecContext(ctx, forgetSQL, id, id, coupon.EndGuard.Seconds())
-	return err
+		redis, cancel := mysqltx.Meanwhile(ctx)
+		defer cancel()
+		return j.Store.Unmark(redis, id)
+	})
+}
+
+// deleteRows deletes nothing of a coupon that is open again: an operator may have extended it.
+func (j *Journal) deleteRows(ctx context.Context, id coupon.CouponID) error {
+	return j.DB.Once(ctx, func(ctx context.Context, q mysqltx.Querier) (err error) {
+		for n := MaxRows; n == MaxRows; {
+			n, err = mysqltx.Affected(q.ExecContext(ctx, clearSQL, id, id, coupon.EndGuard.Seconds(), MaxRows))
+			if err != nil {
+				return err
+			}
+		}
+		_, err = q.ExecContext(ctx, forgetSQL, id, id, coupon.EndGuard.Seconds())
+		return err
+	})
 }

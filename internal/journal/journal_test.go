@@ -279,9 +279,11 @@ func TestClear_KeepsTheRowsOfACouponThatIsExtended(t *testing.T) {
 		}) > 0
 	})
 	d.Exec("UPDATE coupon SET finalised_at = NULL WHERE id = ?", extended)
+	require.NoError(t, d.Redis.ZAdd(t.Context(), d.Key("issued", extended), redis.Z{Score: 1, Member: "7"}).Err())
 	require.NoError(t, tx.Rollback())
 	require.NoError(t, testenv.Receive(t, "the journals are deleted", cleared))
 	require.Empty(t, rows(d, final))
 	require.Len(t, rows(d, extended), 1)
+	require.Len(t, marks(d, extended), 1)
 	require.Equal(t, []uint64{uint64(extended)}, d.IDs("SELECT coupon_id FROM journal"))
 }

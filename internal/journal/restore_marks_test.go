@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -133,6 +134,45 @@ func TestRestore_EntersWinnersOfALostSettlement(t *testing.T) {
 				d.Payloads(id, audit.ApplicationsRestored))
 			d.SettleNow()
 			require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
+		})
+	}
+}
+
+// MySQL has lost the end of a coupon, and its settlement. The marks outlive the end as long as MySQL may lose it.
+func TestRestore_EntersWinnersOfALostEnd(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(d *jajeongtest.Deployment, id coupon.CouponID){
+		"Redis stays":           func(*jajeongtest.Deployment, coupon.CouponID) {},
+		"Redis fails over, too": (*jajeongtest.Deployment).FailOver,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := jajeongtest.New(t)
+			id := d.AddQueue(3, 1, 2, 3)
+			arrivals := d.Arrivals(id)
+			d.SetWindow(id, d.Now().Add(-time.Hour), d.Now())
+			before, err := d.CopyTables(t.Context())
+			require.NoError(t, err)
+			d.Journal(id)
+			settle := func() {
+				d.SettleNow()
+				require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
+				require.Len(t, d.IDs("SELECT id FROM coupon WHERE finalised_at IS NOT NULL"), 1)
+				require.Len(t, marks(d, id), 3)
+			}
+			settle()
+			d.PutTablesBack(before)
+			d.PodsDie()
+			change(d, id)
+			require.EqualValues(t, 3, d.Restore(id).FromMarks)
+			require.Equal(t, arrivals, d.Arrivals(id))
+			settle()
+
+			require.NoError(t, journalOf(d).Clear(t.Context()))
+			require.Len(t, marks(d, id), 3, "MySQL may still lose the end")
+			d.Exec("UPDATE coupon SET finalised_at = finalised_at - INTERVAL 1 DAY")
+			require.NoError(t, journalOf(d).Clear(t.Context()))
+			require.Empty(t, marks(d, id))
 		})
 	}
 }

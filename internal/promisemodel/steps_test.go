@@ -343,7 +343,7 @@ func (w *world) finalise(s *server) bool {
 		return false
 	}
 	w.db.finalised, w.happened.lostAtEnd = true, w.findsRow() != ""
-	s.marks, s.rejected, s.final = [maxUsers]instant{}, 0, true
+	s.rejected, s.final = 0, true
 	return true
 }
 
@@ -480,6 +480,9 @@ func (w *world) databaseFalls() {
 	h.dbFell, w.journalWaits = true, w.servers[primary].exists
 	h.handLost |= before.byHand &^ w.db.byHand
 	for u := range int8(maxUsers) {
+		if before.coupons[u] > 0 {
+			h.issued.add(u)
+		}
 		if w.db.journal[u] != before.journal[u] && !w.pods[0].knows(u, 127) && !w.pods[1].knows(u, 127) {
 			h.podDied.add(u)
 		}
@@ -496,6 +499,7 @@ func (w *world) reckon() {
 			continue
 		}
 		anywhere, inPlace := (w.happened.witnesses[0] | w.happened.witnesses[1]).has(u), false
+		anywhere = anywhere || w.happened.issued.has(u) && !w.happened.redisLost // Redis keeps the mark
 		known := []instant{r.place[u], r.marks[u], r.returned[u]}
 		if w.copying.phase == allPages {
 			known = append(known, w.copying.rows[u])

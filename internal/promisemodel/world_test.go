@@ -186,6 +186,7 @@ type happened struct {
 	placeLost  users             // of podDied, whose told arrival neither the journal nor Redis knew after a fault
 	untold     users             // accepted, and the reply was lost or late
 	hadCoupon  users
+	issued     users // had a coupon that MySQL lost
 	handLost   users // MySQL has lost a coupon given by hand
 	seatMoved  bool  // MySQL has lost an added seat, or refused a row
 	keyDeleted bool

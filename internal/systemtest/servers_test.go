@@ -145,14 +145,11 @@ func (c *couponModel) findings(known users) (codes []verify.Code) {
 			!c.holds(a.user) && a.arrival < c.lastSeated() && !older
 	}
 	pending := len(c.pendingCleanup) > 0
-	// A run that was killed between the sweep and finalising has left no marks.
-	swept := c.closed && !c.finalised && len(c.markedIssued) == 0 &&
-		c.count(func(_ applicationKey, is record) bool { return is.outcome == issued }) > 0
 	for _, finding := range []struct {
 		found bool
 		code  verify.Code
 	}{
-		{pending || movedBack || swept, verify.CleanUpToDo}, {passedOver && !pending, verify.PassedOver},
+		{pending || movedBack, verify.CleanUpToDo}, {passedOver && !pending, verify.PassedOver},
 		{inBoth && !pending, verify.StillStanding}, {c.gap() > 0, verify.PromiseLost},
 	} {
 		if finding.found {

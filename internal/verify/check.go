@@ -104,7 +104,6 @@ type check struct {
 	seats       seatFaults     // checkRecords sets it
 	invalid     int64          // changed coupons with a wrong time of issue or expiry; checkLogs sets it
 	pending     int64          // settlements whose clean-up is pending; checkRedis sets it
-	swept       bool           // Redis says that the coupon was swept; checkKept sets it
 	journal     journalled     // checkJournal sets it
 	events      auditEvents    // what the audit chain says; checkAudit fills it
 }

@@ -163,7 +163,7 @@ func TestCheckFindsNothingInHealthyCoupons(t *testing.T) {
 		"finalised": {3, func(c *fixture) {
 			all(addApplicants(9), (*fixture).close, settleNow)(c)
 			require.True(c.T, c.finalised())
-			c.redis(1, "EXISTS", c.keys()...) // its state, for ten minutes
+			c.redis(2, "EXISTS", c.keys()...) // its state, for ten minutes, and the marks
 		}, verify.Account{Accepted: 9, Issued: 3, Outcomes: 6}},
 		"finalised, its state expired": {3, all(addApplicants(9), (*fixture).close, settleNow,
 			redis(1, "DEL", "state")),

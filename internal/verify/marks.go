@@ -58,12 +58,7 @@ func (c *check) checkMarks(ctx context.Context) error {
 		})
 	}
 	if err == nil && holders != c.byRuns && c.marksAll() {
-		if c.sweptRightly() {
-			c.find(6, CleanUpToDo, 1,
-				"the coupon was swept from Redis, but is not finalised; the next `settle run` does it")
-		} else {
-			err = c.eachUnmarked(ctx, unmarked.add)
-		}
+		err = c.eachUnmarked(ctx, unmarked.add)
 	}
 	if err != nil {
 		return mysqltx.Wrap(err, "compare marks")
@@ -93,19 +88,10 @@ func (c *check) eachMark(ctx context.Context, mark coupon.Mark, visit func([]cou
 }
 
 // marksAll reports whether Redis must mark every user with a coupon from a run: it was compared with MySQL, no restore
-// that was asked for and no clean-up is still to come, and the keys of the coupon are not swept.
+// that was asked for and no clean-up is still to come, and the coupon is not finalised.
 func (c *check) marksAll() bool {
 	return !c.row.Finalised() && c.pending == 0 && c.books.compared(c.look) && c.look.Returned == 0 &&
 		c.books.asked == 0
-}
-
-// sweptRightly reports whether a run has swept the coupon, and was stopped before it finalised it. Anybody who writes
-// to Redis can claim that. So no mark may be left, and the next run must be about to sweep the coupon: by its row it
-// has closed, nobody is undecided, and nobody is missing.
-func (c *check) sweptRightly() bool {
-	l := c.look
-	return c.swept && l.Issued+l.ByHand+l.Rejected == 0 && !c.row.ClosesAt.After(l.Now) && l.Waiting+l.DLQ == 0 &&
-		c.Account.Gap() <= 0
 }
 
 // eachUnmarked visits the users with a coupon from a run whom Redis does not mark as issued.

@@ -68,7 +68,7 @@ func (c *check) checkKept(ctx context.Context) error {
 	case kept.DLQ != kept.Reasons:
 		c.find(6, ReasonMissing, kept.DLQ-kept.Reasons, "DLQ entries: %d, reasons: %d", kept.DLQ, kept.Reasons)
 	}
-	c.otherWindow, c.swept = differ(c.row, kept), kept.Swept
+	c.otherWindow = differ(c.row, kept)
 	c.checkExpiry(kept)
 	return c.checkDue(ctx)
 }

@@ -75,7 +75,7 @@ const (
 	PromiseUnknown Code = "PROMISE_UNKNOWN"
 	// 5: the last arrival is more than 5 s ahead of the Redis clock. A violation if nobody has it: somebody wrote it.
 	ClockAhead Code = "CLOCK_AHEAD"
-	// 6: the clean-up of a settlement is pending, or a coupon was swept and is not finalised yet.
+	// 6: the clean-up of a settlement is pending.
 	CleanUpToDo Code = "CLEAN_UP_TO_DO"
 	// 6: no audit event tells who created the coupon; its seats count from its first event.
 	CreatedBySQL Code = "CREATED_BY_SQL"

@@ -1,11 +1,10 @@
 #!lua flags=no-writes
--- Returns a coupon's window, when its keys expire, whether DLQ entries have reasons, and whether the coupon was swept.
--- It only reads.
+-- Returns a coupon's window, when its keys expire, and whether DLQ entries have reasons. It only reads.
 -- ARGV  1 how many DLQ entries are checked for a readable reason, starting with the lowest arrival
 -- Returns {now, ms until the queue expires or -1, number of DLQ entries, number of stored reasons,
 --          number of checked entries without a readable reason, ms until a key of the DLQ expires or -1,
---          swept (1: the keys were deleted), {opens, closes, status, version, line limit}}. A missing text is ''.
-local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version', 'line_limit', 'final')
+--          {opens, closes, status, version, line limit}}. A missing text is ''.
+local s = redis.call('HMGET', state, 'opens', 'closes', 'status', 'version', 'line_limit')
 
 local function life(key) return math.max(-1, redis.call('PTTL', key)) end
 
@@ -22,4 +21,4 @@ if #members > 0 then
   end
 end
 return {clock(), life(queue), redis.call('ZCARD', dlq), redis.call('HLEN', reasons), unexplained, expires,
-  s[6] and 1 or 0, {s[1] or '', s[2] or '', s[3] or '', s[4] or '', s[5] or ''}}
+  {s[1] or '', s[2] or '', s[3] or '', s[4] or '', s[5] or ''}}
