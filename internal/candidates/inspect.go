@@ -16,7 +16,7 @@ import (
 // Inspection is what `settle verify` needs from Redis in addition to a Look.
 type Inspection struct {
 	Now          time.Time // time on the clock of the coupon's Redis shard
-	Known        bool      // whether Redis has a window; false before the first catalog refresh, and after the coupon's end
+	Known        bool      // whether Redis has a window; false before the first refresh, and after the coupon's end
 	Opens        time.Time // zero: unreadable
 	Closes       time.Time // zero: unreadable
 	Paused       bool

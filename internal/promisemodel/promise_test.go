@@ -56,8 +56,8 @@ func TestNoStateOfASmallWorldLosesAnybody(t *testing.T) {
 		finalise)
 	forgotten := law{users: 1, accepts: 2, faults: 2, settlements: 2, coarse: true}.atNight().
 		operated(2).with(podDies, databaseFalls, closeWindow, finalise)
-	forgotten.after = of(0, databaseStops, applies, copyBegin, closeWindow, settleNightly, checkAgain, cleanUp, closeOut,
-		closeOut, finalise)
+	forgotten.after = of(0, databaseStops, applies, copyBegin, closeWindow, settleNightly, checkAgain, cleanUp,
+		closeOut, closeOut, finalise)
 	worlds := map[string]*law{"one user, any fault": one.withAll(), "two users": two.withAll(),
 		"one user, the coupon is finalised, and the replica lacks it":    ended,
 		"one user, the coupon is finalised, and MySQL forgets the night": forgotten}
