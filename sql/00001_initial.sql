@@ -340,11 +340,11 @@ CREATE TABLE IF NOT EXISTS job (
 -- Which job a caller's Idempotency-Key belongs to. The row comes first, together with that of the job.
 CREATE TABLE IF NOT EXISTS idempotency (
     caller  VARCHAR(100) NOT NULL,
-    name    VARCHAR(64)  NOT NULL, -- the Idempotency-Key
+    `key`   VARCHAR(64)  NOT NULL, -- the Idempotency-Key
     request CHAR(64)     NOT NULL, -- SHA-256 of method, path and body
     job_id  CHAR(26)     NOT NULL, -- the last one; a job that was interrupted or failed is followed by another
     at      DATETIME(6)  NOT NULL, -- when that one began
-    PRIMARY KEY (caller, name),
+    PRIMARY KEY (caller, `key`),
     KEY idempotency_at (at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 

@@ -24,7 +24,6 @@ package adminapi
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
 	"github.com/jajeong/jajeong/internal/verb"
@@ -42,10 +42,6 @@ const (
 	maxReads = 8
 	// readTimeout is enough for a report of a month.
 	readTimeout = 2 * time.Minute
-	// patience is how long a request waits for a place.
-	patience = 2 * time.Second
-	// Quickly is how long a request waits for its job to end.
-	Quickly = 2 * time.Second
 	// maxLogged is the maximum of equal log lines per second: anybody can send requests.
 	maxLogged = 5
 )
@@ -55,30 +51,28 @@ type Config struct {
 	Verbs   verb.Verbs
 	Run     func(ctx context.Context, c verb.Call) verb.Answer
 	Keys    *Keys
-	Quickly time.Duration // see the constant; tests set less
-	DB      *mysqltx.DB
+	Jobs    *job.Runner
+	Lists   *httpapi.Lists
+	Quickly time.Duration // how long a request waits for its job; tests set less than job.Quickly
+	DB      mysqltx.Querier
 	Now     func() time.Time // for limits and the expiry of keys
 	Logger  *zap.Logger
 	Metrics prometheus.Registerer
 }
 
-// API is an http.Handler. Close ends its jobs.
+// API is an http.Handler.
 type API struct {
 	Config
 	handler http.Handler
-	jobs    *jobs
-	reads   places
+	reads   job.Places
 	failed  *addresses
-	uploads sync.Map // the callers who are sending a file
 	metrics metrics
 }
 
-// New returns the API. Its jobs end with ctx.
-func New(ctx context.Context, config Config) *API {
+func New(config Config) *API {
 	config.Logger = ops.Sampled(config.Logger, maxLogged)
-	a := &API{Config: config, reads: make(places, maxReads), failed: newAddresses(config.Now()),
+	a := &API{Config: config, reads: make(job.Places, maxReads), failed: newAddresses(config.Now()),
 		metrics: newMetrics(config.Metrics, config.Keys)}
-	a.jobs = newJobs(ctx, config.DB, config.Run, config.Logger)
 	mux, methods := http.NewServeMux(), map[string]string{}
 	route := func(method, path string, handle http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, handle)
@@ -110,22 +104,3 @@ func New(ctx context.Context, config Config) *API {
 }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
-
-// Close waits until the jobs have ended, after the end of their context.
-func (a *API) Close() { a.jobs.running.Wait() }
-
-// places are for what may happen at the same time.
-type places chan struct{}
-
-// take waits a while for a place. free gives it back; nil: there was none.
-func (p places) take(ctx context.Context) (free func()) {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case p <- struct{}{}:
-		return func() { <-p }
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil
-}

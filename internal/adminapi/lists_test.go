@@ -57,6 +57,7 @@ func TestAPI_GrantsToAList(t *testing.T) {
 	release := s.Lock(id)
 	accepted := send("finance", list, "quiz", carry...)
 	require.Equal(t, http.StatusAccepted, accepted.status, accepted.text)
+	require.Equal(t, "IN_PROGRESS", send("finance", list, "quiz", carry...).code())
 	s.kill()
 	s.Exec("UPDATE job SET at = at - INTERVAL 31 SECOND")
 	release()

@@ -115,8 +115,14 @@ func (o operation) handler(a *API) call {
 		}
 		values["output"] = "json"
 		c := verb.Call{By: caller, Language: languageOf(r), Verb: o.Verb, Values: values}
+		var list *httpapi.Pass
 		if o.upload {
-			if problem := a.receive(w, r, &c); problem != nil {
+			if list = a.Lists.Admit(caller.Name, w, a.Now()); list == nil {
+				a.metrics.refused.WithLabelValues(busy).Inc()
+				return answer{result: unavailable, detail: text.In(c.Language, text.Errorf(text.ConsoleOneUpload))}
+			}
+			defer list.Leave()
+			if problem := receive(w, r, &c, list); problem != nil {
 				return *problem
 			}
 		}
@@ -124,7 +130,7 @@ func (o operation) handler(a *API) call {
 			delete(values, "reason") // a preview records nobody
 			return a.read(r.Context(), c)
 		}
-		return a.change(r, c)
+		return a.change(r, c, list)
 	}
 }
 
@@ -157,7 +163,7 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 				refuse(member, text.QueryTwice)
 			case f.Kind == verb.Check && given[0] == "false":
 			case f.Kind == verb.Check && given[0] != "true":
-				refuse(member, text.WantType, typeOf(*f))
+				refuse(member, text.WantType, typeOf(l, *f))
 			default:
 				v[f.Name] = given[0]
 			}
@@ -178,7 +184,7 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 			}
 			var ok bool
 			if v[f.Name], ok = valueOf(*f, raw); !ok {
-				refuse(member, text.WantType, typeOf(*f))
+				refuse(member, text.WantType, typeOf(l, *f))
 			}
 		}
 	}
@@ -188,7 +194,7 @@ func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values
 
 // read runs a verb that changes nothing.
 func (a *API) read(ctx context.Context, c verb.Call) answer {
-	free := a.reads.take(ctx)
+	free := a.reads.Take(ctx)
 	if free == nil {
 		a.metrics.refused.WithLabelValues(busy).Inc()
 		return refuse(unavailable)
@@ -213,7 +219,7 @@ var keyForm = regexp.MustCompile(`^[!-~]{1,64}$`)
 const clientKeyBytes = 16
 
 // change carries out a change, or asks for its approval.
-func (a *API) change(r *http.Request, c verb.Call) answer {
+func (a *API) change(r *http.Request, c verb.Call, list *httpapi.Pass) answer {
 	v := c.Values
 	asks := v["ask"] != ""
 	switch digest := v["expect-digest"]; {
@@ -239,18 +245,7 @@ func (a *API) change(r *http.Request, c verb.Call) answer {
 			v["key"] = "api-" + hex.EncodeToString(sum[:clientKeyBytes])
 		}
 	}
-	started, repeated, err := a.jobs.start(r.Context(), o)
-	switch {
-	case err != nil:
-		a.Logger.Warn("job not started", httpapi.LogRequest(r), zap.Error(err))
-		return refuse(unavailable)
-	case repeated != nil:
-		return *repeated
-	case started == nil:
-		a.metrics.refused.WithLabelValues(busy).Inc()
-		return refuse(unavailable)
-	}
-	return started.await(r, a.Quickly)
+	return a.carryOut(r, o, list)
 }
 
 // addressOf is the address of a job.

@@ -13,67 +13,40 @@ import (
 	"github.com/jajeong/jajeong/internal/text"
 )
 
-// rows are those of the tables job and idempotency.
-type rows struct{ db *mysqltx.DB }
-
 const (
-	insertKeySQL = "INSERT INTO idempotency (caller, name, request, job_id, at) VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6))"
-	lockKeySQL   = "SELECT request, job_id FROM idempotency WHERE caller = ? AND name = ? FOR UPDATE"
-	moveKeySQL   = "UPDATE idempotency SET job_id = ?, at = UTC_TIMESTAMP(6) WHERE caller = ? AND name = ?"
-	deleteKeySQL = "DELETE FROM idempotency WHERE job_id = ?"
+	insertKeySQL = "INSERT INTO idempotency (caller, `key`, request, job_id, at) VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6))"
+	lockKeySQL   = "SELECT request, job_id FROM idempotency WHERE caller = ? AND `key` = ? FOR UPDATE"
+	moveKeySQL   = "UPDATE idempotency SET job_id = ?, at = UTC_TIMESTAMP(6) WHERE caller = ? AND `key` = ?"
 )
 
-// begin records a job with the order's Idempotency-Key. If the caller has used the key before, begin returns the answer
-// instead, unless that job failed or was interrupted: then the new job takes its place.
-func (s rows) begin(ctx context.Context, id string, o *order) (repeated *answer, err error) {
-	caller, request := o.call.By.Name, digestOf(*o)
-	err = s.db.Do(ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
-		repeated = nil
-		if o.key != "" {
-			_, err := tx.ExecContext(ctx, insertKeySQL, caller, o.key, request, id)
-			if mysqltx.IsDuplicate(err) {
-				recorded, err := s.repeat(ctx, tx, id, o, request, &repeated)
-				if err != nil || recorded || repeated != nil {
-					return err
-				}
-			} else if err != nil {
-				return err
-			}
-		}
-		return job.Begin(ctx, tx, job.Job{ID: id, Caller: caller, Verb: o.call.Verb.Path,
-			Digest: o.call.Values["expect-digest"]})
-	})
-	return repeated, mysqltx.Wrap(err, "begin job %s", id)
-}
-
-// repeat decides about a key that the caller has used before. recorded: by this job, whose COMMIT had no reply.
-func (s rows) repeat(ctx context.Context, tx *sql.Tx, id string, o *order, request string,
-	repeated **answer) (recorded bool, err error) {
-	caller := o.call.By.Name
+// takeKey gives the order's Idempotency-Key to the job that begins. If the caller has used the key before, it returns
+// the answer and job.ErrKnown instead, unless that job failed or was interrupted: then this one takes its place, again.
+func takeKey(ctx context.Context, tx *sql.Tx, id string, o order) (repeated *answer, again bool, err error) {
+	caller, request := o.call.By.Name, digestOf(o)
+	_, err = tx.ExecContext(ctx, insertKeySQL, caller, o.key, request, id)
+	if !mysqltx.IsDuplicate(err) {
+		return nil, false, err
+	}
 	var earlierRequest, earlierJob string
 	if err := tx.QueryRowContext(ctx, lockKeySQL, caller, o.key).Scan(&earlierRequest, &earlierJob); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	switch {
-	case earlierJob == id:
-		return true, nil
+	case earlierJob == id: // the COMMIT of an earlier attempt had no reply
+		return nil, o.again, nil
 	case earlierRequest != request:
-		*repeated = &answer{result: keyOfOther}
-		return false, nil
+		return &answer{result: keyOfOther}, false, job.ErrKnown
 	}
 	earlier, err := job.Read(ctx, tx, earlierJob)
 	switch {
 	case err != nil:
-		return false, err
+		return nil, false, err
 	case earlier != nil && earlier.State == job.Running:
-		*repeated = &answer{result: inProgress, location: addressOf(earlierJob)}
-		return false, nil
+		return &answer{result: inProgress, location: addressOf(earlierJob)}, false, job.ErrKnown
 	case earlier != nil && (earlier.State == job.Done || earlier.State == job.Refused):
-		*repeated = &answer{kept: true, status: earlier.Status, body: earlier.Answer}
-		return false, nil
+		return &answer{kept: true, status: earlier.Status, body: earlier.Answer}, false, job.ErrKnown
 	}
-	o.again = true
-	return false, mysqltx.Exec(ctx, tx, 1, moveKeySQL, id, caller, o.key)
+	return nil, true, mysqltx.Exec(ctx, tx, 1, moveKeySQL, id, caller, o.key)
 }
 
 // digestOf is the same for requests of the same content.
@@ -83,8 +56,12 @@ func digestOf(o order) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// end records the answer of a job.
-func (s rows) end(ctx context.Context, ended job.Job, a answer, l text.Language) error {
+// ofJob is the answer as a job keeps it. What was refused because of its values is not kept: the same key may come with
+// other values.
+func (a answer) ofJob(l text.Language) (ended job.Job) {
+	if a.result == invalidValues {
+		return job.Job{}
+	}
 	ended.Status, ended.Answer = a.status, a.body
 	if a.result != "" {
 		ended.Status, ended.Answer = a.problem(l)
@@ -97,15 +74,5 @@ func (s rows) end(ctx context.Context, ended job.Job, a answer, l text.Language)
 	default:
 		ended.State = job.Failed
 	}
-	return s.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error { return job.End(ctx, q, ended) })
-}
-
-// forget deletes a job that was refused because of its values, and frees its key.
-func (s rows) forget(ctx context.Context, id string) error {
-	return s.db.OnConn(ctx, func(ctx context.Context, q mysqltx.Querier, _ int) error {
-		if _, err := q.ExecContext(ctx, deleteKeySQL, id); err != nil {
-			return err
-		}
-		return job.Forget(ctx, q, id)
-	})
+	return ended
 }

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verb"
 )
 
@@ -113,12 +113,18 @@ func valueOf(f verb.Field, raw json.RawMessage) (value string, ok bool) {
 }
 
 // typeOf is what a value must be, for people.
-func typeOf(f verb.Field) string {
-	types := map[verb.Kind]string{verb.Check: "boolean", verb.Number: "number"}
+func typeOf(l text.Language, f verb.Field) string {
 	if f.Each != "" {
-		return "array of " + cmp.Or(types[f.Each], "string")
+		return l.Sprintf(text.JSONArray, typeOf(l, verb.Field{Kind: f.Each}))
 	}
-	return cmp.Or(types[f.Kind], "string")
+	switch f.Kind {
+	case verb.Check:
+		return l.Sprintf(text.JSONBoolean)
+	case verb.Number:
+		return l.Sprintf(text.JSONNumber)
+	default:
+		return l.Sprintf(text.JSONString)
+	}
 }
 
 // fieldOf returns the field of a member; nil if there is none.

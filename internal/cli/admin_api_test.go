@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,6 +25,8 @@ import (
 	"github.com/jajeong/jajeong/docs"
 	"github.com/jajeong/jajeong/internal/adminapi"
 	"github.com/jajeong/jajeong/internal/connect"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/testenv/openapi"
@@ -232,18 +235,21 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 	keys, err := adminapi.LoadKeys(file)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	newAPI := func(quickly time.Duration, db string) *adminapi.API {
+	newAPI := func(quickly time.Duration, db string) (*adminapi.API, *job.Runner) {
 		pool, err := (&connect.MySQLSettings{MySQLDSN: db}).Open(connect.Patient, zap.NewNop())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = pool.Close() })
-		return adminapi.New(ctx, adminapi.Config{Verbs: declaredVerbs(t), Keys: keys, Quickly: quickly,
-			DB: mysqltx.New(pool), Now: time.Now, Logger: zap.NewNop(), Metrics: prometheus.NewRegistry(),
-			Run: func(_ context.Context, c verb.Call) verb.Answer { return p.answer(c) }})
+		jobs := job.NewRunner(ctx, mysqltx.New(pool), zap.NewNop())
+		return adminapi.New(adminapi.Config{Verbs: declaredVerbs(t), Keys: keys, Quickly: quickly,
+			Jobs: jobs, Lists: new(httpapi.Lists), DB: pool, Now: time.Now, Logger: zap.NewNop(),
+			Metrics: prometheus.NewRegistry(),
+			Run:     func(_ context.Context, c verb.Call) verb.Answer { return p.answer(c) }}), jobs
 	}
-	api, hasty := newAPI(time.Hour, w.Accounts["jajeong_operator"]), newAPI(time.Millisecond, w.Accounts["jajeong_operator"])
-	away := newAPI(time.Hour, "root@tcp("+nowhere+")/coupons")
-	defer api.Close()
-	defer hasty.Close()
+	api, jobs := newAPI(time.Hour, w.Accounts["jajeong_operator"])
+	hasty, hastyJobs := newAPI(time.Millisecond, w.Accounts["jajeong_operator"])
+	away, _ := newAPI(time.Hour, "root@tcp("+nowhere+")/coupons")
+	defer jobs.Wait()
+	defer hastyJobs.Wait()
 	defer stop()
 
 	const carried = `{"digest": "sha256:0000000000000000000000000000000000000000000000000000000000000000", "reason": "r"}`
@@ -271,7 +277,7 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, p.send(method, path, body).StatusCode, call)
 		p.send(method, path, body, "Authorization", "Bearer viewer")
-		p.handler = newAPI(time.Hour, w.Accounts["jajeong_operator"])
+		p.handler, _ = newAPI(time.Hour, w.Accounts["jajeong_operator"])
 		for range 20 { // then it comes too often
 			p.send(method, path, body, "Authorization", "Bearer other")
 		}
@@ -326,6 +332,9 @@ func TestAdminAPI_EveryResponseIsDocumentedAndHappens(t *testing.T) {
 		p.send(method, path, body, "Idempotency-Key", "twice"+reused)
 		began, hang := make(chan struct{}), make(chan struct{})
 		p.handler, p.answer = hasty, func(c verb.Call) verb.Answer {
+			if c.Stdin != nil {
+				_, _ = io.Copy(io.Discard, c.Stdin)
+			}
 			close(began)
 			<-hang
 			return fine(c)

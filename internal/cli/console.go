@@ -22,6 +22,7 @@ import (
 	"github.com/jajeong/jajeong/internal/adminapi"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/console"
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/ops"
@@ -69,15 +70,16 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 	registry := prometheus.NewRegistry()
 	verbs := verb.Of(p.parsed.Model)
 	run := func(ctx context.Context, call verb.Call) verb.Answer { return p.onPage(ctx, s, c.KeysFile, call) }
-	pages := console.New(working, console.Config{
+	jobs, lists := job.NewRunner(working, mysqltx.New(s.MySQL), p.logger), new(httpapi.Lists)
+	defer jobs.Wait()
+	pages := console.New(console.Config{
 		Verbs: verbs, Run: run,
 		SignIn: c.Settings.Open(p.logger.Named("sign-in"), p.Now),
-		DB:     s.MySQL,
+		DB:     s.MySQL, Jobs: jobs, Lists: lists,
 		Reads: &overview.Reader{DB: s.MySQL, Store: s.store, Users: s.users, Now: p.Now, Zone: s.zone.Get,
 			Next: p.timetable().Next},
 		Zone: s.zone.Get, Now: p.Now, Logger: p.logger, Metrics: registry, Version: p.Process.Version,
 	})
-	defer pages.Close()
 	var beside sync.WaitGroup
 	defer func() { stop(); beside.Wait() }()
 	beside.Go(func() { job.Clean(working, s.MySQL, p.logger) })
@@ -87,13 +89,12 @@ func (c *consoleCmd) run(ctx context.Context, p *program) error {
 		if err != nil {
 			return err
 		}
-		api := adminapi.New(working, adminapi.Config{Verbs: verbs, Run: run, Keys: keys,
-			Quickly: adminapi.Quickly, DB: mysqltx.New(s.MySQL), Now: p.Now, Logger: p.logger, Metrics: registry})
-		defer api.Close()
+		api := adminapi.New(adminapi.Config{Verbs: verbs, Run: run, Keys: keys, Jobs: jobs, Lists: lists,
+			Quickly: job.Quickly, DB: s.MySQL, Now: p.Now, Logger: p.logger, Metrics: registry})
 		ports = append(ports, consolePort{"api", "ADMIN_API_LISTEN", c.APIListen, api, ops.IsInside})
 		beside.Go(func() { keys.Watch(working, p.logger) })
 	}
-	defer stop() // runs before Close, which waits for the jobs: they finish what is in hand
+	defer stop() // runs before Wait: the jobs finish what is in hand
 	if c.AdminListen != "" {
 		registry.MustRegister(s.Servers.Metrics(), s.store.Metrics())
 		closeAdmin, err := ops.New(ops.Config{MySQL: connect.WholeDatabase{DB: s.MySQL}, Registry: registry}).Serve(ctx,

@@ -118,6 +118,7 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent, err := c.received(w, r)
+	defer sent.pass.Leave()
 	if err != nil {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, text.In(language(r), err))
 		return
@@ -165,5 +166,5 @@ func (c *Console) decide(w http.ResponseWriter, r *http.Request) {
 	}
 	c.start(w, r, &job{ID: jobID, Person: person, Title: language(r).Sprintf(title),
 		Back: fmt.Sprint("/approvals/", n)}, one, with(v, "operator", person.Name, "reason", reason),
-		sent.stdin())
+		sent)
 }

@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	record "github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
@@ -211,6 +211,7 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent, err := c.received(w, r)
+	defer sent.pass.Leave()
 	if err != nil {
 		c.refused(w, r, http.StatusBadRequest, text.ConsoleWrong, text.In(language(r), err))
 		return
@@ -243,42 +244,59 @@ func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 	if asks {
 		title = language(r).Sprintf(text.ConsoleAsk, title)
 	}
-	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: of}, one, v, sent.stdin())
+	c.start(w, r, &job{ID: jobID, Person: person, Title: title, Back: of}, one, v, sent)
 }
 
-// start runs a verb in a job, and shows its page: with the result, if it ends soon.
-func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *verb.Verb, v verb.Values,
-	stdin io.Reader) {
+// start runs a verb in a job, and shows its page: with the result, if it ends soon. A form that was sent before leads
+// to its job.
+func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *verb.Verb, v verb.Values, sent upload) {
 	l := language(r)
-	j.Command = shell(one.Command(v))
-	started := c.jobs.start(j, func(ctx context.Context, j *job) int {
-		return c.recorded(ctx, j, one, v["expect-digest"], func() int {
+	j.Command, j.Began = shell(one.Command(v)), c.Now()
+	list, stdin := sent.pass, sent.stdin() // sent has the whole list, which the verb reads at once
+	list.Share()
+	begun, err := c.Jobs.Start(r.Context(), record.Work{
+		Job:     record.Job{ID: j.ID, Caller: j.Person.Name, Verb: one.Path, Digest: v["expect-digest"]},
+		Printed: j.printed,
+		Do: func(ctx context.Context, tell func(done, of int)) record.Job {
+			defer list.Leave()
+			j.exit = serversAway // after a panic
+			c.metrics.running.Inc()
+			defer func() {
+				c.metrics.running.Dec()
+				c.metrics.ended.WithLabelValues(resultOf(j.exit)).Inc()
+			}()
 			answer := c.Run(ctx, verb.Call{By: j.Person, Language: l, Verb: one, Values: v, Stdin: stdin,
-				Stdout: &j.Out, Stderr: &j.Notes, Progress: j.progress.Tell})
+				Stdout: &j.Out, Stderr: &j.Notes, Progress: tell})
 			for _, wrong := range besides(nil, answer.Wrong) {
 				fmt.Fprintln(&j.Notes, wrong)
 			}
-			return answer.Exit
-		})
+			j.exit = answer.Exit
+			return record.Job{State: stateOf(answer.Exit)}
+		},
 	})
-	if started == nil {
+	switch {
+	case err == nil:
+		j.begun = begun
+		c.kept.add(j)
+		begun.Await(r.Context(), record.Quickly)
+	case errors.Is(err, record.ErrKnown):
+		list.Leave()
+	case errors.Is(err, record.ErrBusy):
+		list.Leave()
 		c.metrics.refused.WithLabelValues(jobsBusy).Inc()
 		c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleBusy)
 		return
+	default:
+		list.Leave()
+		c.failed(w, r, err)
+		return
 	}
-	timer := time.NewTimer(quickly)
-	defer timer.Stop()
-	select {
-	case <-started.done:
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
-	http.Redirect(w, r, "/jobs/"+started.ID, http.StatusSeeOther)
+	http.Redirect(w, r, "/jobs/"+j.ID, http.StatusSeeOther)
 }
 
-// jobPage shows a job with its result to the person who began it, and a job of a key as it is recorded.
+// jobPage shows a job with its result to the person who began it, and other jobs as they are recorded.
 func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
-	j := c.jobs.find(r.PathValue("id"))
+	j := c.kept.find(r.PathValue("id"))
 	if j == nil || j.Person.SignIn != signin.From(r.Context()).SignIn {
 		c.recordPage(w, r)
 		return
@@ -295,7 +313,7 @@ func (c *Console) jobPage(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !j.ended():
 		p.Refresh = true
-		done, of := j.progress.Of(j.Out.Count() + j.Notes.Count())
+		done, of := j.begun.Of(j.printed())
 		soFar := output.Grouped(fmt.Sprint(done))
 		if of > 0 {
 			soFar += " / " + output.Grouped(fmt.Sprint(of))

@@ -23,13 +23,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/httpapi"
+	record "github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/overview"
@@ -56,6 +57,8 @@ type Config struct {
 	Run     func(ctx context.Context, c verb.Call) verb.Answer
 	SignIn  *signin.SignIn
 	DB      mysqltx.Querier
+	Jobs    *record.Runner
+	Lists   *httpapi.Lists
 	Reads   *overview.Reader
 	Zone    func(ctx context.Context) (*time.Location, error) // time zone of the nights and of the times on pages
 	Now     func() time.Time
@@ -64,13 +67,12 @@ type Config struct {
 	Version string
 }
 
-// Console is an http.Handler. Close ends its jobs.
+// Console is an http.Handler.
 type Console struct {
 	Config
 	handler http.Handler
 	sets    map[text.Language]*template.Template
-	jobs    *jobs
-	uploads sync.Map // the sign-ins of those who are sending a file
+	kept    kept
 	metrics metrics
 }
 
@@ -86,11 +88,9 @@ var stylePath = func() string {
 	return "/style-" + hex.EncodeToString(sum[:6]) + ".css"
 }()
 
-// New returns a console. Its jobs end with ctx.
-func New(ctx context.Context, config Config) *Console {
+func New(config Config) *Console {
 	c := &Console{Config: config, sets: map[text.Language]*template.Template{}, metrics: newMetrics(config.Metrics)}
 	config.Metrics.MustRegister(config.SignIn.Metrics())
-	c.jobs = newJobs(ctx, config.Now, c.metrics)
 	for _, language := range []text.Language{text.Korean, text.English} {
 		c.sets[language] = template.Must(template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 			"w": func(name string) (string, error) { return word(language, name) },
@@ -106,9 +106,6 @@ func New(ctx context.Context, config Config) *Console {
 
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Close waits until the jobs have ended, after the end of their context.
-func (c *Console) Close() { c.jobs.running.Wait() }
-
 // word returns a word of the pages.
 func word(language text.Language, name string) (string, error) {
 	m, known := text.ConsoleWords[name]
@@ -123,7 +120,7 @@ const (
 	maxBody = 16 << 10
 	// pageTimeout bounds a page. Reports, lists of winners, and lists that are sent have fileTimeout.
 	pageTimeout = 20 * time.Second
-	fileTimeout = 2 * time.Minute
+	fileTimeout = httpapi.ListArrives
 )
 
 // secured adds the headers that every answer has, and bounds its request.

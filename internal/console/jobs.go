@@ -1,26 +1,19 @@
 package console
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
 
 	record "github.com/jajeong/jajeong/internal/job"
-
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 )
 
-const (
-	// maxJobs bounds how many jobs are remembered, and maxRunning how many run: each takes connections.
-	maxJobs    = 500
-	maxRunning = 8
-	// quickly is how long a form waits for its job, so that a short one shows its result at once.
-	quickly = 2 * time.Second
-)
+// maxKept bounds the jobs of which the console keeps what they have printed.
+const maxKept = 500
 
-// job is one run of a verb that changes something.
+// job is one run of a verb that changes something, with what it prints.
 type job struct {
 	ID      string
 	Person  signin.Person
@@ -30,85 +23,42 @@ type job struct {
 	Began   time.Time
 
 	Out, Notes output.Document
-	progress   record.Progress
-	done       chan struct{}
-	exit       int // read only after done
+	begun      *record.Handle
+	exit       int // read only after the end
 }
 
 func (j *job) ended() bool {
 	select {
-	case <-j.done:
+	case <-j.begun.Done():
 		return true
 	default:
 		return false
 	}
 }
 
-// jobs runs and remembers jobs.
-type jobs struct {
-	ctx     context.Context
-	now     func() time.Time
-	running sync.WaitGroup
-	metrics metrics
+func (j *job) printed() int { return j.Out.Count() + j.Notes.Count() }
 
+// kept are the jobs of which this process keeps what they print. Their rows are for everybody else.
+type kept struct {
 	mu  sync.Mutex
 	all []*job // oldest first
 }
 
-func newJobs(ctx context.Context, now func() time.Time, m metrics) *jobs {
-	return &jobs{ctx: ctx, now: now, metrics: m}
-}
-
-func (s *jobs) find(id string) *job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.all {
-		if j.ID == id {
-			return j
-		}
+func (k *kept) find(id string) *job {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at := slices.IndexFunc(k.all, func(j *job) bool { return j.ID == id }); at >= 0 {
+		return k.all[at]
 	}
 	return nil
 }
 
-// mine returns the person's jobs that run, and those that ended, the newest first.
-func (s *jobs) mine(person signin.Person) (all []*job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range slices.Backward(s.all) {
-		if j.Person.SignIn == person.SignIn {
-			all = append(all, j)
-		}
+// add keeps a job that has begun, instead of the oldest one that has ended.
+func (k *kept) add(j *job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at := slices.IndexFunc(k.all, (*job).ended); len(k.all) >= maxKept && at >= 0 {
+		k.all = slices.Delete(k.all, at, at+1)
 	}
-	return all
-}
-
-// start runs a job, unless one with its id exists: that one is returned. It returns nil if too many jobs run.
-func (s *jobs) start(j *job, run func(ctx context.Context, j *job) (exit int)) *job {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	running := 0
-	for _, other := range s.all {
-		if other.ID == j.ID {
-			return other
-		}
-		if !other.ended() {
-			running++
-		}
-	}
-	if running >= maxRunning || s.ctx.Err() != nil {
-		return nil
-	}
-	if at := slices.IndexFunc(s.all, (*job).ended); len(s.all) >= maxJobs && at >= 0 {
-		s.all = slices.Delete(s.all, at, at+1)
-	}
-	j.Began, j.done = s.now(), make(chan struct{})
-	s.all = append(s.all, j)
-	s.metrics.running.Inc()
-	s.running.Go(func() {
-		defer close(j.done)
-		j.exit = run(s.ctx, j)
-		s.metrics.running.Dec()
-		s.metrics.ended.WithLabelValues(resultOf(j.exit)).Inc()
-	})
-	return j
+	k.all = append(k.all, j)
 }

@@ -54,21 +54,10 @@ func (c *Console) tonight(w http.ResponseWriter, r *http.Request) {
 	if t.Cut {
 		p.Lead = append(p.Lead, p.say(text.ConsoleMoreDue, len(t.Coupons)))
 	}
-	for _, j := range c.jobs.mine(p.Person) {
-		if len(is.Jobs) < maxShownJobs {
-			state := text.ConsoleJobEnded
-			if !j.ended() {
-				state = text.ConsoleJobRuns
-			}
-			is.Jobs = append(is.Jobs, link{Text: p.say(state, j.Title, locale.Instant(j.Began)), Href: "/jobs/" + j.ID})
-		}
-	}
-	ofKeys, err := c.ofKeys(r.Context(), p, locale)
-	if err != nil {
+	if is.Jobs, err = c.lastJobs(r.Context(), p, locale); err != nil {
 		c.failed(w, r, err)
 		return
 	}
-	is.Jobs = append(is.Jobs, ofKeys...)
 	p.Tonight, p.Command = is, "settle coupon list; settle runs --trigger=CRON --limit=1"
 	c.change(p, "run")
 	c.show(w, http.StatusOK, p)

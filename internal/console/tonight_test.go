@@ -187,7 +187,12 @@ func TestTonight_HasTheJobsOfKeys(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, status, other)
 		}
 	}
-	_, page, _ := visitor{t, site, "kim", "team-ops"}.askOnce(http.MethodGet, "/jobs/RUNS", nil)
+	lee := visitor{t, site, "lee", "team-marketing"} // whose process may have died since
+	_, page, _ := lee.ask(http.MethodGet, "/", nil)
+	require.Contains(t, page, "발급 동결")
+	_, page, _ = lee.ask(http.MethodGet, "/jobs/LEES", nil)
+	require.Contains(t, page, "coupon freeze")
+	_, page, _ = visitor{t, site, "kim", "team-ops"}.askOnce(http.MethodGet, "/jobs/RUNS", nil)
 	require.Contains(t, page, `http-equiv="refresh"`)
 
 	kim := visitor{t, site, "kim", "team-ops"}

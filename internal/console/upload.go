@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/userlist"
@@ -19,6 +20,7 @@ import (
 type upload struct {
 	values url.Values // of the file, its name
 	file   []byte     // nil: none
+	pass   *httpapi.Pass
 }
 
 func isUpload(r *http.Request) bool {
@@ -26,19 +28,15 @@ func isUpload(r *http.Request) bool {
 	return err == nil && kind == "multipart/form-data" && r.Method == http.MethodPost
 }
 
-// received reads a form. A file stays in memory, and is not stored: whoever carries a list out sends it again. A person
-// may send one file at a time.
+// received reads a form. A file stays in memory, and is not stored: whoever carries a list out sends it again.
 func (c *Console) received(w http.ResponseWriter, r *http.Request) (u upload, err error) {
 	if !isUpload(r) {
 		err := r.ParseForm()
 		return upload{values: r.PostForm}, err
 	}
-	person := signin.From(r.Context()).SignIn
-	if _, other := c.uploads.LoadOrStore(person, true); other {
+	if u.pass = c.Lists.Admit(signin.From(r.Context()).Name, w, c.Now()); u.pass == nil {
 		return u, text.UsageErrorf(text.ConsoleOneUpload)
 	}
-	defer c.uploads.Delete(person)
-	_ = http.NewResponseController(w).SetReadDeadline(c.Now().Add(fileTimeout)) // without it, less time is left
 	parts, err := r.MultipartReader()
 	u.values = url.Values{}
 	for err == nil {
@@ -81,7 +79,7 @@ func (u upload) stdin() io.Reader {
 	if u.file == nil {
 		return nil
 	}
-	return bytes.NewReader(u.file)
+	return u.pass.Reader(u.file)
 }
 
 // fileField returns the field of a verb that takes a file; nil if it has none.

@@ -62,25 +62,30 @@ SELECT id, caller, verb, digest, done, ` + "`of`" + `,
 	aliveSQL = "UPDATE job SET done = ?, `of` = ?, at = UTC_TIMESTAMP(6) WHERE id = ?"
 	endSQL   = "UPDATE job SET state = ?, done = ?, `of` = ?, status = ?, answer = ?, at = UTC_TIMESTAMP(6) " +
 		"WHERE id = ?"
-	deleteSQL = "DELETE FROM job WHERE id = ?"
+	deleteKeySQL = "DELETE FROM idempotency WHERE job_id = ?"
+	deleteSQL    = "DELETE FROM job WHERE id = ?"
 )
 
-// Begin records a job that begins.
-func Begin(ctx context.Context, q mysqltx.Querier, j Job) error {
+// begin records a job that begins.
+func begin(ctx context.Context, q mysqltx.Querier, j Job) error {
 	return mysqltx.Wrap(mysqltx.Exec(ctx, q, 1, beginSQL, j.ID, j.Caller, j.Verb, j.Digest), "begin job %s", j.ID)
 }
 
-// End records how a job has ended.
-func End(ctx context.Context, q mysqltx.Querier, j Job) error {
+// end records how a job has ended.
+func end(ctx context.Context, q mysqltx.Querier, j Job) error {
 	answer := sql.Null[string]{V: string(j.Answer), Valid: len(j.Answer) > 0}
 	err := mysqltx.Exec(ctx, q, 1, endSQL, j.State, j.Done, j.Of, j.Status, answer, j.ID)
 	return mysqltx.Wrap(err, "end job %s", j.ID)
 }
 
-// Forget deletes a job that was refused because of its values.
-func Forget(ctx context.Context, q mysqltx.Querier, id string) error {
-	_, err := q.ExecContext(ctx, deleteSQL, id)
-	return mysqltx.Wrap(err, "forget job %s", id)
+// forget deletes a job that was refused because of its values, and frees its key: the same request may come again.
+func forget(ctx context.Context, q mysqltx.Querier, j Job) error {
+	for _, statement := range []string{deleteKeySQL, deleteSQL} {
+		if _, err := q.ExecContext(ctx, statement, j.ID); err != nil {
+			return mysqltx.Wrap(err, "forget job %s", j.ID)
+		}
+	}
+	return nil
 }
 
 func (j *Job) fields() []any {
@@ -111,8 +116,8 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) ([]Job, error) {
 	return all, mysqltx.Wrap(err, "list jobs")
 }
 
-// beat is the time between two signs of life.
-const beat = 5 * time.Second
+// betweenSigns is the time between two signs of life.
+const betweenSigns = 5 * time.Second
 
 // Progress is how far a job is. Tell is the Progress of a verb's call.
 type Progress struct{ done, of atomic.Int64 }
@@ -130,9 +135,9 @@ func (p *Progress) Of(printed int) (done, of int64) {
 	return int64(printed), 0
 }
 
-// Beat records signs of life of a job until ctx ends. progress says how far it is.
-func Beat(ctx context.Context, q mysqltx.Querier, id string, progress func() (done, of int64), logger *zap.Logger) {
-	tick := time.NewTicker(beat)
+// beat records signs of life of a job until ctx ends. progress says how far it is.
+func beat(ctx context.Context, q mysqltx.Querier, id string, progress func() (done, of int64), logger *zap.Logger) {
+	tick := time.NewTicker(betweenSigns)
 	defer tick.Stop()
 	for {
 		select {

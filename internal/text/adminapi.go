@@ -10,7 +10,11 @@ var (
 		"line %d of ADMIN_KEYS_FILE: an earlier line with this name has another role; keys of one name have one role"}
 
 	WantID        = Message{"1 이상의 정수여야 합니다. 부호, 공백, 맨 앞의 0은 사용할 수 없습니다", "want a whole number from 1, without sign, spaces or leading zeros"}
-	WantType      = Message{"JSON 값의 형식이 다릅니다. %s이어야 합니다", "want a JSON value of this type: %s"}
+	WantType      = Message{"이런 JSON 값이 필요합니다: %s", "want a JSON value of this type: %s"}
+	JSONBoolean   = Message{"true 또는 false", "boolean"}
+	JSONNumber    = Message{"숫자", "number"}
+	JSONString    = Message{"문자열", "string"}
+	JSONArray     = Message{"%s의 배열", "array of %ss"}
 	UnknownMember = Message{"이 요청에는 이런 이름의 값이 없습니다", "this call has no such value"}
 	QueryTwice    = Message{"한 번만 지정할 수 있습니다", "it is given once at most"}
 	WrongQuery    = Message{"쿼리 문자열을 읽을 수 없습니다", "the query cannot be read"}

@@ -114,7 +114,7 @@ var (
 	ConsoleDrop        = Message{"검토 중인 신청을 거절로 종료", "Reject applications under review"}
 	ConsoleSameFile    = Message{"미리 본 것과 같은 파일을 다시 선택하세요. 명단은 저장하지 않습니다.", "Choose the file of the preview again: lists are not stored."}
 	ConsoleFileMissing = Message{"승인받은 명단 파일을 선택하세요.", "Choose the file of the list that was approved."}
-	ConsoleOneUpload   = Message{"이 계정으로 다른 파일을 올리는 중입니다. 끝난 뒤에 다시 시도하세요.", "Another file of yours is on its way. Try again when it has arrived."}
+	ConsoleOneUpload   = Message{"이 계정으로 보낸 다른 명단이나 다른 사람들의 명단 네 개를 읽고 있습니다. 잠시 후 다시 시도하세요.", "Another list of yours is being read, or four lists of others. Try again in a moment."}
 	ConsoleGrantList   = Message{"명단으로 쿠폰 지급", "Give the coupon to a list"}
 	ConsoleGrant       = Message{"쿠폰 지급", "Give a coupon"}
 	ConsoleRevoke      = Message{"쿠폰 회수", "Revoke"}
@@ -150,8 +150,7 @@ var (
 	ConsoleGap           = Message{"쿠폰 %d %s: 접수한 신청 %d건을 찾을 수 없습니다. 정산이 보류됩니다.", "Coupon %d %s: %d accepted applications cannot be found. Runs hold it."}
 	ConsoleKeptOpen      = Message{"쿠폰 %d %s: 마감된 지 %d일이 지났는데 종결되지 않았습니다. 검토 중인 신청이나 보류된 정산이 있는지 확인하세요.", "Coupon %d %s closed %d days ago and is not finalised. Look for applications under review, and for runs that hold it."}
 	ConsoleMoreDue       = Message{"처음 %d개만 보여 줍니다.", "Only the first %d are shown."}
-	ConsoleJobRuns       = Message{"%s: %s부터 실행 중", "%s: running since %s"}
-	ConsoleJobEnded      = Message{"%s: %s에 시작, 끝남", "%s: begun %s, ended"}
+	ConsoleJob           = Message{"%s, %s에 시작: %s", "%s, begun %s: %s"}
 	ConsoleLastSign      = Message{"마지막으로 확인된 시각", "last sign of life"}
 	ConsoleWorked        = Message{"처리한 건수", "worked on"}
 	ConsoleDigest        = Message{"미리 보기의 다이제스트", "digest of the preview"}
