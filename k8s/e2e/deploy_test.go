@@ -54,6 +54,9 @@ func TestDeployScript(t *testing.T) {
 	require.Equal(t, http.StatusCreated, n.reserve(wallet, serviceKey, couponID, 1))
 	require.Equal(t, http.StatusNotFound, n.reserve(wallet, serviceKey, couponID, 3), "user 3 has no coupon")
 
+	require.Equal(t, http.StatusUnauthorized, n.manage(&console, "not "+serviceKey))
+	require.Equal(t, http.StatusOK, n.manage(&console, serviceKey))
+
 	n.kubectl("create", "secret", "generic", "of-an-operator",
 		"--from-literal=mysql-dsn="+n.Accounts["jajeong_operator"],
 		"--from-literal=redis-password="+redisPassword)
@@ -265,7 +268,8 @@ func (n *night) deploymentWith(flags []string, patches ...map[string]any) *exec.
 			"ADMIN_LISTEN": "9090"}),
 		listening("wallet-api", map[string]string{"WALLET_LISTEN": "8082", "ADMIN_LISTEN": "9092"}),
 		listening("settle-serve", map[string]string{"ADMIN_LISTEN": "9090"}),
-		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "ADMIN_LISTEN": "9093"}))...)
+		listening("console", map[string]string{"CONSOLE_LISTEN": "8083", "ADMIN_LISTEN": "9093",
+			"ADMIN_API_LISTEN": "8084"}))...)
 	script := n.command("../deploy.sh", append(flags, dir)...)
 	script.Env = append(script.Env, "NAMESPACE=other")
 	return script
@@ -319,6 +323,21 @@ func (n *night) reserve(pod *v1.Pod, key string, couponID coupon.CouponID, user 
 	url := fmt.Sprintf("http://%s:8082/v1/orders/A-%d/coupon", pod.Status.PodIP, user)
 	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodPut, url, strings.NewReader(body))
 	require.NoError(n.t, err)
+	return n.statusFor(key, request)
+}
+
+// manage asks the management API for the coupons, as a program of the shop does, and returns the HTTP status.
+func (n *night) manage(pod *v1.Pod, key string) int {
+	n.t.Helper()
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet,
+		"http://"+pod.Status.PodIP+":8084/v1/coupons", nil)
+	require.NoError(n.t, err)
+	return n.statusFor(key, request)
+}
+
+// statusFor sends a request with a key, and returns the HTTP status.
+func (n *night) statusFor(key string, request *http.Request) int {
+	n.t.Helper()
 	request.Header.Set("Authorization", "Bearer "+key)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(n.t, err)

@@ -30,6 +30,8 @@ const (
 
 	serviceKey  = "checkout"
 	serviceKeys = "checkout c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14" // its SHA-256
+	// adminKeys has the SHA-256 of serviceKey, too.
+	adminKeys = "campaigns viewer c7761e58969f7edd498186641b2021e8477e1bcd230de4cf3435242da4a40d14"
 )
 
 // night is an overlay in its own namespace, with its own Redis and database server. Its Secrets and ConfigMap have
@@ -164,7 +166,7 @@ func (n *night) manifests(schedule string, components []string, patches ...map[s
 			secret("jajeong-wallet", "jajeong_wallet", "service-keys="+serviceKeys),
 			secret("jajeong-migrate", "jajeong_migrate"),
 			secret("jajeong-privacy", "jajeong_privacy", password),
-			secret("jajeong-console", "jajeong_operator", password)),
+			secret("jajeong-console", "jajeong_operator", password, "admin-keys="+adminKeys)),
 		"patches": patches,
 	})
 	require.NoError(n.t, err)

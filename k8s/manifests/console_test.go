@@ -14,7 +14,7 @@ func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
 	t.Parallel()
 	c := render(t, "prod"+withComponents)
 	pod := c.deployments["console"].Spec.Template
-	require.Equal(t, map[string]int32{"http": 8083, "admin": 9093}, ports(pod.Spec.Containers[0]))
+	require.Equal(t, map[string]int32{"http": 8083, "admin": 9093, "api": 8084}, ports(pod.Spec.Containers[0]))
 	for _, service := range c.services {
 		if service.Name == "console" {
 			require.Len(t, service.Spec.Ports, 1, "the admin port is never public")
@@ -30,8 +30,8 @@ func TestConsole_IsOnePodThatReachesTheServers(t *testing.T) {
 	require.Contains(t, reached, "3306")
 	require.Contains(t, reached, "6379")
 	require.Contains(t, reached, "443", "the provider of identities")
-	require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"}},
-		c.reach(t, pod.Labels, true))
+	require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"}, "admin": {"namespace monitoring"},
+		"api": {"namespace campaigns"}}, c.reach(t, pod.Labels, true))
 }
 
 // The development user needs no sign-in: no manifest may set it.

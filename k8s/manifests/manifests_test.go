@@ -59,7 +59,11 @@ func TestPrograms_ComeAfterTheMigration(t *testing.T) {
 		own := c.own()
 		require.NotEmpty(t, own)
 		for name, labels := range c.labels {
-			_, program := own[path.Base(name)]
+			of := path.Base(name)
+			if of == managementAPI { // a Service of the console
+				of = "console"
+			}
+			_, program := own[of]
 			program = program && slices.Contains([]string{"Deployment", "CronJob", "Service", "HorizontalPodAutoscaler",
 				"PodDisruptionBudget"}, path.Dir(name))
 			require.Equal(t, program, labels["jajeong.io/role"] == "program", name)
@@ -153,7 +157,7 @@ func TestSecretsAreFiles(t *testing.T) {
 		"jajeong-settle":  {"mysql-dsn", "redis-password"},
 		"jajeong-wallet":  {"mysql-dsn", "service-keys"},
 		"jajeong-migrate": {"mysql-dsn"},
-		"jajeong-console": {"mysql-dsn", "redis-password"},
+		"jajeong-console": {"mysql-dsn", "redis-password", "admin-keys"},
 		"jajeong-privacy": {"mysql-dsn", "redis-password"},
 	}
 	everywhere(t, func(t *testing.T, c *cluster) {
@@ -582,7 +586,8 @@ func TestNetworkPolicies(t *testing.T) {
 				require.Empty(t, c.reach(t, pods[job].Labels, true), job)
 			}
 			require.Equal(t, map[string][]string{"http": {"namespace ingress-nginx"},
-				"admin": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, true))
+				"admin": {"namespace monitoring"}, "api": {"namespace campaigns"}},
+				c.reach(t, pods["console"].Labels, true))
 			require.Equal(t, map[string][]string{"53": dns, "6379": {at.redis}, "3306": {at.mysql},
 				"443": {"10.0.0.0/8"}, "9091": {"namespace monitoring"}}, c.reach(t, pods["console"].Labels, false))
 			if at.redis == "redis" { // they accept what the programs may send

@@ -43,6 +43,7 @@ func environment(t *testing.T, c *cluster, pod corev1.PodTemplateSpec) []string 
 		"mysql-dsn":      fmt.Sprintf("jajeong:secret@tcp(%s)/coupons", nobody),
 		"redis-password": "secret",
 		"service-keys":   "checkout " + strings.Repeat("0", 64),
+		"admin-keys":     "campaigns marketing " + strings.Repeat("0", 64),
 	}
 	for _, env := range container.Env {
 		value := env.Value
@@ -138,7 +139,7 @@ func started(t *testing.T, container corev1.Container, env []string) (admin stri
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program(t, container.Command[0]), container.Args...)
 	command.Env = append(env, "APPLY_LISTEN=127.0.0.1:0", "ADMIN_LISTEN=127.0.0.1:0", "LIVE_LISTEN=127.0.0.1:0",
-		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0")
+		"WALLET_LISTEN=127.0.0.1:0", "CONSOLE_LISTEN=127.0.0.1:0", "ADMIN_API_LISTEN=127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // deployment has the built programs on real servers, a real Pushgateway, and a real Prometheus with the rules.
 type deployment struct {
 	*jajeongtest.Deployment
-	env                 []string
-	api, wallet, serve  *testenv.Program
-	gateway, prometheus string // host:port
+	env                         []string
+	api, wallet, serve, console *testenv.Program
+	gateway, prometheus         string // host:port
 }
 
 // deploySettle makes a deployment of settle and the Pushgateway alone, with coupons.
@@ -57,6 +57,10 @@ func deploy(t *testing.T, coupons ...coupon.CouponID) *deployment {
 	d.api, d.serve = d.Start(append(d.env, "ACCEPT_AFTER=journal"), "./cmd/apply-api"),
 		d.Start(append(d.env, "EVENT_SINK=redis"), "./cmd/settle", "serve")
 	d.wallet = d.Start(append(d.env, "SERVICE_KEYS_FILE="+keys), "./cmd/wallet-api")
+	adminKeys := filepath.Join(t.TempDir(), "admin-keys") // none
+	require.NoError(t, os.WriteFile(adminKeys, nil, 0o600))
+	d.console = d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0",
+		"--admin-listen=127.0.0.1:0", "--admin-api-listen=127.0.0.1:0", "--admin-keys-file="+adminKeys)
 
 	rules, err := filepath.Abs("rules.yaml")
 	require.NoError(t, err)
@@ -68,8 +72,10 @@ scrape_configs:
   - {job_name: apply-api, static_configs: [{targets: [%q], %s}]}
   - {job_name: wallet-api, static_configs: [{targets: [%q], %s}]}
   - {job_name: settle-serve, static_configs: [{targets: [%q], %s}]}
+  - {job_name: console, static_configs: [{targets: [%q], %s}]}
   - {job_name: pushgateway, honor_labels: true, static_configs: [{targets: [%q]}]}
-`, rules, d.api.Admin, labels, d.wallet.Admin, labels, d.serve.Admin, labels, d.gateway)).Addr()
+`, rules, d.api.Admin, labels, d.wallet.Admin, labels, d.serve.Admin, labels, d.console.Admin, labels,
+		d.gateway)).Addr()
 	return d
 }
 

@@ -5,7 +5,6 @@ package monitoring_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -118,13 +117,9 @@ func (d *deployment) testMetrics(t *testing.T) {
 		return !strings.HasPrefix(name, "jajeong_pool_") && !strings.HasPrefix(name, "jajeong_redis_")
 	})...)
 	slices.Sort(ofConsole)
-	keys := filepath.Join(t.TempDir(), "keys") // of the management API: none
-	require.NoError(t, os.WriteFile(keys, nil, 0o600))
-	console := d.Start(d.env, "./cmd/settle", "console", "--console-dev-user=kim", "--listen=127.0.0.1:0",
-		"--admin-listen=127.0.0.1:0", "--admin-api-listen=127.0.0.1:0", "--admin-keys-file="+keys)
 	for addr, want := range map[string][]string{
 		d.api.Admin: documented(1, 2, 3), d.wallet.Admin: ofWallet, d.serve.Admin: documented(3, 4, 5, 9, 10),
-		d.gateway: documented(5, 6, 7), console.Admin: ofConsole,
+		d.gateway: documented(5, 6, 7), d.console.Admin: ofConsole,
 	} {
 		testenv.Eventually(t, "all documented metrics exist", func() bool { // the first nightly run may not have ended
 			got := distinct(`(?m)^# TYPE (jajeong_\w+) `, d.exposed(addr))

@@ -107,6 +107,7 @@ var well = map[string]struct{ start, eachSecond float64 }{
 	`jajeong_events_rounds_total{instance="w",result="failed"}`:                      {0, 0},
 	`jajeong_events_rounds_total{instance="w",result="idle"}`:                        {0, 1},
 	`jajeong_journal_lag_seconds{instance="w"}`:                                      {0, 0},
+	`jajeong_admin_api_keys_stale{job="console",instance="w"}`:                       {0, 0},
 }
 
 // Beside a deployment that is well, each case of the tests of the rules has the same alerts, with the namespace of the
