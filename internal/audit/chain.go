@@ -82,7 +82,7 @@ func insert(ctx context.Context, tx mysqltx.Querier, head Head, event Event, ent
 	var rows []any
 	for _, entry := range entries {
 		head.Seq++
-		detail, err := encode(event.Action, entry.Payload)
+		detail, err := Encode(event.Action, entry.Payload)
 		if err != nil {
 			return head, err
 		}
@@ -140,7 +140,7 @@ const happenedSQL = "SELECT EXISTS (SELECT 1 FROM audit_event WHERE coupon_id = 
 // Happened reports whether Append has recorded this act of anybody about a user.
 func Happened(ctx context.Context, q mysqltx.Querier, action Action, couponID coupon.CouponID, user coupon.UserID,
 	payload Payload) (found bool, err error) {
-	detail, err := encode(action, payload)
+	detail, err := Encode(action, payload)
 	if err == nil {
 		err = q.QueryRowContext(ctx, happenedSQL, couponID, action, user, detail).Scan(&found)
 	}

@@ -285,8 +285,8 @@ type Detail string
 // maxDetail is the width of column audit_event.detail, in characters.
 const maxDetail = 2000
 
-// encode returns the detail of an event. It fails if the payload has another type than the action's, or is too long.
-func encode(action Action, p Payload) (Detail, error) {
+// Encode returns the detail of an event. It fails if the payload has another type than the action's, or is too long.
+func Encode(action Action, p Payload) (Detail, error) {
 	if p == nil || reflect.TypeOf(p) != reflect.TypeOf(Payloads[action]) {
 		return "", fmt.Errorf("%T is not the payload of %s", p, action)
 	}

@@ -440,33 +440,40 @@ func readFacts(ctx context.Context, tx *sql.Tx, id coupon.CouponID) (f facts, er
 }
 
 const (
-	givenByHandSQL = "SELECT user_id FROM user_coupon WHERE coupon_id = ? AND run_id IS NULL"
-	rejectedSQL    = "SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = " +
+	givenByHandSQL = `
+SELECT user_id FROM user_coupon WHERE coupon_id = ? AND user_id > ? AND run_id IS NULL ORDER BY user_id LIMIT ?`
+	rejectedSQL = "SELECT COUNT(DISTINCT user_id) FROM application_outcome WHERE coupon_id = ? AND outcome = " +
 		"'REJECTED' AND user_id > 0"
 )
 
-// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. It marks the users who were
-// given the coupon by hand first: Redis may have been unreachable then.
+// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. If holders are missing, it first
+// marks those who were given the coupon by hand: Redis may have been unreachable then.
 func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, c coupon.Coupon, holders int) (bool, error) {
-	var byHand []coupon.UserID
-	err := mysqltx.Each(ctx, tx, func(rows *sql.Rows) error {
-		var user coupon.UserID
-		err := rows.Scan(&user)
-		byHand = append(byHand, user)
-		return err
-	}, givenByHandSQL, c.ID)
-	if err != nil {
-		return false, fmt.Errorf("read who was given coupon %d by hand: %w", c.ID, err)
-	}
 	var rejected int64
 	if err := tx.QueryRowContext(ctx, rejectedSQL, c.ID).Scan(&rejected); err != nil {
 		return false, fmt.Errorf("count rejected users of coupon %d: %w", c.ID, err)
 	}
-	if err := a.markIssued(ctx, c, byHand...); err != nil {
-		return false, err
+	issued, markedRejected, err := a.Redis.CountMarked(ctx, c.ID)
+	if err == nil && issued < int64(holders) {
+		if err = a.markGiven(ctx, tx, c); err == nil {
+			issued, _, err = a.Redis.CountMarked(ctx, c.ID)
+		}
 	}
-	markedIssued, markedRejected, err := a.Redis.CountMarked(ctx, c.ID)
-	return markedIssued < int64(holders) || markedRejected < rejected, err
+	return issued < int64(holders) || markedRejected < rejected, err
+}
+
+// markGiven marks everybody who was given the coupon by hand.
+func (a *Admin) markGiven(ctx context.Context, tx *sql.Tx, c coupon.Coupon) error {
+	for after := coupon.UserID(0); ; {
+		users, err := mysqltx.Column[coupon.UserID](ctx, tx, givenByHandSQL, c.ID, after, listPage)
+		if err != nil || len(users) == 0 {
+			return mysqltx.Wrap(err, "read who was given coupon %d by hand", c.ID)
+		}
+		if err := a.markIssued(ctx, c, users...); err != nil {
+			return err
+		}
+		after = users[len(users)-1]
+	}
 }
 
 // markIssued makes Redis answer ALREADY_ISSUED to users, and leaves the queue as it is.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/couponadmin"
+	"github.com/jajeong/jajeong/internal/history"
 	"github.com/jajeong/jajeong/internal/jajeongtest"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/userlist"
@@ -87,4 +89,13 @@ func TestGrantList_GoesOn(t *testing.T) {
 	require.EqualValues(t, 12_000, d.Number("SELECT COUNT(*) FROM user_coupon"))
 	require.EqualValues(t, 12_001, d.Number("SELECT total_quantity FROM coupon"))
 	d.Verify()
+
+	// People see a list as one deed, however many pages it has.
+	entries, err := history.Reader{DB: d.DB}.AuditEntries(t.Context(), id, 3)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	require.Equal(t, []audit.Action{audit.CouponListGranted, audit.CouponUnfrozen, audit.CouponFrozen},
+		[]audit.Action{entries[0].Action, entries[1].Action, entries[2].Action})
+	list, _ := entries[0].Detail.Payload(audit.CouponListGranted).(audit.GrantedList)
+	require.Equal(t, &audit.Change[int]{From: 5001, To: 12_001}, list.Seats)
 }

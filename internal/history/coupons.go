@@ -153,12 +153,41 @@ type AuditEntry struct {
 const auditEntriesSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
 WHERE e.coupon_id = ? AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 
-// AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user.
-func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) ([]AuditEntry, error) {
-	entries, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
+// maxPages is more than the pages of some lists of a million users.
+const maxPages = 1000
+
+// AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user. The pages
+// of a list are one entry.
+func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) (entries []AuditEntry, err error) {
+	all, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
 		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account, &e.SignIn}
-	}, auditEntriesSQL, id, limit)
+	}, auditEntriesSQL, id, limit+maxPages)
+	for _, e := range all {
+		if n := len(entries); n > 0 && entries[n-1].follows(e) {
+			continue
+		}
+		if len(entries) == limit {
+			break
+		}
+		entries = append(entries, e)
+	}
 	return entries, mysqltx.Wrap(err, "read audit entries of coupon %d", id)
+}
+
+// follows reports whether the entry is a page of the same list as the one before, and adds that to it.
+func (e *AuditEntry) follows(before AuditEntry) bool {
+	is, list := e.Detail.Payload(e.Action).(audit.GrantedList)
+	was, same := before.Detail.Payload(before.Action).(audit.GrantedList)
+	if !list || !same || is.List != was.List || e.Actor != before.Actor || e.Reason != before.Reason ||
+		is.Seats == nil || was.Seats == nil || is.Issued == nil || was.Issued == nil {
+		return false
+	}
+	is.Seats.From, is.Issued.From = was.Seats.From, was.Issued.From
+	detail, err := audit.Encode(e.Action, is)
+	if err == nil {
+		e.Detail = detail
+	}
+	return err == nil
 }
 
 const freezeSQL = "SELECT e.at, e.actor, e.action, e.reason, e.detail, e.account, e.sign_in" + audit.Chained + `
