@@ -27,7 +27,7 @@ func TestAPI_GrantsToAList(t *testing.T) {
 	for _, user := range users {
 		csv.WriteString(user.Member() + ";고객\r\n")
 	}
-	list, other := csv.String()+"99999;x\r\n", csv.String()
+	list, other := csv.String()+"99999;x\r\n7;again\r\n", csv.String()
 	path := fmt.Sprintf("/v1/coupons/%d/grants", id)
 	send := func(role, list, key string, pairs ...string) reply {
 		t.Helper()
@@ -48,7 +48,8 @@ func TestAPI_GrantsToAList(t *testing.T) {
 	require.Equal(t, "INVALID_VALUES", send("finance", list, "", "dryRun", "true", "user", "7").code())
 	require.Equal(t, "DIGEST_MISSING", send("finance", list, "k", "dryRun", "false", "reason", "QUIZ-1").code())
 	seen := send("finance", list, "", "dryRun", "true")
-	require.Equal(t, []any{json.Number("6000"), json.Number("1")}, []any{seen.body["granted"], seen.body["unknown"]}, seen.text)
+	require.Equal(t, []any{json.Number("6000"), json.Number("1"), json.Number("1")},
+		[]any{seen.body["granted"], seen.body["unknown"], seen.body["duplicates"]}, seen.text)
 	digest, _ := seen.body["digest"].(string)
 	carry := []string{"digest", digest, "reason", "QUIZ-1"}
 	require.Equal(t, "PREVIEW_CHANGED", send("finance", other, "other", carry...).code())

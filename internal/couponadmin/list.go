@@ -34,6 +34,7 @@ type ListGrant struct {
 	Coupon   coupon.Coupon // after the last page
 	List     string        // digest of the list
 	Users    int           // of the whole list
+	Again    int           // lines that name a user of another line
 	Granted  int           // got the coupon; in a plan, would get it
 	Held     int           // had it already
 	Revoked  int           // had it once; it was revoked, which a list does not change
@@ -64,7 +65,7 @@ const listPage = 5000
 // is a transaction of its own: what is done stays if a later page fails, and the result tells how much that is. It is
 // safe to repeat. An approval holds for the list until it expires, so that what was stopped can go on.
 func (a *Admin) GrantList(ctx context.Context, couponID coupon.CouponID, to Grantees) (*ListGrant, error) {
-	made := &ListGrant{List: to.Digest(), Users: len(to.List.Users)}
+	made := &ListGrant{List: to.Digest(), Users: len(to.List.Users), Again: to.Duplicates}
 	for page := range slices.Chunk(to.List.Users, listPage) {
 		err := a.grantPage(ctx, couponID, to, made, page)
 		if err != nil {
@@ -232,6 +233,7 @@ type ListSummary struct {
 	Coupon    coupon.CouponID `json:"coupon"`
 	List      string          `json:"list"` // digest of the users
 	Users     int             `json:"users"`
+	Again     int             `json:"duplicates"` // lines that name a user of another line
 	Granted   int             `json:"granted"`
 	Held      int             `json:"held"`
 	Revoked   int             `json:"revoked"`
@@ -245,8 +247,8 @@ type ListSummary struct {
 }
 
 func (l *ListGrant) Summary() ListSummary {
-	s := ListSummary{Coupon: l.Coupon.ID, List: l.List, Users: l.Users, Granted: l.Granted, Held: l.Held,
-		Revoked: l.Revoked, Unknown: l.Unknown, Inactive: l.Inactive, NotGiven: l.NotGiven,
+	s := ListSummary{Coupon: l.Coupon.ID, List: l.List, Users: l.Users, Again: l.Again, Granted: l.Granted,
+		Held: l.Held, Revoked: l.Revoked, Unknown: l.Unknown, Inactive: l.Inactive, NotGiven: l.NotGiven,
 		Seats: l.Coupon.TotalQuantity, Issued: l.Coupon.IssuedCount, Published: l.PublishErr == nil}
 	if s.NotGiven == nil {
 		s.NotGiven = []NotGiven{}
