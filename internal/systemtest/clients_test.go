@@ -3,6 +3,7 @@ package systemtest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,8 +64,12 @@ func TestClients_Generated(t *testing.T) {
 	d := jajeongtest.New(t)
 	id := d.AddQueue(10, 1)
 	pod := d.Start(d.Environment(), "./cmd/apply-api")
-	keys, sum := filepath.Join(t.TempDir(), "keys"), sha256.Sum256([]byte("secret"))
-	require.NoError(t, os.WriteFile(keys, []byte("campaigns marketing "+hex.EncodeToString(sum[:])+"\n"), 0o600))
+	keys, lines := filepath.Join(t.TempDir(), "keys"), ""
+	for _, role := range []string{"marketing", "finance"} { // the key is the role
+		sum := sha256.Sum256([]byte(role))
+		lines += fmt.Sprintln("campaigns-"+role, role, hex.EncodeToString(sum[:]))
+	}
+	require.NoError(t, os.WriteFile(keys, []byte(lines), 0o600))
 	console := d.Start(d.Environment(), "./cmd/settle", append([]string{"console", "--listen=127.0.0.1:0",
 		"--console-dev-user=kim", "--admin-api-listen=127.0.0.1:0", "--admin-keys-file=" + keys},
 		d.Flags(d.Operator)...)...)
@@ -76,7 +81,7 @@ func TestClients_Generated(t *testing.T) {
 			w.must("go", "run", oapiCodegen, "-generate", "types,client", "-package", name, "-o", name+"/client.go",
 				document)
 		}
-		w.must("go", "run", ".", "http://"+pod.Apply, id.String(), "http://"+console.API, "secret")
+		w.must("go", "run", ".", "http://"+pod.Apply, id.String(), "http://"+console.API, "marketing", "finance")
 	})
 	t.Run("TypeScriptByOpenAPITypeScript", func(t *testing.T) {
 		t.Parallel()
@@ -87,7 +92,7 @@ func TestClients_Generated(t *testing.T) {
 		}
 		w.must("node_modules/.bin/tsc")
 		w.must("node", "built/client.js", "http://"+pod.Apply, "http://"+pod.Live, id.String(), "http://"+console.API,
-			"secret")
+			"marketing", "finance")
 
 		source, err := os.ReadFile(filepath.Join(w.folder, "wrong.ts"))
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"example.com/client/admin"
 	"example.com/client/apply"
@@ -18,24 +19,60 @@ func main() {
 	if err == nil {
 		err = manage(os.Args[3], os.Args[4], os.Args[2])
 	}
+	if err == nil {
+		err = give(os.Args[3], os.Args[5], os.Args[2])
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// manage adds seats as a preview has shown it, once.
-func manage(server, key, coupon string) error {
-	ctx := context.Background()
-	client, err := admin.NewClientWithResponses(server, admin.WithRequestEditorFn(
+// open returns a client with a key, and the number of the coupon.
+func open(server, key, coupon string) (client *admin.ClientWithResponses, id uint64, err error) {
+	client, err = admin.NewClientWithResponses(server, admin.WithRequestEditorFn(
 		func(_ context.Context, r *http.Request) error {
 			r.Header.Set("Authorization", "Bearer "+key)
 			return nil
 		}))
+	if err == nil {
+		id, err = strconv.ParseUint(coupon, 10, 64)
+	}
+	return client, id, err
+}
+
+// give gives the coupon to a list as a preview has shown it.
+func give(server, key, coupon string) error {
+	ctx := context.Background()
+	client, id, err := open(server, key, coupon)
 	if err != nil {
 		return err
 	}
-	id, err := strconv.ParseUint(coupon, 10, 64)
+	const list = "user_id\n1\n999999\n"
+	yes, reason, once := true, "QUIZ-1", "a-list-from-go"
+	preview, err := client.GrantCouponToListWithBodyWithResponse(ctx, id, &admin.GrantCouponToListParams{DryRun: &yes},
+		"text/csv", strings.NewReader(list))
+	if err != nil {
+		return err
+	}
+	if p := preview.JSON200; p == nil || p.Digest == nil {
+		return fmt.Errorf("the preview: %s", preview.Body)
+	}
+	done, err := client.GrantCouponToListWithBodyWithResponse(ctx, id, &admin.GrantCouponToListParams{
+		Digest: preview.JSON200.Digest, Reason: &reason, IdempotencyKey: &once}, "text/csv", strings.NewReader(list))
+	if err != nil {
+		return err
+	}
+	if p := done.JSON200; p == nil || p.Granted == nil || *p.Granted != 1 || p.Unknown == nil || *p.Unknown != 1 {
+		return fmt.Errorf("giving to a list: %s", done.Body)
+	}
+	return nil
+}
+
+// manage adds seats as a preview has shown it, once.
+func manage(server, key, coupon string) error {
+	ctx := context.Background()
+	client, id, err := open(server, key, coupon)
 	if err != nil {
 		return err
 	}

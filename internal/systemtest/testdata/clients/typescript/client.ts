@@ -7,7 +7,9 @@ import type { paths as walletPaths } from "./wallet.js";
 
 type Application = components["schemas"]["Application"];
 
-const [server, live, coupon, management, key] = process.argv.slice(2) as [string, string, string, string, string];
+const [server, live, coupon, management, key, financeKey] = process.argv.slice(2) as [
+  string, string, string, string, string, string,
+];
 const client = createClient<paths>({ baseUrl: server });
 createClient<walletPaths>({ baseUrl: server });
 
@@ -103,3 +105,14 @@ const found = await admin.GET("/v1/coupons/{coupon}", { params: { path: { coupon
 assert.equal(found.data?.clientKey, "from-typescript");
 const none = await admin.GET("/v1/coupons/{coupon}", { params: { path: { coupon: 999999 } } });
 assert.equal(none.error?.code, "DOES_NOT_EXIST");
+
+// A list is text, and not JSON.
+const finance = createClient<adminPaths>({ baseUrl: management, headers: { Authorization: `Bearer ${financeKey}` } });
+const list = await finance.POST("/v1/coupons/{coupon}/grants", {
+  params: { path: { coupon: Number(coupon) }, query: { dryRun: true } },
+  body: "user_id\n1\n999999\n",
+  bodySerializer: (text) => text,
+  headers: { "Content-Type": "text/csv" },
+});
+assert.ok(list.data && !("job" in list.data));
+assert.equal(list.data.users, 2);
