@@ -42,6 +42,7 @@ const (
 	Revoke     Action = "revoke"
 	Reissue    Action = "reissue"
 	ExtendUser Action = "extend-user"
+	Unuse      Action = "unuse" // a used coupon goes back to its user
 	Honour     Action = "honour"
 	Drop       Action = "drop"
 	Restore    Action = "restore"
@@ -52,7 +53,7 @@ const (
 
 // Actions are those that a policy can name.
 var Actions = []Action{Run, AcceptGap, Create, Edit, AddSeats, Close, Extend, Pause, Resume, Freeze, Unfreeze, Cadence,
-	Recount, Grant, Revoke, Reissue, ExtendUser, Honour, Drop, Restore}
+	Recount, Grant, Revoke, Reissue, ExtendUser, Unuse, Honour, Drop, Restore}
 
 // Costly are the actions whose plans have a cost.
 var Costly = []Action{Create, Edit, AddSeats, Grant}

@@ -51,6 +51,7 @@ const (
 	CouponRevoked      Action = "COUPON_REVOKED"
 	CouponReissued     Action = "COUPON_REISSUED"
 	CouponUserExtended Action = "COUPON_USER_EXTENDED"
+	CouponUnused       Action = "COUPON_UNUSED" // an operator undid its use
 	UserForgotten      Action = "USER_FORGOTTEN"
 
 	ApplicationsRestored Action = "APPLICATIONS_RESTORED"

@@ -45,6 +45,7 @@ var Payloads = map[Action]Payload{
 	CouponRevoked:      HolderChange{},
 	CouponReissued:     HolderChange{},
 	CouponUserExtended: HolderChange{},
+	CouponUnused:       HolderChange{},
 	UserForgotten:      Forgotten{},
 
 	ApplicationsRestored: Restored{}, PromiseUnknown: UnknownPromises{},

@@ -20,6 +20,7 @@ import (
 	"github.com/jajeong/jajeong/internal/journal"
 	"github.com/jajeong/jajeong/internal/text"
 	"github.com/jajeong/jajeong/internal/verify"
+	"github.com/jajeong/jajeong/internal/wallet"
 )
 
 // kim asks and executes with the operators' account. lee approves with an account of her own.
@@ -145,6 +146,18 @@ func (w *world) approvable() map[approval.Action]approvable {
 			of("reissue", "--user=1"),
 			func(id coupon.CouponID) bool {
 				return w.Number("SELECT COUNT(*) FROM user_coupon WHERE coupon_id = ? AND status = 'ISSUED'", id) == 1
+			}},
+		approval.Unuse: {
+			func() coupon.CouponID {
+				id := issued()
+				order := fmt.Sprint("order-", id)
+				require.Equal(w.T, wallet.Done, w.checkout(id, 1, order, wallet.Reserve, wallet.Confirm))
+				return id
+			},
+			of("unuse", "--user=1"),
+			func(id coupon.CouponID) bool {
+				return w.Number("SELECT COUNT(*) FROM coupon_order WHERE order_id = ? AND state = 'REFUNDED'",
+					fmt.Sprint("order-", id)) == 1
 			}},
 		approval.ExtendUser: {issued, of("extend-user", "--user=1", "--until="+opens.AddDate(1, 0, 0).Format(time.DateOnly)),
 			func(id coupon.CouponID) bool {

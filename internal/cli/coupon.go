@@ -35,6 +35,7 @@ type couponCmd struct {
 	Grant      couponGrantCmd      `cmd:""`
 	Revoke     couponRevokeCmd     `cmd:""`
 	Reissue    couponReissueCmd    `cmd:""`
+	Unuse      couponUnuseCmd      `cmd:""`
 	ExtendUser couponExtendUserCmd `cmd:"" name:"extend-user"`
 	Winners    couponWinnersCmd    `cmd:""`
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/jajeong/jajeong/internal/testenv"
 )
@@ -94,6 +95,7 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: s.cols})
 	require.NoError(s.T, err)
 	defer terminal.Close()
+	keepsOutput(s.T, terminal)
 	var said bytes.Buffer
 	buffer := make([]byte, 4096)
 	for {
@@ -114,6 +116,20 @@ func (s *spoken) onTerminal(environment, answers []string, args ...string) (text
 	}
 	code = s.exitCode(cmd.Wait())
 	return strings.ReplaceAll(said.String(), "\r\n", "\n"), code
+}
+
+// keepsOutput makes Ctrl-C leave what was written. By default a terminal drops it, and perhaps what the program says
+// about the signal.
+func keepsOutput(t testing.TB, terminal *os.File) {
+	t.Helper()
+	raw, err := terminal.SyscallConn() // Fd would make it block
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		settings, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		require.NoError(t, err)
+		settings.Lflag |= unix.NOFLSH
+		require.NoError(t, unix.IoctlSetTermios(int(fd), unix.TCSETS, settings))
+	}))
 }
 
 // saysUntilStopped stops a command after a log line and notes its log, without the lines about the stop.

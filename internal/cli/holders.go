@@ -186,6 +186,23 @@ func (c *couponReissueCmd) run(ctx context.Context, p *program) error {
 	}, text.CouponIsReissued, text.CouponWasReissued, text.ChangeNotPublished, p.seats})
 }
 
+type couponUnuseCmd struct {
+	holder `embed:""`
+}
+
+func (*couponUnuseCmd) Declare() verb.Declaration {
+	return onHolder(text.ConsoleUnuse, approval.Unuse)
+}
+
+func (c *couponUnuseCmd) run(ctx context.Context, p *program) error {
+	return c.do(ctx, p, holderVerb{func(a *couponadmin.Admin, _ *servers) (*couponadmin.HolderChange, error) {
+		return a.Unuse(ctx, c.ID, c.User)
+	}, text.CouponIsUnused, text.CouponWasUnused, text.ChangeNotPublished,
+		func(v view.View, made *couponadmin.HolderChange) {
+			v.Println(text.UnusedOrder, output.Printable(made.Undone.ID), made.Undone.DiscountWon)
+		}})
+}
+
 type couponExtendUserCmd struct {
 	holder `embed:""`
 	Until  string `required:"" placeholder:"DATE" form:"date"`

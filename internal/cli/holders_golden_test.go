@@ -1,6 +1,12 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/jajeong/jajeong/internal/wallet"
+)
 
 func TestGoldenHolders(t *testing.T) {
 	t.Parallel()
@@ -22,7 +28,12 @@ func TestGoldenHolders(t *testing.T) {
 		s.says(person("extend-user", "1", "--user=1", "--until=2099-12-31")...)
 		s.says(person("extend-user", "1", "--user=1", "--until=2098-12-31")...)
 		s.says(person("extend-user", "1", "--user=1", "--until=tomorrow")...)
+		require.Equal(s.T, wallet.Done, s.checkout(1, 1, "A-1", wallet.Reserve, wallet.Confirm))
+		s.says(person("unuse", "1", "--user=1", "--dry-run")...)
+		s.says(person("unuse", "1", "--user=1")...)
+		s.says(person("unuse", "1", "--user=1")...)
 		s.says(person("revoke", "1", "--user=1")...)
+		s.says(person("unuse", "1", "--user=1")...)
 		s.says(person("revoke", "1", "--user=1")...)
 		s.says(person("revoke", "1", "--user=1", "--free-seat")...)
 		s.says(person("reissue", "1", "--user=1")...)

@@ -160,6 +160,14 @@ var situations = []struct {
 		d.answer()
 		d.verify()
 	}},
+	{"cancelled, and did not come back", func(d *desk) {
+		d.issues()
+		d.checksOut("A-1", wallet.Reserve, wallet.Confirm)
+		d.answer()
+		require.Equal(d.T, wallet.OrderRefunded, d.checkout(42, 7, "A-1", wallet.Reserve))
+		d.checksOut("A-2", wallet.Reserve, wallet.Confirm)
+		d.verify()
+	}},
 	{"friend got one later", func(d *desk) {
 		d.opens(1)
 		d.Apply(42, 1, 8, 7)

@@ -86,6 +86,7 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		fmt.Sprintf("/do/retry?coupon=%d&user=2&cause=BAD_ROW", id): "---422422",
 		fmt.Sprintf("/do/grant?coupon=%d&user=3", id):               "--+-+",
 		fmt.Sprintf("/do/revoke?coupon=%d&user=1", id):              "--+-+",
+		fmt.Sprintf("/do/unuse?coupon=%d&user=1", id):               "--+-+",
 		fmt.Sprintf("/do/extend-user?coupon=%d&user=1", id):         "--+-+", "/do/honour": "--+-+",
 	} {
 		got := ""

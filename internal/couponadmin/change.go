@@ -446,8 +446,8 @@ SELECT user_id FROM user_coupon WHERE coupon_id = ? AND user_id > ? AND run_id I
 		"'REJECTED' AND user_id > 0"
 )
 
-// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. If holders are missing, it first
-// marks those who were given the coupon by hand: Redis may have been unreachable then.
+// marksLost reports whether Redis has fewer holders or fewer rejected users than MySQL. If holders are missing, it
+// first marks those who were given the coupon by hand: Redis may have been unreachable then.
 func (a *Admin) marksLost(ctx context.Context, tx *sql.Tx, c coupon.Coupon, holders int) (bool, error) {
 	var rejected int64
 	if err := tx.QueryRowContext(ctx, rejectedSQL, c.ID).Scan(&rejected); err != nil {

@@ -26,6 +26,7 @@ type HolderChange struct {
 	State     coupon.UserCouponStatus // after the change, by MySQL's clock
 	ExpiresAt time.Time               // after the change, exclusive
 	FreedSeat bool                    // the coupon is revoked, and its revocation added a seat
+	Undone    wallet.Order            // no longer uses the coupon; zero: none
 	Now       time.Time               // MySQL's clock
 }
 
@@ -84,6 +85,33 @@ func (a *Admin) Reissue(ctx context.Context, couponID coupon.CouponID, user coup
 			}
 			return wallet.Decide(f, wallet.Call{Verb: wallet.Reissue}), nil
 		}})
+}
+
+// Unuse undoes the use of a coupon in the name of an operator, as a refund by the shop does: its order is refunded, and
+// the coupon goes back to the user.
+func (a *Admin) Unuse(ctx context.Context, couponID coupon.CouponID, user coupon.UserID) (*HolderChange, error) {
+	asked := approval.Plan{Action: approval.Unuse, Coupon: couponID, User: user}
+	return a.changeHolder(ctx, couponID, user, holderOp{action: audit.CouponUnused, asked: asked,
+		plan: func(c coupon.Coupon, f wallet.Facts, found bool) (wallet.Decision, error) {
+			return planUnuse(c, f, found, user)
+		}})
+}
+
+func planUnuse(c coupon.Coupon, f wallet.Facts, found bool, user coupon.UserID) (wallet.Decision, error) {
+	var none wallet.Decision
+	if !found {
+		return none, text.UsageErrorf(text.RefusedNotHeld, user, c.ID)
+	}
+	switch coupon.StateAt(f.Coupon.Status, f.Holder.ReservedUntil, f.Coupon.ExpiresAt, f.Now) {
+	case coupon.CouponUsed:
+		return wallet.Decide(f, wallet.Call{Verb: wallet.Refund}), nil
+	case coupon.CouponReserved:
+		return none, text.UsageErrorf(text.RefusedUnuseReserved, user, c.ID, f.Coupon.OrderID, f.Holder.ReservedUntil)
+	case coupon.CouponRevoked:
+		return none, text.UsageErrorf(text.RefusedUnuseRevoked, user, c.ID)
+	default:
+		return wallet.Decision{Code: wallet.Repeated, Coupon: f.Coupon}, nil
+	}
 }
 
 // ExtendUser moves the end of validity of one user's coupon to a later midnight, exclusive. It is a midnight of its
@@ -295,6 +323,9 @@ func holderChanges(f wallet.Facts, found bool, d wallet.Decision) []approval.Cha
 		changes = append(changes, approval.Change{What: "expires_at", From: stamp(f.Coupon.ExpiresAt),
 			To: stamp(d.Coupon.ExpiresAt)})
 	}
+	if d.Order != f.Order {
+		changes = append(changes, approval.Change{What: "order", From: d.Order.ID, To: string(d.Order.State)})
+	}
 	for _, entry := range d.Entries {
 		if entry.Seats != 0 {
 			changes = append(changes, approval.Change{What: "total_quantity", To: fmt.Sprintf("%+d", entry.Seats)})
@@ -319,6 +350,9 @@ func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {
 	}
 	h.State = coupon.StateAt(d.Coupon.Status, until, d.Coupon.ExpiresAt, f.Now)
 	h.FreedSeat = f.FreedSeat && d.Coupon.Status == coupon.CouponRevoked
+	if d.Order != f.Order {
+		h.Undone = d.Order
+	}
 	for _, entry := range d.Entries {
 		h.FreedSeat = h.FreedSeat || entry.Kind == coupon.LogRevoked && entry.Seats > 0
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/jajeong/jajeong/internal/approval"
+	"github.com/jajeong/jajeong/internal/audit"
 	"github.com/jajeong/jajeong/internal/candidates"
 	"github.com/jajeong/jajeong/internal/connect"
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -123,6 +125,43 @@ func TestGrant_AddsASeatOfItsOwn(t *testing.T) {
 	frozen := d.AddCoupon(1)
 	d.done(d.admin.Freeze(t.Context(), frozen))
 	d.denied(text.RefusedGrantFrozen)(d.grant(frozen, 3))
+}
+
+// An operator undoes a use: the order is refunded for good, and the coupon is free for another one.
+func TestUnuse_RefundsTheOrder(t *testing.T) {
+	t.Parallel()
+	d := newDeployment(t)
+	couponID := d.AddQueue(1, 1)
+	d.SettleNow()
+	db := checkout(d.Deployment)
+	unuse := func() (*couponadmin.HolderChange, error) { return d.admin.Unuse(t.Context(), couponID, 1) }
+	require.False(t, d.changed(unuse()).Changed, "nobody has used it")
+	require.Equal(t, wallet.Done, d.order(db, wallet.Reserve, couponID, "A-1"))
+	d.denied(text.RefusedUnuseReserved)(unuse())
+	require.Equal(t, wallet.Done, d.order(db, wallet.Confirm, couponID, "A-1"))
+
+	undone := d.changed(unuse())
+	require.True(t, undone.Changed)
+	require.Equal(t, "A-1", undone.Undone.ID)
+	require.Equal(t, coupon.CouponIssued, undone.State)
+	require.Equal(t, []approval.Change{{What: "user_coupon.status", From: "USED", To: "ISSUED"},
+		{What: "order", From: "A-1", To: "REFUNDED"}}, undone.Plan.Changes)
+	require.False(t, d.changed(unuse()).Changed, "a second run")
+	require.Equal(t, wallet.OrderRefunded, d.order(db, wallet.Reserve, couponID, "A-1"))
+	require.Equal(t, wallet.OrderRefunded, d.order(db, wallet.Confirm, couponID, "A-1"))
+	require.Equal(t, wallet.Repeated, d.order(db, wallet.Refund, couponID, "A-1"))
+	require.Equal(t, []string{"1 RESERVED checkout", "2 USED checkout", "3 REFUNDED park"},
+		jajeongtest.Column[string](d.Deployment, "SELECT CONCAT_WS(' ', seq, kind, actor) FROM coupon_log ORDER BY seq"))
+	require.Equal(t, []audit.Payload{audit.HolderChange{}}, d.Payloads(couponID, audit.CouponUnused))
+	d.Verify()
+
+	require.Equal(t, wallet.Done, d.order(db, wallet.Reserve, couponID, "A-2"))
+	require.Equal(t, wallet.Done, d.order(db, wallet.Confirm, couponID, "A-2"))
+	d.Exec("UPDATE user_coupon SET expires_at = issued_at + INTERVAL 1 MICROSECOND")
+	require.Equal(t, coupon.CouponExpired, d.changed(unuse()).State)
+	d.denied(text.RefusedNotHeld)(d.admin.Unuse(t.Context(), couponID, 9))
+	d.changed(d.admin.Revoke(t.Context(), couponID, 1, false))
+	d.denied(text.RefusedUnuseRevoked)(unuse())
 }
 
 func TestExtendUser_MovesTheEndToALaterMidnight(t *testing.T) {

@@ -30,6 +30,10 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 		s.redeem(couponID, 1, c.verb, c.order)
 	}
 	admin := s.CouponAdmin()
+	s.redeem(couponID, 1, wallet.Reserve, "A-3")
+	s.redeem(couponID, 1, wallet.Confirm, "A-3")
+	_, err := admin.Unuse(t.Context(), couponID, 1) // the shop hears of it as of its own refunds
+	require.NoError(t, err)
 	revoked, err := admin.Revoke(t.Context(), couponID, 1, false)
 	require.NoError(t, err)
 	_, err = admin.Reissue(t.Context(), couponID, 1)
@@ -46,7 +50,8 @@ func TestRound_PublishesEachTypeOfTheContract(t *testing.T) {
 	}
 	var want []string
 	for i, kind := range []coupon.LogKind{coupon.LogReserved, coupon.LogReleased, coupon.LogReserved, coupon.LogUsed,
-		coupon.LogRefunded, coupon.LogRevoked, coupon.LogReissued, coupon.LogExtended} {
+		coupon.LogRefunded, coupon.LogReserved, coupon.LogUsed, coupon.LogRefunded, coupon.LogRevoked,
+		coupon.LogReissued, coupon.LogExtended} {
 		want = append(want, fmt.Sprint(i+1, " ", events.TypeOf(kind)))
 	}
 	require.Equal(t, append([]string{"0 " + events.IssuedType}, want...), bySubject["1"])

@@ -164,6 +164,7 @@ var operatorActs = map[coupon.LogKind][]audit.Action{
 	coupon.LogRevoked:  {audit.CouponRevoked},
 	coupon.LogReissued: {audit.CouponReissued},
 	coupon.LogExtended: {audit.CouponUserExtended},
+	coupon.LogRefunded: {audit.CouponUnused},
 }
 
 // addReasons moves the reason of each operator's act from its audit event to the log, and drops the event: one line

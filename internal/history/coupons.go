@@ -156,12 +156,13 @@ WHERE e.coupon_id = ? AND e.user_hash IS NULL ORDER BY e.seq DESC LIMIT ?`
 // maxPages is more than the pages of some lists of a million users.
 const maxPages = 1000
 
-// AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user. The pages
-// of a list are one entry.
+// AuditEntries returns the last audit events of a coupon, the newest first, without those about a single user. The
+// pages of a list are one entry.
 func (r Reader) AuditEntries(ctx context.Context, id coupon.CouponID, limit int) (entries []AuditEntry, err error) {
 	all, err := mysqltx.Collect(ctx, r.DB, func(e *AuditEntry) []any {
 		return []any{&e.At, &e.Actor, &e.Action, &e.Reason, &e.Detail, &e.Account, &e.SignIn}
 	}, auditEntriesSQL, id, limit+maxPages)
+	entries = []AuditEntry{} // JSON has no null here
 	for _, e := range all {
 		if n := len(entries); n > 0 && entries[n-1].follows(e) {
 			continue

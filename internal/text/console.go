@@ -118,6 +118,7 @@ var (
 	ConsoleGrantList   = Message{"명단으로 쿠폰 지급", "Give the coupon to a list"}
 	ConsoleGrant       = Message{"쿠폰 지급", "Give a coupon"}
 	ConsoleRevoke      = Message{"쿠폰 회수", "Revoke"}
+	ConsoleUnuse       = Message{"사용 취소", "Undo the use"}
 	ConsoleReissue     = Message{"회수한 쿠폰 되돌려 주기", "Give it back"}
 	ConsoleExtendUser  = Message{"유효 기한 연장", "Extend the validity"}
 	ConsoleHonour      = Message{"접수증으로 신청 복구", "Honour a receipt"}

@@ -93,6 +93,7 @@ var examples = map[string][]string{
 		"settle coupon revoke 42 --user 7 --free-seat --operator lee --reason CS-212",
 	},
 	"settle coupon reissue":     {`settle coupon reissue 42 --user 7 --operator lee --reason "CS-213: revoked by mistake"`},
+	"settle coupon unuse":       {`settle coupon unuse 42 --user 7 --operator lee --reason "CS-215: the order was cancelled"`},
 	"settle coupon extend-user": {"settle coupon extend-user 42 --user 7 --until 2026-12-31 --operator lee --reason CS-214"},
 	"settle coupon winners":     {"settle coupon winners 42", "settle coupon winners 42 --output csv > winners.csv"},
 	"settle coupon freeze":      {`settle coupon freeze 42 --operator choi --reason "FIN-8: budget under review"`},

@@ -1,11 +1,11 @@
 package text
 
-// Messages about the coupon that one user has: settle coupon grant, revoke, reissue, extend-user.
+// Messages about the coupon that one user has: settle coupon grant, revoke, reissue, unuse, extend-user.
 var (
 	RefusedNotHeld = Message{"%d번 고객에게는 %v번 쿠폰이 없습니다. 번호를 확인하고, 쿠폰을 주려면 grant를 사용하세요.",
 		"user %d does not have coupon %v. Check both ids. To give the coupon to the user, use grant."}
-	RefusedUsed = Message{"%d번 고객이 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 먼저 쇼핑몰에서 이 주문의 쿠폰 사용을 취소해야 합니다.",
-		"user %d has used coupon %v for order %s. Ask the shop to refund that order first."}
+	RefusedUsed = Message{"%d번 고객이 %v번 쿠폰을 주문 %s에 이미 사용했습니다. 쇼핑몰에서 이 주문을 환불하거나, 잘못 사용된 것이면 먼저 unuse로 사용을 취소하세요.",
+		"user %d has used coupon %v for order %s. Ask the shop to refund that order, or undo a wrong use with unuse first."}
 	RefusedReserved = Message{"%d번 고객의 %v번 쿠폰은 주문 %s의 결제에 예약되어 있습니다. 예약이 끝나는 %v 이후에 다시 실행하세요.",
 		"the coupon of user %d (coupon %v) is reserved for order %s. Try again after the reservation ends at %v."}
 	RefusedRevokedWithoutSeat = Message{"%d번 고객의 %v번 쿠폰은 수량을 되돌리지 않고 이미 회수되었으며, 이번에도 수량이 되돌아가지 않았습니다. 다음 사람에게 발급하려면 `settle coupon add-seats`로 수량을 늘리세요.",
@@ -64,6 +64,16 @@ var (
 		"coupon %d %s is given back to user %d."}
 	CouponWasReissued = Message{"쿠폰 %d %s: %d번 고객에게서 회수된 쿠폰이 아닙니다. 변경된 내용이 없습니다.",
 		"coupon %d %s is not revoked from user %d: nothing was changed."}
+	CouponIsUnused = Message{"쿠폰 %d %s: %d번 고객의 사용을 취소했습니다.",
+		"coupon %d %s: its use by user %d is undone."}
+	CouponWasUnused = Message{"쿠폰 %d %s: %d번 고객이 사용하지 않은 상태입니다. 변경된 내용이 없습니다.",
+		"coupon %d %s is not used by user %d: nothing was changed."}
+	UnusedOrder = Message{"쇼핑몰 주문 %s: 쿠폰 할인 %d원을 환불로 기록했습니다. 쇼핑몰의 주문과 결제는 바뀌지 않으므로 쇼핑몰에서도 처리하세요.",
+		"Order %s is recorded as refunded, with its discount of %d won. The shop's order and payment stay as they are: settle them in the shop."}
+	RefusedUnuseReserved = Message{"%d번 고객의 %v번 쿠폰은 사용된 것이 아니라 주문 %s의 결제에 예약되어 있습니다. 예약이 끝나는 %v 이후에 다시 확인하세요.",
+		"user %d: coupon %v is not used, but reserved for order %s. The payment decides, or the reservation ends at %v."}
+	RefusedUnuseRevoked = Message{"%d번 고객의 %v번 쿠폰은 사용된 것이 아니라 회수되었습니다. 되돌려 주려면 reissue를 사용하세요.",
+		"user %d: coupon %v is not used, but revoked. To give it back, use reissue."}
 	CouponOfUserIsExtended = Message{"쿠폰 %d %s: %d번 고객의 유효 기한을 연장했습니다.",
 		"coupon %d %s: the validity is extended for user %d."}
 	CouponOfUserWasExtended = Message{"쿠폰 %d %s: %d번 고객의 유효 기한이 이미 같습니다. 변경된 내용이 없습니다.",

@@ -66,6 +66,7 @@ var words = map[string]Message{
 	"COUPON_REVOKED":       {"발급된 쿠폰 회수", "revoked an issued coupon"},
 	"COUPON_REISSUED":      {"쿠폰 회수 취소", "gave a revoked coupon back"},
 	"COUPON_USER_EXTENDED": {"발급된 쿠폰의 유효 기한 연장", "extended an issued coupon"},
+	"COUPON_UNUSED":        {"쿠폰 사용 취소", "undid the use of a coupon"},
 	"USER_FORGOTTEN":       {"고객 정보 삭제", "forgot a user"},
 
 	"APPLICATIONS_RESTORED": {"유실된 신청 복구", "put lost applications back"}, "PROMISE_UNKNOWN": {"신청자를 알 수 없는 유실 확인", "found that promises of unknown users are lost"},
@@ -78,7 +79,7 @@ var words = map[string]Message{
 	"restore": {"신청 복구", "restore"}, "grant": {"쿠폰 지급", "grant"}, "revoke": {"쿠폰 회수", "revoke"}, "policy": {"승인 정책", "policy"},
 	"create": {"쿠폰 생성", "create"}, "change": {"쿠폰 내용 변경", "change"}, "close": {"신청 마감", "close"}, "extend": {"신청 기간 연장", "extend"}, "pause": {"신청 일시 중지", "pause"}, "resume": {"신청 재개", "resume"},
 	"freeze": {"발급 동결", "freeze"}, "unfreeze": {"발급 동결 해제", "unfreeze"}, "cadence": {"발급 방식", "cadence"}, "recount": {"발급 수 정정", "recount"},
-	"reissue": {"회수 취소", "reissue"}, "extend-user": {"고객의 유효 기한 연장", "extend-user"}, "honour": {"접수증으로 복구", "honour"},
+	"reissue": {"회수 취소", "reissue"}, "extend-user": {"고객의 유효 기한 연장", "extend-user"}, "unuse": {"사용 취소", "unuse"}, "honour": {"접수증으로 복구", "honour"},
 
 	"issued_count": {"발급 수", "issued"}, "apply_opens_at": {"시작 시각", "opens"}, "apply_closes_at": {"마감 시각", "closes"}, "status": {"상태", "status"}, "frozen": {"발급 동결", "frozen"}, "finalised_at": {"종결 시각", "finalised"},
 	"arrival": {"신청 시각", "arrival"}, "now": {"지금", "now"}, "midnight": {"지난 자정", "last midnight"}, "NIGHTLY": {"야간 (NIGHTLY)", "NIGHTLY"}, "none": {"없음", "none"},
@@ -87,6 +88,7 @@ var words = map[string]Message{
 	"minimum-won": {"최소 주문 금액(원)", "smallest order in won"}, "line-limit": {"대기열 한도", "line limit"}, "campaign": {"캠페인", "campaign"},
 	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"고객의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
+	"order": {"주문", "order"}, "REFUNDED": {"환불됨", "refunded"},
 	"put back": {"되돌릴 신청", "put back"},
 	"cutoff":   {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"},
 	"seats": {"수량", "seats"}, "more seats": {"추가 수량", "more seats"}, "total": {"전체 수량", "seats in all"}, "true": {"예", "yes"}, "false": {"아니요", "no"},

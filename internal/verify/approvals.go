@@ -46,6 +46,7 @@ var approvalRules = map[audit.Action]approvalRule{
 	audit.CouponRevoked:        only("revoke"),
 	audit.CouponReissued:       only("reissue"),
 	audit.CouponUserExtended:   only("extend-user"),
+	audit.CouponUnused:         only("unuse"),
 	audit.ReceiptHonoured:      only("honour"),
 	audit.DLQDropped:           only("drop"),
 	audit.ApplicationsRestored: only("restore"),

@@ -149,8 +149,9 @@ func (f *Facts) check(found int) error {
 			f.Coupon.Coupon)}
 }
 
-// LockForOperator locks the row of a user's coupon and reads what Decide needs for Revoke, Reissue and Extend. The
-// transaction must hold the lock of the coupon's row. found is false if the user does not have the coupon.
+// LockForOperator locks the row of a user's coupon and reads what Decide needs for the changes of operators. Their
+// order is the one that has the coupon. The transaction must hold the lock of the coupon's row. found is false if the
+// user does not have the coupon.
 func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 	user coupon.UserID) (f Facts, found bool, err error) {
 	f.Coupon, err = readCoupon(ctx, tx, lockOwnedSQL, couponID, user)
@@ -160,7 +161,8 @@ func LockForOperator(ctx context.Context, tx *sql.Tx, couponID coupon.CouponID,
 	case err != nil:
 		return f, false, fmt.Errorf("lock coupon of user %d: %w", user, err)
 	}
-	if err = f.read(ctx, tx, ""); err == nil && f.Coupon.Status == coupon.CouponRevoked {
+	err = f.read(ctx, tx, "")
+	if f.Order = f.Holder; err == nil && f.Coupon.Status == coupon.CouponRevoked {
 		err = mysqltx.Wrap(tx.QueryRowContext(ctx, freedSeatSQL, f.Coupon.ID).Scan(&f.FreedSeat),
 			"read the log of user_coupon %d", f.Coupon.ID)
 	}
