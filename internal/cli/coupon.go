@@ -117,15 +117,6 @@ type changing struct {
 	details       func(view.View, *couponadmin.Change) // prints more about a change that was made; may be nil
 }
 
-// planned prints what a change would do.
-func (p *program) planned(made *couponadmin.Change, user coupon.UserID, summary any, format string) error {
-	if format == "json" {
-		return output.JSON(p.Stdout, summary)
-	}
-	p.view().Planned(made, user)
-	return nil
-}
-
 // onCoupon declares a verb that changes one coupon.
 func onCoupon(title text.Message, right signin.Right, action approval.Action) verb.Declaration {
 	return verb.Declaration{Title: title, On: verb.Coupon, Right: right, Actions: []approval.Action{action},
@@ -141,13 +132,16 @@ func (c *change) do(ctx context.Context, p *program, how changing) error {
 	if err != nil || c.Ask {
 		return err
 	}
-	if c.DryRun {
-		return p.planned(made, 0, made.Summary(), c.Output)
-	}
-	if c.Output == "json" {
+	switch {
+	case c.Output == "json":
 		err = output.JSON(p.Stdout, made.Summary())
-	} else {
+	case c.DryRun && made.Changed:
+		p.view().Planned(made, 0)
+	default:
 		p.view().Changed(made, how.done, how.already)
+	}
+	if c.DryRun {
+		return err
 	}
 	if made.PublishErr != nil {
 		p.warn(text.ChangeNotPublished, made.PublishErr)

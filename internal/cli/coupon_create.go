@@ -74,10 +74,13 @@ func (c *couponCreateCmd) run(ctx context.Context, p *program) error {
 		return err
 	case !c.DryRun:
 		return c.printCreated(p, made)
-	case !made.Changed:
-		return p.planned(made, 0, made.Summary(), c.Output)
-	default:
+	case made.Changed:
 		return p.printPlan(made.Plan, c.Output, func(v view.View) { v.PlannedCreation(n, made.Plan) })
+	case c.Output == "json":
+		return output.JSON(p.Stdout, made.Summary())
+	default:
+		p.view().Changed(made, text.CouponWasCreated, text.CouponWasCreated)
+		return nil
 	}
 }
 

@@ -47,13 +47,16 @@ func (c *holder) do(ctx context.Context, p *program, how holderVerb) error {
 	if err != nil || c.Ask {
 		return err
 	}
-	if c.DryRun {
-		return p.planned(&made.Change, c.User, made.Summary(), c.Output)
-	}
-	if c.Output == "json" {
+	switch {
+	case c.Output == "json":
 		err = output.JSON(p.Stdout, made.Summary())
-	} else {
+	case c.DryRun && made.Changed:
+		p.view().Planned(&made.Change, c.User)
+	default:
 		p.view().HolderChanged(made, how.done, how.already)
+	}
+	if c.DryRun {
+		return err
 	}
 	if made.PublishErr != nil {
 		p.warn(how.notPublished, made.PublishErr)

@@ -29,6 +29,7 @@ func TestGoldenHolders(t *testing.T) {
 		s.says(person("extend-user", "1", "--user=1", "--until=2098-12-31")...)
 		s.says(person("extend-user", "1", "--user=1", "--until=tomorrow")...)
 		require.Equal(s.T, wallet.Done, s.checkout(1, 1, "A-1", wallet.Reserve, wallet.Confirm))
+		s.says(person("grant", "1", "--user=1", "--dry-run")...)
 		s.says(person("unuse", "1", "--user=1", "--dry-run")...)
 		s.says(person("unuse", "1", "--user=1")...)
 		s.says(person("unuse", "1", "--user=1")...)

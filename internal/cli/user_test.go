@@ -37,8 +37,9 @@ func (w *world) finalise(couponID coupon.CouponID) {
 	succeeds(w.T)(w.settle("coupon", "close", couponID.String(), "--operator=kim", "--reason=test"))
 	w.SettleNow()
 	require.EqualValues(w.T, 1, w.Number("SELECT finalised_at IS NOT NULL FROM coupon WHERE id = ?", couponID))
-	// Its end cannot be lost any more.
+	// Its end cannot be lost any more, and `settle serve` has unmarked it.
 	w.Exec("UPDATE coupon SET finalised_at = finalised_at - INTERVAL 6 MINUTE WHERE id = ?", couponID)
+	require.NoError(w.T, w.Store.Unmark(w.T.Context(), couponID))
 }
 
 func (w *world) person(user string) (p privacy.Person) {

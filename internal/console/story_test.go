@@ -419,7 +419,7 @@ func TestStory_OfACampaign(t *testing.T) {
 	status, form, _ = han.ask(http.MethodGet, address.String(), nil)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, form, `value="`+opens.Format("2006-01-02T15:04:05")+`"`)
-	require.Contains(t, form, "바뀌는 것이 없습니다")
+	require.Contains(t, form, "변경된 내용이 없습니다")
 	values.Set("seats", "0")
 	values.Set("closes", opens.Add(-time.Hour).Format("2006-01-02T15:04"))
 	status, wrong, _ = han.ask(http.MethodGet, "/do/change?"+values.Encode(), nil)

@@ -25,6 +25,7 @@ type HolderChange struct {
 	User      coupon.UserID
 	State     coupon.UserCouponStatus // after the change, by MySQL's clock
 	ExpiresAt time.Time               // after the change, exclusive
+	OrderID   string                  // the order that has the coupon after the change; empty: none
 	FreedSeat bool                    // the coupon is revoked, and its revocation added a seat
 	Undone    wallet.Order            // no longer uses the coupon; zero: none
 	Now       time.Time               // MySQL's clock
@@ -343,7 +344,7 @@ func costOf(c coupon.Coupon, d wallet.Decision) int64 {
 }
 
 func (h *HolderChange) describe(f wallet.Facts, d wallet.Decision) {
-	h.Now, h.At, h.ExpiresAt = f.Now, f.Now, d.Coupon.ExpiresAt
+	h.Now, h.At, h.ExpiresAt, h.OrderID = f.Now, f.Now, d.Coupon.ExpiresAt, d.Coupon.OrderID
 	until := f.Holder.ReservedUntil
 	if d.Lost.ID != "" {
 		until = time.Time{}

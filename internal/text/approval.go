@@ -56,8 +56,7 @@ var (
 	NeedOneCoupon = Message{"승인은 쿠폰 하나, 지난 기준 시각 하나에 대해 요청합니다: --coupon 하나와 --date 또는 --cutoff를 지정하세요.",
 		"an approval is for one coupon and a cutoff that does not move: give one --coupon, and --date or --cutoff."}
 
-	PlannedNothing = Message{"쿠폰 %d %s: 이미 그 상태이므로 바뀌는 것이 없습니다.", "coupon %d %s is already like that: nothing would change."}
-	PlannedChange  = Message{"쿠폰 %d %s: 다음과 같이 바뀝니다. 아직 변경된 내용은 없습니다.", "coupon %d %s would change as follows. Nothing was changed."}
+	PlannedChange = Message{"쿠폰 %d %s: 다음과 같이 바뀝니다. 아직 변경된 내용은 없습니다.", "coupon %d %s would change as follows. Nothing was changed."}
 
 	NoApprovals        = Message{"승인 요청이 없습니다.", "There are no approvals."}
 	ApprovalIs         = Message{"승인 요청 %d번: %s, 작업 %s, 쿠폰 %d, 요청한 사람 %s, 사유: %s", "Approval %d: %s, %s of coupon %d, asked for by %s: %s"}

@@ -31,8 +31,8 @@ var (
 
 	CouponIsGranted = Message{"쿠폰 %d %s: %d번 고객에게 지급했습니다. 이 한 장만큼 수량을 늘렸습니다.",
 		"coupon %d %s is granted to user %d. It got one seat more for this."}
-	CouponWasGranted = Message{"쿠폰 %d %s: %d번 고객이 이미 가지고 있습니다. 변경된 내용이 없습니다.",
-		"coupon %d %s: user %d already has it: nothing was changed."}
+	CouponWasGranted = Message{"쿠폰 %d %s: %d번 고객이 이미 받은 쿠폰입니다. 변경된 내용이 없습니다.",
+		"coupon %d %s: user %d already got it: nothing was changed."}
 	GrantedApplication = Message{"이 고객의 신청이 대기 중이거나 검토 중이면 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"If an application of the user is waiting or under review, it is settled as ALREADY_ISSUED."}
 	GrantNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n이 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
@@ -82,6 +82,8 @@ var (
 		"It is valid until %s, exclusive."}
 	ExpiredBefore = Message{"유효 기한이 %s에 지났습니다. 연장하려면 extend-user를 사용하세요.",
 		"Its validity ended at %s. To move the end, use extend-user."}
+	UsedFor = Message{"주문 %s에 사용되었습니다. 사용을 취소하려면 unuse를 사용하세요.",
+		"It is used for order %s. To undo that, use unuse."}
 	NoWinners = Message{"아직 발급된 쿠폰이 없습니다",
 		"nobody has this coupon yet"}
 	WinnersAsOf = Message{"상태는 MySQL 시계로 %s 기준입니다.",

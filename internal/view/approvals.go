@@ -191,10 +191,6 @@ func (v View) planned(value string) string {
 
 // Planned prints what a change of a coupon, or of the coupon of one user, would do.
 func (v View) Planned(c *couponadmin.Change, user coupon.UserID) {
-	if !c.Changed {
-		v.Println(text.PlannedNothing, c.After.ID, output.Printable(c.After.Name))
-		return
-	}
 	v.Println(text.PlannedChange, c.After.ID, output.Printable(c.After.Name))
 	if user > 0 {
 		v.Println(text.ApprovalUser, user)

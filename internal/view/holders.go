@@ -24,6 +24,8 @@ func (v View) HolderChanged(c *couponadmin.HolderChange, done, already text.Mess
 		v.Println(text.ValidBefore, c.ExpiresAt)
 	case coupon.CouponExpired:
 		v.Println(text.ExpiredBefore, c.ExpiresAt)
+	case coupon.CouponUsed:
+		v.Println(text.UsedFor, output.Printable(c.OrderID))
 	default:
 	}
 }
