@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/language"
-
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/text"
@@ -90,14 +88,6 @@ func write(w http.ResponseWriter, r *http.Request, a answer) {
 	status, body := a.encode(w.Header(), r)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // an error is ignored: the client has hung up
-}
-
-// languageOf is the language of the sentences of a verb.
-func languageOf(r *http.Request) text.Language {
-	if httpapi.Negotiate(r.Header) == language.English {
-		return text.English
-	}
-	return text.Korean
 }
 
 // maxPrinted bounds what a verb prints, in bytes. It is in memory, and jobs keep it for a day.

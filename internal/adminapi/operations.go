@@ -114,7 +114,7 @@ func (o operation) handler(a *API) call {
 			return answer{result: invalidValues, errors: wrong}
 		}
 		values["output"] = "json"
-		c := verb.Call{By: caller, Language: languageOf(r), Verb: o.Verb, Values: values}
+		c := verb.Call{By: caller, Language: httpapi.LanguageOf(r.Header), Verb: o.Verb, Values: values}
 		var list *httpapi.Pass
 		if o.upload {
 			if list = a.Lists.Admit(caller.Name, w, a.Now()); list == nil {
@@ -137,7 +137,7 @@ func (o operation) handler(a *API) call {
 // values reads the values of a request. wrong names those that no flag would take.
 func (o operation) values(w http.ResponseWriter, r *http.Request) (v verb.Values, wrong []fieldError, problem result) {
 	v = verb.Values{}
-	l := languageOf(r)
+	l := httpapi.LanguageOf(r.Header)
 	refuse := func(field string, m text.Message, args ...any) {
 		wrong = append(wrong, fieldError{field, l.Sprintf(m, args...)})
 	}

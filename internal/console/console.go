@@ -147,12 +147,15 @@ func serveStyle(w http.ResponseWriter, _ *http.Request) {
 
 const languageCookie = "__Host-jajeong-language"
 
-// language is Korean, unless the reader has chosen English.
+// language is the one that the reader has chosen, or that of the browser.
 func language(r *http.Request) text.Language {
-	if cookie, err := r.Cookie(languageCookie); err == nil && text.Language(cookie.Value) == text.English {
-		return text.English
+	if cookie, err := r.Cookie(languageCookie); err == nil {
+		switch chosen := text.Language(cookie.Value); chosen {
+		case text.Korean, text.English:
+			return chosen
+		}
 	}
-	return text.Korean
+	return httpapi.LanguageOf(r.Header)
 }
 
 func (c *Console) setLanguage(w http.ResponseWriter, r *http.Request) {

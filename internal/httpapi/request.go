@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/jajeong/jajeong/internal/coupon"
+	"github.com/jajeong/jajeong/internal/text"
 )
 
 // Site serves an API, to pages of other origins by these methods. nothing answers the addresses that mux does not have.
@@ -75,4 +76,12 @@ func Negotiate(header http.Header) language.Tag {
 	_, index := language.MatchStrings(matcher, accept)
 	negotiated.Add(accept, languages[index])
 	return languages[index]
+}
+
+// LanguageOf is Negotiate for the sentences of verbs.
+func LanguageOf(header http.Header) text.Language {
+	if Negotiate(header) == language.English {
+		return text.English
+	}
+	return text.Korean
 }
