@@ -161,7 +161,8 @@ var resultOfMessage = []struct {
 	{text.ApprovalChanged, approvalWrong},
 	{text.KeyReused, clientKeyTaken},
 	{text.ListUnread, invalidBody}, {text.ListTooLong, invalidBody}, {text.ListEmpty, invalidBody},
-	{text.ListNotUTF8, invalidBody}, {text.ListIsWorkbook, invalidBody}, {text.ListWithoutHeader, invalidBody},
+	{text.ListNotUTF8, invalidBody}, {text.ListOtherHeader, invalidBody}, {text.ListTwoColumns, invalidBody},
+	{text.ListIsWorkbook, invalidBody}, {text.ListWithoutHeader, invalidBody},
 	{text.ListWrongUser, invalidBody}, {text.ListNumberShortened, invalidBody}, {text.ListWrongJSON, invalidBody},
 }
 

@@ -40,7 +40,8 @@ func (a *API) carryOut(r *http.Request, o order, list *httpapi.Pass) answer {
 	c := o.call
 	list.Share()
 	begun, err := a.Jobs.Start(r.Context(), job.Work{
-		Job: job.Job{ID: rand.Text(), Caller: c.By.Name, Verb: c.Verb.Path, Digest: c.Values["expect-digest"]},
+		Job: job.Job{ID: rand.Text(), Caller: c.By.Name, Verb: c.Verb.Asked(c.Values),
+			Digest: c.Values["expect-digest"]},
 		Before: func(ctx context.Context, tx *sql.Tx, id string) (err error) {
 			if o.key != "" {
 				repeated, o.again, err = takeKey(ctx, tx, id, o)
@@ -55,7 +56,7 @@ func (a *API) carryOut(r *http.Request, o order, list *httpapi.Pass) answer {
 			if o.again && (made.result == previewChanged || made.result == approvalWrong) {
 				made = refuse(mayBeDone)
 			}
-			return made.ofJob(c.Language)
+			return made.ofJob(o)
 		},
 	})
 	switch {

@@ -63,6 +63,9 @@ func TestAPI_GrantsToAList(t *testing.T) {
 	s.Exec("UPDATE job SET at = at - INTERVAL 31 SECOND")
 	release()
 	require.Equal(t, "IDEMPOTENCY_KEY_REUSED", send("finance", other, "quiz", carry...).code())
+	s.Exec("UPDATE coupon SET frozen = TRUE, version = version + 1")
+	require.Equal(t, "REFUSED", send("finance", list, "quiz", carry...).code())
+	s.Exec("UPDATE coupon SET frozen = FALSE, version = version + 1") // what was begun goes on all the same
 	done := send("finance", list, "quiz", carry...)
 	require.Equal(t, json.Number("6000"), done.body["granted"], done.text)
 	require.Equal(t, done.text, send("finance", list, "quiz", carry...).text)

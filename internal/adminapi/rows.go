@@ -10,7 +10,6 @@ import (
 
 	"github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/mysqltx"
-	"github.com/jajeong/jajeong/internal/text"
 )
 
 const (
@@ -57,19 +56,19 @@ func digestOf(o order) string {
 }
 
 // ofJob is the answer as a job keeps it. What was refused because of its values is not kept: the same key may come with
-// other values.
-func (a answer) ofJob(l text.Language) (ended job.Job) {
+// other values. A refusal is not the last word about an order of which an earlier attempt may have done a part.
+func (a answer) ofJob(o order) (ended job.Job) {
 	if a.result == invalidValues {
 		return job.Job{}
 	}
 	ended.Status, ended.Answer = a.status, a.body
 	if a.result != "" {
-		ended.Status, ended.Answer = a.problem(l)
+		ended.Status, ended.Answer = a.problem(o.call.Language)
 	}
 	switch {
 	case ended.Status < http.StatusBadRequest:
 		ended.State = job.Done
-	case ended.Status < http.StatusInternalServerError:
+	case ended.Status < http.StatusInternalServerError && !o.again:
 		ended.State = job.Refused
 	default:
 		ended.State = job.Failed

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/jajeong/jajeong/internal/httpapi"
 	"github.com/jajeong/jajeong/internal/text"
@@ -20,6 +21,9 @@ func receive(w http.ResponseWriter, r *http.Request, c *verb.Call, pass *httpapi
 	case errors.As(err, new(*http.MaxBytesError)):
 		return &answer{result: bodyTooLarge, detail: text.In(c.Language,
 			text.Errorf(text.ListTooLong, userlist.MaxUsers, userlist.MaxBytes>>20))}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &answer{result: unavailable, detail: text.In(c.Language,
+			text.Errorf(text.ListTooSlow, int(httpapi.ListArrives.Minutes())))}
 	case err != nil:
 		return &answer{result: invalidBody, detail: text.In(c.Language, text.Errorf(text.ListUnread, err))}
 	case len(list) == 0:

@@ -323,6 +323,9 @@ func (t Ticket) use(ctx context.Context, tx mysqltx.Querier, policy Policy, plan
 	plan.Salt = used.Plan.Salt
 	switch {
 	case !used.MayBeUsed():
+		if used.Plan.isOfList() && used.State == Used { // it was given, and has expired since
+			used.State = Expired
+		}
 		return used, refuse(plan, text.ApprovalNotGiven, used.ID, used.State)
 	case !used.Plan.sameRequest(plan):
 		return used, refuse(plan, text.ApprovalOfOther, used.ID, used.Plan.Action, used.Plan.Coupon)

@@ -94,6 +94,8 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case requested && own:
 		p.Lead = []string{p.say(text.ConsoleWaitForOther)}
+	case p.Approval.Use && a.State == approval.Used:
+		p.Lead = []string{p.say(text.ConsoleListBegun)}
 	case p.Approval.Use:
 		p.Lead = []string{p.say(text.ConsoleMayUse)}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/coupon"
@@ -23,7 +24,7 @@ import (
 // field is an input of a form.
 type field struct {
 	Name, Kind, Label, Value, Hint string
-	Required                       bool
+	Required, Either               bool
 	Options                        []option
 	Wrong                          string // what is wrong with the value
 }
@@ -48,12 +49,18 @@ type do struct {
 // checked is the value of a checkbox that is on.
 const checked = "true"
 
+// grouped is a number as people write it, such as 10,000.
+var grouped = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+$`)
+
 // valuesOf reads the fields of a form. complete reports whether every required one is there.
 func valuesOf(one *verb.Verb, given url.Values) (v verb.Values, complete bool) {
 	v, complete = verb.Values{}, true
 	var anything, choice, chosen bool
 	for _, f := range one.Fields {
 		v[f.Name] = strings.TrimSpace(given.Get(f.Name))
+		if f.Kind == verb.Number && grouped.MatchString(v[f.Name]) {
+			v[f.Name] = strings.ReplaceAll(v[f.Name], ",", "")
+		}
 		complete = complete && (v[f.Name] != "" || !f.Required)
 		anything = anything || v[f.Name] != ""
 		choice, chosen = choice || f.Either, chosen || f.Either && v[f.Name] != ""
@@ -65,7 +72,8 @@ func valuesOf(one *verb.Verb, given url.Values) (v verb.Values, complete bool) {
 func fieldsOf(l text.Language, one *verb.Verb, v verb.Values, wrong map[string]string) (fields []field) {
 	for _, of := range one.Fields {
 		f := field{Name: of.Name, Kind: string(of.Kind), Label: of.Label.In(l), Hint: of.Hint.In(l),
-			Value: cmp.Or(v[of.Name], of.Default), Required: of.Required, Wrong: wrong[of.Name]}
+			Value: cmp.Or(v[of.Name], of.Default), Required: of.Required, Either: of.Either,
+			Wrong: wrong[of.Name]}
 		for _, choice := range of.Choices {
 			f.Options = append(f.Options, option{choice, choiceWord(l, choice)})
 		}
@@ -140,8 +148,14 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 	p := c.page(r, language(r).Sprintf(one.Title))
 	p.Form = &form{Action: "/do/" + one.Name(), Method: "get", Button: p.say(text.ConsolePreview),
 		Fields: fieldsOf(p.Language, one, v, nil)}
-	if fileField(p.Form.Fields) != nil {
+	p.Form.Fields = slices.DeleteFunc(p.Form.Fields, func(f field) bool { // one way of two, for which there is no right
+		return f.Either && !p.Person.May(one.RightFor(verb.Values{f.Name: "1"}))
+	})
+	if file := fileField(p.Form.Fields); file != nil {
 		p.Form.Method, p.Form.Upload = "post", true
+		if r.Method == http.MethodPost && !complete {
+			file.Wrong = p.say(text.ConsoleNoFile)
+		}
 	}
 	p.Links = []link{{Text: p.say(text.ConsoleBack), Href: back(one, v)}}
 	if !complete {
@@ -166,7 +180,9 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	seen := c.read(ctx, p, verb.Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: sent.stdin()})
-	p.Form.Fields = fieldsOf(p.Language, one, v, seen.Wrong)
+	for i := range p.Form.Fields {
+		p.Form.Fields[i].Wrong = seen.Wrong[p.Form.Fields[i].Name]
+	}
 	policy, err := c.policy(r.Context())
 	if err != nil {
 		c.failed(w, r, err)
@@ -186,8 +202,9 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 			}
 		}
 		if sent.file != nil && one.TakesFile() {
-			p.Do.File = fileField(p.Form.Fields)
-			p.Do.File.Hint, p.Do.File.Required = p.say(text.ConsoleSameFile), true
+			again := *fileField(p.Form.Fields)
+			again.Hint, again.Required = p.say(text.ConsoleSameFile), true
+			p.Do.File = &again
 		}
 	}
 	c.show(w, p.status(), p)
@@ -255,7 +272,7 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 	list, stdin := sent.pass, sent.stdin() // sent has the whole list, which the verb reads at once
 	list.Share()
 	begun, err := c.Jobs.Start(r.Context(), record.Work{
-		Job:     record.Job{ID: j.ID, Caller: j.Person.Name, Verb: one.Path, Digest: v["expect-digest"]},
+		Job:     record.Job{ID: j.ID, Caller: j.Person.Name, Verb: one.Asked(v), Digest: v["expect-digest"]},
 		Printed: j.printed,
 		Do: func(ctx context.Context, tell func(done, of int)) record.Job {
 			defer list.Leave()

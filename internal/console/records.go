@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/jajeong/jajeong/internal/audit"
 	record "github.com/jajeong/jajeong/internal/job"
 	"github.com/jajeong/jajeong/internal/output"
 	"github.com/jajeong/jajeong/internal/signin"
 	"github.com/jajeong/jajeong/internal/text"
+	"github.com/jajeong/jajeong/internal/verb"
 )
 
 // stateOf is how a job with an exit code has ended.
@@ -35,14 +37,28 @@ func (c *Console) lastJobs(ctx context.Context, p *page, locale output.Locale) (
 	}
 	for _, j := range all {
 		title := output.Printable(fmt.Sprint(j.Caller, ", ", j.Verb))
-		if one := c.Verbs.At(j.Verb); one != nil && j.Caller == p.Person.Name {
-			title = p.say(one.Title)
+		if j.Caller == p.Person.Name {
+			title = c.titleOf(p, j.Verb)
 		}
 		state := p.say(text.ConsoleJobStates[string(j.State)])
 		links = append(links, link{Href: "/jobs/" + j.ID,
 			Text: p.say(text.ConsoleJob, title, locale.Instant(j.BeganAt), state)})
 	}
 	return links, err
+}
+
+// titleOf is that of a verb as a job records it: what was asked for was not done.
+func (c *Console) titleOf(p *page, recorded string) string {
+	path, asked := strings.CutSuffix(recorded, verb.Asks)
+	one := c.Verbs.At(path)
+	switch {
+	case one == nil || one.Title == text.Message{}:
+		return "settle " + output.Printable(recorded)
+	case asked:
+		return p.say(text.ConsoleAsk, p.say(one.Title))
+	default:
+		return p.say(one.Title)
+	}
 }
 
 // recordPage shows what is recorded of a job: to the person whose it is, and of a key's to who may see lists.

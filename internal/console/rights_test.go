@@ -104,6 +104,20 @@ func pagesAreForTheirRoles(t *testing.T, d pages) {
 		}
 		require.Equal(t, want, got, path)
 	}
+	// Of two ways to give a coupon, people see the one that they may use.
+	for group, of := range map[string]struct {
+		user string
+		ways []bool
+	}{"team-cs": {"3", []bool{true, false}}, "team-finance": {"", []bool{false, true}},
+		"team-ops": {"", []bool{true, true}}} {
+		_, page, _ := visitor{t, site, "p-" + group, group}.ask(http.MethodGet,
+			fmt.Sprintf("/do/grant?coupon=%d&user=%s", id, of.user), nil)
+		ways := []bool{strings.Contains(page, `id="f-user"`), strings.Contains(page, `type="file"`)}
+		require.Equal(t, of.ways, ways, group)
+	}
+	_, page, _ := visitor{t, site, "p-ops", "team-ops"}.ask(http.MethodGet,
+		fmt.Sprintf("/do/add-seats?coupon=%d&seats=1,000", id), nil)
+	require.Contains(t, page, "sha256:", "a number as people write it")
 	status, _, _ := visitor{t, site, "nobody", "x"}.ask(http.MethodGet, "/", nil)
 	require.Equal(t, http.StatusForbidden, status, "a group without a role")
 }

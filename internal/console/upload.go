@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/jajeong/jajeong/internal/httpapi"
@@ -57,8 +58,11 @@ func (c *Console) received(w http.ResponseWriter, r *http.Request) (u upload, er
 			u.values.Add(part.FormName(), content.String())
 		}
 	}
-	if errors.As(err, new(*http.MaxBytesError)) {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
 		err = text.UsageErrorf(text.ListTooLong, userlist.MaxUsers, userlist.MaxBytes>>20)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = text.UsageErrorf(text.ListTooSlow, int(httpapi.ListArrives.Minutes()))
 	}
 	return u, err
 }
@@ -84,9 +88,9 @@ func (u upload) stdin() io.Reader {
 
 // fileField returns the field of a verb that takes a file; nil if it has none.
 func fileField(fields []field) *field {
-	for _, f := range fields {
-		if f.Kind == string(verb.File) {
-			return &f
+	for i := range fields {
+		if fields[i].Kind == string(verb.File) {
+			return &fields[i]
 		}
 	}
 	return nil

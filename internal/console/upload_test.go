@@ -58,6 +58,8 @@ func TestUpload_OfAListNeedsTheSameFileAgain(t *testing.T) {
 	few, all := csvOf(t, users[1:]...), csvOf(t, append(users, 99_999)...)
 	form := "main a[href='/do/grant?coupon=" + id.String() + "']"
 	kim.Run(chromedp.Navigate(site+"/coupons/"+id.String()), chromedp.Click(form), chromedp.WaitVisible("#f-file"))
+	kim.Run(chromedp.Click("main form.fields button"))
+	says(kim, "파일을 선택하세요")
 	page := filepath.Join(t.TempDir(), "x.xlsx")
 	require.NoError(t, os.WriteFile(page, []byte("PK\x03\x04"), 0o600))
 	choose("#f-file", page)
@@ -75,6 +77,8 @@ func TestUpload_OfAListNeedsTheSameFileAgain(t *testing.T) {
 		})
 	}
 	done()
+	kim.Run(chromedp.Navigate(site + "/"))
+	says(kim, "승인 요청: 쿠폰 지급") // it was asked for, not done
 
 	lee.Run(chromedp.Navigate(site+"/approvals/1"), chromedp.SendKeys("#approve-reason", "FIN-6"),
 		chromedp.Click("button.main"), chromedp.WaitVisible(".lead"))
@@ -90,6 +94,8 @@ func TestUpload_OfAListNeedsTheSameFileAgain(t *testing.T) {
 	use(all)
 	says(kim, "6001명 가운데 6000명에게 지급했습니다")
 	require.EqualValues(t, 6000, d.Number("SELECT COUNT(*) FROM user_coupon"))
+	kim.Run(chromedp.Navigate(site + "/approvals/1"))
+	says(kim, "지급을 시작했습니다")
 	d.AddUsers(99_999) // the list is not done, as after a stop: its approval still holds
 	use(all)
 	says(kim, "6001명 가운데 1명에게 지급했습니다")

@@ -1,7 +1,7 @@
 // Package job keeps a record of the changes that settle console makes, for persons and for keys of the management API.
 //
 // A job is a row that says who makes which change, and how far it has come. While it runs, its process records a sign
-// of life every few seconds. A process that dies leaves a row without signs of life: after 30 s such a job is shown as
+// of life every second. A process that dies leaves a row without signs of life: after 30 s such a job is shown as
 // INTERRUPTED. No row has that state, and nobody waits for it: what a job does is safe to kill and to repeat.
 package job
 
@@ -117,7 +117,7 @@ func List(ctx context.Context, q mysqltx.Querier, f Filter) ([]Job, error) {
 }
 
 // betweenSigns is the time between two signs of life.
-const betweenSigns = 5 * time.Second
+const betweenSigns = time.Second
 
 // Progress is how far a job is. Tell is the Progress of a verb's call.
 type Progress struct{ done, of atomic.Int64 }

@@ -34,7 +34,7 @@ var ConsoleWords = map[string]Message{
 	"last":        {"지난 야간 실행", "Last nightly run"},
 	"none":        {"기록이 없습니다", "none yet"},
 	"nothingOpen": {"지금 신청을 받고 있거나 정산을 기다리는 쿠폰이 없습니다.", "No coupon takes applications or waits for a run."},
-	"jobs":        {"내가 실행한 작업", "What you have started"},
+	"jobs":        {"최근 작업", "Last changes"},
 }
 
 // ConsoleTitles are the titles of pages that refuse something.
@@ -113,6 +113,7 @@ var (
 	ConsoleRetry       = Message{"검토 중인 신청 재시도", "Retry applications under review"}
 	ConsoleDrop        = Message{"검토 중인 신청을 거절로 종료", "Reject applications under review"}
 	ConsoleSameFile    = Message{"미리 본 것과 같은 파일을 다시 선택하세요. 명단은 저장하지 않습니다.", "Choose the file of the preview again: lists are not stored."}
+	ConsoleNoFile      = Message{"파일을 선택하세요.", "Choose a file."}
 	ConsoleFileMissing = Message{"승인받은 명단 파일을 선택하세요.", "Choose the file of the list that was approved."}
 	ConsoleOneUpload   = Message{"이 계정으로 보낸 다른 명단이나 다른 사람들의 명단 네 개를 읽고 있습니다. 잠시 후 다시 시도하세요.", "Another list of yours is being read, or four lists of others. Try again in a moment."}
 	ConsoleGrantList   = Message{"명단으로 쿠폰 지급", "Give the coupon to a list"}
@@ -138,6 +139,7 @@ var (
 	ConsoleWaitForOther = Message{"다른 사람의 승인을 기다리고 있습니다.", "This waits for the approval of another person."}
 	ConsoleOpenRequests = Message{"승인을 기다리는 요청만", "only those that wait"}
 	ConsoleToApprove    = Message{"승인을 기다리는 요청 %d건", "%d requests wait for approval"}
+	ConsoleListBegun    = Message{"이 승인으로 지급을 시작했습니다. 중단되었다면 같은 파일로 다시 실행하세요. 남은 고객에게만 지급합니다.", "Giving by this approval has begun. If it was interrupted, carry it out again with the same file: only the others get the coupon."}
 	ConsoleMayUse       = Message{"승인되었습니다. 아래 단추를 누르면 승인받은 내용 그대로 실행됩니다.", "This is approved. The button below carries out exactly what was approved."}
 
 	ConsoleDue           = Message{"신청을 받고 있거나 정산을 기다리는 쿠폰", "Coupons that take applications or wait for a run"}

@@ -34,7 +34,7 @@ var fields = map[string]field{
 		Message{"지정한 건수가 모두 정산된 경우에만 나머지를 시도합니다.", "The others are tried only if all of these are settled."}},
 	"cutoff": {Message{"정산할 신청", "Settle what has arrived until"}, Message{}},
 	"coupon grant file": {Message{"고객 명단", "List of users"},
-		Message{"엑셀에서 저장한 CSV(고객번호 한 열, 또는 user_id 열) 또는 NDJSON. 고객 한 명에게만 지급하려면 고객번호를 입력하세요.", "CSV as Excel saves it, with the ids in one column or in the column user_id, or NDJSON. For one user, enter the id instead."}},
+		Message{"엑셀에서 저장한 CSV(고객번호 한 열, 또는 user_id 열) 또는 NDJSON", "CSV as Excel saves it, with the ids in one column or in the column user_id, or NDJSON"}},
 	"free-seat": {Message{"회수한 수량을 다음 순번에 발급", "Give the seat to the next in line"}, Message{}},
 	"until":     {Message{"유효한 마지막 날", "Last valid day"}, Message{}},
 	"receipt":   {Message{"접수증", "Receipt"}, Message{}},

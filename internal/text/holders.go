@@ -49,6 +49,7 @@ var (
 		"It stopped after %d of the %d user{|s} of the list. Run it again with the same list: the others get the coupon, and nobody gets it twice."}
 	ListNotMarked = Message{"Redis에 반영되었는지 확인하지 못했습니다: %v\n지급받은 고객의 신청이 접수될 수 있지만, 정산할 때 이미 발급됨(ALREADY_ISSUED)으로 처리됩니다.",
 		"Redis may not have the change: %v\nIt may still accept applications of these users, which are then settled as ALREADY_ISSUED."}
+	ListCost       = Message{"명단 전체의 최대 할인 총액: %s원", "The whole list makes discounts of up to %s won possible."}
 	ListNotGiven   = Message{"지급받지 못하는 고객(%d명 가운데 %d명 표시):", "Who cannot get it (%[2]d of %[1]d):"}
 	ColumnListed   = Message{"명단", "on the list"}
 	ColumnNew      = Message{"지급", "get it"}

@@ -88,6 +88,7 @@ var words = map[string]Message{
 	"minimum-won": {"최소 주문 금액(원)", "smallest order in won"}, "line-limit": {"대기열 한도", "line limit"}, "campaign": {"캠페인", "campaign"},
 	"total_quantity": {"수량", "seats"}, "user_coupon.status": {"고객의 쿠폰", "coupon of the user"}, "expires_at": {"유효 기한", "valid until"},
 	"winners": {"발급 대상", "winners"}, "written off": {"유실로 인정할 신청", "written off"}, "digest": {"해시", "digest"}, "entries": {"신청 수", "entries"}, "list": {"목록의 해시", "digest of the list"},
+	"file": {"명단", "list"}, "users": {"명단의 고객 수", "users of the list"},
 	"order": {"주문", "order"}, "REFUNDED": {"환불됨", "refunded"},
 	"put back": {"되돌릴 신청", "put back"},
 	"cutoff":   {"정산 기준 시각", "cutoff"}, "cause": {"원인", "cause"}, "user": {"DLQ 항목", "DLQ entry"}, "free-seat": {"수량 돌려놓기", "free the seat"},

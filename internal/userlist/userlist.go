@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jajeong/jajeong/internal/coupon"
 	"github.com/jajeong/jajeong/internal/text"
@@ -108,6 +109,9 @@ func (r *reader) add(line int, value string) (enough bool) {
 	switch {
 	case user > 0:
 		r.users = append(r.users, user)
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		r.wrong = []error{text.UsageErrorf(text.ListNotUTF8)} // each line would be wrong
+		return true
 	case strings.ContainsAny(value, "eE.") && strings.ContainsAny(value, "0123456789"):
 		r.wrong = append(r.wrong, text.UsageErrorf(text.ListNumberShortened, line, coupon.ShownMember(value)))
 	default:
@@ -140,11 +144,17 @@ func (r *reader) readCSV() error {
 		}
 		line, _ := c.FieldPos(0)
 		if at < 0 { // the first record
-			if at = header(record); at >= 0 {
+			if at, err = header(record); err != nil {
+				return err
+			}
+			if at >= 0 {
 				continue
 			}
 			if at = 0; len(record) > 1 {
 				return text.UsageErrorf(text.ListWithoutHeader, column)
+			}
+			if name := record[0]; utf8.ValidString(name) && !strings.ContainsAny(name, "0123456789") {
+				return text.UsageErrorf(text.ListOtherHeader, coupon.ShownMember(name), column)
 			}
 		}
 		if len(strings.TrimSpace(strings.Join(record, ""))) == 0 { // Excel leaves empty rows
@@ -161,10 +171,18 @@ func (r *reader) readCSV() error {
 }
 
 // header returns the place of the column of ids; -1 if the record is no header.
-func header(record []string) int {
-	return slices.IndexFunc(record, func(name string) bool {
-		return strings.EqualFold(strings.TrimSpace(name), column)
-	})
+func header(record []string) (at int, err error) {
+	at = -1
+	for i, name := range record {
+		if !strings.EqualFold(strings.TrimSpace(name), column) {
+			continue
+		}
+		if at >= 0 {
+			return at, text.UsageErrorf(text.ListTwoColumns, column)
+		}
+		at = i
+	}
+	return at, nil
 }
 
 // readJSON reads an object a line. An id may be a number or a string.
@@ -174,11 +192,11 @@ func (r *reader) readJSON() error {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(lines.Bytes(), &object); err != nil {
+		id, err := idIn(lines.Bytes())
+		if err != nil {
 			return text.UsageErrorf(text.ListWrongJSON, line, err)
 		}
-		if r.add(line, strings.Trim(string(object[column]), `"`)) {
+		if r.add(line, strings.Trim(id, `"`)) {
 			return nil
 		}
 	}
@@ -186,4 +204,35 @@ func (r *reader) readJSON() error {
 		return text.UsageErrorf(text.ListUnread, err)
 	}
 	return nil
+}
+
+// idIn returns the id of an object, as it is written. Two of them are an error: nobody knows who is meant.
+func idIn(line []byte) (id string, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	if _, err := decoder.Token(); err != nil {
+		return "", err
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = decoder.Decode(&value)
+		}
+		switch {
+		case err != nil:
+			return "", err
+		case name != column:
+		case id != "":
+			return "", fmt.Errorf("%q twice", column)
+		default:
+			id = string(value)
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the closing brace
+		return "", err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("more than one value")
+	}
+	return id, nil
 }

@@ -53,10 +53,15 @@ func TestRead_Refusals(t *testing.T) {
 		"nothing":            {"", text.ListEmpty, "no user"},
 		"a header alone":     {"\ufeffuser_id\r\n", text.ListEmpty, "user_id"},
 		"blanks":             {" \r\n \n", text.ListEmpty, "no user"},
-		"UTF-16":             {"\xff\xfe7\x00", text.ListNotUTF8, "UTF-16"},
+		"UTF-16":             {"\xff\xfe7\x00", text.ListNotUTF8, "CSV UTF-8"},
+		"UTF-16 by number":   {"7\x00\n\x008\x00\n", text.ListNotUTF8, "CSV UTF-8"},
+		"EUC-KR":             {"\xb0\xed\xb0\xb4\xb9\xf8\xc8\xa3\n7\n", text.ListNotUTF8, "CSV UTF-8"},
 		"a workbook":         {"PK\x03\x04…", text.ListIsWorkbook, "workbook"},
 		"several columns":    {"7,김\n8,이\n", text.ListWithoutHeader, "user_id"},
-		"another header":     {"고객번호\n7\n", text.ListWrongUser, `line 1: "고객번호"`},
+		"another header":     {"고객번호\n7\n", text.ListOtherHeader, `"고객번호"`},
+		"two headers":        {"user_id;memo;user_id\n7;x;8\n", text.ListTwoColumns, "user_id"},
+		"two ids in JSON":    {`{"user_id":7,"user_id":8}`, text.ListWrongJSON, "twice"},
+		"two objects a line": {`{"user_id":7}{"user_id":8}`, text.ListWrongJSON, "line 1"},
 		"a leading zero":     {"7\n08\n", text.ListWrongUser, `line 2: "08"`},
 		"zero":               {"user_id\n0\n", text.ListWrongUser, `line 2: "0"`},
 		"too large":          {"18446744073709551616\n", text.ListWrongUser, "line 1"},
@@ -73,7 +78,7 @@ func TestRead_Refusals(t *testing.T) {
 	}
 	_, err := Read(strings.NewReader("7\nx\ny\n8\n"))
 	require.EqualError(t, err, "line 2: \"x\" is no user id\nline 3: \"y\" is no user id", "every wrong line is named")
-	_, err = Read(strings.NewReader(strings.Repeat("x\n", 1000)))
+	_, err = Read(strings.NewReader("7\n" + strings.Repeat("x\n", 1000)))
 	require.Equal(t, maxWrong, len(text.Split(err)), "but not too many")
 }
 

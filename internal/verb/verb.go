@@ -89,6 +89,17 @@ func (v *Verb) Name() string {
 	return v.Path[strings.LastIndex(v.Path, " ")+1:]
 }
 
+// Asks follows the path of a verb that only asks for the approval of a change.
+const Asks = " --ask"
+
+// Asked is the path of the verb, with Asks if a call with these values only asks for an approval.
+func (v *Verb) Asked(values Values) string {
+	if values["ask"] != "" {
+		return v.Path + Asks
+	}
+	return v.Path
+}
+
 // RightFor returns the right that a call of the verb needs.
 func (v *Verb) RightFor(values Values) signin.Right {
 	if v.RightOf != nil {

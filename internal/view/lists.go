@@ -1,6 +1,8 @@
 package view
 
 import (
+	"fmt"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/jajeong/jajeong/internal/couponadmin"
@@ -15,6 +17,9 @@ func (v View) ListGranted(l *couponadmin.ListGrant) { v.list(text.ListGranted, l
 func (v View) ListPlanned(l *couponadmin.ListGrant) {
 	v.list(text.ListPlanned, l)
 	if l.Plan.Action != "" {
+		if l.Plan.CostWon > 0 { // of the whole list, as an approval has it
+			v.Println(text.ListCost, output.Grouped(fmt.Sprint(l.Plan.CostWon)))
+		}
 		output.Plan(v.W, l.Plan.Digest(), l.Plan.CostWon)
 	}
 }
