@@ -117,6 +117,9 @@ func answerOf(answered verb.Answer, out *printed, notes *output.Document, l text
 		return succeed(out.all.Bytes())
 	}
 	a := answer{result: resultOf(answered), detail: cmp.Or(sentences(notes), errorsIn(l, answered.Errs))}
+	if a.result == approvalNeeded {
+		a.detail = "" // the verb names its flag
+	}
 	if json.Valid(out.all.Bytes()) {
 		a.printed = out.all.Bytes()
 	}
