@@ -64,6 +64,7 @@
 //   - waits for a copy under way, and commits those handed over to the journal, but for those before the opening
 //   - walks the journal by arrival, looks for everybody in Redis first and then in MySQL, and enters who is accounted
 //     for nowhere. Who stands at a later arrival moves forward
+//   - commits a change before it enters anybody: a primary that was replaced, and is still reached, cannot
 //   - marks again who has the coupon or was rejected
 //   - enters, if people are still missing or more are marked than have a coupon, those marked as issued who have none:
 //     MySQL has lost their settlement

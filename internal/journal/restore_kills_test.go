@@ -161,7 +161,7 @@ func TestRestore_AfterLostCommits(t *testing.T) {
 		require.Equal(t, []audit.Payload{audit.Restored{Back: 3, Moved: 1}},
 			d.Payloads(s.id, audit.ApplicationsRestored))
 		if made < n {
-			require.EqualValues(t, 4, n, "adopt, restore and end")
+			require.EqualValues(t, 5, n, "adopt, enter, restore and end")
 			break
 		}
 	}

@@ -108,7 +108,9 @@ func (r *restore) deservesARow(a coupon.Arrival) bool {
 	return r.possible(a) || r.opened(a) && a < coupon.ArrivalAt(r.coupon.ClosesAt)
 }
 
-// enter enters applications that are in the journal.
+// enter enters applications that are in the journal. The change before it is only committed by a server that still is
+// the primary: one that was replaced, and that this session still reaches, is read-only or gets no acknowledgement. It
+// knows nothing of the settlements of the new one, whose winners would stand again.
 func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
 	if r.order.DryRun {
 		for _, e := range lost {
@@ -116,6 +118,15 @@ func (r *restore) enter(ctx context.Context, lost []candidates.Entry) error {
 		}
 		r.done.Back += int64(len(lost))
 		return nil
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	err := r.beside(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return mysqltx.Exec(ctx, tx, 1, wroteSQL, r.coupon.ID)
+	})
+	if err != nil {
+		return err
 	}
 	ctx, cancel := mysqltx.Meanwhile(ctx)
 	defer cancel()

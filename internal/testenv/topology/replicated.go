@@ -147,6 +147,12 @@ func (r *Replicated) Behind(t *testing.T) {
 	exec(t, r.onReplica, r.family.stopReceiving)
 }
 
+// Follow lets the replica receive again.
+func (r *Replicated) Follow(t *testing.T) {
+	t.Helper()
+	exec(t, r.onReplica, r.family.start)
+}
+
 // AwaitApplied waits until the replica has applied what the primary has committed until now.
 func (r *Replicated) AwaitApplied(t *testing.T) {
 	t.Helper()
