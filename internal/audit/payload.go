@@ -183,9 +183,9 @@ func ChangeOf(was, is coupon.Coupon) CouponChange {
 	}
 }
 
-// Unfinalised says why a coupon is to be settled again: for its new seats, or because Redis has lost its end.
+// Unfinalised says why a coupon is to be settled again: for its new seats, or because Redis or MySQL has lost its end.
 type Unfinalised struct {
-	RedisLostEnd bool `json:"redisLostEnd,omitzero"`
+	LostEnd bool `json:"lostEnd,omitzero"`
 }
 
 // HolderChange is a change of the coupon of the event's user.

@@ -83,7 +83,7 @@
 // keep what they know of it: each server may lose the end. `settle serve` looks whether Redis still has it
 // (Open.Ended): another server may lack the closing and the settlement. Then finalised_at becomes NULL, and the coupon
 // is restored, settled and finalised as any other. If MySQL has lost the end, the coupon misses its winners, who are
-// restored by their marks.
+// restored by their marks. If MySQL knows an earlier end, more are marked than have a coupon: that end is taken back.
 //
 // # What is left
 //

@@ -38,11 +38,12 @@ func ListGuarded(ctx context.Context, db *mysqltx.DB) (all []Open, err error) {
 }
 
 // Ended reports whether the Redis server that was looked at has swept the finalised coupon, and nobody stands, was
-// handed over or is to be restored. A coupon for which nobody ever applied has nothing to lose.
+// handed over or is to be restored. More marks than coupons tell that MySQL has lost a settlement, and knows an earlier
+// end. A coupon for which nobody ever applied has nothing to lose.
 func (o Open) Ended(l coupon.Look) bool {
 	b := o.Books
 	empty := b.Settled() == 0 && b.UpTo == 0 && l.Accepted == 0
-	return l.Waiting+l.DLQ+l.Returned+b.Asked == 0 && (l.Swept || empty)
+	return l.Waiting+l.DLQ+l.Returned+b.Asked == 0 && l.Issued <= b.Issued && (l.Swept || empty)
 }
 
 // OpenAgain takes the end back, and writes an audit event: the coupon is restored, and the next run settles and
@@ -65,7 +66,7 @@ func OpenAgain(ctx context.Context, db *mysqltx.DB, id coupon.CouponID) (opened 
 			return err
 		}
 		return audit.Append(ctx, tx, audit.Origin{At: at}, audit.CouponUnfinalised, id,
-			audit.Entry{Payload: audit.Unfinalised{RedisLostEnd: true}})
+			audit.Entry{Payload: audit.Unfinalised{LostEnd: true}})
 	})
 	return opened, mysqltx.Wrap(err, "take back the end of coupon %d", id)
 }

@@ -47,8 +47,8 @@ func (l Locale) Detail(action audit.Action, stored audit.Detail) string {
 		w.changed(is.CouponChange)
 	case audit.Unfinalised:
 		why := text.DetailForNewSeats
-		if is.RedisLostEnd {
-			why = text.DetailRedisLostEnd
+		if is.LostEnd {
+			why = text.DetailLostEnd
 		}
 		w.say(l.Sprintf(why))
 	case audit.Forgotten:

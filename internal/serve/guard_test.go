@@ -64,10 +64,44 @@ func TestGuard_TakesBackAnEndThatRedisDoesNotHave(t *testing.T) {
 			forget(d, id)
 			require.NoError(t, task.guard(t.Context()))
 			require.False(t, isFinalised(d, id))
-			require.Equal(t, []audit.Payload{audit.Unfinalised{RedisLostEnd: true}},
+			require.Equal(t, []audit.Payload{audit.Unfinalised{LostEnd: true}},
 				d.Payloads(id, audit.CouponUnfinalised))
 		})
 	}
+}
+
+// The end was taken back once, somebody else was settled, and MySQL loses that: it knows the first end. The marks tell.
+func TestGuard_TakesBackAnEarlierEnd(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	d.AddUsers(1, 2)
+	id := d.AddCoupon(3)
+	d.Apply(id, 1)
+	d.Journal(id)
+	d.SetWindow(id, d.Now().Add(-time.Hour), d.Now())
+	d.SettleNow(id)
+	require.True(t, isFinalised(d, id))
+	before, err := d.CopyTables(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, d.Redis.HDel(t.Context(), d.Key("state", id), "final").Err())
+	d.ApplyAt(id, "2", d.Now().Add(-time.Minute))
+	task := newJournalTask(d)
+	require.NoError(t, task.guard(t.Context()))
+	d.SettleNow(id)
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	require.True(t, isFinalised(d, id))
+
+	d.PutTablesBack(before)
+	d.PodsDie()
+	require.Equal(t, []coupon.UserID{1}, d.Issued(id))
+	require.NoError(t, newJournalTask(d).guard(t.Context()))
+	require.False(t, isFinalised(d, id))
+	d.Restore(id)
+	d.SettleNow(id)
+	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
+	require.True(t, isFinalised(d, id))
+	require.NoError(t, newJournalTask(d).guard(t.Context()))
+	require.True(t, isFinalised(d, id))
 }
 
 // Redis goes back to before the closing, and pods accept somebody there.

@@ -420,7 +420,7 @@ func (t *Journal) guard(ctx context.Context) error {
 		opened, err := journal.OpenAgain(ctx, t.DB, one.ID)
 		problems = errors.Join(problems, err)
 		if opened {
-			t.Logger.Error("redis does not know that the coupon was finalised; the next run settles it again",
+			t.Logger.Error("redis and mysql do not agree on the end of a coupon; the next run settles it again",
 				zap.Uint64("coupon_id", uint64(one.ID)))
 		}
 	}

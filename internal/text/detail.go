@@ -6,8 +6,8 @@ var (
 		"all applications under review"}
 	DetailForNewSeats = Message{"새로 늘어난 수량을 발급하기 위해",
 		"so that a run issues the new seats"}
-	DetailRedisLostEnd = Message{"Redis에서 종결 상태가 유실되어 다시 정산하기 위해",
-		"because redis had lost its end: a run settles it again"}
+	DetailLostEnd = Message{"Redis나 MySQL에서 종결이 유실되어 다시 정산하기 위해",
+		"because redis or mysql had lost its end: a run settles it again"}
 	DetailWrittenOff = Message{"유실된 신청 %d건 인정: %s; %s",
 		"%d application{|s} written off: %s; %s"}
 	DetailGapHeld = Message{"접수된 신청 %[2]d건 중 %[1]d건을 찾을 수 없음: %[3]s",
