@@ -330,7 +330,7 @@ CREATE TABLE IF NOT EXISTS job (
     `of`     BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- how many there are; 0: not known
     state    VARCHAR(11)     NOT NULL,            -- RUNNING, DONE, REFUSED or FAILED; RUNNING without a sign of life is INTERRUPTED
     began_at DATETIME(6)     NOT NULL,
-    at       DATETIME(6)     NOT NULL,            -- last sign of life, every few seconds while it runs
+    at       DATETIME(6)     NOT NULL,            -- last sign of life, every second while it runs
     status   SMALLINT        NOT NULL DEFAULT 0,  -- HTTP status of the answer; 0: it runs
     answer   MEDIUMTEXT      NULL,                -- JSON: the result, or the problem; NULL: it runs
     PRIMARY KEY (id),

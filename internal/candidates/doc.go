@@ -37,9 +37,9 @@
 //
 // # Expiry
 //
-// No large key expires by itself: deleting a million members would block Redis for a quarter of a second. The keys of
-// a finalised coupon are unlinked, and its state lives on for ten minutes. `settle serve` unlinks the marks of who has
-// the coupon five minutes after its end; without it, they expire a week after the window.
+// No large key should expire by itself: deleting a million members would block Redis for a quarter of a second. The
+// keys of a finalised coupon are unlinked, and its state lives on for ten minutes. `settle serve` unlinks the marks of
+// who has the coupon five minutes after its end; without it, they expire a week after the window.
 //
 // # Crashes
 //

@@ -53,6 +53,9 @@ func TestGoldenStory(t *testing.T) {
 		says("1", "--output=json")
 		acts("extend-user", "1", "C-11: our shop was away", later)
 		says("1")
+		calls("A-4", wallet.Reserve, wallet.Confirm)
+		acts("unuse", "1", "C-16: the order was cancelled")
+		says("1")
 
 		acts("revoke", "2", "C-12: bought by a robot")
 		acts("reissue", "2", "C-13: it was a person")

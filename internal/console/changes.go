@@ -179,7 +179,9 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
-	seen := c.read(ctx, p, verb.Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: sent.stdin()})
+	stdin, file := sent.stdin(), sent.file != nil && one.TakesFile()
+	sent.file = nil // the verb reads it at once
+	seen := c.read(ctx, p, verb.Call{Verb: one, Values: with(v, "dry-run", checked), Stdin: stdin})
 	for i := range p.Form.Fields {
 		p.Form.Fields[i].Wrong = seen.Wrong[p.Form.Fields[i].Name]
 	}
@@ -201,8 +203,8 @@ func (c *Console) preview(w http.ResponseWriter, r *http.Request, sent upload) {
 				p.Do.Hidden = append(p.Do.Hidden, option{f.Name, v[f.Name]})
 			}
 		}
-		if sent.file != nil && one.TakesFile() {
-			again := *fileField(p.Form.Fields)
+		if of := fileField(p.Form.Fields); file && of != nil {
+			again := *of
 			again.Hint, again.Required = p.say(text.ConsoleSameFile), true
 			p.Do.File = &again
 		}
@@ -225,6 +227,10 @@ func execution(one *verb.Verb, v verb.Values, ask bool, digest string) verb.Valu
 // post makes a change in a job, or asks for its approval. A form with a file is first sent for its preview.
 func (c *Console) post(w http.ResponseWriter, r *http.Request) {
 	if !c.may(w, r, signin.Act) {
+		return
+	}
+	if one := c.Verbs.Named(r.PathValue("change")); isUpload(r) && one != nil && // before a list arrives
+		!c.may(w, r, one.RightFor(verb.Values{"file": "1"})) {
 		return
 	}
 	sent, err := c.received(w, r)
@@ -291,20 +297,20 @@ func (c *Console) start(w http.ResponseWriter, r *http.Request, j *job, one *ver
 			return record.Job{State: stateOf(answer.Exit)}
 		},
 	})
+	if err != nil {
+		list.Leave()
+	}
 	switch {
 	case err == nil:
 		j.begun = begun
 		c.kept.add(j)
 		begun.Await(r.Context(), record.Quickly)
-	case errors.Is(err, record.ErrKnown):
-		list.Leave()
+	case errors.Is(err, record.ErrKnown): // its page is below
 	case errors.Is(err, record.ErrBusy):
-		list.Leave()
 		c.metrics.refused.WithLabelValues(jobsBusy).Inc()
 		c.refused(w, r, http.StatusServiceUnavailable, text.ConsoleBusy)
 		return
 	default:
-		list.Leave()
 		c.failed(w, r, err)
 		return
 	}

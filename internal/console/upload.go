@@ -35,7 +35,7 @@ func (c *Console) received(w http.ResponseWriter, r *http.Request) (u upload, er
 		err := r.ParseForm()
 		return upload{values: r.PostForm}, err
 	}
-	if u.pass = c.Lists.Admit(signin.From(r.Context()).Name, w, c.Now()); u.pass == nil {
+	if u.pass = c.Lists.Admit(signin.From(r.Context()).SignIn, w, c.Now()); u.pass == nil {
 		return u, text.UsageErrorf(text.ConsoleOneUpload)
 	}
 	parts, err := r.MultipartReader()

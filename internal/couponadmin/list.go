@@ -31,17 +31,17 @@ type Grantees struct {
 
 // ListGrant counts the users of a list by what became of them.
 type ListGrant struct {
-	Coupon   coupon.Coupon // after the last page
-	List     string        // digest of the list
-	Users    int           // of the whole list
-	Again    int           // lines that name a user of another line
-	Granted  int           // got the coupon; in a plan, would get it
-	Held     int           // had it already
-	Revoked  int           // had it once; it was revoked, which a list does not change
-	Unknown  int
-	Inactive int
-	NotGiven []NotGiven    // some of the last three
-	Plan     approval.Plan // of no action if nobody would get the coupon
+	Coupon     coupon.Coupon // after the last page
+	List       string        // digest of the list
+	Users      int           // of the whole list
+	Duplicates int           // lines that name a user of another line
+	Granted    int           // got the coupon; in a plan, would get it
+	Held       int           // had it already
+	Revoked    int           // had it once; it was revoked, which a list does not change
+	Unknown    int
+	Inactive   int
+	NotGiven   []NotGiven    // some of the last three
+	Plan       approval.Plan // of no action if nobody would get the coupon
 
 	PublishErr error // Redis may not know who has the coupon, or the seats: a run and the catalog mend that
 }
@@ -65,7 +65,7 @@ const listPage = 5000
 // is a transaction of its own: what is done stays if a later page fails, and the result tells how much that is. It is
 // safe to repeat. An approval holds for the list until it expires, so that what was stopped can go on.
 func (a *Admin) GrantList(ctx context.Context, couponID coupon.CouponID, to Grantees) (*ListGrant, error) {
-	made := &ListGrant{List: to.Digest(), Users: len(to.List.Users), Again: to.Duplicates}
+	made := &ListGrant{List: to.Digest(), Users: len(to.List.Users), Duplicates: to.Duplicates}
 	for page := range slices.Chunk(to.List.Users, listPage) {
 		err := a.grantPage(ctx, couponID, to, made, page)
 		if err != nil {
@@ -230,24 +230,24 @@ func (a *Admin) writePage(ctx context.Context, tx *sql.Tx, origin audit.Origin, 
 
 // ListSummary is the JSON of a ListGrant.
 type ListSummary struct {
-	Coupon    coupon.CouponID `json:"coupon"`
-	List      string          `json:"list"` // digest of the users
-	Users     int             `json:"users"`
-	Again     int             `json:"duplicates"` // lines that name a user of another line
-	Granted   int             `json:"granted"`
-	Held      int             `json:"held"`
-	Revoked   int             `json:"revoked"`
-	Unknown   int             `json:"unknown"`
-	Inactive  int             `json:"inactive"`
-	NotGiven  []NotGiven      `json:"notGiven"` // at most 100 of those who are revoked, unknown or inactive
-	Seats     int             `json:"seats"`
-	Issued    int             `json:"issued"`
-	Published bool            `json:"doorTold"`         // false: Redis lacks it, and gets it from the catalog and from runs
-	Digest    string          `json:"digest,omitempty"` // for --expect-digest; empty: nothing to expect
+	Coupon     coupon.CouponID `json:"coupon"`
+	List       string          `json:"list"` // digest of the users
+	Users      int             `json:"users"`
+	Duplicates int             `json:"duplicates"` // lines that name a user of another line
+	Granted    int             `json:"granted"`
+	Held       int             `json:"held"`
+	Revoked    int             `json:"revoked"`
+	Unknown    int             `json:"unknown"`
+	Inactive   int             `json:"inactive"`
+	NotGiven   []NotGiven      `json:"notGiven"` // at most 100 of those who are revoked, unknown or inactive
+	Seats      int             `json:"seats"`
+	Issued     int             `json:"issued"`
+	Published  bool            `json:"doorTold"`         // false: Redis lacks it, and gets it from the catalog and from runs
+	Digest     string          `json:"digest,omitempty"` // for --expect-digest; empty: nothing to expect
 }
 
 func (l *ListGrant) Summary() ListSummary {
-	s := ListSummary{Coupon: l.Coupon.ID, List: l.List, Users: l.Users, Again: l.Again, Granted: l.Granted,
+	s := ListSummary{Coupon: l.Coupon.ID, List: l.List, Users: l.Users, Duplicates: l.Duplicates, Granted: l.Granted,
 		Held: l.Held, Revoked: l.Revoked, Unknown: l.Unknown, Inactive: l.Inactive, NotGiven: l.NotGiven,
 		Seats: l.Coupon.TotalQuantity, Issued: l.Coupon.IssuedCount, Published: l.PublishErr == nil}
 	if s.NotGiven == nil {

@@ -26,6 +26,9 @@ func (p Phrasing) logEvent(f *Facts, e Event) string {
 		}
 	case coupon.LogRefunded:
 		line = p.Sprintf(text.EventRefunded, order)
+		if l.Reason != "" { // an operator has one
+			line = p.Sprintf(text.EventUnused, order)
+		}
 	case coupon.LogGranted:
 		line = p.Sprintf(text.EventGranted)
 	case coupon.LogRevoked:
@@ -52,8 +55,11 @@ func (p Phrasing) ofUserCoupon(f *Facts, n Note) string {
 	c := f.UserCoupon
 	switch {
 	case n == NoteRefunded:
-		refund := c.last(coupon.LogRefunded)
-		return p.Sprintf(text.UsedAndRefunded, output.Printable(refund.OrderID), refund.At)
+		refund, how := c.last(coupon.LogRefunded), text.UsedAndRefunded
+		if refund.Reason != "" {
+			how = text.UsedAndUndone
+		}
+		return p.Sprintf(how, output.Printable(refund.OrderID), refund.At)
 	case n == NoteUsable:
 		return p.Sprintf(text.UsableUntil, c.ExpiresAt)
 	case n == NoteReserved:

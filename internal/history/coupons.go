@@ -180,6 +180,7 @@ func (e *AuditEntry) follows(before AuditEntry) bool {
 	is, list := e.Detail.Payload(e.Action).(audit.GrantedList)
 	was, same := before.Detail.Payload(before.Action).(audit.GrantedList)
 	if !list || !same || is.List != was.List || e.Actor != before.Actor || e.Reason != before.Reason ||
+		is.Approval != was.Approval || e.SignIn != before.SignIn || e.Account != before.Account ||
 		is.Seats == nil || was.Seats == nil || is.Issued == nil || was.Issued == nil {
 		return false
 	}

@@ -82,19 +82,21 @@ func (r *Runner) Start(ctx context.Context, w Work) (*Handle, error) {
 	if free == nil {
 		return nil, ErrBusy
 	}
-	err := r.db.Do(r.ctx, func(ctx context.Context, tx *sql.Tx, attempt int) error {
+	recorded := false // by an earlier attempt, whose COMMIT had no reply
+	err := r.db.Do(r.ctx, func(ctx context.Context, tx *sql.Tx, _ int) error {
 		if w.Before != nil {
 			if err := w.Before(ctx, tx, w.Job.ID); err != nil {
 				return err
 			}
 		}
 		err := begin(ctx, tx, w.Job)
-		if mysqltx.IsDuplicate(err) {
-			if attempt > 1 { // an earlier one, whose COMMIT had no reply
-				return nil
-			}
+		switch {
+		case mysqltx.IsDuplicate(err) && recorded:
+			return nil
+		case mysqltx.IsDuplicate(err):
 			return ErrKnown
 		}
+		recorded = err == nil
 		return err
 	})
 	if err != nil {

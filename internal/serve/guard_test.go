@@ -96,10 +96,37 @@ func TestGuard_TakesBackAnEarlierEnd(t *testing.T) {
 	require.Equal(t, []coupon.UserID{1}, d.Issued(id))
 	require.NoError(t, newJournalTask(d).guard(t.Context()))
 	require.False(t, isFinalised(d, id))
-	d.Restore(id)
-	d.SettleNow(id)
+	d.SettleNow(id) // which restores first
 	require.Equal(t, []coupon.UserID{1, 2}, d.Issued(id))
 	require.True(t, isFinalised(d, id))
+	require.NoError(t, newJournalTask(d).guard(t.Context()))
+	require.True(t, isFinalised(d, id))
+}
+
+// MySQL loses seats that were added, and a winner stands as not selected. The coupon ends once it has the seat again.
+func TestGuard_WaitsForLostSeats(t *testing.T) {
+	t.Parallel()
+	d := jajeongtest.New(t)
+	id := finalisedWith(d)
+	before, err := d.CopyTables(t.Context())
+	require.NoError(t, err)
+	more := func() {
+		_, err := d.CouponAdmin().AddSeats(t.Context(), id, 1)
+		require.NoError(t, err)
+		d.SettleNow(id)
+		require.Equal(t, []coupon.UserID{1, 2, 3}, d.Issued(id))
+		require.True(t, isFinalised(d, id))
+	}
+	more()
+	d.PutTablesBack(before)
+	for range 2 {
+		require.NoError(t, newJournalTask(d).guard(t.Context()))
+		require.False(t, isFinalised(d, id))
+		d.SettleNow(id)
+		require.False(t, isFinalised(d, id), "who was told a seat has none")
+	}
+	require.Len(t, d.Payloads(id, audit.CouponUnfinalised), 1, "the end is taken back once")
+	more()
 	require.NoError(t, newJournalTask(d).guard(t.Context()))
 	require.True(t, isFinalised(d, id))
 }

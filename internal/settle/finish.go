@@ -186,7 +186,7 @@ func (s *settlement) finalise(ctx context.Context, tx *sql.Tx, c coupon.Coupon,
 		return unsettled, err
 	case due:
 		return restoreDue, nil
-	case account.Gap() > 0:
+	case account.Gap() > 0, !c.Finalised() && account.Line.Issued > account.Issued: // MySQL has lost who is marked
 		return unsettled, nil
 	}
 	at := s.Now().UTC()

@@ -58,6 +58,7 @@ var (
 	EventTakenOver  = Message{"예약 시간이 지난 주문 %s의 예약 해제", "released from order %s, whose reservation had run out"}
 	EventUsed       = Message{"주문 %s에 사용 확정 (할인 %s원)", "used for order %s (discount %s won)"}
 	EventRefunded   = Message{"주문 %s의 사용 취소(환불)", "given back: order %s was refunded"}
+	EventUnused     = Message{"주문 %s의 사용을 담당자가 취소", "given back: the use for order %s was undone"}
 	EventGranted    = Message{"수동 지급", "given by hand"}
 	EventRevoked    = Message{"쿠폰 회수", "revoked"}
 	EventReissued   = Message{"쿠폰 회수 취소(재발급)", "reissued"}

@@ -141,6 +141,8 @@ var (
 		"Since then it was used once, for order %[1]s at %[2]s, with a discount of %[3]s won."}
 	UsedAndRefunded = Message{"주문번호 %s에 사용되었다가, 그 주문이 환불되면서 %s에 사용이 취소되었습니다.",
 		"It was used for order %s, and given back at %s because that order was refunded."}
+	UsedAndUndone = Message{"주문번호 %s에 사용되었다가, 고객센터에서 %s에 사용을 취소했습니다.",
+		"It was used for order %s, and given back at %s by customer service."}
 	ExpiredUnused = Message{"사용되지 않은 채 %s에 쿠폰의 유효 기한이 만료되었습니다.",
 		"It was not used, and expired at %s."}
 	RevokedBy = Message{"담당자 %s님이 %s에 쿠폰을 회수했습니다.",
