@@ -242,7 +242,7 @@ type ListSummary struct {
 	NotGiven   []NotGiven      `json:"notGiven"` // at most 100 of those who are revoked, unknown or inactive
 	Seats      int             `json:"seats"`
 	Issued     int             `json:"issued"`
-	Published  bool            `json:"doorTold"`         // false: Redis lacks it, and gets it from the catalog and from runs
+	Published  bool            `json:"doorTold"`         // false: Redis lacks it; catalog and runs mend that
 	Digest     string          `json:"digest,omitempty"` // for --expect-digest; empty: nothing to expect
 }
 

@@ -3,7 +3,6 @@ package journal_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -36,10 +35,19 @@ func TestRestore_EntersNobodyOnAServerThatWasReplaced(t *testing.T) {
 	servers.Behind(t)
 	defer servers.Follow(t) // the end of the test changes something, too
 
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = d.Restorer().Restore(ctx, journal.Order{Coupon: id})
-	require.Error(t, err)
+	restorer, ended := d.Restorer(), make(chan error, 1)
+	go func() {
+		_, err := restorer.Restore(ctx, journal.Order{Coupon: id})
+		ended <- err
+	}()
+	testenv.Eventually(t, "a commit waits for the replica", func() bool {
+		return testenv.Sessions(t, d.DB, func(s testenv.Session) bool { return s.Statement == "COMMIT" }) > 0
+	})
+	require.Empty(t, d.Waiting(id))
+	stop()
+	require.Error(t, testenv.Receive(t, "the restore ends", ended))
 	require.Empty(t, d.Waiting(id))
 	require.Len(t, marks(d, id), 2)
 }
